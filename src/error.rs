@@ -1,0 +1,119 @@
+//! The one error type: what went wrong, and where.
+
+use std::path::PathBuf;
+
+use crate::ids::{Round, UserId};
+
+/// Result with the crate's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything that can stop a command, with the place that a user has to look at.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A scenario file with mistakes; the text lists every one with line and column.
+    #[error("{report}")]
+    Scenario {
+        /// The rendered list of faults.
+        report: String,
+        /// How many faults it lists.
+        faults: usize,
+    },
+    /// A request that cannot be carried out as given: a command-line value, an output folder, a cohort that
+    /// does not fit the data.
+    #[error("{0}")]
+    Usage(String),
+    /// An input file that cannot be read.
+    #[error("cannot read {}: {reason}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason, or where the file can be had.
+        reason: String,
+    },
+    /// A result that cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// A ratings file with content that cannot be used.
+    #[error("{}:{line}: {message}", path.display())]
+    MalformedLine {
+        /// The file.
+        path: PathBuf,
+        /// Line, counted from one.
+        line: u64,
+        /// What is wrong there.
+        message: String,
+    },
+    /// A data set that is readable but does not allow the requested evaluation or training.
+    #[error("{0}")]
+    Dataset(String),
+    /// Parameters that became non-finite or larger than the scenario's divergence limit.
+    #[error(
+        "training diverged in round {} ({user}): {parameter} reached {value:e} (limit {limit:e}); lower the learning rates or the regulariser's weight",
+        round.0 + 1
+    )]
+    Diverged {
+        /// The round, numbered from zero.
+        round: Round,
+        /// The user whose training produced the value.
+        user: UserId,
+        /// The parameter, by its name in the papers.
+        parameter: &'static str,
+        /// The offending value (its magnitude, or NaN).
+        value: f32,
+        /// The largest magnitude that the scenario allows.
+        limit: f32,
+    },
+    /// A frame that cannot be decoded.
+    #[error("cannot decode a frame: {0}")]
+    Frame(String),
+    /// Bytes that do not balance: a defect of the simulator, so the run is refused.
+    #[error("the byte ledger does not balance: {0}")]
+    Unbalanced(String),
+    /// An actor that stopped answering: a defect of the simulator.
+    #[error("the {actor} actor did not answer: {reason}")]
+    Actor {
+        /// Which actor.
+        actor: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// The user stopped the run.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Error {
+    /// A failure to write `path`.
+    pub fn write(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
+        Self::Write { path: path.into(), source }
+    }
+
+    /// A failure to read `path`.
+    pub fn read(path: impl Into<PathBuf>, reason: impl ToString) -> Self {
+        Self::Read { path: path.into(), reason: reason.to_string() }
+    }
+
+    /// The process exit code: 2 where the input was refused before anything ran (the scenario, the command
+    /// line, the ratings that they name), 1 where the run itself failed.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Scenario { .. }
+            | Self::Usage(_)
+            | Self::Read { .. }
+            | Self::MalformedLine { .. }
+            | Self::Dataset(_) => 2,
+            Self::Write { .. }
+            | Self::Diverged { .. }
+            | Self::Frame(_)
+            | Self::Unbalanced(_)
+            | Self::Actor { .. }
+            | Self::Interrupted => 1,
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Dense identifiers. Users and items are renumbered from zero when a data set is read, so an identifier
+//! is also an index.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! dense_id {
+    ($(#[$doc:meta])* $name:ident, $word:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// The identifier as an index into per-entity arrays.
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+
+        impl From<usize> for $name {
+            /// From an index. Data sets with 2^32 entities or more are refused on reading, so nothing is cut off.
+            fn from(index: usize) -> Self {
+                debug_assert!(u32::try_from(index).is_ok());
+                Self(index as u32)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($word, " {}"), self.0)
+            }
+        }
+    };
+}
+
+dense_id!(
+    /// A user, numbered from zero in the order of first appearance in the data.
+    UserId,
+    "user"
+);
+dense_id!(
+    /// An item, numbered from zero in the order of first appearance in the data.
+    ItemId,
+    "item"
+);
+dense_id!(
+    /// A communication round, numbered from zero; reports count from one.
+    Round,
+    "round"
+);

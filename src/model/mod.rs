@@ -1,0 +1,3 @@
+//! Tables, kernels, optimisers and ranking metrics: what is computed, not who computes it.
+
+pub mod table;

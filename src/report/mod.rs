@@ -1,0 +1,3 @@
+//! From a run record to files: JSON, CSV, Markdown, SVG.
+
+pub mod record;

@@ -1,0 +1,230 @@
+//! Quantities of the simulated world as integer newtypes.
+//!
+//! Virtual time and bytes are integers so that sums are exact and the same on every machine
+//! (contract 1), and newtypes so that a bandwidth cannot be added to a size.
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Sub, SubAssign};
+
+use serde::{Deserialize, Serialize};
+
+const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
+
+/// A length of virtual time, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SimDuration(u64);
+
+impl SimDuration {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+
+    /// `nanoseconds` ns.
+    pub const fn from_nanos(nanoseconds: u64) -> Self {
+        Self(nanoseconds)
+    }
+
+    /// `milliseconds` ms, rounded to the nearest nanosecond. Negative and non-finite input gives zero;
+    /// the scenario check refuses both before they get here.
+    pub fn from_millis_f64(milliseconds: f64) -> Self {
+        // `as` saturates: NaN and negatives become 0, too large becomes u64::MAX.
+        Self((milliseconds * 1e6 + 0.5) as u64)
+    }
+
+    /// Whole nanoseconds.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Seconds, for reports only.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / NANOSECONDS_PER_SECOND as f64
+    }
+
+    /// The part `numerator / denominator` of this duration, rounded down. `denominator` must not be 0.
+    pub fn fraction(self, numerator: u64, denominator: u64) -> Self {
+        Self((u128::from(self.0) * u128::from(numerator) / u128::from(denominator)) as u64)
+    }
+}
+
+impl Add for SimDuration {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sub for SimDuration {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+/// An instant of virtual time, in nanoseconds since the start of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SimTime(u64);
+
+impl SimTime {
+    /// The start of the run.
+    pub const ZERO: Self = Self(0);
+
+    /// The instant `nanoseconds` ns after the start of the run.
+    pub const fn from_nanos(nanoseconds: u64) -> Self {
+        Self(nanoseconds)
+    }
+
+    /// Whole nanoseconds since the start of the run.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Seconds since the start of the run, for reports only.
+    pub fn as_secs_f64(self) -> f64 {
+        SimDuration(self.0).as_secs_f64()
+    }
+
+    /// The time passed since `earlier`; zero if `earlier` is later.
+    pub fn since(self, earlier: Self) -> SimDuration {
+        SimDuration(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<SimDuration> for SimTime {
+    type Output = Self;
+    fn add(self, duration: SimDuration) -> Self {
+        Self(self.0.saturating_add(duration.0))
+    }
+}
+
+/// A number of bytes on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Bytes(u64);
+
+impl Bytes {
+    /// No bytes.
+    pub const ZERO: Self = Self(0);
+
+    /// `bytes` bytes.
+    pub const fn new(bytes: u64) -> Self {
+        Self(bytes)
+    }
+
+    /// The length of an encoded buffer.
+    pub const fn of(buffer: &[u8]) -> Self {
+        Self(buffer.len() as u64)
+    }
+
+    /// The count as a plain integer.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl Add for Bytes {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Bytes {
+    fn add_assign(&mut self, other: Self) {
+        self.0 += other.0;
+    }
+}
+
+impl Sub for Bytes {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 - other.0)
+    }
+}
+
+impl SubAssign for Bytes {
+    fn sub_assign(&mut self, other: Self) {
+        self.0 -= other.0;
+    }
+}
+
+impl Sum for Bytes {
+    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
+        iter.fold(Self::ZERO, Add::add)
+    }
+}
+
+impl fmt::Display for Bytes {
+    /// Decimal units with three significant digits, as links are sold: `1.53 MB`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
+        let mut value = self.0 as f64;
+        let mut unit = 0;
+        // 999.5 would print as 1000 with three digits.
+        while value >= 999.5 && unit + 1 < UNITS.len() {
+            value /= 1000.0;
+            unit += 1;
+        }
+        let decimals = match (unit, value) {
+            (0, _) => 0,
+            (_, v) if v < 9.995 => 2,
+            (_, v) if v < 99.95 => 1,
+            _ => 0,
+        };
+        write!(f, "{value:.decimals$} {}", UNITS[unit])
+    }
+}
+
+/// The rate of a link, in bits per second; never zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct BitsPerSecond(u64);
+
+impl BitsPerSecond {
+    /// `bits_per_second` bit/s; zero is raised to one so that every transfer ends.
+    pub const fn new(bits_per_second: u64) -> Self {
+        Self(if bits_per_second == 0 { 1 } else { bits_per_second })
+    }
+
+    /// `mbit` Mbit/s (10^6 bit/s), rounded to the nearest bit/s and at least 1 bit/s.
+    pub fn from_mbit_f64(mbit: f64) -> Self {
+        Self::new((mbit * 1e6 + 0.5) as u64)
+    }
+
+    /// The rate as a plain integer.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// How long `size` takes at this rate, rounded up to a whole nanosecond.
+    pub fn time_for(self, size: Bytes) -> SimDuration {
+        let bit_nanoseconds = u128::from(size.0) * 8 * u128::from(NANOSECONDS_PER_SECOND);
+        let nanoseconds = bit_nanoseconds.div_ceil(u128::from(self.0));
+        SimDuration(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transfer_takes_bits_over_rate_rounded_up() {
+        let rate = BitsPerSecond::from_mbit_f64(8.0);
+        assert_eq!(rate.time_for(Bytes::new(1_000_000)), SimDuration::from_nanos(NANOSECONDS_PER_SECOND));
+        // 1 byte at 3 bit/s is 8/3 s: rounding down would let bytes arrive before they are sent.
+        assert_eq!(BitsPerSecond::new(3).time_for(Bytes::new(1)).as_nanos(), 2_666_666_667);
+        assert_eq!(BitsPerSecond::new(0).get(), 1);
+    }
+
+    #[test]
+    fn bytes_are_printed_with_three_digits() {
+        let printed: Vec<String> =
+            [0, 999, 1_000, 9_994, 99_960, 999_600, 1_234_567_890].iter().map(|&b| Bytes::new(b).to_string()).collect();
+        assert_eq!(printed, ["0 B", "999 B", "1.00 kB", "9.99 kB", "100 kB", "1.00 MB", "1.23 GB"]);
+    }
+
+    #[test]
+    fn a_fraction_of_a_long_duration_does_not_overflow() {
+        let day = SimDuration::from_nanos(86_400 * NANOSECONDS_PER_SECOND);
+        assert_eq!(day.fraction(1, 4).as_secs_f64(), 21_600.0);
+    }
+}
