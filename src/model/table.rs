@@ -98,7 +98,6 @@ pub enum RowSet {
     Listed(Vec<u32>),
 }
 
-#[expect(clippy::len_without_is_empty, reason = "a set of all rows has no length of its own")]
 impl RowSet {
     /// Number of rows listed, in a table of this shape.
     pub fn len(&self, shape: TableShape) -> usize {
@@ -144,7 +143,7 @@ impl TableUpdate {
     /// `others_scale` times the base's.
     ///
     /// # Errors
-    /// [`Error::Frame`] if the rows are not strictly ascending, leave the table, or do not match the values.
+    /// [`Error::Update`] if the rows are not strictly ascending, leave the table, or do not match the values.
     pub fn listed(shape: TableShape, rows: Vec<u32>, values: &[f32], others_scale: f32) -> Result<Self> {
         let mut bytes = Vec::with_capacity(VALUE_BYTES * values.len());
         extend_bytes(&mut bytes, values);
@@ -155,24 +154,21 @@ impl TableUpdate {
     /// Checks what the types cannot: strictly ascending rows inside the table, and k values for each.
     ///
     /// # Errors
-    /// [`Error::Frame`], saying which of these does not hold.
+    /// [`Error::Update`], saying which of these does not hold.
     pub fn check(&self) -> Result<()> {
         if let RowSet::Listed(rows) = &self.rows {
             if rows.windows(2).any(|pair| pair[0] >= pair[1]) {
-                return Err(Error::Frame("the rows of a table update are not strictly ascending".into()));
+                return Err(Error::Update("its rows are not strictly ascending".into()));
             }
             if let Some(&last) = rows.last().filter(|&&last| last as usize >= self.shape.rows) {
-                return Err(Error::Frame(format!(
-                    "a table update lists row {last} of a table of {} rows",
-                    self.shape.rows
-                )));
+                return Err(Error::Update(format!("it lists row {last} of a table of {} rows", self.shape.rows)));
             }
         }
         let rows = self.rows.len(self.shape);
         let expected = rows.checked_mul(self.row_bytes());
         if expected != Some(self.values.len()) {
-            return Err(Error::Frame(format!(
-                "a table update lists {rows} rows of {} values with {} bytes of values",
+            return Err(Error::Update(format!(
+                "it lists {rows} rows of {} values but has {} bytes of values",
                 self.shape.dimension,
                 self.values.len()
             )));
@@ -206,7 +202,7 @@ impl TableUpdate {
     /// (one f32 multiplication; with a scale of 1 an exact copy).
     ///
     /// # Errors
-    /// [`Error::Frame`] if `base` has another shape, or if [`Self::check`] fails.
+    /// [`Error::Update`] if `base` has another shape, or if [`Self::check`] fails.
     pub fn apply(&self, base: &Table) -> Result<Table> {
         self.check_base(base)?;
         let mut values = Vec::with_capacity(self.shape.values());
@@ -223,7 +219,7 @@ impl TableUpdate {
         });
         let found = values.len();
         Table::from_values(self.shape, values)
-            .ok_or_else(|| Error::Frame(format!("a table update became {found} values, not {}", self.shape.values())))
+            .ok_or_else(|| Error::Update(format!("it became {found} values, not {}", self.shape.values())))
     }
 
     /// Appends the bytes of the whole table to `out`: what [`Self::apply`] gives, in the layout of
@@ -243,10 +239,10 @@ impl TableUpdate {
     /// Checks the update, and that `base` is a table of its shape.
     ///
     /// # Errors
-    /// [`Error::Frame`], saying what does not hold.
+    /// [`Error::Update`], saying what does not hold.
     pub fn check_base(&self, base: &Table) -> Result<()> {
         if base.shape() != self.shape {
-            return Err(Error::Frame(format!("an update of a {} table meets a {} one", self.shape, base.shape())));
+            return Err(Error::Update(format!("it is for a {} table and meets a {} one", self.shape, base.shape())));
         }
         self.check()
     }
