@@ -51,7 +51,7 @@ impl Codec for RowsF32 {
             IndexEncoding::Bitmap => {
                 bitmap::check(opened.index_bytes, shape.rows, opened.count)?;
                 let mut rows = Vec::with_capacity(opened.count);
-                bitmap::runs(opened.index_bytes).for_each(|run| rows.extend(run.start as u32..run.end as u32));
+                rows.extend(bitmap::ones(opened.index_bytes).map(|row| row as u32));
                 RowSet::Listed(rows)
             }
             IndexEncoding::Gaps => {

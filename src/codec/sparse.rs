@@ -28,23 +28,30 @@ impl Codec for SparseF32 {
         let (values, _) = values.as_chunks();
         let places = non_zero_places(values);
         let count = bitmap::count_ones(&places);
-        let (index, index_bytes) = IndexEncoding::smallest(count, shape.values(), bitmap::runs(&places).flatten());
+        let (index, index_bytes) = IndexEncoding::smallest(count, shape.values(), bitmap::ones(&places));
         let header = Header { codec: CodecId::Sparse, index, shape, count, others_scale: 1.0 };
         let mut writer = Writer::new(header, index_bytes);
         let body = writer.body();
         match index {
             IndexEncoding::All => {}
             IndexEncoding::Bitmap => body.extend_from_slice(&places),
-            IndexEncoding::Gaps => index::write_gaps(body, bitmap::runs(&places).flatten()),
+            IndexEncoding::Gaps => index::write_gaps(body, bitmap::ones(&places)),
         }
-        bitmap::runs(&places).for_each(|run| body.extend_from_slice(values[run].as_flattened()));
+        for (word, values) in bitmap::words(&places).zip(values.chunks(64)) {
+            if word == u64::MAX {
+                body.extend_from_slice(values.as_flattened());
+            } else {
+                bitmap::word_ones(word).for_each(|place| body.extend_from_slice(&values[place]));
+            }
+        }
         writer.seal()
     }
 
     fn decode(&self, frame: &Bytes, shape: TableShape) -> Result<TableUpdate> {
         let opened = frame::open(frame, CodecId::Sparse, shape)?;
         let (values, _) = frame[opened.values.clone()].as_chunks();
-        if values.contains(&ZERO) {
+        // Without an early exit, so that the loop vectorises.
+        if values.iter().fold(false, |found, value| found | (*value == ZERO)) {
             return Err(Error::Frame("it lists a zero among the values that are not zero".into()));
         }
         let all = |values| TableUpdate { shape, rows: RowSet::All, values, others_scale: 1.0 };
@@ -55,11 +62,16 @@ impl Codec for SparseF32 {
                 bitmap::check(opened.index_bytes, universe, opened.count)?;
                 let mut table = vec![0; VALUE_BYTES * universe];
                 let (places, _) = table.as_chunks_mut();
-                let mut next = 0;
-                for run in bitmap::runs(opened.index_bytes) {
-                    let taken = next + run.len();
-                    places[run].copy_from_slice(&values[next..taken]);
-                    next = taken;
+                let mut rest = values;
+                for (word, places) in bitmap::words(opened.index_bytes).zip(places.chunks_mut(64)) {
+                    // As many values as bits: `check` has seen to it, and to the bits beyond the table.
+                    let (taken, left) = rest.split_at(word.count_ones() as usize);
+                    if word == u64::MAX {
+                        places.copy_from_slice(taken);
+                    } else {
+                        bitmap::word_ones(word).zip(taken).for_each(|(place, value)| places[place] = *value);
+                    }
+                    rest = left;
                 }
                 Ok(all(table.into()))
             }

@@ -289,17 +289,17 @@ pub fn extend_bytes(out: &mut Vec<u8>, values: &[f32]) {
 }
 
 fn extend_scaled_bytes(out: &mut Vec<u8>, values: &[f32], scale: f32) {
-    // By way of a block that stays in L1: faster than zeroing `out` first, and than growing it by 4 bytes.
-    let mut block = [[0; VALUE_BYTES]; 256];
-    for values in values.chunks(block.len()) {
-        let bytes = &mut block[..values.len()];
+    // In blocks, so that what `resize` zeroes is still in L1 when it is overwritten.
+    for values in values.chunks(256) {
+        let start = out.len();
+        out.resize(start + VALUE_BYTES * values.len(), 0);
+        let (bytes, _) = out[start..].as_chunks_mut();
         if scale == 1.0 {
             // Not a multiplication by one: that would quieten signalling NaNs.
             bytes.iter_mut().zip(values).for_each(|(bytes, value)| *bytes = value.to_le_bytes());
         } else {
             bytes.iter_mut().zip(values).for_each(|(bytes, value)| *bytes = (value * scale).to_le_bytes());
         }
-        out.extend_from_slice(bytes.as_flattened());
     }
 }
 
