@@ -2,6 +2,7 @@
 
 pub mod aggregate;
 pub mod kernel;
+pub mod private;
 pub mod ranking;
 pub mod row_table;
 pub mod table;
