@@ -5,6 +5,7 @@ pub mod dataset;
 pub mod error;
 pub mod ids;
 pub mod math;
+pub mod method;
 pub mod model;
 pub mod report;
 pub mod rng;

@@ -83,6 +83,19 @@ impl RowTable {
         }
     }
 
+    /// Feeds the touched rows to `sink` as they read now: item, then values, in ascending order of items.
+    pub fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
+        let mut bytes = Vec::with_capacity(4 + self.dimension * 4);
+        for (item, slot) in self.items.iter().zip(&self.slots) {
+            let scale = self.catch_up[self.written[*slot as usize] as usize];
+            bytes.clear();
+            bytes.extend(item.to_le_bytes());
+            bytes.extend(self.slot_values(*slot as usize).iter().flat_map(|value| (value * scale).to_le_bytes()));
+            sink(&bytes);
+        }
+        sink(&self.catch_up[0].to_le_bytes());
+    }
+
     /// First place at or after `place` whose item is not below `row`.
     #[inline]
     fn advance(&self, place: usize, row: u32) -> usize {

@@ -87,10 +87,7 @@ mod tests {
     #[test]
     fn durations_take_the_unit_that_a_reader_would_take() {
         let printed = [0.0, 2e-5, 0.35, 1.0, 12.34, 119.0, 252.0, 11_160.0, 1_000_000.0].map(duration);
-        assert_eq!(
-            printed,
-            ["0 s", "20.0 us", "350 ms", "1.00 s", "12.3 s", "119 s", "4.20 min", "3.10 h", "11.6 d"]
-        );
+        assert_eq!(printed, ["0 s", "20.0 us", "350 ms", "1.00 s", "12.3 s", "119 s", "4.20 min", "3.10 h", "11.6 d"]);
     }
 
     #[test]

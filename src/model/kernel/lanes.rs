@@ -1,6 +1,6 @@
 //! Compact row arrays, padded to whole lane vectors.
 
-use crate::math::{LANES, Lanes};
+use crate::math::{LANES, Lanes, quad_sum};
 
 /// Sixteen values on a cache line of their own.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -113,6 +113,32 @@ impl PackedRows {
         }
     }
 
+    /// The first `rows` rows of table `table`, `dimension` values each, as little-endian bytes.
+    pub fn bytes_of(&self, rows: usize, dimension: usize, table: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(rows * dimension * 4);
+        for row in 0..rows {
+            let blocks = self.row(row, table);
+            for (number, block) in blocks.iter().enumerate().take(dimension.div_ceil(LANES)) {
+                let values = &block.0[..LANES.min(dimension - number * LANES)];
+                bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+            }
+        }
+        bytes
+    }
+
+    /// Multiplies every row of table `table` by `factor`, except the rows `except` (ascending).
+    pub fn scale_rows_except(&mut self, table: usize, except: &[u32], factor: f32) {
+        let mut except = except.iter().copied().peekable();
+        for row in 0..self.rows {
+            if except.next_if_eq(&(row as u32)).is_some() {
+                continue;
+            }
+            for value in self.row_mut(row, table).iter_mut().flat_map(|block| &mut block.0) {
+                *value *= factor;
+            }
+        }
+    }
+
     /// Sets every row of `table` to zero.
     pub fn clear_table(&mut self, table: usize) {
         for row in 0..self.rows {
@@ -133,6 +159,22 @@ impl PackedRows {
         }
         f32::from_bits(largest.into_iter().max().unwrap_or(0))
     }
+}
+
+/// `a . b` in the kernels' order: sixteen partial sums, then one tree. The shorter length counts.
+#[inline]
+pub fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let mut sums = [0.0; LANES];
+    let ((a_groups, a_rest), (b_groups, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+    for (a, b) in a_groups.iter().zip(b_groups) {
+        for i in 0..LANES {
+            sums[i] += a[i] * b[i];
+        }
+    }
+    for (i, (a, b)) in a_rest.iter().zip(b_rest).enumerate() {
+        sums[i] += a * b;
+    }
+    quad_sum(&sums)
 }
 
 /// What a training step needs to know of each row, beside its values. Padded like [`PackedRows`].
@@ -172,6 +214,39 @@ mod tests {
             unpack_into(rows.row(2, 1), &mut back);
             assert!(back.iter().zip(&values).all(|(b, v)| *b == 0.5 * v));
             assert!(rows.row(2, 0).iter().all(|block| *block == Block::ZERO));
+        }
+    }
+
+    #[test]
+    fn bytes_leave_out_the_padding() {
+        let mut rows = PackedRows::default();
+        rows.reset(2, 17, 2);
+        let values: Vec<f32> = (0..17).map(|i| i as f32).collect();
+        rows.set_row(1, 1, &values, 1.0);
+        let bytes = rows.bytes_of(2, 17, 1);
+        assert_eq!(bytes.len(), 2 * 17 * 4);
+        assert!(bytes[..17 * 4].iter().all(|byte| *byte == 0));
+        assert_eq!(bytes[17 * 4..], values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn scaling_spares_the_excepted_rows_and_the_other_table() {
+        let mut rows = PackedRows::default();
+        rows.reset(4, 1, 2);
+        for row in 0..4 {
+            rows.set_row(row, 0, &[1.0], 1.0);
+            rows.set_row(row, 1, &[1.0], 1.0);
+        }
+        rows.scale_rows_except(1, &[0, 2], 3.0);
+        let firsts = |table| [0, 1, 2, 3].map(|row| rows.row(row, table)[0].0[0]);
+        assert_eq!((firsts(0), firsts(1)), ([1.0; 4], [1.0, 3.0, 1.0, 3.0]));
+    }
+
+    #[test]
+    fn a_dot_product_of_any_length_is_the_sum_of_products() {
+        for length in [0, 1, 15, 16, 17, 40] {
+            let a: Vec<f32> = (0..length).map(|i| i as f32).collect();
+            assert_eq!(dot(&a, &a), (0..length).map(|i| (i * i) as f32).sum::<f32>());
         }
     }
 

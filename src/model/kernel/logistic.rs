@@ -29,6 +29,19 @@ pub struct LogisticStep {
     pub bias_rate: f32,
     /// Learning rate of the rows.
     pub row_rate: f32,
+    /// Weight decay of whatever moves: each parameter loses its learning rate times this times itself. Rows
+    /// outside the batch decay too, which is the caller's business ([`PackedRows::scale_rows_except`]).
+    pub weight_decay: f32,
+}
+
+impl LogisticStep {
+    /// The factor that a step leaves of a row outside its batch.
+    pub fn row_decay(&self) -> f32 {
+        match self.target {
+            Target::Vector => 1.0,
+            Target::Rows | Target::Both => 1.0 - self.row_rate * self.weight_decay,
+        }
+    }
 }
 
 /// The distinct rows of a mini-batch, padded to a multiple of sixteen entries.
@@ -37,6 +50,7 @@ pub struct BatchRows {
     rows: Vec<u32>,
     count: Vec<f32>,
     positive: Vec<f32>,
+    distinct: usize,
     occurrences: u32,
 }
 
@@ -60,15 +74,21 @@ impl BatchRows {
             self.count[last] += 1.0;
             self.positive[last] += if is_positive { 1.0 } else { 0.0 };
         }
+        self.distinct = self.rows.len();
         let padded = self.rows.len().next_multiple_of(LANES);
         self.rows.resize(padded, padding_row);
         self.count.resize(padded, 0.0);
         self.positive.resize(padded, 0.0);
     }
 
-    /// Number of distinct rows, padding included.
-    pub fn visits(&self) -> usize {
-        self.rows.len()
+    /// Positions of the distinct rows in the packed array, ascending.
+    pub fn rows(&self) -> &[u32] {
+        &self.rows[..self.distinct]
+    }
+
+    /// Number of distinct rows.
+    pub fn distinct(&self) -> usize {
+        self.distinct
     }
 }
 
@@ -110,6 +130,7 @@ fn step_over_batch<const V: usize, const VECTOR: bool, const ROWS: bool>(
     let mut w_gradient = [Block::ZERO; V];
     let mut b_gradient = [0f32; LANES];
     let mut loss = [0f32; LANES];
+    let row_decay = step.row_decay();
     let per_occurrence = 1.0 / batch.occurrences as f32;
     let groups = batch.rows.as_chunks::<LANES>().0.iter();
     let groups = groups.zip(batch.count.as_chunks::<LANES>().0).zip(batch.positive.as_chunks::<LANES>().0);
@@ -121,16 +142,15 @@ fn step_over_batch<const V: usize, const VECTOR: bool, const ROWS: bool>(
         for i in 0..LANES {
             gradient[i] = (count[i] * p[i] - positive[i]) * per_occurrence;
         }
-        if VECTOR {
-            let softplus = softplus_from(&z, &e);
-            for i in 0..LANES {
-                loss[i] += count[i] * softplus[i] - positive[i] * z[i];
-                b_gradient[i] += gradient[i];
-            }
+        let softplus = softplus_from(&z, &e);
+        for i in 0..LANES {
+            loss[i] += count[i] * softplus[i] - positive[i] * z[i];
+            b_gradient[i] += gradient[i];
         }
         for (row, g) in rows.iter().zip(gradient) {
             let start = *row as usize * V;
             let row = &mut blocks[start..start + V];
+            let row_step = step.row_rate * g;
             for v in 0..V {
                 let (values, w, w_gradient) = (&mut row[v].0, &w_before[v].0, &mut w_gradient[v].0);
                 for i in 0..LANES {
@@ -138,19 +158,20 @@ fn step_over_batch<const V: usize, const VECTOR: bool, const ROWS: bool>(
                         w_gradient[i] += g * values[i];
                     }
                     if ROWS {
-                        values[i] -= step.row_rate * g * w[i];
+                        values[i] = row_decay * values[i] - row_step * w[i];
                     }
                 }
             }
         }
     }
     if VECTOR {
+        let decay = 1.0 - step.vector_rate * step.weight_decay;
         for v in 0..V {
             for i in 0..LANES {
-                w[v].0[i] = w_before[v].0[i] - step.vector_rate * w_gradient[v].0[i];
+                w[v].0[i] = decay * w_before[v].0[i] - step.vector_rate * w_gradient[v].0[i];
             }
         }
-        *b -= step.bias_rate * quad_sum(&b_gradient);
+        *b = (1.0 - step.bias_rate * step.weight_decay) * *b - step.bias_rate * quad_sum(&b_gradient);
     }
     quad_sum(&loss)
 }
