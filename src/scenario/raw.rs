@@ -126,7 +126,7 @@ pub(super) enum SourceName {
 #[serde(deny_unknown_fields)]
 pub(super) struct RawNetwork {
     /// The numbers to start from; `fedrecsim presets` lists them with their sources.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "network_preset_schema")]
     pub preset: Option<String>,
     /// Median downlink rate of a user.
@@ -172,7 +172,7 @@ pub(super) struct RawNetwork {
 #[serde(deny_unknown_fields)]
 pub(super) struct RawDevices {
     /// The numbers to start from; `fedrecsim presets` lists them with their sources.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "devices_preset_schema")]
     pub preset: Option<String>,
     /// Median time that a device needs for one row visit (one item row in one local epoch).

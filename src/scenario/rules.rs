@@ -99,8 +99,12 @@ impl<'s> Rules<'s> {
     }
 
     fn wrong_type(&self, alternatives: &[&Json], node: &Node, name: &str) -> String {
-        let mut expected: Vec<&str> = Vec::new();
-        for word in alternatives.iter().flat_map(|leaf| types(leaf)).filter_map(type_in_words) {
+        let words = |leaf| match literals_of(leaf) {
+            Some(literals) => literals.into_iter().map(|literal| format!("`{literal}`")).collect::<Vec<_>>(),
+            None => types(leaf).filter_map(type_in_words).map(str::to_owned).collect(),
+        };
+        let mut expected: Vec<String> = Vec::new();
+        for word in alternatives.iter().flat_map(|leaf| words(leaf)) {
             if !expected.contains(&word) {
                 expected.push(word);
             }
@@ -123,15 +127,21 @@ impl<'s> Rules<'s> {
             return;
         }
         if let Some(free) = fitting.iter().find(|leaf| literals_of(leaf).is_none()) {
-            return length(free, "minLength", "maxLength", text.chars().count(), "characters", node, name, faults);
+            return faults.extend(length(
+                free,
+                ["minLength", "maxLength"],
+                (text.chars().count(), "character"),
+                node,
+                name,
+            ));
         }
         let tags: Vec<&str> = alternatives.iter().filter_map(|leaf| tag(leaf)).collect();
         let message = if tags.contains(&text) {
-            format!("`{name}`: `{text}` needs its own keys: `{name} = {{ {text} = ... }}`")
+            format!("`{text}` alone does not say enough: write `{name} = {{ {text} = ... }}`")
         } else {
             let mut known = literals;
             known.extend(tags.iter().filter(|tag| !known.contains(tag)).copied().collect::<Vec<_>>());
-            format!("unknown {name} `{text}`{}", suggest::instead_of(text, &known))
+            format!("unknown value `{text}` for `{name}`{}", suggest::instead_of(text, &known))
         };
         faults.push(Fault::new(&node.place, message));
     }
@@ -154,7 +164,8 @@ impl<'s> Rules<'s> {
             match property {
                 Some(schema) => self.value(schema, &entry.node, &entry.key, chosen, faults),
                 None => {
-                    let message = format!("unknown {name} `{chosen}`{}", suggest::instead_of(chosen, &tags));
+                    let message =
+                        format!("unknown value `{chosen}` for `{name}`{}", suggest::instead_of(chosen, &tags));
                     faults.push(Fault::new(&entry.key, message));
                 }
             }
@@ -170,7 +181,7 @@ impl<'s> Rules<'s> {
             written.sort();
             let names: Vec<&str> = written.iter().map(|(_, _, key)| key.as_str()).collect();
             if let Some(last) = names.last().and_then(|last| table.get(*last)) {
-                let message = format!("`{name}` must name exactly one of its kinds, found {}", suggest::list(&names));
+                let message = format!("`{name}` takes one of these, not several: {}", suggest::list(&names));
                 faults.push(Fault::new(&last.key, message));
             }
         }
@@ -181,18 +192,23 @@ impl<'s> Rules<'s> {
         let empty = Map::new();
         let properties = schema.get("properties").and_then(Json::as_object).unwrap_or(&empty);
         let open = schema.get("additionalProperties").filter(|rule| **rule != Json::Bool(false));
+        let known: Vec<&str> = properties.keys().map(String::as_str).collect();
+        let mut meant = Vec::new();
         for (key, entry) in table {
-            match (properties.get(key), open) {
-                (Some(property), _) => self.value(property, &entry.node, &entry.key, key, faults),
-                (None, Some(property)) => self.value(property, &entry.node, &entry.key, key, faults),
-                (None, None) => {
-                    let known: Vec<&str> = properties.keys().map(String::as_str).collect();
-                    let message = format!("unknown key `{key}`{}", suggest::instead_of(key, &known));
-                    faults.push(Fault::new(&entry.key, message));
-                }
+            if let Some(property) = properties.get(key).or(open) {
+                self.value(property, &entry.node, &entry.key, key, faults);
+                continue;
             }
+            let nearest = suggest::nearest(key, &known);
+            meant.extend(nearest);
+            let message = match (nearest, self.home_of(key)) {
+                (None, Some(home)) => format!("unknown key `{key}` here; it belongs {home}"),
+                _ => format!("unknown key `{key}`{}", suggest::instead_of(key, &known)),
+            };
+            faults.push(Fault::new(&entry.key, message));
         }
-        for key in required(schema).filter(|key| !table.contains_key(*key)) {
+        // A required key that was meant by an unknown one is one mistake, not two.
+        for key in required(schema).filter(|key| !table.contains_key(*key) && !meant.contains(key)) {
             faults.push(Fault::new(place, self.missing(key, properties.get(key), place, name)));
         }
     }
@@ -202,22 +218,52 @@ impl<'s> Rules<'s> {
         if let Some(property) = property {
             self.flatten(property, &mut alternatives);
         }
-        let needed: Vec<&str> = alternatives.iter().flat_map(|leaf| required(leaf)).collect();
-        let is_table = !alternatives.is_empty() && alternatives.iter().all(|leaf| types(leaf).any(|t| t == "object"));
-        match (is_table, *table == Place::FILE) {
-            (true, true) if !needed.is_empty() => {
+        let choices: Vec<&str> = alternatives.iter().flat_map(|leaf| literals(leaf)).collect();
+        let choices = if choices.is_empty() { String::new() } else { format!("; known: {}", suggest::list(&choices)) };
+        if *table != Place::FILE {
+            return format!("missing key `{key}` in `{name}`{choices}");
+        }
+        match alternatives.as_slice() {
+            [leaf] if types(leaf).any(|t| t == "object") => {
+                let needed: Vec<&str> = required(leaf).collect();
                 format!("missing table `[{key}]`, which needs {}", suggest::list(&needed))
             }
-            (_, true) => format!("missing key `{key}`"),
-            _ => format!("missing key `{key}` in `{name}`"),
+            _ => format!("missing key `{key}`{choices}"),
+        }
+    }
+
+    /// Where in the file the key `key` is known, in words, if that is one place: in TOML a key that is
+    /// written below a `[table]` belongs to that table, which is easily forgotten.
+    fn home_of(&self, key: &str) -> Option<String> {
+        let mut homes = Vec::new();
+        self.find_homes(self.root, "", key, &mut homes);
+        match homes.as_slice() {
+            [top] if top.is_empty() => Some("at the top of the file, above the first `[table]`".to_owned()),
+            [home] => Some(format!("to `[{home}]`")),
+            _ => None,
+        }
+    }
+
+    fn find_homes(&self, schema: &'s Json, path: &str, key: &str, homes: &mut Vec<String>) {
+        let mut alternatives = Vec::new();
+        self.flatten(schema, &mut alternatives);
+        for leaf in alternatives {
+            let Some(properties) = leaf.get("properties").and_then(Json::as_object) else { continue };
+            if properties.contains_key(key) {
+                homes.push(path.to_owned());
+            }
+            for (name, property) in properties {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                self.find_homes(property, &path, key, homes);
+            }
         }
     }
 
     fn array(&self, schema: &'s Json, items: &[Node], node: &Node, name: &str, faults: &mut Vec<Fault>) {
-        length(schema, "minItems", "maxItems", items.len(), "values", node, name, faults);
+        faults.extend(length(schema, ["minItems", "maxItems"], (items.len(), "value"), node, name));
         if let Some(rule) = schema.get("items") {
-            for item in items {
-                self.value(rule, item, &item.place, name, faults);
+            for (index, item) in items.iter().enumerate() {
+                self.value(rule, item, &item.place, &format!("{name}[{index}]"), faults);
             }
         }
     }
@@ -268,7 +314,7 @@ fn kind_in_words(value: &Value) -> &'static str {
     match value {
         Value::Boolean(_) => "a boolean",
         Value::Integer(_) => "an integer",
-        Value::Float(_) => "a number with a fraction",
+        Value::Float(_) => "a float",
         Value::String(_) => "a string",
         Value::Datetime => "a date or time",
         Value::Array(_) => "an array",
@@ -327,24 +373,15 @@ fn bounds(leaf: &Json, number: f64, written: &str, node: &Node, name: &str, faul
     }
 }
 
-#[allow(clippy::too_many_arguments)]
-fn length(
-    leaf: &Json,
-    minimum: &str,
-    maximum: &str,
-    length: usize,
-    unit: &str,
-    node: &Node,
-    name: &str,
-    faults: &mut Vec<Fault>,
-) {
+/// Whether the `length` of a string or an array is within the limits under the two `keywords`, in words `unit`.
+fn length(leaf: &Json, keywords: [&str; 2], (length, unit): (usize, &str), node: &Node, name: &str) -> Option<Fault> {
     let limit = |keyword: &str| leaf.get(keyword).and_then(Json::as_u64);
-    if let Some(limit) = limit(minimum).filter(|limit| (length as u64) < *limit) {
-        let message = format!("`{name}` must have at least {limit} {unit}, found {length}");
-        faults.push(Fault::new(&node.place, message));
-    }
-    if let Some(limit) = limit(maximum).filter(|limit| (length as u64) > *limit) {
-        let message = format!("`{name}` must have at most {limit} {unit}, found {length}");
-        faults.push(Fault::new(&node.place, message));
-    }
+    let plural = |count: u64| if count == 1 { "" } else { "s" };
+    let (words, limit) = match keywords.map(limit) {
+        [Some(least), _] if (length as u64) < least => ("at least", least),
+        [_, Some(most)] if length as u64 > most => ("at most", most),
+        _ => return None,
+    };
+    let message = format!("`{name}` must have {words} {limit} {unit}{}, found {length}", plural(limit));
+    Some(Fault::new(&node.place, message))
 }
