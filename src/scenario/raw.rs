@@ -72,6 +72,7 @@ impl JsonSchema for RawMethod {
 /// The ratings and how they are split.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Dataset")]
 pub(super) struct RawDataset {
     /// Where the ratings come from.
     pub name: SourceName,
@@ -124,6 +125,7 @@ pub(super) enum SourceName {
 /// Links: a preset, and keys that replace its numbers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Network")]
 pub(super) struct RawNetwork {
     /// The numbers to start from; `fedrecsim presets` lists them with their sources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -170,6 +172,7 @@ pub(super) struct RawNetwork {
 /// Devices: a preset, and keys that replace its numbers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Devices")]
 pub(super) struct RawDevices {
     /// The numbers to start from; `fedrecsim presets` lists them with their sources.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -6,6 +6,10 @@
 use serde_json::{Map, Value as Json};
 
 use super::faults::{Fault, Place};
+use super::leaf::{
+    admits, bounds, choices, is_tagged, kind_in_words, length, literals, literals_of, required, tag, type_in_words,
+    types,
+};
 use super::suggest;
 use super::tree::{Entry, Node, Table, Value};
 
@@ -82,14 +86,13 @@ impl<'s> Rules<'s> {
         }
     }
 
-    /// The alternatives that `schema` offers, with references resolved and `null` (which TOML has not) left out.
+    /// The alternatives that `schema` offers, with references resolved.
     pub(super) fn flatten(&self, schema: &'s Json, into: &mut Vec<&'s Json>) {
         if let Some(target) = schema.get("$ref").and_then(Json::as_str).and_then(|name| self.resolve(name)) {
             return self.flatten(target, into);
         }
         match schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(Json::as_array) {
             Some(choices) => choices.iter().for_each(|choice| self.flatten(choice, into)),
-            None if schema.get("type").is_some_and(|t| t == "null") => {}
             None => into.push(schema),
         }
     }
@@ -109,6 +112,8 @@ impl<'s> Rules<'s> {
                 expected.push(word);
             }
         }
+        // The names first, then the types.
+        expected.sort_by_key(|word| !word.starts_with('`'));
         format!("`{name}`: expected {}, found {}", suggest::or_list(&expected), kind_in_words(&node.value))
     }
 
@@ -139,9 +144,7 @@ impl<'s> Rules<'s> {
         let message = if tags.contains(&text) {
             format!("`{text}` alone does not say enough: write `{name} = {{ {text} = ... }}`")
         } else {
-            let mut known = literals;
-            known.extend(tags.iter().filter(|tag| !known.contains(tag)).copied().collect::<Vec<_>>());
-            format!("unknown value `{text}` for `{name}`{}", suggest::instead_of(text, &known))
+            format!("unknown value `{text}` for `{name}`{}", suggest::instead_of(text, &choices(alternatives)))
         };
         faults.push(Fault::new(&node.place, message));
     }
@@ -218,7 +221,7 @@ impl<'s> Rules<'s> {
         if let Some(property) = property {
             self.flatten(property, &mut alternatives);
         }
-        let choices: Vec<&str> = alternatives.iter().flat_map(|leaf| literals(leaf)).collect();
+        let choices = choices(&alternatives);
         let choices = if choices.is_empty() { String::new() } else { format!("; known: {}", suggest::list(&choices)) };
         if *table != Place::FILE {
             return format!("missing key `{key}` in `{name}`{choices}");
@@ -252,6 +255,10 @@ impl<'s> Rules<'s> {
             if properties.contains_key(key) {
                 homes.push(path.to_owned());
             }
+            // Deep enough for every table that people write; a schema may refer to itself.
+            if path.matches('.').count() >= 3 {
+                continue;
+            }
             for (name, property) in properties {
                 let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
                 self.find_homes(property, &path, key, homes);
@@ -272,116 +279,4 @@ impl<'s> Rules<'s> {
 /// What a fault in the value as a whole points at: a table's name rather than all of its text.
 fn place_of_value<'p>(node: &'p Node, key: &'p Place) -> &'p Place {
     if matches!(node.value, Value::Table(_)) { key } else { &node.place }
-}
-
-/// The types that a schema without alternatives allows.
-fn types(leaf: &Json) -> impl Iterator<Item = &str> {
-    let (one, many) = match leaf.get("type") {
-        Some(Json::String(one)) => (Some(one.as_str()), None),
-        Some(Json::Array(many)) => (None, Some(many)),
-        // A literal without a type is a string: there are no others here.
-        _ if literals_of(leaf).is_some() => (Some("string"), None),
-        _ => (None, None),
-    };
-    one.into_iter().chain(many.into_iter().flatten().filter_map(Json::as_str)).filter(|t| *t != "null")
-}
-
-fn admits(leaf: &Json, value: &Value) -> bool {
-    types(leaf).any(|t| match value {
-        Value::Boolean(_) => t == "boolean",
-        Value::Integer(_) => t == "integer" || t == "number",
-        Value::Float(_) => t == "number",
-        Value::String(_) => t == "string",
-        Value::Array(_) => t == "array",
-        Value::Table(_) => t == "object",
-        Value::Datetime | Value::Unusable => false,
-    })
-}
-
-fn type_in_words(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "boolean" => "true or false",
-        "integer" => "an integer",
-        "number" => "a number",
-        "string" => "a string",
-        "array" => "an array",
-        "object" => "a table",
-        _ => return None,
-    })
-}
-
-fn kind_in_words(value: &Value) -> &'static str {
-    match value {
-        Value::Boolean(_) => "a boolean",
-        Value::Integer(_) => "an integer",
-        Value::Float(_) => "a float",
-        Value::String(_) => "a string",
-        Value::Datetime => "a date or time",
-        Value::Array(_) => "an array",
-        Value::Table(_) => "a table",
-        Value::Unusable => "an unusable number",
-    }
-}
-
-/// The strings that a schema admits, if it lists them.
-fn literals_of(leaf: &Json) -> Option<Vec<&str>> {
-    match (leaf.get("const"), leaf.get("enum")) {
-        (Some(literal), _) => Some(literal.as_str().into_iter().collect()),
-        (None, Some(Json::Array(literals))) => Some(literals.iter().filter_map(Json::as_str).collect()),
-        _ => None,
-    }
-}
-
-fn literals(leaf: &Json) -> Vec<&str> {
-    literals_of(leaf).unwrap_or_default()
-}
-
-/// The key that marks an alternative of an externally tagged enum: its only property, and required.
-fn tag(leaf: &Json) -> Option<&str> {
-    let properties = leaf.get("properties")?.as_object()?;
-    let mut keys = properties.keys();
-    let only = keys.next().filter(|_| keys.next().is_none())?;
-    required(leaf).any(|key| key == only).then_some(only)
-}
-
-/// Whether `leaf` is the tagged one among several alternatives.
-fn is_tagged(leaf: &Json, alternatives: &[&Json]) -> bool {
-    alternatives.len() > 1 && tag(leaf).is_some()
-}
-
-fn required(leaf: &Json) -> impl Iterator<Item = &str> {
-    leaf.get("required").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str)
-}
-
-fn bounds(leaf: &Json, number: f64, written: &str, node: &Node, name: &str, faults: &mut Vec<Fault>) {
-    // Bounds compare as f64: the integers beyond 2^53 that this could confuse are no bounds here.
-    let rules: [(&str, &str, fn(f64, f64) -> bool); 4] = [
-        ("minimum", "at least", |number, bound| number >= bound),
-        ("exclusiveMinimum", "greater than", |number, bound| number > bound),
-        ("maximum", "at most", |number, bound| number <= bound),
-        ("exclusiveMaximum", "less than", |number, bound| number < bound),
-    ];
-    for (keyword, words, holds) in rules {
-        let Some(rule) = leaf.get(keyword) else { continue };
-        if rule.as_f64().is_some_and(|bound| !holds(number, bound)) {
-            let bound = rule
-                .as_f64()
-                .filter(|b| b.fract() == 0.0 && b.abs() < 1e15)
-                .map_or(rule.to_string(), |b| b.to_string());
-            faults.push(Fault::new(&node.place, format!("`{name}` must be {words} {bound}, found {written}")));
-        }
-    }
-}
-
-/// Whether the `length` of a string or an array is within the limits under the two `keywords`, in words `unit`.
-fn length(leaf: &Json, keywords: [&str; 2], (length, unit): (usize, &str), node: &Node, name: &str) -> Option<Fault> {
-    let limit = |keyword: &str| leaf.get(keyword).and_then(Json::as_u64);
-    let plural = |count: u64| if count == 1 { "" } else { "s" };
-    let (words, limit) = match keywords.map(limit) {
-        [Some(least), _] if (length as u64) < least => ("at least", least),
-        [_, Some(most)] if length as u64 > most => ("at most", most),
-        _ => return None,
-    };
-    let message = format!("`{name}` must have {words} {limit} {unit}{}, found {length}", plural(limit));
-    Some(Fault::new(&node.place, message))
 }

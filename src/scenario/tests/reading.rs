@@ -1,5 +1,7 @@
 //! Files that are right, and what comes out of them.
 
+use proptest::prelude::*;
+
 use super::*;
 
 #[test]
@@ -137,4 +139,24 @@ fn a_file_that_does_not_exist_is_a_read_error_that_names_it() {
     assert!(matches!(error, Error::Read { .. }), "{error}");
     assert!(error.to_string().contains("nowhere/gone.toml"));
     assert_eq!(error.exit_code(), 2);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// A place that cuts a character in two, or lies behind the end, would abort instead of reporting.
+    #[test]
+    fn no_text_and_no_override_makes_reading_panic(
+        position in 0..=MINIMAL.len(),
+        inserted in "[a-z0-9\\[\\]{}=.,\"'#\\\\\r\n\té€ -]{0,12}",
+        value in "[a-z0-9\\[\\]{}=.,\"'#\n é-]{0,12}",
+    ) {
+        let mut text = MINIMAL.to_owned();
+        text.insert_str(position, &inserted);
+        for overrides in [vec![], vec![format!("evaluation.cutoffs={value}")], vec![value.clone()]] {
+            if let Err(error) = parse(&text, "é.toml", &overrides, &vocabulary()) {
+                prop_assert!(!error.to_string().is_empty());
+            }
+        }
+    }
 }
