@@ -1,5 +1,6 @@
 //! fedrecsim: an actor-model discrete-event simulator of federated recommendation.
 
+pub mod cli;
 pub mod codec;
 pub mod dataset;
 pub mod error;

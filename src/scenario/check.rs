@@ -176,16 +176,14 @@ impl Checker<'_> {
             );
         }
         if evaluation.users > users {
-            let message = format!(
-                "{} users cannot be evaluated: `dataset.generator.users` is {users} (0 evaluates all)",
-                evaluation.users
-            );
+            let message =
+                format!("`users` is {}, but the population (`dataset.generator.users`) is {users}", evaluation.users);
             self.fault(&["evaluation", "users"], message);
         }
         // The held-out item is ranked against items that its user never rated.
         if evaluation.ranking == Ranking::Sampled && evaluation.candidates >= items {
             let message = format!(
-                "{} candidates cannot be drawn for a held-out item: `dataset.generator.items` is {items}",
+                "`evaluation.candidates` is {}, but the catalogue (`dataset.generator.items`) has {items} items only",
                 evaluation.candidates
             );
             self.fault(&["evaluation", "candidates"], message);

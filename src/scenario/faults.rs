@@ -118,6 +118,6 @@ mod tests {
             Fault::new(&Place { source: 0, span: 0..1 }, "first"),
             Fault::new(&Place { source: 0, span: 0..1 }, "first"),
         ];
-        insta::assert_snapshot!(sources.report(faults), @"");
+        insta::assert_snapshot!(sources.report(faults));
     }
 }

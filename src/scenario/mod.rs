@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 
 mod check;
 mod faults;
+mod leaf;
 mod overrides;
 pub mod presets;
 mod raw;

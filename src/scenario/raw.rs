@@ -72,6 +72,7 @@ impl JsonSchema for RawMethod {
 /// The ratings and how they are split.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Dataset")]
 pub(super) struct RawDataset {
     /// Where the ratings come from.
     pub name: SourceName,
@@ -124,9 +125,10 @@ pub(super) enum SourceName {
 /// Links: a preset, and keys that replace its numbers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Network")]
 pub(super) struct RawNetwork {
     /// The numbers to start from; `fedrecsim presets` lists them with their sources.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "network_preset_schema")]
     pub preset: Option<String>,
     /// Median downlink rate of a user.
@@ -170,9 +172,10 @@ pub(super) struct RawNetwork {
 /// Devices: a preset, and keys that replace its numbers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Devices")]
 pub(super) struct RawDevices {
     /// The numbers to start from; `fedrecsim presets` lists them with their sources.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "devices_preset_schema")]
     pub preset: Option<String>,
     /// Median time that a device needs for one row visit (one item row in one local epoch).

@@ -6,6 +6,10 @@
 use serde_json::{Map, Value as Json};
 
 use super::faults::{Fault, Place};
+use super::leaf::{
+    admits, bounds, choices, is_tagged, kind_in_words, length, literals, literals_of, required, tag, type_in_words,
+    types,
+};
 use super::suggest;
 use super::tree::{Entry, Node, Table, Value};
 
@@ -82,14 +86,13 @@ impl<'s> Rules<'s> {
         }
     }
 
-    /// The alternatives that `schema` offers, with references resolved and `null` (which TOML has not) left out.
+    /// The alternatives that `schema` offers, with references resolved.
     pub(super) fn flatten(&self, schema: &'s Json, into: &mut Vec<&'s Json>) {
         if let Some(target) = schema.get("$ref").and_then(Json::as_str).and_then(|name| self.resolve(name)) {
             return self.flatten(target, into);
         }
         match schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(Json::as_array) {
             Some(choices) => choices.iter().for_each(|choice| self.flatten(choice, into)),
-            None if schema.get("type").is_some_and(|t| t == "null") => {}
             None => into.push(schema),
         }
     }
@@ -99,12 +102,18 @@ impl<'s> Rules<'s> {
     }
 
     fn wrong_type(&self, alternatives: &[&Json], node: &Node, name: &str) -> String {
-        let mut expected: Vec<&str> = Vec::new();
-        for word in alternatives.iter().flat_map(|leaf| types(leaf)).filter_map(type_in_words) {
+        let words = |leaf| match literals_of(leaf) {
+            Some(literals) => literals.into_iter().map(|literal| format!("`{literal}`")).collect::<Vec<_>>(),
+            None => types(leaf).filter_map(type_in_words).map(str::to_owned).collect(),
+        };
+        let mut expected: Vec<String> = Vec::new();
+        for word in alternatives.iter().flat_map(|leaf| words(leaf)) {
             if !expected.contains(&word) {
                 expected.push(word);
             }
         }
+        // The names first, then the types.
+        expected.sort_by_key(|word| !word.starts_with('`'));
         format!("`{name}`: expected {}, found {}", suggest::or_list(&expected), kind_in_words(&node.value))
     }
 
@@ -123,15 +132,19 @@ impl<'s> Rules<'s> {
             return;
         }
         if let Some(free) = fitting.iter().find(|leaf| literals_of(leaf).is_none()) {
-            return length(free, "minLength", "maxLength", text.chars().count(), "characters", node, name, faults);
+            return faults.extend(length(
+                free,
+                ["minLength", "maxLength"],
+                (text.chars().count(), "character"),
+                node,
+                name,
+            ));
         }
         let tags: Vec<&str> = alternatives.iter().filter_map(|leaf| tag(leaf)).collect();
         let message = if tags.contains(&text) {
-            format!("`{name}`: `{text}` needs its own keys: `{name} = {{ {text} = ... }}`")
+            format!("`{text}` alone does not say enough: write `{name} = {{ {text} = ... }}`")
         } else {
-            let mut known = literals;
-            known.extend(tags.iter().filter(|tag| !known.contains(tag)).copied().collect::<Vec<_>>());
-            format!("unknown {name} `{text}`{}", suggest::instead_of(text, &known))
+            format!("unknown value `{text}` for `{name}`{}", suggest::instead_of(text, &choices(alternatives)))
         };
         faults.push(Fault::new(&node.place, message));
     }
@@ -154,7 +167,8 @@ impl<'s> Rules<'s> {
             match property {
                 Some(schema) => self.value(schema, &entry.node, &entry.key, chosen, faults),
                 None => {
-                    let message = format!("unknown {name} `{chosen}`{}", suggest::instead_of(chosen, &tags));
+                    let message =
+                        format!("unknown value `{chosen}` for `{name}`{}", suggest::instead_of(chosen, &tags));
                     faults.push(Fault::new(&entry.key, message));
                 }
             }
@@ -170,7 +184,7 @@ impl<'s> Rules<'s> {
             written.sort();
             let names: Vec<&str> = written.iter().map(|(_, _, key)| key.as_str()).collect();
             if let Some(last) = names.last().and_then(|last| table.get(*last)) {
-                let message = format!("`{name}` must name exactly one of its kinds, found {}", suggest::list(&names));
+                let message = format!("`{name}` takes one of these, not several: {}", suggest::list(&names));
                 faults.push(Fault::new(&last.key, message));
             }
         }
@@ -181,18 +195,23 @@ impl<'s> Rules<'s> {
         let empty = Map::new();
         let properties = schema.get("properties").and_then(Json::as_object).unwrap_or(&empty);
         let open = schema.get("additionalProperties").filter(|rule| **rule != Json::Bool(false));
+        let known: Vec<&str> = properties.keys().map(String::as_str).collect();
+        let mut meant = Vec::new();
         for (key, entry) in table {
-            match (properties.get(key), open) {
-                (Some(property), _) => self.value(property, &entry.node, &entry.key, key, faults),
-                (None, Some(property)) => self.value(property, &entry.node, &entry.key, key, faults),
-                (None, None) => {
-                    let known: Vec<&str> = properties.keys().map(String::as_str).collect();
-                    let message = format!("unknown key `{key}`{}", suggest::instead_of(key, &known));
-                    faults.push(Fault::new(&entry.key, message));
-                }
+            if let Some(property) = properties.get(key).or(open) {
+                self.value(property, &entry.node, &entry.key, key, faults);
+                continue;
             }
+            let nearest = suggest::nearest(key, &known);
+            meant.extend(nearest);
+            let message = match (nearest, self.home_of(key)) {
+                (None, Some(home)) => format!("unknown key `{key}` here; it belongs {home}"),
+                _ => format!("unknown key `{key}`{}", suggest::instead_of(key, &known)),
+            };
+            faults.push(Fault::new(&entry.key, message));
         }
-        for key in required(schema).filter(|key| !table.contains_key(*key)) {
+        // A required key that was meant by an unknown one is one mistake, not two.
+        for key in required(schema).filter(|key| !table.contains_key(*key) && !meant.contains(key)) {
             faults.push(Fault::new(place, self.missing(key, properties.get(key), place, name)));
         }
     }
@@ -202,22 +221,56 @@ impl<'s> Rules<'s> {
         if let Some(property) = property {
             self.flatten(property, &mut alternatives);
         }
-        let needed: Vec<&str> = alternatives.iter().flat_map(|leaf| required(leaf)).collect();
-        let is_table = !alternatives.is_empty() && alternatives.iter().all(|leaf| types(leaf).any(|t| t == "object"));
-        match (is_table, *table == Place::FILE) {
-            (true, true) if !needed.is_empty() => {
+        let choices = choices(&alternatives);
+        let choices = if choices.is_empty() { String::new() } else { format!("; known: {}", suggest::list(&choices)) };
+        if *table != Place::FILE {
+            return format!("missing key `{key}` in `{name}`{choices}");
+        }
+        match alternatives.as_slice() {
+            [leaf] if types(leaf).any(|t| t == "object") => {
+                let needed: Vec<&str> = required(leaf).collect();
                 format!("missing table `[{key}]`, which needs {}", suggest::list(&needed))
             }
-            (_, true) => format!("missing key `{key}`"),
-            _ => format!("missing key `{key}` in `{name}`"),
+            _ => format!("missing key `{key}`{choices}"),
+        }
+    }
+
+    /// Where in the file the key `key` is known, in words, if that is one place: in TOML a key that is
+    /// written below a `[table]` belongs to that table, which is easily forgotten.
+    fn home_of(&self, key: &str) -> Option<String> {
+        let mut homes = Vec::new();
+        self.find_homes(self.root, "", key, &mut homes);
+        match homes.as_slice() {
+            [top] if top.is_empty() => Some("at the top of the file, above the first `[table]`".to_owned()),
+            [home] => Some(format!("to `[{home}]`")),
+            _ => None,
+        }
+    }
+
+    fn find_homes(&self, schema: &'s Json, path: &str, key: &str, homes: &mut Vec<String>) {
+        let mut alternatives = Vec::new();
+        self.flatten(schema, &mut alternatives);
+        for leaf in alternatives {
+            let Some(properties) = leaf.get("properties").and_then(Json::as_object) else { continue };
+            if properties.contains_key(key) {
+                homes.push(path.to_owned());
+            }
+            // Deep enough for every table that people write; a schema may refer to itself.
+            if path.matches('.').count() >= 3 {
+                continue;
+            }
+            for (name, property) in properties {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                self.find_homes(property, &path, key, homes);
+            }
         }
     }
 
     fn array(&self, schema: &'s Json, items: &[Node], node: &Node, name: &str, faults: &mut Vec<Fault>) {
-        length(schema, "minItems", "maxItems", items.len(), "values", node, name, faults);
+        faults.extend(length(schema, ["minItems", "maxItems"], (items.len(), "value"), node, name));
         if let Some(rule) = schema.get("items") {
-            for item in items {
-                self.value(rule, item, &item.place, name, faults);
+            for (index, item) in items.iter().enumerate() {
+                self.value(rule, item, &item.place, &format!("{name}[{index}]"), faults);
             }
         }
     }
@@ -226,125 +279,4 @@ impl<'s> Rules<'s> {
 /// What a fault in the value as a whole points at: a table's name rather than all of its text.
 fn place_of_value<'p>(node: &'p Node, key: &'p Place) -> &'p Place {
     if matches!(node.value, Value::Table(_)) { key } else { &node.place }
-}
-
-/// The types that a schema without alternatives allows.
-fn types(leaf: &Json) -> impl Iterator<Item = &str> {
-    let (one, many) = match leaf.get("type") {
-        Some(Json::String(one)) => (Some(one.as_str()), None),
-        Some(Json::Array(many)) => (None, Some(many)),
-        // A literal without a type is a string: there are no others here.
-        _ if literals_of(leaf).is_some() => (Some("string"), None),
-        _ => (None, None),
-    };
-    one.into_iter().chain(many.into_iter().flatten().filter_map(Json::as_str)).filter(|t| *t != "null")
-}
-
-fn admits(leaf: &Json, value: &Value) -> bool {
-    types(leaf).any(|t| match value {
-        Value::Boolean(_) => t == "boolean",
-        Value::Integer(_) => t == "integer" || t == "number",
-        Value::Float(_) => t == "number",
-        Value::String(_) => t == "string",
-        Value::Array(_) => t == "array",
-        Value::Table(_) => t == "object",
-        Value::Datetime | Value::Unusable => false,
-    })
-}
-
-fn type_in_words(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "boolean" => "true or false",
-        "integer" => "an integer",
-        "number" => "a number",
-        "string" => "a string",
-        "array" => "an array",
-        "object" => "a table",
-        _ => return None,
-    })
-}
-
-fn kind_in_words(value: &Value) -> &'static str {
-    match value {
-        Value::Boolean(_) => "a boolean",
-        Value::Integer(_) => "an integer",
-        Value::Float(_) => "a number with a fraction",
-        Value::String(_) => "a string",
-        Value::Datetime => "a date or time",
-        Value::Array(_) => "an array",
-        Value::Table(_) => "a table",
-        Value::Unusable => "an unusable number",
-    }
-}
-
-/// The strings that a schema admits, if it lists them.
-fn literals_of(leaf: &Json) -> Option<Vec<&str>> {
-    match (leaf.get("const"), leaf.get("enum")) {
-        (Some(literal), _) => Some(literal.as_str().into_iter().collect()),
-        (None, Some(Json::Array(literals))) => Some(literals.iter().filter_map(Json::as_str).collect()),
-        _ => None,
-    }
-}
-
-fn literals(leaf: &Json) -> Vec<&str> {
-    literals_of(leaf).unwrap_or_default()
-}
-
-/// The key that marks an alternative of an externally tagged enum: its only property, and required.
-fn tag(leaf: &Json) -> Option<&str> {
-    let properties = leaf.get("properties")?.as_object()?;
-    let mut keys = properties.keys();
-    let only = keys.next().filter(|_| keys.next().is_none())?;
-    required(leaf).any(|key| key == only).then_some(only)
-}
-
-/// Whether `leaf` is the tagged one among several alternatives.
-fn is_tagged(leaf: &Json, alternatives: &[&Json]) -> bool {
-    alternatives.len() > 1 && tag(leaf).is_some()
-}
-
-fn required(leaf: &Json) -> impl Iterator<Item = &str> {
-    leaf.get("required").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str)
-}
-
-fn bounds(leaf: &Json, number: f64, written: &str, node: &Node, name: &str, faults: &mut Vec<Fault>) {
-    // Bounds compare as f64: the integers beyond 2^53 that this could confuse are no bounds here.
-    let rules: [(&str, &str, fn(f64, f64) -> bool); 4] = [
-        ("minimum", "at least", |number, bound| number >= bound),
-        ("exclusiveMinimum", "greater than", |number, bound| number > bound),
-        ("maximum", "at most", |number, bound| number <= bound),
-        ("exclusiveMaximum", "less than", |number, bound| number < bound),
-    ];
-    for (keyword, words, holds) in rules {
-        let Some(rule) = leaf.get(keyword) else { continue };
-        if rule.as_f64().is_some_and(|bound| !holds(number, bound)) {
-            let bound = rule
-                .as_f64()
-                .filter(|b| b.fract() == 0.0 && b.abs() < 1e15)
-                .map_or(rule.to_string(), |b| b.to_string());
-            faults.push(Fault::new(&node.place, format!("`{name}` must be {words} {bound}, found {written}")));
-        }
-    }
-}
-
-#[allow(clippy::too_many_arguments)]
-fn length(
-    leaf: &Json,
-    minimum: &str,
-    maximum: &str,
-    length: usize,
-    unit: &str,
-    node: &Node,
-    name: &str,
-    faults: &mut Vec<Fault>,
-) {
-    let limit = |keyword: &str| leaf.get(keyword).and_then(Json::as_u64);
-    if let Some(limit) = limit(minimum).filter(|limit| (length as u64) < *limit) {
-        let message = format!("`{name}` must have at least {limit} {unit}, found {length}");
-        faults.push(Fault::new(&node.place, message));
-    }
-    if let Some(limit) = limit(maximum).filter(|limit| (length as u64) > *limit) {
-        let message = format!("`{name}` must have at most {limit} {unit}, found {length}");
-        faults.push(Fault::new(&node.place, message));
-    }
 }

@@ -11,7 +11,7 @@ pub(super) fn instead_of(unknown: &str, known: &[&str]) -> String {
 
 /// The known name that a slip of the hand could have turned into `unknown`: a third of its letters changed
 /// at most, or left off at its end.
-fn nearest<'k>(unknown: &str, known: &[&'k str]) -> Option<&'k str> {
+pub(super) fn nearest<'k>(unknown: &str, known: &[&'k str]) -> Option<&'k str> {
     let written = plain(unknown);
     let distance = |name: &str| {
         let name = plain(name);
@@ -33,10 +33,10 @@ pub(super) fn list(names: &[&str]) -> String {
 }
 
 /// "a, b or c", without quotation.
-pub(super) fn or_list(words: &[&str]) -> String {
+pub(super) fn or_list(words: &[String]) -> String {
     match words {
         [] => "nothing".to_owned(),
-        [one] => (*one).to_owned(),
+        [one] => one.clone(),
         [most @ .., last] => format!("{} or {last}", most.join(", ")),
     }
 }

@@ -15,7 +15,8 @@ pub struct MethodVocabulary {
     /// Registered name.
     pub name: &'static str,
     /// JSON schema of its table of parameters: an object without additional properties, as `schemars`
-    /// derives it. Its defaults fill in what a file leaves out.
+    /// derives it. Its defaults fill in what a file leaves out, so numbers with a fraction are better `f64`
+    /// there: the default 0.1 of an `f32` would be written into every report as 0.10000000149011612.
     pub schema: schemars::Schema,
     /// Finds the faults that the schema cannot state, in parameters that obey the schema and are filled up
     /// with its defaults.
@@ -69,7 +70,11 @@ pub fn schema(vocabulary: &[MethodVocabulary]) -> Json {
         object.insert("title".to_owned(), "fedrecsim scenario".into());
         object.insert("$defs".to_owned(), Json::Object(all));
     }
-    state_bounds_of_formats(&mut root);
+    each_object(&mut root, &mut |object| {
+        state_bounds_of_format(object);
+        drop_null(object);
+        unwrap_lines(object);
+    });
     root
 }
 
@@ -87,7 +92,7 @@ fn find_unchecked<'s>(rules: &Rules<'s>, schema: &'s Json, place: &str, found: &
     found.extend(object.keys().filter(|key| !KEYWORDS.contains(&key.as_str())).map(|key| format!("{place}/{key}")));
     if ["$ref", "oneOf", "anyOf"].iter().any(|key| object.contains_key(*key)) {
         // These hand the value on; a rule beside them would be passed over.
-        const PASSED_OVER: [&str; 6] = ["type", "minimum", "maximum", "properties", "items", "enum"];
+        const PASSED_OVER: [&str; 7] = ["type", "minimum", "maximum", "properties", "required", "items", "enum"];
         found.extend(PASSED_OVER.iter().filter(|key| object.contains_key(**key)).map(|key| format!("{place}/{key}")));
         let mut alternatives = Vec::new();
         rules.flatten(schema, &mut alternatives);
@@ -135,23 +140,46 @@ fn qualified(mut schema: Json, method: &str) -> Json {
 }
 
 /// schemars names the width of an integer or a float; JSON schema has rules only for bounds.
-fn state_bounds_of_formats(schema: &mut Json) {
-    each_object(schema, &mut |object| {
-        let bounds: (Json, Json) = match object.get("format").and_then(Json::as_str) {
-            Some("uint32") => (0.into(), u32::MAX.into()),
-            Some("int32") => (i32::MIN.into(), i32::MAX.into()),
-            Some("uint64" | "uint") => (0.into(), i64::MAX.into()),
-            Some("float") => (f64::from(f32::MIN).into(), f64::from(f32::MAX).into()),
-            _ => return,
-        };
-        for (bound, exclusive, value) in
-            [("minimum", "exclusiveMinimum", bounds.0), ("maximum", "exclusiveMaximum", bounds.1)]
-        {
-            if !object.contains_key(exclusive) {
-                object.entry(bound).or_insert(value);
-            }
+fn state_bounds_of_format(object: &mut Map<String, Json>) {
+    let bounds: (Json, Json) = match object.get("format").and_then(Json::as_str) {
+        Some("uint32") => (0.into(), u32::MAX.into()),
+        Some("int32") => (i32::MIN.into(), i32::MAX.into()),
+        Some("uint64" | "uint") => (0.into(), i64::MAX.into()),
+        Some("float") => (f64::from(f32::MIN).into(), f64::from(f32::MAX).into()),
+        _ => return,
+    };
+    for (bound, exclusive, value) in
+        [("minimum", "exclusiveMinimum", bounds.0), ("maximum", "exclusiveMaximum", bounds.1)]
+    {
+        if !object.contains_key(exclusive) {
+            object.entry(bound).or_insert(value);
         }
-    });
+    }
+}
+
+/// TOML has no null: an optional key is one that may be absent.
+fn drop_null(object: &mut Map<String, Json>) {
+    if let Some(Json::Array(types)) = object.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let [one] = types.as_slice() {
+            let one = one.clone();
+            object.insert("type".to_owned(), one);
+        }
+    }
+    if let Some(Json::Array(choices)) = object.get_mut("anyOf") {
+        choices.retain(|choice| choice.get("type").is_none_or(|name| name != "null"));
+    }
+    if object.get("default").is_some_and(Json::is_null) {
+        object.shift_remove("default");
+    }
+}
+
+/// Descriptions are doc comments, broken into lines where the source code is; only paragraphs are meant.
+fn unwrap_lines(object: &mut Map<String, Json>) {
+    if let Some(Json::String(text)) = object.get_mut("description") {
+        let paragraphs: Vec<String> = text.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect();
+        *text = paragraphs.join("\n\n");
+    }
 }
 
 fn each_object(json: &mut Json, change: &mut impl FnMut(&mut Map<String, Json>)) {
@@ -174,7 +202,7 @@ pub(super) fn fill_defaults(root: &Json, schema: &Json, value: &mut Json) {
     for (key, property) in properties {
         match (object.get_mut(key), property.get("default")) {
             (Some(inner), _) => fill_defaults(root, property, inner),
-            (None, Some(default)) if !default.is_null() => {
+            (None, Some(default)) => {
                 object.insert(key.clone(), without_nulls(default));
             }
             _ => {}
@@ -182,7 +210,7 @@ pub(super) fn fill_defaults(root: &Json, schema: &Json, value: &mut Json) {
     }
 }
 
-/// TOML has no null: an option that is none is a key that is absent.
+/// A default without the options that are none in it, which TOML cannot write.
 fn without_nulls(json: &Json) -> Json {
     match json {
         Json::Object(object) => {
