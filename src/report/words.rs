@@ -18,7 +18,7 @@ pub fn thousands(count: u64) -> String {
 /// A duration in the unit that leaves the fewest digits: `350 ms`, `12.3 s`, `4.20 min`, `3.10 h`, `2.40 d`.
 pub fn duration(seconds: f64) -> String {
     let (value, unit) = match seconds {
-        s if s == 0.0 => return "0 s".to_owned(),
+        0.0 => return "0 s".to_owned(),
         s if s < 0.9995e-3 => (s * 1e6, "us"),
         s if s < 0.9995 => (s * 1e3, "ms"),
         s if s < 119.5 => (s, "s"),
@@ -52,7 +52,7 @@ pub fn percent(part: u64, whole: u64) -> String {
 pub fn share(share: f64) -> String {
     match share {
         s if s > 0.0 && s < 0.0005 => "< 0.1 %".to_owned(),
-        s if s < 1.0 && s >= 0.9995 => "> 99.9 %".to_owned(),
+        s if (0.9995..1.0).contains(&s) => "> 99.9 %".to_owned(),
         s => format!("{:.1} %", s * 100.0),
     }
 }
@@ -87,10 +87,7 @@ mod tests {
     #[test]
     fn durations_take_the_unit_that_a_reader_would_take() {
         let printed = [0.0, 2e-5, 0.35, 1.0, 12.34, 119.0, 252.0, 11_160.0, 1_000_000.0].map(duration);
-        assert_eq!(
-            printed,
-            ["0 s", "20.0 us", "350 ms", "1.00 s", "12.3 s", "119 s", "4.20 min", "3.10 h", "11.6 d"]
-        );
+        assert_eq!(printed, ["0 s", "20.0 us", "350 ms", "1.00 s", "12.3 s", "119 s", "4.20 min", "3.10 h", "11.6 d"]);
     }
 
     #[test]
