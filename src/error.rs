@@ -72,6 +72,9 @@ pub enum Error {
     /// A frame that cannot be decoded.
     #[error("cannot decode a frame: {0}")]
     Frame(String),
+    /// A table update that contradicts itself or meets a table of another shape: a defect of the simulator.
+    #[error("cannot use a table update: {0}")]
+    Update(String),
     /// Bytes that do not balance: a defect of the simulator, so the run is refused.
     #[error("the byte ledger does not balance: {0}")]
     Unbalanced(String),
@@ -120,6 +123,7 @@ impl Error {
             Self::Write { .. }
             | Self::Diverged { .. }
             | Self::Frame(_)
+            | Self::Update(_)
             | Self::Unbalanced(_)
             | Self::NonFinite { .. }
             | Self::Actor { .. }
