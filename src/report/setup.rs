@@ -94,11 +94,21 @@ fn data(record: &RunRecord) -> String {
     };
     format!(
         "{}{file}: {} users, {} items, {} training ratings; {held_out} held out per user",
-        name_of(&dataset.source),
+        source(&dataset.source),
         thousands(size.users),
         thousands(size.items),
         thousands(size.training_ratings),
     )
+}
+
+fn source(source: &SourceSpec) -> &'static str {
+    match source {
+        SourceSpec::Generated(_) => "generated population",
+        SourceSpec::Ml100k => "MovieLens 100K",
+        SourceSpec::Ml1m => "MovieLens 1M",
+        SourceSpec::LastFm2k => "LastFM 2K (HetRec 2011)",
+        SourceSpec::Delimited(_) => "delimited file",
+    }
 }
 
 fn training(scenario: &Scenario) -> String {

@@ -62,12 +62,10 @@ pub fn accuracy(figure: f64) -> String {
     format!("{figure:.4}")
 }
 
-/// The name of an enumeration's value as scenario files write it; for a variant with parameters, the variant's
-/// name alone.
+/// The name of an enumeration's value as scenario files write it.
 pub fn name_of<T: Serialize>(value: &T) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(name)) => name,
-        Ok(serde_json::Value::Object(fields)) => fields.keys().next().cloned().unwrap_or_default(),
         Ok(other) => other.to_string(),
         Err(error) => error.to_string(),
     }
@@ -76,7 +74,7 @@ pub fn name_of<T: Serialize>(value: &T) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{CodecName, GeneratorSpec, SourceSpec};
+    use crate::scenario::{CodecName, NegativePool};
 
     #[test]
     fn thousands_are_separated_from_the_right() {
@@ -103,7 +101,6 @@ mod tests {
     #[test]
     fn names_are_those_of_scenario_files() {
         assert_eq!(name_of(&CodecName::RowsF32), "rows-f32");
-        assert_eq!(name_of(&SourceSpec::Ml100k), "ml-100k");
-        assert_eq!(name_of(&SourceSpec::Generated(GeneratorSpec::default())), "generated");
+        assert_eq!(name_of(&NegativePool::NotInTrain), "not-in-train");
     }
 }
