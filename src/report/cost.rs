@@ -57,16 +57,18 @@ pub fn milestones(record: &RunRecord) -> Vec<Milestone> {
     let first = |reached: &dyn Fn(f64) -> bool| evaluated.iter().find(|(hr, _)| reached(*hr)).copied();
     let mut milestones = Vec::new();
     if let Some(popularity) = record.baselines.get("popularity").and_then(|b| b.test.get("hr@10")) {
-        milestones
-            .push(Milestone { goal: "HR@10 above `popularity`".to_owned(), reached: first(&|hr| hr > *popularity) });
+        milestones.push(Milestone {
+            goal: "first evaluated round with HR@10 above `popularity`".to_owned(),
+            reached: first(&|hr| hr > *popularity),
+        });
     }
     if let (Some(selected), Some(round)) = (record.accuracy.test.get("hr@10"), record.selected_round) {
         milestones.push(Milestone {
-            goal: "90 % of the selected round's HR@10".to_owned(),
+            goal: "first evaluated round with 90 % of the selected round's HR@10".to_owned(),
             reached: first(&|hr| hr >= 0.9 * selected),
         });
         milestones.push(Milestone {
-            goal: "the selected round".to_owned(),
+            goal: "selected round".to_owned(),
             reached: evaluated.iter().find(|(_, cost)| cost.round == round).copied(),
         });
     }

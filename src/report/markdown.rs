@@ -1,1 +1,301 @@
-//! stub
+//! `summary.md`: what was run, how accurate it was, and what that cost, for a researcher.
+//!
+//! Every section is a function from the record to Markdown; a section with nothing to say is left out.
+
+use super::cost::{self, Milestone};
+use super::record::{Flow, RunRecord, SPARSITY_THRESHOLDS, SplitFigures};
+use super::setup::{self, Caveat};
+use super::words::{self, percent, share, thousands};
+use super::{check, figures, plot};
+use crate::error::Result;
+use crate::units::Bytes;
+
+/// The summary as Markdown.
+///
+/// # Errors
+/// As [`check::check`].
+pub fn render(record: &RunRecord) -> Result<String> {
+    check::check(record)?;
+    let mut blocks = vec![format!("# {}, seed {}", record.name, record.seed)];
+    let caveats = setup::incomplete(record).into_iter().chain(setup::protocol_caveats(&record.scenario));
+    blocks.extend(caveats.map(|Caveat { headline, text }| format!("> **{headline}** {text}")));
+    blocks.push(what_was_run(record));
+    blocks.push(accuracy(record));
+    blocks.extend(cost_of_accuracy(record));
+    blocks.push(bytes(record));
+    blocks.extend(virtual_time(record));
+    blocks.extend(sparsity(record));
+    blocks.push(charts(record));
+    blocks.push(reproduce(record));
+    Ok(blocks.join("\n\n") + "\n")
+}
+
+/// A Markdown table; the first column is left-aligned, the others are numbers.
+fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let line = |cells: &[String]| format!("| {} |", cells.join(" | "));
+    let header: Vec<String> = header.iter().map(|cell| (*cell).to_owned()).collect();
+    let rule: Vec<String> = (0..header.len()).map(|i| if i == 0 { "---" } else { "---:" }.to_owned()).collect();
+    let mut lines = vec![line(&header), line(&rule)];
+    lines.extend(rows.iter().map(|row| line(row)));
+    lines.join("\n")
+}
+
+fn what_was_run(record: &RunRecord) -> String {
+    let rows: Vec<String> =
+        setup::describe(record).into_iter().map(|(what, text)| format!("- **{what}:** {text}")).collect();
+    format!("## What was run\n\n{}", rows.join("\n"))
+}
+
+fn accuracy(record: &RunRecord) -> String {
+    let Some(round) = record.selected_round else {
+        let rows = accuracy_rows(record, &[]);
+        let text = "No round was finished, so there is no accuracy to report; the baselines need no training.";
+        return format!(
+            "## Accuracy\n\n{text}\n\n{}\n\n{}",
+            protocol(record),
+            table(&accuracy_header(record, &[]), &rows)
+        );
+    };
+    let method = format!("{}, round {round}", record.scenario.method.name);
+    let columns = [(method.as_str(), &record.accuracy)];
+    format!(
+        "## Accuracy\n\n{}\n\n{}\n\nMeans over {} users. The round is {}.",
+        protocol(record),
+        table(&accuracy_header(record, &columns), &accuracy_rows(record, &columns)),
+        thousands(record.size.evaluated_users),
+        setup::selection(record.scenario.evaluation.selection),
+    )
+}
+
+fn protocol(record: &RunRecord) -> String {
+    format!("Protocol: {}.", record.protocol.trim_end_matches('.'))
+}
+
+fn accuracy_header<'a>(record: &'a RunRecord, columns: &[(&'a str, &'a SplitFigures)]) -> Vec<&'a str> {
+    let methods = columns.iter().map(|(name, _)| *name);
+    std::iter::once("").chain(methods).chain(record.baselines.keys().map(String::as_str)).collect()
+}
+
+fn accuracy_rows(record: &RunRecord, columns: &[(&str, &SplitFigures)]) -> Vec<Vec<String>> {
+    let all: Vec<&SplitFigures> = columns.iter().map(|(_, split)| *split).chain(record.baselines.values()).collect();
+    let mut rows = Vec::new();
+    for wanted in ["test", "validation"] {
+        let of = |split: &SplitFigures, name: &str| {
+            figures::splits(split).find(|(of, _)| *of == wanted).and_then(|(_, figures)| figures.get(name).copied())
+        };
+        let names = all.iter().flat_map(|s| figures::splits(s)).filter(|(of, _)| *of == wanted);
+        for name in figures::ordered(names.flat_map(|(_, figures)| figures.keys())) {
+            let cells = all.iter().map(|split| of(split, name).map_or_else(|| "-".to_owned(), words::accuracy));
+            rows.push(std::iter::once(format!("{} ({wanted})", figures::label(name))).chain(cells).collect());
+        }
+    }
+    rows
+}
+
+fn cost_of_accuracy(record: &RunRecord) -> Option<String> {
+    if record.per_round.is_empty() {
+        return None;
+    }
+    let rows: Vec<Vec<String>> = cost::milestones(record)
+        .into_iter()
+        .map(|Milestone { goal, reached }| match reached {
+            None => vec![goal, "-".into(), "never reached".into(), "-".into(), "-".into(), "-".into()],
+            Some((hr, cost)) => vec![
+                goal,
+                cost.round.to_string(),
+                words::accuracy(hr),
+                Bytes::new(cost.up_bytes).to_string(),
+                Bytes::new(cost.down_bytes).to_string(),
+                words::duration(cost.virtual_time_s),
+            ],
+        })
+        .collect();
+    let header = ["", "round", "HR@10 (test)", "sent up", "sent down", "virtual time"];
+    Some(format!("## What the accuracy cost\n\n{}\n\n{}", protocol(record), table(&header, &rows)))
+}
+
+fn bytes(record: &RunRecord) -> String {
+    let (up, down) = (&record.bytes.up, &record.bytes.down);
+    if up.sent == 0 && down.sent == 0 {
+        return "## Bytes\n\nNothing was sent.".to_owned();
+    }
+    let line = |name: &str, of: fn(&Flow) -> u64| {
+        let cell = |flow: &Flow| format!("{} ({})", Bytes::new(of(flow)), percent(of(flow), flow.sent));
+        vec![name.to_owned(), cell(up), cell(down)]
+    };
+    let sent = |flow: &Flow| format!("{} ({} B)", Bytes::new(flow.sent), thousands(flow.sent));
+    let mut rows = vec![
+        vec!["**sent**".to_owned(), sent(up), sent(down)],
+        line("delivered and useful", |flow| flow.useful),
+        line("delivered late", |flow| flow.late),
+        line("delivered stale", |flow| flow.stale),
+        line("lost by dropouts", |flow| flow.lost),
+        line("cancelled", |flow| flow.cancelled),
+        line("in flight at the end", |flow| flow.in_flight),
+        line("of the sent bytes: headers", |flow| flow.header),
+        line("of the sent bytes: indices", |flow| flow.index),
+        line("of the sent bytes: values", |flow| flow.values),
+        vec!["frames".to_owned(), thousands(up.frames), thousands(down.frames)],
+    ];
+    let aggregated: u64 = record.per_round.iter().map(|round| u64::from(round.aggregated)).sum();
+    let mut per = |name: &str, count: u64| {
+        if let (Some(up), Some(down)) = (up.sent.checked_div(count), down.sent.checked_div(count)) {
+            rows.push(vec![name.to_owned(), Bytes::new(up).to_string(), Bytes::new(down).to_string()]);
+        }
+    };
+    per(&format!("sent per aggregated update (of {})", thousands(aggregated)), aggregated);
+    per(&format!("sent per user (of {})", thousands(record.size.users)), record.size.users);
+    per(&format!("sent per finished round (of {})", record.rounds), record.rounds.into());
+    let table = table(&["", "up (clients to server)", "down (server to clients)"], &rows);
+    format!("## Bytes\n\n{table}{}", unfinished_bytes(record))
+}
+
+/// Tells of bytes that belong to no finished round, which the table counts and `rounds.csv` cannot.
+fn unfinished_bytes(record: &RunRecord) -> String {
+    let costs = cost::by_round(record);
+    let (up, down) = costs.last().map_or((0, 0), |cost| (cost.up_bytes, cost.down_bytes));
+    match (record.bytes.up.sent.saturating_sub(up), record.bytes.down.sent.saturating_sub(down)) {
+        (0, 0) => String::new(),
+        (up, down) => format!(
+            "\n\nOf this, {} up and {} down were sent in a round that was not finished; `rounds.csv` has no row for it.",
+            Bytes::new(up),
+            Bytes::new(down)
+        ),
+    }
+}
+
+fn virtual_time(record: &RunRecord) -> Option<String> {
+    if record.durations.is_empty() {
+        return None;
+    }
+    // In the order of a round; a phase that is not among these comes after them.
+    let known = ["download", "compute", "upload", "round"];
+    let mut phases: Vec<_> = record.durations.iter().collect();
+    phases.sort_by_key(|(name, _)| known.iter().position(|phase| phase == name).unwrap_or(known.len()));
+    let rows: Vec<Vec<String>> = phases
+        .into_iter()
+        .map(|(name, d)| {
+            let times = [d.mean_s, d.p50_s, d.p90_s, d.p99_s, d.max_s].map(words::duration);
+            [name.clone(), thousands(d.count)].into_iter().chain(times).collect()
+        })
+        .collect();
+    let header = ["phase", "count", "mean", "median", "90 %", "99 %", "largest"];
+    Some(format!(
+        "## Virtual time\n\n{} for {} rounds.\n\n{}",
+        words::duration(record.virtual_time_s),
+        record.rounds,
+        table(&header, &rows)
+    ))
+}
+
+fn sparsity(record: &RunRecord) -> Option<String> {
+    let of_round = |number| record.per_round.iter().find(|r| Some(r.round) == number && r.sparsity.is_some());
+    let round =
+        of_round(record.selected_round).or_else(|| record.per_round.iter().rev().find(|r| r.sparsity.is_some()))?;
+    let measured = round.sparsity?;
+    let rows: Vec<Vec<String>> = SPARSITY_THRESHOLDS
+        .iter()
+        .zip(measured.uploads.iter().zip(&measured.averaged))
+        .map(|(&threshold, (&uploads, &averaged))| {
+            let threshold = if threshold == 0.0 { "0".to_owned() } else { format!("{threshold:e}") };
+            vec![threshold, share(uploads), share(averaged)]
+        })
+        .collect();
+    Some(format!(
+        "## Sparsity of C in round {}\n\nShare of values whose magnitude is above a threshold.\n\n{}",
+        round.round,
+        table(&["threshold", "uploads", "averaged"], &rows)
+    ))
+}
+
+fn charts(record: &RunRecord) -> String {
+    let images: Vec<String> = plot::file_names(record)
+        .into_iter()
+        .map(|name| format!("![{}]({name})", name.trim_end_matches(".svg").replace('-', " ")))
+        .collect();
+    format!("## Charts\n\n{}\n\nThe figures of every round are in `rounds.csv`.", images.join("\n\n"))
+}
+
+fn reproduce(record: &RunRecord) -> String {
+    let command = match record.command.as_slice() {
+        [] => "The run was not started from a command line; the scenario as resolved is in `run.json`.".to_owned(),
+        arguments => {
+            let words: Vec<String> = arguments.iter().map(|argument| quoted(argument)).collect();
+            format!("```sh\nfedrecsim {}\n```", words.join(" "))
+        }
+    };
+    let versions: Vec<String> = record.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
+    let wall = &record.wall;
+    let memory = wall.peak_rss_bytes.map_or_else(String::new, |rss| format!(", peak memory {}", Bytes::new(rss)));
+    format!(
+        "## Reproduce\n\n{command}\n\nThe same scenario, seed ({}) and build give the result digest\n`{}`\nat any number of threads.\n\n\
+         Made by {}. This run took {} of wall time on {} threads, {} per round (median){memory}; none of that is in the digest.",
+        record.seed,
+        record.digest,
+        versions.join(", "),
+        words::duration(wall.total_s),
+        wall.threads,
+        words::duration(wall.per_round_ms / 1e3),
+    )
+}
+
+/// An argument as a POSIX shell reads it back.
+fn quoted(argument: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !argument.is_empty() && argument.chars().all(plain) {
+        argument.to_owned()
+    } else {
+        format!("'{}'", argument.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::error::Error;
+    use crate::report::sample;
+
+    #[test]
+    fn the_summary_of_a_finished_run_reads_like_this() {
+        insta::assert_snapshot!(render(&sample::run(24)).unwrap());
+    }
+
+    #[test]
+    fn the_summary_of_an_interrupted_run_reads_like_this() {
+        insta::assert_snapshot!(render(&sample::interrupted(12, 60)).unwrap());
+    }
+
+    #[test]
+    fn a_run_without_a_round_says_so_first_and_why_and_reports_no_accuracy_of_its_own() {
+        let text = render(&sample::nothing_finished()).unwrap();
+        let second = text.split("\n\n").nth(1).unwrap();
+        assert!(second.contains("0 of 60 rounds") && second.contains("diverged in round 1"), "{second}");
+        assert!(
+            text.contains("No round was finished") && text.contains("| HR@10 (test) | 0.4110 | 0.1004 |"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_method_that_sends_nothing_has_no_table_of_bytes() {
+        let text = render(&sample::popularity()).unwrap();
+        assert!(text.contains("Nothing was sent."));
+        assert!(!text.contains("per aggregated update") && !text.contains("## Virtual time"));
+    }
+
+    #[test]
+    fn arguments_survive_a_shell() {
+        assert_eq!(quoted("scenarios/ml100k.toml"), "scenarios/ml100k.toml");
+        assert_eq!(quoted("method.mu = 0.1"), "'method.mu = 0.1'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn nan_is_refused() {
+        let mut record = sample::run(2);
+        record.durations.get_mut("upload").unwrap().p99_s = f64::NAN;
+        assert!(matches!(render(&record), Err(Error::NonFinite { place, .. }) if place == "durations.upload.p99_s"));
+    }
+}

@@ -1,18 +1,24 @@
 //! From a run record to files: JSON, CSV, Markdown, SVG.
 //!
 //! Reading order: [`record`] is what a run leaves; [`check`] is what it must satisfy; [`json`], [`table`],
-//! [`markdown`] and [`plot`] turn it into text; [`folder`] puts the text into files; [`terminal`] and [`progress`] are what
-//! a user sees while and after it runs. Exporters are pure: they take a record and return text.
+//! [`markdown`] and [`plot`] turn it into text; [`ReportFolder`] puts the text into files; [`progress`] and
+//! [`terminal`] are what a user sees while it runs and after. Exporters are pure: they take a record and return text.
 
 pub mod check;
 pub mod cost;
 pub mod figures;
 mod finite;
+mod folder;
 pub mod json;
+pub mod markdown;
 pub mod plot;
 pub mod progress;
 pub mod record;
 #[cfg(test)]
 mod sample;
+mod setup;
 pub mod table;
-pub mod words;
+pub mod terminal;
+mod words;
+
+pub use folder::ReportFolder;

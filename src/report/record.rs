@@ -3,14 +3,13 @@
 //! Exporters take it and return bytes; it knows nothing of how it came about.
 
 use std::collections::BTreeMap;
-use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
 use crate::scenario::Scenario;
-
-/// Accuracy figures by name: `hr@10`, `ndcg@10`, `mrr`, ...
-pub type Figures = BTreeMap<String, f64>;
+pub use crate::sim::outcome::{
+    ByDirection, Distribution, Figures, Flow, ProblemSize, RoundRecord, SPARSITY_THRESHOLDS, Sparsity, SplitFigures,
+};
 
 /// One finished (or stopped) run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -60,161 +59,6 @@ pub struct RunRecord {
     pub wall: Wall,
 }
 
-/// Figures on the two held-out items.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct SplitFigures {
-    /// On the validation item; absent where none is held out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub validation: Option<Figures>,
-    /// On the test item.
-    pub test: Figures,
-}
-
-/// One value per direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ByDirection<T> {
-    /// Clients to server.
-    pub up: T,
-    /// Server to clients.
-    pub down: T,
-}
-
-impl<T: AddAssign> AddAssign for ByDirection<T> {
-    fn add_assign(&mut self, other: Self) {
-        self.up += other.up;
-        self.down += other.down;
-    }
-}
-
-/// Where bytes went. `sent = delivered + lost + cancelled + in_flight`, `delivered = useful + late + stale`, and
-/// `sent = header + index + values`: of a frame that was cut off, only the bytes that were carried count,
-/// in every one of these.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Flow {
-    /// Bytes that left the sender.
-    pub sent: u64,
-    /// Bytes of frames that arrived whole.
-    pub delivered: u64,
-    /// Bytes that were carried for frames that a dropout cut off.
-    pub lost: u64,
-    /// Bytes that were carried for frames that the server gave up.
-    pub cancelled: u64,
-    /// Bytes of transfers in progress when the run ended.
-    pub in_flight: u64,
-    /// Delivered and used.
-    pub useful: u64,
-    /// Delivered after the deadline of their round.
-    pub late: u64,
-    /// Delivered, but computed from a model that was too old.
-    pub stale: u64,
-    /// Sent bytes that were frame headers.
-    pub header: u64,
-    /// Sent bytes that said which rows or values follow.
-    pub index: u64,
-    /// Sent bytes that were values.
-    pub values: u64,
-    /// Frames sent.
-    pub frames: u64,
-}
-
-impl Flow {
-    /// Whether the three equations above hold (contract 3): every byte that was sent went somewhere, every
-    /// delivered byte was judged, and every byte was of some kind. Sums beyond 2^64 do not balance.
-    pub fn is_balanced(&self) -> bool {
-        let sum = |parts: &[u64]| parts.iter().try_fold(0u64, |total, &part| total.checked_add(part));
-        sum(&[self.delivered, self.lost, self.cancelled, self.in_flight]) == Some(self.sent)
-            && sum(&[self.useful, self.late, self.stale]) == Some(self.delivered)
-            && sum(&[self.header, self.index, self.values]) == Some(self.sent)
-    }
-}
-
-impl AddAssign for Flow {
-    fn add_assign(&mut self, other: Self) {
-        // Destructured, so that a field added later cannot be forgotten here.
-        let Self { sent, delivered, lost, cancelled, in_flight, useful, late, stale, header, index, values, frames } =
-            other;
-        self.sent += sent;
-        self.delivered += delivered;
-        self.lost += lost;
-        self.cancelled += cancelled;
-        self.in_flight += in_flight;
-        self.useful += useful;
-        self.late += late;
-        self.stale += stale;
-        self.header += header;
-        self.index += index;
-        self.values += values;
-        self.frames += frames;
-    }
-}
-
-/// A distribution of durations in seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Distribution {
-    /// Number of values.
-    pub count: u64,
-    /// Arithmetic mean.
-    pub mean_s: f64,
-    /// Median.
-    pub p50_s: f64,
-    /// 90th percentile.
-    pub p90_s: f64,
-    /// 99th percentile.
-    pub p99_s: f64,
-    /// Largest value.
-    pub max_s: f64,
-}
-
-/// Size of the problem.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProblemSize {
-    /// Users.
-    pub users: u64,
-    /// Items in the catalogue.
-    pub items: u64,
-    /// Training interactions.
-    pub training_ratings: u64,
-    /// Users that accuracy is averaged over.
-    pub evaluated_users: u64,
-}
-
-/// One finished round.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct RoundRecord {
-    /// Round, from 1.
-    pub round: u32,
-    /// Virtual time at its end.
-    pub virtual_time_s: f64,
-    /// Virtual time from its start to its end.
-    pub duration_s: f64,
-    /// Users invited.
-    pub invited: u32,
-    /// Updates that were averaged.
-    pub aggregated: u32,
-    /// Participations that dropped out.
-    pub dropped: u32,
-    /// Mean local loss over the averaged updates; absent where nothing was averaged.
-    pub loss: Option<f64>,
-    /// Accuracy after the round, where it was evaluated.
-    pub accuracy: Option<SplitFigures>,
-    /// Bytes of this round.
-    pub bytes: ByDirection<Flow>,
-    /// Share of values with a magnitude above each threshold of [`SPARSITY_THRESHOLDS`].
-    pub sparsity: Option<Sparsity>,
-}
-
-/// Thresholds on |C| (the papers' Table 3).
-pub const SPARSITY_THRESHOLDS: [f32; 7] = [0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1];
-
-/// Share of values of C whose magnitude is above each threshold of [`SPARSITY_THRESHOLDS`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Sparsity {
-    /// Over all uploads that were averaged.
-    pub uploads: [f64; 7],
-    /// Over the averaged table.
-    pub averaged: [f64; 7],
-}
-
 /// Figures of the host that ran the simulation; outside the digest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Wall {
@@ -226,53 +70,4 @@ pub struct Wall {
     pub peak_rss_bytes: Option<u64>,
     /// Worker threads.
     pub threads: u32,
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    const FLOW: Flow = Flow {
-        sent: 100,
-        delivered: 70,
-        lost: 20,
-        cancelled: 7,
-        in_flight: 3,
-        useful: 60,
-        late: 9,
-        stale: 1,
-        header: 5,
-        index: 15,
-        values: 80,
-        frames: 4,
-    };
-
-    #[test]
-    fn a_flow_with_one_byte_unaccounted_for_is_not_balanced() {
-        assert!(FLOW.is_balanced());
-        assert!(Flow::default().is_balanced());
-        for unbalanced in [
-            Flow { lost: 19, ..FLOW },
-            Flow { sent: 101, ..FLOW },
-            Flow { late: 10, ..FLOW },
-            Flow { index: 14, ..FLOW },
-            // Wrapping addition would make this one balance.
-            Flow { lost: u64::MAX, cancelled: 28, ..FLOW },
-        ] {
-            assert!(!unbalanced.is_balanced(), "{unbalanced:?}");
-        }
-    }
-
-    #[test]
-    fn adding_flows_adds_every_field() {
-        // Serialised, so that a field which the addition leaves out shows up without being named here.
-        let fields = |flow: Flow| serde_json::to_value(flow).unwrap().as_object().unwrap().clone();
-        let mut twice = ByDirection { up: FLOW, down: Flow::default() };
-        twice += ByDirection { up: FLOW, down: FLOW };
-        for (name, once) in fields(FLOW) {
-            assert_eq!(fields(twice.up)[&name].as_u64(), once.as_u64().map(|v| 2 * v), "{name}");
-        }
-        assert_eq!(twice.down, FLOW);
-    }
 }

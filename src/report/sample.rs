@@ -74,11 +74,11 @@ pub fn popularity() -> RunRecord {
     record
 }
 
-/// The same run, evaluated only every `every` rounds and without a validation item.
+/// The same run, evaluated only after every `every` rounds and the last, and without a validation item.
 pub fn evaluated_every(every: u32, rounds: u32) -> RunRecord {
     let mut record = run(rounds);
     for round in &mut record.per_round {
-        if !round.round.is_multiple_of(every) {
+        if !round.round.is_multiple_of(every) && round.round != rounds {
             round.accuracy = None;
         }
         if let Some(accuracy) = &mut round.accuracy {

@@ -18,7 +18,7 @@ pub fn thousands(count: u64) -> String {
 /// A duration in the unit that leaves the fewest digits: `350 ms`, `12.3 s`, `4.20 min`, `3.10 h`, `2.40 d`.
 pub fn duration(seconds: f64) -> String {
     let (value, unit) = match seconds {
-        s if s == 0.0 => return "0 s".to_owned(),
+        0.0 => return "0 s".to_owned(),
         s if s < 0.9995e-3 => (s * 1e6, "us"),
         s if s < 0.9995 => (s * 1e3, "ms"),
         s if s < 119.5 => (s, "s"),
@@ -52,7 +52,7 @@ pub fn percent(part: u64, whole: u64) -> String {
 pub fn share(share: f64) -> String {
     match share {
         s if s > 0.0 && s < 0.0005 => "< 0.1 %".to_owned(),
-        s if s < 1.0 && s >= 0.9995 => "> 99.9 %".to_owned(),
+        s if (0.9995..1.0).contains(&s) => "> 99.9 %".to_owned(),
         s => format!("{:.1} %", s * 100.0),
     }
 }
@@ -62,12 +62,10 @@ pub fn accuracy(figure: f64) -> String {
     format!("{figure:.4}")
 }
 
-/// The name of an enumeration's value as scenario files write it; for a variant with parameters, the variant's
-/// name alone.
+/// The name of an enumeration's value as scenario files write it.
 pub fn name_of<T: Serialize>(value: &T) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(name)) => name,
-        Ok(serde_json::Value::Object(fields)) => fields.keys().next().cloned().unwrap_or_default(),
         Ok(other) => other.to_string(),
         Err(error) => error.to_string(),
     }
@@ -76,7 +74,7 @@ pub fn name_of<T: Serialize>(value: &T) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{CodecName, GeneratorSpec, SourceSpec};
+    use crate::scenario::{CodecName, NegativePool};
 
     #[test]
     fn thousands_are_separated_from_the_right() {
@@ -103,7 +101,6 @@ mod tests {
     #[test]
     fn names_are_those_of_scenario_files() {
         assert_eq!(name_of(&CodecName::RowsF32), "rows-f32");
-        assert_eq!(name_of(&SourceSpec::Ml100k), "ml-100k");
-        assert_eq!(name_of(&SourceSpec::Generated(GeneratorSpec::default())), "generated");
+        assert_eq!(name_of(&NegativePool::NotInTrain), "not-in-train");
     }
 }

@@ -119,7 +119,7 @@ fn lines(
             points: curve(&|split| split.test.get(figure).copied()),
         },
         Series {
-            label: labelled(&format!("{method}, validation"), at_selected(record.accuracy.validation.as_ref())),
+            label: labelled("validation", at_selected(record.accuracy.validation.as_ref())),
             color: light,
             stroke: Stroke::Thin,
             points: curve(&|split| split.validation.as_ref()?.get(figure).copied()),
@@ -143,7 +143,7 @@ fn labelled(name: &str, value: Option<f64>) -> String {
 fn marked(record: &RunRecord, points: &[Point]) -> Option<(String, Vec<Mark>)> {
     let selected = points.iter().find(|point| Some(point.round) == record.selected_round)?;
     let why = match record.scenario.evaluation.selection {
-        Selection::Last => "the last one evaluated",
+        Selection::Last => "the last one",
         Selection::BestValidation => "best validation HR@10",
         Selection::BestTest => "best test HR@10",
     };
@@ -155,5 +155,6 @@ fn marked(record: &RunRecord, points: &[Point]) -> Option<(String, Vec<Mark>)> {
             Some(Mark { at: (selected.x, value), color })
         })
         .collect();
-    Some((format!("round {}, selected: {why}", selected.round), marks))
+    let label = format!("selected: round {}, {why}; the figures above are of this round", selected.round);
+    Some((label, marks))
 }

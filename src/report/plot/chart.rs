@@ -83,6 +83,8 @@ const GREY: RGBColor = RGBColor(95, 95, 95);
 const GRID: RGBColor = RGBColor(226, 226, 226);
 /// With more points than this, markers would be a band.
 const MARKERS_MAX: usize = 40;
+/// With more points than this, thick lines would be a band too.
+const THICK_MAX: usize = 300;
 /// Characters of the subtitle that fit on a line.
 const SUBTITLE_WIDTH: usize = 120;
 
@@ -183,22 +185,25 @@ fn draw_plot(area: &Area, chart: &Chart) -> Result<(), DrawingError> {
 }
 
 fn draw_series(context: &mut Context, series: &Series) -> Result<(), DrawingError> {
-    let points = series.points.clone();
-    let line = |width: u32| series.color.stroke_width(width);
+    let points = &series.points;
+    let thinner = if points.len() > THICK_MAX { 2 } else { 1 };
+    let line = |width: u32| series.color.stroke_width(width / thinner);
     match series.stroke {
         Stroke::Thick => {
-            context.draw_series(LineSeries::new(points.clone(), line(4)))?;
-            draw_markers(context, &points, series.color.filled(), 6)?;
+            context.draw_series(LineSeries::new(points.iter().copied(), line(4)))?;
+            draw_markers(context, points, series.color.filled(), 6)?;
         }
         Stroke::Thin => {
-            context.draw_series(LineSeries::new(points.clone(), line(2)))?;
-            draw_markers(context, &points, series.color.filled(), 4)?;
+            context.draw_series(LineSeries::new(points.iter().copied(), line(2)))?;
+            draw_markers(context, points, series.color.filled(), 4)?;
         }
-        Stroke::Dashed => {
-            context.draw_series(DashedLineSeries::new(points, 16, 10, line(3)))?;
-        }
-        Stroke::Dotted => {
-            context.draw_series(DashedLineSeries::new(points, 4, 9, line(3)))?;
+        Stroke::Dashed | Stroke::Dotted => {
+            let (dash, gap) = if series.stroke == Stroke::Dashed { (16, 10) } else { (4, 9) };
+            context.draw_series(DashedLineSeries::new(points.iter().copied(), dash, gap, line(3)))?;
+            if points.len() == 1 {
+                // A single point has no line to be dashed.
+                draw_markers(context, points, line(3), 9)?;
+            }
         }
     }
     Ok(())

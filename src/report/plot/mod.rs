@@ -8,12 +8,18 @@ mod sparsity;
 use super::check;
 use super::record::{RunRecord, SPARSITY_THRESHOLDS};
 use crate::error::{Error, Result};
-pub use accuracy::Against;
+use accuracy::Against;
 use chart::Chart;
 
 /// Every file name that [`charts`] can return.
 pub const FILE_NAMES: [&str; 4] =
     ["accuracy-by-round.svg", "accuracy-by-bytes.svg", "accuracy-by-time.svg", "sparsity-by-round.svg"];
+
+/// The file names of the charts that [`charts`] returns for this record.
+pub fn file_names(record: &RunRecord) -> Vec<&'static str> {
+    let sparsity = record.per_round.iter().any(|round| round.sparsity.is_some());
+    FILE_NAMES[..if sparsity { 4 } else { 3 }].to_vec()
+}
 
 /// All charts of a record as (file name, SVG text), names out of [`FILE_NAMES`]. The one of sparsity is left out where
 /// no round has such figures.
@@ -122,13 +128,13 @@ mod tests {
     #[test]
     fn charts_name_run_protocol_and_every_line() {
         for (file, svg) in charts(&sample::run(60)).unwrap() {
-            for text in ["ml100k-fedrap: fedrap, seed 1", "negatives from unrated, 99 sampled candidates"] {
+            let texts: &[&str] = if file.starts_with("accuracy") {
+                &["99 sampled candidates", "HR@10", "NDCG@10", "popularity", "random", "validation", "round 60"]
+            } else {
+                &["uploads", "averaged C", "1e-4"]
+            };
+            for text in texts.iter().chain(&["ml100k-fedrap: fedrap, seed 1"]) {
                 assert!(svg.contains(text), "no {text:?} in {file}");
-            }
-            if file.starts_with("accuracy") {
-                for text in ["HR@10", "NDCG@10", "popularity", "random", "validation", "round 60"] {
-                    assert!(svg.contains(text), "no {text:?} in {file}");
-                }
             }
         }
     }
@@ -151,9 +157,12 @@ mod tests {
     }
 
     #[test]
-    fn without_sparsity_there_is_no_chart_of_it() {
-        let files: Vec<_> = charts(&sample::popularity()).unwrap().into_iter().map(|(file, _)| file).collect();
-        assert_eq!(files, FILE_NAMES[..3]);
+    fn without_sparsity_there_is_no_chart_of_it_and_none_is_announced() {
+        for (record, expected) in [(sample::popularity(), 3), (sample::nothing_finished(), 3), (sample::run(2), 4)] {
+            let files: Vec<_> = charts(&record).unwrap().into_iter().map(|(file, _)| file).collect();
+            assert_eq!(files, FILE_NAMES[..expected]);
+            assert_eq!(files, file_names(&record));
+        }
     }
 
     #[test]

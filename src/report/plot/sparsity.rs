@@ -37,7 +37,7 @@ pub fn chart(record: &RunRecord) -> Option<Chart> {
     };
     Some(Chart {
         title: title(record),
-        subtitle: format!("Share of values of C above a magnitude; {}", record.protocol),
+        subtitle: "Share of the values of the shared table C whose magnitude is above a threshold".to_owned(),
         x: rounds_axis(last, points.len()),
         y: Axis::share("share of values", 1.0),
         groups: vec![

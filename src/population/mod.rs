@@ -1,0 +1,189 @@
+//! Who the users are as machines: device speed, links, dropout.
+//!
+//! Everything is drawn from the user's own streams when it is asked for, so a population of any size costs no
+//! memory, and one more user changes nobody else (contract 1).
+
+use crate::ids::{Round, UserId};
+use crate::math;
+use crate::rng::{PortableDraws, Purpose, Streams};
+use crate::scenario::{DevicesSpec, NetworkSpec};
+use crate::units::{BitsPerSecond, Bytes, SimDuration};
+
+/// The users of a run.
+#[derive(Clone, Debug)]
+pub struct Population {
+    network: NetworkSpec,
+    devices: DevicesSpec,
+    streams: Streams,
+}
+
+/// One participation, as far as it can be known before training: speeds, and whether it will be cut off.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Conditions {
+    /// The download.
+    pub down: Link,
+    /// The upload.
+    pub up: Link,
+    /// Time per row visit, in picoseconds.
+    pub picoseconds_per_row_visit: u64,
+    /// Where the participation is cut off, as a share of its whole duration; `None` if it is not.
+    pub dropout_at: Option<f64>,
+}
+
+/// One direction of a user's link during one transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Rate of this transfer.
+    pub rate: BitsPerSecond,
+    /// One-way latency.
+    pub latency: SimDuration,
+}
+
+impl Link {
+    /// From the first byte's departure to the last byte's arrival.
+    pub fn transfer_time(&self, size: Bytes) -> SimDuration {
+        self.latency + self.rate.time_for(size)
+    }
+
+    /// Bytes of a frame of `size` that have left the sender `elapsed` after the first one: what a cut-off loses.
+    pub fn carried(&self, size: Bytes, elapsed: SimDuration) -> Bytes {
+        let bit_nanoseconds = u128::from(elapsed.as_nanos()) * u128::from(self.rate.get());
+        let carried = bit_nanoseconds / 8_000_000_000;
+        Bytes::new(u64::try_from(carried).unwrap_or(u64::MAX).min(size.get()))
+    }
+}
+
+impl Conditions {
+    /// The virtual time that `row_visits` take on this device.
+    pub fn compute_time(&self, row_visits: u64) -> SimDuration {
+        let picoseconds = u128::from(row_visits) * u128::from(self.picoseconds_per_row_visit);
+        SimDuration::from_nanos(u64::try_from(picoseconds.div_ceil(1000)).unwrap_or(u64::MAX))
+    }
+}
+
+impl Population {
+    /// Users on this network with these devices.
+    pub fn new(network: &NetworkSpec, devices: &DevicesSpec, streams: Streams) -> Self {
+        Self { network: network.clone(), devices: devices.clone(), streams }
+    }
+
+    /// The conditions under which `user` takes part in `round`.
+    ///
+    /// Device speed and link belong to the user; the variation of a transfer and a dropout to the participation.
+    pub fn conditions(&self, user: UserId, round: Round) -> Conditions {
+        let [down_mbit, up_mbit, rtt_ms] = self.link_of(user);
+        let network = &self.network;
+        let mut transfer = self.streams.stream(Purpose::Transfer, u64::from(user.0), u64::from(round.0));
+        let mut vary = |mbit: f64| BitsPerSecond::from_mbit_f64(transfer.lognormal(mbit, network.transfer_log_sigma));
+        let latency = SimDuration::from_millis_f64(rtt_ms / 2.0);
+        let down = Link { rate: vary(down_mbit), latency };
+        let up = Link { rate: vary(up_mbit), latency };
+        let mut dropout = self.streams.stream(Purpose::Dropout, u64::from(user.0), u64::from(round.0));
+        let dropout_at = (dropout.open_unit() < network.dropout).then(|| dropout.open_unit());
+        Conditions { down, up, picoseconds_per_row_visit: self.speed_of(user), dropout_at }
+    }
+
+    /// Downlink and uplink in Mbit/s, round-trip time in ms.
+    fn link_of(&self, user: UserId) -> [f64; 3] {
+        let network = &self.network;
+        let mut stream = self.streams.stream(Purpose::Link, u64::from(user.0), 0);
+        let (first, second) = (stream.standard_normal(), stream.standard_normal());
+        let correlation = network.correlation;
+        let correlated = correlation * first + math::sqrt(1.0 - correlation * correlation) * second;
+        let lognormal = |median: f64, log_sigma: f64, normal: f64| median * math::exp(log_sigma * normal);
+        [
+            lognormal(network.downlink_median_mbit_per_s, network.downlink_log_sigma, first),
+            lognormal(network.uplink_median_mbit_per_s, network.uplink_log_sigma, correlated),
+            stream.lognormal(network.rtt_ms, network.rtt_log_sigma),
+        ]
+    }
+
+    /// Picoseconds per row visit.
+    fn speed_of(&self, user: UserId) -> u64 {
+        let mut stream = self.streams.stream(Purpose::Device, u64::from(user.0), 0);
+        let nanoseconds = stream.lognormal(self.devices.median_ns_per_row_visit, self.devices.log_sigma);
+        (nanoseconds * 1000.0 + 0.5) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn population(seed: u64) -> Population {
+        let network = NetworkSpec {
+            preset: None,
+            downlink_median_mbit_per_s: 34.5,
+            downlink_log_sigma: 0.47,
+            uplink_median_mbit_per_s: 26.3,
+            uplink_log_sigma: 0.68,
+            correlation: 0.45,
+            transfer_log_sigma: 0.0,
+            rtt_ms: 40.0,
+            rtt_log_sigma: 0.0,
+            dropout: 0.25,
+        };
+        let devices = DevicesSpec { preset: None, median_ns_per_row_visit: 50.0, log_sigma: 0.6 };
+        Population::new(&network, &devices, Streams::new(seed))
+    }
+
+    #[test]
+    fn a_transfer_takes_latency_plus_size_over_rate() {
+        let link = Link { rate: BitsPerSecond::from_mbit_f64(8.0), latency: SimDuration::from_millis_f64(20.0) };
+        let size = Bytes::new(1_000_000);
+        assert_eq!(link.transfer_time(size).as_secs_f64(), 1.02);
+        assert_eq!(link.carried(size, SimDuration::from_millis_f64(500.0)), Bytes::new(500_000));
+        assert_eq!(link.carried(size, SimDuration::from_millis_f64(1_010.0)), size, "the rest is on its way");
+    }
+
+    #[test]
+    fn rates_have_the_stated_medians_spread_and_correlation() {
+        let population = population(1);
+        let logs: Vec<(f64, f64)> = (0..20_000)
+            .map(|user| {
+                let conditions = population.conditions(UserId(user), Round(0));
+                let log_mbit = |link: Link| math::ln(link.rate.get() as f64 / 1e6);
+                (log_mbit(conditions.down), log_mbit(conditions.up))
+            })
+            .collect();
+        let count = logs.len() as f64;
+        let mean = |values: &dyn Fn(&(f64, f64)) -> f64| logs.iter().map(values).sum::<f64>() / count;
+        let (down, up) = (mean(&|log| log.0), mean(&|log| log.1));
+        let sigma_down = math::sqrt(mean(&|log| (log.0 - down) * (log.0 - down)));
+        let sigma_up = math::sqrt(mean(&|log| (log.1 - up) * (log.1 - up)));
+        let correlation = mean(&|log| (log.0 - down) * (log.1 - up)) / (sigma_down * sigma_up);
+        // The mean of the logarithm is the logarithm of the median.
+        assert!((math::exp(down) - 34.5).abs() < 0.6, "median down {}", math::exp(down));
+        assert!((math::exp(up) - 26.3).abs() < 0.6, "median up {}", math::exp(up));
+        assert!((sigma_down - 0.47).abs() < 0.01 && (sigma_up - 0.68).abs() < 0.015);
+        assert!((correlation - 0.45).abs() < 0.02, "correlation {correlation}");
+    }
+
+    #[test]
+    fn dropout_has_its_probability_and_a_uniform_instant() {
+        let population = population(1);
+        let instants: Vec<f64> =
+            (0..20_000).filter_map(|user| population.conditions(UserId(user), Round(3)).dropout_at).collect();
+        let share = instants.len() as f64 / 20_000.0;
+        assert!((share - 0.25).abs() < 0.01, "share {share}");
+        let early = instants.iter().filter(|instant| **instant < 0.5).count() as f64 / instants.len() as f64;
+        assert!((early - 0.5).abs() < 0.02, "{early} of the dropouts in the first half");
+    }
+
+    #[test]
+    fn a_users_machine_is_its_own_and_does_not_change_between_rounds() {
+        let population = population(1);
+        let speed = |user, round| population.conditions(UserId(user), Round(round)).picoseconds_per_row_visit;
+        assert_eq!(speed(3, 0), speed(3, 9));
+        assert_ne!(speed(3, 0), speed(4, 0));
+        let rate = |round| population.conditions(UserId(3), Round(round)).down.rate;
+        assert_eq!(rate(0), rate(9), "without transfer variation a user's rate is constant");
+    }
+
+    #[test]
+    fn compute_time_is_work_times_speed() {
+        let mut conditions = population(1).conditions(UserId(0), Round(0));
+        conditions.picoseconds_per_row_visit = 1_500;
+        assert_eq!(conditions.compute_time(3).as_nanos(), 5, "4.5 ns rounded up");
+    }
+}

@@ -1,0 +1,189 @@
+//! A checked scenario in words: what was run, and what makes its accuracy optimistic.
+
+use super::record::RunRecord;
+use super::words::{name_of, share, thousands};
+use crate::scenario::{NegativePool, Participation, Scenario, Selection, SourceSpec};
+
+/// What was run, as (what, words), in the order of a scenario file.
+pub fn describe(record: &RunRecord) -> Vec<(&'static str, String)> {
+    let scenario = &record.scenario;
+    vec![
+        ("Method", method(scenario)),
+        ("Data", data(record)),
+        ("Training", training(scenario)),
+        ("Evaluation", evaluation(record)),
+        ("Codecs", format!("{} up, {} down", name_of(&scenario.codec.uplink), name_of(&scenario.codec.downlink))),
+        ("Network", network(scenario)),
+        ("Devices", devices(scenario)),
+    ]
+}
+
+/// How a run's round was chosen, to follow "the round is".
+pub fn selection(selection: Selection) -> &'static str {
+    match selection {
+        Selection::Last => "the last one",
+        Selection::BestValidation => "the one with the best validation HR@10",
+        Selection::BestTest => "the one with the best test HR@10",
+    }
+}
+
+/// Something that a reader has to know before believing a number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caveat {
+    /// In a few words, a sentence of its own.
+    pub headline: String,
+    /// Why it matters and what to do.
+    pub text: String,
+}
+
+/// That and why the run is incomplete, if it is.
+pub fn incomplete(record: &RunRecord) -> Option<Caveat> {
+    let why = record.stopped_by.as_deref().unwrap_or("the reason was not recorded");
+    (!record.complete).then(|| Caveat {
+        headline: format!("Incomplete: {} of {} rounds.", record.rounds, record.scenario.training.rounds),
+        text: format!("The run was stopped: {why}. The figures are those of the finished rounds."),
+    })
+}
+
+/// What in the protocol makes the accuracy look better than a deployment's would be.
+pub fn protocol_caveats(scenario: &Scenario) -> Vec<Caveat> {
+    let mut caveats = Vec::new();
+    if scenario.dataset.negatives.pool == NegativePool::Unrated {
+        caveats.push(Caveat {
+            headline: "Negatives come from the `unrated` pool.".to_owned(),
+            text: "The held-out items are never drawn as training negatives while every other unrated item \
+                   eventually is, so a client that remembers its negatives can find the held-out item by \
+                   elimination. The papers' code does this too; a device cannot. Compare with \
+                   `dataset.negatives.pool = \"not-in-train\"`."
+                .to_owned(),
+        });
+    }
+    if scenario.evaluation.selection == Selection::BestTest {
+        caveats.push(Caveat {
+            headline: "The round was selected by its test accuracy.".to_owned(),
+            text: "The test accuracy is the largest of many and so optimistic. Compare with \
+                   `evaluation.selection = \"best-validation\"`."
+                .to_owned(),
+        });
+    }
+    caveats
+}
+
+fn method(scenario: &Scenario) -> String {
+    let parameters: Vec<String> = scenario
+        .method
+        .parameters
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, value)| format!("{name} = {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
+        .collect();
+    if parameters.is_empty() {
+        format!("`{}`", scenario.method.name)
+    } else {
+        format!("`{}` ({})", scenario.method.name, parameters.join(", "))
+    }
+}
+
+fn data(record: &RunRecord) -> String {
+    let (dataset, size) = (&record.scenario.dataset, &record.size);
+    let held_out = if dataset.validation_item { "a test and a validation item" } else { "a test item" };
+    let file = match (&dataset.source, &dataset.path) {
+        (SourceSpec::Generated(_), _) | (_, None) => String::new(),
+        (_, Some(path)) => format!(" from `{}`", path.display()),
+    };
+    format!(
+        "{}{file}: {} users, {} items, {} training ratings; {held_out} held out per user",
+        source(&dataset.source),
+        thousands(size.users),
+        thousands(size.items),
+        thousands(size.training_ratings),
+    )
+}
+
+fn source(source: &SourceSpec) -> &'static str {
+    match source {
+        SourceSpec::Generated(_) => "generated population",
+        SourceSpec::Ml100k => "MovieLens 100K",
+        SourceSpec::Ml1m => "MovieLens 1M",
+        SourceSpec::LastFm2k => "LastFM 2K (HetRec 2011)",
+        SourceSpec::Delimited(_) => "delimited file",
+    }
+}
+
+fn training(scenario: &Scenario) -> String {
+    let (training, negatives) = (&scenario.training, &scenario.dataset.negatives);
+    let who = match training.participation {
+        Participation::All => "all users".to_owned(),
+        Participation::Share(of_all) => format!("{} of the users", share(of_all)),
+        Participation::Cohort(users) => format!("{} users", thousands(users.into())),
+    };
+    format!(
+        "{} rounds planned, {who} in each; {} negatives per positive from the pool `{}`",
+        thousands(training.rounds.into()),
+        negatives.per_positive,
+        name_of(&negatives.pool),
+    )
+}
+
+fn evaluation(record: &RunRecord) -> String {
+    let evaluation = &record.scenario.evaluation;
+    let users = match evaluation.users {
+        0 => "all users".to_owned(),
+        _ => format!("{} users", thousands(record.size.evaluated_users)),
+    };
+    let when = match evaluation.every_rounds {
+        1 => "after every round".to_owned(),
+        every => format!("after every {every} rounds and the last"),
+    };
+    format!("{}; {users}, {when}; the round is {}", record.protocol, selection(evaluation.selection))
+}
+
+fn network(scenario: &Scenario) -> String {
+    let network = &scenario.network;
+    let preset = network.preset.as_ref().map_or_else(String::new, |name| format!("preset `{name}`; "));
+    format!(
+        "{preset}down {} Mbit/s median (log-sigma {}), up {} Mbit/s median (log-sigma {}), correlation {}, \
+         log-sigma per transfer {}; round trip {} ms median (log-sigma {}); dropout {} per participation",
+        network.downlink_median_mbit_per_s,
+        network.downlink_log_sigma,
+        network.uplink_median_mbit_per_s,
+        network.uplink_log_sigma,
+        network.correlation,
+        network.transfer_log_sigma,
+        network.rtt_ms,
+        network.rtt_log_sigma,
+        share(network.dropout),
+    )
+}
+
+fn devices(scenario: &Scenario) -> String {
+    let devices = &scenario.devices;
+    let preset = devices.preset.as_ref().map_or_else(String::new, |name| format!("preset `{name}`; "));
+    format!("{preset}{} ns per row visit median (log-sigma {})", devices.median_ns_per_row_visit, devices.log_sigma)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn only_an_honest_protocol_goes_without_a_caveat() {
+        let mut scenario = sample::run(1).scenario;
+        assert!(protocol_caveats(&scenario)[0].text.contains("elimination"), "the pool leaks the held-out item");
+        scenario.dataset.negatives.pool = NegativePool::NotInTrain;
+        assert_eq!(protocol_caveats(&scenario), []);
+        scenario.evaluation.selection = Selection::BestTest;
+        assert!(protocol_caveats(&scenario)[0].headline.contains("test accuracy"));
+        scenario.evaluation.selection = Selection::BestValidation;
+        assert_eq!(protocol_caveats(&scenario), []);
+    }
+
+    #[test]
+    fn a_finished_run_is_not_called_incomplete() {
+        assert_eq!(incomplete(&sample::run(3)), None);
+        let caveat = incomplete(&sample::interrupted(12, 60));
+        assert!(caveat.is_some_and(|c| c.headline.contains("12 of 60") && c.text.contains("interrupted")));
+    }
+}

@@ -1,0 +1,101 @@
+//! The short summary that a run leaves on the terminal.
+
+use std::path::Path;
+
+use super::figures::{self, HEADLINES};
+use super::record::{Figures, Flow, RunRecord};
+use super::{setup, words};
+use crate::units::Bytes;
+
+/// Accuracy beside the baselines with its protocol, bytes, virtual time, wall time, and where the report is. A few
+/// lines with a line break at the end.
+pub fn summary(record: &RunRecord, report: &Path) -> String {
+    let mut lines = vec![format!(
+        "{}: {}, seed {}, {} of {} rounds",
+        record.name, record.scenario.method.name, record.seed, record.rounds, record.scenario.training.rounds
+    )];
+    lines.extend(setup::incomplete(record).map(|caveat| format!("{} {}", caveat.headline, caveat.text)));
+    lines.extend(accuracy(record));
+    lines.push(entry("protocol", &record.protocol));
+    for (direction, flow) in [("up", &record.bytes.up), ("down", &record.bytes.down)] {
+        lines.push(entry(direction, &traffic(flow)));
+    }
+    lines.push(entry("virtual time", &words::duration(record.virtual_time_s)));
+    lines.push(entry("wall time", &wall(record)));
+    lines.push(entry("digest", &record.digest));
+    lines.push(entry("report", &report.display().to_string()));
+    // What makes the figures optimistic is explained in the summary; here it must be impossible to miss.
+    for caveat in setup::protocol_caveats(&record.scenario) {
+        lines.push(format!("note: {} See summary.md.", caveat.headline));
+    }
+    lines.join("\n") + "\n"
+}
+
+fn entry(name: &str, text: &str) -> String {
+    format!("  {name:<14}{text}")
+}
+
+fn accuracy(record: &RunRecord) -> Vec<String> {
+    let row = |name: &str, figures: &Figures, remark: &str| {
+        let cells: Vec<String> = HEADLINES
+            .iter()
+            .map(|&name| figures.get(name).map_or_else(|| "-".to_owned(), |&value| words::accuracy(value)))
+            .map(|cell| format!("{cell:<10}"))
+            .collect();
+        format!("  {name:<14}{}{remark}", cells.concat()).trim_end().to_owned()
+    };
+    let header: String = HEADLINES.iter().map(|name| format!("{:<10}", figures::label(name))).collect();
+    let mut lines = vec![entry("test", header.trim_end())];
+    match record.selected_round {
+        Some(round) => {
+            lines.push(row(&record.scenario.method.name, &record.accuracy.test, &format!("round {round}")));
+        }
+        None => lines.push(entry(&record.scenario.method.name, "no round was finished")),
+    }
+    for (name, baseline) in &record.baselines {
+        lines.push(row(name, &baseline.test, "baseline"));
+    }
+    lines
+}
+
+fn traffic(flow: &Flow) -> String {
+    let wasted = flow.sent - flow.useful.min(flow.sent);
+    format!(
+        "{} sent in {} frames, {} not used ({})",
+        Bytes::new(flow.sent),
+        words::thousands(flow.frames),
+        Bytes::new(wasted),
+        words::percent(wasted, flow.sent),
+    )
+}
+
+fn wall(record: &RunRecord) -> String {
+    let wall = &record.wall;
+    let memory = wall.peak_rss_bytes.map_or_else(String::new, |rss| format!(", peak memory {}", Bytes::new(rss)));
+    format!(
+        "{} on {} threads, {} per round{memory}",
+        words::duration(wall.total_s),
+        wall.threads,
+        words::duration(wall.per_round_ms / 1e3),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn a_run_is_summed_up_like_this() {
+        let text = summary(&sample::interrupted(12, 60), Path::new("reports/ml100k-fedrap-1"));
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn a_run_without_a_round_shows_the_baselines_and_why_it_stopped() {
+        let text = summary(&sample::nothing_finished(), Path::new("reports/x"));
+        for part in ["0 of 60 rounds", "no round was finished", "popularity", "0.4110", "diverged in round 1"] {
+            assert!(text.contains(part), "no {part:?} in\n{text}");
+        }
+    }
+}

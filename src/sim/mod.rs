@@ -1,0 +1,3 @@
+//! The simulated world: actors on a virtual clock.
+
+pub mod outcome;
