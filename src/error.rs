@@ -72,9 +72,21 @@ pub enum Error {
     /// A frame that cannot be decoded.
     #[error("cannot decode a frame: {0}")]
     Frame(String),
+    /// A table update that contradicts itself or meets a table of another shape: a defect of the simulator.
+    #[error("cannot use a table update: {0}")]
+    Update(String),
     /// Bytes that do not balance: a defect of the simulator, so the run is refused.
     #[error("the byte ledger does not balance: {0}")]
     Unbalanced(String),
+    /// A figure of the report that is not a finite number. JSON would write it as `null`, and a reader would
+    /// take it for "not measured", so the report is refused.
+    #[error("the report is refused: {place} is {value}, not a finite number")]
+    NonFinite {
+        /// Path of the figure in the run record, such as `accuracy.test.hr@10`.
+        place: String,
+        /// NaN or an infinity.
+        value: f64,
+    },
     /// An actor that stopped answering: a defect of the simulator.
     #[error("the {actor} actor did not answer: {reason}")]
     Actor {
@@ -111,7 +123,9 @@ impl Error {
             Self::Write { .. }
             | Self::Diverged { .. }
             | Self::Frame(_)
+            | Self::Update(_)
             | Self::Unbalanced(_)
+            | Self::NonFinite { .. }
             | Self::Actor { .. }
             | Self::Interrupted => 1,
         }

@@ -1,0 +1,76 @@
+//! Microseconds per frame of each codec, at the size of one FedRAP round on ML-100K: 1,682 rows of 32
+//! values, 445 of them touched. `cargo bench --bench codec`.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use fedrecsim::codec;
+use fedrecsim::model::table::{RowSet, Table, TableShape, TableUpdate};
+use fedrecsim::scenario::CodecName;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const SHAPE: TableShape = TableShape { rows: 1682, dimension: 32 };
+
+/// Best of several batches: the machine's other work only ever adds.
+fn microseconds(mut work: impl FnMut()) -> f64 {
+    let batch = 500;
+    let best = (0..20).map(|_| {
+        let start = Instant::now();
+        (0..batch).for_each(|_| work());
+        start.elapsed().as_secs_f64()
+    });
+    best.fold(f64::INFINITY, f64::min) / f64::from(batch) * 1e6
+}
+
+/// The table with all but a share of `percent` of its values set to zero.
+fn sparse(table: &Table, percent: usize) -> Table {
+    let mut sparse = table.clone();
+    for (place, value) in sparse.as_mut_slice().iter_mut().enumerate() {
+        // A fixed scatter: multiplication by an odd constant permutes the places.
+        if place.wrapping_mul(2_654_435_761) % 100 >= percent {
+            *value = 0.0;
+        }
+    }
+    sparse
+}
+
+fn main() {
+    let mut next = 0.0;
+    let base = Table::from_fn(SHAPE, || {
+        next += 1.0;
+        next
+    });
+    let rows: Vec<u32> = (0..1682).filter(|row| row * 7919 % 1682 < 445).collect();
+    let values: Vec<f32> = rows.iter().flat_map(|&row| base.row(row as usize).to_vec()).collect();
+    let update = TableUpdate::listed(SHAPE, rows, &values, 0.99).unwrap_or_else(|error| panic!("{error}"));
+    println!("{:>10}  {:<28} {:>8} {:>9} {:>9} {:>9}", "codec", "table", "bytes", "encode us", "decode us", "apply us");
+    let tables = [
+        ("445 rows listed", update, vec![CodecName::RowsF32, CodecName::DenseF32, CodecName::SparseF32]),
+        ("all rows", TableUpdate::whole(&base), vec![CodecName::DenseF32]),
+        ("30 % non-zero", TableUpdate::whole(&sparse(&base, 30)), vec![CodecName::SparseF32]),
+        ("1 % non-zero", TableUpdate::whole(&sparse(&base, 1)), vec![CodecName::SparseF32]),
+    ];
+    for (name, update, codecs) in tables {
+        for codec_name in codecs {
+            let codec = codec::of(codec_name);
+            let frame = codec.encode(&update, &base);
+            let decode = || codec.decode(&frame.bytes, SHAPE).unwrap_or_else(|error| panic!("{error}"));
+            let encode_us = microseconds(|| drop(black_box(codec.encode(black_box(&update), &base))));
+            let decode_us = microseconds(|| drop(black_box(decode())));
+            let decoded = decode();
+            let apply_us = microseconds(|| drop(black_box(decoded.apply(black_box(&base)))));
+            let listed = match decoded.rows {
+                RowSet::All => "all rows".to_owned(),
+                RowSet::Listed(rows) => format!("{} rows", rows.len()),
+            };
+            println!(
+                "{:>10}  {:<28} {:>8} {encode_us:>9.2} {decode_us:>9.2} {apply_us:>9.2}",
+                format!("{codec_name:?}"),
+                format!("{name} -> {listed}"),
+                frame.bytes.len(),
+            );
+        }
+    }
+}
