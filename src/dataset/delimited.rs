@@ -1,18 +1,15 @@
 //! Ratings from delimited text: one row per line, columns by name or position.
 //!
-//! With a separator of one byte the file is CSV (RFC 4180: a field may be quoted); with a longer one, such
-//! as MovieLens' `::`, fields are what stands between separators. CRLF, blank lines and a UTF-8 byte-order
-//! mark are accepted. Users and items are numbered in the order of first appearance; their names are
-//! opaque, so `1` and `01` differ.
+//! Users and items are numbered in the order of first appearance; their names are opaque, so `1` and `01`
+//! differ. What counts as a line and a field is said in `records`.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use csv::{ByteRecord, Position, ReaderBuilder};
+use csv::{ByteRecord, Position};
 
 use crate::dataset::ratings::{Interaction, Ratings};
+use crate::dataset::records::Records;
 use crate::error::{Error, Result};
 use crate::scenario::{ColumnRef, DelimitedSpec};
 
@@ -56,68 +53,6 @@ impl Fault {
             Self::Layout(message) => Error::Usage(message),
         }
     }
-}
-
-/// The records of a file, blank lines left out.
-struct Records<'a> {
-    path: &'a Path,
-    source: Source<'a>,
-}
-
-enum Source<'a> {
-    Csv(Box<csv::Reader<BufReader<File>>>),
-    Split { file: BufReader<File>, separator: &'a [u8], line: Vec<u8>, number: u64 },
-}
-
-impl<'a> Records<'a> {
-    fn open(path: &'a Path, separator: &'a str) -> Result<Self> {
-        const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-        let mut file = BufReader::new(File::open(path).map_err(|error| Error::read(path, error))?);
-        if file.fill_buf().map_err(|error| Error::read(path, error))?.starts_with(BYTE_ORDER_MARK) {
-            file.consume(BYTE_ORDER_MARK.len());
-        }
-        let source = match separator.as_bytes() {
-            [] => return Err(Error::Usage("the separator of a delimited file must not be empty".into())),
-            // `flexible`: a wrong number of columns is reported here, in this program's words.
-            &[byte] => Source::Csv(Box::new(
-                ReaderBuilder::new().delimiter(byte).has_headers(false).flexible(true).from_reader(file),
-            )),
-            separator => Source::Split { file, separator, line: Vec::new(), number: 0 },
-        };
-        Ok(Self { path, source })
-    }
-
-    /// The next record into `record`; `false` at the end of the file.
-    fn read(&mut self, record: &mut ByteRecord) -> Result<bool> {
-        match &mut self.source {
-            Source::Csv(reader) => reader.read_byte_record(record).map_err(|error| Error::read(self.path, error)),
-            Source::Split { file, separator, line, number } => loop {
-                line.clear();
-                *number += 1;
-                if file.read_until(b'\n', line).map_err(|error| Error::read(self.path, error))? == 0 {
-                    return Ok(false);
-                }
-                let end = line.iter().rposition(|byte| !b"\r\n".contains(byte)).map_or(0, |last| last + 1);
-                if end == 0 {
-                    continue;
-                }
-                record.clear();
-                split_fields(&line[..end], separator, record);
-                let mut position = Position::new();
-                position.set_line(*number);
-                record.set_position(Some(position));
-                return Ok(true);
-            },
-        }
-    }
-}
-
-fn split_fields(mut rest: &[u8], separator: &[u8], record: &mut ByteRecord) {
-    while let Some(at) = rest.windows(separator.len()).position(|window| window == separator) {
-        record.push_field(&rest[..at]);
-        rest = &rest[at + separator.len()..];
-    }
-    record.push_field(rest);
 }
 
 /// Where the columns stand, counted from zero.
@@ -234,10 +169,10 @@ impl Rows {
     /// The timestamp as a sort key. Integers are kept exactly (nanoseconds of an epoch do not fit a double);
     /// the first real number turns all keys into those of reals.
     fn time(&mut self, record: &ByteRecord, place: usize) -> Result<i64, Fault> {
-        if !self.real_times {
-            if let Some(time) = number(record, place) {
-                return Ok(time);
-            }
+        if !self.real_times
+            && let Some(time) = number(record, place)
+        {
+            return Ok(time);
         }
         let real = number(record, place).filter(|time: &f64| time.is_finite());
         let real = real.ok_or_else(|| wrong_number("a timestamp (a finite number)", record, place))?;
@@ -335,22 +270,6 @@ mod tests {
             assert_eq!(triples(&ratings), expected, "{separator:?}");
             assert_eq!(ratings.interactions.iter().map(|i| i.time).collect::<Vec<_>>(), [30, -10, 20]);
             assert_eq!((ratings.user_names, ratings.items), (vec!["b".into(), "a".into()], 2));
-        }
-    }
-
-    #[test]
-    fn line_ends_blank_lines_and_byte_order_marks_do_not_matter() {
-        for separator in [",", "::"] {
-            let plain = "1,2,3,4\n5,6,7,8".replace(',', separator);
-            let reference = read_text(&plain, &four_columns(separator)).unwrap();
-            for variant in [
-                plain.clone() + "\n\n\n",
-                plain.replace('\n', "\r\n") + "\r\n\r\n",
-                plain.replace('\n', "\n\n"),
-                format!("\u{feff}{plain}"),
-            ] {
-                assert_eq!(read_text(&variant, &four_columns(separator)).unwrap(), reference, "{variant:?}");
-            }
         }
     }
 

@@ -57,10 +57,8 @@ pub fn milestones(record: &RunRecord) -> Vec<Milestone> {
     let first = |reached: &dyn Fn(f64) -> bool| evaluated.iter().find(|(hr, _)| reached(*hr)).copied();
     let mut milestones = Vec::new();
     if let Some(popularity) = record.baselines.get("popularity").and_then(|b| b.test.get("hr@10")) {
-        milestones.push(Milestone {
-            goal: "HR@10 above `popularity`".to_owned(),
-            reached: first(&|hr| hr > *popularity),
-        });
+        milestones
+            .push(Milestone { goal: "HR@10 above `popularity`".to_owned(), reached: first(&|hr| hr > *popularity) });
     }
     if let (Some(selected), Some(round)) = (record.accuracy.test.get("hr@10"), record.selected_round) {
         milestones.push(Milestone {

@@ -148,13 +148,7 @@ impl<'a> ser::Serializer for &'a mut Walk {
         self.serialize_seq(None)
     }
 
-    fn serialize_tuple_variant(
-        self,
-        _: &'static str,
-        _: u32,
-        _: &'static str,
-        _: usize,
-    ) -> Result<Elements<'a>, Stop> {
+    fn serialize_tuple_variant(self, _: &'static str, _: u32, _: &'static str, _: usize) -> Result<Elements<'a>, Stop> {
         self.serialize_seq(None)
     }
 
@@ -166,13 +160,7 @@ impl<'a> ser::Serializer for &'a mut Walk {
         self.serialize_map(None)
     }
 
-    fn serialize_struct_variant(
-        self,
-        _: &'static str,
-        _: u32,
-        _: &'static str,
-        _: usize,
-    ) -> Result<Entries<'a>, Stop> {
+    fn serialize_struct_variant(self, _: &'static str, _: u32, _: &'static str, _: usize) -> Result<Entries<'a>, Stop> {
         self.serialize_map(None)
     }
 }

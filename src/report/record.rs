@@ -131,20 +131,8 @@ impl Flow {
 impl AddAssign for Flow {
     fn add_assign(&mut self, other: Self) {
         // Destructured, so that a field added later cannot be forgotten here.
-        let Self {
-            sent,
-            delivered,
-            lost,
-            cancelled,
-            in_flight,
-            useful,
-            late,
-            stale,
-            header,
-            index,
-            values,
-            frames,
-        } = other;
+        let Self { sent, delivered, lost, cancelled, in_flight, useful, late, stale, header, index, values, frames } =
+            other;
         self.sent += sent;
         self.delivered += delivered;
         self.lost += lost;

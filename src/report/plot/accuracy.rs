@@ -81,8 +81,7 @@ pub fn chart(record: &RunRecord, against: Against) -> Chart {
         })
         .filter(|group| !group.series.is_empty())
         .collect();
-    let largest =
-        groups.iter().flat_map(|g| &g.series).flat_map(|s| &s.points).map(|&(_, y)| y).fold(0.0, f64::max);
+    let largest = groups.iter().flat_map(|g| &g.series).flat_map(|s| &s.points).map(|&(_, y)| y).fold(0.0, f64::max);
     let remark = match points.len() {
         0 => Some("no round was evaluated".to_owned()),
         _ if last == 0.0 => Some(against.nothing().to_owned()),

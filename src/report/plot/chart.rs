@@ -248,7 +248,10 @@ fn draw_legend(area: &Area, chart: &Chart) -> Result<(), DrawingError> {
 /// The strokes (from, to, width) that show a line's style over `length` pixels.
 fn sample_line(stroke: Stroke, length: i32) -> Vec<(i32, i32, u32)> {
     let dashes = |dash: i32, gap: i32| {
-        (0..).map(move |i| i * (dash + gap)).take_while(move |&at| at + dash <= length).map(move |at| (at, at + dash, 3))
+        (0..)
+            .map(move |i| i * (dash + gap))
+            .take_while(move |&at| at + dash <= length)
+            .map(move |at| (at, at + dash, 3))
     };
     match stroke {
         Stroke::Thick => vec![(0, length, 4)],
