@@ -75,9 +75,9 @@ impl Streams {
 
 /// Draws that are the same on every platform.
 pub trait PortableDraws: Rng {
-    /// Uniform in the open interval (0, 1), from 53 bits.
+    /// Uniform in the open interval (0, 1), from 52 bits: with one more, the largest draw would round up to 1.
     fn open_unit(&mut self) -> f64 {
-        ((self.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+        ((self.next_u64() >> 12) as f64 + 0.5) / (1u64 << 52) as f64
     }
 
     /// Uniform integer in `0..bound`; `bound` must not be 0.

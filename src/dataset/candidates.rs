@@ -158,3 +158,127 @@ fn too_few(dataset: &Dataset, user: UserId, wanted: u32, separate: bool, availab
         dataset.user_label(user)
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::dataset::load;
+    use crate::scenario::{DatasetSpec, GeneratorSpec, NegativesSpec, SourceSpec};
+
+    const STREAMS: Streams = Streams::new(9);
+
+    fn dataset(users: u32, items: u32, validation_item: bool) -> Dataset {
+        let population = GeneratorSpec { users, items, ratings_per_user: 10.0, ..GeneratorSpec::default() };
+        let spec = DatasetSpec {
+            source: SourceSpec::Generated(population),
+            path: None,
+            minimum_interactions: 0,
+            validation_item,
+            negatives: NegativesSpec::default(),
+        };
+        load(&spec, &[], STREAMS).unwrap()
+    }
+
+    fn unrated(dataset: &Dataset, user: UserId) -> Vec<u32> {
+        let touched: Vec<u32> = dataset.touched_items(user).collect();
+        (0..dataset.items() as u32).filter(|item| !touched.contains(item)).collect()
+    }
+
+    #[test]
+    fn the_full_catalogue_is_everything_unrated() {
+        let dataset = dataset(5, 100, true);
+        let spec = EvaluationSpec { ranking: Ranking::FullCatalogue, shared_candidates: false, ..Default::default() };
+        let candidates = Candidates::draw(&dataset, &spec, STREAMS).unwrap();
+        let mut scratch = CandidateScratch::new(100);
+        for (position, &user) in candidates.evaluated_users().iter().enumerate() {
+            assert_eq!(candidates.test(&dataset, position, &mut scratch), unrated(&dataset, user));
+            assert_eq!(candidates.validation(&dataset, position, &mut scratch), unrated(&dataset, user));
+        }
+    }
+
+    #[test]
+    fn too_few_unrated_items_are_an_error_that_names_the_user() {
+        let dataset = dataset(5, 60, true);
+        let message = Candidates::draw(&dataset, &EvaluationSpec::default(), STREAMS).unwrap_err().to_string();
+        let available = unrated(&dataset, UserId(0)).len();
+        assert_eq!(
+            message,
+            format!(
+                "user 0: 99 candidates are wanted (evaluation.candidates), but the user has only {available} unrated \
+                 items"
+            )
+        );
+        let separate = EvaluationSpec { candidates: 30, shared_candidates: false, ..Default::default() };
+        let message = Candidates::draw(&dataset, &separate, STREAMS).unwrap_err().to_string();
+        assert!(message.contains("30 candidates for each of the test and the validation item"), "{message}");
+        // A wish beyond all memory ends in the same error.
+        let absurd = EvaluationSpec { candidates: u32::MAX, ..separate };
+        assert!(Candidates::draw(&dataset, &absurd, STREAMS).is_err());
+    }
+
+    #[test]
+    fn a_subset_of_users_is_fixed_and_one_more_user_displaces_at_most_one() {
+        let spec = EvaluationSpec { users: 30, ..EvaluationSpec::default() };
+        let few = Candidates::draw(&dataset(100, 300, true), &spec, STREAMS).unwrap();
+        assert_eq!(few, Candidates::draw(&dataset(100, 300, true), &spec, STREAMS).unwrap());
+        assert_eq!(few.evaluated_users().len(), 30);
+        assert!(few.evaluated_users().is_sorted());
+        let more = Candidates::draw(&dataset(101, 300, true), &spec, STREAMS).unwrap();
+        let kept = few.evaluated_users().iter().filter(|user| more.evaluated_users().contains(user)).count();
+        assert!(kept >= 29, "{kept}");
+    }
+
+    #[test]
+    fn more_evaluated_users_than_there_are_is_an_error() {
+        let spec = EvaluationSpec { users: 11, ..EvaluationSpec::default() };
+        let message = Candidates::draw(&dataset(10, 300, true), &spec, STREAMS).unwrap_err().to_string();
+        assert_eq!(message, "evaluation.users is 11, but the data set has 10 users");
+    }
+
+    #[test]
+    fn one_more_user_changes_nobodys_candidates() {
+        let draw = |users| Candidates::draw(&dataset(users, 300, true), &EvaluationSpec::default(), STREAMS).unwrap();
+        let (Lists::Sampled { test: few, .. }, Lists::Sampled { test: more, .. }) = (draw(8).lists, draw(9).lists)
+        else {
+            panic!("sampled candidates were asked for");
+        };
+        assert_eq!(few[..], more[..few.len()]);
+        assert_eq!(more.len(), 9 * 99);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn candidates_are_distinct_unrated_and_halved_on_request(
+            seed: u64,
+            wanted in 1u32..50,
+            shared_candidates: bool,
+            validation_item: bool,
+        ) {
+            let dataset = dataset(10, 150, validation_item);
+            let spec = EvaluationSpec { candidates: wanted, shared_candidates, ..EvaluationSpec::default() };
+            let candidates = Candidates::draw(&dataset, &spec, Streams::new(seed)).unwrap();
+            let (mut first, mut second) = (CandidateScratch::new(150), CandidateScratch::new(150));
+            for (position, &user) in candidates.evaluated_users().iter().enumerate() {
+                let test = candidates.test(&dataset, position, &mut first);
+                let validation = candidates.validation(&dataset, position, &mut second);
+                let free = unrated(&dataset, user);
+                for list in [test, validation] {
+                    prop_assert_eq!(list.len(), wanted as usize);
+                    // Strictly ascending, so distinct.
+                    prop_assert!(list.windows(2).all(|pair| pair[0] < pair[1]));
+                    prop_assert!(list.iter().all(|item| free.contains(item)));
+                }
+                if validation_item && !shared_candidates {
+                    prop_assert!(test.iter().all(|item| !validation.contains(item)));
+                } else {
+                    prop_assert_eq!(test, validation);
+                }
+            }
+        }
+    }
+}

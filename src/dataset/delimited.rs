@@ -1,18 +1,15 @@
 //! Ratings from delimited text: one row per line, columns by name or position.
 //!
-//! With a separator of one byte the file is CSV (RFC 4180: a field may be quoted); with a longer one, such
-//! as MovieLens' `::`, fields are what stands between separators. CRLF, blank lines and a UTF-8 byte-order
-//! mark are accepted. Users and items are numbered in the order of first appearance; their names are
-//! opaque, so `1` and `01` differ.
+//! Users and items are numbered in the order of first appearance; their names are opaque, so `1` and `01`
+//! differ. What counts as a line and a field is said in `records`.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use csv::{ByteRecord, Position, ReaderBuilder};
+use csv::{ByteRecord, Position};
 
 use crate::dataset::ratings::{Interaction, Ratings};
+use crate::dataset::records::Records;
 use crate::error::{Error, Result};
 use crate::scenario::{ColumnRef, DelimitedSpec};
 
@@ -56,68 +53,6 @@ impl Fault {
             Self::Layout(message) => Error::Usage(message),
         }
     }
-}
-
-/// The records of a file, blank lines left out.
-struct Records<'a> {
-    path: &'a Path,
-    source: Source<'a>,
-}
-
-enum Source<'a> {
-    Csv(Box<csv::Reader<BufReader<File>>>),
-    Split { file: BufReader<File>, separator: &'a [u8], line: Vec<u8>, number: u64 },
-}
-
-impl<'a> Records<'a> {
-    fn open(path: &'a Path, separator: &'a str) -> Result<Self> {
-        const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-        let mut file = BufReader::new(File::open(path).map_err(|error| Error::read(path, error))?);
-        if file.fill_buf().map_err(|error| Error::read(path, error))?.starts_with(BYTE_ORDER_MARK) {
-            file.consume(BYTE_ORDER_MARK.len());
-        }
-        let source = match separator.as_bytes() {
-            [] => return Err(Error::Usage("the separator of a delimited file must not be empty".into())),
-            // `flexible`: a wrong number of columns is reported here, in this program's words.
-            &[byte] => Source::Csv(Box::new(
-                ReaderBuilder::new().delimiter(byte).has_headers(false).flexible(true).from_reader(file),
-            )),
-            separator => Source::Split { file, separator, line: Vec::new(), number: 0 },
-        };
-        Ok(Self { path, source })
-    }
-
-    /// The next record into `record`; `false` at the end of the file.
-    fn read(&mut self, record: &mut ByteRecord) -> Result<bool> {
-        match &mut self.source {
-            Source::Csv(reader) => reader.read_byte_record(record).map_err(|error| Error::read(self.path, error)),
-            Source::Split { file, separator, line, number } => loop {
-                line.clear();
-                *number += 1;
-                if file.read_until(b'\n', line).map_err(|error| Error::read(self.path, error))? == 0 {
-                    return Ok(false);
-                }
-                let end = line.iter().rposition(|byte| !b"\r\n".contains(byte)).map_or(0, |last| last + 1);
-                if end == 0 {
-                    continue;
-                }
-                record.clear();
-                split_fields(&line[..end], separator, record);
-                let mut position = Position::new();
-                position.set_line(*number);
-                record.set_position(Some(position));
-                return Ok(true);
-            },
-        }
-    }
-}
-
-fn split_fields(mut rest: &[u8], separator: &[u8], record: &mut ByteRecord) {
-    while let Some(at) = rest.windows(separator.len()).position(|window| window == separator) {
-        record.push_field(&rest[..at]);
-        rest = &rest[at + separator.len()..];
-    }
-    record.push_field(rest);
 }
 
 /// Where the columns stand, counted from zero.
@@ -206,7 +141,7 @@ impl Rows {
             )));
         }
         let name = |role: &str, place: usize| match trimmed(record, place) {
-            [] => Err(Fault::Line(format!("expected a {role} in column {}, found nothing", place + 1))),
+            [] => Err(Fault::Line(format!("expected the {role} in column {}, found nothing", place + 1))),
             name => Ok(name),
         };
         let user_name = name("user", columns.user)?;
@@ -234,10 +169,10 @@ impl Rows {
     /// The timestamp as a sort key. Integers are kept exactly (nanoseconds of an epoch do not fit a double);
     /// the first real number turns all keys into those of reals.
     fn time(&mut self, record: &ByteRecord, place: usize) -> Result<i64, Fault> {
-        if !self.real_times {
-            if let Some(time) = number(record, place) {
-                return Ok(time);
-            }
+        if !self.real_times
+            && let Some(time) = number(record, place)
+        {
+            return Ok(time);
         }
         let real = number(record, place).filter(|time: &f64| time.is_finite());
         let real = real.ok_or_else(|| wrong_number("a timestamp (a finite number)", record, place))?;
@@ -283,5 +218,173 @@ impl Names {
         let number = u32::try_from(self.0.len()).map_err(|_| Fault::Line("more than 2^32 names".into()))?;
         self.0.insert(name.into(), number);
         Ok(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn named(name: &str) -> ColumnRef {
+        ColumnRef::Name(name.into())
+    }
+
+    /// user, item, rating, timestamp in this order, without a header.
+    fn four_columns(separator: &str) -> DelimitedSpec {
+        DelimitedSpec {
+            separator: separator.into(),
+            header: false,
+            user: ColumnRef::Position(1),
+            item: ColumnRef::Position(2),
+            rating: Some(ColumnRef::Position(3)),
+            timestamp: Some(ColumnRef::Position(4)),
+        }
+    }
+
+    fn read_text(content: impl AsRef<[u8]>, layout: &DelimitedSpec) -> Result<Ratings> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ratings");
+        std::fs::write(&path, content).unwrap();
+        read(&path, layout)
+    }
+
+    /// The message without the folder, which differs from run to run.
+    fn fault(content: impl AsRef<[u8]>, layout: &DelimitedSpec) -> String {
+        let error = read_text(content, layout).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        let message = error.to_string();
+        message.rsplit_once("/ratings").map_or(message.clone(), |(_, rest)| format!("ratings{rest}"))
+    }
+
+    fn triples(ratings: &Ratings) -> Vec<(u32, u32, f32)> {
+        ratings.users.iter().zip(&ratings.interactions).map(|(&user, i)| (user, i.item, i.rating)).collect()
+    }
+
+    #[test]
+    fn separators_of_any_length_read_alike() {
+        let expected = [(0, 0, 5.0), (1, 1, 3.5), (0, 1, 1.0)];
+        for separator in [",", "\t", "::", ";", " || ", "|"] {
+            let lines = ["b,x,5,30", "a,y,3.5,-10", "b,y,1,20"].map(|line| line.replace(',', separator)).join("\n");
+            let ratings = read_text(lines, &four_columns(separator)).unwrap();
+            assert_eq!(triples(&ratings), expected, "{separator:?}");
+            assert_eq!(ratings.interactions.iter().map(|i| i.time).collect::<Vec<_>>(), [30, -10, 20]);
+            assert_eq!((ratings.user_names, ratings.items), (vec!["b".into(), "a".into()], 2));
+        }
+    }
+
+    #[test]
+    fn columns_are_found_by_name_wherever_they_stand() {
+        let layout = DelimitedSpec {
+            header: true,
+            user: named("who"),
+            item: named("what"),
+            rating: None,
+            timestamp: Some(ColumnRef::Position(1)),
+            ..four_columns(",")
+        };
+        let ratings = read_text("when,what,note,who\n7,\"x,1\",,\"ann\"\n6,y,,ann\n", &layout).unwrap();
+        assert_eq!(triples(&ratings), [(0, 0, 1.0), (0, 1, 1.0)]);
+        assert_eq!(ratings.interactions[0].time, 7);
+        assert_eq!(ratings.user_names, ["ann".into()]);
+    }
+
+    #[test]
+    fn without_timestamps_the_order_of_the_file_is_the_order_in_time() {
+        let layout = DelimitedSpec { timestamp: None, ..four_columns(",") };
+        let ratings = read_text("a,x,1,9\na,y,1,8\na,z,1,7\n", &layout).unwrap();
+        assert!(ratings.interactions.is_sorted_by(|a, b| a.time < b.time));
+    }
+
+    #[test]
+    fn timestamps_keep_their_order_at_any_size_and_with_fractions() {
+        let times = |values: &[&str]| {
+            let lines: Vec<String> = values.iter().map(|value| format!("a,x,1,{value}")).collect();
+            let ratings = read_text(lines.join("\n"), &four_columns(",")).unwrap();
+            ratings.interactions.iter().map(|i| i.time).collect::<Vec<_>>()
+        };
+        // Nanoseconds since 1970: a double cannot tell these two apart.
+        assert!(times(&["1700000000000000001", "1700000000000000002"]).is_sorted_by(|a, b| a < b));
+        // An integer before and after the first fraction; negative ones; both zeros.
+        assert!(times(&["-3", "-2.5", "-1e-3", "0", "0.5", "1", "1.7e18"]).is_sorted_by(|a, b| a < b));
+        let zeros = times(&["0.0", "-0.0", "0"]);
+        assert_eq!((zeros[0], zeros[1]), (zeros[1], zeros[2]));
+    }
+
+    #[test]
+    fn every_malformed_line_is_named_with_what_was_expected_and_found() {
+        let good = "1,2,3,4\n";
+        for (bad, message) in [
+            ("1,2,3", "ratings:2: expected 4 columns as in the first line, found 3: \"1\", \"2\", \"3\""),
+            (
+                "1,2,3,4,5",
+                "ratings:2: expected 4 columns as in the first line, found 5: \"1\", \"2\", \"3\", \"4\", \"5\"",
+            ),
+            ("1,2,good,4", "ratings:2: expected a finite rating in column 3, found \"good\""),
+            ("1,2,,4", "ratings:2: expected a finite rating in column 3, found \"\""),
+            ("1,2,NaN,4", "ratings:2: expected a finite rating in column 3, found \"NaN\""),
+            ("1,2,-inf,4", "ratings:2: expected a finite rating in column 3, found \"-inf\""),
+            ("1,2,1e39,4", "ratings:2: expected a finite rating in column 3, found \"1e39\""),
+            ("1,2,3,soon", "ratings:2: expected a timestamp (a finite number) in column 4, found \"soon\""),
+            ("1,2,3,inf", "ratings:2: expected a timestamp (a finite number) in column 4, found \"inf\""),
+            (" ,2,3,4", "ratings:2: expected the user in column 1, found nothing"),
+            ("1,,3,4", "ratings:2: expected the item in column 2, found nothing"),
+        ] {
+            for separator in [",", "::"] {
+                let content = format!("{good}{bad}\n{good}").replace(',', separator);
+                assert_eq!(fault(content, &four_columns(separator)), message, "{bad:?} with {separator:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_header_without_the_column_says_what_it_has() {
+        let layout = DelimitedSpec { header: true, rating: Some(named("stars")), ..four_columns(",") };
+        assert_eq!(
+            fault("user,movie,rating,time\n1,2,3,4\n", &layout),
+            "ratings:1: expected a header with a column \"stars\" (the rating), found the columns \"user\", \"movie\", \
+             \"rating\", \"time\""
+        );
+        assert_eq!(
+            fault("user,stars,stars,time\n1,2,3,4\n", &layout),
+            "ratings:1: the header names column \"stars\" (the rating) more than once"
+        );
+    }
+
+    #[test]
+    fn a_wrong_separator_is_recognisable_from_the_message() {
+        assert_eq!(
+            fault("1::2::3::4\n", &four_columns("\t")),
+            "ratings:1: expected at least 2 columns separated by \"\\t\" (column 2 is the item), found 1: \"1::2::3::4\""
+        );
+    }
+
+    #[test]
+    fn files_without_ratings_are_errors() {
+        let layout = DelimitedSpec { header: true, ..four_columns(",") };
+        for content in ["", "\n\n", "\u{feff}"] {
+            assert_eq!(fault(content, &layout), "ratings: the file is empty");
+        }
+        assert_eq!(fault("a,b,c,d\n", &layout), "ratings: the file holds a header line but no ratings");
+        let missing = read(Path::new("/nonexistent/ratings"), &layout).unwrap_err().to_string();
+        assert!(missing.starts_with("cannot read /nonexistent/ratings: "), "{missing}");
+    }
+
+    #[test]
+    fn a_layout_that_contradicts_itself_is_refused() {
+        let by_name = DelimitedSpec { user: named("user"), ..four_columns(",") };
+        assert_eq!(
+            fault("1,2,3,4\n", &by_name),
+            "the user column is given by name (\"user\"), but the file is said to have no header line"
+        );
+        let zero = DelimitedSpec { item: ColumnRef::Position(0), ..four_columns(",") };
+        assert_eq!(fault("1,2,3,4\n", &zero), "the item column is 0; columns count from 1");
+        assert_eq!(fault("1,2,3,4\n", &four_columns("")), "the separator of a delimited file must not be empty");
+    }
+
+    #[test]
+    fn names_need_not_be_text() {
+        let ratings = read_text(b"\xff,x,1,1\n\xfe,x,1,1\n", &four_columns(",")).unwrap();
+        assert_eq!(ratings.users, [0, 1]);
     }
 }

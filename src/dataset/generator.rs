@@ -235,4 +235,95 @@ mod tests {
         assert!(by_truth > 1.5 * by_popularity, "truth {by_truth}, popularity {by_popularity}");
         assert!(by_neighbours > 1.1 * by_popularity, "item-to-item {by_neighbours}, popularity {by_popularity}");
     }
+
+    #[test]
+    fn one_more_user_changes_nobodys_ratings() {
+        let spec = GeneratorSpec { users: 20, ..GeneratorSpec::default() };
+        let (few, more) = (generated(&spec), generated(&GeneratorSpec { users: 21, ..spec.clone() }));
+        assert_eq!(few[..], more[..20]);
+        // And the split leaves them apart too: the catalogue does not depend on who rated what.
+        let (few, more) = (split(&spec), split(&GeneratorSpec { users: 21, ..spec }));
+        assert_eq!(few.items(), more.items());
+        for user in (0..20).map(UserId) {
+            assert_eq!(few.train_items(user), more.train_items(user));
+            assert_eq!(few.test_item(user), more.test_item(user));
+        }
+    }
+
+    #[test]
+    fn popularity_and_activity_follow_their_laws() {
+        let spec = GeneratorSpec { users: 4000, taste_strength: 0.0, ..GeneratorSpec::default() };
+        let users = generated(&spec);
+        let mean = users.iter().map(Vec::len).sum::<usize>() as f64 / 4000.0;
+        assert!((mean - spec.ratings_per_user).abs() < 1.5, "mean {mean}");
+        let mut counts = vec![0.0; spec.items as usize];
+        users.iter().flatten().for_each(|interaction| counts[interaction.item as usize] += 1.0);
+        counts.sort_by(|a, b| f64::total_cmp(b, a));
+        // Zipf: rank 400 against rank 40 is 10^-s. (The very top is flatter, since nobody rates an item twice.)
+        let share = counts[350..450].iter().sum::<f64>() / 10.0 / counts[35..45].iter().sum::<f64>();
+        let expected = math::pow(10.0, -spec.popularity_exponent);
+        assert!((share / expected - 1.0).abs() < 0.2, "share {share}, expected {expected}");
+    }
+
+    #[test]
+    fn the_highest_taste_strength_does_not_stall_or_flatten_popularity() {
+        // Where hardly anything were accepted, all ratings would come from the fall-back: the same few items.
+        for dimension in [1, 2, 64] {
+            let spec = GeneratorSpec {
+                users: 50,
+                taste_dimension: dimension,
+                taste_strength: 20.0,
+                ratings_per_user: 20.0,
+                ..GeneratorSpec::default()
+            };
+            let users = generated(&spec);
+            let rated: std::collections::BTreeSet<u32> = users.iter().flatten().map(|i| i.item).collect();
+            assert!(rated.len() > 150, "dimension {dimension}: {} different items", rated.len());
+        }
+    }
+
+    #[test]
+    fn a_minimum_leaves_quiet_users_out() {
+        let mut dataset = DatasetSpec {
+            source: SourceSpec::Generated(GeneratorSpec::default()),
+            path: None,
+            minimum_interactions: 30,
+            validation_item: false,
+            negatives: NegativesSpec::default(),
+        };
+        let loaded = load(&dataset, &[], STREAMS).unwrap();
+        assert!(loaded.users() < 500);
+        assert!((0..loaded.users()).all(|user| loaded.train_items(UserId::from(user)).len() >= 29));
+        dataset.minimum_interactions = 5000;
+        let message = load(&dataset, &[], STREAMS).unwrap_err().to_string();
+        assert!(message.starts_with("no user is left: dataset.minimum_interactions is 5000"), "{message}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        #[test]
+        fn every_population_can_be_split(
+            items in 4u32..60,
+            ratings_per_user in 3.0..100.0f64,
+            ratings_log_sigma in 0.0..3.0f64,
+            popularity_exponent in 0.0..3.0f64,
+            taste_dimension in 1u32..9,
+            taste_strength in 0.0..20.0f64,
+        ) {
+            let spec = GeneratorSpec {
+                users: 12, items, ratings_per_user, ratings_log_sigma, popularity_exponent, taste_dimension,
+                taste_strength,
+            };
+            for ratings in generated(&spec) {
+                prop_assert!(ratings.len() >= 3 && ratings.len() <= (items as usize / 2).max(3));
+                let distinct: std::collections::BTreeSet<u32> = ratings.iter().map(|i| i.item).collect();
+                prop_assert_eq!(distinct.len(), ratings.len());
+                prop_assert!(distinct.last().is_some_and(|&item| item < items));
+                prop_assert!(ratings.iter().all(|i| (1.0..=5.0).contains(&i.rating)));
+                prop_assert!(ratings.is_sorted_by_key(|i| i.time));
+            }
+            prop_assert_eq!(split(&spec).users(), 12);
+        }
+    }
 }

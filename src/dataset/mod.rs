@@ -21,6 +21,7 @@ pub mod generator;
 pub mod negatives;
 mod pool;
 pub mod ratings;
+mod records;
 pub mod registry;
 pub mod split;
 

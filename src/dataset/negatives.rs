@@ -72,3 +72,117 @@ impl NegativeSampler {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::dataset::ratings::{Interaction, Ratings};
+    use crate::dataset::split;
+
+    /// Users with these items, in order of time.
+    fn dataset(items: u32, users: &[&[u32]], validation_item: bool) -> Dataset {
+        let rows =
+            users.iter().enumerate().flat_map(|(user, items)| items.iter().map(move |&item| (user as u32, item)));
+        let (users_of_rows, items_of_rows): (Vec<u32>, Vec<u32>) = rows.unzip();
+        let interactions = items_of_rows
+            .iter()
+            .enumerate()
+            .map(|(row, &item)| Interaction { item, rating: 1.0, time: row as i64 })
+            .collect();
+        let user_names = (0..users.len()).map(|user| format!("name-{user}").into()).collect();
+        split::split(Ratings { users: users_of_rows, interactions, user_names, items }, validation_item).unwrap()
+    }
+
+    fn draw(dataset: &Dataset, pool: NegativePool, per_positive: u32, user: u32, round: u32) -> Result<Samples> {
+        let mut sampler = NegativeSampler::new(dataset.items(), &NegativesSpec { pool, per_positive });
+        let mut samples = Samples::default();
+        sampler.draw(dataset, Streams::new(5), UserId(user), Round(round), &mut samples)?;
+        Ok(samples)
+    }
+
+    #[test]
+    fn the_pools_differ_exactly_by_the_held_out_items() {
+        let dataset = dataset(12, &[&[1, 4, 7, 9, 2]], true);
+        // As many as there are: the negatives are the pool.
+        let all = |pool, size| draw(&dataset, pool, size, 0, 0).unwrap().items[1..=size as usize].to_vec();
+        let unrated: BTreeSet<u32> = all(NegativePool::Unrated, 7).into_iter().collect();
+        let not_in_train: BTreeSet<u32> = all(NegativePool::NotInTrain, 9).into_iter().collect();
+        assert_eq!(unrated, BTreeSet::from([0, 3, 5, 6, 8, 10, 11]));
+        assert_eq!(not_in_train.difference(&unrated).copied().collect::<Vec<_>>(), [2, 9]);
+        assert!(not_in_train.is_superset(&unrated));
+    }
+
+    #[test]
+    fn a_pool_that_is_too_small_is_an_error_with_both_numbers() {
+        let dataset = dataset(6, &[&[0, 1, 2], &[0, 1, 2, 3, 4]], true);
+        let message = draw(&dataset, NegativePool::Unrated, 4, 1, 0).unwrap_err().to_string();
+        assert_eq!(
+            message,
+            "user 1 (\"name-1\" in the ratings file): 4 negatives per positive are wanted, but only 1 items are left to \
+             draw them from"
+        );
+        // The same sampler goes on to serve other users.
+        assert!(draw(&dataset, NegativePool::NotInTrain, 3, 1, 0).is_ok());
+    }
+
+    #[test]
+    fn a_repeated_pair_is_as_many_positives() {
+        let dataset = dataset(9, &[&[3, 3, 1, 2]], false);
+        let samples = draw(&dataset, NegativePool::Unrated, 2, 0, 0).unwrap();
+        let positives: Vec<u32> = samples.items.iter().step_by(3).copied().collect();
+        assert_eq!(positives, [1, 3, 3]);
+    }
+
+    #[test]
+    fn draws_are_a_function_of_seed_user_and_round_alone() {
+        // Whoever else is in the data, whatever the sampler did before, and in whatever order users come.
+        let own: &[u32] = &[1, 2, 3, 4];
+        let (few, more) = (dataset(50, &[own; 2], true), dataset(50, &[own; 3], true));
+        let alone = draw(&few, NegativePool::NotInTrain, 4, 1, 7).unwrap();
+        let mut sampler = NegativeSampler::new(50, &NegativesSpec { pool: NegativePool::NotInTrain, per_positive: 4 });
+        let mut samples = Samples::default();
+        for user in [2, 0, 1] {
+            sampler.draw(&more, Streams::new(5), UserId(user), Round(7), &mut samples).unwrap();
+        }
+        assert_eq!(samples, alone);
+        assert_ne!(draw(&few, NegativePool::NotInTrain, 4, 1, 8).unwrap(), alone);
+        assert_ne!(draw(&few, NegativePool::NotInTrain, 4, 0, 7).unwrap(), alone);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn every_positive_is_followed_by_its_distinct_negatives(
+            own in prop::sample::subsequence((0u32..40).collect::<Vec<_>>(), 3..20).prop_shuffle(),
+            per_positive in 1u32..20,
+            not_in_train: bool,
+            validation_item: bool,
+        ) {
+            let dataset = dataset(40, &[&own], validation_item);
+            let pool = if not_in_train { NegativePool::NotInTrain } else { NegativePool::Unrated };
+            let samples = draw(&dataset, pool, per_positive, 0, 0).unwrap();
+            let group = per_positive as usize + 1;
+            prop_assert_eq!(samples.items.len(), dataset.training_ratings() * group);
+            prop_assert_eq!(samples.labels.len(), samples.items.len());
+            let excluded: Vec<u32> = match pool {
+                NegativePool::NotInTrain => dataset.train_items(UserId(0)).to_vec(),
+                NegativePool::Unrated => own.clone(),
+            };
+            let groups = samples.items.chunks(group).zip(samples.labels.chunks(group));
+            for ((items, labels), &positive) in groups.zip(dataset.train_items(UserId(0))) {
+                prop_assert_eq!(items[0], positive);
+                prop_assert_eq!(labels[0], 1.0);
+                prop_assert!(labels[1..].iter().all(|&label| label == 0.0));
+                let distinct: BTreeSet<u32> = items[1..].iter().copied().collect();
+                prop_assert_eq!(distinct.len(), per_positive as usize);
+                prop_assert!(distinct.iter().all(|item| !excluded.contains(item) && *item < 40));
+            }
+        }
+    }
+}

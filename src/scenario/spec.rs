@@ -99,8 +99,8 @@ impl Default for GeneratorSpec {
             ratings_per_user: 40.0,
             ratings_log_sigma: 0.6,
             popularity_exponent: 0.8,
-            taste_dimension: 8,
-            taste_strength: 3.0,
+            taste_dimension: 4,
+            taste_strength: 5.0,
         }
     }
 }

@@ -1,0 +1,175 @@
+//! The lines and fields of delimited text.
+//!
+//! Fields stand between separators; a field may be quoted as in RFC 4180 (`"a,b"`, `"say ""a"""`), but never
+//! reaches over the end of a line. CRLF, blank lines and a UTF-8 byte-order mark are accepted.
+//!
+//! The csv crate is not used for reading: it knows no separators of more than a byte, and the line that it
+//! reports for a record is wrong after CRLF or a blank line.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use csv::{ByteRecord, Position};
+
+use crate::error::{Error, Result};
+
+/// The records of a file, blank lines left out.
+pub(super) struct Records<'a> {
+    path: &'a Path,
+    separator: &'a [u8],
+    file: BufReader<File>,
+    /// The line at hand, counted from 1, and its bytes.
+    number: u64,
+    line: Vec<u8>,
+}
+
+impl<'a> Records<'a> {
+    /// Opens the file at `path`.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if it cannot be opened, [`Error::Usage`] if `separator` is empty.
+    pub fn open(path: &'a Path, separator: &'a str) -> Result<Self> {
+        const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+        if separator.is_empty() {
+            return Err(Error::Usage("the separator of a delimited file must not be empty".into()));
+        }
+        let mut file = BufReader::new(File::open(path).map_err(|error| Error::read(path, error))?);
+        if file.fill_buf().map_err(|error| Error::read(path, error))?.starts_with(BYTE_ORDER_MARK) {
+            file.consume(BYTE_ORDER_MARK.len());
+        }
+        Ok(Self { path, separator: separator.as_bytes(), file, number: 0, line: Vec::new() })
+    }
+
+    /// The next record into `record`, with its line as its position; `false` at the end of the file.
+    pub fn read(&mut self, record: &mut ByteRecord) -> Result<bool> {
+        loop {
+            self.line.clear();
+            self.number += 1;
+            let length = self.file.read_until(b'\n', &mut self.line).map_err(|error| Error::read(self.path, error))?;
+            if length == 0 {
+                return Ok(false);
+            }
+            let end = self.line.iter().rposition(|byte| !b"\r\n".contains(byte)).map_or(0, |last| last + 1);
+            if end == 0 {
+                continue;
+            }
+            record.clear();
+            split_fields(&self.line[..end], self.separator, record);
+            let mut position = Position::new();
+            position.set_line(self.number);
+            record.set_position(Some(position));
+            return Ok(true);
+        }
+    }
+}
+
+fn split_fields(line: &[u8], separator: &[u8], record: &mut ByteRecord) {
+    let mut rest = Some(line);
+    while let Some(text) = rest {
+        rest = match quoted(text, separator) {
+            Some((field, rest)) => {
+                record.push_field(&field);
+                rest
+            }
+            None => {
+                let end = find(text, separator);
+                record.push_field(&text[..end.unwrap_or(text.len())]);
+                end.map(|end| &text[end + separator.len()..])
+            }
+        };
+    }
+}
+
+fn find(text: &[u8], separator: &[u8]) -> Option<usize> {
+    match separator {
+        [byte] => text.iter().position(|candidate| candidate == byte),
+        _ => text.windows(separator.len()).position(|window| window == separator),
+    }
+}
+
+/// The quoted field that `text` begins with, and what follows its separator (`None` at the end of the line).
+/// A quotation mark that is not closed in front of a separator belongs to an unquoted field.
+fn quoted<'t>(text: &'t [u8], separator: &[u8]) -> Option<(Vec<u8>, Option<&'t [u8]>)> {
+    let mut rest = text.strip_prefix(b"\"")?;
+    let mut field = Vec::new();
+    loop {
+        let mark = rest.iter().position(|&byte| byte == b'"')?;
+        field.extend_from_slice(&rest[..mark]);
+        rest = &rest[mark + 1..];
+        if rest.is_empty() {
+            return Some((field, None));
+        }
+        if let Some(after) = rest.strip_prefix(separator) {
+            return Some((field, Some(after)));
+        }
+        rest = rest.strip_prefix(b"\"")?;
+        field.push(b'"');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// Line and fields of every record.
+    fn records(content: &str, separator: &str) -> Vec<(u64, Vec<String>)> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ratings");
+        std::fs::write(&path, content).unwrap();
+        let mut records = Records::open(&path, separator).unwrap();
+        let (mut record, mut all) = (ByteRecord::new(), Vec::new());
+        while records.read(&mut record).unwrap() {
+            let fields = record.iter().map(|field| String::from_utf8(field.to_vec()).unwrap()).collect();
+            all.push((record.position().unwrap().line(), fields));
+        }
+        all
+    }
+
+    #[test]
+    fn line_ends_blank_lines_and_byte_order_marks_do_not_matter() {
+        for separator in [",", "::"] {
+            let plain = "1,2,\n5,,7".replace(',', separator);
+            let reference = records(&plain, separator);
+            assert_eq!(reference[0], (1, vec!["1".into(), "2".into(), String::new()]));
+            assert_eq!(reference[1], (2, vec!["5".into(), String::new(), "7".into()]));
+            for variant in
+                [plain.clone() + "\n\n\n", plain.replace('\n', "\r\n") + "\r\n\r\n", format!("\u{feff}{plain}")]
+            {
+                assert_eq!(records(&variant, separator), reference, "{variant:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn lines_are_counted_as_an_editor_counts_them() {
+        // An error must send its reader to the right line.
+        for separator in [",", "::"] {
+            for end in ["\n", "\r\n"] {
+                let content = "a,b||c,d|e,f|".replace(',', separator).replace('|', end);
+                let lines: Vec<u64> = records(&content, separator).iter().map(|record| record.0).collect();
+                assert_eq!(lines, [1, 3, 4], "{separator:?} {end:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn quotation_marks_enclose_a_field_only_where_they_are_closed_before_a_separator() {
+        for separator in [",", "::"] {
+            for (line, fields) in [
+                (r#""a,b",2"#, vec!["a,b", "2"]),
+                (r#"1,"say ""x""""#, vec!["1", "say \"x\""]),
+                (r#""","""#, vec!["", ""]),
+                (r#""Heroes" live,2"#, vec!["\"Heroes\" live", "2"]),
+                (r#"12",2"#, vec!["12\"", "2"]),
+                (r#""open,2"#, vec!["\"open", "2"]),
+                (r#"",""#, vec![","]),
+                (",", vec!["", ""]),
+            ] {
+                let fields: Vec<String> = fields.iter().map(|field| field.replace(',', separator)).collect();
+                assert_eq!(records(&line.replace(',', separator), separator)[0].1, fields, "{line}");
+            }
+        }
+    }
+}
