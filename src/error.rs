@@ -78,6 +78,15 @@ pub enum Error {
     /// Bytes that do not balance: a defect of the simulator, so the run is refused.
     #[error("the byte ledger does not balance: {0}")]
     Unbalanced(String),
+    /// A figure of the report that is not a finite number. JSON would write it as `null`, and a reader would
+    /// take it for "not measured", so the report is refused.
+    #[error("the report is refused: {place} is {value}, not a finite number")]
+    NonFinite {
+        /// Path of the figure in the run record, such as `accuracy.test.hr@10`.
+        place: String,
+        /// NaN or an infinity.
+        value: f64,
+    },
     /// An actor that stopped answering: a defect of the simulator.
     #[error("the {actor} actor did not answer: {reason}")]
     Actor {
@@ -116,6 +125,7 @@ impl Error {
             | Self::Frame(_)
             | Self::Update(_)
             | Self::Unbalanced(_)
+            | Self::NonFinite { .. }
             | Self::Actor { .. }
             | Self::Interrupted => 1,
         }

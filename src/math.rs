@@ -68,12 +68,27 @@ pub fn softplus_from(x: &Lanes, e: &Lanes) -> Lanes {
     })
 }
 
-/// The sum of sixteen partial sums in one fixed tree: 8 + 8, 4 + 4, 2 + 2, 1 + 1.
+/// Four partial sums of sixteen: lane i of the result is (x_i + x_i+4) + (x_i+8 + x_i+12).
 #[inline(always)]
-pub fn lane_sum(x: &Lanes) -> f32 {
-    let eight: [f32; 8] = std::array::from_fn(|i| x[i] + x[i + 8]);
-    let four: [f32; 4] = std::array::from_fn(|i| eight[i] + eight[i + 4]);
-    (four[0] + four[2]) + (four[1] + four[3])
+pub fn quad(x: &Lanes) -> [f32; 4] {
+    std::array::from_fn(|i| (x[i] + x[i + 4]) + (x[i + 8] + x[i + 12]))
+}
+
+/// The sum of sixteen partial sums, always in the same tree: [`quad`], then (0 + 2) + (1 + 3).
+#[inline(always)]
+pub fn quad_sum(x: &Lanes) -> f32 {
+    let [a, b, c, d] = quad(x);
+    (a + c) + (b + d)
+}
+
+/// Sixteen sums from sixteen [`quad`]s that stand one after the other: the tree of [`quad_sum`], sixteen at a time.
+#[inline(always)]
+pub fn quads_to_sums(quads: &[f32; 4 * LANES]) -> Lanes {
+    let mut sums = [0.0; LANES];
+    for (r, sum) in sums.iter_mut().enumerate() {
+        *sum = (quads[4 * r] + quads[4 * r + 2]) + (quads[4 * r + 1] + quads[4 * r + 3]);
+    }
+    sums
 }
 
 /// The inverse of the standard normal distribution function on (0, 1).
@@ -164,6 +179,12 @@ mod tests {
     #[test]
     fn lanes_are_summed_as_a_tree() {
         let x = lanes_from(1.0, 1.0);
-        assert_eq!(lane_sum(&x), 136.0);
+        assert_eq!(quad_sum(&x), 136.0);
+        // 2^24 + 1 rounds down in single precision: only the stated order gives this sum.
+        let mut x = [0.0; LANES];
+        (x[0], x[1], x[2]) = (16_777_216.0, 1.0, 1.0);
+        assert_eq!(quad_sum(&x), 16_777_216.0);
+        (x[2], x[3]) = (0.0, 1.0);
+        assert_eq!(quad_sum(&x), 16_777_218.0);
     }
 }

@@ -57,6 +57,11 @@ impl Streams {
         Self { seed }
     }
 
+    /// The seed.
+    pub const fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// The stream for `purpose`, `user` and `round`. The four numbers are the 256-bit ChaCha key itself, so
     /// distinct names cannot collide.
     pub fn stream(&self, purpose: Purpose, user: u64, round: u64) -> Stream {

@@ -1,4 +1,9 @@
 //! Tables, kernels, optimisers and ranking metrics: what is computed, not who computes it.
 
+pub mod aggregate;
+pub mod batch;
+pub mod kernel;
 pub mod private;
+pub mod ranking;
+pub mod row_table;
 pub mod table;

@@ -3,8 +3,11 @@
 //! Exporters take it and return bytes; it knows nothing of how it came about.
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
+
+use crate::scenario::Scenario;
 
 /// Accuracy figures by name: `hr@10`, `ndcg@10`, `mrr`, ...
 pub type Figures = BTreeMap<String, f64>;
@@ -46,8 +49,11 @@ pub struct RunRecord {
     /// Every finished round.
     #[serde(skip)]
     pub per_round: Vec<RoundRecord>,
-    /// The scenario as resolved.
-    pub scenario: serde_json::Value,
+    /// The scenario as resolved: every preset and default filled in.
+    pub scenario: Scenario,
+    /// Arguments that the program was called with (its own name left out), for whoever repeats the run;
+    /// empty where no command line was involved.
+    pub command: Vec<String>,
     /// Versions of the program that made the record.
     pub versions: BTreeMap<String, String>,
     /// Figures of the host, outside the digest.
@@ -73,7 +79,16 @@ pub struct ByDirection<T> {
     pub down: T,
 }
 
-/// Where bytes went. `sent = delivered + lost + cancelled + in_flight`, and `delivered = useful + late + stale`.
+impl<T: AddAssign> AddAssign for ByDirection<T> {
+    fn add_assign(&mut self, other: Self) {
+        self.up += other.up;
+        self.down += other.down;
+    }
+}
+
+/// Where bytes went. `sent = delivered + lost + cancelled + in_flight`, `delivered = useful + late + stale`, and
+/// `sent = header + index + values`: of a frame that was cut off, only the bytes that were carried count,
+/// in every one of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {
     /// Bytes that left the sender.
@@ -100,6 +115,37 @@ pub struct Flow {
     pub values: u64,
     /// Frames sent.
     pub frames: u64,
+}
+
+impl Flow {
+    /// Whether the three equations above hold (contract 3): every byte that was sent went somewhere, every
+    /// delivered byte was judged, and every byte was of some kind. Sums beyond 2^64 do not balance.
+    pub fn is_balanced(&self) -> bool {
+        let sum = |parts: &[u64]| parts.iter().try_fold(0u64, |total, &part| total.checked_add(part));
+        sum(&[self.delivered, self.lost, self.cancelled, self.in_flight]) == Some(self.sent)
+            && sum(&[self.useful, self.late, self.stale]) == Some(self.delivered)
+            && sum(&[self.header, self.index, self.values]) == Some(self.sent)
+    }
+}
+
+impl AddAssign for Flow {
+    fn add_assign(&mut self, other: Self) {
+        // Destructured, so that a field added later cannot be forgotten here.
+        let Self { sent, delivered, lost, cancelled, in_flight, useful, late, stale, header, index, values, frames } =
+            other;
+        self.sent += sent;
+        self.delivered += delivered;
+        self.lost += lost;
+        self.cancelled += cancelled;
+        self.in_flight += in_flight;
+        self.useful += useful;
+        self.late += late;
+        self.stale += stale;
+        self.header += header;
+        self.index += index;
+        self.values += values;
+        self.frames += frames;
+    }
 }
 
 /// A distribution of durations in seconds.
@@ -180,4 +226,53 @@ pub struct Wall {
     pub peak_rss_bytes: Option<u64>,
     /// Worker threads.
     pub threads: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const FLOW: Flow = Flow {
+        sent: 100,
+        delivered: 70,
+        lost: 20,
+        cancelled: 7,
+        in_flight: 3,
+        useful: 60,
+        late: 9,
+        stale: 1,
+        header: 5,
+        index: 15,
+        values: 80,
+        frames: 4,
+    };
+
+    #[test]
+    fn a_flow_with_one_byte_unaccounted_for_is_not_balanced() {
+        assert!(FLOW.is_balanced());
+        assert!(Flow::default().is_balanced());
+        for unbalanced in [
+            Flow { lost: 19, ..FLOW },
+            Flow { sent: 101, ..FLOW },
+            Flow { late: 10, ..FLOW },
+            Flow { index: 14, ..FLOW },
+            // Wrapping addition would make this one balance.
+            Flow { lost: u64::MAX, cancelled: 28, ..FLOW },
+        ] {
+            assert!(!unbalanced.is_balanced(), "{unbalanced:?}");
+        }
+    }
+
+    #[test]
+    fn adding_flows_adds_every_field() {
+        // Serialised, so that a field which the addition leaves out shows up without being named here.
+        let fields = |flow: Flow| serde_json::to_value(flow).unwrap().as_object().unwrap().clone();
+        let mut twice = ByDirection { up: FLOW, down: Flow::default() };
+        twice += ByDirection { up: FLOW, down: FLOW };
+        for (name, once) in fields(FLOW) {
+            assert_eq!(fields(twice.up)[&name].as_u64(), once.as_u64().map(|v| 2 * v), "{name}");
+        }
+        assert_eq!(twice.down, FLOW);
+    }
 }

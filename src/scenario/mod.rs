@@ -1,333 +1,99 @@
 //! Scenario files: the user's TOML in, one checked and immutable [`Scenario`] out.
 //!
-//! The file is read in two stages (a raw mirror of what was written, then the checked form), and every
-//! fault is reported at once with its line and column. The checked form has every preset resolved and
-//! every default filled in; it is what the program uses and what a report prints.
+//! ```text
+//!  file + overrides --tree--> values with places --rules (JSON schema)--> raw mirror --check--> Scenario
+//!                                    |                    |                              |
+//!                                    +---- syntax --------+---- keys, types, ranges -----+-- across keys
+//!                                                 faults, each with line, column and excerpt
+//! ```
+//!
+//! A stage reports all of its faults at once; the next one runs when there are none, as it could only
+//! guess at what a broken text means. The checked form has every preset resolved and every default filled
+//! in; it is what the program uses, and what a report prints ([`Scenario::to_toml`]).
+//!
+//! This layer knows no method: [`MethodVocabulary`] brings each one's keys.
 
-use std::path::PathBuf;
+use std::path::Path;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Serialize, Serializer};
 
-/// A checked scenario: complete, within its ranges, and consistent as far as the file alone can tell.
-/// What depends on the data (a cohort larger than the population) is checked when the data are read.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Scenario {
-    /// Name of the report folder; the file's stem.
-    pub name: String,
-    /// Seed of every stream of randomness.
-    pub seed: u64,
-    /// The ratings and how they are split.
-    pub dataset: DatasetSpec,
-    /// The method, by its registered name, and its parameters with defaults filled in.
-    pub method: MethodSpec,
-    /// Rounds and participation.
-    pub training: TrainingSpec,
-    /// How accuracy is measured.
-    pub evaluation: EvaluationSpec,
-    /// How tables become bytes.
-    pub codec: CodecSpec,
-    /// Links.
-    pub network: NetworkSpec,
-    /// Computing devices.
-    pub devices: DevicesSpec,
+use crate::error::{Error, Result};
+
+mod check;
+mod faults;
+mod leaf;
+mod overrides;
+pub mod presets;
+mod raw;
+mod rules;
+mod spec;
+mod suggest;
+mod tree;
+mod vocabulary;
+
+#[cfg(test)]
+mod tests;
+
+pub use spec::{
+    CodecName, CodecSpec, ColumnRef, DatasetSpec, DelimitedSpec, DevicesSpec, EvaluationSpec, GeneratorSpec,
+    MethodSpec, NegativePool, NegativesSpec, NetworkSpec, Participation, Ranking, Scenario, Selection, SourceSpec,
+    TrainingSpec,
+};
+pub use vocabulary::{MethodVocabulary, ParameterFault, schema, unchecked_rules};
+
+use faults::{Fault, Place, Sources};
+use raw::RawScenario;
+use rules::Rules;
+
+/// Reads and checks the scenario file at `path`, with `overrides` of the form `table.key=value` put in.
+///
+/// The scenario's name is the file's stem.
+///
+/// # Errors
+/// [`Error::Read`] if the file cannot be read, [`Error::Usage`] for an override without a key or a value,
+/// and [`Error::Scenario`] with every fault otherwise.
+pub fn load(path: &Path, overrides: &[String], vocabulary: &[MethodVocabulary]) -> Result<Scenario> {
+    let text = std::fs::read_to_string(path).map_err(|reason| Error::read(path, reason))?;
+    parse(&text, &path.display().to_string(), overrides, vocabulary)
 }
 
-/// Where ratings come from and what is done to them before training.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct DatasetSpec {
-    /// The source.
-    pub source: SourceSpec,
-    /// The ratings file as the scenario names it; `None` means the source's usual place in a data folder.
-    pub path: Option<PathBuf>,
-    /// Users with fewer ratings are left out (before renumbering).
-    pub minimum_interactions: u32,
-    /// Whether the last but one rating is held out for validation too.
-    pub validation_item: bool,
-    /// Training negatives.
-    pub negatives: NegativesSpec,
+/// Checks the scenario in `text`. `file` is the name that faults are reported under; its stem is the
+/// scenario's name.
+///
+/// # Errors
+/// As [`load`], but for reading.
+pub fn parse(text: &str, file: &str, overrides: &[String], vocabulary: &[MethodVocabulary]) -> Result<Scenario> {
+    let sources = Sources::new(file, text, overrides);
+    let mut faults = Vec::new();
+    let mut root = tree::parse_file(text, &mut faults).map_err(|errors| sources.report(errors))?;
+    for (index, text) in overrides.iter().enumerate() {
+        overrides::apply(&mut root, text, Sources::FILE + 1 + index, &mut faults)?;
+    }
+    let schema = schema(vocabulary);
+    Rules::new(&schema).check(&root, &mut faults);
+    if !faults.is_empty() {
+        return Err(sources.report(faults));
+    }
+    let raw: RawScenario = serde_json::from_value(root.to_json())
+        .map_err(|refused| sources.report(vec![Fault::new(&Place::FILE, refused.to_string())]))?;
+    let name = Path::new(file).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    check::check(raw, name, &root, &schema, vocabulary).map_err(|faults| sources.report(faults))
 }
 
-/// The known sources of ratings.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SourceSpec {
-    /// Made by the generator; no file.
-    Generated(GeneratorSpec),
-    /// MovieLens 100K, `u.data`.
-    #[serde(rename = "ml-100k")]
-    Ml100k,
-    /// MovieLens 1M, `ratings.dat` or a `ratings.csv` with an `order` column.
-    #[serde(rename = "ml-1m")]
-    Ml1m,
-    /// LastFM 2K (HetRec 2011), `user_artists.dat`.
-    #[serde(rename = "lastfm-2k")]
-    LastFm2k,
-    /// Any delimited text file.
-    Delimited(DelimitedSpec),
-}
-
-/// Parameters of the generated population.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct GeneratorSpec {
-    /// Number of users.
-    #[schemars(range(min = 1, max = 100_000_000))]
-    pub users: u32,
-    /// Number of items.
-    #[schemars(range(min = 4, max = 100_000_000))]
-    pub items: u32,
-    /// Mean number of ratings of a user; the counts are lognormal.
-    #[schemars(range(min = 3))]
-    pub ratings_per_user: f64,
-    /// Standard deviation of the logarithm of that count; 0 gives every user the same count.
-    #[schemars(range(min = 0, max = 3))]
-    pub ratings_log_sigma: f64,
-    /// Exponent of the Zipf law of item popularity; 0 makes all items equally popular.
-    #[schemars(range(min = 0, max = 3))]
-    pub popularity_exponent: f64,
-    /// Dimension of the latent tastes.
-    #[schemars(range(min = 1, max = 64))]
-    pub taste_dimension: u32,
-    /// How much tastes, rather than popularity, decide what a user rates; 0 means not at all.
-    #[schemars(range(min = 0, max = 20))]
-    pub taste_strength: f64,
-}
-
-impl Default for GeneratorSpec {
-    fn default() -> Self {
-        Self {
-            users: 500,
-            items: 1000,
-            ratings_per_user: 40.0,
-            ratings_log_sigma: 0.6,
-            popularity_exponent: 0.8,
-            taste_dimension: 8,
-            taste_strength: 3.0,
-        }
+impl Scenario {
+    /// The scenario as a file: presets resolved, defaults written out. Loading the text under the same name
+    /// gives an equal scenario.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for what TOML cannot say, which no scenario made by [`load`] or [`parse`] holds:
+    /// a seed of 2^63 or more, a null among the method's parameters.
+    pub fn to_toml(&self) -> Result<String> {
+        toml::to_string(&RawScenario::from(self)).map_err(|e| Error::Usage(format!("scenario {}: {e}", self.name)))
     }
 }
 
-/// Layout of a delimited text file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct DelimitedSpec {
-    /// What separates columns: `","`, `"\t"`, `"::"`, ...
-    pub separator: String,
-    /// Whether the first line names the columns.
-    #[serde(default)]
-    pub header: bool,
-    /// Column of the user, by name or by position from 1.
-    pub user: ColumnRef,
-    /// Column of the item.
-    pub item: ColumnRef,
-    /// Column of the rating; without it every row counts as 1.
-    #[serde(default)]
-    pub rating: Option<ColumnRef>,
-    /// Column that orders a user's rows in time (a number); without it the order of the file is the order in time.
-    #[serde(default)]
-    pub timestamp: Option<ColumnRef>,
-}
-
-/// A column, by position or by name.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum ColumnRef {
-    /// Position, counted from 1.
-    Position(#[schemars(range(min = 1, max = 10_000))] u32),
-    /// Name in the header line.
-    Name(String),
-}
-
-/// Which items may serve as training negatives, and how many.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct NegativesSpec {
-    /// The pool that negatives are drawn from.
-    pub pool: NegativePool,
-    /// Negatives per positive, without replacement within one positive, redrawn every round.
-    #[schemars(range(min = 1, max = 1000))]
-    pub per_positive: u32,
-}
-
-impl Default for NegativesSpec {
-    fn default() -> Self {
-        Self { pool: NegativePool::NotInTrain, per_positive: 4 }
+impl Serialize for Scenario {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        RawScenario::from(self).serialize(serializer)
     }
-}
-
-/// The pool of training negatives: the switch that decides every accuracy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum NegativePool {
-    /// Items that the user never touched, the held-out ones excluded too: what the papers' code does. A
-    /// client that remembers its negatives can find the held-out item by elimination.
-    Unrated,
-    /// Everything but the training positives: what a device can really know.
-    NotInTrain,
-}
-
-/// A method and its parameters. What they may be is the method registry's business.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct MethodSpec {
-    /// Registered name.
-    pub name: String,
-    /// The parameters as written, an object (empty where none were given).
-    pub parameters: serde_json::Value,
-}
-
-/// Rounds and participation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TrainingSpec {
-    /// Communication rounds.
-    #[schemars(range(min = 1, max = 1_000_000))]
-    pub rounds: u32,
-    /// Who takes part in a round.
-    #[serde(default)]
-    pub participation: Participation,
-    /// A parameter whose magnitude passes this ends the run as diverged.
-    #[serde(default = "default_divergence_limit")]
-    #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub divergence_limit: f32,
-}
-
-fn default_divergence_limit() -> f32 {
-    1e6
-}
-
-/// Who takes part in a round.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Participation {
-    /// Every user.
-    #[default]
-    All,
-    /// A share of the users, uniformly without replacement; rounded to the nearest count, at least one.
-    Share(#[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))] f64),
-    /// This many users, uniformly without replacement.
-    Cohort(#[schemars(range(min = 1))] u32),
-}
-
-/// How accuracy is measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct EvaluationSpec {
-    /// Evaluate after every this many rounds, and always after the last.
-    #[schemars(range(min = 1))]
-    pub every_rounds: u32,
-    /// What the held-out item is ranked against.
-    pub ranking: Ranking,
-    /// Number of sampled candidates, never rated by the user, drawn once per run.
-    #[schemars(range(min = 1, max = 1_000_000))]
-    pub candidates: u32,
-    /// Whether validation and test share one draw of candidates (FedRAP's code) or have their own (PFedRec's).
-    pub shared_candidates: bool,
-    /// The K of HR@K and NDCG@K. 10 is always among them.
-    #[schemars(length(min = 1, max = 16), inner(range(min = 1, max = 100_000)))]
-    pub cutoffs: Vec<u32>,
-    /// Which round a run is judged by.
-    pub selection: Selection,
-    /// Evaluate this many users, the same ones throughout; 0 means all.
-    pub users: u32,
-}
-
-impl Default for EvaluationSpec {
-    fn default() -> Self {
-        Self {
-            every_rounds: 1,
-            ranking: Ranking::Sampled,
-            candidates: 99,
-            shared_candidates: true,
-            cutoffs: vec![5, 10, 20],
-            selection: Selection::Last,
-            users: 0,
-        }
-    }
-}
-
-/// What the held-out item is ranked against.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Ranking {
-    /// A fixed sample of items that the user never rated.
-    Sampled,
-    /// Every item that the user never rated.
-    FullCatalogue,
-}
-
-/// Which round a run is judged by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Selection {
-    /// The last one.
-    Last,
-    /// The best validation HR@10, the last of equals (PFedRec's code).
-    BestValidation,
-    /// The best **test** HR@10 (FedRAP's code): an optimistic choice, named as such in reports.
-    BestTest,
-}
-
-/// How tables become bytes, per direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct CodecSpec {
-    /// Clients to server.
-    pub uplink: CodecName,
-    /// Server to clients.
-    pub downlink: CodecName,
-}
-
-impl Default for CodecSpec {
-    fn default() -> Self {
-        Self { uplink: CodecName::DenseF32, downlink: CodecName::DenseF32 }
-    }
-}
-
-/// The registered codecs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum CodecName {
-    /// Every value of the table.
-    DenseF32,
-    /// The rows that training touched, and the one factor that scales all others.
-    RowsF32,
-    /// The non-zero values, as a bitmap or an index list, whichever is smaller.
-    SparseF32,
-}
-
-/// Links, with the preset resolved. Rates are per user and lognormal.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct NetworkSpec {
-    /// The preset that the numbers started from, if one was named.
-    pub preset: Option<String>,
-    /// Median downlink rate.
-    pub downlink_median_mbit_per_s: f64,
-    /// Standard deviation of the logarithm of a user's downlink rate.
-    pub downlink_log_sigma: f64,
-    /// Median uplink rate.
-    pub uplink_median_mbit_per_s: f64,
-    /// Standard deviation of the logarithm of a user's uplink rate.
-    pub uplink_log_sigma: f64,
-    /// Correlation of the two logarithms.
-    pub correlation: f64,
-    /// Standard deviation of the logarithm of a single transfer's rate around its user's.
-    pub transfer_log_sigma: f64,
-    /// Median round-trip time; a transfer starts to arrive after half of it.
-    pub rtt_ms: f64,
-    /// Standard deviation of the logarithm of a user's round-trip time.
-    pub rtt_log_sigma: f64,
-    /// Probability that a participation is cut off, at a uniformly random instant of it.
-    pub dropout: f64,
-}
-
-/// Computing devices, with the preset resolved.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct DevicesSpec {
-    /// The preset that the numbers started from, if one was named.
-    pub preset: Option<String>,
-    /// Median time that a device needs for one row visit (one item row in one local epoch).
-    pub median_ns_per_row_visit: f64,
-    /// Standard deviation of the logarithm of that time over users.
-    pub log_sigma: f64,
 }

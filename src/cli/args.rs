@@ -1,0 +1,131 @@
+//! What can be written on the command line.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Simulates federated recommendation and measures what accuracy costs in bytes and in time.
+///
+/// Exit codes: 0 done, 1 the run failed, 2 the scenario or the command line is wrong.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "fedrecsim", version, arg_required_else_help = true)]
+pub struct Cli {
+    /// The command.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Run a scenario and write its report.
+    Run(RunArgs),
+    /// Check scenario files without running them; every fault is shown with its line and column.
+    Validate(ValidateArgs),
+    /// Print the JSON schema of scenario files, for editors (`#:schema PATH` in the file's first line).
+    Schema,
+    /// List the methods and their parameters.
+    Methods,
+    /// List the presets of links and devices, with the sources of their numbers.
+    Presets,
+}
+
+/// Arguments of `run`.
+#[derive(Clone, Debug, Args)]
+pub struct RunArgs {
+    /// The scenario file.
+    #[arg(value_name = "SCENARIO")]
+    pub scenario: PathBuf,
+    /// Seed, in place of the scenario's.
+    // TOML integers end at 2^63 - 1, and the seed must survive being printed as one.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    pub seed: Option<u64>,
+    /// Worker threads; the result does not depend on them [default: all cores].
+    #[arg(long, value_name = "N")]
+    pub threads: Option<NonZeroUsize>,
+    /// Folder for the report [default: reports/SCENARIO-SEED].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Folder with the data sets [default: $FEDRECSIM_DATA, else data].
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Replace a value of the scenario, such as training.rounds=5; may be given several times.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Print one JSON object with the results on standard output, and nothing else there.
+    #[arg(long)]
+    pub json: bool,
+    /// Replace the files of an earlier report in the same folder.
+    #[arg(long)]
+    pub overwrite: bool,
+}
+
+impl RunArgs {
+    /// All overrides of the scenario in the order in which they are applied. `--seed` comes last: it is the
+    /// more specific of two ways to say the same.
+    pub fn overrides(&self) -> Vec<String> {
+        let seed = self.seed.map(|seed| format!("seed={seed}"));
+        self.set.iter().cloned().chain(seed).collect()
+    }
+}
+
+/// Arguments of `validate`.
+#[derive(Clone, Debug, Args)]
+pub struct ValidateArgs {
+    /// The scenario files.
+    #[arg(required = true, value_name = "SCENARIO")]
+    pub scenarios: Vec<PathBuf>,
+    /// Replace a value in every scenario, such as training.rounds=5; may be given several times.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use clap::CommandFactory;
+    use clap::error::ErrorKind;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(line.split_whitespace())
+    }
+
+    #[test]
+    fn the_definitions_do_not_contradict_each_other() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_run_takes_every_flag_that_scripts_rely_on() {
+        let line =
+            "fedrecsim run a.toml --seed 7 --threads 2 --out o --data-dir d --set a.b=1 --set c=x=y --json --overwrite";
+        let Command::Run(run) = parse(line).unwrap().command else { panic!("`run` is parsed as another command") };
+        assert_eq!(run.scenario, PathBuf::from("a.toml"));
+        assert_eq!(run.threads, NonZeroUsize::new(2));
+        assert_eq!((run.out.as_deref(), run.data_dir.as_deref()), (Some("o".as_ref()), Some("d".as_ref())));
+        assert_eq!(run.overrides(), ["a.b=1", "c=x=y", "seed=7"]);
+        assert!(run.json && run.overwrite);
+    }
+
+    #[test]
+    fn a_wrong_command_line_exits_with_two() {
+        for line in [
+            "fedrecsim",
+            "fedrecsim walk",
+            "fedrecsim run",
+            "fedrecsim run a.toml b.toml",
+            "fedrecsim run a.toml --threads 0",
+            "fedrecsim run a.toml --seed -1",
+            "fedrecsim run a.toml --seed 9223372036854775808",
+            "fedrecsim run a.toml --sed 1",
+            "fedrecsim validate",
+        ] {
+            assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
+        }
+        assert_eq!(parse("fedrecsim --help").unwrap_err().kind(), ErrorKind::DisplayHelp);
+    }
+}

@@ -1,0 +1,131 @@
+//! Commands that only look: `validate`, `schema`, `presets`.
+
+use crate::error::Error;
+use crate::scenario::{self, MethodVocabulary, Scenario, SourceSpec};
+
+use super::ValidateArgs;
+
+/// What `validate` found.
+#[derive(Debug, Default)]
+pub struct Validation {
+    /// One line per valid file, for standard output.
+    pub valid: String,
+    /// One error per file that is not, for standard error.
+    pub errors: Vec<Error>,
+}
+
+/// Checks every file, whatever is wrong with the others.
+pub fn validate(arguments: &ValidateArgs, vocabulary: &[MethodVocabulary]) -> Validation {
+    let mut validation = Validation::default();
+    for path in &arguments.scenarios {
+        match scenario::load(path, &arguments.set, vocabulary) {
+            Ok(scenario) => {
+                validation.valid.push_str(&format!("{}: valid, {}\n", path.display(), summary(&scenario)));
+            }
+            Err(error) => validation.errors.push(error),
+        }
+    }
+    validation
+}
+
+fn summary(scenario: &Scenario) -> String {
+    let data = match &scenario.dataset.source {
+        SourceSpec::Generated(generator) => {
+            format!("{} generated users and {} items", generator.users, generator.items)
+        }
+        SourceSpec::Ml100k => "ml-100k".to_owned(),
+        SourceSpec::Ml1m => "ml-1m".to_owned(),
+        SourceSpec::LastFm2k => "lastfm-2k".to_owned(),
+        // The check demands a path for a delimited file.
+        SourceSpec::Delimited(_) => scenario.dataset.path.as_deref().unwrap_or("".as_ref()).display().to_string(),
+    };
+    let rounds = scenario.training.rounds;
+    format!("{} on {data}, {rounds} round{}", scenario.method.name, if rounds == 1 { "" } else { "s" })
+}
+
+/// The JSON schema of scenario files, with a final end of line.
+pub fn schema(vocabulary: &[MethodVocabulary]) -> String {
+    format!("{:#}\n", scenario::schema(vocabulary))
+}
+
+/// The presets with their numbers and sources, as text of at most 80 columns.
+pub fn presets() -> String {
+    let mut text = String::new();
+    let mut table = "";
+    for preset in scenario::presets::list() {
+        if preset.table != table {
+            table = preset.table;
+            text.push_str(&format!("[{table}]\n\n"));
+        }
+        text.push_str(&format!("preset = \"{}\"\n", preset.name));
+        let width = preset.keys.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
+        for (key, value) in &preset.keys {
+            text.push_str(&format!("  {key:<width$} = {value}\n"));
+        }
+        text.push_str(&wrapped(preset.source, "  # ", 80));
+        text.push('\n');
+    }
+    text
+}
+
+/// `text` in lines of at most `width` characters, each after `indent`.
+fn wrapped(text: &str, indent: &str, width: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(format!("{indent}{word}")),
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn vocabulary() -> Vec<MethodVocabulary> {
+        let schema = schemars::json_schema!({ "type": "object", "additionalProperties": false });
+        vec![MethodVocabulary { name: "popularity", schema, check: |_| Vec::new() }]
+    }
+
+    #[test]
+    fn one_wrong_file_does_not_hide_the_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let good = "method = \"popularity\"\ndataset.name = \"ml-100k\"\ntraining.rounds = 2\n";
+        let scenarios =
+            vec![write("wrong.toml", "sed = 1"), folder.path().join("absent.toml"), write("good.toml", good)];
+        let validation =
+            validate(&ValidateArgs { scenarios, set: vec!["training.rounds=1".to_owned()] }, &vocabulary());
+        assert!(
+            validation.valid.ends_with("good.toml: valid, popularity on ml-100k, 1 round\n"),
+            "{}",
+            validation.valid
+        );
+        assert_eq!(validation.valid.lines().count(), 1);
+        assert!(matches!(validation.errors[..], [Error::Scenario { .. }, Error::Read { .. }]));
+    }
+
+    #[test]
+    fn the_printed_schema_is_one_json_document() {
+        let printed: serde_json::Value = serde_json::from_str(&schema(&vocabulary())).unwrap();
+        assert_eq!(printed, scenario::schema(&vocabulary()));
+    }
+
+    #[test]
+    fn presets_are_shown_with_their_numbers_and_sources() {
+        let text = presets();
+        assert!(text.lines().all(|line| line.chars().count() <= 80));
+        insta::assert_snapshot!(text);
+    }
+}

@@ -1,0 +1,160 @@
+//! What a held-out item is ranked against.
+
+use rand::Rng;
+
+use crate::dataset::Dataset;
+use crate::dataset::pool::Pool;
+use crate::error::{Error, Result};
+use crate::ids::UserId;
+use crate::rng::{Purpose, Streams};
+use crate::scenario::{EvaluationSpec, Ranking};
+
+/// The candidates of every evaluated user, drawn once per run: items that the user never rated, neither in
+/// training nor held out. Four bytes per sampled candidate; the full catalogue takes none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidates {
+    users: Vec<UserId>,
+    lists: Lists,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Lists {
+    FullCatalogue,
+    /// `per_user` candidates per evaluated user, ascending; `validation` is `None` where it shares `test`.
+    Sampled {
+        per_user: usize,
+        test: Vec<u32>,
+        validation: Option<Vec<u32>>,
+    },
+}
+
+impl Candidates {
+    /// Draws the candidates.
+    ///
+    /// With `shared_candidates` the validation item is ranked against the test item's candidates (FedRAP's
+    /// code); otherwise both have their own, and no item is in both (PFedRec's code draws 198 and halves
+    /// them).
+    ///
+    /// # Errors
+    /// [`Error::Dataset`] if a user has too few unrated items, or if more users are to be evaluated than
+    /// there are.
+    pub fn draw(dataset: &Dataset, spec: &EvaluationSpec, streams: Streams) -> Result<Self> {
+        let users = evaluated_users(dataset, spec, streams)?;
+        let wanted = match spec.ranking {
+            Ranking::Sampled => spec.candidates,
+            Ranking::FullCatalogue => 0,
+        };
+        let separate = dataset.validation.is_some() && !spec.shared_candidates;
+        let drawn = if separate { wanted.saturating_mul(2) } else { wanted };
+        let mut pool = Pool::new(dataset.items());
+        let mut sample = Vec::new();
+        // No more than can be drawn: a number of candidates that no user has is to end in an error.
+        let mut test = Vec::with_capacity(users.len() * (wanted as usize).min(dataset.items()));
+        let mut validation = Vec::with_capacity(if separate { test.capacity() } else { 0 });
+        for &user in &users {
+            pool.restrict(dataset.touched_items(user), drawn);
+            // Ranking against nothing would put every held-out item first.
+            if pool.available() < drawn.max(1) {
+                return Err(too_few(dataset, user, wanted.max(1), separate, pool.available()));
+            }
+            let mut stream = streams.stream(Purpose::Candidates, u64::from(user.0), 0);
+            sample.clear();
+            pool.append_sample(&mut stream, drawn, &mut sample);
+            let (of_test, of_validation) = sample.split_at_mut(wanted as usize);
+            of_test.sort_unstable();
+            of_validation.sort_unstable();
+            test.extend_from_slice(of_test);
+            validation.extend_from_slice(of_validation);
+        }
+        let lists = match spec.ranking {
+            Ranking::FullCatalogue => Lists::FullCatalogue,
+            Ranking::Sampled => {
+                Lists::Sampled { per_user: wanted as usize, test, validation: separate.then_some(validation) }
+            }
+        };
+        Ok(Self { users, lists })
+    }
+
+    /// The evaluated users, ascending; the other methods take positions in this list.
+    pub fn evaluated_users(&self) -> &[UserId] {
+        &self.users
+    }
+
+    /// What the test item of the evaluated user at `position` is ranked against, ascending. Sampled
+    /// candidates are lent; the full catalogue is listed in `scratch`.
+    pub fn test<'a>(&'a self, dataset: &Dataset, position: usize, scratch: &'a mut CandidateScratch) -> &'a [u32] {
+        match &self.lists {
+            Lists::Sampled { per_user, test, .. } => &test[position * per_user..(position + 1) * per_user],
+            Lists::FullCatalogue => scratch.unrated(dataset, self.users[position]),
+        }
+    }
+
+    /// What the validation item is ranked against; as [`Self::test`].
+    pub fn validation<'a>(
+        &'a self,
+        dataset: &Dataset,
+        position: usize,
+        scratch: &'a mut CandidateScratch,
+    ) -> &'a [u32] {
+        match &self.lists {
+            Lists::Sampled { per_user, validation: Some(validation), .. } => {
+                &validation[position * per_user..(position + 1) * per_user]
+            }
+            _ => self.test(dataset, position, scratch),
+        }
+    }
+}
+
+/// Memory for listing a full catalogue; reusable for all users.
+#[derive(Clone, Debug)]
+pub struct CandidateScratch {
+    pool: Pool,
+    items: Vec<u32>,
+}
+
+impl CandidateScratch {
+    /// For a catalogue of `items` items.
+    pub fn new(items: usize) -> Self {
+        Self { pool: Pool::new(items), items: Vec::new() }
+    }
+
+    fn unrated(&mut self, dataset: &Dataset, user: UserId) -> &[u32] {
+        self.pool.restrict(dataset.touched_items(user), 0);
+        self.items.clear();
+        self.pool.append_all(&mut self.items);
+        &self.items
+    }
+}
+
+/// All users, or a uniformly random `spec.users` of them, ascending.
+///
+/// The sample is that of the smallest keys, each from its user's own stream, so that one more user displaces
+/// at most one of the others.
+fn evaluated_users(dataset: &Dataset, spec: &EvaluationSpec, streams: Streams) -> Result<Vec<UserId>> {
+    let all = (0..dataset.users()).map(UserId::from);
+    let wanted = spec.users as usize;
+    if wanted > dataset.users() {
+        return Err(Error::Dataset(format!(
+            "evaluation.users is {wanted}, but the data set has {} users",
+            dataset.users()
+        )));
+    }
+    if wanted == 0 || wanted == dataset.users() {
+        return Ok(all.collect());
+    }
+    let key = |user: UserId| (streams.stream(Purpose::EvaluatedUsers, u64::from(user.0), 0).next_u64(), user);
+    let mut keys: Vec<(u64, UserId)> = all.map(key).collect();
+    keys.select_nth_unstable(wanted - 1);
+    let mut users: Vec<UserId> = keys[..wanted].iter().map(|key| key.1).collect();
+    users.sort_unstable();
+    Ok(users)
+}
+
+fn too_few(dataset: &Dataset, user: UserId, wanted: u32, separate: bool, available: u32) -> Error {
+    let for_whom = if separate { " for each of the test and the validation item" } else { "" };
+    Error::Dataset(format!(
+        "{}: {wanted} candidates{for_whom} are wanted (evaluation.candidates), but the user has only {available} \
+         unrated items",
+        dataset.user_label(user)
+    ))
+}

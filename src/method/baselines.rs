@@ -1,0 +1,160 @@
+//! The trivial baselines that stand beside every result: popularity and random.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::registry::{Entry, parameters};
+use super::{Client, LocalTask, LocalUpdate, Method, Problem, Scratch};
+use crate::error::{Error, Result};
+use crate::ids::UserId;
+use crate::model::table::{Table, TableShape};
+
+/// The registry's line of `popularity`.
+pub const POPULARITY: Entry = Entry {
+    name: "popularity",
+    summary: "scores an item by its number of training ratings; central, untrained, sends nothing",
+    source: "the customary baseline (algorithms.md section 10)",
+    schema: || schemars::schema_for!(NoParameters),
+    check: |_| Vec::new(),
+    build: |value, problem| {
+        let NoParameters {} = parameters("popularity", value)?;
+        Ok(Box::new(Popularity::new(problem)))
+    },
+};
+
+/// The registry's line of `random`.
+pub const RANDOM: Entry = Entry {
+    name: "random",
+    summary: "scores every item at random; the floor of any accuracy",
+    source: "the customary baseline (algorithms.md section 10)",
+    schema: || schemars::schema_for!(NoParameters),
+    check: |_| Vec::new(),
+    build: |value, problem| {
+        let NoParameters {} = parameters("random", value)?;
+        Ok(Box::new(Random::new(problem)))
+    },
+};
+
+/// A method without parameters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NoParameters {}
+
+const NOTHING_TRAVELS: TableShape = TableShape { rows: 0, dimension: 0 };
+
+/// Scores an item by its number of training ratings.
+#[derive(Debug)]
+pub struct Popularity {
+    scores: Arc<[f32]>,
+}
+
+impl Popularity {
+    /// Counts the training ratings of every item.
+    pub fn new(problem: &Problem) -> Self {
+        Self { scores: problem.dataset.popularity().into_iter().map(|count| count as f32).collect() }
+    }
+}
+
+impl Method for Popularity {
+    fn shape(&self) -> TableShape {
+        NOTHING_TRAVELS
+    }
+
+    fn initial_table(&self) -> Table {
+        Table::zeros(NOTHING_TRAVELS)
+    }
+
+    fn client(&self, _user: UserId) -> Box<dyn Client> {
+        Box::new(Scorer::Popularity(Arc::clone(&self.scores)))
+    }
+
+    fn trains(&self) -> bool {
+        false
+    }
+}
+
+/// Scores every item at random, differently for each user.
+#[derive(Debug)]
+pub struct Random {
+    seed: u64,
+}
+
+impl Random {
+    /// Scores that depend on the run's seed.
+    pub fn new(problem: &Problem) -> Self {
+        Self { seed: problem.streams.seed() }
+    }
+}
+
+impl Method for Random {
+    fn shape(&self) -> TableShape {
+        NOTHING_TRAVELS
+    }
+
+    fn initial_table(&self) -> Table {
+        Table::zeros(NOTHING_TRAVELS)
+    }
+
+    fn client(&self, user: UserId) -> Box<dyn Client> {
+        Box::new(Scorer::Random { seed: self.seed, user })
+    }
+
+    fn trains(&self) -> bool {
+        false
+    }
+}
+
+/// A user's view of a baseline: no private state.
+#[derive(Clone)]
+enum Scorer {
+    Popularity(Arc<[f32]>),
+    Random { seed: u64, user: UserId },
+}
+
+impl Client for Scorer {
+    fn train(&mut self, _task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
+        // The server invites nobody where `Method::trains` is false.
+        Err(Error::Usage("a baseline has nothing to train".to_owned()))
+    }
+
+    fn score(&self, _global: &Table, items: &[u32], scores: &mut [f32]) {
+        for (&item, score) in items.iter().zip(scores) {
+            *score = match self {
+                Self::Popularity(counts) => counts[item as usize],
+                Self::Random { seed, user } => random_score(*seed, *user, item),
+            };
+        }
+    }
+
+    fn visit_private(&self, _sink: &mut dyn FnMut(&[u8])) {}
+
+    fn snapshot(&self) -> Box<dyn Client> {
+        Box::new(self.clone())
+    }
+}
+
+/// A uniform score in [0, 1) that belongs to (seed, user, item), whichever other items are scored with it. A
+/// stream would depend on the order of the items; this is the finaliser of SplitMix64 (Steele et al. 2014).
+fn random_score(seed: u64, user: UserId, item: u32) -> f32 {
+    let mut z = seed ^ (u64::from(user.0) << 32 | u64::from(item)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((z ^ (z >> 31)) >> 40) as f32 / (1u32 << 24) as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_scores_are_uniform_and_differ_between_users() {
+        let scores: Vec<f32> = (0..10_000).map(|item| random_score(1, UserId(3), item)).collect();
+        let mean = scores.iter().sum::<f32>() / 10_000.0;
+        assert!((mean - 0.5).abs() < 0.02, "mean {mean}");
+        assert!(scores.iter().all(|score| (0.0..1.0).contains(score)));
+        assert_ne!(random_score(1, UserId(3), 7), random_score(1, UserId(4), 7));
+        assert_ne!(random_score(1, UserId(3), 7), random_score(2, UserId(3), 7));
+    }
+}

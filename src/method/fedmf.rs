@@ -1,0 +1,145 @@
+//! FedMF: federated matrix factorisation, implicit form (algorithms.md section 4).
+//!
+//! Private: the user vector u_i. Global: the item table V. logit = u_i . V_j, mean binary cross-entropy, local
+//! mini-batch SGD on both at once, plain mean on the server. Scored with the averaged V.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::minibatch::{self, Schedule};
+use super::registry::{Entry, parameters};
+use super::{Client, LocalTask, LocalUpdate, Method, Problem, Scratch};
+use crate::error::Result;
+use crate::ids::UserId;
+use crate::model::kernel::logistic::{LogisticStep, Target};
+use crate::model::kernel::{MAX_DIMENSION, dot};
+use crate::model::private::Private;
+use crate::model::table::{Table, TableShape};
+use crate::rng::{PortableDraws, Purpose, Streams};
+
+/// The registry's line.
+pub const ENTRY: Entry = Entry {
+    name: "fedmf",
+    summary: "matrix factorisation: private user vector, averaged item table",
+    source: "Chai et al., Secure Federated Matrix Factorization, IEEE Intelligent Systems 2020, in the implicit form \
+             that the FedRAP and PFedRec papers compare with",
+    schema: || schemars::schema_for!(FedMfParameters),
+    check: |_| Vec::new(),
+    build: |value, problem| Ok(Box::new(FedMf::new(parameters("fedmf", value)?, problem))),
+};
+
+/// Parameters of FedMF.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FedMfParameters {
+    /// Latent dimension k.
+    #[schemars(range(min = 1, max = MAX_DIMENSION))]
+    pub latent_dimension: u32,
+    /// Passes over the local samples per round.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub local_epochs: u32,
+    /// Samples per batch.
+    #[schemars(range(min = 1))]
+    pub batch_size: u32,
+    /// Learning rate of the user vector.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub learning_rate_user: f64,
+    /// Learning rate of the item rows. The mean over a batch and then over clients makes it large.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub learning_rate_items: f64,
+}
+
+impl Default for FedMfParameters {
+    fn default() -> Self {
+        Self {
+            latent_dimension: 32,
+            local_epochs: 1,
+            batch_size: 256,
+            learning_rate_user: 0.1,
+            learning_rate_items: 10_000.0,
+        }
+    }
+}
+
+/// What all clients share.
+#[derive(Debug)]
+pub struct FedMf {
+    shared: Arc<Shared>,
+    shape: TableShape,
+}
+
+#[derive(Debug)]
+struct Shared {
+    parameters: FedMfParameters,
+    streams: Streams,
+}
+
+impl FedMf {
+    /// V ~ N(0, 1); every u_i ~ U(-1/sqrt k, 1/sqrt k), a draw of its own.
+    pub fn new(parameters: FedMfParameters, problem: &Problem) -> Self {
+        let shape = TableShape { rows: problem.dataset.items(), dimension: parameters.latent_dimension as usize };
+        Self { shared: Arc::new(Shared { parameters, streams: problem.streams }), shape }
+    }
+}
+
+impl Method for FedMf {
+    fn shape(&self) -> TableShape {
+        self.shape
+    }
+
+    fn initial_table(&self) -> Table {
+        let mut stream = self.shared.streams.stream(Purpose::GlobalInit, 0, 0);
+        Table::from_fn(self.shape, || stream.standard_normal() as f32)
+    }
+
+    fn client(&self, user: UserId) -> Box<dyn Client> {
+        let mut stream = self.shared.streams.stream(Purpose::PrivateInit, u64::from(user.0), 0);
+        let reach = 1.0 / (self.shape.dimension as f64).sqrt();
+        let vector = (0..self.shape.dimension).map(|_| ((2.0 * stream.open_unit() - 1.0) * reach) as f32).collect();
+        Box::new(FedMfClient { shared: Arc::clone(&self.shared), user_vector: Private::new(vector) })
+    }
+}
+
+struct FedMfClient {
+    shared: Arc<Shared>,
+    user_vector: Private<Box<[f32]>>,
+}
+
+impl Client for FedMfClient {
+    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
+        let parameters = &self.shared.parameters;
+        let step = LogisticStep {
+            target: Target::Both,
+            vector_rate: parameters.learning_rate_user as f32,
+            bias_rate: 0.0,
+            row_rate: parameters.learning_rate_items as f32,
+            weight_decay: 0.0,
+        };
+        let schedule = Schedule {
+            epochs: parameters.local_epochs,
+            batch_size: parameters.batch_size as usize,
+            steps: &[step],
+            names: ["u", "bias", "V"],
+        };
+        let mut no_bias = 0.0;
+        let trained = minibatch::train(task, &schedule, self.user_vector.get_mut(), &mut no_bias, scratch)?;
+        let table = minibatch::update(task, scratch, trained.others_scale);
+        Ok(LocalUpdate { table, loss: trained.loss, row_visits: trained.row_visits })
+    }
+
+    fn score(&self, global: &Table, items: &[u32], scores: &mut [f32]) {
+        for (&item, score) in items.iter().zip(scores) {
+            *score = dot(self.user_vector.get(), global.row(item as usize));
+        }
+    }
+
+    fn visit_private(&self, sink: &mut dyn FnMut(&[u8])) {
+        sink(&self.user_vector.get().iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>());
+    }
+
+    fn snapshot(&self) -> Box<dyn Client> {
+        Box::new(Self { shared: Arc::clone(&self.shared), user_vector: self.user_vector.clone() })
+    }
+}

@@ -1,0 +1,186 @@
+//! FedRAP's local training: gather the rows of a round, run all epochs there, scatter back.
+
+use super::parameters::{Objective, Plan, Tables};
+use super::{LocalTask, LocalUpdate, Scratch, Shared};
+use crate::error::Result;
+use crate::method::largest_magnitude;
+use crate::model::batch::RoundRows;
+use crate::model::kernel::additive::{self, AdditiveStep};
+use crate::model::kernel::{Block, PackedRows, RowWeights, packed_vector, unpack_into};
+use crate::model::row_table::RowTable;
+use crate::model::table::{RowSet, TableUpdate};
+use crate::rng::{Purpose, Stream};
+
+/// Table numbers in the packed rows.
+const D: usize = 0;
+const C: usize = 1;
+
+/// The private parameters of one user.
+#[derive(Clone)]
+pub(super) struct Own {
+    pub w: Vec<f32>,
+    pub b: f32,
+    pub d: RowTable,
+}
+
+pub(super) fn train(
+    shared: &Shared,
+    own: &mut Own,
+    task: &LocalTask<'_>,
+    scratch: &mut Scratch,
+) -> Result<LocalUpdate> {
+    let plan = &shared.plan;
+    let (items, labels) = (&task.samples.items, &task.samples.labels);
+    match plan.objective {
+        Objective::PublishedCode => scratch.round_rows.collect(items, labels, shared.items),
+        // The regularisers run over the whole matrix, so every row moves.
+        Objective::Paper => scratch.round_rows.collect_whole_catalogue(items, labels, shared.items),
+    }
+    gather(shared, own, task, &scratch.round_rows, &mut scratch.packed);
+    let mut epochs = LocalEpochs::new(plan, own, task);
+    epochs.run(&mut scratch.round_rows, &mut scratch.packed, &mut scratch.weights);
+    let LocalEpochs { w, b, others_scale, loss, row_visits, .. } = epochs;
+    unpack_into(&w, &mut own.w);
+    own.b = b;
+    task.check_magnitude("w", largest_magnitude(&own.w))?;
+    task.check_magnitude("b", b.abs())?;
+    task.check_magnitude("C", scratch.packed.largest_magnitude(C))?;
+    task.check_magnitude("D", scratch.packed.largest_magnitude(D))?;
+    let (rows, packed) = (scratch.round_rows.rows(), &scratch.packed);
+    if plan.keeps_d() {
+        own.d.write_rows(rows, others_scale, |position, values| unpack_into(packed.row(position, D), values));
+    }
+    Ok(LocalUpdate { table: update(shared, task, rows, packed, others_scale), loss, row_visits })
+}
+
+/// Brings the rows of this round side by side: D from the private table, C from the download.
+fn gather(shared: &Shared, own: &Own, task: &LocalTask<'_>, round_rows: &RoundRows, packed: &mut PackedRows) {
+    let rows = round_rows.rows();
+    packed.reset(rows.len(), shared.plan.dimension, 2);
+    if shared.plan.keeps_d() {
+        own.d.for_each_row(rows, &shared.start.d, |position, values, scale| {
+            packed.set_row(position, D, values, scale);
+        });
+    }
+    if shared.plan.shares() {
+        for (position, &item) in rows.iter().enumerate() {
+            packed.set_row(position, C, task.global.row(item as usize), 1.0);
+        }
+    }
+}
+
+/// The client's C as it leaves the device: trained rows, and the decay that all others share.
+fn update(shared: &Shared, task: &LocalTask<'_>, rows: &[u32], packed: &PackedRows, others_scale: f32) -> TableUpdate {
+    let shape = task.global.shape();
+    if !shared.plan.shares() {
+        return TableUpdate { shape, rows: RowSet::All, values: bytes::Bytes::new(), others_scale: 1.0 };
+    }
+    let values = packed.bytes_of(rows.len(), shape.dimension, C).into();
+    match shared.plan.objective {
+        Objective::PublishedCode => TableUpdate { shape, rows: RowSet::Listed(rows.to_vec()), values, others_scale },
+        Objective::Paper => TableUpdate { shape, rows: RowSet::All, values, others_scale: 1.0 },
+    }
+}
+
+/// The state of a participation's epochs.
+struct LocalEpochs<'a> {
+    plan: &'a Plan,
+    w: Vec<Block>,
+    b: f32,
+    network_rate: f32,
+    table_rate: f32,
+    lambda: f32,
+    mu: f32,
+    order: Stream,
+    /// What the steps have left of a row that none of them touched.
+    others_scale: f32,
+    /// Running mean of the batch losses, weighted by batch size and never reset, as in the published code.
+    loss: f64,
+    loss_sum: f64,
+    occurrences: f64,
+    row_visits: u64,
+}
+
+impl<'a> LocalEpochs<'a> {
+    fn new(plan: &'a Plan, own: &Own, task: &LocalTask<'_>) -> Self {
+        let round = task.round.0;
+        // Repeated products, so that the rate of a round does not hang on a platform's `pow`.
+        let decay = (0..round).fold(1.0f64, |decay, _| decay * f64::from(plan.round_decay));
+        let factor = plan.curriculum_factor(round);
+        Self {
+            plan,
+            w: packed_vector(&own.w),
+            b: own.b,
+            network_rate: (f64::from(plan.network_rate) * decay) as f32,
+            table_rate: (f64::from(plan.table_rate) * decay) as f32,
+            lambda: plan.lambda * factor,
+            mu: plan.mu * factor,
+            order: task.streams.stream(Purpose::Shuffle, u64::from(task.user.0), u64::from(round)),
+            others_scale: 1.0,
+            loss: 0.0,
+            loss_sum: 0.0,
+            occurrences: 0.0,
+            row_visits: 0,
+        }
+    }
+
+    fn run(&mut self, round_rows: &mut RoundRows, packed: &mut PackedRows, weights: &mut RowWeights) {
+        let one_batch = round_rows.samples().len() <= self.plan.batch_size;
+        if one_batch {
+            self.weigh(round_rows.samples(), round_rows.rows().len(), weights);
+        }
+        for epoch in 0..self.plan.local_epochs {
+            let before = self.loss;
+            if one_batch {
+                // Shuffling a batch of everything would change nothing.
+                self.step(round_rows.samples().len(), packed, weights);
+            } else {
+                round_rows.shuffle(&mut self.order);
+                for batch in round_rows.samples().chunks(self.plan.batch_size) {
+                    self.weigh(batch, round_rows.rows().len(), weights);
+                    self.step(batch.len(), packed, weights);
+                }
+            }
+            self.loss = self.loss_sum / self.occurrences;
+            if epoch > 0 && (self.loss - before).abs() < self.plan.tolerance * before.abs() {
+                break;
+            }
+        }
+    }
+
+    fn weigh(&self, batch: &[(u32, bool)], rows: usize, weights: &mut RowWeights) {
+        let per_value = 1.0 / (batch.len() as f64 * self.plan.dimension as f64);
+        let whole_matrix = (self.plan.objective == Objective::Paper).then_some(1.0);
+        weights.count_batch(batch, rows, per_value as f32, whole_matrix);
+    }
+
+    fn step(&mut self, batch: usize, packed: &mut PackedRows, weights: &RowWeights) {
+        let plan = self.plan;
+        let data_weight = match plan.objective {
+            Objective::PublishedCode => (1.0 / batch as f64) as f32,
+            Objective::Paper => 1.0,
+        };
+        let step = AdditiveStep {
+            data_weight,
+            network_rate: self.network_rate,
+            table_rate: self.table_rate,
+            weight_decay: plan.weight_decay,
+            lambda: self.lambda,
+            mu: self.mu,
+            penalty: plan.penalty,
+        };
+        let loss = additive::step(packed, weights, &mut self.w, &mut self.b, &step);
+        // An ablated table is zero and stays zero.
+        match (plan.tables, plan.aggregate_d) {
+            (Tables::Both, _) => {}
+            (Tables::COnly, _) | (Tables::DOnly, true) => packed.clear_table(D),
+            (Tables::DOnly, false) => packed.clear_table(C),
+        }
+        self.loss_sum += f64::from(loss) * batch as f64;
+        self.occurrences += batch as f64;
+        self.others_scale *= 1.0 - self.table_rate * plan.weight_decay;
+        self.row_visits += packed.rows() as u64;
+        self.network_rate *= plan.batch_decay;
+        self.table_rate *= plan.batch_decay;
+    }
+}

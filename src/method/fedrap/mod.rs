@@ -1,0 +1,145 @@
+//! FedRAP: additive personalisation (Li, Long, Zhou, ICLR 2024; code mtics/FedRAP d6ee2ac).
+//!
+//! Private: D (m x k), w (k), b. Global: C (m x k), which is averaged and penalised towards sparsity.
+//! logit = w . (D_j + C_j) + b; scored with the own w, b, D and the new averaged C.
+
+use std::sync::Arc;
+
+use super::registry::{Entry, parameters};
+use super::{Client, LocalTask, LocalUpdate, Method, Problem, Scratch};
+use crate::error::Result;
+use crate::ids::UserId;
+use crate::model::kernel::dot;
+use crate::model::private::Private;
+use crate::model::row_table::RowTable;
+use crate::model::table::{Table, TableShape};
+use crate::rng::{PortableDraws, Purpose};
+
+mod local;
+mod parameters;
+
+use local::Own;
+use parameters::Plan;
+pub use parameters::{Curriculum, FedRapParameters, Objective, Regularizer, Tables};
+
+/// The registry's line.
+pub const ENTRY: Entry = Entry {
+    name: "fedrap",
+    summary: "additive personalisation: averaged sparse table C plus private table D and score function",
+    source: "Li, Long, Zhou, Federated Recommendation with Additive Personalization, ICLR 2024; code mtics/FedRAP d6ee2ac",
+    schema: || schemars::schema_for!(FedRapParameters),
+    check: parameters::check,
+    build: |value, problem| Ok(Box::new(FedRap::new(&parameters("fedrap", value)?, problem))),
+};
+
+/// The start that every client copies.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// D (m x k).
+    pub d: Table,
+    /// C as it is downloaded in round 0 (m x k).
+    pub c: Table,
+    /// w (k).
+    pub w: Vec<f32>,
+    /// b.
+    pub b: f32,
+}
+
+impl Start {
+    /// C, D ~ N(0, 1), each its own draw; w, b ~ U(-1/sqrt k, 1/sqrt k); one draw shared by all users.
+    fn draw(problem: &Problem, dimension: usize) -> Self {
+        let shape = TableShape { rows: problem.dataset.items(), dimension };
+        let mut global = problem.streams.stream(Purpose::GlobalInit, 0, 0);
+        let mut private = problem.streams.stream(Purpose::PrivateInit, 0, 0);
+        let reach = 1.0 / (dimension as f64).sqrt();
+        let mut uniform = || ((2.0 * private.open_unit() - 1.0) * reach) as f32;
+        let w = (0..dimension).map(|_| uniform()).collect();
+        let b = uniform();
+        Self {
+            w,
+            b,
+            d: Table::from_fn(shape, || private.standard_normal() as f32),
+            c: Table::from_fn(shape, || global.standard_normal() as f32),
+        }
+    }
+}
+
+/// What all clients share.
+#[derive(Debug)]
+pub struct FedRap {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    plan: Plan,
+    start: Start,
+    items: usize,
+}
+
+impl FedRap {
+    /// Draws the start from the run's streams.
+    pub fn new(parameters: &FedRapParameters, problem: &Problem) -> Self {
+        Self::from_start(parameters, Start::draw(problem, parameters.latent_dimension as usize))
+    }
+
+    /// From a given start.
+    pub fn from_start(parameters: &FedRapParameters, start: Start) -> Self {
+        let items = start.c.shape().rows;
+        Self { shared: Arc::new(Shared { plan: Plan::new(parameters), start, items }) }
+    }
+}
+
+impl Method for FedRap {
+    fn shape(&self) -> TableShape {
+        let plan = &self.shared.plan;
+        TableShape { rows: if plan.shares() { self.shared.items } else { 0 }, dimension: plan.dimension }
+    }
+
+    fn initial_table(&self) -> Table {
+        if self.shared.plan.shares() { self.shared.start.c.clone() } else { Table::zeros(self.shape()) }
+    }
+
+    fn client(&self, _user: UserId) -> Box<dyn Client> {
+        let start = &self.shared.start;
+        let own = Own { w: start.w.clone(), b: start.b, d: RowTable::new(self.shared.plan.dimension) };
+        Box::new(FedRapClient { shared: Arc::clone(&self.shared), own: Private::new(own) })
+    }
+}
+
+struct FedRapClient {
+    shared: Arc<Shared>,
+    own: Private<Own>,
+}
+
+impl Client for FedRapClient {
+    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
+        local::train(&self.shared, self.own.get_mut(), task, scratch)
+    }
+
+    fn score(&self, global: &Table, items: &[u32], scores: &mut [f32]) {
+        let own = self.own.get();
+        let plan = &self.shared.plan;
+        scores.fill(own.b);
+        if plan.keeps_d() {
+            own.d.for_each_row(items, &self.shared.start.d, |position, row, scale| {
+                scores[position] += scale * dot(&own.w, row);
+            });
+        }
+        if plan.shares() {
+            for (&item, score) in items.iter().zip(scores) {
+                *score += dot(&own.w, global.row(item as usize));
+            }
+        }
+    }
+
+    fn visit_private(&self, sink: &mut dyn FnMut(&[u8])) {
+        let own = self.own.get();
+        sink(&own.w.iter().chain([&own.b]).flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>());
+        own.d.visit_bytes(sink);
+    }
+
+    fn snapshot(&self) -> Box<dyn Client> {
+        Box::new(Self { shared: Arc::clone(&self.shared), own: self.own.clone() })
+    }
+}

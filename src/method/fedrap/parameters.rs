@@ -1,0 +1,269 @@
+//! FedRAP's parameters: what a scenario may say, and what follows from it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::model::kernel::MAX_DIMENSION;
+use crate::model::kernel::additive::Penalty;
+use crate::scenario::ParameterFault;
+
+/// Which of the two FedRAPs is trained: the code that produced the paper's numbers is not the paper's equations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Objective {
+    /// Means over the batch and its rows; subgradient of |C|; decaying rates; early stop. mtics/FedRAP d6ee2ac.
+    PublishedCode,
+    /// Eq. 3 with its signs: sums, regularisers over the whole matrix; soft-thresholding (Eq. 13); one rate.
+    Paper,
+}
+
+/// The penalty on C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Regularizer {
+    /// mu |C|.
+    L1,
+    /// mu C^2 (FedRAP-L2).
+    L2,
+    /// None: mu = 0 (FedRAP-No).
+    None,
+}
+
+/// How lambda and mu grow from round to round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Curriculum {
+    /// tanh(a / 10) v.
+    Tanh,
+    /// v from the start (FedRAP-fixed).
+    Fixed,
+    /// sin(a / 10) v, kept within 0..=v as the paper's section 3.1 asks (FedRAP-sin).
+    Sin,
+    /// v and 0 in turn, ten rounds each (FedRAP-square).
+    Square,
+    /// v / (a + 1) (FedRAP-frac).
+    Frac,
+}
+
+/// Which item tables there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tables {
+    /// C, shared, and D, private.
+    Both,
+    /// C only (FedRAP-C).
+    COnly,
+    /// D only (FedRAP-D); see `aggregate_d`.
+    DOnly,
+}
+
+/// Parameters of FedRAP. Where a key is left out, the objective decides.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FedRapParameters {
+    /// Latent dimension k.
+    #[schemars(range(min = 1, max = MAX_DIMENSION))]
+    pub latent_dimension: u32,
+    /// Which FedRAP.
+    pub objective: Objective,
+    /// Passes over the local samples per round.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub local_epochs: u32,
+    /// Samples per batch. Left out: 2048 for `published-code`, all of a user's samples for `paper`.
+    #[schemars(range(min = 1))]
+    pub batch_size: Option<u32>,
+    /// Learning rate of w and b.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub learning_rate_network: f64,
+    /// Learning rate of C and D. Left out: 200 for `published-code`, `learning_rate_network` for `paper`, which
+    /// has one rate.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub learning_rate_tables: Option<f64>,
+    /// Factor of both rates after every batch of a round. Left out: 0.95 for `published-code`, 1 for `paper`.
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
+    pub learning_rate_batch_decay: Option<f64>,
+    /// Factor of both rates after every round. Left out: 0.97 for `published-code`, 1 for `paper`.
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
+    pub learning_rate_round_decay: Option<f64>,
+    /// Weight decay of every parameter, touched or not. Left out: 1e-4 for `published-code`, 0 for `paper`.
+    #[schemars(range(min = 0))]
+    pub weight_decay: Option<f64>,
+    /// Weight v1 of the term that drives C and D apart.
+    #[schemars(range(min = 0))]
+    pub lambda: f64,
+    /// Weight v2 of the penalty on C.
+    #[schemars(range(min = 0))]
+    pub mu: f64,
+    /// The penalty on C.
+    pub regularizer: Regularizer,
+    /// How lambda and mu change with the round. The published code computes it and never uses it, so it has no
+    /// effect under `published-code`.
+    pub curriculum: Curriculum,
+    /// Which item tables there are.
+    pub tables: Tables,
+    /// With `tables = "d-only"`: whether D is uploaded and averaged, or stays private and nothing travels. The
+    /// paper does not say.
+    pub aggregate_d: bool,
+    /// Stop the local epochs when the running mean loss changes by less than this, relatively. Left out: 1e-4
+    /// for `published-code`, 0 (never) for `paper`.
+    #[schemars(range(min = 0))]
+    pub early_stop_tolerance: Option<f64>,
+}
+
+impl Default for FedRapParameters {
+    fn default() -> Self {
+        Self {
+            latent_dimension: 32,
+            objective: Objective::PublishedCode,
+            local_epochs: 10,
+            batch_size: None,
+            learning_rate_network: 0.5,
+            learning_rate_tables: None,
+            learning_rate_batch_decay: None,
+            learning_rate_round_decay: None,
+            weight_decay: None,
+            lambda: 0.1,
+            mu: 0.1,
+            regularizer: Regularizer::L1,
+            curriculum: Curriculum::Tanh,
+            tables: Tables::Both,
+            aggregate_d: false,
+            early_stop_tolerance: None,
+        }
+    }
+}
+
+/// The parameters with the objective's defaults filled in: what training reads.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Plan {
+    pub dimension: usize,
+    pub objective: Objective,
+    pub local_epochs: u32,
+    pub batch_size: usize,
+    pub network_rate: f32,
+    pub table_rate: f32,
+    pub batch_decay: f32,
+    pub round_decay: f32,
+    pub weight_decay: f32,
+    pub lambda: f32,
+    pub mu: f32,
+    pub penalty: Penalty,
+    pub curriculum: Curriculum,
+    pub tables: Tables,
+    pub aggregate_d: bool,
+    pub tolerance: f64,
+}
+
+impl Plan {
+    pub fn new(p: &FedRapParameters) -> Self {
+        let code = p.objective == Objective::PublishedCode;
+        let both = p.tables == Tables::Both;
+        Self {
+            dimension: p.latent_dimension as usize,
+            objective: p.objective,
+            local_epochs: p.local_epochs,
+            batch_size: p.batch_size.map_or(if code { 2048 } else { usize::MAX }, |size| size as usize),
+            network_rate: p.learning_rate_network as f32,
+            table_rate: p.learning_rate_tables.unwrap_or(if code { 200.0 } else { p.learning_rate_network }) as f32,
+            batch_decay: p.learning_rate_batch_decay.unwrap_or(if code { 0.95 } else { 1.0 }) as f32,
+            round_decay: p.learning_rate_round_decay.unwrap_or(if code { 0.97 } else { 1.0 }) as f32,
+            weight_decay: p.weight_decay.unwrap_or(if code { 1e-4 } else { 0.0 }) as f32,
+            // Without one of the tables there is nothing to drive apart, and without C nothing to penalise.
+            lambda: if both { p.lambda as f32 } else { 0.0 },
+            mu: if p.regularizer == Regularizer::None || p.tables == Tables::DOnly { 0.0 } else { p.mu as f32 },
+            penalty: match (p.regularizer, p.objective) {
+                (Regularizer::L2, _) => Penalty::L2,
+                (_, Objective::Paper) => Penalty::L1Proximal,
+                _ => Penalty::L1,
+            },
+            curriculum: p.curriculum,
+            tables: p.tables,
+            aggregate_d: p.aggregate_d,
+            tolerance: p.early_stop_tolerance.unwrap_or(if code { 1e-4 } else { 0.0 }),
+        }
+    }
+
+    /// Whether a table travels.
+    pub fn shares(&self) -> bool {
+        self.tables != Tables::DOnly || self.aggregate_d
+    }
+
+    /// Whether a private table D is kept.
+    pub fn keeps_d(&self) -> bool {
+        match self.tables {
+            Tables::Both => true,
+            Tables::COnly => false,
+            Tables::DOnly => !self.aggregate_d,
+        }
+    }
+
+    /// The factor of lambda and mu in round `round` (from 0; the papers' a is round + 1).
+    pub fn curriculum_factor(&self, round: u32) -> f32 {
+        if self.objective == Objective::PublishedCode {
+            return 1.0;
+        }
+        let a = f64::from(round) + 1.0;
+        let factor = match self.curriculum {
+            Curriculum::Tanh => crate::math::tanh(a / 10.0),
+            Curriculum::Fixed => 1.0,
+            Curriculum::Sin => crate::math::sin(a / 10.0).max(0.0),
+            Curriculum::Square if (round / 10).is_multiple_of(2) => 1.0,
+            Curriculum::Square => 0.0,
+            Curriculum::Frac => 1.0 / (a + 1.0),
+        };
+        factor as f32
+    }
+}
+
+/// What the schema cannot say.
+pub(super) fn check(value: &Value) -> Vec<ParameterFault> {
+    let Ok(parameters) = serde_json::from_value::<FedRapParameters>(value.clone()) else { return Vec::new() };
+    let mut faults = Vec::new();
+    if parameters.aggregate_d && parameters.tables != Tables::DOnly {
+        faults.push(ParameterFault {
+            path: vec!["aggregate_d".to_owned()],
+            message: "has a meaning only with tables = \"d-only\"".to_owned(),
+        });
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn curricula_follow_the_papers_formulas_and_the_code_ignores_them() {
+        let factor = |curriculum, round| {
+            let parameters = FedRapParameters { objective: Objective::Paper, curriculum, ..Default::default() };
+            Plan::new(&parameters).curriculum_factor(round)
+        };
+        assert_eq!(factor(Curriculum::Fixed, 0), 1.0);
+        assert!((factor(Curriculum::Tanh, 9) - 0.761_594_2).abs() < 1e-6);
+        assert!((factor(Curriculum::Sin, 14) - 0.997_495).abs() < 1e-6);
+        assert_eq!(factor(Curriculum::Sin, 39), 0.0, "sin(4) < 0 would turn the penalty into a reward");
+        assert_eq!([0, 9, 10, 19, 20].map(|round| factor(Curriculum::Square, round)), [1.0, 1.0, 0.0, 0.0, 1.0]);
+        assert_eq!(factor(Curriculum::Frac, 0), 0.5);
+        let code = FedRapParameters { curriculum: Curriculum::Frac, ..Default::default() };
+        assert_eq!(Plan::new(&code).curriculum_factor(3), 1.0);
+    }
+
+    #[test]
+    fn ablations_drop_the_terms_that_lose_their_meaning() {
+        let plan = |tables, regularizer| Plan::new(&FedRapParameters { tables, regularizer, ..Default::default() });
+        assert_eq!(plan(Tables::COnly, Regularizer::L1).lambda, 0.0);
+        assert_eq!(plan(Tables::COnly, Regularizer::L1).mu, 0.1);
+        assert_eq!(plan(Tables::DOnly, Regularizer::L1).mu, 0.0);
+        assert_eq!(plan(Tables::Both, Regularizer::None).mu, 0.0);
+        assert_eq!(plan(Tables::Both, Regularizer::None).lambda, 0.1);
+        assert_eq!(plan(Tables::Both, Regularizer::L2).penalty, Penalty::L2);
+    }
+
+    #[test]
+    fn aggregating_d_without_d_only_is_a_fault() {
+        let value = serde_json::json!({ "aggregate_d": true });
+        assert_eq!(check(&value).len(), 1);
+        assert!(check(&serde_json::json!({ "aggregate_d": true, "tables": "d-only" })).is_empty());
+    }
+}

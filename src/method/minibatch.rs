@@ -1,0 +1,83 @@
+//! Local epochs of mini-batches over the rows of one table: the loop that PFedRec and FedMF share.
+
+use super::{LocalTask, Scratch};
+use crate::error::Result;
+use crate::model::kernel::logistic::{self, LogisticStep};
+use crate::model::kernel::{packed_vector, unpack_into};
+use crate::model::table::{RowSet, TableUpdate};
+use crate::rng::Purpose;
+
+/// How a client trains a vector, a bias and the downloaded rows.
+pub(super) struct Schedule<'a> {
+    pub epochs: u32,
+    pub batch_size: usize,
+    /// The steps taken on each batch, in order.
+    pub steps: &'a [LogisticStep],
+    /// Names of the vector, the bias and the table in the papers, for error messages.
+    pub names: [&'static str; 3],
+}
+
+/// What the loop leaves in `scratch.packed` (the trained rows) and returns.
+pub(super) struct Trained {
+    /// Mean loss over all batches of all epochs, each before its last step, as PFedRec's code reports it.
+    pub loss: f64,
+    pub row_visits: u64,
+    /// What weight decay has left of rows outside the samples.
+    pub others_scale: f32,
+}
+
+/// Trains `vector` and `bias` and the rows of the round's samples, starting from the downloaded table.
+pub(super) fn train(
+    task: &LocalTask<'_>,
+    schedule: &Schedule<'_>,
+    vector: &mut [f32],
+    bias: &mut f32,
+    scratch: &mut Scratch,
+) -> Result<Trained> {
+    let shape = task.global.shape();
+    let Scratch { round_rows, packed, batch, samples, .. } = scratch;
+    round_rows.collect(&task.samples.items, &task.samples.labels, shape.rows);
+    let padding_row = round_rows.rows().len();
+    packed.reset(padding_row + 1, shape.dimension, 1);
+    for (position, &item) in round_rows.rows().iter().enumerate() {
+        packed.set_row(position, 0, task.global.row(item as usize), 1.0);
+    }
+    let mut w = packed_vector(vector);
+    let mut order = task.streams.stream(Purpose::Shuffle, u64::from(task.user.0), u64::from(task.round.0));
+    let (mut loss, mut row_visits, mut others_scale) = (0.0, 0, 1.0);
+    for _ in 0..schedule.epochs {
+        if round_rows.samples().len() > schedule.batch_size {
+            round_rows.shuffle(&mut order);
+        }
+        for chunk in round_rows.samples().chunks(schedule.batch_size) {
+            samples.clear();
+            samples.extend_from_slice(chunk);
+            batch.collect(samples, padding_row as u32);
+            let mut batch_loss = 0.0;
+            for step in schedule.steps {
+                batch_loss = logistic::step(packed, batch, &mut w, bias, step);
+                row_visits += batch.distinct() as u64;
+                let decay = step.row_decay();
+                if decay != 1.0 {
+                    packed.scale_rows_except(0, batch.rows(), decay);
+                    others_scale *= decay;
+                }
+            }
+            loss += f64::from(batch_loss);
+        }
+    }
+    unpack_into(&w, vector);
+    task.check_magnitude(schedule.names[0], super::largest_magnitude(vector))?;
+    task.check_magnitude(schedule.names[1], bias.abs())?;
+    task.check_magnitude(schedule.names[2], packed.largest_magnitude(0))?;
+    let occurrences = round_rows.samples().len() as f64 * f64::from(schedule.epochs);
+    Ok(Trained { loss: loss / occurrences, row_visits, others_scale })
+}
+
+/// The table that leaves the device: the trained rows, all others as downloaded but for their decay.
+pub(super) fn update(task: &LocalTask<'_>, scratch: &Scratch, others_scale: f32) -> TableUpdate {
+    let shape = task.global.shape();
+    let rows = scratch.round_rows.rows();
+    let values = scratch.packed.bytes_of(rows.len(), shape.dimension, 0);
+    TableUpdate { shape, rows: RowSet::Listed(rows.to_vec()), values: values.into(), others_scale }
+}

@@ -1,0 +1,134 @@
+//! Methods: private state, local update, scores; one file each, and a registry.
+//!
+//! A method knows nothing of time, network or bytes. It says which table travels ([`Method::shape`]), makes the
+//! private side of a user ([`Method::client`]), and each [`Client`] trains on what it downloaded. The server
+//! averages. A new method is one file with an [`Entry`] and one line in [`registry`].
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use crate::dataset::Dataset;
+use crate::dataset::negatives::Samples;
+use crate::error::{Error, Result};
+use crate::ids::{Round, UserId};
+use crate::model::batch::RoundRows;
+use crate::model::kernel::logistic::BatchRows;
+use crate::model::kernel::{PackedRows, RowWeights};
+use crate::model::table::{SharedTable, Table, TableShape, TableUpdate};
+use crate::rng::Streams;
+
+pub mod baselines;
+pub mod fedmf;
+pub mod fedrap;
+mod minibatch;
+pub mod pfedrec;
+pub mod registry;
+
+pub use registry::Entry;
+
+/// What a method may know when it is built.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    /// The split ratings. Federated methods read only its sizes; the centralised baselines read all of it.
+    pub dataset: Arc<Dataset>,
+    /// The run's randomness.
+    pub streams: Streams,
+}
+
+/// A method of recommendation, shared by the server and all clients.
+pub trait Method: Send + Sync + Debug {
+    /// Shape of the table that travels; no rows if nothing does.
+    fn shape(&self) -> TableShape;
+
+    /// The table that the server broadcasts first.
+    fn initial_table(&self) -> Table;
+
+    /// The private side of `user`, as it is before its first participation.
+    fn client(&self, user: UserId) -> Box<dyn Client>;
+
+    /// Whether there is anything to train. Baselines that are ready at once take part in no round.
+    fn trains(&self) -> bool {
+        true
+    }
+}
+
+/// The private side of one user.
+pub trait Client: Send {
+    /// Trains on `task` and returns what leaves the device.
+    ///
+    /// # Errors
+    /// [`Error::Diverged`] if a parameter leaves the allowed range; the state is then undefined.
+    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate>;
+
+    /// Scores `items` (ascending, distinct) with the server's current table; higher is better.
+    fn score(&self, global: &Table, items: &[u32], scores: &mut [f32]);
+
+    /// Feeds every private parameter to `sink`, as little-endian bytes in a fixed order, for the result digest.
+    fn visit_private(&self, sink: &mut dyn FnMut(&[u8]));
+
+    /// A copy to return to, should this participation be cut off before its training ends.
+    fn snapshot(&self) -> Box<dyn Client>;
+}
+
+/// One participation, as the client sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct LocalTask<'a> {
+    /// The user.
+    pub user: UserId,
+    /// The round.
+    pub round: Round,
+    /// The table as decoded from the download.
+    pub global: &'a SharedTable,
+    /// Training samples of this round.
+    pub samples: &'a Samples,
+    /// The run's randomness.
+    pub streams: Streams,
+    /// Largest magnitude that a parameter may have.
+    pub divergence_limit: f32,
+}
+
+impl LocalTask<'_> {
+    /// Refuses a parameter whose largest magnitude is not below the limit (or is NaN).
+    ///
+    /// # Errors
+    /// [`Error::Diverged`], naming the round, the user and the parameter.
+    pub fn check_magnitude(&self, parameter: &'static str, largest: f32) -> Result<()> {
+        if largest <= self.divergence_limit {
+            return Ok(());
+        }
+        let (round, user, limit) = (self.round, self.user, self.divergence_limit);
+        Err(Error::Diverged { round, user, parameter, value: largest, limit })
+    }
+}
+
+/// What a participation yields.
+#[derive(Clone, Debug)]
+pub struct LocalUpdate {
+    /// The client's table.
+    pub table: TableUpdate,
+    /// Mean local loss, as the method defines it.
+    pub loss: f64,
+    /// Item rows visited: one row in one pass over a batch. Times the device's speed, this is the virtual duration.
+    pub row_visits: u64,
+}
+
+/// Buffers of one worker thread, reused from client to client. Holds no state between clients.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    /// Distinct rows and samples.
+    pub round_rows: RoundRows,
+    /// Gathered rows.
+    pub packed: PackedRows,
+    /// Weights of a batch over all gathered rows.
+    pub weights: RowWeights,
+    /// Distinct rows of a mini-batch.
+    pub batch: BatchRows,
+    /// A mini-batch, to be sorted.
+    pub samples: Vec<(u32, bool)>,
+}
+
+/// The largest magnitude of `values`; NaN if there is one among them.
+pub(crate) fn largest_magnitude(values: &[f32]) -> f32 {
+    // Magnitudes order like their bit patterns, and every NaN sorts above infinity.
+    f32::from_bits(values.iter().map(|value| value.abs().to_bits()).max().unwrap_or(0))
+}

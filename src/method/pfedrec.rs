@@ -1,0 +1,208 @@
+//! PFedRec: dual personalisation (Zhang et al., IJCAI 2023; code Zhangcx19/IJCAI-23-PFedRec abc2380).
+//!
+//! Private: the score function (w, b) and the item table E_i that was fine-tuned last. Global: E. A client starts
+//! every round from the downloaded E; on each batch it steps (w, b), then, with those, the rows of E. It is scored
+//! with its own E_i from before averaging. The code also uploads b and never uses the average; that is left out.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::minibatch::{self, Schedule};
+use super::registry::{Entry, parameters};
+use super::{Client, LocalTask, LocalUpdate, Method, Problem, Scratch};
+use crate::error::Result;
+use crate::ids::UserId;
+use crate::model::kernel::logistic::{LogisticStep, Target};
+use crate::model::kernel::{MAX_DIMENSION, dot, unpack_into};
+use crate::model::private::Private;
+use crate::model::table::{SharedTable, Table, TableShape};
+use crate::rng::{PortableDraws, Purpose};
+
+/// The registry's line.
+pub const ENTRY: Entry = Entry {
+    name: "pfedrec",
+    summary: "shared item table, fine-tuned by each client for its own scores; private score function",
+    source: "Zhang et al., Dual Personalization on Federated Recommendation, IJCAI 2023; code Zhangcx19/IJCAI-23-PFedRec abc2380",
+    schema: || schemars::schema_for!(PFedRecParameters),
+    check: |_| Vec::new(),
+    build: |value, problem| Ok(Box::new(PFedRec::new(parameters("pfedrec", value)?, problem))),
+};
+
+/// Parameters of PFedRec; the defaults are the published ones.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PFedRecParameters {
+    /// Latent dimension k.
+    #[schemars(range(min = 1, max = MAX_DIMENSION))]
+    pub latent_dimension: u32,
+    /// Passes over the local samples per round.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub local_epochs: u32,
+    /// Samples per batch.
+    #[schemars(range(min = 1))]
+    pub batch_size: u32,
+    /// Learning rate of w and b (`lr`).
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub learning_rate: f64,
+    /// The item table's learning rate is `learning_rate` x number of items x this (`lr_eta`).
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub item_learning_rate_multiplier: f64,
+    /// Weight decay of w, b and E (`l2_regularization`); the published runs have none.
+    #[schemars(range(min = 0))]
+    pub weight_decay: f64,
+}
+
+impl Default for PFedRecParameters {
+    fn default() -> Self {
+        Self {
+            latent_dimension: 32,
+            local_epochs: 1,
+            batch_size: 256,
+            learning_rate: 0.1,
+            item_learning_rate_multiplier: 80.0,
+            weight_decay: 0.0,
+        }
+    }
+}
+
+/// What all clients share.
+#[derive(Debug)]
+pub struct PFedRec {
+    shared: Arc<Shared>,
+    shape: TableShape,
+}
+
+#[derive(Debug)]
+struct Shared {
+    parameters: PFedRecParameters,
+    steps: [LogisticStep; 2],
+    initial: SharedTable,
+    initial_w: Vec<f32>,
+    initial_b: f32,
+}
+
+impl PFedRec {
+    /// Draws the start: E ~ N(0, 1), w and b ~ U(-1/sqrt k, 1/sqrt k), one draw for all users.
+    pub fn new(parameters: PFedRecParameters, problem: &Problem) -> Self {
+        let shape = TableShape { rows: problem.dataset.items(), dimension: parameters.latent_dimension as usize };
+        let mut global = problem.streams.stream(Purpose::GlobalInit, 0, 0);
+        let initial = Table::from_fn(shape, || global.standard_normal() as f32);
+        let mut private = problem.streams.stream(Purpose::PrivateInit, 0, 0);
+        let reach = 1.0 / (shape.dimension as f64).sqrt();
+        let mut uniform = || ((2.0 * private.open_unit() - 1.0) * reach) as f32;
+        let initial_w = (0..shape.dimension).map(|_| uniform()).collect();
+        let initial_b = uniform();
+        Self::from_start(parameters, initial, initial_w, initial_b)
+    }
+
+    /// From a given start: the table that is downloaded first, and every user's score function.
+    pub fn from_start(parameters: PFedRecParameters, initial: Table, initial_w: Vec<f32>, initial_b: f32) -> Self {
+        let shape = initial.shape();
+        let rate = parameters.learning_rate as f32;
+        let row_rate = (parameters.learning_rate * shape.rows as f64 * parameters.item_learning_rate_multiplier) as f32;
+        let weight_decay = parameters.weight_decay as f32;
+        let step = |target| LogisticStep { target, vector_rate: rate, bias_rate: rate, row_rate, weight_decay };
+        let steps = [step(Target::Vector), step(Target::Rows)];
+        let shared = Shared { parameters, steps, initial: Arc::new(initial), initial_w, initial_b };
+        Self { shared: Arc::new(shared), shape }
+    }
+}
+
+impl Method for PFedRec {
+    fn shape(&self) -> TableShape {
+        self.shape
+    }
+
+    fn initial_table(&self) -> Table {
+        Table::clone(&self.shared.initial)
+    }
+
+    fn client(&self, _user: UserId) -> Box<dyn Client> {
+        Box::new(PFedRecClient {
+            shared: Arc::clone(&self.shared),
+            own: Private::new(Own {
+                w: self.shared.initial_w.clone(),
+                b: self.shared.initial_b,
+                downloaded: Arc::clone(&self.shared.initial),
+                rows: Vec::new(),
+                values: Vec::new(),
+                others_scale: 1.0,
+            }),
+        })
+    }
+}
+
+/// The private parameters.
+#[derive(Clone)]
+struct Own {
+    w: Vec<f32>,
+    b: f32,
+    /// The table that the last participation started from; one per round, shared by its participants.
+    downloaded: SharedTable,
+    /// The rows of it that were fine-tuned, ascending.
+    rows: Vec<u32>,
+    /// Their values (rows x k).
+    values: Vec<f32>,
+    /// What weight decay has left of all other rows.
+    others_scale: f32,
+}
+
+struct PFedRecClient {
+    shared: Arc<Shared>,
+    own: Private<Own>,
+}
+
+impl Client for PFedRecClient {
+    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
+        let parameters = &self.shared.parameters;
+        let schedule = Schedule {
+            epochs: parameters.local_epochs,
+            batch_size: parameters.batch_size as usize,
+            steps: &self.shared.steps,
+            names: ["w", "b", "E"],
+        };
+        let own = self.own.get_mut();
+        let trained = minibatch::train(task, &schedule, &mut own.w, &mut own.b, scratch)?;
+        let dimension = task.global.shape().dimension;
+        let rows = scratch.round_rows.rows();
+        own.downloaded = Arc::clone(task.global);
+        own.others_scale = trained.others_scale;
+        own.rows.clear();
+        own.rows.extend_from_slice(rows);
+        own.values.resize(rows.len() * dimension, 0.0);
+        for (position, values) in own.values.chunks_exact_mut(dimension).enumerate() {
+            unpack_into(scratch.packed.row(position, 0), values);
+        }
+        let table = minibatch::update(task, scratch, trained.others_scale);
+        Ok(LocalUpdate { table, loss: trained.loss, row_visits: trained.row_visits })
+    }
+
+    fn score(&self, _global: &Table, items: &[u32], scores: &mut [f32]) {
+        let own = self.own.get();
+        let dimension = own.w.len();
+        let mut place = 0;
+        for (&item, score) in items.iter().zip(scores) {
+            place += own.rows[place..].partition_point(|row| *row < item);
+            let product = if own.rows.get(place) == Some(&item) {
+                dot(&own.w, &own.values[place * dimension..(place + 1) * dimension])
+            } else {
+                own.others_scale * dot(&own.w, own.downloaded.row(item as usize))
+            };
+            *score = product + own.b;
+        }
+    }
+
+    fn visit_private(&self, sink: &mut dyn FnMut(&[u8])) {
+        let own = self.own.get();
+        let rows = own.rows.iter().map(|row| row.to_le_bytes());
+        let values =
+            own.w.iter().chain([&own.b]).chain(&own.values).chain([&own.others_scale]).map(|value| value.to_le_bytes());
+        sink(&rows.chain(values).flatten().collect::<Vec<u8>>());
+    }
+
+    fn snapshot(&self) -> Box<dyn Client> {
+        Box::new(Self { shared: Arc::clone(&self.shared), own: self.own.clone() })
+    }
+}

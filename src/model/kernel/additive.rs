@@ -1,0 +1,223 @@
+//! The additive model of FedRAP: logit = w . (D_j + C_j) + b, one simultaneous step on w, b, D and C.
+
+#![allow(unsafe_code)] // The dispatcher that `multiversion` generates calls functions compiled for detected features.
+
+use multiversion::multiversion;
+
+use super::{Block, PackedRows, RowWeights, for_vectors};
+use crate::math::{LANES, Lanes, exp_neg_abs, quad_sum, quads_to_sums, sigmoid_from, softplus_from};
+
+/// How C is penalised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Penalty {
+    /// mu |C|, by its subgradient (sign(0) = 0): the published code.
+    L1,
+    /// mu C^2.
+    L2,
+    /// mu |C|, by soft-thresholding after the step (FedRAP Eq. 13).
+    L1Proximal,
+}
+
+/// Scalars of one step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdditiveStep {
+    /// Weight of every occurrence in the data loss: 1 / B for a mean over the batch, 1 for a sum.
+    pub data_weight: f32,
+    /// Learning rate of w and b.
+    pub network_rate: f32,
+    /// Learning rate of D and C.
+    pub table_rate: f32,
+    /// Weight decay of every parameter.
+    pub weight_decay: f32,
+    /// Weight of the term that drives D and C apart, per unit of a row's penalty weight.
+    pub lambda: f32,
+    /// Weight of the penalty on C, per unit of a row's penalty weight.
+    pub mu: f32,
+    /// The penalty.
+    pub penalty: Penalty,
+}
+
+/// One step over `rows` (table 0 is D, table 1 is C), all gradients taken at the parameters before it:
+///
+/// loss = data_weight * sum_j (count_j softplus(z_j) - positive_j z_j)
+///        + sum_j penalty_j (mu |C_j| - lambda (D_j - C_j)^2).
+///
+/// Rows with weight zero only decay. Returns the loss before the step. Source: algorithms.md section 2,
+/// after mtics/FedRAP d6ee2ac and the paper's Eq. 3.
+pub fn step(rows: &mut PackedRows, weights: &RowWeights, w: &mut [Block], b: &mut f32, step: &AdditiveStep) -> f32 {
+    let vectors = rows.vectors();
+    let blocks = rows.blocks_mut();
+    match step.penalty {
+        Penalty::L1 => for_vectors!(vectors, dispatch[0](blocks, weights, w, b, step)),
+        Penalty::L2 => for_vectors!(vectors, dispatch[1](blocks, weights, w, b, step)),
+        Penalty::L1Proximal => for_vectors!(vectors, dispatch[2](blocks, weights, w, b, step)),
+    }
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2", "aarch64+neon"))]
+fn dispatch<const V: usize, const PENALTY: u8>(
+    blocks: &mut [Block],
+    weights: &RowWeights,
+    w: &mut [Block],
+    b: &mut f32,
+    step: &AdditiveStep,
+) -> f32 {
+    step_over_rows::<V, PENALTY>(blocks, weights, w, b, step)
+}
+
+/// Row coefficients of the update, sixteen rows at a time: D' = keep_d D - pull C - move w and
+/// C' = keep_c C - pull D - move w - shrink sign(C), the step of section 2 with its terms collected.
+struct RowCoefficients {
+    step_size: Lanes,
+    pull: Lanes,
+    keep_d: Lanes,
+    keep_c: Lanes,
+    shrink: Lanes,
+}
+
+impl RowCoefficients {
+    #[inline(always)]
+    fn new<const PENALTY: u8>(gradient: &Lanes, penalty: &Lanes, step: &AdditiveStep) -> Self {
+        let rate = step.table_rate;
+        let decay = 1.0 - rate * step.weight_decay;
+        let mut c = Self {
+            step_size: [0.0; LANES],
+            pull: [0.0; LANES],
+            keep_d: [0.0; LANES],
+            keep_c: [0.0; LANES],
+            shrink: [0.0; LANES],
+        };
+        for i in 0..LANES {
+            c.step_size[i] = rate * gradient[i];
+            c.pull[i] = 2.0 * rate * step.lambda * penalty[i];
+            c.keep_d[i] = decay + c.pull[i];
+            c.keep_c[i] = if PENALTY == 1 { c.keep_d[i] - 2.0 * rate * step.mu * penalty[i] } else { c.keep_d[i] };
+            c.shrink[i] = rate * step.mu * penalty[i];
+        }
+        c
+    }
+}
+
+// Plain loops over sixteen lanes: the form that the compiler turns into one vector operation per line.
+#[allow(clippy::needless_range_loop)]
+#[inline(always)]
+fn step_over_rows<const V: usize, const PENALTY: u8>(
+    blocks: &mut [Block],
+    weights: &RowWeights,
+    w: &mut [Block],
+    b: &mut f32,
+    step: &AdditiveStep,
+) -> f32 {
+    let mut w_before = [Block::ZERO; V];
+    w_before.copy_from_slice(w);
+    let mut w_gradient = [Block::ZERO; V];
+    let mut b_gradient = [0f32; LANES];
+    let mut data_loss = [0f32; LANES];
+    let mut penalty_loss = [0f32; LANES];
+    let groups = weights.count.as_chunks::<LANES>().0.iter();
+    let groups = groups.zip(weights.positive.as_chunks::<LANES>().0).zip(weights.penalty.as_chunks::<LANES>().0);
+    for (group, ((count, positive), penalty)) in blocks.chunks_exact_mut(LANES * 2 * V).zip(groups) {
+        let z = logits::<V, PENALTY>(group, &w_before, *b, penalty, step, &mut penalty_loss);
+        let e = exp_neg_abs(&z);
+        let p = sigmoid_from(&z, &e);
+        let softplus = softplus_from(&z, &e);
+        let mut gradient = [0f32; LANES];
+        for i in 0..LANES {
+            gradient[i] = (count[i] * p[i] - positive[i]) * step.data_weight;
+            data_loss[i] += count[i] * softplus[i] - positive[i] * z[i];
+            b_gradient[i] += gradient[i];
+        }
+        let coefficients = RowCoefficients::new::<PENALTY>(&gradient, penalty, step);
+        update_rows::<V, PENALTY>(group, &w_before, &gradient, &coefficients, &mut w_gradient);
+    }
+    let decay = 1.0 - step.network_rate * step.weight_decay;
+    for v in 0..V {
+        for i in 0..LANES {
+            w[v].0[i] = decay * w_before[v].0[i] - step.network_rate * w_gradient[v].0[i];
+        }
+    }
+    *b = decay * *b - step.network_rate * quad_sum(&b_gradient);
+    step.data_weight * quad_sum(&data_loss) + quad_sum(&penalty_loss)
+}
+
+/// Logits of sixteen rows, and their share of the regularisers' loss.
+#[allow(clippy::needless_range_loop)]
+#[inline(always)]
+fn logits<const V: usize, const PENALTY: u8>(
+    group: &[Block],
+    w: &[Block; V],
+    b: f32,
+    penalty: &Lanes,
+    step: &AdditiveStep,
+    penalty_loss: &mut Lanes,
+) -> Lanes {
+    let mut quads = [0f32; 4 * LANES];
+    for r in 0..LANES {
+        let row = &group[r * 2 * V..(r + 1) * 2 * V];
+        let mut dot = [0f32; LANES];
+        let mut regularisers = [0f32; LANES];
+        for v in 0..V {
+            let (d, c, w) = (&row[v].0, &row[V + v].0, &w[v].0);
+            for i in 0..LANES {
+                let apart = d[i] - c[i];
+                let size = if PENALTY == 1 { c[i] * c[i] } else { c[i].abs() };
+                dot[i] += (d[i] + c[i]) * w[i];
+                // One accumulator for both terms: two would be paired lane by lane and not vectorised.
+                regularisers[i] += size * step.mu - apart * apart * step.lambda;
+            }
+        }
+        let weight = penalty[r];
+        for i in 0..LANES {
+            penalty_loss[i] += weight * regularisers[i];
+        }
+        for i in 0..4 {
+            quads[4 * r + i] = (dot[i] + dot[i + 4]) + (dot[i + 8] + dot[i + 12]);
+        }
+    }
+    let mut z = quads_to_sums(&quads);
+    for z in &mut z {
+        *z += b;
+    }
+    z
+}
+
+/// Updates sixteen rows of D and C and adds their share of the gradient of w.
+#[allow(clippy::needless_range_loop)]
+#[inline(always)]
+fn update_rows<const V: usize, const PENALTY: u8>(
+    group: &mut [Block],
+    w: &[Block; V],
+    gradient: &Lanes,
+    coefficients: &RowCoefficients,
+    w_gradient: &mut [Block; V],
+) {
+    for r in 0..LANES {
+        let (d_row, c_row) = group[r * 2 * V..(r + 1) * 2 * V].split_at_mut(V);
+        let (g, move_by, pull) = (gradient[r], coefficients.step_size[r], coefficients.pull[r]);
+        let (keep_d, keep_c, shrink) = (coefficients.keep_d[r], coefficients.keep_c[r], coefficients.shrink[r]);
+        for v in 0..V {
+            let (d_lanes, c_lanes) = (&mut d_row[v].0, &mut c_row[v].0);
+            let (w, w_gradient) = (&w[v].0, &mut w_gradient[v].0);
+            for i in 0..LANES {
+                let (d, c) = (d_lanes[i], c_lanes[i]);
+                w_gradient[i] += g * (d + c);
+                let along_w = move_by * w[i];
+                d_lanes[i] = keep_d * d - pull * c - along_w;
+                let moved = keep_c * c - pull * d - along_w;
+                c_lanes[i] = match PENALTY {
+                    0 => moved - if c == 0.0 { 0.0 } else { shrink.copysign(c) },
+                    1 => moved,
+                    // S_theta(v) = max(v - theta, 0) - max(-v - theta, 0). Written with comparisons, since
+                    // `max` would turn a NaN into a zero and hide a divergence.
+                    _ if moved > shrink => moved - shrink,
+                    _ if moved < -shrink => moved + shrink,
+                    // A plain +0.0, which the sparse codec omits; the product keeps a NaN.
+                    _ => moved * 0.0 + 0.0,
+                };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

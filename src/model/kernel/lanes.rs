@@ -1,0 +1,264 @@
+//! Compact row arrays, padded to whole lane vectors.
+
+use crate::math::{LANES, Lanes, quad_sum};
+
+/// Sixteen values on a cache line of their own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C, align(64))]
+pub struct Block(pub Lanes);
+
+impl Block {
+    /// Sixteen zeros.
+    pub const ZERO: Self = Self([0.0; LANES]);
+}
+
+/// The largest latent dimension that the kernels are built for.
+pub const MAX_DIMENSION: usize = 16 * LANES;
+
+/// Number of lane vectors that hold `dimension` values, rounded up to a number that a kernel is built for:
+/// 1, 2, 3, 4, 8 or 16. `dimension` is at most [`MAX_DIMENSION`]; scenarios with more are refused.
+pub const fn padded_vectors(dimension: usize) -> usize {
+    match dimension.div_ceil(LANES) {
+        0 | 1 => 1,
+        vectors @ 2..=4 => vectors,
+        5..=8 => 8,
+        _ => 16,
+    }
+}
+
+/// `values` (k of them) in lane vectors, padded with zeros.
+pub fn packed_vector(values: &[f32]) -> Vec<Block> {
+    let mut blocks = vec![Block::ZERO; padded_vectors(values.len())];
+    pack_into(values, &mut blocks);
+    blocks
+}
+
+/// Writes `values` to the front of `blocks`. The rest must be zero already.
+#[inline]
+fn pack_into(values: &[f32], blocks: &mut [Block]) {
+    for (chunk, block) in values.chunks(LANES).zip(blocks) {
+        block.0[..chunk.len()].copy_from_slice(chunk);
+    }
+}
+
+/// Reads the first `values.len()` values out of `blocks`.
+#[inline]
+pub fn unpack_into(blocks: &[Block], values: &mut [f32]) {
+    for (chunk, block) in values.chunks_mut(LANES).zip(blocks) {
+        chunk.copy_from_slice(&block.0[..chunk.len()]);
+    }
+}
+
+/// Rows of one table, or of several side by side, gathered for training.
+///
+/// Layout: row after row; within a row one padded vector of k values per table, so that the rows which are
+/// read together are adjacent. The number of rows is padded to a multiple of sixteen with zero rows.
+#[derive(Clone, Debug, Default)]
+pub struct PackedRows {
+    blocks: Vec<Block>,
+    vectors: usize,
+    tables: usize,
+    rows: usize,
+}
+
+impl PackedRows {
+    /// Makes room for `rows` rows of `tables` tables of `dimension` columns, all zero. Keeps its allocation.
+    pub fn reset(&mut self, rows: usize, dimension: usize, tables: usize) {
+        self.vectors = padded_vectors(dimension);
+        self.tables = tables;
+        self.rows = rows;
+        self.blocks.clear();
+        self.blocks.resize(rows.next_multiple_of(LANES) * self.vectors * tables, Block::ZERO);
+    }
+
+    /// Number of rows, padding not counted.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Lane vectors per row of one table.
+    pub fn vectors(&self) -> usize {
+        self.vectors
+    }
+
+    /// All blocks, padding rows included.
+    pub fn blocks_mut(&mut self) -> &mut [Block] {
+        &mut self.blocks
+    }
+
+    /// Row `row` of table `table`, padded.
+    #[inline]
+    pub fn row(&self, row: usize, table: usize) -> &[Block] {
+        let start = (row * self.tables + table) * self.vectors;
+        &self.blocks[start..start + self.vectors]
+    }
+
+    #[inline]
+    fn row_mut(&mut self, row: usize, table: usize) -> &mut [Block] {
+        let start = (row * self.tables + table) * self.vectors;
+        &mut self.blocks[start..start + self.vectors]
+    }
+
+    /// Sets row `row` of table `table` to `scale` times `values` (k of them).
+    #[inline]
+    pub fn set_row(&mut self, row: usize, table: usize, values: &[f32], scale: f32) {
+        let blocks = self.row_mut(row, table);
+        pack_into(values, blocks);
+        if scale != 1.0 {
+            for block in blocks {
+                for value in &mut block.0 {
+                    *value *= scale;
+                }
+            }
+        }
+    }
+
+    /// The first `rows` rows of table `table`, `dimension` values each, as little-endian bytes.
+    pub fn bytes_of(&self, rows: usize, dimension: usize, table: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(rows * dimension * 4);
+        for row in 0..rows {
+            let blocks = self.row(row, table);
+            for (number, block) in blocks.iter().enumerate().take(dimension.div_ceil(LANES)) {
+                let values = &block.0[..LANES.min(dimension - number * LANES)];
+                bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+            }
+        }
+        bytes
+    }
+
+    /// Multiplies every row of table `table` by `factor`, except the rows `except` (ascending).
+    pub fn scale_rows_except(&mut self, table: usize, except: &[u32], factor: f32) {
+        let mut except = except.iter().copied().peekable();
+        for row in 0..self.rows {
+            if except.next_if_eq(&(row as u32)).is_some() {
+                continue;
+            }
+            for value in self.row_mut(row, table).iter_mut().flat_map(|block| &mut block.0) {
+                *value *= factor;
+            }
+        }
+    }
+
+    /// Sets every row of `table` to zero.
+    pub fn clear_table(&mut self, table: usize) {
+        for row in 0..self.rows {
+            self.row_mut(row, table).fill(Block::ZERO);
+        }
+    }
+
+    /// The largest magnitude in `table`; NaN if it holds one.
+    pub fn largest_magnitude(&self, table: usize) -> f32 {
+        let mut largest = [0u32; LANES];
+        for row in 0..self.rows {
+            for block in self.row(row, table) {
+                for (largest, value) in largest.iter_mut().zip(&block.0) {
+                    // Magnitudes order like their bit patterns, and every NaN sorts above infinity.
+                    *largest = (*largest).max(value.abs().to_bits());
+                }
+            }
+        }
+        f32::from_bits(largest.into_iter().max().unwrap_or(0))
+    }
+}
+
+/// `a . b` in the kernels' order: sixteen partial sums, then one tree. The shorter length counts.
+#[inline]
+pub fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let mut sums = [0.0; LANES];
+    let ((a_groups, a_rest), (b_groups, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+    for (a, b) in a_groups.iter().zip(b_groups) {
+        for i in 0..LANES {
+            sums[i] += a[i] * b[i];
+        }
+    }
+    for (i, (a, b)) in a_rest.iter().zip(b_rest).enumerate() {
+        sums[i] += a * b;
+    }
+    quad_sum(&sums)
+}
+
+/// What a training step needs to know of each row, beside its values. Padded like [`PackedRows`].
+#[derive(Clone, Debug, Default)]
+pub struct RowWeights {
+    /// How often the row occurs in the batch.
+    pub count: Vec<f32>,
+    /// How often it occurs there as a positive.
+    pub positive: Vec<f32>,
+    /// Weight of the row in the regularisers.
+    pub penalty: Vec<f32>,
+}
+
+impl RowWeights {
+    /// All zeros for `rows` rows. Keeps its allocations.
+    pub fn reset(&mut self, rows: usize) {
+        let padded = rows.next_multiple_of(LANES);
+        for weights in [&mut self.count, &mut self.positive, &mut self.penalty] {
+            weights.clear();
+            weights.resize(padded, 0.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_comes_back_as_it_was_set_whatever_its_length() {
+        for dimension in [1, 7, 16, 17, 33, 64, 100, 256] {
+            let values: Vec<f32> = (0..dimension).map(|i| i as f32 + 1.0).collect();
+            let mut rows = PackedRows::default();
+            rows.reset(3, dimension, 2);
+            rows.set_row(2, 1, &values, 0.5);
+            let mut back = vec![0.0; dimension];
+            unpack_into(rows.row(2, 1), &mut back);
+            assert!(back.iter().zip(&values).all(|(b, v)| *b == 0.5 * v));
+            assert!(rows.row(2, 0).iter().all(|block| *block == Block::ZERO));
+        }
+    }
+
+    #[test]
+    fn bytes_leave_out_the_padding() {
+        let mut rows = PackedRows::default();
+        rows.reset(2, 17, 2);
+        let values: Vec<f32> = (0..17).map(|i| i as f32).collect();
+        rows.set_row(1, 1, &values, 1.0);
+        let bytes = rows.bytes_of(2, 17, 1);
+        assert_eq!(bytes.len(), 2 * 17 * 4);
+        assert!(bytes[..17 * 4].iter().all(|byte| *byte == 0));
+        assert_eq!(bytes[17 * 4..], values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn scaling_spares_the_excepted_rows_and_the_other_table() {
+        let mut rows = PackedRows::default();
+        rows.reset(4, 1, 2);
+        for row in 0..4 {
+            rows.set_row(row, 0, &[1.0], 1.0);
+            rows.set_row(row, 1, &[1.0], 1.0);
+        }
+        rows.scale_rows_except(1, &[0, 2], 3.0);
+        let firsts = |table| [0, 1, 2, 3].map(|row| rows.row(row, table)[0].0[0]);
+        assert_eq!((firsts(0), firsts(1)), ([1.0; 4], [1.0, 3.0, 1.0, 3.0]));
+    }
+
+    #[test]
+    fn a_dot_product_of_any_length_is_the_sum_of_products() {
+        for length in [0, 1, 15, 16, 17, 40] {
+            let a: Vec<f32> = (0..length).map(|i| i as f32).collect();
+            assert_eq!(dot(&a, &a), (0..length).map(|i| (i * i) as f32).sum::<f32>());
+        }
+    }
+
+    #[test]
+    fn the_largest_magnitude_sees_negative_and_non_finite_values() {
+        let mut rows = PackedRows::default();
+        rows.reset(2, 2, 1);
+        rows.set_row(0, 0, &[1.0, -3.0], 1.0);
+        assert_eq!(rows.largest_magnitude(0), 3.0);
+        rows.set_row(1, 0, &[f32::NEG_INFINITY, 0.0], 1.0);
+        assert_eq!(rows.largest_magnitude(0), f32::INFINITY);
+        rows.set_row(0, 0, &[f32::NAN, 0.0], 1.0);
+        assert!(rows.largest_magnitude(0).is_nan());
+    }
+}

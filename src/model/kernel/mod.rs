@@ -1,0 +1,29 @@
+//! The training kernels: full steps over compact arrays of item rows.
+//!
+//! A client gathers the distinct rows of a round into one array, aligned to cache lines and padded to
+//! sixteen lanes, and trains all epochs there. Every kernel is compiled for several instruction sets and
+//! chosen at run time; the sixteen partial sums, their order and the absence of fused multiply-add are the
+//! same in all of them, so the bits are too (contract 1).
+
+pub mod additive;
+mod lanes;
+pub mod logistic;
+
+pub use lanes::{Block, MAX_DIMENSION, PackedRows, RowWeights, dot, packed_vector, padded_vectors, unpack_into};
+
+/// Calls `$function::<V, ...>($arguments)` for the instance that fits a run-time number of lane vectors.
+///
+/// Instances exist for the numbers that [`padded_vectors`] gives.
+macro_rules! for_vectors {
+    ($vectors:expr, $function:ident [$($extra:tt)*] ($($argument:expr),* $(,)?)) => {
+        match $vectors {
+            1 => $function::<1, $($extra)*>($($argument),*),
+            2 => $function::<2, $($extra)*>($($argument),*),
+            3 => $function::<3, $($extra)*>($($argument),*),
+            4 => $function::<4, $($extra)*>($($argument),*),
+            8 => $function::<8, $($extra)*>($($argument),*),
+            _ => $function::<16, $($extra)*>($($argument),*),
+        }
+    };
+}
+use for_vectors;

@@ -1,0 +1,58 @@
+//! What a record must satisfy before anything is written of it.
+
+use super::finite;
+use super::record::{ByDirection, Flow, RunRecord};
+use crate::error::{Error, Result};
+
+/// Refuses a record that holds a number which is not finite ([`Error::NonFinite`]) or bytes that do not balance
+/// ([`Error::Unbalanced`], contract 3), in the run or in any of its rounds. Every exporter calls it first.
+pub fn check(record: &RunRecord) -> Result<()> {
+    // The name of the root is left out: `accuracy.test.hr@10` is the path in `run.json`.
+    finite::check("", record)?;
+    balanced("the run", &record.bytes)?;
+    for round in &record.per_round {
+        let name = format!("round {}", round.round);
+        finite::check(&name, round)?;
+        balanced(&name, &round.bytes)?;
+    }
+    Ok(())
+}
+
+fn balanced(part: &str, bytes: &ByDirection<Flow>) -> Result<()> {
+    for (direction, flow) in [("up", &bytes.up), ("down", &bytes.down)] {
+        if !flow.is_balanced() {
+            return Err(Error::Unbalanced(format!("{part}, {direction}: {flow:?}")));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn a_nan_is_refused_with_its_path() {
+        let mut record = sample::run(3);
+        check(&record).unwrap();
+        record.accuracy.test.insert("hr@10".into(), f64::NAN);
+        assert!(check(&record).unwrap_err().to_string().contains("accuracy.test.hr@10 is NaN"));
+    }
+
+    #[test]
+    fn a_nan_in_a_round_is_refused_although_run_json_leaves_the_rounds_out() {
+        let mut record = sample::run(3);
+        record.per_round[1].loss = Some(f64::INFINITY);
+        assert!(check(&record).unwrap_err().to_string().contains("round 2.loss is inf"));
+    }
+
+    #[test]
+    fn a_byte_unaccounted_for_is_refused() {
+        let mut record = sample::run(3);
+        record.per_round[2].bytes.down.lost += 1;
+        let error = check(&record).unwrap_err();
+        assert!(matches!(&error, Error::Unbalanced(text) if text.starts_with("round 3, down")), "{error}");
+    }
+}

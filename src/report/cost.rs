@@ -1,0 +1,113 @@
+//! What a run had cost by the end of each round: bytes and virtual time so far.
+
+use super::record::RunRecord;
+
+/// Everything spent up to the end of a round.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// The round, from 1.
+    pub round: u32,
+    /// Bytes sent by clients so far.
+    pub up_bytes: u64,
+    /// Bytes sent by the server so far.
+    pub down_bytes: u64,
+    /// Virtual time at the end of the round.
+    pub virtual_time_s: f64,
+}
+
+impl Cost {
+    /// Bytes sent so far, both directions.
+    pub fn bytes(&self) -> u64 {
+        self.up_bytes + self.down_bytes
+    }
+}
+
+/// The cost at the end of every finished round, in order.
+pub fn by_round(record: &RunRecord) -> Vec<Cost> {
+    let (mut up_bytes, mut down_bytes) = (0, 0);
+    let mut costs = Vec::with_capacity(record.per_round.len());
+    for round in &record.per_round {
+        up_bytes += round.bytes.up.sent;
+        down_bytes += round.bytes.down.sent;
+        costs.push(Cost { round: round.round, up_bytes, down_bytes, virtual_time_s: round.virtual_time_s });
+    }
+    costs
+}
+
+/// A goal on the way, the test accuracy reached there, and what it had cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Milestone {
+    /// The goal in words.
+    pub goal: String,
+    /// Test HR@10 of the first evaluated round that reached the goal, and the cost at its end; `None` where no
+    /// round did.
+    pub reached: Option<(f64, Cost)>,
+}
+
+/// What the accuracy cost: the first evaluated round whose test HR@10 is above popularity's, the first with 90 %
+/// of the selected round's, and the selected round.
+pub fn milestones(record: &RunRecord) -> Vec<Milestone> {
+    let costs = by_round(record);
+    let evaluated: Vec<(f64, Cost)> = record
+        .per_round
+        .iter()
+        .zip(costs)
+        .filter_map(|(round, cost)| Some((*round.accuracy.as_ref()?.test.get("hr@10")?, cost)))
+        .collect();
+    let first = |reached: &dyn Fn(f64) -> bool| evaluated.iter().find(|(hr, _)| reached(*hr)).copied();
+    let mut milestones = Vec::new();
+    if let Some(popularity) = record.baselines.get("popularity").and_then(|b| b.test.get("hr@10")) {
+        milestones
+            .push(Milestone { goal: "HR@10 above `popularity`".to_owned(), reached: first(&|hr| hr > *popularity) });
+    }
+    if let (Some(selected), Some(round)) = (record.accuracy.test.get("hr@10"), record.selected_round) {
+        milestones.push(Milestone {
+            goal: "90 % of the selected round's HR@10".to_owned(),
+            reached: first(&|hr| hr >= 0.9 * selected),
+        });
+        milestones.push(Milestone {
+            goal: "the selected round".to_owned(),
+            reached: evaluated.iter().find(|(_, cost)| cost.round == round).copied(),
+        });
+    }
+    milestones
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn costs_add_up_to_the_totals_of_a_finished_run() {
+        let record = sample::run(5);
+        let costs = by_round(&record);
+        assert_eq!(costs.len(), 5);
+        assert_eq!(costs[4].up_bytes, record.bytes.up.sent);
+        assert_eq!(costs[4].bytes(), record.bytes.up.sent + record.bytes.down.sent);
+        assert_eq!(costs[0].down_bytes * 2, costs[1].down_bytes);
+    }
+
+    #[test]
+    fn a_goal_is_reached_in_the_first_round_that_meets_it() {
+        let mut record = sample::run(4);
+        for (round, hr) in record.per_round.iter_mut().zip([0.1, 0.5, 0.45, 0.51]) {
+            round.accuracy.as_mut().unwrap().test.insert("hr@10".into(), hr);
+        }
+        record.accuracy = record.per_round[3].accuracy.clone().unwrap();
+        let rounds = |record: &RunRecord| -> Vec<Option<u32>> {
+            milestones(record).iter().map(|m| m.reached.map(|(_, cost)| cost.round)).collect()
+        };
+        assert_eq!(rounds(&record), [Some(2), Some(2), Some(4)]);
+        record.baselines.get_mut("popularity").unwrap().test.insert("hr@10".into(), 0.51);
+        assert_eq!(rounds(&record), [None, Some(2), Some(4)], "equal to popularity is not above it");
+    }
+
+    #[test]
+    fn a_run_without_a_finished_round_reached_nothing() {
+        let milestones = milestones(&sample::nothing_finished());
+        assert_eq!(milestones.len(), 1);
+        assert_eq!(milestones[0].reached, None);
+    }
+}

@@ -1,0 +1,159 @@
+//! Accuracy against what it cost: rounds, bytes, virtual time.
+
+use plotters::prelude::RGBColor;
+
+use super::axis::Axis;
+use super::chart::{Chart, Group, Mark, Series, Stroke};
+use super::{rounds_axis, title, with_room};
+use crate::report::cost::{self, Cost};
+use crate::report::figures::{self, HEADLINES};
+use crate::report::record::{Figures, RunRecord, SplitFigures};
+use crate::scenario::Selection;
+
+/// What the horizontal axis counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Against {
+    /// Finished rounds.
+    Rounds,
+    /// Bytes sent so far, up and down.
+    Bytes,
+    /// Virtual time so far.
+    VirtualTime,
+}
+
+impl Against {
+    fn of(self, cost: &Cost) -> f64 {
+        match self {
+            Self::Rounds => cost.round.into(),
+            Self::Bytes => cost.bytes() as f64,
+            Self::VirtualTime => cost.virtual_time_s,
+        }
+    }
+
+    fn axis(self, last: f64, points: usize) -> Axis {
+        match self {
+            Self::Rounds => rounds_axis(last, points),
+            Self::Bytes => Axis::bytes(with_room(last, points)),
+            Self::VirtualTime => Axis::virtual_seconds(with_room(last, points)),
+        }
+    }
+
+    fn nothing(self) -> &'static str {
+        match self {
+            Self::Rounds => "no round",
+            Self::Bytes => "no bytes were sent",
+            Self::VirtualTime => "no virtual time passed",
+        }
+    }
+}
+
+/// Okabe and Ito's blue and vermilion, which stay apart under every common colour blindness; each with the
+/// lighter neighbour for validation.
+const COLORS: [(RGBColor, RGBColor); 2] =
+    [(RGBColor(0, 114, 178), RGBColor(86, 180, 233)), (RGBColor(213, 94, 0), RGBColor(230, 159, 0))];
+
+/// One evaluated round.
+struct Point<'a> {
+    x: f64,
+    round: u32,
+    accuracy: &'a SplitFigures,
+}
+
+/// The chart of HR@10 and NDCG@10, with `popularity` and `random` as horizontal lines.
+pub fn chart(record: &RunRecord, against: Against) -> Chart {
+    let points: Vec<Point> = record
+        .per_round
+        .iter()
+        .zip(cost::by_round(record))
+        .filter_map(|(round, cost)| {
+            Some(Point { x: against.of(&cost), round: round.round, accuracy: round.accuracy.as_ref()? })
+        })
+        .collect();
+    let last = points.last().map_or(0.0, |point| point.x);
+    let x = against.axis(last, points.len());
+    let ends = [0.0, x.end * x.unit];
+    let groups: Vec<Group> = HEADLINES
+        .iter()
+        .zip(COLORS)
+        .map(|(figure, colors)| Group {
+            heading: figures::label(figure),
+            series: lines(record, &points, figure, colors, ends),
+        })
+        .filter(|group| !group.series.is_empty())
+        .collect();
+    let largest = groups.iter().flat_map(|g| &g.series).flat_map(|s| &s.points).map(|&(_, y)| y).fold(0.0, f64::max);
+    let remark = match points.len() {
+        0 => Some("no round was evaluated".to_owned()),
+        _ if last == 0.0 => Some(against.nothing().to_owned()),
+        _ => None,
+    };
+    Chart {
+        title: title(record),
+        subtitle: format!("Accuracy under this protocol: {}", record.protocol),
+        x,
+        y: Axis::share("HR@10, NDCG@10", largest),
+        groups,
+        marked: marked(record, &points),
+        remark,
+    }
+}
+
+/// The lines of one figure: the method on test and validation, then the baselines.
+fn lines(
+    record: &RunRecord,
+    points: &[Point],
+    figure: &str,
+    (strong, light): (RGBColor, RGBColor),
+    ends: [f64; 2],
+) -> Vec<Series> {
+    let method = &record.scenario.method.name;
+    let curve = |of: &dyn Fn(&SplitFigures) -> Option<f64>| -> Vec<(f64, f64)> {
+        points.iter().filter_map(|point| Some((point.x, of(point.accuracy)?))).collect()
+    };
+    let at_selected = |figures: Option<&Figures>| figures.and_then(|f| f.get(figure)).copied();
+    let mut lines = vec![
+        Series {
+            label: labelled(&format!("{method}, test"), at_selected(Some(&record.accuracy.test))),
+            color: strong,
+            stroke: Stroke::Thick,
+            points: curve(&|split| split.test.get(figure).copied()),
+        },
+        Series {
+            label: labelled(&format!("{method}, validation"), at_selected(record.accuracy.validation.as_ref())),
+            color: light,
+            stroke: Stroke::Thin,
+            points: curve(&|split| split.validation.as_ref()?.get(figure).copied()),
+        },
+    ];
+    for (name, stroke) in [("popularity", Stroke::Dashed), ("random", Stroke::Dotted)] {
+        if let Some(&value) = record.baselines.get(name).and_then(|baseline| baseline.test.get(figure)) {
+            let points = ends.map(|x| (x, value)).to_vec();
+            lines.push(Series { label: labelled(name, Some(value)), color: strong, stroke, points });
+        }
+    }
+    lines.retain(|line| !line.points.is_empty());
+    lines
+}
+
+fn labelled(name: &str, value: Option<f64>) -> String {
+    value.map_or_else(|| name.to_owned(), |value| format!("{name}: {value:.3}"))
+}
+
+/// Rings around the selected round's test figures.
+fn marked(record: &RunRecord, points: &[Point]) -> Option<(String, Vec<Mark>)> {
+    let selected = points.iter().find(|point| Some(point.round) == record.selected_round)?;
+    let why = match record.scenario.evaluation.selection {
+        Selection::Last => "the last one evaluated",
+        Selection::BestValidation => "best validation HR@10",
+        Selection::BestTest => "best test HR@10",
+    };
+    let marks = HEADLINES
+        .iter()
+        .zip(COLORS)
+        .filter_map(|(&figure, (color, _))| {
+            let value = *selected.accuracy.test.get(figure)?;
+            Some(Mark { at: (selected.x, value), color })
+        })
+        .collect();
+    Some((format!("round {}, selected: {why}", selected.round), marks))
+}

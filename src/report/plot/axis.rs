@@ -1,0 +1,178 @@
+//! Axes from zero: where they end, where their ticks are, and in which unit they read.
+
+use std::ops::Range;
+
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
+
+/// An axis from zero to `end`. Its fields are in the axis's own unit; what is drawn on it is in the unit of the data.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// What is measured, with the unit that it is shown in.
+    pub title: String,
+    /// One of the axis's unit, in the unit of the data.
+    pub unit: f64,
+    /// Where the axis ends.
+    pub end: f64,
+    /// Where its ticks are.
+    pub ticks: Vec<f64>,
+    /// Decimals of a tick's label.
+    pub decimals: usize,
+}
+
+/// Room beyond the largest value, so that a line or a marker there is not cut off.
+const HEADROOM: f64 = 1.02;
+
+impl Axis {
+    /// Communication rounds from 0 to `last`.
+    pub fn rounds(last: f64) -> Self {
+        Self::new("communication round", 1.0, last, 1.0)
+    }
+
+    /// Bytes from 0 to `last`, in the decimal unit that suits them.
+    pub fn bytes(last: f64) -> Self {
+        let (unit, name) = largest_unit(
+            &[(1.0, "bytes"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"), (1e15, "PB")],
+            last / 1.2,
+        );
+        let step_min = if unit == 1.0 { 1.0 } else { 0.0 };
+        Self::new(&format!("sent so far, up and down [{name}]"), unit, last, step_min)
+    }
+
+    /// Virtual seconds from 0 to `last`, in the unit that suits them.
+    pub fn virtual_seconds(last: f64) -> Self {
+        let units = [(1e-3, "ms"), (1.0, "s"), (60.0, "min"), (3600.0, "h"), (86_400.0, "days")];
+        let (unit, name) = largest_unit(&units, last / 2.0);
+        Self::new(&format!("virtual time [{name}]"), unit, last, 0.0)
+    }
+
+    /// A share from 0 to `largest`, or to 1 where that is near.
+    pub fn share(title: &str, largest: f64) -> Self {
+        // Above half the range, the rest of it says how far there is to go.
+        let last = if largest > 0.6 { 1.0 } else { largest.max(0.05) * 1.05 };
+        Self::new(title, 1.0, last, 0.0)
+    }
+
+    /// `step_min`: the smallest distance of ticks, in the axis's unit.
+    fn new(title: &str, unit: f64, last: f64, step_min: f64) -> Self {
+        let end = if last > 0.0 { last / unit } else { 1.0 };
+        let (mut step, mut decimals) = nice_step(end / 8.0);
+        if step < step_min {
+            (step, decimals) = (step_min, 0);
+        }
+        // The tolerance keeps the tick at the very end in spite of rounding.
+        let count = ((end + step * 1e-6) / step) as u32;
+        let ticks = (0..=count).map(|i| f64::from(i) * step).collect();
+        Self { title: title.to_owned(), unit, end: end * HEADROOM, ticks, decimals }
+    }
+
+    /// The label of a tick.
+    fn label(&self, tick: f64) -> String {
+        format!("{tick:.*}", self.decimals)
+    }
+}
+
+impl Ranged for Axis {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, (first, last): (i32, i32)) -> i32 {
+        // Clamped to the axis: nothing is drawn outside of it. `end` is positive.
+        let share = (value / self.unit / self.end).clamp(0.0, 1.0);
+        first + (f64::from(last - first) * share).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        // There are no light grid lines between the ticks.
+        if hint.weight().allow_light_points() {
+            return Vec::new();
+        }
+        self.ticks.iter().map(|tick| tick * self.unit).collect()
+    }
+
+    fn range(&self) -> Range<f64> {
+        0.0..self.end * self.unit
+    }
+}
+
+impl ValueFormatter<f64> for Axis {
+    fn format_ext(&self, value: &f64) -> String {
+        self.label(value / self.unit)
+    }
+}
+
+/// The largest of `units` (ascending) that is at most `size`, or the first.
+fn largest_unit<'a>(units: &[(f64, &'a str)], size: f64) -> (f64, &'a str) {
+    let mut found = (1.0, "");
+    for (place, &(unit, name)) in units.iter().enumerate() {
+        if place == 0 || unit <= size {
+            found = (unit, name);
+        }
+    }
+    found
+}
+
+/// The smallest of 1, 2, 5 times a power of ten that is at least `step` (positive), and the decimals that it needs.
+fn nice_step(step: f64) -> (f64, usize) {
+    let (mut power, mut decimals) = (1.0, 0);
+    while power > step && decimals < 12 {
+        power /= 10.0;
+        decimals += 1;
+    }
+    while power * 10.0 <= step {
+        power *= 10.0;
+    }
+    // The tolerance: 0.1 / 10 / 10 is not quite 0.001.
+    let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= step * (1.0 - 1e-9));
+    match factor {
+        Some(factor) => (factor * power, decimals),
+        None => (10.0 * power, decimals.saturating_sub(1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(axis: &Axis) -> Vec<String> {
+        axis.ticks.iter().map(|&tick| axis.label(tick)).collect()
+    }
+
+    #[test]
+    fn ticks_are_round_numbers_and_no_more_than_fit() {
+        assert_eq!(labels(&Axis::rounds(60.0)), ["0", "10", "20", "30", "40", "50", "60"]);
+        assert_eq!(labels(&Axis::share("", 1.0)), ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]);
+        for exponent in 0..40 {
+            let last = 1.7f64 * f64::from(2u32).powi(exponent);
+            for axis in [Axis::rounds(last), Axis::bytes(last), Axis::virtual_seconds(last)] {
+                assert!((1..=9).contains(&axis.ticks.len()), "{last}: {axis:?}");
+                let mut distinct = labels(&axis);
+                distinct.dedup();
+                assert_eq!(distinct.len(), axis.ticks.len(), "labels repeat: {axis:?}");
+                assert!(axis.ticks.iter().all(|&tick| tick <= axis.end));
+            }
+        }
+    }
+
+    #[test]
+    fn there_is_no_half_round() {
+        assert_eq!(labels(&Axis::rounds(1.0)), ["0", "1"]);
+        assert_eq!(labels(&Axis::rounds(3.0)), ["0", "1", "2", "3"]);
+    }
+
+    #[test]
+    fn units_suit_the_size() {
+        let title = |axis: Axis| axis.title.rsplit_once(' ').map(|(_, unit)| unit.to_owned());
+        assert_eq!(title(Axis::bytes(950.0)).as_deref(), Some("[bytes]"));
+        assert_eq!(title(Axis::bytes(2.5e9)).as_deref(), Some("[GB]"));
+        assert_eq!(title(Axis::virtual_seconds(0.5)).as_deref(), Some("[ms]"));
+        assert_eq!(title(Axis::virtual_seconds(100.0)).as_deref(), Some("[s]"));
+        assert_eq!(title(Axis::virtual_seconds(300.0)).as_deref(), Some("[min]"));
+        assert_eq!(title(Axis::virtual_seconds(1e6)).as_deref(), Some("[days]"));
+    }
+
+    #[test]
+    fn an_axis_of_nothing_still_has_a_length() {
+        let axis = Axis::bytes(0.0);
+        assert!(axis.end > 0.0 && axis.ticks[0] == 0.0);
+    }
+}

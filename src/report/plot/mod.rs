@@ -1,0 +1,178 @@
+//! The charts of a report, as SVG: accuracy against rounds, bytes and virtual time, and the sparsity of C.
+
+mod accuracy;
+mod axis;
+mod chart;
+mod sparsity;
+
+use super::check;
+use super::record::{RunRecord, SPARSITY_THRESHOLDS};
+use crate::error::{Error, Result};
+pub use accuracy::Against;
+use chart::Chart;
+
+/// Every file name that [`charts`] can return.
+pub const FILE_NAMES: [&str; 4] =
+    ["accuracy-by-round.svg", "accuracy-by-bytes.svg", "accuracy-by-time.svg", "sparsity-by-round.svg"];
+
+/// All charts of a record as (file name, SVG text), names out of [`FILE_NAMES`]. The one of sparsity is left out where
+/// no round has such figures.
+///
+/// # Errors
+/// As [`check::check`].
+pub fn charts(record: &RunRecord) -> Result<Vec<(&'static str, String)>> {
+    check::check(record)?;
+    let mut pictures = vec![
+        (FILE_NAMES[0], accuracy::chart(record, Against::Rounds)),
+        (FILE_NAMES[1], accuracy::chart(record, Against::Bytes)),
+        (FILE_NAMES[2], accuracy::chart(record, Against::VirtualTime)),
+    ];
+    pictures.extend(sparsity::chart(record).map(|chart| (FILE_NAMES[3], chart)));
+    pictures.into_iter().map(|(name, chart)| Ok((name, render(name, &chart)?))).collect()
+}
+
+fn render(name: &str, chart: &Chart) -> Result<String> {
+    chart::render(chart).map_err(|error| Error::write(name, std::io::Error::other(error.to_string())))
+}
+
+/// The first line of every chart: what was run, and whether all of it.
+fn title(record: &RunRecord) -> String {
+    let mut title = format!("{}: {}, seed {}", record.name, record.scenario.method.name, record.seed);
+    if !record.complete {
+        title.push_str(&format!(" (incomplete: {} of {} rounds)", record.rounds, record.scenario.training.rounds));
+    }
+    title
+}
+
+/// The rounds' axis for a chart whose points end at `last`.
+fn rounds_axis(last: f64, points: usize) -> axis::Axis {
+    axis::Axis::rounds(with_room(last, points))
+}
+
+/// A single point stands in the middle of its axis, not on the edge.
+fn with_room(last: f64, points: usize) -> f64 {
+    if points == 1 { 2.0 * last } else { last }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::report::sample;
+
+    fn all_samples() -> Vec<(&'static str, RunRecord)> {
+        vec![
+            ("sixty", sample::run(60)),
+            ("one", sample::run(1)),
+            ("thousand", sample::run(1000)),
+            ("interrupted", sample::interrupted(12, 60)),
+            ("sparse", sample::evaluated_every(10, 95)),
+            ("popularity", sample::popularity()),
+            ("nothing", sample::nothing_finished()),
+            ("constant", constant()),
+            ("long-names", long_names()),
+        ]
+    }
+
+    fn constant() -> RunRecord {
+        let mut record = sample::run(20);
+        let same = record.per_round[19].accuracy.clone();
+        record.per_round.iter_mut().for_each(|round| round.accuracy = same.clone());
+        record
+    }
+
+    fn long_names() -> RunRecord {
+        let mut record = sample::run(30);
+        record.name = "ml1m-fedrap-published-code-sparse-uplink-wifi".into();
+        record.scenario.method.name = "fedrap<&>".into();
+        record.protocol = format!("{0}; {0}; {0}", record.protocol);
+        record
+    }
+
+    /// All numbers of the attributes that place something.
+    fn coordinates(svg: &str) -> Vec<f64> {
+        let attributes = ["x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "points"];
+        svg.split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+            .split("=\"")
+            .collect::<Vec<_>>()
+            .windows(2)
+            .filter(|pair| attributes.iter().any(|a| pair[0].ends_with(&format!(" {a}"))))
+            .flat_map(|pair| pair[1].split('"').next().unwrap().split([',', ' ']))
+            .filter(|number| !number.is_empty())
+            .map(|number| number.parse().unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn every_chart_stays_on_its_canvas_whatever_the_run() {
+        for (name, record) in all_samples() {
+            for (file, svg) in charts(&record).unwrap() {
+                let numbers = coordinates(&svg);
+                assert!(numbers.len() > 50, "{name}/{file}: {} numbers", numbers.len());
+                let outside = numbers.iter().find(|n| !n.is_finite() || **n < 0.0 || **n > 1440.0);
+                assert_eq!(outside, None, "{name}/{file}");
+                assert!(!svg.contains("NaN") && !svg.contains("inf"), "{name}/{file}");
+                assert!(svg.trim_end().ends_with("</svg>"), "{name}/{file} is cut off");
+            }
+        }
+    }
+
+    #[test]
+    fn charts_name_run_protocol_and_every_line() {
+        for (file, svg) in charts(&sample::run(60)).unwrap() {
+            for text in ["ml100k-fedrap: fedrap, seed 1", "negatives from unrated, 99 sampled candidates"] {
+                assert!(svg.contains(text), "no {text:?} in {file}");
+            }
+            if file.starts_with("accuracy") {
+                for text in ["HR@10", "NDCG@10", "popularity", "random", "validation", "round 60"] {
+                    assert!(svg.contains(text), "no {text:?} in {file}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_incomplete_run_says_so_in_its_title() {
+        let charts = charts(&sample::interrupted(12, 60)).unwrap();
+        assert!(charts.iter().all(|(_, svg)| svg.contains("(incomplete: 12 of 60 rounds)")));
+    }
+
+    #[test]
+    fn markup_in_a_name_is_escaped() {
+        let charts = charts(&long_names()).unwrap();
+        assert!(charts.iter().all(|(_, svg)| svg.contains("fedrap&lt;&amp;&gt;") && !svg.contains("fedrap<")));
+    }
+
+    #[test]
+    fn the_same_record_gives_the_same_pictures() {
+        assert_eq!(charts(&sample::run(60)).unwrap(), charts(&sample::run(60)).unwrap());
+    }
+
+    #[test]
+    fn without_sparsity_there_is_no_chart_of_it() {
+        let files: Vec<_> = charts(&sample::popularity()).unwrap().into_iter().map(|(file, _)| file).collect();
+        assert_eq!(files, FILE_NAMES[..3]);
+    }
+
+    #[test]
+    fn nan_is_refused() {
+        let mut record = sample::run(2);
+        record.per_round[1].accuracy.as_mut().unwrap().test.insert("hr@10".into(), f64::NAN);
+        assert!(matches!(charts(&record), Err(Error::NonFinite { .. })));
+    }
+
+    /// Not a check: leaves every sample's charts in `target/pictures` for somebody to look at.
+    #[test]
+    #[ignore = "writes pictures for the eye"]
+    fn pictures_to_look_at() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("target/pictures");
+        std::fs::create_dir_all(&folder).unwrap();
+        for (name, record) in all_samples() {
+            for (file, svg) in charts(&record).unwrap() {
+                std::fs::write(folder.join(format!("{name}-{file}")), svg).unwrap();
+            }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! How sparse C becomes: the papers' Table 3 over the rounds.
+
+use plotters::prelude::RGBColor;
+
+use super::axis::Axis;
+use super::chart::{Chart, Group, Series, Stroke};
+use super::{SPARSITY_THRESHOLDS, rounds_axis, title};
+use crate::report::record::{RunRecord, Sparsity};
+
+/// From dark to light with growing threshold (viridis, which also stays in order in grey).
+const COLORS: [RGBColor; SPARSITY_THRESHOLDS.len()] = [
+    RGBColor(68, 1, 84),
+    RGBColor(68, 57, 131),
+    RGBColor(49, 104, 142),
+    RGBColor(33, 145, 140),
+    RGBColor(53, 183, 121),
+    RGBColor(144, 200, 40),
+    RGBColor(230, 190, 20),
+];
+
+/// The share of values above each threshold, for the uploads (solid) and the averaged table (dashed); `None` where no
+/// round has such figures.
+pub fn chart(record: &RunRecord) -> Option<Chart> {
+    let points: Vec<(f64, Sparsity)> =
+        record.per_round.iter().filter_map(|round| Some((round.round.into(), round.sparsity?))).collect();
+    let (last, _) = *points.last()?;
+    let group = |heading: &str, stroke: Stroke, of: fn(&Sparsity) -> &[f64; SPARSITY_THRESHOLDS.len()]| Group {
+        heading: heading.to_owned(),
+        series: (0..SPARSITY_THRESHOLDS.len())
+            .map(|i| Series {
+                label: threshold_label(SPARSITY_THRESHOLDS[i]),
+                color: COLORS[i],
+                stroke,
+                points: points.iter().map(|(round, sparsity)| (*round, of(sparsity)[i])).collect(),
+            })
+            .collect(),
+    };
+    Some(Chart {
+        title: title(record),
+        subtitle: format!("Share of values of C above a magnitude; {}", record.protocol),
+        x: rounds_axis(last, points.len()),
+        y: Axis::share("share of values", 1.0),
+        groups: vec![
+            group("uploads, |C| above", Stroke::Thick, |sparsity| &sparsity.uploads),
+            group("averaged C, |C| above", Stroke::Dashed, |sparsity| &sparsity.averaged),
+        ],
+        marked: None,
+        remark: None,
+    })
+}
+
+fn threshold_label(threshold: f32) -> String {
+    if threshold == 0.0 { "0".to_owned() } else { format!("{threshold:e}") }
+}

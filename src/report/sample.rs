@@ -1,0 +1,226 @@
+//! Made-up records for the tests of this layer: every figure is a formula of the round, so snapshots are stable.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use super::record::{
+    ByDirection, Distribution, Figures, Flow, ProblemSize, RoundRecord, RunRecord, Sparsity, SplitFigures, Wall,
+};
+use crate::math;
+use crate::scenario::{
+    CodecName, CodecSpec, DatasetSpec, DevicesSpec, EvaluationSpec, MethodSpec, NegativePool, NegativesSpec,
+    NetworkSpec, Participation, Scenario, Selection, SourceSpec, TrainingSpec,
+};
+
+const USERS: u32 = 943;
+
+/// A finished run of `rounds` rounds, judged by the last one.
+pub fn run(rounds: u32) -> RunRecord {
+    let mut record = empty(rounds);
+    record.per_round = (1..=rounds).map(round).collect();
+    let mut time_s = 0.0;
+    for round in &mut record.per_round {
+        time_s += round.duration_s;
+        round.virtual_time_s = time_s;
+        record.bytes += round.bytes;
+    }
+    record.virtual_time_s = time_s;
+    record.rounds = rounds;
+    record.complete = true;
+    record.stopped_by = None;
+    record.selected_round = Some(rounds);
+    if let Some(last) = record.per_round.last() {
+        record.accuracy = last.accuracy.clone().unwrap_or_default();
+    }
+    record
+}
+
+/// A run of which `finished` of `planned` rounds were done when it was interrupted, judged by its best test round.
+pub fn interrupted(finished: u32, planned: u32) -> RunRecord {
+    let mut record = run(finished);
+    record.scenario.training.rounds = planned;
+    record.scenario.evaluation.selection = Selection::BestTest;
+    record.selected_round = Some(finished - 1);
+    record.accuracy = record.per_round[finished as usize - 2].accuracy.clone().unwrap();
+    record.complete = false;
+    record.stopped_by = Some("interrupted".into());
+    // A transfer was in progress; it belongs to no finished round.
+    record.bytes.up += Flow { sent: 300, in_flight: 300, header: 20, index: 40, values: 240, frames: 1, ..flow(0, 0) };
+    record
+}
+
+/// A run that diverged in its first round.
+pub fn nothing_finished() -> RunRecord {
+    let mut record = empty(60);
+    record.complete = false;
+    record.stopped_by = Some("training diverged in round 1 (user 17): C reached NaN (limit 1e6)".into());
+    record
+}
+
+/// Popularity: two rounds, no traffic, no time, no loss.
+pub fn popularity() -> RunRecord {
+    let mut record = run(2);
+    record.name = "ml100k-popularity".into();
+    record.scenario.method = MethodSpec { name: "popularity".into(), parameters: serde_json::json!({}) };
+    let popularity = record.baselines["popularity"].clone();
+    for round in &mut record.per_round {
+        *round = RoundRecord { round: round.round, accuracy: Some(popularity.clone()), ..RoundRecord::default() };
+    }
+    record.accuracy = popularity;
+    record.bytes = ByDirection::default();
+    record.virtual_time_s = 0.0;
+    record.durations.clear();
+    record
+}
+
+/// The same run, evaluated only every `every` rounds and without a validation item.
+pub fn evaluated_every(every: u32, rounds: u32) -> RunRecord {
+    let mut record = run(rounds);
+    for round in &mut record.per_round {
+        if !round.round.is_multiple_of(every) {
+            round.accuracy = None;
+        }
+        if let Some(accuracy) = &mut round.accuracy {
+            accuracy.validation = None;
+        }
+    }
+    record.accuracy.validation = None;
+    record
+}
+
+fn empty(rounds: u32) -> RunRecord {
+    let split = |test: &Figures| SplitFigures { validation: Some(test.clone()), test: test.clone() };
+    RunRecord {
+        format: 1,
+        name: "ml100k-fedrap".into(),
+        seed: 1,
+        digest: "5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef".into(),
+        rounds: 0,
+        complete: false,
+        stopped_by: None,
+        selected_round: None,
+        accuracy: SplitFigures::default(),
+        protocol: "negatives from unrated, 99 sampled candidates shared by validation and test, last round".into(),
+        baselines: BTreeMap::from([
+            ("popularity".into(), split(&figures(0.4110, 0.2301))),
+            ("random".into(), split(&figures(0.1004, 0.0457))),
+        ]),
+        bytes: ByDirection::default(),
+        virtual_time_s: 0.0,
+        durations: BTreeMap::from([
+            ("download".into(), distribution(0.21)),
+            ("compute".into(), distribution(0.048)),
+            ("upload".into(), distribution(0.35)),
+            ("round".into(), distribution(3.4)),
+        ]),
+        size: ProblemSize { users: USERS.into(), items: 1682, training_ratings: 98_114, evaluated_users: USERS.into() },
+        per_round: Vec::new(),
+        scenario: scenario(rounds),
+        command: ["run", "scenarios/ml100k-fedrap.toml", "--set", "method.mu = 0.1", "--seed", "1"]
+            .map(String::from)
+            .into(),
+        versions: BTreeMap::from([("fedrecsim".into(), "0.1.0".into())]),
+        wall: Wall { total_s: 6.125, per_round_ms: 91.5, peak_rss_bytes: Some(312_000_000), threads: 2 },
+    }
+}
+
+fn scenario(rounds: u32) -> Scenario {
+    Scenario {
+        name: "ml100k-fedrap".into(),
+        seed: 1,
+        dataset: DatasetSpec {
+            source: SourceSpec::Ml100k,
+            path: None,
+            minimum_interactions: 0,
+            validation_item: true,
+            negatives: NegativesSpec { pool: NegativePool::Unrated, per_positive: 4 },
+        },
+        method: MethodSpec {
+            name: "fedrap".into(),
+            parameters: serde_json::json!({"objective": "published-code", "k": 32, "mu": 0.1}),
+        },
+        training: TrainingSpec { rounds, participation: Participation::All, divergence_limit: 1e6 },
+        evaluation: EvaluationSpec::default(),
+        codec: CodecSpec { uplink: CodecName::RowsF32, downlink: CodecName::DenseF32 },
+        network: NetworkSpec {
+            preset: Some("wifi-2020".into()),
+            downlink_median_mbit_per_s: 34.5,
+            downlink_log_sigma: 0.47,
+            uplink_median_mbit_per_s: 26.3,
+            uplink_log_sigma: 0.68,
+            correlation: 0.45,
+            transfer_log_sigma: 0.4,
+            rtt_ms: 30.0,
+            rtt_log_sigma: 0.5,
+            dropout: 0.05,
+        },
+        devices: DevicesSpec { preset: None, median_ns_per_row_visit: 40.0, log_sigma: 0.6 },
+    }
+}
+
+fn figures(hr_at_10: f64, ndcg_at_10: f64) -> Figures {
+    // Rounded, so that snapshots show round numbers.
+    let entry = |name: &str, value: f64| (name.to_owned(), (value.min(1.0) * 1e4).round() / 1e4);
+    BTreeMap::from([
+        entry("hr@5", hr_at_10 * 0.8),
+        entry("hr@10", hr_at_10),
+        entry("hr@20", hr_at_10 * 1.2),
+        entry("mrr", ndcg_at_10 * 0.9),
+        entry("ndcg@10", ndcg_at_10),
+    ])
+}
+
+fn distribution(median_s: f64) -> Distribution {
+    Distribution {
+        count: 5_000,
+        mean_s: median_s * 1.2,
+        p50_s: median_s,
+        p90_s: median_s * 2.0,
+        p99_s: median_s * 3.5,
+        max_s: median_s * 6.0,
+    }
+}
+
+/// `frames` frames of `size` bytes, of which every twentieth is cut off half-way.
+fn flow(frames: u32, size: u64) -> Flow {
+    let (cut, whole) = (u64::from(frames / 20), u64::from(frames - frames / 20));
+    let (lost, useful) = (cut * size / 2, whole * size);
+    let sent = lost + useful;
+    let (header, index) = (u64::from(frames) * 20, sent / 30);
+    Flow {
+        sent,
+        delivered: useful,
+        lost,
+        useful,
+        header,
+        index,
+        values: sent - header - index,
+        frames: frames.into(),
+        ..Flow::default()
+    }
+}
+
+fn round(round: u32) -> RoundRecord {
+    let t = f64::from(round);
+    let wobble = 0.012 * math::sin(t * 1.7) + 0.008 * math::sin(t * 0.31);
+    let hr = 0.10 + 0.87 * (1.0 - math::exp(-t / 12.0)) + wobble;
+    let ndcg = 0.05 + 0.82 * (1.0 - math::exp(-t / 18.0)) + 0.8 * wobble;
+    // Share above each threshold: shrinks faster for the larger ones, and the average is denser than the uploads.
+    let above = |scale: f64| std::array::from_fn(|i| math::exp(-(i as f64) * t / scale - 0.05 * i as f64));
+    RoundRecord {
+        round,
+        virtual_time_s: 0.0,
+        duration_s: 3.0 + 0.5 * f64::from(round % 3),
+        invited: USERS,
+        aggregated: USERS - USERS / 20,
+        dropped: USERS / 20,
+        loss: Some(((0.2 + 0.5 * math::exp(-t / 10.0)) * 1e4).round() / 1e4),
+        accuracy: Some(SplitFigures {
+            validation: Some(figures(hr * 0.98 + 0.01 * math::sin(t), ndcg * 0.97)),
+            test: figures(hr, ndcg),
+        }),
+        bytes: ByDirection { up: flow(USERS, 84_200), down: flow(USERS, 215_316) },
+        sparsity: Some(Sparsity { uploads: above(90.0), averaged: above(160.0) }),
+    }
+}

@@ -1,0 +1,149 @@
+//! `rounds.csv`: one flat row per finished round, units in the column names.
+
+use super::record::{Flow, RoundRecord, RunRecord, SPARSITY_THRESHOLDS};
+use super::{check, cost, figures};
+use crate::error::{Error, Result};
+
+/// The table as CSV text with a header line.
+///
+/// A cell is empty where the round has no such figure (it was not evaluated, nothing was averaged), never `NaN`.
+/// `up_*` is clients to server, `down_*` server to clients; `cumulative_*` runs from the first round. Columns
+/// for a figure that no round has are left out.
+///
+/// # Errors
+/// As [`check::check`].
+pub fn render(record: &RunRecord) -> Result<String> {
+    check::check(record)?;
+    let failed = |error: csv::Error| Error::write("rounds.csv", error.into());
+    let accuracy = figures::of_all_rounds(record);
+    let sparsity = record.per_round.iter().any(|round| round.sparsity.is_some());
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(header(&accuracy, sparsity)).map_err(failed)?;
+    for (round, cost) in record.per_round.iter().zip(cost::by_round(record)) {
+        writer.write_record(row(round, &cost, &accuracy, sparsity)).map_err(failed)?;
+    }
+    let bytes = writer.into_inner().map_err(|error| Error::write("rounds.csv", std::io::Error::other(error)))?;
+    String::from_utf8(bytes).map_err(|error| Error::write("rounds.csv", std::io::Error::other(error)))
+}
+
+fn header(accuracy: &[(&str, &str)], sparsity: bool) -> Vec<String> {
+    let mut names: Vec<String> =
+        ["round", "virtual_time_s", "duration_s", "invited", "aggregated", "dropped", "loss"].map(String::from).into();
+    names.extend(accuracy.iter().map(|(split, name)| format!("{split}_{name}")));
+    for direction in ["up", "down"] {
+        names.extend(flow_columns(&Flow::default()).map(|(name, _)| format!("{direction}_{name}")));
+    }
+    names.extend(["cumulative_up_sent_bytes", "cumulative_down_sent_bytes"].map(String::from));
+    if sparsity {
+        for place in ["uploads", "averaged"] {
+            names.extend(SPARSITY_THRESHOLDS.map(|threshold| format!("c_above_{}_{place}", threshold_name(threshold))));
+        }
+    }
+    names
+}
+
+/// `1e-4` for `1e-4`, and `0` for none.
+fn threshold_name(threshold: f32) -> String {
+    if threshold == 0.0 { "0".to_owned() } else { format!("{threshold:e}") }
+}
+
+fn flow_columns(flow: &Flow) -> [(&'static str, u64); 12] {
+    [
+        ("sent_bytes", flow.sent),
+        ("delivered_bytes", flow.delivered),
+        ("lost_bytes", flow.lost),
+        ("cancelled_bytes", flow.cancelled),
+        ("in_flight_bytes", flow.in_flight),
+        ("useful_bytes", flow.useful),
+        ("late_bytes", flow.late),
+        ("stale_bytes", flow.stale),
+        ("header_bytes", flow.header),
+        ("index_bytes", flow.index),
+        ("values_bytes", flow.values),
+        ("frames", flow.frames),
+    ]
+}
+
+fn row(round: &RoundRecord, cost: &cost::Cost, accuracy: &[(&str, &str)], sparsity: bool) -> Vec<String> {
+    let optional = |value: Option<f64>| value.map(|v| v.to_string()).unwrap_or_default();
+    let mut cells = vec![
+        round.round.to_string(),
+        round.virtual_time_s.to_string(),
+        round.duration_s.to_string(),
+        round.invited.to_string(),
+        round.aggregated.to_string(),
+        round.dropped.to_string(),
+        optional(round.loss),
+    ];
+    for &(split, name) in accuracy {
+        let figure = round.accuracy.as_ref().and_then(|measured| {
+            figures::splits(measured).find(|&(of, _)| of == split).and_then(|(_, figures)| figures.get(name).copied())
+        });
+        cells.push(optional(figure));
+    }
+    for flow in [&round.bytes.up, &round.bytes.down] {
+        cells.extend(flow_columns(flow).map(|(_, value)| value.to_string()));
+    }
+    cells.extend([cost.up_bytes.to_string(), cost.down_bytes.to_string()]);
+    if sparsity {
+        let shares = round.sparsity.map(|s| [s.uploads, s.averaged].concat());
+        cells.extend((0..2 * SPARSITY_THRESHOLDS.len()).map(|i| optional(shares.as_ref().map(|s| s[i]))));
+    }
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::report::sample;
+
+    fn parsed(text: &str) -> (Vec<String>, Vec<Vec<String>>) {
+        // The reader refuses rows of unequal length by itself.
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let names = reader.headers().unwrap().iter().map(String::from).collect();
+        let rows = reader.records().map(|row| row.unwrap().iter().map(String::from).collect()).collect();
+        (names, rows)
+    }
+
+    #[test]
+    fn the_table_reads_like_this() {
+        insta::assert_snapshot!(render(&sample::run(3)).unwrap());
+    }
+
+    #[test]
+    fn rounds_without_evaluation_have_empty_cells_in_the_same_columns() {
+        let mut record = sample::evaluated_every(2, 4);
+        record.per_round[2].loss = None;
+        record.per_round[2].sparsity = None;
+        let (names, rows) = parsed(&render(&record).unwrap());
+        let column = |name: &str| names.iter().position(|n| n == name).unwrap_or_else(|| panic!("no column {name}"));
+        let cells = |name: &str| -> Vec<bool> { rows.iter().map(|row| !row[column(name)].is_empty()).collect() };
+        assert_eq!(cells("test_hr@10"), [false, true, false, true]);
+        assert_eq!(cells("loss"), [true, true, false, true]);
+        assert_eq!(cells("c_above_1e-4_averaged"), [true, true, false, true]);
+        assert!(!names.iter().any(|name| name.starts_with("validation_")));
+    }
+
+    #[test]
+    fn cumulative_bytes_end_at_the_totals() {
+        let record = sample::run(3);
+        let (names, rows) = parsed(&render(&record).unwrap());
+        let column = names.iter().position(|name| name == "cumulative_down_sent_bytes").unwrap();
+        assert_eq!(rows[2][column], record.bytes.down.sent.to_string());
+    }
+
+    #[test]
+    fn a_run_without_a_finished_round_leaves_a_header() {
+        let (names, rows) = parsed(&render(&sample::nothing_finished()).unwrap());
+        assert_eq!(names[0], "round");
+        assert!(rows.is_empty());
+    }
+
+    #[test]
+    fn nan_is_refused() {
+        let mut record = sample::run(2);
+        record.per_round[0].sparsity.as_mut().unwrap().uploads[3] = f64::NAN;
+        assert!(matches!(render(&record), Err(Error::NonFinite { .. })));
+    }
+}

@@ -1,0 +1,109 @@
+//! Numbers as a reader wants to see them.
+
+use serde::Serialize;
+
+/// `1682` as `1,682`.
+pub fn thousands(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A duration in the unit that leaves the fewest digits: `350 ms`, `12.3 s`, `4.20 min`, `3.10 h`, `2.40 d`.
+pub fn duration(seconds: f64) -> String {
+    let (value, unit) = match seconds {
+        s if s == 0.0 => return "0 s".to_owned(),
+        s if s < 0.9995e-3 => (s * 1e6, "us"),
+        s if s < 0.9995 => (s * 1e3, "ms"),
+        s if s < 119.5 => (s, "s"),
+        s if s < 119.5 * 60.0 => (s / 60.0, "min"),
+        s if s < 71.5 * 3600.0 => (s / 3600.0, "h"),
+        s => (s / 86_400.0, "d"),
+    };
+    format!("{} {unit}", three_digits(value))
+}
+
+/// A non-negative number with three significant digits, or all digits of its integral part.
+pub fn three_digits(value: f64) -> String {
+    let decimals = match value {
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// `part` in percent of `whole` with one decimal; a dash where the whole is nothing. A part that is there at all
+/// is never shown as nothing.
+pub fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "-".to_owned();
+    }
+    share(part as f64 / whole as f64)
+}
+
+/// A share between 0 and 1 in percent with one decimal, never rounded down to nothing or up to all.
+pub fn share(share: f64) -> String {
+    match share {
+        s if s > 0.0 && s < 0.0005 => "< 0.1 %".to_owned(),
+        s if s < 1.0 && s >= 0.9995 => "> 99.9 %".to_owned(),
+        s => format!("{:.1} %", s * 100.0),
+    }
+}
+
+/// An accuracy with the papers' four decimals.
+pub fn accuracy(figure: f64) -> String {
+    format!("{figure:.4}")
+}
+
+/// The name of an enumeration's value as scenario files write it; for a variant with parameters, the variant's
+/// name alone.
+pub fn name_of<T: Serialize>(value: &T) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(name)) => name,
+        Ok(serde_json::Value::Object(fields)) => fields.keys().next().cloned().unwrap_or_default(),
+        Ok(other) => other.to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{CodecName, GeneratorSpec, SourceSpec};
+
+    #[test]
+    fn thousands_are_separated_from_the_right() {
+        let printed = [0, 7, 999, 1_000, 98_114, 1_000_209].map(thousands);
+        assert_eq!(printed, ["0", "7", "999", "1,000", "98,114", "1,000,209"]);
+    }
+
+    #[test]
+    fn durations_take_the_unit_that_a_reader_would_take() {
+        let printed = [0.0, 2e-5, 0.35, 1.0, 12.34, 119.0, 252.0, 11_160.0, 1_000_000.0].map(duration);
+        assert_eq!(printed, ["0 s", "20.0 us", "350 ms", "1.00 s", "12.3 s", "119 s", "4.20 min", "3.10 h", "11.6 d"]);
+    }
+
+    #[test]
+    fn a_small_share_is_not_shown_as_none_and_a_large_one_not_as_all() {
+        assert_eq!(percent(0, 0), "-");
+        assert_eq!(percent(0, 10), "0.0 %");
+        assert_eq!(percent(1, 1_000_000), "< 0.1 %");
+        assert_eq!(percent(999_999, 1_000_000), "> 99.9 %");
+        assert_eq!(percent(10, 10), "100.0 %");
+        assert_eq!(percent(1, 8), "12.5 %");
+    }
+
+    #[test]
+    fn names_are_those_of_scenario_files() {
+        assert_eq!(name_of(&CodecName::RowsF32), "rows-f32");
+        assert_eq!(name_of(&SourceSpec::Ml100k), "ml-100k");
+        assert_eq!(name_of(&SourceSpec::Generated(GeneratorSpec::default())), "generated");
+    }
+}

@@ -1,0 +1,234 @@
+//! From the raw mirror to the checked scenario: presets resolved, defaults filled in, and the rules that no
+//! single key can break.
+
+use serde_json::{Map, Value as Json};
+
+use super::faults::Fault;
+use super::presets;
+use super::raw::{RawDataset, RawDevices, RawMethod, RawNetwork, RawScenario, SourceName};
+use super::spec::{
+    ColumnRef, DatasetSpec, DelimitedSpec, DevicesSpec, EvaluationSpec, MethodSpec, NetworkSpec, Participation,
+    Ranking, Scenario, Selection, SourceSpec,
+};
+use super::tree::Node;
+use super::vocabulary::{MethodVocabulary, fill_defaults};
+
+/// HR@10 and NDCG@10 stand in every report.
+const CUTOFF_ALWAYS_REPORTED: u32 = 10;
+/// The filter of the FedRAP paper on LastFM-2K.
+const LASTFM_MINIMUM_INTERACTIONS: u32 = 10;
+
+/// The checked form of `raw`.
+///
+/// `file` is what `raw` was read from, for the places of faults; `schema` is the schema that it obeys.
+///
+/// # Errors
+/// Every broken rule.
+pub(super) fn check(
+    raw: RawScenario,
+    name: String,
+    file: &Node,
+    schema: &Json,
+    vocabulary: &[MethodVocabulary],
+) -> Result<Scenario, Vec<Fault>> {
+    let mut checker = Checker { file, faults: Vec::new() };
+    let dataset = checker.dataset(raw.dataset);
+    let method = checker.method(raw.method, schema, vocabulary);
+    let evaluation = checker.evaluation(raw.evaluation, dataset.as_ref());
+    if let Some(dataset) = &dataset {
+        checker.population(&raw.training.participation, &evaluation, dataset);
+    }
+    let (network, devices) = (network(raw.network), self::devices(raw.devices));
+    match (dataset, method) {
+        (Some(dataset), Some(method)) if checker.faults.is_empty() => Ok(Scenario {
+            name,
+            seed: raw.seed,
+            dataset,
+            method,
+            training: raw.training,
+            evaluation,
+            codec: raw.codec,
+            network,
+            devices,
+        }),
+        _ => Err(checker.faults),
+    }
+}
+
+struct Checker<'f> {
+    file: &'f Node,
+    faults: Vec<Fault>,
+}
+
+impl Checker<'_> {
+    fn fault(&mut self, path: &[&str], message: impl Into<String>) {
+        self.faults.push(Fault::new(self.file.place_of(path), message));
+    }
+
+    /// `None` if the source cannot be told; the fault is noted then.
+    fn dataset(&mut self, raw: RawDataset) -> Option<DatasetSpec> {
+        if raw.generator.is_some() && raw.name != SourceName::Generated {
+            self.fault(&["dataset", "generator"], "`generator` belongs to `name = \"generated\"` only");
+        }
+        if raw.columns.is_some() && raw.name != SourceName::Delimited {
+            self.fault(&["dataset", "columns"], "`columns` belongs to `name = \"delimited\"` only");
+        }
+        if raw.path.is_some() && raw.name == SourceName::Generated {
+            self.fault(
+                &["dataset", "path"],
+                "a generated population is not read from a file: `path` has no meaning here",
+            );
+        }
+        if raw.path.is_none() && raw.name == SourceName::Delimited {
+            self.fault(&["dataset", "name"], "`name = \"delimited\"` needs the key `path`, the ratings file");
+        }
+        let source = match raw.name {
+            SourceName::Generated => Some(SourceSpec::Generated(raw.generator.unwrap_or_default())),
+            SourceName::Ml100k => Some(SourceSpec::Ml100k),
+            SourceName::Ml1m => Some(SourceSpec::Ml1m),
+            SourceName::LastFm2k => Some(SourceSpec::LastFm2k),
+            SourceName::Delimited => raw.columns.map(|columns| {
+                self.columns(&columns);
+                SourceSpec::Delimited(columns)
+            }),
+        };
+        if source.is_none() {
+            self.fault(&["dataset", "name"], "`name = \"delimited\"` needs the table `[dataset.columns]`");
+        }
+        let default_minimum = if raw.name == SourceName::LastFm2k { LASTFM_MINIMUM_INTERACTIONS } else { 0 };
+        Some(DatasetSpec {
+            source: source?,
+            path: raw.path,
+            minimum_interactions: raw.minimum_interactions.unwrap_or(default_minimum),
+            validation_item: raw.validation_item,
+            negatives: raw.negatives,
+        })
+    }
+
+    fn columns(&mut self, columns: &DelimitedSpec) {
+        if columns.separator.contains(['\n', '\r']) {
+            self.fault(&["dataset", "columns", "separator"], "`separator` cannot be an end of line");
+        }
+        let named = [
+            ("user", Some(&columns.user)),
+            ("item", Some(&columns.item)),
+            ("rating", columns.rating.as_ref()),
+            ("timestamp", columns.timestamp.as_ref()),
+        ];
+        for (index, (key, column)) in named.iter().enumerate() {
+            let Some(column) = column else { continue };
+            if let (ColumnRef::Name(name), false) = (column, columns.header) {
+                let message = format!("`{key}` names the column `{name}`, but `header` is false: give its position");
+                self.fault(&["dataset", "columns", key], message);
+            }
+            if let Some((other, _)) = named[..index].iter().find(|(_, other)| *other == Some(*column)) {
+                self.fault(&["dataset", "columns", key], format!("`{key}` and `{other}` are the same column"));
+            }
+        }
+    }
+
+    /// `None` if the method is unknown; the fault is noted then.
+    fn method(&mut self, raw: RawMethod, schema: &Json, vocabulary: &[MethodVocabulary]) -> Option<MethodSpec> {
+        let (name, mut parameters) = match raw {
+            RawMethod::Name(name) => (name, Json::Object(Map::new())),
+            // The schema admits tables of one key only.
+            RawMethod::Table(table) => table.into_iter().next()?,
+        };
+        let Some(method) = vocabulary.iter().find(|method| method.name == name) else {
+            self.fault(&["method"], format!("unknown method `{name}`"));
+            return None;
+        };
+        if let Some(rules) = parameter_schema(schema, &name) {
+            fill_defaults(schema, rules, &mut parameters);
+        }
+        for fault in (method.check)(&parameters) {
+            let mut path = vec!["method", name.as_str()];
+            path.extend(fault.path.iter().map(String::as_str));
+            self.fault(&path, fault.message);
+        }
+        Some(MethodSpec { name, parameters })
+    }
+
+    fn evaluation(&mut self, mut evaluation: EvaluationSpec, dataset: Option<&DatasetSpec>) -> EvaluationSpec {
+        evaluation.cutoffs.push(CUTOFF_ALWAYS_REPORTED);
+        evaluation.cutoffs.sort_unstable();
+        evaluation.cutoffs.dedup();
+        let without_validation = dataset.is_some_and(|dataset| !dataset.validation_item);
+        if evaluation.selection == Selection::BestValidation && without_validation {
+            self.fault(
+                &["evaluation", "selection"],
+                "`best-validation` needs a validation item, but `dataset.validation_item` is false",
+            );
+        }
+        evaluation
+    }
+
+    /// Numbers that must fit into a generated population. Those of a file are known when it is read.
+    fn population(&mut self, participation: &Participation, evaluation: &EvaluationSpec, dataset: &DatasetSpec) {
+        let SourceSpec::Generated(generator) = &dataset.source else { return };
+        let (users, items) = (generator.users, generator.items);
+        if let Participation::Cohort(cohort) = participation
+            && *cohort > users
+        {
+            self.fault(
+                &["training", "participation", "cohort"],
+                format!("a cohort of {cohort} is larger than the population: `dataset.generator.users` is {users}"),
+            );
+        }
+        if evaluation.users > users {
+            let message =
+                format!("`users` is {}, but the population (`dataset.generator.users`) is {users}", evaluation.users);
+            self.fault(&["evaluation", "users"], message);
+        }
+        // The held-out item is ranked against items that its user never rated.
+        if evaluation.ranking == Ranking::Sampled && evaluation.candidates >= items {
+            let message = format!(
+                "`evaluation.candidates` is {}, but the catalogue (`dataset.generator.items`) has {items} items only",
+                evaluation.candidates
+            );
+            self.fault(&["evaluation", "candidates"], message);
+        }
+        if generator.ratings_per_user > f64::from(items) {
+            let message = format!(
+                "a user cannot rate {} of {items} items: lower `ratings_per_user` or raise `items`",
+                generator.ratings_per_user
+            );
+            self.fault(&["dataset", "generator", "ratings_per_user"], message);
+        }
+    }
+}
+
+/// The schema of the parameters of method `name`.
+fn parameter_schema<'s>(schema: &'s Json, name: &str) -> Option<&'s Json> {
+    let choices = schema.pointer("/$defs/Method/oneOf")?.as_array()?;
+    choices.iter().find_map(|choice| choice.get("properties")?.get(name))
+}
+
+fn network(raw: RawNetwork) -> NetworkSpec {
+    let [lan, others @ ..] = presets::networks();
+    let named = raw.preset.as_deref().and_then(|name| others.into_iter().find(|preset| preset.name == name));
+    let base = named.unwrap_or(lan).values;
+    NetworkSpec {
+        preset: raw.preset,
+        downlink_median_mbit_per_s: raw.downlink_median_mbit_per_s.unwrap_or(base.downlink_median_mbit_per_s),
+        downlink_log_sigma: raw.downlink_log_sigma.unwrap_or(base.downlink_log_sigma),
+        uplink_median_mbit_per_s: raw.uplink_median_mbit_per_s.unwrap_or(base.uplink_median_mbit_per_s),
+        uplink_log_sigma: raw.uplink_log_sigma.unwrap_or(base.uplink_log_sigma),
+        correlation: raw.correlation.unwrap_or(base.correlation),
+        transfer_log_sigma: raw.transfer_log_sigma.unwrap_or(base.transfer_log_sigma),
+        rtt_ms: raw.rtt_ms.unwrap_or(base.rtt_ms),
+        rtt_log_sigma: raw.rtt_log_sigma.unwrap_or(base.rtt_log_sigma),
+        dropout: raw.dropout.unwrap_or(base.dropout),
+    }
+}
+
+fn devices(raw: RawDevices) -> DevicesSpec {
+    let [uniform, others @ ..] = presets::devices();
+    let named = raw.preset.as_deref().and_then(|name| others.into_iter().find(|preset| preset.name == name));
+    let base = named.unwrap_or(uniform).values;
+    DevicesSpec {
+        preset: raw.preset,
+        median_ns_per_row_visit: raw.median_ns_per_row_visit.unwrap_or(base.median_ns_per_row_visit),
+        log_sigma: raw.log_sigma.unwrap_or(base.log_sigma),
+    }
+}

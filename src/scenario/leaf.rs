@@ -1,0 +1,141 @@
+//! Questions to a schema without alternatives, and the rules for single values.
+
+use serde_json::Value as Json;
+
+use super::faults::Fault;
+use super::tree::{Node, Value};
+
+/// The types that a schema without alternatives allows.
+pub(super) fn types(leaf: &Json) -> impl Iterator<Item = &str> {
+    let (one, many) = match leaf.get("type") {
+        Some(Json::String(one)) => (Some(one.as_str()), None),
+        Some(Json::Array(many)) => (None, Some(many)),
+        // A literal without a type is a string: there are no others here.
+        _ if literals_of(leaf).is_some() => (Some("string"), None),
+        _ => (None, None),
+    };
+    one.into_iter().chain(many.into_iter().flatten().filter_map(Json::as_str))
+}
+
+/// Whether the schema allows values of the type of `value`.
+pub(super) fn admits(leaf: &Json, value: &Value) -> bool {
+    types(leaf).any(|t| match value {
+        Value::Boolean(_) => t == "boolean",
+        Value::Integer(_) => t == "integer" || t == "number",
+        Value::Float(_) => t == "number",
+        Value::String(_) => t == "string",
+        Value::Array(_) => t == "array",
+        Value::Table(_) => t == "object",
+        Value::Datetime | Value::Unusable => false,
+    })
+}
+
+/// A type as an expectation.
+pub(super) fn type_in_words(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "boolean" => "true or false",
+        "integer" => "an integer",
+        "number" => "a number",
+        "string" => "a string",
+        "array" => "an array",
+        "object" => "a table",
+        _ => return None,
+    })
+}
+
+/// A value as what was found instead.
+pub(super) fn kind_in_words(value: &Value) -> &'static str {
+    match value {
+        Value::Boolean(_) => "a boolean",
+        Value::Integer(_) => "an integer",
+        Value::Float(_) => "a float",
+        Value::String(_) => "a string",
+        Value::Datetime => "a date or time",
+        Value::Array(_) => "an array",
+        Value::Table(_) => "a table",
+        Value::Unusable => "an unusable number",
+    }
+}
+
+/// The strings that a schema admits, if it lists them.
+pub(super) fn literals_of(leaf: &Json) -> Option<Vec<&str>> {
+    match (leaf.get("const"), leaf.get("enum")) {
+        (Some(literal), _) => Some(literal.as_str().into_iter().collect()),
+        (None, Some(Json::Array(literals))) => Some(literals.iter().filter_map(Json::as_str).collect()),
+        _ => None,
+    }
+}
+
+pub(super) fn literals(leaf: &Json) -> Vec<&str> {
+    literals_of(leaf).unwrap_or_default()
+}
+
+/// The key that marks an alternative of an externally tagged enum: its only property, and required.
+pub(super) fn tag(leaf: &Json) -> Option<&str> {
+    let properties = leaf.get("properties")?.as_object()?;
+    let mut keys = properties.keys();
+    let only = keys.next().filter(|_| keys.next().is_none())?;
+    required(leaf).any(|key| key == only).then_some(only)
+}
+
+/// The names that the alternatives offer, as a word or as the key of a table.
+pub(super) fn choices<'s>(alternatives: &[&'s Json]) -> Vec<&'s str> {
+    let mut names = Vec::new();
+    for name in alternatives.iter().flat_map(|leaf| literals(leaf).into_iter().chain(tag(leaf))) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// Whether `leaf` is the tagged one among several alternatives.
+pub(super) fn is_tagged(leaf: &Json, alternatives: &[&Json]) -> bool {
+    alternatives.len() > 1 && tag(leaf).is_some()
+}
+
+pub(super) fn required(leaf: &Json) -> impl Iterator<Item = &str> {
+    leaf.get("required").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str)
+}
+
+/// The bounds of a number, which the user wrote as `written`.
+pub(super) fn bounds(leaf: &Json, number: f64, written: &str, node: &Node, name: &str, faults: &mut Vec<Fault>) {
+    // Bounds compare as f64: the integers beyond 2^53 that this could confuse are no bounds here.
+    for (keyword, words) in [
+        ("minimum", "at least"),
+        ("exclusiveMinimum", "greater than"),
+        ("maximum", "at most"),
+        ("exclusiveMaximum", "less than"),
+    ] {
+        let Some(bound) = leaf.get(keyword).and_then(Json::as_f64) else { continue };
+        let holds = match keyword {
+            "minimum" => number >= bound,
+            "exclusiveMinimum" => number > bound,
+            "maximum" => number <= bound,
+            _ => number < bound,
+        };
+        if !holds {
+            let bound = if bound.abs() < 1e15 { bound.to_string() } else { format!("{bound:e}") };
+            faults.push(Fault::new(&node.place, format!("`{name}` must be {words} {bound}, found {written}")));
+        }
+    }
+}
+
+/// Whether the `length` of a string or an array is within the limits under the two `keywords`, in words `unit`.
+pub(super) fn length(
+    leaf: &Json,
+    keywords: [&str; 2],
+    (length, unit): (usize, &str),
+    node: &Node,
+    name: &str,
+) -> Option<Fault> {
+    let limit = |keyword: &str| leaf.get(keyword).and_then(Json::as_u64);
+    let plural = |count: u64| if count == 1 { "" } else { "s" };
+    let (words, limit) = match keywords.map(limit) {
+        [Some(least), _] if (length as u64) < least => ("at least", least),
+        [_, Some(most)] if length as u64 > most => ("at most", most),
+        _ => return None,
+    };
+    let message = format!("`{name}` must have {words} {limit} {unit}{}, found {length}", plural(limit));
+    Some(Fault::new(&node.place, message))
+}

@@ -1,0 +1,60 @@
+//! Overrides from the command line: `training.rounds=5`.
+
+use super::faults::{Fault, Place};
+use super::tree::{self, Entry, Node, Table, Value};
+use crate::error::{Error, Result};
+
+/// Puts the override `text`, which is source number `source`, into the tree. Tables on its way are made
+/// where they are missing, and put in the place of what is no table (`participation = "all"`).
+///
+/// # Errors
+/// [`Error::Usage`] if `text` is not of the form `table.key=value`.
+pub(super) fn apply(root: &mut Node, text: &str, source: usize, faults: &mut Vec<Fault>) -> Result<()> {
+    let malformed = |reason: &str| Error::Usage(format!("--set {text}: {reason}"));
+    let (keys, value) =
+        text.split_once('=').ok_or_else(|| malformed("expected KEY=VALUE, such as training.rounds=5"))?;
+    let value_offset = keys.len() + 1 + (value.len() - value.trim_start().len());
+    if value.trim().is_empty() {
+        return Err(malformed("no value after `=` (write \"\" for an empty text)"));
+    }
+    let value = tree::parse_value(value.trim(), source, value_offset, faults);
+
+    let path =
+        split_keys(keys).ok_or_else(|| malformed("a key is letters, digits, `-` and `_`, joined by single dots"))?;
+    let mut node = root;
+    for (key, start) in path {
+        let place = Place { source, span: start..start + key.len() };
+        node = &mut table_of(node, &place)
+            .entry(key.to_owned())
+            .or_insert_with(|| Entry { key: place.clone(), node: Node { place, value: Value::Table(Table::new()) } })
+            .node;
+    }
+    *node = value;
+    Ok(())
+}
+
+/// The keys and where each starts in the text; `None` if one of them is empty or no bare key.
+fn split_keys(keys: &str) -> Option<Vec<(&str, usize)>> {
+    let mut start = 0;
+    let mut path = Vec::new();
+    for part in keys.split('.') {
+        let key = part.trim();
+        if key.is_empty() || !key.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_') {
+            return None;
+        }
+        path.push((key, start + (part.len() - part.trim_start().len())));
+        start += part.len() + 1;
+    }
+    Some(path)
+}
+
+/// The table that `node` is, or is made into for the sake of the key at `place`.
+fn table_of<'n>(node: &'n mut Node, place: &Place) -> &'n mut Table {
+    if !matches!(node.value, Value::Table(_)) {
+        *node = Node { place: place.clone(), value: Value::Table(Table::new()) };
+    }
+    match &mut node.value {
+        Value::Table(table) => table,
+        _ => unreachable!("made a table above"),
+    }
+}

@@ -1,0 +1,282 @@
+//! Checks what was written against the JSON schema, the one book of rules, and collects every fault.
+//!
+//! A general validator would do for correct files; this one exists for its messages: places in the user's
+//! text, the nearest known name, and one fault where a mistake in one alternative of many is meant.
+
+use serde_json::{Map, Value as Json};
+
+use super::faults::{Fault, Place};
+use super::leaf::{
+    admits, bounds, choices, is_tagged, kind_in_words, length, literals, literals_of, required, tag, type_in_words,
+    types,
+};
+use super::suggest;
+use super::tree::{Entry, Node, Table, Value};
+
+/// The keywords of JSON schema that are followed here, and those that only describe. A schema with any other
+/// keyword would state a rule that nobody checks.
+pub(super) const KEYWORDS: [&str; 27] = [
+    "$defs",
+    "$ref",
+    "$schema",
+    "additionalProperties",
+    "anyOf",
+    "const",
+    "default",
+    "deprecated",
+    "description",
+    "enum",
+    "examples",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "format",
+    "items",
+    "maxItems",
+    "maxLength",
+    "maximum",
+    "minItems",
+    "minLength",
+    "minimum",
+    "oneOf",
+    "properties",
+    "required",
+    "title",
+    "type",
+    "$comment",
+];
+
+/// A schema, to be held against values.
+pub(super) struct Rules<'s> {
+    root: &'s Json,
+}
+
+impl<'s> Rules<'s> {
+    /// `root` is the schema of the whole file; references are resolved in it.
+    pub(super) fn new(root: &'s Json) -> Self {
+        Self { root }
+    }
+
+    /// Every fault of the whole file.
+    pub(super) fn check(&self, file: &Node, faults: &mut Vec<Fault>) {
+        self.value(self.root, file, &file.place, "the scenario", faults);
+    }
+
+    /// Checks `node`, the value of the key `name`, which stands at `key`.
+    fn value(&self, schema: &'s Json, node: &Node, key: &Place, name: &str, faults: &mut Vec<Fault>) {
+        if matches!(node.value, Value::Unusable) {
+            return;
+        }
+        let mut alternatives = Vec::new();
+        self.flatten(schema, &mut alternatives);
+        let fitting: Vec<&Json> = alternatives.iter().copied().filter(|leaf| admits(leaf, &node.value)).collect();
+        if fitting.is_empty() {
+            faults.push(Fault::new(place_of_value(node, key), self.wrong_type(&alternatives, node, name)));
+            return;
+        }
+        match &node.value {
+            Value::String(text) => self.string(&alternatives, &fitting, text, node, name, faults),
+            Value::Table(table) if fitting.len() > 1 || is_tagged(fitting[0], &alternatives) => {
+                self.tagged(&fitting, table, node, key, name, faults);
+            }
+            Value::Table(table) => self.table(fitting[0], table, place_of_value(node, key), name, faults),
+            Value::Array(items) => self.array(fitting[0], items, node, name, faults),
+            Value::Integer(number) => bounds(fitting[0], *number as f64, &number.to_string(), node, name, faults),
+            Value::Float(number) => bounds(fitting[0], *number, &number.to_string(), node, name, faults),
+            Value::Boolean(_) | Value::Datetime | Value::Unusable => {}
+        }
+    }
+
+    /// The alternatives that `schema` offers, with references resolved.
+    pub(super) fn flatten(&self, schema: &'s Json, into: &mut Vec<&'s Json>) {
+        if let Some(target) = schema.get("$ref").and_then(Json::as_str).and_then(|name| self.resolve(name)) {
+            return self.flatten(target, into);
+        }
+        match schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(Json::as_array) {
+            Some(choices) => choices.iter().for_each(|choice| self.flatten(choice, into)),
+            None => into.push(schema),
+        }
+    }
+
+    fn resolve(&self, reference: &str) -> Option<&'s Json> {
+        self.root.pointer(reference.strip_prefix('#')?)
+    }
+
+    fn wrong_type(&self, alternatives: &[&Json], node: &Node, name: &str) -> String {
+        let words = |leaf| match literals_of(leaf) {
+            Some(literals) => literals.into_iter().map(|literal| format!("`{literal}`")).collect::<Vec<_>>(),
+            None => types(leaf).filter_map(type_in_words).map(str::to_owned).collect(),
+        };
+        let mut expected: Vec<String> = Vec::new();
+        for word in alternatives.iter().flat_map(|leaf| words(leaf)) {
+            if !expected.contains(&word) {
+                expected.push(word);
+            }
+        }
+        // The names first, then the types.
+        expected.sort_by_key(|word| !word.starts_with('`'));
+        format!("`{name}`: expected {}, found {}", suggest::or_list(&expected), kind_in_words(&node.value))
+    }
+
+    /// A string: one of the literals, or a free text within its length.
+    fn string(
+        &self,
+        alternatives: &[&'s Json],
+        fitting: &[&'s Json],
+        text: &str,
+        node: &Node,
+        name: &str,
+        faults: &mut Vec<Fault>,
+    ) {
+        let literals: Vec<&str> = fitting.iter().flat_map(|leaf| literals(leaf)).collect();
+        if literals.contains(&text) {
+            return;
+        }
+        if let Some(free) = fitting.iter().find(|leaf| literals_of(leaf).is_none()) {
+            return faults.extend(length(
+                free,
+                ["minLength", "maxLength"],
+                (text.chars().count(), "character"),
+                node,
+                name,
+            ));
+        }
+        let tags: Vec<&str> = alternatives.iter().filter_map(|leaf| tag(leaf)).collect();
+        let message = if tags.contains(&text) {
+            format!("`{text}` alone does not say enough: write `{name} = {{ {text} = ... }}`")
+        } else {
+            format!("unknown value `{text}` for `{name}`{}", suggest::instead_of(text, &choices(alternatives)))
+        };
+        faults.push(Fault::new(&node.place, message));
+    }
+
+    /// A table that names one of several alternatives by its only key.
+    fn tagged(
+        &self,
+        fitting: &[&'s Json],
+        table: &Table,
+        node: &Node,
+        key: &Place,
+        name: &str,
+        faults: &mut Vec<Fault>,
+    ) {
+        let tags: Vec<&str> = fitting.iter().filter_map(|leaf| tag(leaf)).collect();
+        for (chosen, entry) in table {
+            let property = fitting.iter().find_map(|leaf| {
+                (tag(leaf) == Some(chosen.as_str())).then(|| leaf.get("properties")?.get(chosen)).flatten()
+            });
+            match property {
+                Some(schema) => self.value(schema, &entry.node, &entry.key, chosen, faults),
+                None => {
+                    let message =
+                        format!("unknown value `{chosen}` for `{name}`{}", suggest::instead_of(chosen, &tags));
+                    faults.push(Fault::new(&entry.key, message));
+                }
+            }
+        }
+        let known: Vec<(&String, &Entry)> = table.iter().filter(|(key, _)| tags.contains(&key.as_str())).collect();
+        if table.is_empty() {
+            let message = format!("`{name}` names nothing; expected one of {}", suggest::list(&tags));
+            faults.push(Fault::new(place_of_value(node, key), message));
+        } else if known.len() > 1 {
+            // The later one is the one that was added, by the override if there is one.
+            let mut written: Vec<_> =
+                known.iter().map(|(key, entry)| (entry.key.source, entry.key.span.start, *key)).collect();
+            written.sort();
+            let names: Vec<&str> = written.iter().map(|(_, _, key)| key.as_str()).collect();
+            if let Some(last) = names.last().and_then(|last| table.get(*last)) {
+                let message = format!("`{name}` takes one of these, not several: {}", suggest::list(&names));
+                faults.push(Fault::new(&last.key, message));
+            }
+        }
+    }
+
+    /// An ordinary table: known keys, required keys.
+    fn table(&self, schema: &'s Json, table: &Table, place: &Place, name: &str, faults: &mut Vec<Fault>) {
+        let empty = Map::new();
+        let properties = schema.get("properties").and_then(Json::as_object).unwrap_or(&empty);
+        let open = schema.get("additionalProperties").filter(|rule| **rule != Json::Bool(false));
+        let known: Vec<&str> = properties.keys().map(String::as_str).collect();
+        let mut meant = Vec::new();
+        for (key, entry) in table {
+            if let Some(property) = properties.get(key).or(open) {
+                self.value(property, &entry.node, &entry.key, key, faults);
+                continue;
+            }
+            let nearest = suggest::nearest(key, &known);
+            meant.extend(nearest);
+            let message = match (nearest, self.home_of(key)) {
+                (None, Some(home)) => format!("unknown key `{key}` here; it belongs {home}"),
+                _ => format!("unknown key `{key}`{}", suggest::instead_of(key, &known)),
+            };
+            faults.push(Fault::new(&entry.key, message));
+        }
+        // A required key that was meant by an unknown one is one mistake, not two.
+        for key in required(schema).filter(|key| !table.contains_key(*key) && !meant.contains(key)) {
+            faults.push(Fault::new(place, self.missing(key, properties.get(key), place, name)));
+        }
+    }
+
+    fn missing(&self, key: &str, property: Option<&'s Json>, table: &Place, name: &str) -> String {
+        let mut alternatives = Vec::new();
+        if let Some(property) = property {
+            self.flatten(property, &mut alternatives);
+        }
+        let choices = choices(&alternatives);
+        let choices = if choices.is_empty() { String::new() } else { format!("; known: {}", suggest::list(&choices)) };
+        if *table != Place::FILE {
+            return format!("missing key `{key}` in `{name}`{choices}");
+        }
+        match alternatives.as_slice() {
+            [leaf] if types(leaf).any(|t| t == "object") => {
+                let needed: Vec<&str> = required(leaf).collect();
+                format!("missing table `[{key}]`, which needs {}", suggest::list(&needed))
+            }
+            _ => format!("missing key `{key}`{choices}"),
+        }
+    }
+
+    /// Where in the file the key `key` is known, in words, if that is one place: in TOML a key that is
+    /// written below a `[table]` belongs to that table, which is easily forgotten.
+    fn home_of(&self, key: &str) -> Option<String> {
+        let mut homes = Vec::new();
+        self.find_homes(self.root, "", key, &mut homes);
+        match homes.as_slice() {
+            [top] if top.is_empty() => Some("at the top of the file, above the first `[table]`".to_owned()),
+            [home] => Some(format!("to `[{home}]`")),
+            _ => None,
+        }
+    }
+
+    fn find_homes(&self, schema: &'s Json, path: &str, key: &str, homes: &mut Vec<String>) {
+        let mut alternatives = Vec::new();
+        self.flatten(schema, &mut alternatives);
+        for leaf in alternatives {
+            let Some(properties) = leaf.get("properties").and_then(Json::as_object) else { continue };
+            if properties.contains_key(key) {
+                homes.push(path.to_owned());
+            }
+            // Deep enough for every table that people write; a schema may refer to itself.
+            if path.matches('.').count() >= 3 {
+                continue;
+            }
+            for (name, property) in properties {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                self.find_homes(property, &path, key, homes);
+            }
+        }
+    }
+
+    fn array(&self, schema: &'s Json, items: &[Node], node: &Node, name: &str, faults: &mut Vec<Fault>) {
+        faults.extend(length(schema, ["minItems", "maxItems"], (items.len(), "value"), node, name));
+        if let Some(rule) = schema.get("items") {
+            for (index, item) in items.iter().enumerate() {
+                self.value(rule, item, &item.place, &format!("{name}[{index}]"), faults);
+            }
+        }
+    }
+}
+
+/// What a fault in the value as a whole points at: a table's name rather than all of its text.
+fn place_of_value<'p>(node: &'p Node, key: &'p Place) -> &'p Place {
+    if matches!(node.value, Value::Table(_)) { key } else { &node.place }
+}

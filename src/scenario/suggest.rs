@@ -1,0 +1,61 @@
+//! Names that the user may have meant.
+
+/// The end of a message about an unknown name: the nearest known one, or all of them where none is near.
+pub(super) fn instead_of(unknown: &str, known: &[&str]) -> String {
+    match nearest(unknown, known) {
+        Some(name) => format!("; did you mean `{name}`?"),
+        None if known.is_empty() => "; none is known here".to_owned(),
+        None => format!("; known: {}", list(known)),
+    }
+}
+
+/// The known name that a slip of the hand could have turned into `unknown`: a third of its letters changed
+/// at most, or left off at its end.
+pub(super) fn nearest<'k>(unknown: &str, known: &[&'k str]) -> Option<&'k str> {
+    let written = plain(unknown);
+    let distance = |name: &str| {
+        let name = plain(name);
+        let left_off = written.len() >= 3 && name.starts_with(&written);
+        if left_off { 1 } else { strsim::damerau_levenshtein(&written, &name) }
+    };
+    let limit = (unknown.chars().count() / 3).max(1);
+    known.iter().copied().min_by_key(|name| distance(name)).filter(|name| distance(name) <= limit)
+}
+
+/// Without what people write differently: case and the mark between words.
+fn plain(name: &str) -> String {
+    name.to_lowercase().replace('_', "-")
+}
+
+/// `a`, `b`, `c`.
+pub(super) fn list(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// "a, b or c", without quotation.
+pub(super) fn or_list(words: &[String]) -> String {
+    match words {
+        [] => "nothing".to_owned(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} or {last}", most.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_finds_its_name_and_an_unrelated_word_gets_the_whole_list() {
+        let known = ["fedrap", "fedmf", "pfedrec"];
+        assert_eq!(nearest("fedarp", &known), Some("fedrap"));
+        assert_eq!(nearest("FedRAP", &known), Some("fedrap"));
+        assert_eq!(nearest("pfed", &known), Some("pfedrec"));
+        assert_eq!(instead_of("svd", &known), "; known: `fedrap`, `fedmf`, `pfedrec`");
+    }
+
+    #[test]
+    fn hyphen_and_underscore_are_one_mark() {
+        assert_eq!(nearest("not_in_train", &["unrated", "not-in-train"]), Some("not-in-train"));
+    }
+}

@@ -1,0 +1,184 @@
+//! Wrong files and wrong overrides, and the exact text that the user reads.
+
+use super::*;
+
+/// What is wrong, the file's text, the overrides.
+type Case = (&'static str, String, &'static [&'static str]);
+
+fn with(lines: &str) -> String {
+    MINIMAL.to_owned() + lines
+}
+
+fn instead(of: &str, lines: &str) -> String {
+    assert!(MINIMAL.contains(of));
+    MINIMAL.replace(of, lines)
+}
+
+fn structure() -> Vec<Case> {
+    vec![
+        ("an empty file", String::new(), &[]),
+        ("several syntax errors", "seed = \nmethod = \"popularity\"\n[dataset\nname = 'x\n".to_owned(), &[]),
+        ("a key twice", instead("rounds = 3", "rounds = 3\nrounds = 4"), &[]),
+        ("an unknown key with a near one", instead("rounds = 3", "round = 3"), &[]),
+        ("an unknown key without", with("colour = \"red\"\n"), &[]),
+        ("a key of the top below a table", with("seed = 3\n"), &[]),
+        ("a key of another table", instead("rounds = 3", "rounds = 3\nvalidation_item = true\nlatent_dimension = 8"), &[]),
+        ("an unknown table", with("[netwrok]\npreset = \"lan\"\n"), &[]),
+        ("a word where a table belongs", with("[evaluation]\nusers = 3\n").replace("[dataset]\nname = \"generated\"\n", "dataset = \"generated\"\n"), &[]),
+        ("a table where a number belongs", instead("rounds = 3", "rounds = { at_most = 3 }"), &[]),
+        ("wrong types", with("divergence_limit = \"big\"\n[evaluation]\nevery_rounds = 1.5\ncutoffs = 10\n[dataset.negatives]\npool = 4\nper_positive = true\n"), &[]),
+        ("a date", instead("rounds = 3", "rounds = 2026-01-01"), &[]),
+        ("numbers out of range", instead("rounds = 3", "rounds = 0") + "[network]\ndownlink_median_mbit_per_s = -3.5\nuplink_median_mbit_per_s = 0\ncorrelation = 1.5\ndropout = 2\nrtt_ms = -1\n[devices]\nlog_sigma = 9\nmedian_ns_per_row_visit = 0\n", &[]),
+        ("numbers that are none", with("[network]\nrtt_ms = nan\ndropout = inf\ncorrelation = 1e999\n").replace("rounds = 3", "rounds = 99999999999999999999"), &[]),
+        ("an integer beyond its type", with("[evaluation]\nusers = 4294967296\n").replace("method", "seed = -1\nmethod"), &[]),
+        ("an array too long, with a value out of range", with("[evaluation]\ncutoffs = [1, 0, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17]\n"), &[]),
+        ("an empty array", with("[evaluation]\ncutoffs = []\n"), &[]),
+        ("many faults at once", "seed = \"one\"\n[dataset]\nnmae = \"generated\"\npath = 5\n[method.fedarp]\n[training]\nrounds = 0\n[codec]\nuplink = \"dense\"\n".to_owned(), &[]),
+    ]
+}
+
+fn names() -> Vec<Case> {
+    vec![
+        ("an unknown method", instead("popularity", "popularty"), &[]),
+        ("an unknown method without a near one", instead("popularity", "svd"), &[]),
+        ("an unknown method as a table", instead("method = \"popularity\"\n", "") + "[method.FedRAP]\n", &[]),
+        ("two methods", instead("method = \"popularity\"\n", "") + "[method.fedrap]\n[method.popularity]\n", &[]),
+        ("no method in the table", instead("method = \"popularity\"\n", "") + "[method]\n", &[]),
+        ("a method by number", instead("\"popularity\"", "3"), &[]),
+        ("a method that needs keys, by name alone", instead("popularity", "pfedrec"), &[]),
+        (
+            "a method that needs keys, without them",
+            instead("method = \"popularity\"\n", "") + "[method.pfedrec]\n",
+            &[],
+        ),
+        (
+            "a method's parameters",
+            instead("method = \"popularity\"\n", "")
+                + "[method.fedrap]\nlatent_dimension = 0\nlearning_rate = -1\nobjective = \"papre\"\nweights = { lamda = 1, mu = \"x\" }\n",
+            &[],
+        ),
+        (
+            "a method's rule across keys",
+            instead("method = \"popularity\"\n", "") + "[method.fedrap]\nobjective = \"paper\"\nearly_stop = 1e-4\n",
+            &[],
+        ),
+        ("an unknown data set", instead("generated", "ml100k"), &[]),
+        ("an unknown preset", with("[network]\npreset = \"wifi\"\n[devices]\npreset = \"laptop\"\n"), &[]),
+        ("an unknown codec", with("[codec]\nuplink = \"rows_f32\"\ndownlink = \"zip\"\n"), &[]),
+        ("participation by a wrong word", with("participation = \"some\"\n"), &[]),
+        ("participation without its number", with("participation = \"share\"\n"), &[]),
+        (
+            "a method that needs keys which are wrong",
+            instead("method = \"popularity\"\n", "") + "[method.pfedrec]\nlearning_rat = 3\n",
+            &[],
+        ),
+        ("participation by two", with("participation = { share = 1.5, cohort = 0 }\n"), &[]),
+    ]
+}
+
+fn across_keys() -> Vec<Case> {
+    vec![
+        (
+            "a path for a generated population",
+            instead("name = \"generated\"", "name = \"generated\"\npath = \"u.data\""),
+            &[],
+        ),
+        (
+            "tables of other data sets",
+            instead("generated", "ml-100k")
+                + "[dataset.generator]\nusers = 5\n[dataset.columns]\nseparator = \",\"\nuser = 1\nitem = 2\n",
+            &[],
+        ),
+        ("delimited with nothing else", instead("generated", "delimited"), &[]),
+        (
+            "columns by name without a header, one twice",
+            instead("\"generated\"", "\"delimited\"\npath = \"x.csv\"")
+                + "[dataset.columns]\nseparator = \"\\n\"\nuser = \"uid\"\nitem = 2\nrating = 2\n",
+            &[],
+        ),
+        (
+            "best validation without a validation item",
+            instead("name = \"generated\"", "name = \"generated\"\nvalidation_item = false")
+                + "[evaluation]\nselection = \"best-validation\"\n",
+            &[],
+        ),
+        (
+            "more than the population has",
+            instead(
+                "name = \"generated\"",
+                "name = \"generated\"\ngenerator = { users = 20, items = 50, ratings_per_user = 60 }",
+            ) + "participation = { cohort = 100 }\n[evaluation]\nusers = 21\n",
+            &[],
+        ),
+    ]
+}
+
+fn overrides() -> Vec<Case> {
+    vec![
+        ("an override of a wrong type", with(""), &["training.rounds=many"]),
+        ("an override of an unknown key", with(""), &["training.epochs=3", "trainning.rounds=3"]),
+        (
+            "an override out of range, beside a fault of the file",
+            instead("rounds = 3", "rounds = 3\nrunds = 4"),
+            &["network.dropout=1.5"],
+        ),
+        (
+            "an override that makes tables conflict",
+            instead("method = \"popularity\"\n", "") + "[method.fedrap]\n",
+            &["method.popularity={}"],
+        ),
+        (
+            "an override of a data set that the file's tables do not fit",
+            with("[dataset.generator]\nusers = 10\n"),
+            &["dataset.name=ml-1m"],
+        ),
+        ("a cohort by override", with("participation = \"all\"\n"), &["training.participation.cohort=501"]),
+        ("an override without a value", with(""), &["seed="]),
+        ("an override without an equals sign", with(""), &["seed"]),
+        ("an override without a key", with(""), &["=3"]),
+        ("an override with an empty part", with(""), &["training..rounds=3"]),
+        ("an override with a key that is none", with(""), &["a]b=3"]),
+        ("an override that is not finite", with(""), &["network.rtt_ms=nan"]),
+    ]
+}
+
+fn render(cases: Vec<Case>) -> String {
+    let case = |(title, text, overrides): Case| format!("=== {title}\n{}\n", refused(&text, overrides));
+    cases.into_iter().map(case).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn faults_of_structure_are_shown_where_they_are() {
+    insta::assert_snapshot!(render(structure()));
+}
+
+#[test]
+fn faults_of_names_suggest_the_nearest() {
+    insta::assert_snapshot!(render(names()));
+}
+
+#[test]
+fn faults_across_keys_name_both_sides() {
+    insta::assert_snapshot!(render(across_keys()));
+}
+
+#[test]
+fn faults_of_overrides_are_shown_in_the_override() {
+    insta::assert_snapshot!(render(overrides()));
+}
+
+#[test]
+fn an_override_does_not_move_the_places_of_the_file() {
+    let text = MINIMAL.replace("rounds = 3", "rounds = 3\nrunds = 4");
+    let plain = refused(&text, &[]);
+    assert_eq!(refused(&text, &["seed=123456", "dataset.negatives.per_positive=9"]), plain);
+    assert!(plain.starts_with("scenarios/test.toml:6:1: unknown key `runds`; did you mean `rounds`?\n"), "{plain}");
+}
+
+#[test]
+fn the_error_counts_its_faults() {
+    let error = read("seed = \"one\"\n").unwrap_err();
+    let Error::Scenario { faults, .. } = error else { panic!("{error}") };
+    // seed, and the missing dataset, method and training.
+    assert_eq!(faults, 4);
+}

@@ -1,0 +1,155 @@
+//! What a scenario file says, what is wrong with it, and that it can be printed and read again.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
+
+use super::*;
+
+mod messages;
+mod reading;
+mod round_trip;
+
+/// A method's parameters as a method would write them: ranges, an enum, an option, a nested table.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct FedrapLike {
+    /// Latent dimensions.
+    #[schemars(range(min = 1, max = 4096))]
+    latent_dimension: u32,
+    /// Learning rate.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    learning_rate: f64,
+    /// Which equations.
+    objective: Objective,
+    /// Stop early below this change of the loss.
+    early_stop: Option<f64>,
+    /// Weights of the regularisers.
+    weights: Weights,
+}
+
+impl Default for FedrapLike {
+    fn default() -> Self {
+        let weights = Weights::default();
+        Self {
+            latent_dimension: 32,
+            learning_rate: 0.5,
+            objective: Objective::PublishedCode,
+            early_stop: None,
+            weights,
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Objective {
+    /// The code's.
+    PublishedCode,
+    /// The paper's.
+    Paper,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Weights {
+    lambda: f64,
+    mu: f64,
+}
+
+impl Default for Weights {
+    fn default() -> Self {
+        Self { lambda: 0.1, mu: 0.1 }
+    }
+}
+
+/// Another type of the same name, which the other method's must not replace.
+mod elsewhere {
+    use super::*;
+
+    /// A method with a key that has no default.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    pub struct PfedrecLike {
+        /// Learning rate.
+        pub learning_rate: f64,
+        /// Weights.
+        pub weights: Option<Weights>,
+    }
+
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    pub struct Weights {
+        pub eta: f64,
+    }
+}
+
+/// No parameters.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NoParameters {}
+
+fn no_more_faults(_: &Json) -> Vec<ParameterFault> {
+    Vec::new()
+}
+
+/// The paper's objective has no early stop: a rule across two keys.
+fn check_fedrap(parameters: &Json) -> Vec<ParameterFault> {
+    let paper = parameters["objective"] == "paper" && parameters.get("early_stop").is_some();
+    let fault = |path: &str, message: &str| ParameterFault { path: vec![path.to_owned()], message: message.to_owned() };
+    paper.then(|| fault("early_stop", "`early_stop` belongs to `objective = \"published-code\"`")).into_iter().collect()
+}
+
+fn vocabulary() -> Vec<MethodVocabulary> {
+    let entry = |name, schema, check| MethodVocabulary { name, schema, check };
+    vec![
+        entry("fedrap", schemars::schema_for!(FedrapLike), check_fedrap),
+        entry("pfedrec", schemars::schema_for!(elsewhere::PfedrecLike), no_more_faults),
+        entry("popularity", schemars::schema_for!(NoParameters), no_more_faults),
+    ]
+}
+
+/// The shortest valid file.
+const MINIMAL: &str = "method = \"popularity\"\n[dataset]\nname = \"generated\"\n[training]\nrounds = 3\n";
+
+fn read_with(text: &str, overrides: &[&str]) -> Result<Scenario> {
+    let overrides: Vec<String> = overrides.iter().map(|text| (*text).to_owned()).collect();
+    parse(text, "scenarios/test.toml", &overrides, &vocabulary())
+}
+
+fn read(text: &str) -> Result<Scenario> {
+    read_with(text, &[])
+}
+
+/// The message of the error that `text` must give.
+fn refused(text: &str, overrides: &[&str]) -> String {
+    match read_with(text, overrides) {
+        Ok(scenario) => panic!("accepted: {scenario:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Every method schema rule used above is one that files are really checked against.
+#[test]
+fn no_rule_of_the_schema_goes_unchecked() {
+    assert_eq!(unchecked_rules(&vocabulary()), Vec::<String>::new());
+}
+
+#[test]
+fn a_rule_that_nobody_checks_is_found() {
+    let schema = schemars::json_schema!({
+        "type": "object",
+        "properties": { "name": { "type": "string", "pattern": "^a" } },
+        "additionalProperties": false,
+    });
+    let odd = MethodVocabulary { name: "odd", schema, check: no_more_faults };
+    assert_eq!(unchecked_rules(&[odd]), ["#/$defs/Method/oneOf/properties/odd/properties/name/pattern"]);
+}
+
+#[test]
+fn the_schema_tells_an_editor_every_key_with_words_and_defaults() {
+    let schema = schema(&vocabulary());
+    insta::assert_snapshot!(serde_json::to_string_pretty(&schema).unwrap());
+    assert_eq!(schema["properties"]["seed"]["default"], json!(1));
+}

@@ -1,0 +1,154 @@
+//! The user's text as a tree of values that know their place.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value as Json;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::faults::{Fault, Place, Sources};
+
+/// A value and where it was written.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) place: Place,
+    pub(super) value: Value,
+}
+
+/// What was written.
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    Boolean(bool),
+    Integer(i64),
+    /// Finite.
+    Float(f64),
+    String(String),
+    Datetime,
+    Array(Vec<Node>),
+    Table(Table),
+    /// A number that is already reported as a fault; nothing more is said about it.
+    Unusable,
+}
+
+/// A table by key.
+pub(super) type Table = BTreeMap<String, Entry>;
+
+/// A key's place and its value.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) key: Place,
+    pub(super) node: Node,
+}
+
+impl Node {
+    /// The value as JSON, for deserialising once no fault is left.
+    pub(super) fn to_json(&self) -> Json {
+        match &self.value {
+            Value::Boolean(value) => (*value).into(),
+            Value::Integer(value) => (*value).into(),
+            Value::Float(value) => (*value).into(),
+            Value::String(value) => value.as_str().into(),
+            Value::Array(nodes) => nodes.iter().map(Self::to_json).collect(),
+            Value::Table(table) => {
+                Json::Object(table.iter().map(|(key, entry)| (key.clone(), entry.node.to_json())).collect())
+            }
+            Value::Datetime | Value::Unusable => Json::Null,
+        }
+    }
+
+    /// The place of the deepest value on `path` that was written, starting from this node.
+    pub(super) fn place_of<S: AsRef<str>>(&self, path: &[S]) -> &Place {
+        let mut node = self;
+        let mut place = &self.place;
+        for key in path {
+            let Value::Table(table) = &node.value else { break };
+            let Some(entry) = table.get(key.as_ref()) else { break };
+            node = &entry.node;
+            // A fault of a whole table is best shown at its name.
+            place = if matches!(node.value, Value::Table(_)) { &entry.key } else { &node.place };
+        }
+        place
+    }
+}
+
+/// Parses the scenario file. A number that no key can take is added to `faults`.
+///
+/// # Errors
+/// The syntax errors, if there are any: what the rest of a broken file means is a guess.
+pub(super) fn parse_file(text: &str, faults: &mut Vec<Fault>) -> Result<Node, Vec<Fault>> {
+    let (document, errors) = DeTable::parse_recoverable(text);
+    if errors.is_empty() {
+        let root = Reader { source: Sources::FILE, offset: 0, faults }.table(document.get_ref());
+        return Ok(Node { place: Place::FILE, value: Value::Table(root) });
+    }
+    let fault = |error: &toml::de::Error| {
+        let place = Place { source: Sources::FILE, span: error.span().unwrap_or(0..0) };
+        Fault::new(&place, error.message())
+    };
+    Err(errors.iter().map(fault).collect())
+}
+
+/// Parses the value of an override: TOML, or else the text itself as a string. `offset` is where `text`
+/// starts in its source.
+pub(super) fn parse_value(text: &str, source: usize, offset: usize, faults: &mut Vec<Fault>) -> Node {
+    match DeValue::parse(text) {
+        Ok(value) => Reader { source, offset, faults }.node(&value),
+        Err(_) => {
+            let place = Place { source, span: offset..offset + text.len() };
+            Node { place, value: Value::String(text.to_owned()) }
+        }
+    }
+}
+
+/// Turns toml's tree into ours.
+struct Reader<'f> {
+    source: usize,
+    offset: usize,
+    faults: &'f mut Vec<Fault>,
+}
+
+impl Reader<'_> {
+    fn place<T>(&self, spanned: &Spanned<T>) -> Place {
+        let span = spanned.span();
+        Place { source: self.source, span: span.start + self.offset..span.end + self.offset }
+    }
+
+    fn table(&mut self, table: &DeTable<'_>) -> Table {
+        let mut entries = Table::new();
+        for (key, value) in table {
+            let place = self.place(key);
+            let mut node = self.node(value);
+            // A table that exists only through the keys below it (`[a.b]`) has no place of its own.
+            if node.place.span.is_empty() {
+                node.place = place.clone();
+            }
+            entries.insert(key.get_ref().to_string(), Entry { key: place, node });
+        }
+        entries
+    }
+
+    fn node(&mut self, spanned: &Spanned<DeValue<'_>>) -> Node {
+        let place = self.place(spanned);
+        let value = match spanned.get_ref() {
+            DeValue::Boolean(value) => Value::Boolean(*value),
+            DeValue::String(value) => Value::String(value.to_string()),
+            DeValue::Datetime(_) => Value::Datetime,
+            DeValue::Array(array) => Value::Array(array.iter().map(|item| self.node(item)).collect()),
+            DeValue::Table(table) => Value::Table(self.table(table)),
+            DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
+                Ok(value) => Value::Integer(value),
+                Err(_) => self.unusable(&place, "an integer must fit in 64 bits"),
+            },
+            DeValue::Float(number) => match number.as_str().parse::<f64>() {
+                Ok(value) if value.is_finite() => Value::Float(value),
+                _ => self.unusable(&place, "a number must be finite"),
+            },
+        };
+        Node { place, value }
+    }
+
+    fn unusable(&mut self, place: &Place, message: &str) -> Value {
+        self.faults.push(Fault::new(place, message));
+        Value::Unusable
+    }
+}

@@ -1,0 +1,222 @@
+//! What methods add to the scenario's language, and the schema of the whole language.
+//!
+//! This layer knows no method. Each registered one brings its name, the schema of its parameters and a
+//! check for what a schema cannot say.
+
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value as Json, json};
+
+use super::raw::RawScenario;
+use super::rules::{KEYWORDS, Rules};
+
+/// A method, as far as scenario files are concerned.
+#[derive(Clone, Debug)]
+pub struct MethodVocabulary {
+    /// Registered name.
+    pub name: &'static str,
+    /// JSON schema of its table of parameters: an object without additional properties, as `schemars`
+    /// derives it. Its defaults fill in what a file leaves out, so numbers with a fraction are better `f64`
+    /// there: the default 0.1 of an `f32` would be written into every report as 0.10000000149011612.
+    pub schema: schemars::Schema,
+    /// Finds the faults that the schema cannot state, in parameters that obey the schema and are filled up
+    /// with its defaults.
+    pub check: fn(&serde_json::Value) -> Vec<ParameterFault>,
+}
+
+/// A fault in a method's parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParameterFault {
+    /// Keys below the method's table; empty for a fault of the table as a whole.
+    pub path: Vec<String>,
+    /// What is wrong, as a sentence without a full stop.
+    pub message: String,
+}
+
+/// The JSON schema of scenario files, with the parameters of every method in `vocabulary`.
+pub fn schema(vocabulary: &[MethodVocabulary]) -> Json {
+    let mut root = Json::from(SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<RawScenario>());
+    let mut definitions = Map::new();
+    let mut choices = Vec::new();
+    for method in vocabulary {
+        let mut parameters = Json::from(method.schema.clone());
+        if let Json::Object(object) = &mut parameters {
+            object.shift_remove("$schema");
+            object.shift_remove("title");
+            // Two methods may have types of one name; the method's name keeps their definitions apart.
+            for (name, definition) in take_object(object, "$defs") {
+                definitions.insert(format!("{}.{name}", method.name), qualified(definition, method.name));
+            }
+        }
+        let parameters = qualified(parameters, method.name);
+        let description = parameters.get("description").cloned().unwrap_or_else(|| method.name.into());
+        if parameters.get("required").is_none() {
+            choices.push(json!({ "type": "string", "const": method.name, "description": description }));
+        }
+        choices.push(json!({
+            "type": "object",
+            "properties": { method.name: parameters },
+            "required": [method.name],
+            "additionalProperties": false,
+            "description": description,
+        }));
+    }
+    definitions.insert("Method".to_owned(), json!({
+        "description": "The method: a table of its parameters (`[method.NAME]`), or its name alone for the defaults.",
+        "oneOf": choices,
+    }));
+    if let Json::Object(object) = &mut root {
+        let mut all = take_object(object, "$defs");
+        all.extend(definitions);
+        object.insert("title".to_owned(), "fedrecsim scenario".into());
+        object.insert("$defs".to_owned(), Json::Object(all));
+    }
+    each_object(&mut root, &mut |object| {
+        state_bounds_of_format(object);
+        drop_null(object);
+        unwrap_lines(object);
+    });
+    root
+}
+
+/// What the schema of `vocabulary` says in a way that scenario files are not checked against, by its place
+/// in the schema; empty for a sound vocabulary.
+pub fn unchecked_rules(vocabulary: &[MethodVocabulary]) -> Vec<String> {
+    let root = schema(vocabulary);
+    let mut found = Vec::new();
+    find_unchecked(&Rules::new(&root), &root, "#", &mut found);
+    found
+}
+
+fn find_unchecked<'s>(rules: &Rules<'s>, schema: &'s Json, place: &str, found: &mut Vec<String>) {
+    let Some(object) = schema.as_object() else { return };
+    found.extend(object.keys().filter(|key| !KEYWORDS.contains(&key.as_str())).map(|key| format!("{place}/{key}")));
+    if ["$ref", "oneOf", "anyOf"].iter().any(|key| object.contains_key(*key)) {
+        // These hand the value on; a rule beside them would be passed over.
+        const PASSED_OVER: [&str; 7] = ["type", "minimum", "maximum", "properties", "required", "items", "enum"];
+        found.extend(PASSED_OVER.iter().filter(|key| object.contains_key(**key)).map(|key| format!("{place}/{key}")));
+        let mut alternatives = Vec::new();
+        rules.flatten(schema, &mut alternatives);
+        let tables = alternatives.iter().filter(|leaf| leaf.get("type").is_some_and(|t| t == "object"));
+        if tables.clone().count() > 1 && tables.clone().any(|leaf| leaf.get("required").is_none()) {
+            found.push(format!("{place}: several tables without a tag"));
+        }
+    }
+    for (key, inner) in object {
+        let place = format!("{place}/{key}");
+        match (key.as_str(), inner) {
+            ("properties" | "$defs", Json::Object(members)) => {
+                members
+                    .iter()
+                    .for_each(|(name, member)| find_unchecked(rules, member, &format!("{place}/{name}"), found));
+            }
+            ("oneOf" | "anyOf", Json::Array(members)) => {
+                members.iter().for_each(|member| find_unchecked(rules, member, &place, found));
+            }
+            ("items" | "additionalProperties", _) => find_unchecked(rules, inner, &place, found),
+            ("enum", Json::Array(literals)) if !literals.iter().all(Json::is_string) => found.push(place),
+            ("const", literal) if !literal.is_string() => found.push(place),
+            _ => {}
+        }
+    }
+}
+
+fn take_object(object: &mut Map<String, Json>, key: &str) -> Map<String, Json> {
+    match object.shift_remove(key) {
+        Some(Json::Object(inner)) => inner,
+        _ => Map::new(),
+    }
+}
+
+/// `schema` with its references pointing at the definitions of `method`.
+fn qualified(mut schema: Json, method: &str) -> Json {
+    each_object(&mut schema, &mut |object| {
+        if let Some(Json::String(reference)) = object.get_mut("$ref")
+            && let Some(name) = reference.strip_prefix("#/$defs/")
+        {
+            *reference = format!("#/$defs/{method}.{name}");
+        }
+    });
+    schema
+}
+
+/// schemars names the width of an integer or a float; JSON schema has rules only for bounds.
+fn state_bounds_of_format(object: &mut Map<String, Json>) {
+    let bounds: (Json, Json) = match object.get("format").and_then(Json::as_str) {
+        Some("uint32") => (0.into(), u32::MAX.into()),
+        Some("int32") => (i32::MIN.into(), i32::MAX.into()),
+        Some("uint64" | "uint") => (0.into(), i64::MAX.into()),
+        Some("float") => (f64::from(f32::MIN).into(), f64::from(f32::MAX).into()),
+        _ => return,
+    };
+    for (bound, exclusive, value) in
+        [("minimum", "exclusiveMinimum", bounds.0), ("maximum", "exclusiveMaximum", bounds.1)]
+    {
+        if !object.contains_key(exclusive) {
+            object.entry(bound).or_insert(value);
+        }
+    }
+}
+
+/// TOML has no null: an optional key is one that may be absent.
+fn drop_null(object: &mut Map<String, Json>) {
+    if let Some(Json::Array(types)) = object.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let [one] = types.as_slice() {
+            let one = one.clone();
+            object.insert("type".to_owned(), one);
+        }
+    }
+    if let Some(Json::Array(choices)) = object.get_mut("anyOf") {
+        choices.retain(|choice| choice.get("type").is_none_or(|name| name != "null"));
+    }
+    if object.get("default").is_some_and(Json::is_null) {
+        object.shift_remove("default");
+    }
+}
+
+/// Descriptions are doc comments, broken into lines where the source code is; only paragraphs are meant.
+fn unwrap_lines(object: &mut Map<String, Json>) {
+    if let Some(Json::String(text)) = object.get_mut("description") {
+        let paragraphs: Vec<String> = text.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect();
+        *text = paragraphs.join("\n\n");
+    }
+}
+
+fn each_object(json: &mut Json, change: &mut impl FnMut(&mut Map<String, Json>)) {
+    match json {
+        Json::Object(object) => {
+            change(object);
+            object.values_mut().for_each(|inner| each_object(inner, change));
+        }
+        Json::Array(items) => items.iter_mut().for_each(|inner| each_object(inner, change)),
+        _ => {}
+    }
+}
+
+/// Fills in what `value` leaves out and `schema` (a part of `root`) states a default for.
+pub(super) fn fill_defaults(root: &Json, schema: &Json, value: &mut Json) {
+    let mut alternatives = Vec::new();
+    Rules::new(root).flatten(schema, &mut alternatives);
+    let (Some(object), [leaf]) = (value.as_object_mut(), alternatives.as_slice()) else { return };
+    let Some(properties) = leaf.get("properties").and_then(Json::as_object) else { return };
+    for (key, property) in properties {
+        match (object.get_mut(key), property.get("default")) {
+            (Some(inner), _) => fill_defaults(root, property, inner),
+            (None, Some(default)) => {
+                object.insert(key.clone(), without_nulls(default));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A default without the options that are none in it, which TOML cannot write.
+fn without_nulls(json: &Json) -> Json {
+    match json {
+        Json::Object(object) => {
+            let present = object.iter().filter(|(_, value)| !value.is_null());
+            Json::Object(present.map(|(key, value)| (key.clone(), without_nulls(value))).collect())
+        }
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,283 @@
+//! Replays recordings of the authors' PyTorch code: same start, same samples, same participants; every
+//! parameter of every round must agree within 1e-4 relative.
+//!
+//! The recordings stand in `tests/fixtures/parity` (their README explains the fields); further ones are taken
+//! from the folder named by `FEDRECSIM_PARITY`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fedrecsim::dataset::negatives::Samples;
+use fedrecsim::ids::{Round, UserId};
+use fedrecsim::method::fedrap::{FedRap, FedRapParameters, Regularizer, Start};
+use fedrecsim::method::pfedrec::{PFedRec, PFedRecParameters};
+use fedrecsim::method::{Client, LocalTask, Method, Scratch};
+use fedrecsim::model::aggregate;
+use fedrecsim::model::ranking::{RankingSums, rank};
+use fedrecsim::model::table::{SharedTable, Table, TableShape};
+use fedrecsim::rng::Streams;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Relative tolerance of the issue, and an absolute one for values that are nearly zero: 1e-6 is ten units in
+/// the last place of a parameter of size one.
+const RELATIVE: f64 = 1e-4;
+const ABSOLUTE: f64 = 1e-6;
+
+#[derive(Deserialize)]
+struct Recording {
+    source: String,
+    method: String,
+    config: BTreeMap<String, Value>,
+    initial: Initial,
+    rounds: Vec<RecordedRound>,
+    evaluation: Evaluation,
+}
+
+#[derive(Deserialize)]
+struct Initial {
+    private: BTreeMap<String, Vec<f32>>,
+    #[serde(default)]
+    item_commonality: Vec<f32>,
+}
+
+#[derive(Deserialize)]
+struct RecordedRound {
+    round: u32,
+    participants: Vec<u32>,
+    learning_rates: BTreeMap<String, f64>,
+    samples: Vec<RecordedSamples>,
+    local_loss: BTreeMap<String, f64>,
+    server: Vec<f64>,
+    sparsity_1e_4: Option<f64>,
+    test: Accuracy,
+    validation: Accuracy,
+    clients: Option<BTreeMap<String, BTreeMap<String, Vec<f64>>>>,
+}
+
+#[derive(Deserialize)]
+struct RecordedSamples {
+    items: Vec<u32>,
+    labels: Vec<f32>,
+}
+
+#[derive(Deserialize)]
+struct Accuracy {
+    hr: f64,
+    ndcg: f64,
+}
+
+#[derive(Deserialize)]
+struct Evaluation {
+    test_item: Vec<u32>,
+    validation_item: Vec<u32>,
+    test_negatives: Vec<Vec<u32>>,
+    validation_negatives: Vec<Vec<u32>>,
+}
+
+impl Recording {
+    fn number(&self, key: &str) -> f64 {
+        self.config[key].as_f64().unwrap_or_else(|| panic!("config.{key} is no number"))
+    }
+
+    fn shape(&self) -> TableShape {
+        TableShape { rows: self.number("num_items") as usize, dimension: self.number("latent_dim") as usize }
+    }
+
+    fn method(&self) -> Box<dyn Method> {
+        let table = |values: &Vec<f32>| Table::from_values(self.shape(), values.clone()).unwrap();
+        let private = &self.initial.private;
+        let (w, b) = (private["affine_output.weight"].clone(), private["affine_output.bias"][0]);
+        match self.method.as_str() {
+            "fedrap" => {
+                let regularizer = match self.config["regular"].as_str() {
+                    Some("l1") => Regularizer::L1,
+                    Some("l2") => Regularizer::L2,
+                    Some("none") => Regularizer::None,
+                    other => panic!("unknown regulariser {other:?}"),
+                };
+                let parameters = FedRapParameters {
+                    latent_dimension: self.shape().dimension as u32,
+                    local_epochs: self.number("local_epoch") as u32,
+                    batch_size: Some(self.number("batch_size") as u32),
+                    learning_rate_network: self.number("lr_network"),
+                    learning_rate_tables: Some(self.number("lr_args")),
+                    learning_rate_round_decay: Some(self.number("decay_rate")),
+                    weight_decay: Some(self.number("l2_regularization")),
+                    lambda: self.number("lambda"),
+                    mu: self.number("mu"),
+                    regularizer,
+                    early_stop_tolerance: Some(self.number("tol")),
+                    ..FedRapParameters::default()
+                };
+                let (d, c) = (table(&private["item_personality.weight"]), table(&self.initial.item_commonality));
+                Box::new(FedRap::from_start(&parameters, Start { d, c, w, b }))
+            }
+            "pfedrec" => {
+                let parameters = PFedRecParameters {
+                    latent_dimension: self.shape().dimension as u32,
+                    local_epochs: self.number("local_epoch") as u32,
+                    batch_size: self.number("batch_size") as u32,
+                    learning_rate: self.number("lr"),
+                    item_learning_rate_multiplier: self.number("lr_eta"),
+                    weight_decay: self.number("l2_regularization"),
+                };
+                Box::new(PFedRec::from_start(parameters, table(&private["embedding_item.weight"]), w, b))
+            }
+            other => panic!("there is no replay for method {other}"),
+        }
+    }
+}
+
+fn assert_close(what: &str, values: impl IntoIterator<Item = f32>, expected: &[f64]) {
+    let values: Vec<f32> = values.into_iter().collect();
+    assert_eq!(values.len(), expected.len(), "{what}: number of values");
+    for (at, (value, expected)) in values.iter().zip(expected).enumerate() {
+        let error = (f64::from(*value) - expected).abs();
+        assert!(error <= RELATIVE * expected.abs() + ABSOLUTE, "{what}[{at}] is {value} instead of {expected}");
+    }
+}
+
+/// Averages ranks of `held_out` among `negatives` over all users.
+fn accuracy(clients: &[Box<dyn Client>], global: &Table, held_out: &[u32], negatives: &[Vec<u32>]) -> (f64, f64) {
+    let mut sums = RankingSums::new(&[10]);
+    for (user, client) in clients.iter().enumerate() {
+        let mut items: Vec<u32> = negatives[user].iter().chain([&held_out[user]]).copied().collect();
+        items.sort_unstable();
+        items.dedup();
+        let mut scores = vec![0.0; items.len()];
+        client.score(global, &items, &mut scores);
+        let score = |item: &u32| scores[items.binary_search(item).unwrap()];
+        sums.add_rank(rank(score(&held_out[user]), negatives[user].iter().map(score)).unwrap());
+    }
+    (sums.figures()["hr@10"], sums.figures()["ndcg@10"])
+}
+
+/// The private parameters of a client under the recording's names.
+fn private_parameters(
+    recording: &Recording,
+    client: &dyn Client,
+    last_download: &Table,
+) -> BTreeMap<&'static str, Vec<f32>> {
+    let shape = recording.shape();
+    let k = shape.dimension;
+    let mut words = Vec::new();
+    client.visit_private(&mut |bytes| words.extend(bytes.as_chunks::<4>().0.iter().copied()));
+    let floats = |words: &[[u8; 4]]| words.iter().map(|word| f32::from_le_bytes(*word)).collect::<Vec<f32>>();
+    let items = |words: &[[u8; 4]]| words.iter().map(|word| u32::from_le_bytes(*word)).collect::<Vec<u32>>();
+    if recording.method == "fedrap" {
+        // w, b, (item, row) for every touched row, the factor of all others.
+        let scale = floats(&words[words.len() - 1..])[0];
+        let initial = &recording.initial.private["item_personality.weight"];
+        let mut d: Vec<f32> = initial.iter().map(|value| value * scale).collect();
+        for entry in words[k + 1..words.len() - 1].chunks_exact(k + 1) {
+            let item = items(&entry[..1])[0] as usize;
+            d[item * k..(item + 1) * k].copy_from_slice(&floats(&entry[1..]));
+        }
+        BTreeMap::from([
+            ("affine_output.weight", floats(&words[..k])),
+            ("affine_output.bias", floats(&words[k..=k])),
+            ("item_personality.weight", d),
+        ])
+    } else {
+        // Fine-tuned items, w, b, their rows, the factor of all others.
+        let rows = (words.len() - k - 2) / (k + 1);
+        let scale = floats(&words[words.len() - 1..])[0];
+        let mut e: Vec<f32> = last_download.as_slice().iter().map(|value| value * scale).collect();
+        let values = floats(&words[rows + k + 1..words.len() - 1]);
+        for (item, row) in items(&words[..rows]).into_iter().zip(values.chunks_exact(k)) {
+            e[item as usize * k..(item as usize + 1) * k].copy_from_slice(row);
+        }
+        BTreeMap::from([
+            ("affine_output.weight", floats(&words[rows..rows + k])),
+            ("affine_output.bias", floats(&words[rows + k..=rows + k])),
+            ("embedding_item.weight", e),
+        ])
+    }
+}
+
+fn replay(path: &Path) {
+    let recording: Recording = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let name = path.file_stem().unwrap().to_string_lossy();
+    println!("{name}: {} rounds of {}", recording.rounds.len(), recording.source);
+    let method = recording.method();
+    let users = recording.number("num_users") as u32;
+    let mut clients: Vec<Box<dyn Client>> = (0..users).map(|user| method.client(UserId(user))).collect();
+    let mut global: SharedTable = Arc::new(method.initial_table());
+    let mut downloads = vec![Arc::clone(&global); clients.len()];
+    let mut scratch = Scratch::default();
+    for recorded in &recording.rounds {
+        let what = format!("{name}, round {}", recorded.round);
+        let mut updates = Vec::new();
+        for &user in &recorded.participants {
+            let recorded_samples = &recorded.samples[user as usize];
+            let samples = Samples { items: recorded_samples.items.clone(), labels: recorded_samples.labels.clone() };
+            let task = LocalTask {
+                user: UserId(user),
+                round: Round(recorded.round),
+                global: &global,
+                samples: &samples,
+                streams: Streams::new(0),
+                divergence_limit: 1e6,
+            };
+            let update = clients[user as usize].train(&task, &mut scratch).unwrap();
+            let loss = recorded.local_loss[&user.to_string()];
+            assert!((update.loss - loss).abs() <= RELATIVE * loss.abs(), "{what}, user {user}: loss {}", update.loss);
+            downloads[user as usize] = Arc::clone(&global);
+            updates.push(update.table);
+        }
+        let aggregate = aggregate::mean(&global, &updates);
+        global = Arc::new(aggregate.table);
+        assert_close(&format!("{what}: server"), global.as_slice().iter().copied(), &recorded.server);
+        if let Some(expected) = recorded.sparsity_1e_4 {
+            let small = global.as_slice().iter().filter(|value| value.abs() <= 1e-4).count();
+            let share = small as f64 / global.as_slice().len() as f64;
+            assert!((share - expected).abs() < 1.5 / global.as_slice().len() as f64, "{what}: sparsity {share}");
+        }
+        let evaluation = &recording.evaluation;
+        for (split, expected, items, negatives) in [
+            ("test", &recorded.test, &evaluation.test_item, &evaluation.test_negatives),
+            ("validation", &recorded.validation, &evaluation.validation_item, &evaluation.validation_negatives),
+        ] {
+            let (hr, ndcg) = accuracy(&clients, &global, items, negatives);
+            assert!((hr - expected.hr).abs() < 1e-9, "{what}: {split} HR {hr} instead of {}", expected.hr);
+            assert!((ndcg - expected.ndcg).abs() < 1e-9, "{what}: {split} NDCG {ndcg} instead of {}", expected.ndcg);
+        }
+        for (user, expected) in recorded.clients.iter().flatten() {
+            let user: usize = user.parse().unwrap();
+            let parameters = private_parameters(&recording, clients[user].as_ref(), &downloads[user]);
+            for (parameter, expected) in expected {
+                let values = parameters[parameter.as_str()].iter().copied();
+                assert_close(&format!("{what}, user {user}: {parameter}"), values, expected);
+            }
+        }
+        if recording.method == "fedrap" {
+            let decay = f64::from(recorded.round as i32);
+            let expected = recording.number("lr_args") * recording.number("decay_rate").powf(decay);
+            assert!((recorded.learning_rates["lr_args"] - expected).abs() < 1e-9 * expected, "{what}: rates");
+        }
+    }
+}
+
+fn recordings_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut files: Vec<PathBuf> = entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .collect();
+    files.sort();
+    files
+}
+
+/// If this fails, a method no longer computes what its authors' code computes.
+#[test]
+fn every_recording_is_reproduced() {
+    let fixtures = recordings_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/parity"));
+    assert_eq!(fixtures.len(), 6, "the six recordings that belong to the project");
+    let further = std::env::var_os("FEDRECSIM_PARITY").map(PathBuf::from);
+    let further = further.iter().flat_map(|folder| recordings_in(folder));
+    for path in fixtures.into_iter().chain(further) {
+        replay(&path);
+    }
+}
