@@ -1,0 +1,294 @@
+//! What a client or a server says about the shared table.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::{Table, TableShape, VALUE_BYTES, extend_bytes, extend_scaled_bytes, floats};
+use crate::error::{Error, Result};
+
+/// Which rows a [`TableUpdate`] lists.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RowSet {
+    /// Every row, in order.
+    All,
+    /// These rows, strictly ascending.
+    Listed(Vec<u32>),
+}
+
+impl RowSet {
+    /// Number of rows listed, in a table of this shape.
+    pub fn len(&self, shape: TableShape) -> usize {
+        match self {
+            Self::All => shape.rows,
+            Self::Listed(rows) => rows.len(),
+        }
+    }
+}
+
+/// A whole table, said briefly: the listed rows with their values; every other row is `others_scale` times
+/// the same row of the base, which sender and receiver both have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableUpdate {
+    /// Shape of the whole table.
+    pub shape: TableShape,
+    /// The rows listed.
+    pub rows: RowSet,
+    /// Their values, row after row (rows x k), little-endian IEEE 754 single precision: the layout of the
+    /// wire, so that lossless codecs neither convert nor copy on receipt.
+    pub values: Bytes,
+    /// Factor of all rows that are not listed.
+    pub others_scale: f32,
+}
+
+/// What a stretch of the whole table is made of.
+enum Stretch {
+    /// Consecutive rows that are listed, by their positions in the list.
+    Listed(Range<usize>),
+    /// Consecutive rows that are not, by their numbers in the table.
+    Others(Range<usize>),
+}
+
+impl TableUpdate {
+    /// A whole table: every row listed, nothing left to scale.
+    pub fn whole(table: &Table) -> Self {
+        let mut values = Vec::with_capacity(VALUE_BYTES * table.as_slice().len());
+        extend_bytes(&mut values, table.as_slice());
+        Self { shape: table.shape(), rows: RowSet::All, values: values.into(), others_scale: 1.0 }
+    }
+
+    /// The listed rows (strictly ascending) with their values (rows x k, row-major); every other row is
+    /// `others_scale` times the base's.
+    ///
+    /// # Errors
+    /// [`Error::Update`] if the rows are not strictly ascending, leave the table, or do not match the values.
+    pub fn listed(shape: TableShape, rows: Vec<u32>, values: &[f32], others_scale: f32) -> Result<Self> {
+        let mut bytes = Vec::with_capacity(VALUE_BYTES * values.len());
+        extend_bytes(&mut bytes, values);
+        let update = Self { shape, rows: RowSet::Listed(rows), values: bytes.into(), others_scale };
+        update.check().map(|()| update)
+    }
+
+    /// Checks what the types cannot: strictly ascending rows inside the table, and k values for each.
+    ///
+    /// # Errors
+    /// [`Error::Update`], saying which of these does not hold.
+    pub fn check(&self) -> Result<()> {
+        if let RowSet::Listed(rows) = &self.rows {
+            if rows.windows(2).any(|pair| pair[0] >= pair[1]) {
+                return Err(Error::Update("its rows are not strictly ascending".into()));
+            }
+            if let Some(&last) = rows.last().filter(|&&last| last as usize >= self.shape.rows) {
+                return Err(Error::Update(format!("it lists row {last} of a table of {} rows", self.shape.rows)));
+            }
+        }
+        let rows = self.rows.len(self.shape);
+        let expected = rows.checked_mul(self.row_bytes());
+        if expected != Some(self.values.len()) {
+            return Err(Error::Update(format!(
+                "it lists {rows} rows of {} values but has {} bytes of values",
+                self.shape.dimension,
+                self.values.len()
+            )));
+        }
+        Ok(())
+    }
+
+    /// Values of the listed row at `position` of the list (not: of the table), 4 k bytes.
+    ///
+    /// # Panics
+    /// If fewer rows are listed.
+    #[inline]
+    pub fn row_values(&self, position: usize) -> &[u8] {
+        let width = self.row_bytes();
+        &self.values[position * width..(position + 1) * width]
+    }
+
+    /// The listed rows in ascending order, each with its 4 k bytes of values; [`floats`] reads them.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        let listed = match &self.rows {
+            RowSet::All => None,
+            RowSet::Listed(rows) => Some(rows),
+        };
+        (0..self.rows.len(self.shape)).map(move |position| {
+            let row = listed.map_or(position, |rows| rows[position] as usize);
+            (row, self.row_values(position))
+        })
+    }
+
+    /// The whole table (m x k): listed rows verbatim, every other row `others_scale` times the row of `base`
+    /// (one f32 multiplication; with a scale of 1 an exact copy).
+    ///
+    /// # Errors
+    /// [`Error::Update`] if `base` has another shape, or if [`Self::check`] fails.
+    pub fn apply(&self, base: &Table) -> Result<Table> {
+        self.check_base(base)?;
+        let mut values = Vec::with_capacity(self.shape.values());
+        self.for_each_stretch(|stretch| match stretch {
+            Stretch::Listed(positions) => values.extend(floats(self.listed_bytes(positions))),
+            Stretch::Others(rows) => {
+                let others = self.other_values(rows, base);
+                if self.others_scale == 1.0 {
+                    values.extend_from_slice(others);
+                } else {
+                    values.extend(others.iter().map(|value| value * self.others_scale));
+                }
+            }
+        });
+        let found = values.len();
+        Table::from_values(self.shape, values)
+            .ok_or_else(|| Error::Update(format!("it became {found} values, not {}", self.shape.values())))
+    }
+
+    /// Appends the bytes of the whole table to `out`: what [`Self::apply`] gives, in the layout of
+    /// [`Self::values`], without a table in between.
+    ///
+    /// # Errors
+    /// As for [`Self::apply`].
+    pub fn write_whole(&self, base: &Table, out: &mut Vec<u8>) -> Result<()> {
+        self.check_base(base)?;
+        self.for_each_stretch(|stretch| match stretch {
+            Stretch::Listed(positions) => out.extend_from_slice(self.listed_bytes(positions)),
+            Stretch::Others(rows) => extend_scaled_bytes(out, self.other_values(rows, base), self.others_scale),
+        });
+        Ok(())
+    }
+
+    /// Checks the update, and that `base` is a table of its shape.
+    ///
+    /// # Errors
+    /// [`Error::Update`], saying what does not hold.
+    pub fn check_base(&self, base: &Table) -> Result<()> {
+        if base.shape() != self.shape {
+            return Err(Error::Update(format!("it is for a {} table and meets a {} one", self.shape, base.shape())));
+        }
+        self.check()
+    }
+
+    fn row_bytes(&self) -> usize {
+        VALUE_BYTES * self.shape.dimension
+    }
+
+    fn listed_bytes(&self, positions: Range<usize>) -> &[u8] {
+        &self.values[positions.start * self.row_bytes()..positions.end * self.row_bytes()]
+    }
+
+    fn other_values<'a>(&self, rows: Range<usize>, base: &'a Table) -> &'a [f32] {
+        &base.as_slice()[rows.start * self.shape.dimension..rows.end * self.shape.dimension]
+    }
+
+    /// Visits the table from the first row to the last, in stretches as long as they come, so that what is
+    /// done with them is done in bulk.
+    fn for_each_stretch(&self, mut visit: impl FnMut(Stretch)) {
+        let RowSet::Listed(rows) = &self.rows else {
+            return visit(Stretch::Listed(0..self.shape.rows));
+        };
+        let (mut position, mut row) = (0, 0);
+        for run in rows.chunk_by(|&before, &after| after - before == 1) {
+            let first = run[0] as usize;
+            visit(Stretch::Others(row..first));
+            visit(Stretch::Listed(position..position + run.len()));
+            position += run.len();
+            row = first + run.len();
+        }
+        visit(Stretch::Others(row..self.shape.rows));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const SHAPE: TableShape = TableShape { rows: 5, dimension: 3 };
+
+    fn base() -> Table {
+        let mut next = 0.0;
+        Table::from_fn(SHAPE, || {
+            next += 1.0;
+            next
+        })
+    }
+
+    fn bits(table: &Table) -> Vec<u32> {
+        table.as_slice().iter().map(|value| value.to_bits()).collect()
+    }
+
+    #[test]
+    fn listed_rows_are_taken_verbatim_and_the_others_scaled() {
+        let update = TableUpdate::listed(SHAPE, vec![1, 2, 4], &[-1.0; 9], 0.5).unwrap();
+        let table = update.apply(&base()).unwrap();
+        assert_eq!(table.row(0), [0.5, 1.0, 1.5]);
+        assert_eq!(table.row(1), [-1.0; 3]);
+        assert_eq!(table.row(2), [-1.0; 3]);
+        assert_eq!(table.row(3), [5.0, 5.5, 6.0]);
+        assert_eq!(table.row(4), [-1.0; 3]);
+    }
+
+    #[test]
+    fn a_whole_table_comes_back_bit_for_bit_whatever_the_base_and_the_scale() {
+        let mut table = base();
+        table.as_mut_slice()[3] = f32::from_bits(0x7f80_0001);
+        table.as_mut_slice()[4] = -0.0;
+        let mut update = TableUpdate::whole(&table);
+        update.others_scale = 7.0;
+        assert_eq!(bits(&update.apply(&Table::zeros(SHAPE)).unwrap()), bits(&table));
+    }
+
+    #[test]
+    fn a_scale_of_one_copies_the_base_even_where_multiplying_would_not() {
+        let mut base = base();
+        base.as_mut_slice()[0] = f32::from_bits(0x7f80_0001); // a signalling NaN
+        let update = TableUpdate::listed(SHAPE, vec![], &[], 1.0).unwrap();
+        assert_eq!(bits(&update.apply(&base).unwrap()), bits(&base));
+        let mut bytes = Vec::new();
+        update.write_whole(&base, &mut bytes).unwrap();
+        assert_eq!(bytes[..4], 0x7f80_0001_u32.to_le_bytes());
+    }
+
+    #[test]
+    fn the_bytes_of_the_whole_table_are_those_of_the_applied_table() {
+        for rows in [vec![], vec![0], vec![4], vec![0, 1, 2, 3, 4], vec![1, 3]] {
+            let values: Vec<f32> = (0..3 * rows.len()).map(|value| value as f32 + 0.25).collect();
+            let update = TableUpdate::listed(SHAPE, rows, &values, 0.3).unwrap();
+            let mut bytes = Vec::new();
+            update.write_whole(&base(), &mut bytes).unwrap();
+            let expected = update.apply(&base()).unwrap();
+            assert_eq!(floats(&bytes).map(f32::to_bits).collect::<Vec<_>>(), bits(&expected));
+        }
+    }
+
+    #[test]
+    fn long_stretches_are_converted_beyond_the_first_block() {
+        let shape = TableShape { rows: 100, dimension: 7 };
+        let mut next = 0.0;
+        let base = Table::from_fn(shape, || {
+            next += 1.0;
+            next
+        });
+        let update = TableUpdate::whole(&base);
+        assert_eq!(bits(&update.apply(&Table::zeros(shape)).unwrap()), bits(&base));
+    }
+
+    #[test]
+    fn iteration_gives_each_listed_row_with_its_own_values() {
+        let update = TableUpdate::listed(SHAPE, vec![1, 4], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 1.0).unwrap();
+        let rows: Vec<(usize, Vec<f32>)> = update.iter().map(|(row, bytes)| (row, floats(bytes).collect())).collect();
+        assert_eq!(rows, [(1, vec![1.0, 2.0, 3.0]), (4, vec![4.0, 5.0, 6.0])]);
+        let whole = TableUpdate::whole(&base());
+        assert_eq!(whole.iter().map(|(row, _)| row).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn malformed_updates_are_refused_each_with_its_reason() {
+        let reason = |rows: Vec<u32>, values: usize| {
+            TableUpdate::listed(SHAPE, rows, &vec![0.0; values], 1.0).unwrap_err().to_string()
+        };
+        assert!(reason(vec![2, 1], 6).contains("ascending"));
+        assert!(reason(vec![1, 1], 6).contains("ascending"));
+        assert!(reason(vec![5], 3).contains("row 5 of a table of 5 rows"));
+        assert!(reason(vec![1], 4).contains("16 bytes"));
+        let other = Table::zeros(TableShape { rows: 3, dimension: 5 });
+        assert!(TableUpdate::whole(&base()).apply(&other).unwrap_err().to_string().contains("5 x 3"));
+    }
+}
