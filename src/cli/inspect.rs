@@ -69,7 +69,7 @@ pub fn presets() -> String {
 }
 
 /// `text` in lines of at most `width` characters, each after `indent`.
-fn wrapped(text: &str, indent: &str, width: usize) -> String {
+pub(super) fn wrapped(text: &str, indent: &str, width: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {

@@ -5,6 +5,12 @@
 
 mod args;
 mod inspect;
+mod methods;
+mod run;
 
 pub use args::{Cli, Command, RunArgs, ValidateArgs};
 pub use inspect::{Validation, presets, schema, validate};
+pub use methods::methods;
+pub use run::{Finished, run};
+
+use inspect::wrapped;

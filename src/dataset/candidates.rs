@@ -118,6 +118,11 @@ impl CandidateScratch {
         Self { pool: Pool::new(items), items: Vec::new() }
     }
 
+    /// Whether this is the memory for such a catalogue.
+    pub fn fits(&self, items: usize) -> bool {
+        self.pool.items() == items
+    }
+
     fn unrated(&mut self, dataset: &Dataset, user: UserId) -> &[u32] {
         self.pool.restrict(dataset.touched_items(user), 0);
         self.items.clear();

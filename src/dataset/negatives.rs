@@ -30,6 +30,11 @@ impl NegativeSampler {
         Self { spec: spec.clone(), pool: Pool::new(items) }
     }
 
+    /// Whether this is the sampler for such a catalogue and specification.
+    pub fn fits(&self, items: usize, spec: &NegativesSpec) -> bool {
+        self.pool.items() == items && self.spec == *spec
+    }
+
     /// Replaces `samples` by those of `user` in `round`: for each training item, ascending, the item itself
     /// and `per_positive` items drawn uniformly from the user's pool, without replacement within one
     /// positive. A training item that repeats is as many positives.

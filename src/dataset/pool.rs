@@ -21,6 +21,11 @@ impl Pool {
         Self { items: items as u32, taken: vec![0; items.div_ceil(64)], excluded: Vec::new(), list: Vec::new() }
     }
 
+    /// Size of the catalogue.
+    pub fn items(&self) -> usize {
+        self.items as usize
+    }
+
     /// All items but `excluded` (which may repeat items), for samples of `sample` items each.
     pub fn restrict(&mut self, excluded: impl Iterator<Item = u32>, sample: u32) {
         for item in self.excluded.drain(..) {

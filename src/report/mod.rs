@@ -16,7 +16,7 @@ pub mod progress;
 pub mod record;
 #[cfg(test)]
 mod sample;
-mod setup;
+pub mod setup;
 pub mod table;
 pub mod terminal;
 mod words;

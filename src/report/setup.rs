@@ -2,7 +2,7 @@
 
 use super::record::RunRecord;
 use super::words::{name_of, share, thousands};
-use crate::scenario::{NegativePool, Participation, Scenario, Selection, SourceSpec};
+use crate::scenario::{NegativePool, Participation, Ranking, Scenario, Selection, SourceSpec};
 
 /// What was run, as (what, words), in the order of a scenario file.
 pub fn describe(record: &RunRecord) -> Vec<(&'static str, String)> {
@@ -16,6 +16,22 @@ pub fn describe(record: &RunRecord) -> Vec<(&'static str, String)> {
         ("Network", network(scenario)),
         ("Devices", devices(scenario)),
     ]
+}
+
+/// The protocol in a few words, to stand beside every accuracy.
+pub fn protocol(scenario: &Scenario) -> String {
+    let evaluation = &scenario.evaluation;
+    let ranking = match evaluation.ranking {
+        Ranking::Sampled => format!("{} sampled candidates", thousands(u64::from(evaluation.candidates))),
+        Ranking::FullCatalogue => "full catalogue".to_owned(),
+    };
+    let pool = name_of(&scenario.dataset.negatives.pool);
+    let judged = match evaluation.selection {
+        Selection::Last => "last round",
+        Selection::BestValidation => "best validation round",
+        Selection::BestTest => "best test round",
+    };
+    format!("leave-one-out, {ranking}, negatives `{pool}`, {judged}")
 }
 
 /// How a run's round was chosen, to follow "the round is".

@@ -1,3 +1,41 @@
 //! The simulated world: actors on a virtual clock.
+//!
+//! ```text
+//!                  BeginRound / UplinkArrived / ParticipationLost / CloseRound
+//!   ServerActor <------------------------------------------------- NetworkActor ---------------> ClientActor
+//!    global table,   Invitation{cohort, frame} / verdicts           clock [ns],   Participate      one per user:
+//!    cohorts,        ---------------------------------------------> calendar,     TrainingEnded    private
+//!    averages                                                       links [bit/s] CutOff           parameters
+//!                                                                       |                             ^
+//!                                                   bookings, RoundEnd  |                             | Lend, Return
+//!                                                                       v                             | (evaluation)
+//!                                                                  MetricsActor ----------------------+
+//!                                                                   ledger [bytes], durations [ns], accuracy
+//! ```
+//!
+//! Read in the order of a round: [`messages`], [`server`], [`network`] with its [`calendar`], [`client`] with
+//! [`training`], [`metrics`] with its [`ledger`] and [`evaluation`]; [`run`] wires them. The actors know the
+//! messages and the pure layers, never one another.
+//!
+//! **Order.** Everything happens in (time, sequence) order of the calendar. The network asks and awaits every
+//! answer before it goes on, so the order in which mailboxes are polled cannot reach a result.
+//!
+//! **Parallelism.** What a client trains on is fixed as soon as it is invited. So the user actors hand over their
+//! state at once, one batch of trainings runs on all threads, and each result waits for the virtual end of
+//! its training.
 
+pub mod calendar;
+pub mod client;
+pub mod evaluation;
+pub mod ledger;
+pub mod messages;
+pub mod metrics;
+pub mod network;
 pub mod outcome;
+pub mod run;
+pub mod server;
+pub mod training;
+pub mod world;
+
+pub use run::{Outcome, RoundObserver, RunControl, run};
+pub use world::World;

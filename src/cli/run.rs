@@ -1,0 +1,150 @@
+//! `run`: from a scenario file to a report folder.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::RunArgs;
+use crate::dataset;
+use crate::error::{Error, Result};
+use crate::method::registry;
+use crate::report::progress::{Progress, ProgressLine};
+use crate::report::record::{RunRecord, Wall};
+use crate::report::{ReportFolder, json, setup, terminal};
+use crate::rng::Streams;
+use crate::scenario::{self, Scenario};
+use crate::sim::outcome::{ByDirection, Flow, RoundRecord};
+use crate::sim::{self, Outcome, RoundObserver, RunControl, World};
+
+/// A run that has come to an end, complete or not.
+#[derive(Debug)]
+pub struct Finished {
+    /// What to print on standard output.
+    pub output: String,
+    /// What stopped it early, if anything did.
+    pub stopped_by: Option<Error>,
+}
+
+/// Runs a scenario and writes its report.
+///
+/// `interrupted` stops the run when it is set; `visible` shows a progress bar on standard error; `started` is
+/// when the command began, for the wall-clock figures.
+///
+/// # Errors
+/// Everything that keeps a run from starting, and a report from being written. A run that stops early is no
+/// error here: its finished rounds are reported.
+pub fn run(arguments: &RunArgs, interrupted: Arc<AtomicBool>, visible: bool, started: Instant) -> Result<Finished> {
+    let scenario = scenario::load(&arguments.scenario, &arguments.overrides(), &registry::vocabulary())?;
+    let default_folder = || PathBuf::from("reports").join(format!("{}-{}", scenario.name, scenario.seed));
+    // Before anything is read or computed: a run whose report cannot be written is not worth its time.
+    let folder = ReportFolder::create(arguments.out.clone().unwrap_or_else(default_folder), arguments.overwrite)?;
+    let threads = match arguments.threads {
+        Some(threads) => threads.get(),
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let dataset = dataset::load(&scenario.dataset, &data_directories(arguments), Streams::new(scenario.seed))?;
+    let world = World::new(scenario.clone(), Arc::new(dataset))?;
+    let laps = Arc::new(Mutex::new(Laps { last: Instant::now(), laps: Vec::new() }));
+    let observer = Watch { progress: Progress::new(scenario.training.rounds, visible), laps: Arc::clone(&laps) };
+    laps.lock().unwrap_or_else(PoisonError::into_inner).last = Instant::now();
+    let outcome = sim::run(world, &RunControl { threads, interrupted }, Box::new(observer))?;
+    let total = started.elapsed();
+    let laps = laps.lock().unwrap_or_else(PoisonError::into_inner);
+    let wall = Wall {
+        total_s: total.as_secs_f64(),
+        per_round_ms: median(&laps.laps).as_secs_f64() * 1e3,
+        peak_rss_bytes: peak_resident_bytes(),
+        threads: threads as u32,
+    };
+    let (record, stopped_by) = record_of(scenario, outcome, wall);
+    folder.write(&record)?;
+    let output = if arguments.json { json::render(&record)? } else { terminal::summary(&record, folder.path()) };
+    Ok(Finished { output, stopped_by })
+}
+
+/// Where data sets are looked for, in this order.
+fn data_directories(arguments: &RunArgs) -> Vec<PathBuf> {
+    if let Some(directory) = &arguments.data_dir {
+        return vec![directory.clone()];
+    }
+    let named = std::env::var_os("FEDRECSIM_DATA").map(PathBuf::from);
+    named.into_iter().chain(["data", "../shared/data"].map(PathBuf::from)).collect()
+}
+
+fn record_of(scenario: Scenario, outcome: Outcome, wall: Wall) -> (RunRecord, Option<Error>) {
+    let selected = outcome.selected.map(|position| &outcome.rounds[position]);
+    let record = RunRecord {
+        format: 1,
+        name: scenario.name.clone(),
+        seed: scenario.seed,
+        digest: outcome.digest,
+        rounds: outcome.rounds.len() as u32,
+        complete: outcome.stopped_by.is_none(),
+        stopped_by: outcome.stopped_by.as_ref().map(ToString::to_string),
+        selected_round: selected.map(|round| round.round),
+        accuracy: selected.and_then(|round| round.accuracy.clone()).unwrap_or_default(),
+        protocol: setup::protocol(&scenario),
+        baselines: outcome.baselines,
+        bytes: outcome.bytes,
+        virtual_time_s: outcome.rounds.last().map_or(0.0, |round| round.virtual_time_s),
+        durations: outcome.durations,
+        size: outcome.size,
+        per_round: outcome.rounds,
+        scenario,
+        command: std::env::args().skip(1).collect(),
+        versions: BTreeMap::from([("fedrecsim".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
+        wall,
+    };
+    (record, outcome.stopped_by)
+}
+
+/// Wall-clock time between the ends of rounds.
+struct Laps {
+    last: Instant,
+    laps: Vec<Duration>,
+}
+
+/// Shows progress and takes the time; neither reaches the result.
+struct Watch {
+    progress: Progress,
+    laps: Arc<Mutex<Laps>>,
+}
+
+impl RoundObserver for Watch {
+    fn round_finished(&mut self, round: &RoundRecord, total: ByDirection<Flow>) {
+        let mut laps = self.laps.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let lap = now - laps.last;
+        laps.last = now;
+        laps.laps.push(lap);
+        let hr_at_10 = round.accuracy.as_ref().and_then(|accuracy| accuracy.test.get("hr@10").copied());
+        self.progress.round_finished(&ProgressLine {
+            round: round.round,
+            hr_at_10,
+            bytes: total.up.sent + total.down.sent,
+            virtual_time_s: round.virtual_time_s,
+        });
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.progress.finish();
+    }
+}
+
+fn median(laps: &[Duration]) -> Duration {
+    let mut sorted = laps.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+}
+
+/// Peak resident memory of this process, where Linux tells it.
+fn peak_resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024)
+}

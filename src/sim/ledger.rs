@@ -1,0 +1,233 @@
+//! The byte ledger: where every byte went (contract 3).
+
+use std::collections::BTreeMap;
+
+use super::messages::{Direction, Usefulness};
+use super::outcome::{ByDirection, Flow};
+use crate::codec::FrameParts;
+use crate::error::{Error, Result};
+use crate::ids::{Round, UserId};
+
+/// Bytes per direction, in all, per round, and per client.
+///
+/// A frame counts as sent when it starts; if it is cut off, the bytes that never left the sender are taken back,
+/// so that `sent` is what a link really carried.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    total: ByDirection<Flow>,
+    round: ByDirection<Flow>,
+    clients: BTreeMap<UserId, ByDirection<Flow>>,
+    open: BTreeMap<(Round, UserId, Direction), FrameParts>,
+}
+
+fn length(parts: FrameParts) -> u64 {
+    parts.header + parts.index + parts.values
+}
+
+/// The first `carried` bytes of a frame, by purpose.
+fn prefix(parts: FrameParts, carried: u64) -> FrameParts {
+    let header = parts.header.min(carried);
+    let index = parts.index.min(carried - header);
+    FrameParts { header, index, values: parts.values.min(carried - header - index) }
+}
+
+fn side(flows: &mut ByDirection<Flow>, direction: Direction) -> &mut Flow {
+    match direction {
+        Direction::Up => &mut flows.up,
+        Direction::Down => &mut flows.down,
+    }
+}
+
+impl Ledger {
+    /// Applies `change` to the total, the round's and the client's flow.
+    fn book(&mut self, user: UserId, direction: Direction, change: impl Fn(&mut Flow)) {
+        change(side(&mut self.total, direction));
+        change(side(&mut self.round, direction));
+        change(side(self.clients.entry(user).or_default(), direction));
+    }
+
+    /// A frame starts on its way.
+    ///
+    /// # Errors
+    /// [`Error::Unbalanced`] if that participation's frame is on its way already.
+    pub fn sent(&mut self, round: Round, user: UserId, direction: Direction, parts: FrameParts) -> Result<()> {
+        if self.open.insert((round, user, direction), parts).is_some() {
+            return Err(Error::Unbalanced(format!("{user} sends twice ({direction:?}) in {round}")));
+        }
+        self.book(user, direction, |flow| {
+            flow.sent += length(parts);
+            flow.in_flight += length(parts);
+            flow.header += parts.header;
+            flow.index += parts.index;
+            flow.values += parts.values;
+            flow.frames += 1;
+        });
+        Ok(())
+    }
+
+    /// It arrives whole.
+    ///
+    /// # Errors
+    /// [`Error::Unbalanced`] if it was not on its way.
+    pub fn delivered(
+        &mut self,
+        round: Round,
+        user: UserId,
+        direction: Direction,
+        usefulness: Usefulness,
+    ) -> Result<()> {
+        let bytes = length(self.close(round, user, direction)?);
+        self.book(user, direction, |flow| {
+            flow.in_flight -= bytes;
+            flow.delivered += bytes;
+            match usefulness {
+                Usefulness::Useful => flow.useful += bytes,
+                Usefulness::Late => flow.late += bytes,
+                Usefulness::Stale => flow.stale += bytes,
+            }
+        });
+        Ok(())
+    }
+
+    /// A dropout cuts it off after `carried` bytes.
+    ///
+    /// # Errors
+    /// [`Error::Unbalanced`] if it was not on its way, or is shorter.
+    pub fn lost(&mut self, round: Round, user: UserId, direction: Direction, carried: u64) -> Result<()> {
+        let parts = self.close(round, user, direction)?;
+        if carried > length(parts) {
+            return Err(Error::Unbalanced(format!("{user} lost {carried} bytes of {} in {round}", length(parts))));
+        }
+        let kept = prefix(parts, carried);
+        self.book(user, direction, |flow| {
+            flow.in_flight -= length(parts);
+            flow.sent -= length(parts) - carried;
+            flow.lost += carried;
+            flow.header -= parts.header - kept.header;
+            flow.index -= parts.index - kept.index;
+            flow.values -= parts.values - kept.values;
+        });
+        Ok(())
+    }
+
+    fn close(&mut self, round: Round, user: UserId, direction: Direction) -> Result<FrameParts> {
+        self.open
+            .remove(&(round, user, direction))
+            .ok_or_else(|| Error::Unbalanced(format!("{user} has no frame on its way ({direction:?}) in {round}")))
+    }
+
+    /// Checks that everything adds up, and starts a new round.
+    ///
+    /// # Errors
+    /// [`Error::Unbalanced`], naming what does not.
+    pub fn end_round(&mut self) -> Result<ByDirection<Flow>> {
+        self.check()?;
+        Ok(std::mem::take(&mut self.round))
+    }
+
+    /// Bytes of the whole run so far.
+    pub fn total(&self) -> ByDirection<Flow> {
+        self.total
+    }
+
+    /// Bytes per client, ascending.
+    pub fn clients(&self) -> impl Iterator<Item = (UserId, &ByDirection<Flow>)> {
+        self.clients.iter().map(|(user, flows)| (*user, flows))
+    }
+
+    /// Checks the equations of contract 3: in all, for every client, and that the frames which are open are the
+    /// bytes in flight.
+    ///
+    /// # Errors
+    /// [`Error::Unbalanced`], naming what does not hold.
+    pub fn check(&self) -> Result<()> {
+        let mut of_clients = ByDirection::<Flow>::default();
+        for (user, flows) in self.clients() {
+            if !(flows.up.is_balanced() && flows.down.is_balanced()) {
+                return Err(Error::Unbalanced(format!("{user}: {flows:?}")));
+            }
+            of_clients += *flows;
+        }
+        if of_clients != self.total {
+            return Err(Error::Unbalanced(format!("clients sum to {of_clients:?}, the total is {:?}", self.total)));
+        }
+        let mut open = ByDirection::<u64>::default();
+        for ((_, _, direction), parts) in &self.open {
+            match direction {
+                Direction::Up => open.up += length(*parts),
+                Direction::Down => open.down += length(*parts),
+            }
+        }
+        if (open.up, open.down) != (self.total.up.in_flight, self.total.down.in_flight) {
+            return Err(Error::Unbalanced(format!("open frames are {open:?} bytes, in flight {:?}", self.total)));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PARTS: FrameParts = FrameParts { header: 28, index: 10, values: 100 };
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        /// If this fails, a report may show bytes that nobody sent or hide some that were.
+        #[test]
+        fn bytes_are_conserved_whatever_happens(
+            fates in prop::collection::vec((0u32..5, any::<bool>(), 0u8..5, 0u64..140), 0..60)
+        ) {
+            let mut ledger = Ledger::default();
+            let mut carried_in_all = 0;
+            for (number, (user, up, fate, carried)) in fates.into_iter().enumerate() {
+                let (round, user) = (Round(number as u32), UserId(user));
+                let direction = if up { Direction::Up } else { Direction::Down };
+                ledger.sent(round, user, direction, PARTS).unwrap();
+                carried_in_all += match fate {
+                    0 => { ledger.lost(round, user, direction, carried.min(138)).unwrap(); carried.min(138) }
+                    1 => { ledger.delivered(round, user, direction, Usefulness::Late).unwrap(); 138 }
+                    2 => { ledger.delivered(round, user, direction, Usefulness::Stale).unwrap(); 138 }
+                    3 => { ledger.delivered(round, user, direction, Usefulness::Useful).unwrap(); 138 }
+                    _ => 138, // still on its way
+                };
+                ledger.check().unwrap();
+            }
+            let total = ledger.total();
+            prop_assert_eq!(total.up.sent + total.down.sent, carried_in_all);
+            let round = ledger.end_round().unwrap();
+            prop_assert_eq!(round, total);
+            prop_assert_eq!(ledger.end_round().unwrap(), ByDirection::default());
+        }
+    }
+
+    #[test]
+    fn a_cut_frame_keeps_its_first_bytes_by_purpose() {
+        let mut ledger = Ledger::default();
+        ledger.sent(Round(0), UserId(1), Direction::Down, PARTS).unwrap();
+        ledger.lost(Round(0), UserId(1), Direction::Down, 33).unwrap();
+        let flow = ledger.total().down;
+        assert_eq!((flow.header, flow.index, flow.values, flow.sent, flow.lost), (28, 5, 0, 33, 33));
+    }
+
+    #[test]
+    fn impossible_bookings_are_refused() {
+        let mut ledger = Ledger::default();
+        let (round, user) = (Round(0), UserId(1));
+        assert!(ledger.delivered(round, user, Direction::Up, Usefulness::Useful).is_err(), "never sent");
+        ledger.sent(round, user, Direction::Up, PARTS).unwrap();
+        assert!(ledger.sent(round, user, Direction::Up, PARTS).is_err(), "sent twice");
+        assert!(ledger.lost(round, user, Direction::Up, 139).is_err(), "more lost than sent");
+    }
+
+    #[test]
+    fn a_byte_that_is_booked_nowhere_is_noticed() {
+        let mut ledger = Ledger::default();
+        ledger.sent(Round(0), UserId(1), Direction::Up, PARTS).unwrap();
+        ledger.total.up.sent += 1;
+        assert!(ledger.check().is_err());
+    }
+}

@@ -1,0 +1,297 @@
+//! The metrics: books every byte and duration, and measures accuracy after a round.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use actix::prelude::*;
+use futures_util::future::join_all;
+use hdrhistogram::Histogram;
+use rayon::prelude::*;
+
+use super::evaluation::{self, Ranks};
+use super::ledger::Ledger;
+use super::messages::{
+    BookUnfinished, Booking, Collect, Collected, Direction, FromClient, LinkEvent, RoundEnded, ToClient,
+};
+use super::network::ASKED_AT_ONCE;
+use super::outcome::{Distribution, RoundRecord, Sparsity, SplitFigures};
+use super::run::RoundObserver;
+use super::world::World;
+use crate::error::{Error, Result};
+use crate::ids::UserId;
+use crate::method::Client;
+use crate::model::aggregate::MagnitudeCounts;
+use crate::model::table::{SharedTable, Table};
+
+/// The phases whose durations are recorded, by the names that reports use.
+const PHASES: [&str; 4] = ["download", "compute", "upload", "round"];
+
+/// The metrics' actor.
+pub struct MetricsActor {
+    world: Arc<World>,
+    workers: Arc<rayon::ThreadPool>,
+    clients: Arc<[Recipient<ToClient>]>,
+    books: Option<Books>,
+}
+
+/// Everything recorded so far.
+struct Books {
+    ledger: Ledger,
+    durations_ns: [Histogram<u64>; 4],
+    rounds: Vec<RoundRecord>,
+    digest: blake3::Hasher,
+    observer: Box<dyn RoundObserver>,
+}
+
+impl MetricsActor {
+    /// Empty books. `observer` hears of every round when it is over.
+    ///
+    /// # Errors
+    /// [`Error::Actor`] if a histogram cannot be made.
+    pub fn new(
+        world: Arc<World>,
+        workers: Arc<rayon::ThreadPool>,
+        clients: Arc<[Recipient<ToClient>]>,
+        observer: Box<dyn RoundObserver>,
+    ) -> Result<Self> {
+        let histogram = || Histogram::new(3).map_err(|reason| defect(&reason));
+        let durations_ns = [histogram()?, histogram()?, histogram()?, histogram()?];
+        let digest = blake3::Hasher::new();
+        let books = Books { ledger: Ledger::default(), durations_ns, rounds: Vec::new(), digest, observer };
+        Ok(Self { world, workers, clients, books: Some(books) })
+    }
+
+    fn lenders(&self) -> Lenders {
+        Lenders {
+            world: Arc::clone(&self.world),
+            workers: Arc::clone(&self.workers),
+            clients: Arc::clone(&self.clients),
+        }
+    }
+}
+
+fn defect(reason: &dyn ToString) -> Error {
+    Error::Actor { actor: "metrics", reason: reason.to_string() }
+}
+
+impl Actor for MetricsActor {
+    type Context = Context<Self>;
+}
+
+impl Handler<RoundEnded> for MetricsActor {
+    type Result = AtomicResponse<Self, Result<()>>;
+
+    fn handle(&mut self, ended: RoundEnded, _context: &mut Self::Context) -> Self::Result {
+        let lenders = self.lenders();
+        let spec = &self.world.scenario;
+        let last = ended.round.0 + 1 == spec.training.rounds;
+        let due = last || (ended.round.0 + 1).is_multiple_of(spec.evaluation.every_rounds);
+        let table = Arc::clone(&ended.outcome.table);
+        let measure = async move { if due { lenders.evaluate(table).await.map(Some) } else { Ok(None) } };
+        AtomicResponse::new(Box::pin(measure.into_actor(self).map(move |accuracy, actor, _| {
+            let books = actor.books.as_mut().ok_or_else(|| defect(&"the books are closed"))?;
+            books.close_round(ended, accuracy?)
+        })))
+    }
+}
+
+impl Handler<BookUnfinished> for MetricsActor {
+    type Result = Result<()>;
+
+    fn handle(&mut self, unfinished: BookUnfinished, _context: &mut Self::Context) -> Result<()> {
+        let books = self.books.as_mut().ok_or_else(|| defect(&"the books are closed"))?;
+        unfinished.bookings.iter().try_for_each(|booking| books.book(booking))
+    }
+}
+
+impl Handler<Collect> for MetricsActor {
+    type Result = AtomicResponse<Self, Result<Collected>>;
+
+    fn handle(&mut self, _: Collect, _context: &mut Self::Context) -> Self::Result {
+        let lenders = self.lenders();
+        AtomicResponse::new(Box::pin(async move { lenders.private_digests().await }.into_actor(self).map(
+            |digests, actor, _| {
+                let books = actor.books.take().ok_or_else(|| defect(&"the books are closed"))?;
+                books.collect(&digests?)
+            },
+        )))
+    }
+}
+
+impl Books {
+    fn book(&mut self, booking: &Booking) -> Result<()> {
+        let Booking { round, user, event } = *booking;
+        match event {
+            LinkEvent::Sent(direction, parts) => self.ledger.sent(round, user, direction, parts),
+            LinkEvent::Lost(direction, carried) => self.ledger.lost(round, user, direction, carried),
+            LinkEvent::Delivered(direction, usefulness, nanoseconds) => {
+                self.record_duration(if direction == Direction::Down { 0 } else { 2 }, nanoseconds)?;
+                self.ledger.delivered(round, user, direction, usefulness)
+            }
+            LinkEvent::Computed(nanoseconds) => self.record_duration(1, nanoseconds),
+        }
+    }
+
+    fn record_duration(&mut self, phase: usize, nanoseconds: u64) -> Result<()> {
+        self.durations_ns[phase].record(nanoseconds).map_err(|reason| defect(&reason))
+    }
+
+    fn close_round(&mut self, ended: RoundEnded, accuracy: Option<SplitFigures>) -> Result<()> {
+        ended.bookings.iter().try_for_each(|booking| self.book(booking))?;
+        let duration = ended.ended.since(ended.began);
+        self.record_duration(3, duration.as_nanos())?;
+        let outcome = &ended.outcome;
+        let averaged = MagnitudeCounts::of(outcome.table.as_slice(), 1.0);
+        let loss = (!ended.losses.is_empty()).then(|| ended.losses.iter().sum::<f64>() / ended.losses.len() as f64);
+        let record = RoundRecord {
+            round: ended.round.0 + 1,
+            virtual_time_s: ended.ended.as_secs_f64(),
+            duration_s: duration.as_secs_f64(),
+            invited: ended.invited,
+            aggregated: outcome.aggregated,
+            dropped: ended.dropped,
+            loss,
+            accuracy,
+            bytes: self.ledger.end_round()?,
+            sparsity: (averaged.values > 0)
+                .then(|| Sparsity { uploads: outcome.uploads.shares(), averaged: averaged.shares() }),
+        };
+        self.digest_round(&ended, &record);
+        self.observer.round_finished(&record, self.ledger.total());
+        self.rounds.push(record);
+        Ok(())
+    }
+
+    /// Feeds a round to the digest: integers, and floats by their bits.
+    fn digest_round(&mut self, ended: &RoundEnded, record: &RoundRecord) {
+        let digest = &mut self.digest;
+        let mut number = |value: u64| {
+            digest.update(&value.to_le_bytes());
+        };
+        number(u64::from(ended.round.0));
+        number(ended.ended.as_nanos());
+        number(u64::from(ended.invited));
+        number(u64::from(ended.dropped));
+        number(u64::from(ended.outcome.aggregated));
+        number(record.loss.map_or(u64::MAX, f64::to_bits));
+        for flow in [record.bytes.up, record.bytes.down] {
+            let fates = [flow.sent, flow.delivered, flow.lost, flow.cancelled, flow.in_flight];
+            let kinds = [flow.useful, flow.late, flow.stale, flow.header, flow.index, flow.values, flow.frames];
+            fates.into_iter().chain(kinds).for_each(&mut number);
+        }
+        ended.outcome.uploads.above.iter().for_each(|count| number(*count));
+        if let Some(SplitFigures { validation, test }) = &record.accuracy {
+            let all = test.iter().chain(validation.iter().flatten());
+            all.for_each(|(_, figure)| number(figure.to_bits()));
+        }
+        for value in ended.outcome.table.as_slice() {
+            digest.update(&value.to_le_bytes());
+        }
+    }
+
+    fn collect(mut self, private_digests: &[blake3::Hash]) -> Result<Collected> {
+        self.ledger.check()?;
+        for digest in private_digests {
+            self.digest.update(digest.as_bytes());
+        }
+        let durations: BTreeMap<String, Distribution> = PHASES
+            .iter()
+            .zip(&self.durations_ns)
+            .map(|(phase, histogram)| ((*phase).to_owned(), distribution(histogram)))
+            .collect();
+        let digest = self.digest.finalize().to_hex().to_string();
+        Ok(Collected { rounds: self.rounds, bytes: self.ledger.total(), durations, digest })
+    }
+}
+
+fn distribution(histogram: &Histogram<u64>) -> Distribution {
+    if histogram.is_empty() {
+        return Distribution::default();
+    }
+    let seconds = |nanoseconds: u64| nanoseconds as f64 / 1e9;
+    Distribution {
+        count: histogram.len(),
+        mean_s: histogram.mean() / 1e9,
+        p50_s: seconds(histogram.value_at_quantile(0.5)),
+        p90_s: seconds(histogram.value_at_quantile(0.9)),
+        p99_s: seconds(histogram.value_at_quantile(0.99)),
+        max_s: seconds(histogram.max()),
+    }
+}
+
+/// The users, asked to lend their private parameters to a batch of work.
+struct Lenders {
+    world: Arc<World>,
+    workers: Arc<rayon::ThreadPool>,
+    clients: Arc<[Recipient<ToClient>]>,
+}
+
+impl Lenders {
+    /// Scores every evaluated user with its own parameters and the server's new table.
+    async fn evaluate(&self, table: SharedTable) -> Result<SplitFigures> {
+        let users = self.world.candidates.evaluated_users();
+        let world = &self.world;
+        let table: &Table = &table;
+        let ranks = self.with_parameters(users, |position, client| evaluation::ranks(world, position, client, table));
+        let ranks: Vec<Ranks> = ranks.await?.into_iter().collect::<Result<_>>()?;
+        Ok(evaluation::figures(&ranks, &self.world.scenario.evaluation.cutoffs))
+    }
+
+    /// A digest of every user's private parameters, in the order of users.
+    async fn private_digests(&self) -> Result<Vec<blake3::Hash>> {
+        let users: Vec<UserId> = (0..self.clients.len()).map(UserId::from).collect();
+        self.with_parameters(&users, |_, client| {
+            let mut digest = blake3::Hasher::new();
+            client.visit_private(&mut |bytes| {
+                digest.update(bytes);
+            });
+            digest.finalize()
+        })
+        .await
+    }
+
+    /// Runs `work` on the parameters of `users`, in parallel; results in the order of `users`. Parameters that
+    /// nobody has touched yet are made for the occasion and dropped again.
+    async fn with_parameters<T: Send>(
+        &self,
+        users: &[UserId],
+        work: impl Fn(usize, &dyn Client) -> T + Sync,
+    ) -> Result<Vec<T>> {
+        let mut results = Vec::with_capacity(users.len());
+        for users in users.chunks(ASKED_AT_ONCE) {
+            let first = results.len();
+            let lent = join_all(users.iter().map(|user| self.clients[user.index()].send(ToClient::Lend))).await;
+            let lent = lent.into_iter().map(|answer| match answer {
+                Ok(FromClient::Lent(user, client)) => Ok((user, client)),
+                Ok(_) => Err(defect(&"a user is busy and cannot lend its parameters")),
+                Err(reason) => Err(defect(&reason)),
+            });
+            let lent: Vec<(UserId, Option<Box<dyn Client>>)> = lent.collect::<Result<_>>()?;
+            let worked = self.workers.install(|| {
+                let work = |(offset, (user, client)): (usize, (UserId, Option<Box<dyn Client>>))| {
+                    let result = match &client {
+                        Some(client) => work(first + offset, client.as_ref()),
+                        None => work(first + offset, self.world.method.client(user).as_ref()),
+                    };
+                    (result, user, client)
+                };
+                lent.into_par_iter().enumerate().map(work).collect::<Vec<_>>()
+            });
+            let mut returns = Vec::with_capacity(worked.len());
+            for (result, user, client) in worked {
+                results.push(result);
+                if client.is_some() {
+                    returns.push(self.clients[user.index()].send(ToClient::Return(client)));
+                }
+            }
+            for answer in join_all(returns).await {
+                match answer {
+                    Ok(FromClient::Done) => {}
+                    Ok(_) => return Err(defect(&"a user did not take its parameters back")),
+                    Err(reason) => return Err(defect(&reason)),
+                }
+            }
+        }
+        Ok(results)
+    }
+}

@@ -1,0 +1,183 @@
+//! The wiring: starts the actors, lets time run, and collects what they leave.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use actix::prelude::*;
+
+use super::client::ClientActor;
+use super::evaluation;
+use super::messages::{Collect, Collected, Run, ToClient};
+use super::metrics::MetricsActor;
+use super::network::{NetworkActor, Peers};
+use super::outcome::{ByDirection, Distribution, Flow, ProblemSize, RoundRecord, SplitFigures};
+use super::server::ServerActor;
+use super::world::World;
+use crate::error::{Error, Result};
+use crate::ids::UserId;
+use crate::method::{Method, Problem, baselines};
+use crate::scenario::{MethodSpec, Selection};
+
+/// Hears of every finished round.
+pub trait RoundObserver {
+    /// `round` is over; `total` are the bytes of the run so far.
+    fn round_finished(&mut self, round: &RoundRecord, total: ByDirection<Flow>);
+}
+
+/// Nobody listens.
+impl RoundObserver for () {
+    fn round_finished(&mut self, _round: &RoundRecord, _total: ByDirection<Flow>) {}
+}
+
+/// How a run is carried out; none of it reaches the result.
+#[derive(Clone, Debug)]
+pub struct RunControl {
+    /// Worker threads, at least 1.
+    pub threads: usize,
+    /// Set it to stop the run; the finished rounds remain.
+    pub interrupted: Arc<AtomicBool>,
+}
+
+impl RunControl {
+    /// This many worker threads, and nobody who interrupts.
+    pub fn with_threads(threads: usize) -> Self {
+        Self { threads, interrupted: Arc::default() }
+    }
+}
+
+/// What a run leaves.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Every finished round.
+    pub rounds: Vec<RoundRecord>,
+    /// Position in `rounds` of the one that the run is judged by; `None` if none was evaluated.
+    pub selected: Option<usize>,
+    /// The trivial baselines on the same split and candidates.
+    pub baselines: BTreeMap<String, SplitFigures>,
+    /// Bytes of the whole run, an unfinished round included.
+    pub bytes: ByDirection<Flow>,
+    /// Durations by phase.
+    pub durations: BTreeMap<String, Distribution>,
+    /// Size of the problem.
+    pub size: ProblemSize,
+    /// Result digest, hexadecimal.
+    pub digest: String,
+    /// What stopped the run before its last round, if anything did.
+    pub stopped_by: Option<Error>,
+}
+
+/// Runs `world` to its last round, or until something stops it; the rounds before that are in the outcome.
+///
+/// # Errors
+/// What goes wrong before the first round, and defects of the simulator. Divergence and interruption are part of
+/// the outcome.
+pub fn run(world: World, control: &RunControl, observer: Box<dyn RoundObserver>) -> Result<Outcome> {
+    let workers = rayon::ThreadPoolBuilder::new()
+        .num_threads(control.threads)
+        .build()
+        .map_err(|reason| Error::Usage(format!("cannot start {} threads: {reason}", control.threads)))?;
+    let (world, workers) = (Arc::new(world), Arc::new(workers));
+    let baselines = workers.install(|| score_baselines(&world))?;
+    let interrupted = Arc::clone(&control.interrupted);
+    let (collected, stopped_by) =
+        System::new().block_on(live(Arc::clone(&world), Arc::clone(&workers), interrupted, observer))?;
+    let Collected { rounds, bytes, durations, digest } = collected;
+    let size = ProblemSize {
+        users: world.dataset.users() as u64,
+        items: world.dataset.items() as u64,
+        training_ratings: world.dataset.training_ratings() as u64,
+        evaluated_users: world.candidates.evaluated_users().len() as u64,
+    };
+    let selected = select(&rounds, world.scenario.evaluation.selection);
+    Ok(Outcome { rounds, selected, baselines, bytes, durations, size, digest, stopped_by })
+}
+
+/// The actors' life: all on one arbiter, workers beside it.
+async fn live(
+    world: Arc<World>,
+    workers: Arc<rayon::ThreadPool>,
+    interrupted: Arc<AtomicBool>,
+    observer: Box<dyn RoundObserver>,
+) -> Result<(Collected, Option<Error>)> {
+    let clients: Arc<[Recipient<ToClient>]> = (0..world.dataset.users())
+        .map(|user| ClientActor::new(UserId::from(user), Arc::clone(&world)).start().recipient())
+        .collect();
+    let server = ServerActor::new(Arc::clone(&world), Arc::clone(&workers)).start();
+    let metrics = MetricsActor::new(Arc::clone(&world), Arc::clone(&workers), Arc::clone(&clients), observer)?.start();
+    let peers = Peers {
+        begin_round: server.clone().recipient(),
+        uplink_arrived: server.clone().recipient(),
+        participation_lost: server.clone().recipient(),
+        close_round: server.recipient(),
+        clients,
+        round_ended: metrics.clone().recipient(),
+        book_unfinished: metrics.clone().recipient(),
+    };
+    let network = NetworkActor::new(world, workers, peers, interrupted).start();
+    let unanswered = |actor| move |reason: MailboxError| Error::Actor { actor, reason: reason.to_string() };
+    let stopped_by = match network.send(Run).await.map_err(unanswered("network"))? {
+        Ok(()) => None,
+        Err(stop @ (Error::Diverged { .. } | Error::Interrupted | Error::NonFinite { .. } | Error::Dataset(_))) => {
+            Some(stop)
+        }
+        Err(defect) => return Err(defect),
+    };
+    let collected = metrics.send(Collect).await.map_err(unanswered("metrics"))??;
+    Ok((collected, stopped_by))
+}
+
+/// Popularity and random, which stand beside every result.
+fn score_baselines(world: &World) -> Result<BTreeMap<String, SplitFigures>> {
+    let problem = Problem { dataset: Arc::clone(&world.dataset), streams: world.streams };
+    let mut scores = BTreeMap::new();
+    for entry in [baselines::POPULARITY, baselines::RANDOM] {
+        let spec = MethodSpec { name: entry.name.to_owned(), parameters: serde_json::json!({}) };
+        let method: Box<dyn Method> = (entry.build)(&spec.parameters, &problem)?;
+        let table = method.initial_table();
+        let figures = evaluation::of_untrained(world, |user| method.client(user), &table)?;
+        scores.insert(spec.name, figures);
+    }
+    Ok(scores)
+}
+
+/// The round that a run is judged by, by HR@10; the last of equals, as in PFedRec's code.
+fn select(rounds: &[RoundRecord], selection: Selection) -> Option<usize> {
+    let hit_rate = |round: &RoundRecord| {
+        let accuracy = round.accuracy.as_ref()?;
+        let figures = match selection {
+            Selection::Last | Selection::BestTest => &accuracy.test,
+            Selection::BestValidation => accuracy.validation.as_ref()?,
+        };
+        figures.get("hr@10").copied()
+    };
+    let evaluated = rounds.iter().enumerate().filter_map(|(position, round)| Some((position, hit_rate(round)?)));
+    match selection {
+        Selection::Last => evaluated.last().map(|(position, _)| position),
+        // `max_by` returns the last of equals.
+        Selection::BestValidation | Selection::BestTest => {
+            evaluated.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(position, _)| position)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(test: f64, validation: Option<f64>) -> RoundRecord {
+        let figures = |hr: f64| BTreeMap::from([("hr@10".to_owned(), hr)]);
+        let accuracy = SplitFigures { validation: validation.map(figures), test: figures(test) };
+        RoundRecord { accuracy: Some(accuracy), ..RoundRecord::default() }
+    }
+
+    #[test]
+    fn selection_takes_the_last_of_equals_and_skips_rounds_without_accuracy() {
+        let unevaluated = RoundRecord::default();
+        let rounds = [round(0.9, Some(0.1)), round(0.2, Some(0.5)), round(0.3, Some(0.5)), unevaluated];
+        assert_eq!(select(&rounds, Selection::Last), Some(2));
+        assert_eq!(select(&rounds, Selection::BestTest), Some(0));
+        assert_eq!(select(&rounds, Selection::BestValidation), Some(2));
+        assert_eq!(select(&rounds[3..], Selection::Last), None);
+    }
+}

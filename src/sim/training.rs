@@ -1,0 +1,89 @@
+//! What a worker thread does for a client: decode, sample, train, encode.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use super::world::{Broadcast, World};
+use crate::codec::Frame;
+use crate::dataset::negatives::{NegativeSampler, Samples};
+use crate::error::Result;
+use crate::ids::{Round, UserId};
+use crate::method::{Client, LocalTask, Scratch};
+
+/// One training, with everything that it depends on: the user's state, taken from its actor, and the download.
+pub struct Assignment {
+    /// The user.
+    pub user: UserId,
+    /// The round.
+    pub round: Round,
+    /// The user's private parameters.
+    pub client: Box<dyn Client>,
+    /// The download.
+    pub broadcast: Arc<Broadcast>,
+    /// What everybody may read.
+    pub world: Arc<World>,
+    /// Whether to keep the state as it was.
+    pub keep_snapshot: bool,
+}
+
+/// A training's result. The parameters go back to the user's actor; the frame to the server.
+pub struct Trained {
+    /// The private parameters after training.
+    pub client: Box<dyn Client>,
+    /// The private parameters before it, where they may still be needed.
+    pub snapshot: Option<Box<dyn Client>>,
+    /// The upload.
+    pub frame: Frame,
+    /// Mean local loss.
+    pub loss: f64,
+    /// Item rows visited.
+    pub row_visits: u64,
+}
+
+/// Buffers of one worker thread. They carry nothing from one client to the next.
+#[derive(Default)]
+struct Workbench {
+    samples: Samples,
+    sampler: Option<NegativeSampler>,
+    scratch: Scratch,
+}
+
+thread_local! {
+    static WORKBENCH: RefCell<Workbench> = RefCell::default();
+}
+
+impl Assignment {
+    /// Does the work. A pure function of the assignment, whichever thread runs it.
+    ///
+    /// # Errors
+    /// Divergence, too few negatives, a frame that does not decode.
+    pub fn run(self) -> Result<Trained> {
+        WORKBENCH.with_borrow_mut(|workbench| self.run_with(workbench))
+    }
+
+    fn run_with(mut self, workbench: &mut Workbench) -> Result<Trained> {
+        let world = &*self.world;
+        let negatives = &world.scenario.dataset.negatives;
+        let items = world.dataset.items();
+        let Workbench { samples, sampler, scratch } = workbench;
+        // A thread serves one run after another; the sampler belongs to a data set.
+        let sampler = match sampler {
+            Some(sampler) if sampler.fits(items, negatives) => sampler,
+            other => other.insert(NegativeSampler::new(items, negatives)),
+        };
+        sampler.draw(&world.dataset, world.streams, self.user, self.round, samples)?;
+        let snapshot = self.keep_snapshot.then(|| self.client.snapshot());
+        let global = self.broadcast.table()?;
+        let task = LocalTask {
+            user: self.user,
+            round: self.round,
+            global: &global,
+            samples,
+            streams: world.streams,
+            divergence_limit: world.scenario.training.divergence_limit,
+        };
+        let update = self.client.train(&task, scratch)?;
+        let frame = world.uplink.encode(&update.table, &global);
+        Ok(Trained { client: self.client, snapshot, frame, loss: update.loss, row_visits: update.row_visits })
+    }
+}
