@@ -1,1 +1,3 @@
+//! Speed of the parts, beside what the machine can do.
+
 fn main() {}

@@ -243,6 +243,7 @@ impl Magnitudes {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use proptest::prelude::*;
 
     use super::*;

@@ -22,7 +22,7 @@ impl RankingSums {
 
     /// Adds one user whose held-out item stands at `rank` (from 0).
     ///
-    /// With a single relevant item HR@K = [rank < K] and NDCG@K = [rank < K] / log2(rank + 2).
+    /// With a single relevant item, HR@K is 1 and NDCG@K is 1 / log2(rank + 2) if rank < K; both are 0 otherwise.
     pub fn add_rank(&mut self, rank: u32) {
         self.users += 1;
         self.reciprocal_rank += 1.0 / (f64::from(rank) + 1.0);

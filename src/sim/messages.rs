@@ -202,7 +202,11 @@ pub enum Direction {
 /// Wiring -> metrics: the run is over; what came of it?
 #[derive(Message)]
 #[rtype(result = "Result<Collected>")]
-pub struct Collect;
+pub struct Collect {
+    /// Whether every user has its private parameters, so that they can be part of the digest. After a run that
+    /// was stopped within a round some are lost with their trainings, and the digest is that of the rounds.
+    pub private_parameters: bool,
+}
 
 /// Metrics -> wiring: everything recorded.
 #[derive(Debug)]

@@ -107,14 +107,14 @@ impl Handler<BookUnfinished> for MetricsActor {
 impl Handler<Collect> for MetricsActor {
     type Result = AtomicResponse<Self, Result<Collected>>;
 
-    fn handle(&mut self, _: Collect, _context: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, collect: Collect, _context: &mut Self::Context) -> Self::Result {
         let lenders = self.lenders();
-        AtomicResponse::new(Box::pin(async move { lenders.private_digests().await }.into_actor(self).map(
-            |digests, actor, _| {
-                let books = actor.books.take().ok_or_else(|| defect(&"the books are closed"))?;
-                books.collect(&digests?)
-            },
-        )))
+        let digests =
+            async move { if collect.private_parameters { lenders.private_digests().await } else { Ok(Vec::new()) } };
+        AtomicResponse::new(Box::pin(digests.into_actor(self).map(|digests, actor, _| {
+            let books = actor.books.take().ok_or_else(|| defect(&"the books are closed"))?;
+            books.collect(&digests?)
+        })))
     }
 }
 

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Read in the order of a round: [`messages`], [`server`], [`network`] with its [`calendar`], [`client`] with
-//! [`training`], [`metrics`] with its [`ledger`] and [`evaluation`]; [`run`] wires them. The actors know the
+//! [`training`], [`metrics`] with its [`ledger`] and [`evaluation`]; [`mod@run`] wires them. The actors know the
 //! messages and the pure layers, never one another.
 //!
 //! **Order.** Everything happens in (time, sequence) order of the calendar. The network asks and awaits every

@@ -123,7 +123,8 @@ async fn live(
         }
         Err(defect) => return Err(defect),
     };
-    let collected = metrics.send(Collect).await.map_err(unanswered("metrics"))??;
+    let collect = Collect { private_parameters: stopped_by.is_none() };
+    let collected = metrics.send(collect).await.map_err(unanswered("metrics"))??;
     Ok((collected, stopped_by))
 }
 
@@ -151,9 +152,9 @@ fn select(rounds: &[RoundRecord], selection: Selection) -> Option<usize> {
         };
         figures.get("hr@10").copied()
     };
-    let evaluated = rounds.iter().enumerate().filter_map(|(position, round)| Some((position, hit_rate(round)?)));
+    let mut evaluated = rounds.iter().enumerate().filter_map(|(position, round)| Some((position, hit_rate(round)?)));
     match selection {
-        Selection::Last => evaluated.last().map(|(position, _)| position),
+        Selection::Last => evaluated.next_back().map(|(position, _)| position),
         // `max_by` returns the last of equals.
         Selection::BestValidation | Selection::BestTest => {
             evaluated.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(position, _)| position)

@@ -118,6 +118,7 @@ fn nonzero_rows(table: &Table) -> TableUpdate {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::scenario::CodecName;
 

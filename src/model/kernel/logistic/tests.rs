@@ -1,5 +1,8 @@
 //! The logistic kernel against central differences in double precision.
 
+// An index names the same parameter on both sides of a comparison.
+#![allow(clippy::needless_range_loop)]
+
 use super::*;
 use crate::model::kernel::{packed_vector, unpack_into};
 use crate::rng::{PortableDraws, Purpose, Streams};
