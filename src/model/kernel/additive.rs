@@ -118,11 +118,11 @@ fn step_over_rows<const V: usize, const PENALTY: u8>(
     let (positives, _) = weights.positive.as_chunks::<LANES>();
     let (penalties, _) = weights.penalty.as_chunks::<LANES>();
     let (groups, _) = counts.split_at(blocks.len() / (LANES * 2 * V));
-    let group_range = |group: usize| group * LANES * 2 * V..(group + 1) * LANES * 2 * V;
-    let mut group_logits = |blocks: &[Block], group: usize| {
-        logits::<V, PENALTY>(&blocks[group_range(group)], &w_before, *b, &penalties[group], step, &mut penalty_loss)
-    };
-    let mut z = if groups.is_empty() { [0.0; LANES] } else { group_logits(blocks, 0) };
+    // Direct calls throughout: a closure would not inherit the instruction set that this copy is compiled for.
+    let mut z = [0f32; LANES];
+    if let Some((first, _)) = blocks.split_at_checked(LANES * 2 * V) {
+        z = logits::<V, PENALTY>(first, &w_before, *b, &penalties[0], step, &mut penalty_loss);
+    }
     for (group, count) in groups.iter().enumerate() {
         let positive = &positives[group];
         let e = exp_neg_abs(&z);
@@ -137,10 +137,10 @@ fn step_over_rows<const V: usize, const PENALTY: u8>(
         let coefficients = RowCoefficients::new::<PENALTY>(&gradient, &penalties[group], step);
         // The next group's logits before this group's update: the long chain of the logistic function hides
         // behind them. It saves a third of the time, and w does not change within a step.
-        if group + 1 < groups.len() {
-            z = group_logits(blocks, group + 1);
+        let (rows, rest) = blocks[group * LANES * 2 * V..].split_at_mut(LANES * 2 * V);
+        if let Some((next, _)) = rest.split_at_checked(LANES * 2 * V) {
+            z = logits::<V, PENALTY>(next, &w_before, *b, &penalties[group + 1], step, &mut penalty_loss);
         }
-        let rows = &mut blocks[group_range(group)];
         update_rows::<V, PENALTY>(rows, &w_before, &gradient, &coefficients, &mut w_gradient);
     }
     let decay = 1.0 - step.network_rate * step.weight_decay;

@@ -135,7 +135,11 @@ fn step_over_batch<const V: usize, const VECTOR: bool, const ROWS: bool>(
     let (groups, _) = batch.rows.as_chunks::<LANES>();
     let (counts, _) = batch.count.as_chunks::<LANES>();
     let (positives, _) = batch.positive.as_chunks::<LANES>();
-    let mut z = groups.first().map_or([0.0; LANES], |rows| logits::<V>(blocks, rows, &w_before, *b));
+    // Direct calls throughout: a closure would not inherit the instruction set that this copy is compiled for.
+    let mut z = [0f32; LANES];
+    if let Some(rows) = groups.first() {
+        z = logits::<V>(blocks, rows, &w_before, *b);
+    }
     for (group, rows) in groups.iter().enumerate() {
         let (count, positive) = (&counts[group], &positives[group]);
         let e = exp_neg_abs(&z);
