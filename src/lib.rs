@@ -90,14 +90,20 @@
 //! | [`report`] | a run record to JSON, CSV, Markdown and SVG |
 //! | [`cli`] | the commands |
 //!
-//! # What holds everywhere
+//! # The contracts
 //!
-//! - **Determinism.** The same scenario, seed and build give the same result digest at any number of threads. No
-//!   iteration over a hash map, no wall clock and no ambient randomness can reach a result.
-//! - **Bytes are measured**, never declared: the length of a buffer that is really decoded at the other end.
-//! - **Bytes are conserved.** sent = delivered + lost + cancelled + in flight; a report that does not balance is refused.
-//! - **Private stays private.** A client's private parameters have no way into a codec.
-//! - **Nothing is silently wrong.** Training that diverges ends the run with an error; no NaN reaches a report.
+//! Modules refer to these by number.
+//!
+//! 1. **Determinism.** The same scenario, seed and build give the same result digest at any number of threads. No
+//!    iteration over a hash map, no wall clock, no ambient randomness and no function of the system's math library can
+//!    reach a result.
+//! 2. **Bytes are measured**, never declared: what counts is the length of a buffer that is decoded at the other end.
+//! 3. **Bytes are conserved.** sent = delivered + lost + cancelled + in flight; a report that does not balance is refused.
+//! 4. **Private stays private.** A client's private parameters have no way into a codec.
+//! 5. **Real work inside virtual time.** Training is really done; how long it takes in the simulated world comes from
+//!    the model of the device, never from the host's clock.
+//! 6. **Nothing is silently wrong.** Training that diverges ends the run with an error; no NaN reaches a report; an
+//!    error names the file and line, or the round and user.
 
 pub mod units;
 
