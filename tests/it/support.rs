@@ -18,7 +18,6 @@ use tempfile::TempDir;
 /// A scenario that trains in milliseconds: no variance of devices or links, no dropout.
 pub const SMALL: &str = r#"
 seed = 3
-method = "fedrap"
 
 [method.fedrap]
 latent_dimension = 8
@@ -39,14 +38,9 @@ rounds = 3
 candidates = 20
 "#;
 
-/// [`SMALL`] as a file can say it: with the table of its method alone.
-fn small_text() -> String {
-    SMALL.replace("method = \"fedrap\"\n", "")
-}
-
 /// The small scenario with these keys replaced.
 pub fn small(overrides: &[&str]) -> Scenario {
-    parse(&small_text(), overrides)
+    parse(SMALL, overrides)
 }
 
 /// The small scenario with another method, at its defaults, and these keys replaced.
@@ -121,12 +115,7 @@ impl Workshop {
 
     /// The small scenario as a file.
     pub fn small(&self) -> PathBuf {
-        self.write("small.toml", &small_text())
-    }
-
-    /// A file with this text instead of the small scenario's `[dataset]`, and its method left to the text.
-    pub fn scenario(&self, text: &str) -> PathBuf {
-        self.write("scenario.toml", text)
+        self.write("small.toml", SMALL)
     }
 
     /// The report folder of the test's run.
