@@ -18,13 +18,14 @@ use crate::model::table::{SharedTable, Table, TableShape, TableUpdate};
 use crate::rng::Streams;
 
 pub mod baselines;
+mod entry;
 pub mod fedmf;
 pub mod fedrap;
 mod minibatch;
 pub mod pfedrec;
 pub mod registry;
 
-pub use registry::Entry;
+pub use entry::Entry;
 
 /// What a method may know when it is built.
 #[derive(Clone, Debug)]

@@ -13,8 +13,8 @@ use super::ledger::Ledger;
 use super::messages::{
     ASKED_AT_ONCE, BookUnfinished, Booking, Collect, Collected, Direction, FromClient, LinkEvent, RoundEnded, ToClient,
 };
-use super::outcome::{Distribution, RoundRecord, Sparsity, SplitFigures};
 use super::observer::RoundObserver;
+use super::outcome::{Distribution, RoundRecord, Sparsity, SplitFigures};
 use super::world::World;
 use crate::error::{Error, Result};
 use crate::ids::UserId;

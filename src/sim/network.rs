@@ -10,8 +10,8 @@ use rayon::prelude::*;
 
 use super::calendar::Calendar;
 use super::messages::{
-    ASKED_AT_ONCE, BeginRound, BookUnfinished, Booking, CloseRound, Direction, FromClient, Invitation, LinkEvent, ParticipationLost,
-    Receipt, RoundEnded, Run, ToClient, UplinkArrived, Usefulness,
+    ASKED_AT_ONCE, BeginRound, BookUnfinished, Booking, CloseRound, Direction, FromClient, Invitation, LinkEvent,
+    ParticipationLost, Receipt, RoundEnded, Run, ToClient, UplinkArrived, Usefulness,
 };
 use super::training::{Assignment, Trained};
 use super::world::World;

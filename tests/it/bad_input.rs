@@ -17,7 +17,8 @@ fn ratings(users: &[(u32, &[u32])]) -> String {
 /// Twelve users who each rated five of thirty items.
 fn sound_ratings() -> String {
     let items: Vec<[u32; 5]> = (0..12).map(|user| [0, 1, 2, 3, 4].map(|step| (user * 7 + step * 5) % 30 + 1)).collect();
-    let users: Vec<(u32, &[u32])> = items.iter().enumerate().map(|(user, items)| (user as u32 + 1, &items[..])).collect();
+    let users: Vec<(u32, &[u32])> =
+        items.iter().enumerate().map(|(user, items)| (user as u32 + 1, &items[..])).collect();
     ratings(&users)
 }
 

@@ -45,7 +45,8 @@ fn assert_reproducible(scenario: &Scenario) -> Outcome {
     one
 }
 
-const WORLDLY: [&str; 3] = ["network.preset=\"wifi-2020\"", "network.dropout=0.3", "devices.preset=\"phone-lognormal\""];
+const WORLDLY: [&str; 3] =
+    ["network.preset=\"wifi-2020\"", "network.dropout=0.3", "devices.preset=\"phone-lognormal\""];
 
 #[test]
 fn fedrap_as_published_is_reproducible() {
@@ -54,7 +55,11 @@ fn fedrap_as_published_is_reproducible() {
 
 #[test]
 fn fedrap_as_in_the_paper_is_reproducible() {
-    let paper = ["method.fedrap.objective=\"paper\"", "method.fedrap.learning_rate_network=0.001", "method.fedrap.learning_rate_tables=0.001"];
+    let paper = [
+        "method.fedrap.objective=\"paper\"",
+        "method.fedrap.learning_rate_network=0.001",
+        "method.fedrap.learning_rate_tables=0.001",
+    ];
     assert_reproducible(&small(&[&WORLDLY[..], &paper].concat()));
 }
 

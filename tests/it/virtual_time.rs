@@ -80,7 +80,8 @@ fn a_slower_link_lengthens_a_round_by_what_the_bytes_take_longer() {
 #[test]
 fn a_device_half_as_fast_computes_twice_as_long() {
     let compute = |speed: &str| run(small_with("pfedrec", &[&ALIKE[..], &[speed]].concat()), 2).durations["compute"];
-    let (fast, slow) = (compute("devices.median_ns_per_row_visit=1000"), compute("devices.median_ns_per_row_visit=2000"));
+    let (fast, slow) =
+        (compute("devices.median_ns_per_row_visit=1000"), compute("devices.median_ns_per_row_visit=2000"));
     assert_eq!(fast.count, slow.count);
     assert!((slow.max_s / fast.max_s - 2.0).abs() < 5e-3, "{fast:?} {slow:?}");
 }
