@@ -1,16 +1,134 @@
-//! fedrecsim: an actor-model discrete-event simulator of federated recommendation.
+//! fedrecsim simulates federated recommendation: every user is an actor with private parameters, every transfer is
+//! a buffer that was really encoded, and time is virtual. It exists to answer one question honestly: **what does a
+//! method's accuracy cost in bytes, in time and in privacy, and how many bytes does a sparse C really save?**
+//!
+//! # The story of one round
+//!
+//! A [`scenario`] file says what to run; checked, it never changes again. A [`dataset`] is read or generated, and the
+//! last rating of every user is held out. A [`population`] gives every user a device and a link. Then the [`sim`]ulated
+//! world begins to turn:
+//!
+//! 1. The **server** ([`sim::server`]) picks a cohort and encodes the shared item table once, with a [`codec`].
+//! 2. The **network** ([`sim::network`]), which owns the clock, turns the length of that frame into time on each user's
+//!    link. A dropout may cut the transfer off half-way.
+//! 3. The **client** ([`sim::client`]) decodes the table and trains on its own ratings with the [`method`]'s rules and
+//!    the [`model`]'s kernels. The training is real; its *virtual* duration is work times the speed of the device.
+//!    Private parameters never leave the actor.
+//! 4. The client encodes its update with the uplink's **codec**, and the network carries it back.
+//! 5. The **server** decodes what arrived and averages it.
+//! 6. The **metrics** ([`sim::metrics`]) book every byte in a ledger that must balance ([`sim::ledger`]), and rank every
+//!    user's held-out item ([`sim::evaluation`]).
+//!
+//! In the end a [`report`] says how accurate the method was, beside popularity and chance, and what that cost.
+//!
+//! ```text
+//!  scenario ──> dataset ──> population                                    what is simulated
+//!                               │
+//!                               v
+//!          frame         frame [bytes]          frame
+//!  server ───────> network ─────────> client (one per user) ──┐           one round,
+//!    ^             clock [ns]         private parameters      │ train     in virtual time
+//!    │             links [bit/s]                              │
+//!    └──────────── network <──────────────────────────────────┘
+//!    averages        │       frame [bytes]
+//!                    v
+//!                 metrics: ledger [bytes], durations [ns], accuracy
+//!                    │
+//!                    v
+//!                  report: run.json, rounds.csv, summary.md, charts       what is left
+//! ```
+//!
+//! The picture with the names of the messages is at [`sim`].
+//!
+//! # Running a scenario from a program
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use fedrecsim::method::registry;
+//! use fedrecsim::rng::Streams;
+//! use fedrecsim::sim::{self, RunControl, World};
+//! use fedrecsim::{dataset, scenario};
+//!
+//! let text = r#"
+//!     seed = 7
+//!     method.pfedrec = { latent_dimension = 8 }
+//!     dataset = { name = "generated", generator = { users = 30, items = 200 } }
+//!     training = { rounds = 2 }
+//!     codec = { uplink = "rows-f32" }
+//!     network = { preset = "wifi-2020" }
+//! "#;
+//! let scenario = scenario::parse(text, "tiny.toml", &[], &registry::vocabulary())?;
+//! // A generated population is in no file, so there is no folder to look for it in.
+//! let dataset = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed))?;
+//! let world = World::new(scenario, Arc::new(dataset))?;
+//! let outcome = sim::run(world, &RunControl::with_threads(2), Box::new(()))?;
+//!
+//! let last = outcome.rounds.last().expect("a scenario has at least one round");
+//! let accuracy = last.accuracy.as_ref().expect("the last round is always evaluated");
+//! println!("HR@10 {:.3}, popularity {:.3}", accuracy.test["hr@10"], outcome.baselines["popularity"].test["hr@10"]);
+//! println!("{} bytes up, {} bytes down, {} s", outcome.bytes.up.sent, outcome.bytes.down.sent, last.virtual_time_s);
+//! // Nothing drops out here, so every byte that was sent has arrived.
+//! assert_eq!(outcome.bytes.up.sent, outcome.bytes.up.delivered);
+//! # Ok::<(), fedrecsim::error::Error>(())
+//! ```
+//!
+//! # Reading order
+//!
+//! Imports point up this list only.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`units`], [`ids`], [`mod@error`], [`math`], [`rng`] | integer time and bytes; numbers of users and rounds; the one error type; portable `exp`, `ln`, ...; one stream of randomness per purpose, user and round |
+//! | [`scenario`] | the user's TOML file: checked, presets resolved, every fault with its line |
+//! | [`dataset`] | file formats, the generator, the split, training negatives, candidates |
+//! | [`population`] | device, link and dropout of every user |
+//! | [`model`] | tables, kernels, averages, ranking: arithmetic that does not know who trains |
+//! | [`method`] | FedRAP, PFedRec, FedMF and the baselines: one file each, and a registry |
+//! | [`codec`] | tables to bytes and back |
+//! | [`sim`] | the actors, their messages, the clock, the ledger |
+//! | [`report`] | a run record to JSON, CSV, Markdown and SVG |
+//! | [`cli`] | the commands |
+//!
+//! # The contracts
+//!
+//! Modules refer to these by number.
+//!
+//! 1. **Determinism.** The same scenario, seed and build give the same result digest at any number of threads. No
+//!    iteration over a hash map, no wall clock, no ambient randomness and no function of the system's math library can
+//!    reach a result.
+//! 2. **Bytes are measured**, never declared: what counts is the length of a buffer that is decoded at the other end.
+//! 3. **Bytes are conserved.** sent = delivered + lost + cancelled + in flight; a report that does not balance is refused.
+//! 4. **Private stays private.** A client's private parameters have no way into a codec.
+//! 5. **Real work inside virtual time.** Training is really done; how long it takes in the simulated world comes from
+//!    the model of the device, never from the host's clock.
+//! 6. **Nothing is silently wrong.** Training that diverges ends the run with an error; no NaN reaches a report; an
+//!    error names the file and line, or the round and user.
+
+pub mod units;
+
+pub mod ids;
+
+pub mod error;
+
+pub mod math;
+
+pub mod rng;
+
+pub mod scenario;
+
+pub mod dataset;
+
+pub mod population;
+
+pub mod model;
+
+pub mod method;
+
+pub mod codec;
+
+pub mod sim;
+
+pub mod report;
 
 pub mod cli;
-pub mod codec;
-pub mod dataset;
-pub mod error;
-pub mod ids;
-pub mod math;
-pub mod method;
-pub mod model;
-pub mod population;
-pub mod report;
-pub mod rng;
-pub mod scenario;
-pub mod sim;
-pub mod units;

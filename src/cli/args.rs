@@ -20,12 +20,20 @@ pub struct Cli {
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Run a scenario and write its report.
+    ///
+    /// Ctrl-C gives up the round in progress and reports the finished ones; a second Ctrl-C ends the program at once.
     Run(RunArgs),
     /// Check scenario files without running them; every fault is shown with its line and column.
+    ///
+    /// Whether the data set is there, and whether it has the users and items that the scenario asks for, shows
+    /// when the scenario is run.
     Validate(ValidateArgs),
-    /// Print the JSON schema of scenario files, for editors (`#:schema PATH` in the file's first line).
+    /// Print the JSON schema of scenario files, for editors.
+    ///
+    /// Save it to a file and name that file in a scenario's first line, as `#:schema PATH`: an editor that knows
+    /// TOML then completes keys, explains them, and marks mistakes.
     Schema,
-    /// List the methods and their parameters.
+    /// List the methods and their parameters with their defaults.
     Methods,
     /// List the presets of links and devices, with the sources of their numbers.
     Presets,
@@ -47,7 +55,7 @@ pub struct RunArgs {
     /// Folder for the report [default: reports/SCENARIO-SEED].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Folder with the data sets [default: $FEDRECSIM_DATA, else data].
+    /// Folder with the data sets [default: $FEDRECSIM_DATA, then data, then ../shared/data].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// Replace a value of the scenario, such as training.rounds=5; may be given several times.

@@ -2,27 +2,93 @@
 
 use serde_json::Value;
 
-use crate::method::registry::METHODS;
+use super::wrapped;
+use crate::method::registry::{Entry, METHODS};
 
-/// Every method with its source and parameters, as text.
+const WIDTH: usize = 80;
+
+/// Every method with its source and its parameters, as text of at most 80 columns. Each part is a valid piece of a
+/// scenario file that spells out the defaults.
 pub fn methods() -> String {
-    let mut text = String::new();
-    for entry in METHODS {
-        text.push_str(&format!("{}\n  {}\n", entry.name, entry.summary));
-        text.push_str(&super::wrapped(&format!("source: {}", entry.source), "  ", 100));
-        let schema = Value::from((entry.schema)());
-        let parameters = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-        for (name, parameter) in parameters {
-            let default = match parameter.get("default") {
-                None | Some(Value::Null) => String::new(),
-                Some(default) => format!(" = {default}"),
-            };
-            text.push_str(&format!("    {name}{default}\n"));
-            if let Some(description) = parameter.get("description").and_then(Value::as_str) {
-                text.push_str(&super::wrapped(&description.replace('\n', " "), "        # ", 100));
-            }
-        }
+    METHODS.iter().map(method).collect::<Vec<_>>().join("\n")
+}
+
+fn method(entry: &Entry) -> String {
+    let schema = Value::from((entry.schema)());
+    let parameters: Vec<(&String, &Value)> =
+        schema.get("properties").and_then(Value::as_object).into_iter().flatten().collect();
+    let mut text = match parameters.is_empty() {
+        true => format!("method = \"{}\"\n", entry.name),
+        false => format!("[method.{}]\n", entry.name),
+    };
+    text.push_str(&wrapped(entry.summary, "# ", WIDTH));
+    text.push_str(&wrapped(&format!("Source: {}", entry.source), "# ", WIDTH));
+    for (name, parameter) in parameters {
         text.push('\n');
+        text.push_str(&assignment(name, parameter));
+        if let Some(description) = described(parameter) {
+            text.push_str(&wrapped(description, "  # ", WIDTH));
+        }
+        for (value, meaning) in choices(&schema, parameter) {
+            text.push_str(&wrapped(&format!("\"{value}\": {meaning}"), "  #   ", WIDTH));
+        }
     }
     text
+}
+
+/// The parameter with its default; one whose default depends on other parameters stands as a comment, so that
+/// copying it changes nothing.
+fn assignment(name: &str, parameter: &Value) -> String {
+    match parameter.get("default") {
+        None | Some(Value::Null) => format!("# {name} = (depends)\n"),
+        Some(default) => format!("{name} = {default}\n"),
+    }
+}
+
+/// What a parameter may be, where that is one of a few names: each with its meaning.
+fn choices<'s>(schema: &'s Value, parameter: &'s Value) -> Vec<(&'s str, &'s str)> {
+    let definition = parameter
+        .get("$ref")
+        .and_then(Value::as_str)
+        .and_then(|reference| schema.pointer(reference.strip_prefix('#')?))
+        .unwrap_or(parameter);
+    let alternatives = definition.get("oneOf").and_then(Value::as_array).into_iter().flatten();
+    alternatives.filter_map(|choice| Some((choice.get("const")?.as_str()?, described(choice)?))).collect()
+}
+
+fn described(schema: &Value) -> Option<&str> {
+    schema.get("description").and_then(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::method::registry::vocabulary;
+    use crate::scenario;
+
+    const REST: &str = "dataset.name = \"generated\"\ntraining.rounds = 1\n";
+
+    #[test]
+    fn what_is_printed_of_a_method_can_be_copied_and_means_its_defaults() {
+        for entry in METHODS {
+            let read = |method: &str| {
+                scenario::parse(&format!("{REST}{method}"), "copied.toml", &[], &vocabulary()).unwrap().method
+            };
+            let (copied, named) = (read(&method(entry)), read(&format!("method = \"{}\"", entry.name)));
+            assert_eq!(copied, named);
+        }
+    }
+
+    #[test]
+    fn lines_fit_a_terminal_and_every_choice_is_explained() {
+        let text = methods();
+        let long: Vec<&str> = text.lines().filter(|line| line.chars().count() > WIDTH).collect();
+        assert!(long.is_empty(), "{long:?}");
+        for part in ["objective = \"published-code\"", "\"paper\": ", "# batch_size = (depends)", "method = \"random\""]
+        {
+            assert!(text.contains(part), "no {part:?} in\n{text}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! The command line: arguments, and the commands that need nothing but the scenario layer.
+//! The command line: arguments and commands.
 //!
 //! Commands are functions from arguments to text, so that tests can call them; printing and exit codes are
 //! `main`'s.
@@ -6,6 +6,8 @@
 mod args;
 mod inspect;
 mod methods;
+#[cfg(test)]
+mod readme;
 mod run;
 
 pub use args::{Cli, Command, RunArgs, ValidateArgs};

@@ -111,7 +111,11 @@ fn cost_of_accuracy(record: &RunRecord) -> Option<String> {
         })
         .collect();
     let header = ["", "round", "HR@10 (test)", "sent up", "sent down", "virtual time"];
-    Some(format!("## What the accuracy cost\n\n{}\n\n{}", protocol(record), table(&header, &rows)))
+    Some(format!(
+        "## What the accuracy cost\n\n{} Bytes and time are counted from the start of the run.\n\n{}",
+        protocol(record),
+        table(&header, &rows)
+    ))
 }
 
 fn bytes(record: &RunRecord) -> String {
@@ -179,7 +183,7 @@ fn virtual_time(record: &RunRecord) -> Option<String> {
             [name.clone(), thousands(d.count)].into_iter().chain(times).collect()
         })
         .collect();
-    let header = ["phase", "count", "mean", "median", "90 %", "99 %", "largest"];
+    let header = ["phase", "count", "mean", "median", "90 % within", "99 % within", "longest"];
     Some(format!(
         "## Virtual time\n\n{} for {} rounds.\n\n{}",
         words::duration(record.virtual_time_s),
@@ -202,9 +206,11 @@ fn sparsity(record: &RunRecord) -> Option<String> {
         })
         .collect();
     Some(format!(
-        "## Sparsity of C in round {}\n\nShare of values whose magnitude is above a threshold.\n\n{}",
+        "## Sparsity of the shared table in round {}\n\n\
+         Share of the values of the table (FedRAP's C) whose magnitude is above a threshold. A lossless sparse codec \
+         leaves out exact zeros only, so what it can save stands in the first line.\n\n{}",
         round.round,
-        table(&["threshold", "uploads", "averaged"], &rows)
+        table(&["magnitude above", "in the uploads", "in the average"], &rows)
     ))
 }
 

@@ -152,7 +152,7 @@ fn evaluation(record: &RunRecord) -> String {
         1 => "after every round".to_owned(),
         every => format!("after every {every} rounds and the last"),
     };
-    format!("{}; {users}, {when}; the round is {}", record.protocol, selection(evaluation.selection))
+    format!("{}; {users}, {when}", record.protocol)
 }
 
 fn network(scenario: &Scenario) -> String {

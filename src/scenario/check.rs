@@ -65,6 +65,13 @@ impl Checker<'_> {
         self.faults.push(Fault::new(self.file.place_of(path), message));
     }
 
+    /// A contradiction between two keys, of which one may have been left to its default: it is shown at the first of
+    /// them that was written.
+    fn contradiction(&mut self, first: &[&str], second: &[&str], message: impl Into<String>) {
+        let path = if !self.file.has(first) && self.file.has(second) { second } else { first };
+        self.fault(path, message);
+    }
+
     /// `None` if the source cannot be told; the fault is noted then.
     fn dataset(&mut self, raw: RawDataset) -> Option<DatasetSpec> {
         if raw.generator.is_some() && raw.name != SourceName::Generated {
@@ -165,35 +172,39 @@ impl Checker<'_> {
 
     /// Numbers that must fit into a generated population. Those of a file are known when it is read.
     fn population(&mut self, participation: &Participation, evaluation: &EvaluationSpec, dataset: &DatasetSpec) {
+        const USERS: &[&str] = &["dataset", "generator", "users"];
+        const ITEMS: &[&str] = &["dataset", "generator", "items"];
         let SourceSpec::Generated(generator) = &dataset.source else { return };
         let (users, items) = (generator.users, generator.items);
         if let Participation::Cohort(cohort) = participation
             && *cohort > users
         {
-            self.fault(
+            self.contradiction(
                 &["training", "participation", "cohort"],
+                USERS,
                 format!("a cohort of {cohort} is larger than the population: `dataset.generator.users` is {users}"),
             );
         }
         if evaluation.users > users {
             let message =
                 format!("`users` is {}, but the population (`dataset.generator.users`) is {users}", evaluation.users);
-            self.fault(&["evaluation", "users"], message);
+            self.contradiction(&["evaluation", "users"], USERS, message);
         }
         // The held-out item is ranked against items that its user never rated.
         if evaluation.ranking == Ranking::Sampled && evaluation.candidates >= items {
             let message = format!(
-                "`evaluation.candidates` is {}, but the catalogue (`dataset.generator.items`) has {items} items only",
+                "{} candidates (`evaluation.candidates`) cannot be drawn for a user from {items} items \
+                 (`dataset.generator.items`): candidates are items that the user never rated",
                 evaluation.candidates
             );
-            self.fault(&["evaluation", "candidates"], message);
+            self.contradiction(&["evaluation", "candidates"], ITEMS, message);
         }
         if generator.ratings_per_user > f64::from(items) {
             let message = format!(
                 "a user cannot rate {} of {items} items: lower `ratings_per_user` or raise `items`",
                 generator.ratings_per_user
             );
-            self.fault(&["dataset", "generator", "ratings_per_user"], message);
+            self.contradiction(&["dataset", "generator", "ratings_per_user"], ITEMS, message);
         }
     }
 }

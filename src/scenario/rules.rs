@@ -167,8 +167,21 @@ impl<'s> Rules<'s> {
             match property {
                 Some(schema) => self.value(schema, &entry.node, &entry.key, chosen, faults),
                 None => {
-                    let message =
-                        format!("unknown value `{chosen}` for `{name}`{}", suggest::instead_of(chosen, &tags));
+                    // `method.lambda` for `method.fedrap.lambda`: the choice was left out.
+                    let owners = fitting.iter().filter_map(|leaf| {
+                        let owner = tag(leaf)?;
+                        self.has_key(leaf.get("properties")?.get(owner)?, chosen).then_some(owner)
+                    });
+                    let left_out = match suggest::nearest(chosen, &tags) {
+                        None => owners.min_by_key(|owner| !table.contains_key(*owner)),
+                        Some(_) => None,
+                    };
+                    let message = match left_out {
+                        Some(alternative) => format!(
+                            "unknown value `{chosen}` for `{name}`; did you mean `{name}.{alternative}.{chosen}`?"
+                        ),
+                        None => format!("unknown value `{chosen}` for `{name}`{}", suggest::instead_of(chosen, &tags)),
+                    };
                     faults.push(Fault::new(&entry.key, message));
                 }
             }
@@ -233,6 +246,13 @@ impl<'s> Rules<'s> {
             }
             _ => format!("missing key `{key}`{choices}"),
         }
+    }
+
+    /// Whether `key` is a key of the table that `schema` describes.
+    fn has_key(&self, schema: &'s Json, key: &str) -> bool {
+        let mut alternatives = Vec::new();
+        self.flatten(schema, &mut alternatives);
+        alternatives.iter().any(|leaf| leaf.get("properties").is_some_and(|known| known.get(key).is_some()))
     }
 
     /// Where in the file the key `key` is known, in words, if that is one place: in TOML a key that is

@@ -56,6 +56,18 @@ impl Node {
         }
     }
 
+    /// Whether the value at `path` was written, starting from this node.
+    pub(super) fn has<S: AsRef<str>>(&self, path: &[S]) -> bool {
+        let mut node = self;
+        path.iter().all(|key| {
+            let Value::Table(table) = &node.value else { return false };
+            table.get(key.as_ref()).is_some_and(|entry| {
+                node = &entry.node;
+                true
+            })
+        })
+    }
+
     /// The place of the deepest value on `path` that was written, starting from this node.
     pub(super) fn place_of<S: AsRef<str>>(&self, path: &[S]) -> &Place {
         let mut node = self;

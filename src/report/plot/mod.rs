@@ -131,7 +131,7 @@ mod tests {
             let texts: &[&str] = if file.starts_with("accuracy") {
                 &["99 sampled candidates", "HR@10", "NDCG@10", "popularity", "random", "validation", "round 60"]
             } else {
-                &["uploads", "averaged C", "1e-4"]
+                &["uploads", "average", "1e-4: ", "round 60"]
             };
             for text in texts.iter().chain(&["ml100k-fedrap: fedrap, seed 1"]) {
                 assert!(svg.contains(text), "no {text:?} in {file}");

@@ -1,4 +1,4 @@
-//! How sparse C becomes: the papers' Table 3 over the rounds.
+//! How sparse the shared table becomes: the papers' Table 3 over the rounds.
 
 use plotters::prelude::RGBColor;
 
@@ -6,6 +6,7 @@ use super::axis::Axis;
 use super::chart::{Chart, Group, Series, Stroke};
 use super::{SPARSITY_THRESHOLDS, rounds_axis, title};
 use crate::report::record::{RunRecord, Sparsity};
+use crate::report::words::share;
 
 /// From dark to light with growing threshold (viridis, which also stays in order in grey).
 const COLORS: [RGBColor; SPARSITY_THRESHOLDS.len()] = [
@@ -23,12 +24,13 @@ const COLORS: [RGBColor; SPARSITY_THRESHOLDS.len()] = [
 pub fn chart(record: &RunRecord) -> Option<Chart> {
     let points: Vec<(f64, Sparsity)> =
         record.per_round.iter().filter_map(|round| Some((round.round.into(), round.sparsity?))).collect();
-    let (last, _) = *points.last()?;
+    let (last, at_last) = *points.last()?;
     let group = |heading: &str, stroke: Stroke, of: fn(&Sparsity) -> &[f64; SPARSITY_THRESHOLDS.len()]| Group {
         heading: heading.to_owned(),
         series: (0..SPARSITY_THRESHOLDS.len())
             .map(|i| Series {
-                label: threshold_label(SPARSITY_THRESHOLDS[i]),
+                // Lines that lie on one another can still be told apart by their figures.
+                label: format!("{}: {}", threshold_label(SPARSITY_THRESHOLDS[i]), share(of(&at_last)[i])),
                 color: COLORS[i],
                 stroke,
                 points: points.iter().map(|(round, sparsity)| (*round, of(sparsity)[i])).collect(),
@@ -37,12 +39,15 @@ pub fn chart(record: &RunRecord) -> Option<Chart> {
     };
     Some(Chart {
         title: title(record),
-        subtitle: "Share of the values of the shared table C whose magnitude is above a threshold".to_owned(),
+        subtitle: format!(
+            "Share of the values of the shared table (FedRAP's C) whose magnitude is above a threshold; \
+             the figures are of round {last}"
+        ),
         x: rounds_axis(last, points.len()),
         y: Axis::share("share of values", 1.0),
         groups: vec![
-            group("uploads, |C| above", Stroke::Thick, |sparsity| &sparsity.uploads),
-            group("averaged C, |C| above", Stroke::Dashed, |sparsity| &sparsity.averaged),
+            group("uploads, magnitude above", Stroke::Thick, |sparsity| &sparsity.uploads),
+            group("average, magnitude above", Stroke::Dashed, |sparsity| &sparsity.averaged),
         ],
         marked: None,
         remark: None,

@@ -133,6 +133,12 @@ fn overrides() -> Vec<Case> {
             &["dataset.name=ml-1m"],
         ),
         ("a cohort by override", with("participation = \"all\"\n"), &["training.participation.cohort=501"]),
+        ("an override that contradicts a default", with(""), &["dataset.generator.items=50"]),
+        (
+            "an override that leaves out the method's name",
+            instead("method = \"popularity\"\n", "") + "[method.pfedrec]\n",
+            &["method.learning_rate=3"],
+        ),
         ("an override without a value", with(""), &["seed="]),
         ("an override without an equals sign", with(""), &["seed"]),
         ("an override without a key", with(""), &["=3"]),
