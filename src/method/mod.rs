@@ -25,7 +25,7 @@ mod minibatch;
 pub mod pfedrec;
 pub mod registry;
 
-pub use entry::Entry;
+pub use registry::Entry;
 
 /// What a method may know when it is built.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! The registry: every method that a scenario can name.
 
-use super::entry::Entry;
+pub use super::entry::Entry;
 use super::{Method, Problem, baselines, fedmf, fedrap, pfedrec};
 use crate::error::{Error, Result};
 use crate::scenario::{MethodSpec, MethodVocabulary};

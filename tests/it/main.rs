@@ -15,6 +15,8 @@ mod divergence;
 mod frame_case;
 /// Hostile and damaged frames are still refused, sound ones still decoded.
 mod frame_replay;
+/// What a source file imports, read from its text.
+mod import_paths;
 /// Ctrl-C leaves a report of the finished rounds.
 mod interruption;
 /// `--json` prints what `run.json` says, and nothing else.

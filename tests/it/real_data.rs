@@ -10,8 +10,7 @@ use crate::support::{assert_balanced, assert_finite, final_hr, load, parse, repo
 /// standard output, and the test is skipped.
 fn data_folder(files: &[&str]) -> Option<PathBuf> {
     let named = std::env::var_os("FEDRECSIM_DATA").map(PathBuf::from);
-    let folders: Vec<PathBuf> =
-        named.into_iter().chain(["data", "../shared/data"].map(|folder| repository(folder))).collect();
+    let folders: Vec<PathBuf> = named.into_iter().chain(["data", "../shared/data"].map(repository)).collect();
     let found = folders.iter().find(|folder| files.iter().any(|file| folder.join(file).is_file()));
     if found.is_none() {
         println!("skipped: there is no {} in {folders:?}", files.join(" or "));
