@@ -52,7 +52,7 @@ pub fn schema(vocabulary: &[MethodVocabulary]) -> String {
 pub fn presets() -> String {
     let mut text = String::new();
     let mut table = "";
-    for preset in scenario::presets::list() {
+    for preset in scenario::listing::presets() {
         if preset.table != table {
             table = preset.table;
             text.push_str(&format!("[{table}]\n\n"));

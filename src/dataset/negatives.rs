@@ -17,6 +17,33 @@ pub struct Samples {
     pub labels: Vec<f32>,
 }
 
+/// Checks that every user's pool holds as many items as one positive wants, so that no run comes to a halt over it.
+///
+/// # Errors
+/// [`Error::Dataset`], naming the first user with too few.
+pub fn check(dataset: &Dataset, spec: &NegativesSpec) -> Result<()> {
+    for user in (0..dataset.users()).map(UserId::from) {
+        let distinct = dataset.train_items(user).chunk_by(|a, b| a == b).count();
+        // Held-out items are different and not among the training items: the split sees to that.
+        let held_out = match spec.pool {
+            NegativePool::Unrated => 1 + usize::from(dataset.validation_item(user).is_some()),
+            NegativePool::NotInTrain => 0,
+        };
+        let available = dataset.items() - distinct - held_out;
+        if available < spec.per_positive as usize {
+            return Err(too_few(dataset, user, spec.per_positive, available));
+        }
+    }
+    Ok(())
+}
+
+fn too_few(dataset: &Dataset, user: UserId, wanted: u32, available: usize) -> Error {
+    Error::Dataset(format!(
+        "{}: {wanted} negatives per positive are wanted, but only {available} items are left to draw them from",
+        dataset.user_label(user),
+    ))
+}
+
 /// Draws negatives; scratch memory of one bit per item, reusable for any user of the data set.
 #[derive(Clone, Debug)]
 pub struct NegativeSampler {
@@ -56,12 +83,7 @@ impl NegativeSampler {
             NegativePool::NotInTrain => self.pool.restrict(positives.iter().copied(), per_positive),
         }
         if self.pool.available() < per_positive {
-            return Err(Error::Dataset(format!(
-                "{}: {} negatives per positive are wanted, but only {} items are left to draw them from",
-                dataset.user_label(user),
-                per_positive,
-                self.pool.available()
-            )));
+            return Err(too_few(dataset, user, per_positive, self.pool.available() as usize));
         }
         let group = per_positive as usize + 1;
         let mut stream = streams.stream(Purpose::Negatives, u64::from(user.0), u64::from(round.0));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::registry::{Entry, parameters};
+use super::entry::{Entry, parameters};
 use super::{Client, LocalTask, LocalUpdate, Method, Problem, Scratch};
 use crate::error::{Error, Result};
 use crate::ids::UserId;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::entry::{Entry, parameters};
 use super::minibatch::{self, Schedule};
-use super::registry::{Entry, parameters};
 use super::{Client, LocalTask, LocalUpdate, Method, Problem, Scratch};
 use crate::error::Result;
 use crate::ids::UserId;

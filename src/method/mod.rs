@@ -18,6 +18,7 @@ use crate::model::table::{SharedTable, Table, TableShape, TableUpdate};
 use crate::rng::Streams;
 
 pub mod baselines;
+mod entry;
 pub mod fedmf;
 pub mod fedrap;
 mod minibatch;

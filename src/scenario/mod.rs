@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 mod check;
 mod faults;
 mod leaf;
+pub mod listing;
 mod overrides;
 pub mod presets;
 mod raw;

@@ -18,6 +18,10 @@ use crate::model::aggregate::MagnitudeCounts;
 use crate::model::table::SharedTable;
 use crate::units::SimTime;
 
+/// Users that are asked at once: enough to keep the mailboxes busy, few enough that a million users need no
+/// million pending answers.
+pub const ASKED_AT_ONCE: usize = 4096;
+
 /// Wiring -> network: let time run until the last round is over.
 #[derive(Message)]
 #[rtype(result = "Result<()>")]
@@ -217,6 +221,8 @@ pub struct Collected {
     pub bytes: super::outcome::ByDirection<super::outcome::Flow>,
     /// Durations by phase.
     pub durations: std::collections::BTreeMap<String, super::outcome::Distribution>,
+    /// The server's table after the last finished round, or the initial one if there is none.
+    pub table: SharedTable,
     /// Digest of all of it and of every private parameter, hexadecimal.
     pub digest: String,
 }

@@ -11,11 +11,10 @@ use rayon::prelude::*;
 use super::evaluation::{self, Ranks};
 use super::ledger::Ledger;
 use super::messages::{
-    BookUnfinished, Booking, Collect, Collected, Direction, FromClient, LinkEvent, RoundEnded, ToClient,
+    ASKED_AT_ONCE, BookUnfinished, Booking, Collect, Collected, Direction, FromClient, LinkEvent, RoundEnded, ToClient,
 };
-use super::network::ASKED_AT_ONCE;
+use super::observer::RoundObserver;
 use super::outcome::{Distribution, RoundRecord, Sparsity, SplitFigures};
-use super::run::RoundObserver;
 use super::world::World;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
@@ -39,6 +38,7 @@ struct Books {
     ledger: Ledger,
     durations_ns: [Histogram<u64>; 4],
     rounds: Vec<RoundRecord>,
+    table: SharedTable,
     digest: blake3::Hasher,
     observer: Box<dyn RoundObserver>,
 }
@@ -57,7 +57,8 @@ impl MetricsActor {
         let histogram = || Histogram::new(3).map_err(|reason| defect(&reason));
         let durations_ns = [histogram()?, histogram()?, histogram()?, histogram()?];
         let digest = blake3::Hasher::new();
-        let books = Books { ledger: Ledger::default(), durations_ns, rounds: Vec::new(), digest, observer };
+        let table = Arc::new(world.method.initial_table());
+        let books = Books { ledger: Ledger::default(), durations_ns, rounds: Vec::new(), table, digest, observer };
         Ok(Self { world, workers, clients, books: Some(books) })
     }
 
@@ -159,6 +160,7 @@ impl Books {
         self.digest_round(&ended, &record);
         self.observer.round_finished(&record, self.ledger.total());
         self.rounds.push(record);
+        self.table = ended.outcome.table;
         Ok(())
     }
 
@@ -200,7 +202,7 @@ impl Books {
             .map(|(phase, histogram)| ((*phase).to_owned(), distribution(histogram)))
             .collect();
         let digest = self.digest.finalize().to_hex().to_string();
-        Ok(Collected { rounds: self.rounds, bytes: self.ledger.total(), durations, digest })
+        Ok(Collected { rounds: self.rounds, bytes: self.ledger.total(), durations, table: self.table, digest })
     }
 }
 

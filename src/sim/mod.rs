@@ -31,11 +31,13 @@ pub mod ledger;
 pub mod messages;
 pub mod metrics;
 pub mod network;
+pub mod observer;
 pub mod outcome;
 pub mod run;
 pub mod server;
 pub mod training;
 pub mod world;
 
-pub use run::{Outcome, RoundObserver, RunControl, run};
+pub use observer::RoundObserver;
+pub use run::{Outcome, RunControl, run};
 pub use world::World;

@@ -10,8 +10,8 @@ use rayon::prelude::*;
 
 use super::calendar::Calendar;
 use super::messages::{
-    BeginRound, BookUnfinished, Booking, CloseRound, Direction, FromClient, Invitation, LinkEvent, ParticipationLost,
-    Receipt, RoundEnded, Run, ToClient, UplinkArrived, Usefulness,
+    ASKED_AT_ONCE, BeginRound, BookUnfinished, Booking, CloseRound, Direction, FromClient, Invitation, LinkEvent,
+    ParticipationLost, Receipt, RoundEnded, Run, ToClient, UplinkArrived, Usefulness,
 };
 use super::training::{Assignment, Trained};
 use super::world::World;
@@ -20,10 +20,6 @@ use crate::ids::{Round, UserId};
 use crate::method::Client;
 use crate::population::Conditions;
 use crate::units::{Bytes, SimDuration, SimTime};
-
-/// Users that are asked at once: enough to keep the mailboxes busy, few enough that a million users need no
-/// million pending answers.
-pub const ASKED_AT_ONCE: usize = 4096;
 
 /// Whom the network talks to.
 pub struct Peers {
@@ -148,6 +144,8 @@ impl Timeline {
     }
 
     async fn run_round(&mut self, round: Round) -> Result<()> {
+        // A round of nobody has no event to look at it between.
+        self.check_interrupted()?;
         let began = self.calendar.now();
         let invitation = self.peers.begin_round.send(BeginRound { round }).await;
         let invitation = invitation.map_err(|reason| unanswered("server", reason))??;
@@ -155,15 +153,17 @@ impl Timeline {
         let mut complete = invitation.cohort.is_empty();
         self.invite(round, invitation).await?;
         while !complete {
-            if self.interrupted.load(Ordering::Relaxed) {
-                return Err(Error::Interrupted);
-            }
+            self.check_interrupted()?;
             let Some((now, event)) = self.calendar.pop() else {
                 return Err(unanswered("server", "it waits for participations that nobody takes part in"));
             };
             complete = self.happen(now, event).await?;
         }
         self.end_round(round, began, invited).await
+    }
+
+    fn check_interrupted(&self) -> Result<()> {
+        if self.interrupted.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
     }
 
     async fn end_round(&mut self, round: Round, began: SimTime, invited: u32) -> Result<()> {

@@ -11,24 +11,15 @@ use super::evaluation;
 use super::messages::{Collect, Collected, Run, ToClient};
 use super::metrics::MetricsActor;
 use super::network::{NetworkActor, Peers};
+use super::observer::RoundObserver;
 use super::outcome::{ByDirection, Distribution, Flow, ProblemSize, RoundRecord, SplitFigures};
 use super::server::ServerActor;
 use super::world::World;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::method::{Method, Problem, baselines};
+use crate::model::table::SharedTable;
 use crate::scenario::{MethodSpec, Selection};
-
-/// Hears of every finished round.
-pub trait RoundObserver {
-    /// `round` is over; `total` are the bytes of the run so far.
-    fn round_finished(&mut self, round: &RoundRecord, total: ByDirection<Flow>);
-}
-
-/// Nobody listens.
-impl RoundObserver for () {
-    fn round_finished(&mut self, _round: &RoundRecord, _total: ByDirection<Flow>) {}
-}
 
 /// How a run is carried out; none of it reaches the result.
 #[derive(Clone, Debug)]
@@ -61,6 +52,8 @@ pub struct Outcome {
     pub durations: BTreeMap<String, Distribution>,
     /// Size of the problem.
     pub size: ProblemSize,
+    /// The server's table after the last finished round, or the initial one if there is none.
+    pub table: SharedTable,
     /// Result digest, hexadecimal.
     pub digest: String,
     /// What stopped the run before its last round, if anything did.
@@ -82,7 +75,7 @@ pub fn run(world: World, control: &RunControl, observer: Box<dyn RoundObserver>)
     let interrupted = Arc::clone(&control.interrupted);
     let (collected, stopped_by) =
         System::new().block_on(live(Arc::clone(&world), Arc::clone(&workers), interrupted, observer))?;
-    let Collected { rounds, bytes, durations, digest } = collected;
+    let Collected { rounds, bytes, durations, table, digest } = collected;
     let size = ProblemSize {
         users: world.dataset.users() as u64,
         items: world.dataset.items() as u64,
@@ -90,7 +83,7 @@ pub fn run(world: World, control: &RunControl, observer: Box<dyn RoundObserver>)
         evaluated_users: world.candidates.evaluated_users().len() as u64,
     };
     let selected = select(&rounds, world.scenario.evaluation.selection);
-    Ok(Outcome { rounds, selected, baselines, bytes, durations, size, digest, stopped_by })
+    Ok(Outcome { rounds, selected, baselines, bytes, durations, size, table, digest, stopped_by })
 }
 
 /// The actors' life: all on one arbiter, workers beside it.

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use crate::codec::{self, Codec, Frame};
 use crate::dataset::Dataset;
 use crate::dataset::candidates::Candidates;
+use crate::dataset::negatives;
 use crate::error::{Error, Result};
 use crate::method::{Method, Problem, registry};
 use crate::model::table::{RowSet, SharedTable, Table, TableShape, TableUpdate, extend_bytes};
@@ -39,7 +40,7 @@ impl World {
     /// Puts the world of `scenario` together over `dataset`.
     ///
     /// # Errors
-    /// What the scenario asks of the data and the data do not have: a cohort, candidates, evaluated users.
+    /// What the scenario asks of the data and the data do not have: a cohort, candidates, evaluated users, negatives.
     pub fn new(scenario: Scenario, dataset: Arc<Dataset>) -> Result<Self> {
         let streams = Streams::new(scenario.seed);
         if let Participation::Cohort(cohort) = scenario.training.participation
@@ -53,6 +54,9 @@ impl World {
         let candidates = Candidates::draw(&dataset, &scenario.evaluation, streams)?;
         let problem = Problem { dataset: Arc::clone(&dataset), streams };
         let method = registry::build(&scenario.method, &problem)?;
+        if method.trains() {
+            negatives::check(&dataset, &scenario.dataset.negatives)?;
+        }
         let population = Population::new(&scenario.network, &scenario.devices, streams);
         let (uplink, downlink) = (codec::of(scenario.codec.uplink), codec::of(scenario.codec.downlink));
         Ok(Self { scenario, dataset, candidates, method, population, streams, uplink, downlink })

@@ -1,9 +1,41 @@
 //! The integration tests: one binary, one module per behaviour.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+/// Scenarios and ratings that cannot be used are refused by name, line or user, with exit code 2.
+mod bad_input;
+/// What was sent is what arrived, was lost, or is on its way; dense frames have the size that their shape says.
+mod bytes;
+/// Promises that every registered method keeps.
+mod contract_suite;
+/// The result depends on the scenario and the seed, and on nothing else.
+mod determinism;
+/// A run that explodes names the round and the parameter and keeps the rounds before.
+mod divergence;
 /// One input of the fuzz target `decode`, checked.
 mod frame_case;
 /// Hostile and damaged frames are still refused, sound ones still decoded.
 mod frame_replay;
+/// What a source file imports, read from its text.
+mod import_paths;
+/// Ctrl-C leaves a report of the finished rounds.
+mod interruption;
+/// `--json` prints what `run.json` says, and nothing else.
+mod json_output;
+/// Imports of `src/` point one way.
+mod layers;
+/// FedRAP's ablations, and what the negatives' pool is worth.
+mod learning;
+/// The report folder is claimed before anything else happens.
+mod output_folder;
 /// Training replays the recordings of the authors' code.
 mod parity;
+/// Random small scenarios keep the contracts.
+mod random_scenarios;
+/// The public data sets, where they are at hand.
+mod real_data;
+/// Every scenario file, and every command that the documentation shows, works.
+mod scenario_files;
+/// What the modules share: small scenarios, and ways to run them.
+mod support;
+/// A round takes the virtual time that latency, rates and work add up to.
+mod virtual_time;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::registry::{Entry, parameters};
+use super::entry::{Entry, parameters};
 use super::{Client, LocalTask, LocalUpdate, Method, Problem, Scratch};
 use crate::error::Result;
 use crate::ids::UserId;

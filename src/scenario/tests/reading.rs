@@ -57,7 +57,7 @@ fn every_preset_can_be_named_and_each_of_its_keys_replaced() {
 #[test]
 fn every_listed_preset_value_is_one_that_a_file_may_hold() {
     // A preset outside its own key's range could not be printed and read again.
-    for listing in presets::list() {
+    for listing in listing::presets() {
         let keys: String = listing.keys.iter().map(|(key, value)| format!("{key} = {value:?}\n")).collect();
         read(&format!("{MINIMAL}[{}]\npreset = \"{}\"\n{keys}", listing.table, listing.name)).unwrap();
     }

@@ -1,0 +1,222 @@
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use crate::support::Workshop;
+
+/// Ratings as `u.data` has them: user, item, rating, timestamp; each user's items in the order of time.
+fn ratings(users: &[(u32, &[u32])]) -> String {
+    let mut text = String::new();
+    for (user, items) in users {
+        for (time, item) in items.iter().enumerate() {
+            writeln!(text, "{user}\t{item}\t4\t{}", 1000 + time).unwrap();
+        }
+    }
+    text
+}
+
+/// Twelve users who each rated five of thirty items.
+fn sound_ratings() -> String {
+    let items: Vec<[u32; 5]> = (0..12).map(|user| [0, 1, 2, 3, 4].map(|step| (user * 7 + step * 5) % 30 + 1)).collect();
+    let users: Vec<(u32, &[u32])> =
+        items.iter().enumerate().map(|(user, items)| (user as u32 + 1, &items[..])).collect();
+    ratings(&users)
+}
+
+/// A scenario over the file `ratings.tsv`, which ranks against ten candidates.
+fn scenario_over_file(workshop: &Workshop, ratings: &str) -> PathBuf {
+    workshop.write("ratings.tsv", ratings);
+    let text = r#"
+method = "fedmf"
+[dataset]
+name = "ml-100k"
+path = "ratings.tsv"
+[training]
+rounds = 1
+[evaluation]
+candidates = 10
+"#;
+    workshop.write("file.toml", text)
+}
+
+/// If this fails, the tests of files below prove nothing: the file would be refused without its fault.
+#[test]
+fn the_sound_file_runs() {
+    let workshop = Workshop::new();
+    let finished = workshop.run(scenario_over_file(&workshop, &sound_ratings()), &[]).unwrap();
+    assert!(finished.stopped_by.is_none());
+    assert_eq!(workshop.run_json()["size"]["users"], 12);
+}
+
+/// If one of these runs, a mistake in a scenario becomes a wrong result.
+#[test]
+fn a_wrong_scenario_is_refused_with_the_place_of_its_fault() {
+    for (wrong, parts) in [
+        ("training.round=5", &["--set:1:10", "unknown key `round`", "did you mean `rounds`?"][..]),
+        ("method=\"fedarp\"", &["--set:1:8", "`fedarp` for `method`", "did you mean `fedrap`?"]),
+        ("method={ svd = {} }", &["svd", "fedrap", "pfedrec"]),
+        ("network.uplink_median_mbit_per_s=-3", &["uplink_median_mbit_per_s", "-3"]),
+        ("network.downlink_median_mbit_per_s=0", &["downlink_median_mbit_per_s"]),
+        ("method.fedrap.learning_rate_network=nan", &["learning_rate_network"]),
+        ("method.fedrap.learning_rate_tables=inf", &["learning_rate_tables"]),
+        ("method.fedrap.learning_rate_network=-0.5", &["learning_rate_network"]),
+        ("method.fedrap.latent_dimension=257", &["latent_dimension", "256"]),
+        ("method.fedrap.latent_dimension=0", &["latent_dimension"]),
+        ("evaluation.cutoffs=[0]", &["cutoffs"]),
+        ("evaluation.cutoffs=[5, 0]", &["cutoffs", "0"]),
+        ("evaluation.candidates=0", &["candidates"]),
+        ("training.rounds=0", &["rounds"]),
+        ("training.participation={ cohort = 41 }", &["cohort of 41 is larger than the population", "is 40"]),
+        ("training.participation={ share = 0 }", &["share"]),
+        ("network.dropout=1.5", &["dropout", "1.5"]),
+        ("dataset.negatives.per_positive=0", &["per_positive"]),
+        ("dataset.negatives.pool=\"rated\"", &["pool", "unrated", "not-in-train"]),
+        ("codec.uplink=\"zip\"", &["uplink", "rows-f32"]),
+    ] {
+        let workshop = Workshop::new();
+        workshop.refused(workshop.small(), &[wrong], &[parts, &["small.toml"]].concat());
+    }
+}
+
+#[test]
+fn every_fault_of_a_file_is_listed_with_its_line() {
+    let workshop = Workshop::new();
+    let text = "seed = 1\nmethod = \"popularity\"\n\n[dataset]\nname = \"generated\"\n\n[training]\nrounds = 0\nround = 3\n\n[network]\nrtt_ms = -1\n";
+    let parts = ["wrong.toml:8:10", "wrong.toml:9:1", "wrong.toml:12:10", "wrong.toml: 3 faults"];
+    workshop.refused(workshop.write("wrong.toml", text), &[], &parts);
+}
+
+#[test]
+fn a_key_that_stands_twice_is_refused_with_its_line() {
+    let workshop = Workshop::new();
+    let text = "method = \"popularity\"\n[dataset]\nname = \"generated\"\n[training]\nrounds = 3\nrounds = 4\n";
+    workshop.refused(workshop.write("twice.toml", text), &[], &["twice.toml:6:1", "rounds"]);
+}
+
+#[test]
+fn a_missing_scenario_is_refused_by_name() {
+    let workshop = Workshop::new();
+    workshop.refused(workshop.path("absent.toml"), &[], &["cannot read", "absent.toml"]);
+}
+
+#[test]
+fn a_missing_ratings_file_is_refused_by_name() {
+    let workshop = Workshop::new();
+    let scenario = scenario_over_file(&workshop, "");
+    std::fs::remove_file(workshop.path("ratings.tsv")).unwrap();
+    workshop.refused(scenario, &[], &["ratings.tsv", "there is no such file"]);
+}
+
+#[test]
+fn an_empty_ratings_file_is_refused_by_name() {
+    for nothing in ["", "\n\n"] {
+        let workshop = Workshop::new();
+        workshop.refused(scenario_over_file(&workshop, nothing), &[], &["ratings.tsv"]);
+    }
+}
+
+/// If one of these runs, a damaged file is taken for another data set.
+#[test]
+fn a_malformed_line_is_refused_with_file_and_line() {
+    for malformed in ["3\t4", "3\t4\tfive\t9", "3\t4\t5\tnoon", "3\t4\tnan\t9", "3 4 5 6", "\t\t\t"] {
+        let workshop = Workshop::new();
+        let sound = sound_ratings();
+        let lines: Vec<&str> = sound.lines().collect();
+        let text = [&lines[..20], &[malformed], &lines[20..]].concat().join("\n");
+        workshop.refused(scenario_over_file(&workshop, &text), &[], &["ratings.tsv:21: "]);
+    }
+}
+
+#[test]
+fn bytes_that_are_no_number_are_refused_with_file_and_line() {
+    let workshop = Workshop::new();
+    let scenario = scenario_over_file(&workshop, "");
+    let bytes = [b"1\t2\t".as_slice(), &[0xff, 0xfe], b"\t9\n"].concat();
+    std::fs::write(workshop.path("ratings.tsv"), [sound_ratings().as_bytes(), &bytes].concat()).unwrap();
+    workshop.refused(scenario, &[], &["ratings.tsv:61: "]);
+}
+
+/// If this runs, somebody has no item to train on, or none to be tested with.
+#[test]
+fn a_user_with_fewer_than_three_ratings_is_refused_by_name() {
+    let workshop = Workshop::new();
+    let text = sound_ratings() + &ratings(&[(77, &[1, 2])]);
+    let scenario = scenario_over_file(&workshop, &text);
+    workshop.refused(scenario.clone(), &[], &["user \"77\"", "minimum_interactions"]);
+    // What the message advises helps.
+    assert!(workshop.run(scenario, &["dataset.minimum_interactions=3"]).unwrap().stopped_by.is_none());
+}
+
+#[test]
+fn a_filter_that_leaves_nobody_is_refused() {
+    let workshop = Workshop::new();
+    let scenario = scenario_over_file(&workshop, &sound_ratings());
+    workshop.refused(scenario, &["dataset.minimum_interactions=50"], &["minimum_interactions", "50"]);
+    let workshop = Workshop::new();
+    workshop.refused(workshop.small(), &["dataset.minimum_interactions=1000"], &["minimum_interactions", "1000"]);
+}
+
+/// If this runs, held-out items are ranked against fewer items than the protocol says, and look better.
+#[test]
+fn fewer_candidates_than_asked_for_are_refused_with_the_user() {
+    let workshop = Workshop::new();
+    let scenario = scenario_over_file(&workshop, &sound_ratings());
+    workshop.refused(scenario, &["evaluation.candidates=99"], &["user 0 (\"1\" in the ratings file)", "99", "25"]);
+    // Known from the scenario alone where the catalogue is.
+    let workshop = Workshop::new();
+    let overrides = ["dataset.generator.items=90", "evaluation.candidates=99"];
+    workshop.refused(workshop.small(), &overrides, &["`evaluation.candidates` is 99", "has 90 items only"]);
+    // And from the draw where it is not.
+    let workshop = Workshop::new();
+    let overrides = ["dataset.generator.items=101", "evaluation.candidates=99"];
+    workshop.refused(workshop.small(), &overrides, &["user ", "99"]);
+}
+
+/// If this runs, a cohort is silently another one than the scenario says.
+#[test]
+fn a_cohort_larger_than_the_file_has_users_is_refused() {
+    let workshop = Workshop::new();
+    let scenario = scenario_over_file(&workshop, &sound_ratings());
+    let wrong = "training.participation={ cohort = 13 }";
+    workshop.refused(scenario, &[wrong], &["training.participation.cohort is 13", "only 12 users"]);
+}
+
+#[test]
+fn more_evaluated_users_than_there_are_are_refused() {
+    let workshop = Workshop::new();
+    let scenario = scenario_over_file(&workshop, &sound_ratings());
+    workshop.refused(scenario, &["evaluation.users=13"], &["evaluation.users is 13", "12 users"]);
+}
+
+/// If this fails, a run stops in the middle over what could have been known before it.
+#[test]
+fn more_negatives_than_the_pool_holds_are_refused_before_the_run() {
+    // Thirty items; three of a user's five are for training, and `unrated` excludes the two held-out ones too.
+    for (pool, most) in [("unrated", 25), ("not-in-train", 27)] {
+        let pool = format!("dataset.negatives.pool=\"{pool}\"");
+        let negatives = |count: u32| format!("dataset.negatives.per_positive={count}");
+        let workshop = Workshop::new();
+        let scenario = scenario_over_file(&workshop, &sound_ratings());
+        let parts = ["user 0 (\"1\" in the ratings file)", &format!("only {most} items are left")];
+        workshop.refused(scenario.clone(), &[&pool, &negatives(most + 1)], &parts);
+        assert!(workshop.run(scenario, &[&pool, &negatives(most)]).unwrap().stopped_by.is_none());
+    }
+}
+
+#[test]
+fn a_delimited_file_without_a_named_column_is_refused() {
+    let workshop = Workshop::new();
+    workshop.write("plays.csv", "who,what\n1,2\n");
+    let text = r#"
+method = "popularity"
+training.rounds = 1
+[dataset]
+name = "delimited"
+path = "plays.csv"
+[dataset.columns]
+separator = ","
+header = true
+user = "who"
+item = "artist"
+"#;
+    workshop.refused(workshop.write("delimited.toml", text), &[], &["plays.csv", "artist"]);
+}

@@ -1,0 +1,173 @@
+use fedrecsim::sim::Outcome;
+use fedrecsim::sim::outcome::Flow;
+
+use crate::support::{assert_balanced, assert_finite, run, small, small_with};
+
+/// Bytes of a frame's header, as documented.
+const HEADER: u64 = 28;
+
+const ITEMS: u64 = 150;
+
+const CODECS: [&str; 3] = ["dense-f32", "rows-f32", "sparse-f32"];
+
+/// If this fails, bytes are declared instead of measured, or somebody is charged twice.
+#[test]
+fn dense_frames_cost_exactly_what_their_shape_says() {
+    for (method, dimension) in [("fedrap", 32), ("pfedrec", 32), ("fedmf", 32)] {
+        for (participation, cohort) in [("\"all\"", 40), ("{ cohort = 7 }", 7), ("{ share = 0.5 }", 20)] {
+            let participation = format!("training.participation={participation}");
+            let outcome = run(small_with(method, &[&participation]), 2);
+            assert_balanced(&outcome);
+            let values = 4 * ITEMS * dimension;
+            for round in &outcome.rounds {
+                for flow in [round.bytes.up, round.bytes.down] {
+                    let expected = Flow {
+                        sent: cohort * (HEADER + values),
+                        delivered: cohort * (HEADER + values),
+                        useful: cohort * (HEADER + values),
+                        header: cohort * HEADER,
+                        values: cohort * values,
+                        frames: cohort,
+                        ..Flow::default()
+                    };
+                    assert_eq!(flow, expected, "{method}, {participation}, round {}", round.round);
+                }
+            }
+            assert_eq!(outcome.bytes.up.sent, 3 * cohort * (HEADER + values));
+        }
+    }
+}
+
+/// If this fails, bytes vanish when somebody drops out.
+#[test]
+fn with_dropouts_every_byte_is_delivered_or_lost() {
+    for codec in CODECS {
+        let codecs = [format!("codec.uplink=\"{codec}\""), format!("codec.downlink=\"{codec}\"")];
+        // Without latency, a transfer that is cut off always has bytes that never left.
+        let dropout = ["network.preset=\"wifi-2020\"", "network.rtt_ms=0", "network.dropout=0.5", "training.rounds=6"];
+        let outcome = run(small(&[&dropout[..], &codecs.each_ref().map(String::as_str)].concat()), 2);
+        assert_balanced(&outcome);
+        assert_finite(&outcome);
+        let frame = HEADER + 4 * ITEMS * 8;
+        for round in &outcome.rounds {
+            let (up, down) = (round.bytes.up, round.bytes.down);
+            assert!(round.dropped > 0, "{codec}, round {}", round.round);
+            assert_eq!(round.invited, round.aggregated + round.dropped, "{codec}, round {}", round.round);
+            assert_eq!(down.frames, u64::from(round.invited));
+            assert!(up.frames >= u64::from(round.aggregated) && up.frames <= u64::from(round.invited));
+            assert_eq!((up.in_flight, down.in_flight, up.cancelled, down.cancelled), (0, 0, 0, 0));
+            if codec == "dense-f32" {
+                assert_eq!(up.delivered, u64::from(round.aggregated) * frame, "round {}", round.round);
+                for flow in [up, down] {
+                    let cut_off = flow.frames - flow.delivered / frame;
+                    assert!(flow.lost < cut_off.max(1) * frame, "round {}: {flow:?}", round.round);
+                }
+            }
+        }
+        let lost = outcome.rounds.iter().filter(|round| round.bytes.up.lost > 0 && round.bytes.down.lost > 0).count();
+        assert!(lost >= 3, "{codec}: transfers are hardly ever cut half-way");
+    }
+}
+
+/// If this fails, a round in which nobody gets through divides by nobody.
+#[test]
+fn when_everybody_drops_out_the_table_stays_and_every_figure_is_finite() {
+    for method in ["fedrap", "pfedrec", "fedmf"] {
+        let outcome = run(small_with(method, &["network.dropout=1"]), 2);
+        assert_balanced(&outcome);
+        assert_finite(&outcome);
+        for round in &outcome.rounds {
+            assert_eq!((round.invited, round.dropped, round.aggregated, round.loss), (40, 40, 0, None), "{method}");
+            assert_eq!(round.bytes.up.delivered, 0, "{method}");
+        }
+        let averaged = outcome.rounds[0].sparsity.unwrap().averaged;
+        assert!(outcome.rounds.iter().all(|round| round.sparsity.unwrap().averaged == averaged), "{method}");
+    }
+}
+
+fn assert_same_model(method: &str, dense: &Outcome, other: &Outcome) {
+    let scale = dense.table.as_slice().iter().fold(1.0f32, |most, value| most.max(value.abs()));
+    for (a, b) in dense.table.as_slice().iter().zip(other.table.as_slice()) {
+        assert!((a - b).abs() <= 1e-5 * scale, "{method}: {a} became {b}");
+    }
+    for (dense, other) in dense.rounds.iter().zip(&other.rounds) {
+        assert_eq!(dense.accuracy, other.accuracy, "{method}, round {}", dense.round);
+    }
+}
+
+/// If this fails, a codec that calls itself lossless changes the training that it carries.
+#[test]
+fn every_uplink_trains_the_same_model_and_rows_are_smaller() {
+    for method in ["fedrap", "pfedrec", "fedmf"] {
+        let with = |uplink: &str| run(small_with(method, &[&format!("codec.uplink=\"{uplink}\"")]), 2);
+        let [dense, rows, sparse] = CODECS.map(with);
+        assert_same_model(method, &dense, &rows);
+        assert_same_model(method, &dense, &sparse);
+        assert!(rows.bytes.up.sent < dense.bytes.up.sent, "{method}");
+        assert_eq!(rows.bytes.down, dense.bytes.down, "{method}: the other direction has its own codec");
+        assert!(rows.bytes.up.index > 0 && dense.bytes.up.index == 0, "{method}");
+        for outcome in [&dense, &rows, &sparse] {
+            assert_balanced(outcome);
+        }
+    }
+}
+
+/// If this fails, the downlink's codec reaches the training.
+#[test]
+fn every_downlink_trains_the_same_model_to_the_bit() {
+    let with = |downlink: &str| run(small(&[&format!("codec.downlink=\"{downlink}\"")]), 2);
+    let [dense, rows, sparse] = CODECS.map(with);
+    for other in [rows, sparse] {
+        assert_eq!(dense.table, other.table);
+        assert_eq!(dense.rounds[2].accuracy, other.rounds[2].accuracy);
+    }
+}
+
+/// If this fails, zeros travel that the sparse codec could leave out.
+#[test]
+fn a_sparse_c_is_smaller_on_the_wire() {
+    let paper = [
+        "method.fedrap.objective=\"paper\"",
+        "method.fedrap.learning_rate_network=0.001",
+        "method.fedrap.learning_rate_tables=0.01",
+        "method.fedrap.lambda=0",
+        "method.fedrap.mu=20",
+        "training.rounds=6",
+    ];
+    let with = |uplink| run(small(&[&paper[..], &[uplink]].concat()), 2);
+    let (dense, sparse) = (with("codec.uplink=\"dense-f32\""), with("codec.uplink=\"sparse-f32\""));
+    assert_same_model("fedrap", &dense, &sparse);
+    let last = sparse.rounds.last().unwrap();
+    let nonzero = last.sparsity.unwrap().uploads[0];
+    assert!(nonzero < 0.9, "{nonzero} of the uploads are not zero: nothing to leave out");
+    let values = (nonzero * (40 * ITEMS * 8) as f64).round() as u64;
+    assert_eq!(last.bytes.up.values, 4 * values, "exactly the values that are not zero travel");
+    assert!(last.bytes.up.sent < dense.rounds.last().unwrap().bytes.up.sent);
+}
+
+/// If this fails, a baseline that needs no training is charged for it.
+#[test]
+fn baselines_send_nothing_and_take_no_time() {
+    for method in ["popularity", "random"] {
+        let outcome = run(small_with(method, &["network.preset=\"wifi-2020\"", "network.dropout=0.5"]), 2);
+        assert_eq!(outcome.bytes, Default::default(), "{method}");
+        for round in &outcome.rounds {
+            assert_eq!((round.invited, round.virtual_time_s), (0, 0.0), "{method}");
+            assert_eq!(round.accuracy.as_ref(), Some(&outcome.baselines[method]), "{method}");
+        }
+    }
+}
+
+/// If this fails, a table that stays private travels (contract 4).
+#[test]
+fn a_private_table_sends_headers_only() {
+    for codec in CODECS {
+        let codecs = [format!("codec.uplink=\"{codec}\""), format!("codec.downlink=\"{codec}\"")];
+        let private = ["method.fedrap.tables=\"d-only\""];
+        let outcome = run(small(&[&private[..], &codecs.each_ref().map(String::as_str)].concat()), 2);
+        for flow in [outcome.bytes.up, outcome.bytes.down] {
+            assert_eq!((flow.sent, flow.header, flow.frames), (3 * 40 * HEADER, 3 * 40 * HEADER, 3 * 40), "{codec}");
+        }
+        assert!(outcome.table.as_slice().is_empty());
+    }
+}

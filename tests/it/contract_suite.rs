@@ -1,0 +1,192 @@
+use std::sync::Arc;
+
+use fedrecsim::dataset::negatives::{NegativeSampler, Samples};
+use fedrecsim::ids::{Round, UserId};
+use fedrecsim::method::registry::{METHODS, vocabulary};
+use fedrecsim::method::{Client, LocalTask, LocalUpdate, Scratch};
+use fedrecsim::model::table::SharedTable;
+use fedrecsim::scenario::{Scenario, unchecked_rules};
+use fedrecsim::sim::World;
+
+use crate::support::{assert_balanced, assert_finite, run, small_with, world};
+
+/// Every registered method at its defaults. A method that is added to the registry is tested with no line more.
+fn every_method() -> impl Iterator<Item = (&'static str, Scenario)> {
+    METHODS.iter().map(|entry| (entry.name, small_with(entry.name, &[])))
+}
+
+/// If this fails, scenario files are checked against less than their schema says.
+#[test]
+fn every_rule_of_the_methods_schemas_is_checked() {
+    assert_eq!(unchecked_rules(&vocabulary()), Vec::<String>::new());
+}
+
+#[test]
+fn every_method_runs_finitely_balances_and_repeats_its_digest() {
+    for (name, scenario) in every_method() {
+        let outcome = run(scenario.clone(), 1);
+        assert_eq!(outcome.rounds.len(), 3, "{name}");
+        assert_finite(&outcome);
+        assert_balanced(&outcome);
+        assert_eq!(run(scenario, 3).digest, outcome.digest, "{name}");
+    }
+}
+
+/// If this fails, a method depends on every download arriving or on one way of travelling.
+#[test]
+fn every_method_runs_in_every_world() {
+    let worlds: [&[&str]; 4] = [
+        &["network.preset=\"mobile-pessimistic\"", "network.dropout=0.4", "devices.preset=\"phone-lognormal\""],
+        &["codec.uplink=\"rows-f32\"", "codec.downlink=\"sparse-f32\"", "training.participation={ cohort = 3 }"],
+        &["codec.uplink=\"sparse-f32\"", "codec.downlink=\"rows-f32\"", "dataset.negatives.pool=\"unrated\""],
+        &["dataset.validation_item=false", "evaluation.ranking=\"full-catalogue\"", "evaluation.users=5"],
+    ];
+    for entry in METHODS {
+        for overrides in worlds {
+            let outcome = run(small_with(entry.name, overrides), 2);
+            assert_finite(&outcome);
+            assert_balanced(&outcome);
+        }
+    }
+}
+
+/// One user of a world, for tests that call a method without actors.
+struct Bench {
+    world: World,
+    scratch: Scratch,
+    global: SharedTable,
+}
+
+impl Bench {
+    fn new(scenario: Scenario) -> Self {
+        let world = world(scenario);
+        let global = Arc::new(world.method.initial_table());
+        Self { world, scratch: Scratch::default(), global }
+    }
+
+    fn client(&self, user: u32) -> Box<dyn Client> {
+        self.world.method.client(UserId(user))
+    }
+
+    fn train(&mut self, client: &mut dyn Client, user: u32, round: u32) -> LocalUpdate {
+        let World { dataset, scenario, streams, .. } = &self.world;
+        let mut samples = Samples::default();
+        let mut sampler = NegativeSampler::new(dataset.items(), &scenario.dataset.negatives);
+        sampler.draw(dataset, *streams, UserId(user), Round(round), &mut samples).unwrap();
+        let task = LocalTask {
+            user: UserId(user),
+            round: Round(round),
+            global: &self.global,
+            samples: &samples,
+            streams: *streams,
+            divergence_limit: scenario.training.divergence_limit,
+        };
+        client.train(&task, &mut self.scratch).unwrap()
+    }
+
+    fn scores(&self, client: &dyn Client) -> Vec<u32> {
+        let items: Vec<u32> = (0..self.world.dataset.items() as u32).collect();
+        let mut scores = vec![f32::NAN; items.len()];
+        client.score(&self.global, &items, &mut scores);
+        assert!(scores.iter().all(|score| score.is_finite()), "a score that nobody wrote, or a wrong one");
+        scores.into_iter().map(f32::to_bits).collect()
+    }
+}
+
+fn private_bytes(client: &dyn Client) -> Vec<u8> {
+    let mut all = Vec::new();
+    client.visit_private(&mut |bytes| all.extend_from_slice(bytes));
+    all
+}
+
+/// If this fails, evaluation before a user's first round panics or reads garbage.
+#[test]
+fn every_method_scores_a_user_that_never_took_part() {
+    for (name, scenario) in every_method() {
+        let bench = Bench::new(scenario);
+        let scores = bench.scores(bench.client(0).as_ref());
+        assert_eq!(scores, bench.scores(bench.client(0).as_ref()), "{name}: a fresh client is not what it was");
+    }
+}
+
+/// If this fails, the items' order or company in a list reaches their scores, and with it the sampled ranking.
+#[test]
+fn every_method_scores_an_item_alike_in_any_company() {
+    for (name, scenario) in every_method() {
+        let mut bench = Bench::new(scenario);
+        let mut client = bench.client(1);
+        if bench.world.method.trains() {
+            bench.train(client.as_mut(), 1, 0);
+        }
+        let all = bench.scores(client.as_ref());
+        for items in [&[0u32][..], &[7, 80, 149], &[3, 4, 5, 6]] {
+            let mut scores = vec![0.0; items.len()];
+            client.score(&bench.global, items, &mut scores);
+            for (item, score) in items.iter().zip(scores) {
+                assert_eq!(score.to_bits(), all[*item as usize], "{name}, item {item}");
+            }
+        }
+    }
+}
+
+/// If this fails, a participation that drops out during training leaves a trace on the device.
+#[test]
+fn every_methods_snapshot_is_the_state_before_training() {
+    for (name, scenario) in every_method() {
+        let mut bench = Bench::new(scenario);
+        if !bench.world.method.trains() {
+            continue;
+        }
+        let mut client = bench.client(2);
+        bench.train(client.as_mut(), 2, 0);
+        let (scores, private) = (bench.scores(client.as_ref()), private_bytes(client.as_ref()));
+        let mut snapshot = client.snapshot();
+        let update = bench.train(client.as_mut(), 2, 1);
+        assert_ne!(private_bytes(client.as_ref()), private, "{name}: training changes no private parameter");
+        assert_eq!(bench.scores(snapshot.as_ref()), scores, "{name}");
+        assert_eq!(private_bytes(snapshot.as_ref()), private, "{name}");
+        // What comes after must not depend on whether the state went through a snapshot.
+        let again = bench.train(snapshot.as_mut(), 2, 1);
+        assert_eq!(again.table, update.table, "{name}");
+        assert_eq!(again.loss.to_bits(), update.loss.to_bits(), "{name}");
+        assert_eq!(private_bytes(snapshot.as_ref()), private_bytes(client.as_ref()), "{name}");
+    }
+}
+
+/// If this fails, buffers of a worker thread carry something from one user to the next.
+#[test]
+fn every_method_trains_alike_with_used_and_with_fresh_buffers() {
+    for (name, scenario) in every_method() {
+        let mut bench = Bench::new(scenario);
+        if !bench.world.method.trains() {
+            continue;
+        }
+        for user in 0..5 {
+            bench.train(bench.client(user).as_mut(), user, 0);
+        }
+        let used = bench.train(bench.client(9).as_mut(), 9, 0);
+        bench.scratch = Scratch::default();
+        let fresh = bench.train(bench.client(9).as_mut(), 9, 0);
+        assert_eq!(used.table, fresh.table, "{name}");
+        assert_eq!(used.row_visits, fresh.row_visits, "{name}");
+    }
+}
+
+/// If this fails, a method changes rows of the shared table that the user has no sample of, other than by the one
+/// factor that the update states, and a rows codec would lose that.
+#[test]
+fn every_methods_update_has_the_shape_of_the_shared_table() {
+    for (name, scenario) in every_method() {
+        let mut bench = Bench::new(scenario);
+        if !bench.world.method.trains() {
+            assert!(private_bytes(bench.client(0).as_ref()).is_empty(), "{name}");
+            continue;
+        }
+        let update = bench.train(bench.client(4).as_mut(), 4, 0);
+        assert_eq!(update.table.shape, bench.world.method.shape(), "{name}");
+        assert_eq!(bench.global.shape(), bench.world.method.shape(), "{name}");
+        assert!(update.loss.is_finite() && update.row_visits > 0, "{name}");
+        let table = update.table.apply(&bench.global).unwrap();
+        assert_ne!(table, *bench.global, "{name}: nothing was learned");
+    }
+}

@@ -1,0 +1,90 @@
+use fedrecsim::error::Error;
+use fedrecsim::sim::{self, RunControl};
+
+use crate::support::{Workshop, assert_balanced, assert_finite, run, small, world};
+
+/// FedRAP as in the paper with lambda = 1 over the whole matrix: unbounded below, but not in its first rounds.
+const EXPLODING: [&str; 6] = [
+    "method.fedrap.objective=\"paper\"",
+    "method.fedrap.lambda=1",
+    "method.fedrap.curriculum=\"fixed\"",
+    "method.fedrap.learning_rate_network=0.02",
+    "method.fedrap.learning_rate_tables=0.02",
+    "training.rounds=50",
+];
+
+/// If this fails, a diverged model is reported as a result, or the rounds before it are thrown away.
+#[test]
+fn an_explosion_names_round_and_parameter_and_keeps_the_rounds_before() {
+    let outcome = sim::run(world(small(&EXPLODING)), &RunControl::with_threads(2), Box::new(())).unwrap();
+    let Some(Error::Diverged { round, parameter, value, limit, .. }) = outcome.stopped_by else {
+        panic!("{:?}", outcome.stopped_by)
+    };
+    let finished = outcome.rounds.len() as u32;
+    assert_eq!(round.0, finished, "the round after the finished ones");
+    assert!(finished >= 2, "it explodes too early to tell whether rounds are kept");
+    assert!(["C", "D", "w", "b"].contains(&parameter), "{parameter}");
+    assert!(!matches!(value.partial_cmp(&limit), Some(std::cmp::Ordering::Less)), "{value} is below {limit}");
+    assert_balanced(&outcome);
+    assert_finite(&outcome);
+    // The same rounds as those of a run that ends in time.
+    let short = format!("training.rounds={finished}");
+    let in_time = run(small(&[&EXPLODING[..], &[short.as_str()]].concat()), 2);
+    assert_eq!(outcome.rounds, in_time.rounds);
+    assert_eq!(outcome.table, in_time.table);
+}
+
+/// If this fails, where a run explodes depends on the order in which threads get there.
+#[test]
+fn an_explosion_is_the_same_at_any_number_of_threads() {
+    let stopped = |threads| {
+        let outcome = sim::run(world(small(&EXPLODING)), &RunControl::with_threads(threads), Box::new(())).unwrap();
+        (outcome.digest, outcome.bytes, outcome.stopped_by.unwrap().to_string())
+    };
+    let one = stopped(1);
+    assert_eq!(stopped(2), one);
+    assert_eq!(stopped(3), one);
+}
+
+#[test]
+fn the_command_reports_a_diverged_run_as_incomplete_and_fails() {
+    let workshop = Workshop::new();
+    let finished = workshop.run(workshop.small(), &EXPLODING).unwrap();
+    let error = finished.stopped_by.expect("it did not diverge");
+    assert_eq!(error.exit_code(), 1);
+    let json = workshop.run_json();
+    assert_eq!(json["complete"], false);
+    assert_eq!(json["stopped_by"].as_str(), Some(error.to_string().as_str()));
+    let rounds = json["rounds"].as_u64().unwrap();
+    assert!(error.to_string().contains(&format!("diverged in round {}", rounds + 1)), "{error}");
+    assert_eq!(workshop.rounds_csv().len() as u64, rounds);
+    let summary = std::fs::read_to_string(workshop.report().join("summary.md")).unwrap();
+    assert!(summary.contains("diverged"), "the summary hides it:\n{summary}");
+}
+
+/// If this fails, a run that explodes in its first round leaves nothing to read, or figures of no round.
+#[test]
+fn an_explosion_in_the_first_round_leaves_a_report_without_rounds() {
+    let workshop = Workshop::new();
+    let error = workshop.run(workshop.small(), &["method.fedrap.learning_rate_network=1e30"]).unwrap().stopped_by;
+    assert!(matches!(error, Some(Error::Diverged { .. })), "{error:?}");
+    let json = workshop.run_json();
+    assert_eq!((json["rounds"].as_u64(), json["complete"].as_bool()), (Some(0), Some(false)));
+    assert!(json["selected_round"].is_null());
+    assert!(workshop.rounds_csv().is_empty());
+}
+
+/// If this fails, other methods' explosions end in NaN figures.
+#[test]
+fn every_method_that_trains_stops_when_it_explodes() {
+    for (table, rates) in [
+        ("pfedrec", ["method.pfedrec.learning_rate=1e20", "training.rounds=20"]),
+        ("fedmf", ["method.fedmf.learning_rate_items=1e30", "training.rounds=20"]),
+    ] {
+        let method = format!("method=\"{table}\"");
+        let scenario = small(&[&[method.as_str()], &rates[..]].concat());
+        let outcome = sim::run(world(scenario), &RunControl::with_threads(2), Box::new(())).unwrap();
+        assert!(matches!(outcome.stopped_by, Some(Error::Diverged { .. })), "{table}: {:?}", outcome.stopped_by);
+        assert_finite(&outcome);
+    }
+}

@@ -1,0 +1,91 @@
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{Workshop, assert_refusal, run_command};
+
+/// A scenario whose data set is missing. Whoever reads its ratings before claiming the folder reports them.
+const WITHOUT_DATA: &str = "method = \"popularity\"\ndataset.name = \"ml-100k\"\ntraining.rounds = 1\n";
+
+/// If this fails, a run learns at its end that its report cannot be written.
+#[track_caller]
+fn assert_said_before_the_run(workshop: &Workshop, out: &Path, parts: &[&str]) {
+    let scenario = workshop.write("without-data.toml", WITHOUT_DATA);
+    let mut arguments = workshop.arguments(scenario, &[]);
+    arguments.out = Some(out.to_owned());
+    let error = run_command(&arguments).unwrap_err();
+    assert_refusal(&error, parts);
+    let folder = out.display().to_string();
+    assert!(error.to_string().contains(&folder), "{error} does not name {folder}");
+}
+
+#[test]
+fn a_folder_that_exists_is_refused_before_the_run_and_left_as_it_was() {
+    let workshop = Workshop::new();
+    fs::create_dir(workshop.report()).unwrap();
+    fs::write(workshop.report().join("run.json"), "precious").unwrap();
+    assert_said_before_the_run(&workshop, &workshop.report(), &["is there already", "--out", "--overwrite"]);
+    assert_eq!(fs::read_to_string(workshop.report().join("run.json")).unwrap(), "precious");
+}
+
+#[test]
+fn a_folder_below_a_file_is_refused_before_the_run() {
+    let workshop = Workshop::new();
+    let file = workshop.write("file", "precious");
+    assert_said_before_the_run(&workshop, &file.join("report"), &["cannot be written", "--out"]);
+    assert_said_before_the_run(&workshop, &file, &["--out"]);
+    assert_eq!(fs::read_to_string(file).unwrap(), "precious");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_folder_where_nobody_may_write_is_refused_before_the_run() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let workshop = Workshop::new();
+    // Not even the superuser makes folders there.
+    assert_said_before_the_run(&workshop, Path::new("/proc/fedrecsim-report"), &["cannot be written", "--out"]);
+    let sealed = workshop.path("sealed");
+    fs::create_dir(&sealed).unwrap();
+    fs::set_permissions(&sealed, fs::Permissions::from_mode(0o555)).unwrap();
+    if fs::write(sealed.join("probe"), "").is_ok() {
+        println!("skipped: permissions do not bind this user");
+        return;
+    }
+    assert_said_before_the_run(&workshop, &sealed.join("report"), &["cannot be written", "--out"]);
+}
+
+/// If this fails, the check above is void: the data set is at hand, or missing data is not refused.
+#[test]
+fn with_a_good_folder_the_missing_data_set_is_what_is_said() {
+    let workshop = Workshop::new();
+    let scenario = workshop.write("without-data.toml", WITHOUT_DATA);
+    workshop.refused(scenario, &[], &["u.data", "there is no such file", "https://files.grouplens.org"]);
+}
+
+#[test]
+fn overwriting_is_asked_for_by_name() {
+    let workshop = Workshop::new();
+    let mut arguments = workshop.arguments(workshop.small(), &["training.rounds=1"]);
+    run_command(&arguments).unwrap();
+    assert_refusal(&run_command(&arguments).unwrap_err(), &["--overwrite"]);
+    arguments.overwrite = true;
+    run_command(&arguments).unwrap();
+    assert_eq!(workshop.run_json()["rounds"], 1);
+}
+
+/// If this fails, a report lands somewhere else than the documentation says.
+#[test]
+fn without_a_name_the_report_is_named_after_the_scenario_and_the_seed() {
+    let workshop = Workshop::new();
+    let scenario = workshop.small();
+    let run = Command::new(env!("CARGO_BIN_EXE_fedrecsim"))
+        .current_dir(workshop.path(""))
+        .arg("run")
+        .arg(scenario)
+        .args(["--seed", "12", "--threads", "1", "--set", "training.rounds=1"])
+        .output()
+        .unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    assert!(workshop.path("reports/small-12/run.json").is_file());
+}

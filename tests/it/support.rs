@@ -1,0 +1,213 @@
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use fedrecsim::cli::{self, Finished, RunArgs};
+use fedrecsim::dataset;
+use fedrecsim::error::{Error, Result};
+use fedrecsim::method::registry::vocabulary;
+use fedrecsim::rng::Streams;
+use fedrecsim::scenario::{self, Scenario};
+use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim::sim::{self, Outcome, RoundObserver, RunControl, World};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A scenario that trains in milliseconds: no variance of devices or links, no dropout.
+pub const SMALL: &str = r#"
+seed = 3
+
+[method.fedrap]
+latent_dimension = 8
+learning_rate_tables = 10
+
+[dataset]
+name = "generated"
+
+[dataset.generator]
+users = 40
+items = 150
+ratings_per_user = 12
+
+[training]
+rounds = 3
+
+[evaluation]
+candidates = 20
+"#;
+
+/// The small scenario with these keys replaced.
+pub fn small(overrides: &[&str]) -> Scenario {
+    parse(SMALL, overrides)
+}
+
+/// The small scenario with another method, at its defaults, and these keys replaced.
+pub fn small_with(method: &str, overrides: &[&str]) -> Scenario {
+    let method = format!("method=\"{method}\"");
+    small(&[&[method.as_str()], overrides].concat())
+}
+
+/// The scenario in `text`, which must be a sound one.
+pub fn parse(text: &str, overrides: &[&str]) -> Scenario {
+    let overrides: Vec<String> = overrides.iter().map(ToString::to_string).collect();
+    scenario::parse(text, "small.toml", &overrides, &vocabulary()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A file of this repository.
+pub fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// The scenario in a file of this repository.
+pub fn load(path: &str, overrides: &[&str]) -> Scenario {
+    let overrides: Vec<String> = overrides.iter().map(ToString::to_string).collect();
+    scenario::load(&repository(path), &overrides, &vocabulary()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The world of a scenario on generated ratings.
+pub fn world(scenario: Scenario) -> World {
+    let dataset = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed)).unwrap();
+    World::new(scenario, Arc::new(dataset)).unwrap()
+}
+
+/// Runs a scenario on generated ratings to its end.
+pub fn run(scenario: Scenario, threads: usize) -> Outcome {
+    let outcome = sim::run(world(scenario), &RunControl::with_threads(threads), Box::new(())).unwrap();
+    assert!(outcome.stopped_by.is_none(), "{:?}", outcome.stopped_by);
+    outcome
+}
+
+/// Sets `flag` when round `after` (from 1) is over.
+pub struct InterruptAfter {
+    pub after: u32,
+    pub flag: Arc<AtomicBool>,
+}
+
+impl RoundObserver for InterruptAfter {
+    fn round_finished(&mut self, round: &RoundRecord, _total: ByDirection<Flow>) {
+        if round.round == self.after {
+            self.flag.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A folder with scenario files, ratings and reports of one test.
+pub struct Workshop {
+    folder: TempDir,
+}
+
+impl Workshop {
+    pub fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// The small scenario as a file.
+    pub fn small(&self) -> PathBuf {
+        self.write("small.toml", SMALL)
+    }
+
+    /// The report folder of the test's run.
+    pub fn report(&self) -> PathBuf {
+        self.path("report")
+    }
+
+    /// Arguments of `run` for `scenario`; the report goes to [`Self::report`].
+    pub fn arguments(&self, scenario: PathBuf, overrides: &[&str]) -> RunArgs {
+        RunArgs {
+            scenario,
+            seed: None,
+            threads: NonZeroUsize::new(2),
+            out: Some(self.report()),
+            data_dir: Some(self.folder.path().to_owned()),
+            set: overrides.iter().map(ToString::to_string).collect(),
+            json: true,
+            overwrite: false,
+        }
+    }
+
+    /// Runs `scenario` as the command does.
+    pub fn run(&self, scenario: PathBuf, overrides: &[&str]) -> Result<Finished> {
+        run_command(&self.arguments(scenario, overrides))
+    }
+
+    /// Runs `scenario`, which is to be refused: exit code 2, no report folder left, and the message has every
+    /// one of `parts`.
+    pub fn refused(&self, scenario: PathBuf, overrides: &[&str], parts: &[&str]) {
+        let error = self.run(scenario, overrides).expect_err("it ran");
+        assert_refusal(&error, parts);
+        assert!(!self.report().exists(), "a refused run left a report folder");
+    }
+
+    /// `run.json` of the report.
+    pub fn run_json(&self) -> Value {
+        serde_json::from_str(&std::fs::read_to_string(self.report().join("run.json")).unwrap()).unwrap()
+    }
+
+    /// The rows of `rounds.csv`, without its header.
+    pub fn rounds_csv(&self) -> Vec<csv::StringRecord> {
+        let mut reader = csv::Reader::from_path(self.report().join("rounds.csv")).unwrap();
+        reader.records().collect::<csv::Result<_>>().unwrap()
+    }
+}
+
+/// Runs the command in this process.
+pub fn run_command(arguments: &RunArgs) -> Result<Finished> {
+    cli::run(arguments, Arc::default(), false, Instant::now())
+}
+
+/// The error refuses an input, and says `parts`.
+pub fn assert_refusal(error: &Error, parts: &[&str]) {
+    let message = error.to_string();
+    assert_eq!(error.exit_code(), 2, "{message}");
+    for part in parts {
+        assert!(message.contains(part), "no {part:?} in: {message}");
+    }
+}
+
+/// Every byte of the outcome is accounted for, in every round and in all, and the rounds add up to the total.
+pub fn assert_balanced(outcome: &Outcome) {
+    let mut sum = ByDirection::<Flow>::default();
+    for round in &outcome.rounds {
+        for (direction, flow) in [("up", round.bytes.up), ("down", round.bytes.down)] {
+            assert!(flow.is_balanced(), "round {}, {direction}: {flow:?}", round.round);
+        }
+        sum += round.bytes;
+    }
+    assert!(outcome.bytes.up.is_balanced() && outcome.bytes.down.is_balanced(), "{:?}", outcome.bytes);
+    if outcome.stopped_by.is_none() {
+        assert_eq!(sum, outcome.bytes, "the rounds do not add up to the run");
+    }
+}
+
+/// No figure of the outcome is NaN or infinite, and accuracies are shares.
+pub fn assert_finite(outcome: &Outcome) {
+    assert!(outcome.table.as_slice().iter().all(|value| value.is_finite()), "the final table");
+    for round in &outcome.rounds {
+        let times = [Some(round.virtual_time_s), Some(round.duration_s), round.loss];
+        assert!(times.iter().flatten().all(|value| value.is_finite()), "{round:?}");
+        let sparsity = round.sparsity.iter().flat_map(|sparsity| sparsity.uploads.iter().chain(&sparsity.averaged));
+        let accuracy = round.accuracy.iter().flat_map(|accuracy| {
+            accuracy.test.values().chain(accuracy.validation.iter().flat_map(|figures| figures.values()))
+        });
+        for share in sparsity.chain(accuracy) {
+            assert!((0.0..=1.0).contains(share), "round {}: {share} is no share", round.round);
+        }
+    }
+}
+
+/// Test HR@10 after the last round.
+pub fn final_hr(outcome: &Outcome) -> f64 {
+    outcome.rounds.last().unwrap().accuracy.as_ref().unwrap().test["hr@10"]
+}

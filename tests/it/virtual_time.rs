@@ -1,0 +1,94 @@
+use std::collections::BTreeSet;
+
+use fedrecsim::dataset::negatives::{NegativeSampler, Samples};
+use fedrecsim::ids::{Round, UserId};
+use fedrecsim::scenario::Scenario;
+
+use crate::support::{run, small_with, world};
+
+/// Everybody alike: 8 Mbit/s down, 2 Mbit/s up, 30 ms of round trip, 1 microsecond per row visit.
+const ALIKE: [&str; 4] = [
+    "network.downlink_median_mbit_per_s=8",
+    "network.uplink_median_mbit_per_s=2",
+    "network.rtt_ms=30",
+    "devices.median_ns_per_row_visit=1000",
+];
+
+/// Header and values of a dense frame of 150 rows of 32 values.
+const FRAME_BYTES: f64 = 28.0 + 4.0 * 150.0 * 32.0;
+
+/// The most row visits that a user of a FedMF scenario has in `round`: one epoch in one batch visits every
+/// distinct item of the samples once.
+fn most_row_visits(scenario: &Scenario, round: u32) -> usize {
+    let world = world(scenario.clone());
+    let mut sampler = NegativeSampler::new(world.dataset.items(), &scenario.dataset.negatives);
+    let mut samples = Samples::default();
+    let visits = |user: usize| {
+        sampler.draw(&world.dataset, world.streams, UserId::from(user), Round(round), &mut samples).unwrap();
+        samples.items.iter().collect::<BTreeSet<_>>().len()
+    };
+    (0..world.dataset.users()).map(visits).max().unwrap()
+}
+
+/// Everything of a round but its transfers: latency twice, and the slowest user's work.
+fn latency_and_work_s(scenario: &Scenario, round: u32) -> f64 {
+    2.0 * 0.015 + most_row_visits(scenario, round) as f64 * 1e-6
+}
+
+fn assert_seconds(measured: f64, expected: f64) {
+    // Integer nanoseconds, rounded a few times on the way.
+    assert!((measured - expected).abs() < 1e-8, "{measured} s instead of {expected} s");
+}
+
+/// If this fails, virtual time is not what links and devices say.
+#[test]
+fn a_round_takes_latency_and_size_over_rate_and_work_times_speed() {
+    let scenario = small_with("fedmf", &[&ALIKE[..], &["method.fedmf.batch_size=100000"]].concat());
+    let outcome = run(scenario.clone(), 2);
+    let transfers = FRAME_BYTES * 8.0 / 8e6 + FRAME_BYTES * 8.0 / 2e6;
+    let mut now = 0.0;
+    for (round, record) in outcome.rounds.iter().enumerate() {
+        let expected = latency_and_work_s(&scenario, round as u32) + transfers;
+        assert_seconds(record.duration_s, expected);
+        now += expected;
+        assert_seconds(record.virtual_time_s, now);
+    }
+    // Histograms keep three significant digits.
+    let median = outcome.durations["download"].p50_s;
+    assert!((median / (0.015 + FRAME_BYTES * 8.0 / 8e6) - 1.0).abs() < 2e-3, "median download {median} s");
+    assert_eq!(outcome.durations["upload"].count, 3 * 40);
+}
+
+/// If this fails, a link's rate acts on something else than its transfers.
+#[test]
+fn a_slower_link_lengthens_a_round_by_what_the_bytes_take_longer() {
+    let batch = ["method.fedmf.batch_size=100000"];
+    for (slower, difference) in [
+        ("network.downlink_median_mbit_per_s=2", FRAME_BYTES * 8.0 * (1.0 / 2e6 - 1.0 / 8e6)),
+        ("network.uplink_median_mbit_per_s=0.5", FRAME_BYTES * 8.0 * (1.0 / 0.5e6 - 1.0 / 2e6)),
+        ("network.rtt_ms=130", 0.1),
+    ] {
+        let base = run(small_with("fedmf", &[&ALIKE[..], &batch].concat()), 2);
+        let slow = run(small_with("fedmf", &[&ALIKE[..], &batch, &[slower]].concat()), 2);
+        for (base, slow) in base.rounds.iter().zip(&slow.rounds) {
+            assert_seconds(slow.duration_s - base.duration_s, difference);
+        }
+    }
+}
+
+/// If this fails, virtual time depends on the host, or work on the link.
+#[test]
+fn a_device_half_as_fast_computes_twice_as_long() {
+    let compute = |speed: &str| run(small_with("pfedrec", &[&ALIKE[..], &[speed]].concat()), 2).durations["compute"];
+    let (fast, slow) =
+        (compute("devices.median_ns_per_row_visit=1000"), compute("devices.median_ns_per_row_visit=2000"));
+    assert_eq!(fast.count, slow.count);
+    assert!((slow.max_s / fast.max_s - 2.0).abs() < 5e-3, "{fast:?} {slow:?}");
+}
+
+/// If this fails, sparse frames are charged as if they were dense.
+#[test]
+fn fewer_bytes_take_less_time() {
+    let duration = |uplink: &str| run(small_with("fedmf", &[&ALIKE[..], &[uplink]].concat()), 2).rounds[0].duration_s;
+    assert!(duration("codec.uplink=\"rows-f32\"") < duration("codec.uplink=\"dense-f32\""));
+}
