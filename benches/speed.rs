@@ -102,11 +102,7 @@ fn row_visits() {
                 black_box(additive::step(&mut rows, &weights, &mut w, &mut b, &step));
             }
         });
-        print(
-            &format!("FedRAP row visit, full batch, k = {dimension}"),
-            nanoseconds / (epochs * ROWS) as f64,
-            "ns",
-        );
+        print(&format!("FedRAP row visit, full batch, k = {dimension}"), nanoseconds / (epochs * ROWS) as f64, "ns");
     }
     for (target, name) in [(Target::Vector, "w only"), (Target::Rows, "rows only"), (Target::Both, "both")] {
         let mut rows = random_rows(ROWS + 1, 32, 1);
