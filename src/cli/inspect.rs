@@ -91,7 +91,7 @@ mod tests {
 
     fn vocabulary() -> Vec<MethodVocabulary> {
         let schema = schemars::json_schema!({ "type": "object", "additionalProperties": false });
-        vec![MethodVocabulary { name: "popularity", schema, check: |_| Vec::new() }]
+        vec![MethodVocabulary { name: "popularity", schema, resolve: |_| Vec::new() }]
     }
 
     #[test]

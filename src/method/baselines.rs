@@ -15,9 +15,9 @@ use crate::model::table::{Table, TableShape};
 pub const POPULARITY: Entry = Entry {
     name: "popularity",
     summary: "scores an item by its number of training ratings; central, untrained, sends nothing",
-    source: "the customary baseline (algorithms.md section 10)",
+    source: "the customary baseline",
     schema: || schemars::schema_for!(NoParameters),
-    check: |_| Vec::new(),
+    resolve: |_| Vec::new(),
     build: |value, problem| {
         let NoParameters {} = parameters("popularity", value)?;
         Ok(Box::new(Popularity::new(problem)))
@@ -28,9 +28,9 @@ pub const POPULARITY: Entry = Entry {
 pub const RANDOM: Entry = Entry {
     name: "random",
     summary: "scores every item at random; the floor of any accuracy",
-    source: "the customary baseline (algorithms.md section 10)",
+    source: "the customary baseline",
     schema: || schemars::schema_for!(NoParameters),
-    check: |_| Vec::new(),
+    resolve: |_| Vec::new(),
     build: |value, problem| {
         let NoParameters {} = parameters("random", value)?;
         Ok(Box::new(Random::new(problem)))

@@ -16,8 +16,8 @@ pub struct Entry {
     pub source: &'static str,
     /// JSON schema of its parameters.
     pub schema: fn() -> schemars::Schema,
-    /// Checks what a schema cannot say.
-    pub check: fn(&Value) -> Vec<ParameterFault>,
+    /// Fills in defaults that hang on other parameters, and checks what a schema cannot say.
+    pub resolve: fn(&mut Value) -> Vec<ParameterFault>,
     /// Builds the method from checked parameters.
     pub build: fn(&Value, &Problem) -> Result<Box<dyn Method>>,
 }

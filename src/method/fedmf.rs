@@ -1,4 +1,4 @@
-//! FedMF: federated matrix factorisation, implicit form (algorithms.md section 4).
+//! FedMF: federated matrix factorisation, implicit form.
 //!
 //! Private: the user vector u_i. Global: the item table V. logit = u_i . V_j, mean binary cross-entropy, local
 //! mini-batch SGD on both at once, plain mean on the server. Scored with the averaged V.
@@ -27,7 +27,7 @@ pub const ENTRY: Entry = Entry {
     source: "Chai et al., Secure Federated Matrix Factorization, IEEE Intelligent Systems 2020, in the implicit form \
              that the FedRAP and PFedRec papers compare with",
     schema: || schemars::schema_for!(FedMfParameters),
-    check: |_| Vec::new(),
+    resolve: |_| Vec::new(),
     build: |value, problem| Ok(Box::new(FedMf::new(parameters("fedmf", value)?, problem))),
 };
 

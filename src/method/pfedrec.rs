@@ -27,7 +27,7 @@ pub const ENTRY: Entry = Entry {
     summary: "shared item table, fine-tuned by each client for its own scores; private score function",
     source: "Zhang et al., Dual Personalization on Federated Recommendation, IJCAI 2023; code Zhangcx19/IJCAI-23-PFedRec abc2380",
     schema: || schemars::schema_for!(PFedRecParameters),
-    check: |_| Vec::new(),
+    resolve: |_| Vec::new(),
     build: |value, problem| Ok(Box::new(PFedRec::new(parameters("pfedrec", value)?, problem))),
 };
 

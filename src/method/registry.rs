@@ -12,7 +12,7 @@ pub const METHODS: &[Entry] = &[fedrap::ENTRY, pfedrec::ENTRY, fedmf::ENTRY, bas
 pub fn vocabulary() -> Vec<MethodVocabulary> {
     METHODS
         .iter()
-        .map(|entry| MethodVocabulary { name: entry.name, schema: (entry.schema)(), check: entry.check })
+        .map(|entry| MethodVocabulary { name: entry.name, schema: (entry.schema)(), resolve: entry.resolve })
         .collect()
 }
 

@@ -148,7 +148,7 @@ impl Checker<'_> {
         if let Some(rules) = parameter_schema(schema, &name) {
             fill_defaults(schema, rules, &mut parameters);
         }
-        for fault in (method.check)(&parameters) {
+        for fault in (method.resolve)(&mut parameters) {
             let mut path = vec!["method", name.as_str()];
             path.extend(fault.path.iter().map(String::as_str));
             self.fault(&path, fault.message);

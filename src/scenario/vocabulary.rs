@@ -18,9 +18,9 @@ pub struct MethodVocabulary {
     /// derives it. Its defaults fill in what a file leaves out, so numbers with a fraction are better `f64`
     /// there: the default 0.1 of an `f32` would be written into every report as 0.10000000149011612.
     pub schema: schemars::Schema,
-    /// Finds the faults that the schema cannot state, in parameters that obey the schema and are filled up
-    /// with its defaults.
-    pub check: fn(&serde_json::Value) -> Vec<ParameterFault>,
+    /// Fills in defaults that hang on other parameters, so that a report shows what was really used, and finds
+    /// the faults that the schema cannot state. The parameters obey the schema and have its defaults.
+    pub resolve: fn(&mut serde_json::Value) -> Vec<ParameterFault>,
 }
 
 /// A fault in a method's parameters.

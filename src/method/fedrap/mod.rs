@@ -28,7 +28,7 @@ pub const ENTRY: Entry = Entry {
     summary: "additive personalisation: averaged sparse table C plus private table D and score function",
     source: "Li, Long, Zhou, Federated Recommendation with Additive Personalization, ICLR 2024; code mtics/FedRAP d6ee2ac",
     schema: || schemars::schema_for!(FedRapParameters),
-    check: parameters::check,
+    resolve: parameters::resolve,
     build: |value, problem| Ok(Box::new(FedRap::new(&parameters("fedrap", value)?, problem))),
 };
 

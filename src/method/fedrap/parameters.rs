@@ -155,20 +155,53 @@ pub(super) struct Plan {
     pub tolerance: f64,
 }
 
+/// What the objective says where the scenario says nothing.
+struct ObjectiveDefaults {
+    batch_size: Option<u32>,
+    learning_rate_tables: f64,
+    learning_rate_batch_decay: f64,
+    learning_rate_round_decay: f64,
+    weight_decay: f64,
+    early_stop_tolerance: f64,
+}
+
+impl ObjectiveDefaults {
+    fn of(parameters: &FedRapParameters) -> Self {
+        match parameters.objective {
+            Objective::PublishedCode => Self {
+                batch_size: Some(2048),
+                learning_rate_tables: 200.0,
+                learning_rate_batch_decay: 0.95,
+                learning_rate_round_decay: 0.97,
+                weight_decay: 1e-4,
+                early_stop_tolerance: 1e-4,
+            },
+            Objective::Paper => Self {
+                batch_size: None,
+                learning_rate_tables: parameters.learning_rate_network,
+                learning_rate_batch_decay: 1.0,
+                learning_rate_round_decay: 1.0,
+                weight_decay: 0.0,
+                early_stop_tolerance: 0.0,
+            },
+        }
+    }
+}
+
 impl Plan {
     pub fn new(p: &FedRapParameters) -> Self {
-        let code = p.objective == Objective::PublishedCode;
+        let defaults = ObjectiveDefaults::of(p);
         let both = p.tables == Tables::Both;
         Self {
             dimension: p.latent_dimension as usize,
             objective: p.objective,
             local_epochs: p.local_epochs,
-            batch_size: p.batch_size.map_or(if code { 2048 } else { usize::MAX }, |size| size as usize),
+            batch_size: p.batch_size.or(defaults.batch_size).map_or(usize::MAX, |size| size as usize),
             network_rate: p.learning_rate_network as f32,
-            table_rate: p.learning_rate_tables.unwrap_or(if code { 200.0 } else { p.learning_rate_network }) as f32,
-            batch_decay: p.learning_rate_batch_decay.unwrap_or(if code { 0.95 } else { 1.0 }) as f32,
-            round_decay: p.learning_rate_round_decay.unwrap_or(if code { 0.97 } else { 1.0 }) as f32,
-            weight_decay: p.weight_decay.unwrap_or(if code { 1e-4 } else { 0.0 }) as f32,
+            table_rate: p.learning_rate_tables.unwrap_or(defaults.learning_rate_tables) as f32,
+            batch_decay: p.learning_rate_batch_decay.unwrap_or(defaults.learning_rate_batch_decay) as f32,
+            round_decay: p.learning_rate_round_decay.unwrap_or(defaults.learning_rate_round_decay) as f32,
+            weight_decay: p.weight_decay.unwrap_or(defaults.weight_decay) as f32,
             // Without one of the tables there is nothing to drive apart, and without C nothing to penalise.
             lambda: if both { p.lambda as f32 } else { 0.0 },
             mu: if p.regularizer == Regularizer::None || p.tables == Tables::DOnly { 0.0 } else { p.mu as f32 },
@@ -180,7 +213,7 @@ impl Plan {
             curriculum: p.curriculum,
             tables: p.tables,
             aggregate_d: p.aggregate_d,
-            tolerance: p.early_stop_tolerance.unwrap_or(if code { 1e-4 } else { 0.0 }),
+            tolerance: p.early_stop_tolerance.unwrap_or(defaults.early_stop_tolerance),
         }
     }
 
@@ -216,9 +249,24 @@ impl Plan {
     }
 }
 
-/// What the schema cannot say.
-pub(super) fn check(value: &Value) -> Vec<ParameterFault> {
+/// Fills in what the objective decides, and finds what the schema cannot state.
+pub(super) fn resolve(value: &mut Value) -> Vec<ParameterFault> {
     let Ok(parameters) = serde_json::from_value::<FedRapParameters>(value.clone()) else { return Vec::new() };
+    if let Some(table) = value.as_object_mut() {
+        let defaults = ObjectiveDefaults::of(&parameters);
+        if let Some(size) = defaults.batch_size {
+            table.entry("batch_size").or_insert(size.into());
+        }
+        for (key, default) in [
+            ("learning_rate_tables", defaults.learning_rate_tables),
+            ("learning_rate_batch_decay", defaults.learning_rate_batch_decay),
+            ("learning_rate_round_decay", defaults.learning_rate_round_decay),
+            ("weight_decay", defaults.weight_decay),
+            ("early_stop_tolerance", defaults.early_stop_tolerance),
+        ] {
+            table.entry(key).or_insert(default.into());
+        }
+    }
     let mut faults = Vec::new();
     if parameters.aggregate_d && parameters.tables != Tables::DOnly {
         faults.push(ParameterFault {
@@ -231,6 +279,7 @@ pub(super) fn check(value: &Value) -> Vec<ParameterFault> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::expect_used)]
     use super::*;
 
     #[test]
@@ -262,8 +311,21 @@ mod tests {
 
     #[test]
     fn aggregating_d_without_d_only_is_a_fault() {
-        let value = serde_json::json!({ "aggregate_d": true });
-        assert_eq!(check(&value).len(), 1);
-        assert!(check(&serde_json::json!({ "aggregate_d": true, "tables": "d-only" })).is_empty());
+        let faults = |mut value: Value| resolve(&mut value).len();
+        assert_eq!(faults(serde_json::json!({ "aggregate_d": true })), 1);
+        assert_eq!(faults(serde_json::json!({ "aggregate_d": true, "tables": "d-only" })), 0);
+    }
+
+    #[test]
+    fn resolving_writes_down_what_training_uses() {
+        for objective in ["published-code", "paper"] {
+            let written = serde_json::json!({ "objective": objective, "weight_decay": 0.5 });
+            let mut resolved = written.clone();
+            assert_eq!(resolve(&mut resolved), []);
+            assert_eq!(resolved["weight_decay"], 0.5, "what was written stays");
+            let plan = |value: Value| Plan::new(&serde_json::from_value(value).expect("parameters"));
+            assert_eq!(plan(resolved.clone()), plan(written));
+            assert!(resolved.get("learning_rate_round_decay").is_some());
+        }
     }
 }

@@ -42,8 +42,8 @@ pub struct AdditiveStep {
 /// loss = data_weight * sum_j (count_j softplus(z_j) - positive_j z_j)
 ///        + sum_j penalty_j (mu |C_j| - lambda (D_j - C_j)^2).
 ///
-/// Rows with weight zero only decay. Returns the loss before the step. Source: algorithms.md section 2,
-/// after mtics/FedRAP d6ee2ac and the paper's Eq. 3.
+/// Rows with weight zero only decay. Returns the loss before the step. Source: mtics/FedRAP d6ee2ac for the
+/// batch means and the subgradient; the paper's Eq. 3 and 13 for whole-matrix sums and soft-thresholding.
 pub fn step(rows: &mut PackedRows, weights: &RowWeights, w: &mut [Block], b: &mut f32, step: &AdditiveStep) -> f32 {
     let vectors = rows.vectors();
     let blocks = rows.blocks_mut();

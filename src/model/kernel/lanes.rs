@@ -196,6 +196,7 @@ impl PackedRows {
     }
 }
 
+#[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2", "aarch64+neon"))]
 fn largest_magnitude_in(blocks: &[Block], vectors: usize, tables: usize, table: usize) -> f32 {
     let mut largest = [0u32; LANES];

@@ -90,19 +90,19 @@ mod elsewhere {
 #[serde(deny_unknown_fields)]
 struct NoParameters {}
 
-fn no_more_faults(_: &Json) -> Vec<ParameterFault> {
+fn no_more_faults(_: &mut Json) -> Vec<ParameterFault> {
     Vec::new()
 }
 
 /// The paper's objective has no early stop: a rule across two keys.
-fn check_fedrap(parameters: &Json) -> Vec<ParameterFault> {
+fn check_fedrap(parameters: &mut Json) -> Vec<ParameterFault> {
     let paper = parameters["objective"] == "paper" && parameters.get("early_stop").is_some();
     let fault = |path: &str, message: &str| ParameterFault { path: vec![path.to_owned()], message: message.to_owned() };
     paper.then(|| fault("early_stop", "`early_stop` belongs to `objective = \"published-code\"`")).into_iter().collect()
 }
 
 fn vocabulary() -> Vec<MethodVocabulary> {
-    let entry = |name, schema, check| MethodVocabulary { name, schema, check };
+    let entry = |name, schema, resolve| MethodVocabulary { name, schema, resolve };
     vec![
         entry("fedrap", schemars::schema_for!(FedrapLike), check_fedrap),
         entry("pfedrec", schemars::schema_for!(elsewhere::PfedrecLike), no_more_faults),
@@ -143,7 +143,7 @@ fn a_rule_that_nobody_checks_is_found() {
         "properties": { "name": { "type": "string", "pattern": "^a" } },
         "additionalProperties": false,
     });
-    let odd = MethodVocabulary { name: "odd", schema, check: no_more_faults };
+    let odd = MethodVocabulary { name: "odd", schema, resolve: no_more_faults };
     assert_eq!(unchecked_rules(&[odd]), ["#/$defs/Method/oneOf/properties/odd/properties/name/pattern"]);
 }
 
