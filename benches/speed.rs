@@ -1,3 +1,181 @@
-//! Speed of the parts, beside what the machine can do.
+//! Speed of the parts, beside what the machine can do: `cargo bench --bench speed`.
+//!
+//! Every figure is the median of several repetitions. Machines are noisy, so compare figures of one run.
+#![allow(clippy::unwrap_used)]
 
-fn main() {}
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+use actix::prelude::*;
+use fedrecsim::dataset;
+use fedrecsim::ids::UserId;
+use fedrecsim::method::registry::vocabulary;
+use fedrecsim::model::kernel::additive::{self, AdditiveStep, Penalty};
+use fedrecsim::model::kernel::logistic::{self, BatchRows, LogisticStep, Target};
+use fedrecsim::model::kernel::{PackedRows, RowWeights, packed_vector};
+use fedrecsim::rng::{PortableDraws, Purpose, Streams};
+use fedrecsim::scenario;
+use fedrecsim::sim::World;
+use fedrecsim::sim::calendar::Calendar;
+use fedrecsim::sim::client::ClientActor;
+use fedrecsim::sim::messages::ToClient;
+use fedrecsim::units::SimTime;
+
+/// Distinct rows of a median ML-100K user's round: D and C at k = 32 are 115 kB, which is L2.
+const ROWS: usize = 448;
+
+fn main() {
+    println!("{:<52} {:>12}", "what", "median");
+    memory_copy();
+    row_visits();
+    calendar();
+    for users in [10_000, 100_000] {
+        actors(users);
+    }
+}
+
+/// Median of `repetitions` timings of `work`, in nanoseconds.
+fn median_ns(repetitions: usize, mut work: impl FnMut()) -> f64 {
+    let mut timings: Vec<f64> = (0..repetitions)
+        .map(|_| {
+            let start = Instant::now();
+            work();
+            start.elapsed().as_secs_f64() * 1e9
+        })
+        .collect();
+    timings.sort_unstable_by(f64::total_cmp);
+    timings[timings.len() / 2]
+}
+
+fn print(what: &str, value: f64, unit: &str) {
+    println!("{what:<52} {value:>12.2} {unit}");
+}
+
+/// What moving the rows costs without computing anything: read and write of the same 512 bytes a row.
+fn memory_copy() {
+    let source = vec![1u8; ROWS * 256];
+    let mut target = vec![0u8; ROWS * 256];
+    let passes = 200;
+    let nanoseconds = median_ns(31, || {
+        for _ in 0..passes {
+            black_box(&mut target).copy_from_slice(black_box(&source));
+        }
+    });
+    let moved = (2 * ROWS * 256 * passes) as f64;
+    print("L2 copy speed (read + write)", moved / nanoseconds, "GB/s");
+    print("  so moving a k = 32 row visit (512 B) takes", nanoseconds / (ROWS * passes) as f64, "ns");
+}
+
+fn random_rows(rows: usize, dimension: usize, tables: usize) -> PackedRows {
+    let mut stream = Streams::new(1).stream(Purpose::GlobalInit, 0, 0);
+    let mut packed = PackedRows::default();
+    packed.reset(rows, dimension, tables);
+    for row in 0..rows {
+        for table in 0..tables {
+            let values: Vec<f32> = (0..dimension).map(|_| stream.standard_normal() as f32).collect();
+            packed.set_row(row, table, &values, 1.0);
+        }
+    }
+    packed
+}
+
+fn row_visits() {
+    let batch: Vec<(u32, bool)> = (0..ROWS as u32).map(|row| (row, row % 5 == 0)).collect();
+    for dimension in [8, 16, 32, 33, 64, 128] {
+        let mut rows = random_rows(ROWS, dimension, 2);
+        let mut weights = RowWeights::default();
+        weights.count_batch(&batch, ROWS, 1.0 / (ROWS * dimension) as f32, None);
+        let (mut w, mut b) = (packed_vector(&vec![0.1; dimension]), 0.0);
+        let step = AdditiveStep {
+            data_weight: 1.0 / ROWS as f32,
+            network_rate: 0.01,
+            table_rate: 0.01,
+            weight_decay: 1e-4,
+            lambda: 0.1,
+            mu: 0.1,
+            penalty: Penalty::L1,
+        };
+        let epochs = 100;
+        let nanoseconds = median_ns(31, || {
+            for _ in 0..epochs {
+                black_box(additive::step(&mut rows, &weights, &mut w, &mut b, &step));
+            }
+        });
+        print(&format!("FedRAP row visit, full batch, k = {dimension}"), nanoseconds / (epochs * ROWS) as f64, "ns");
+    }
+    for (target, name) in [(Target::Vector, "w only"), (Target::Rows, "rows only"), (Target::Both, "both")] {
+        let mut rows = random_rows(ROWS + 1, 32, 1);
+        let mut batch_rows = BatchRows::default();
+        batch_rows.collect(&mut batch.clone(), ROWS as u32);
+        let (mut w, mut b) = (packed_vector(&[0.1; 32]), 0.0);
+        let step = LogisticStep { target, vector_rate: 0.01, bias_rate: 0.01, row_rate: 0.01, weight_decay: 0.0 };
+        let epochs = 100;
+        let nanoseconds = median_ns(31, || {
+            for _ in 0..epochs {
+                black_box(logistic::step(&mut rows, &batch_rows, &mut w, &mut b, &step));
+            }
+        });
+        print(&format!("PFedRec / FedMF row visit, k = 32, {name}"), nanoseconds / (epochs * ROWS) as f64, "ns");
+    }
+}
+
+/// A pop and a push, at a constant number of pending events with random times.
+fn calendar() {
+    for pending in [10_000u32, 1_000_000] {
+        let mut stream = Streams::new(1).stream(Purpose::Transfer, 0, 0);
+        let delays: Vec<u64> = (0..65_536).map(|_| 1 + u64::from(stream.below(1_000_000))).collect();
+        let mut calendar = Calendar::default();
+        for event in 0..pending {
+            calendar.schedule(SimTime::from_nanos(delays[event as usize % delays.len()]), event);
+        }
+        let operations = 500_000;
+        let mut next = 0;
+        let nanoseconds = median_ns(7, || {
+            for _ in 0..operations {
+                let Some((time, event)) = calendar.pop() else { return };
+                next = (next + 1) % delays.len();
+                calendar.schedule(SimTime::from_nanos(time.as_nanos() + delays[next]), event);
+            }
+        });
+        let per_second = f64::from(operations) / nanoseconds * 1e3;
+        print(&format!("calendar, {pending} pending"), per_second, "M events/s");
+    }
+}
+
+fn resident_bytes() -> f64 {
+    // Resident set: the second number, in pages of 4 kB on the machines that this runs on.
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    statm.split(' ').nth(1).and_then(|pages| pages.parse::<f64>().ok()).unwrap_or(f64::NAN) * 4096.0
+}
+
+/// Idle user actors: time to start, memory, and a question with its answer.
+fn actors(users: u32) {
+    let text = format!(
+        "method = \"fedmf\"\n[dataset]\nname = \"generated\"\n[dataset.generator]\nusers = {users}\nitems = 1000\n\
+         ratings_per_user = 4\nratings_log_sigma = 0\n[training]\nrounds = 1\n[evaluation]\nusers = 100\n"
+    );
+    let scenario = scenario::parse(&text, "bench", &[], &vocabulary()).unwrap();
+    let data = dataset::load(&scenario.dataset, &[], Streams::new(1)).unwrap();
+    let world = Arc::new(World::new(scenario, Arc::new(data)).unwrap());
+    System::new().block_on(async move {
+        let before = resident_bytes();
+        let start = Instant::now();
+        let clients: Vec<Recipient<ToClient>> =
+            (0..users).map(|user| ClientActor::new(UserId(user), Arc::clone(&world)).start().recipient()).collect();
+        // Actors start when they are first polled.
+        for client in &clients {
+            client.send(ToClient::Lend).await.unwrap();
+        }
+        let started = start.elapsed().as_secs_f64() * 1e6;
+        let bytes = resident_bytes() - before;
+        print(&format!("actor, {users} users: start and first answer"), started / f64::from(users), "us");
+        print(&format!("actor, {users} users: idle memory"), bytes / f64::from(users), "B");
+        let start = Instant::now();
+        for client in &clients {
+            client.send(ToClient::Lend).await.unwrap();
+        }
+        let asked = start.elapsed().as_secs_f64() * 1e6;
+        print(&format!("actor, {users} users: question and answer"), asked / f64::from(users), "us");
+    });
+}

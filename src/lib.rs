@@ -13,7 +13,7 @@
 //!    link. A dropout may cut the transfer off half-way.
 //! 3. The **client** ([`sim::client`]) decodes the table and trains on its own ratings with the [`method`]'s rules and
 //!    the [`model`]'s kernels. The training is real; its *virtual* duration is work times the speed of the device.
-//!    Private parameters never leave the actor.
+//!    Private parameters have no way into a frame.
 //! 4. The client encodes its update with the uplink's **codec**, and the network carries it back.
 //! 5. The **server** decodes what arrived and averages it.
 //! 6. The **metrics** ([`sim::metrics`]) book every byte in a ledger that must balance ([`sim::ledger`]), and rank every
@@ -22,23 +22,24 @@
 //! In the end a [`report`] says how accurate the method was, beside popularity and chance, and what that cost.
 //!
 //! ```text
-//!  scenario ──> dataset ──> population                                    what is simulated
-//!                               │
-//!                               v
-//!          frame         frame [bytes]          frame
-//!  server ───────> network ─────────> client (one per user) ──┐           one round,
-//!    ^             clock [ns]         private parameters      │ train     in virtual time
-//!    │             links [bit/s]                              │
-//!    └──────────── network <──────────────────────────────────┘
-//!    averages        │       frame [bytes]
-//!                    v
-//!                 metrics: ledger [bytes], durations [ns], accuracy
-//!                    │
-//!                    v
-//!                  report: run.json, rounds.csv, summary.md, charts       what is left
+//!  scenario ──> dataset ──> population                 what is simulated
+//!                  │
+//!                  v
+//!             ┌────────┐  table   ┌─────────┐  table   ┌─────────┐
+//!   cohorts,  │        │ ───────> │         │ ───────> │         │  one per user:
+//!   averages  │ server │ [bytes]  │ network │ [bytes]  │ client  │  private parameters,
+//!             │        │ <─────── │         │ <─────── │         │  training
+//!             └────────┘  update  └─────────┘  update  └─────────┘
+//!                            clock [ns], links [bit/s]
+//!                                      │  sent, delivered, lost [bytes]; durations [ns]
+//!                                      v
+//!                                 ┌─────────┐
+//!                                 │ metrics │ ──> report
+//!                                 └─────────┘
+//!                              ledger, accuracy
 //! ```
 //!
-//! The picture with the names of the messages is at [`sim`].
+//! [`sim`] has the picture with the names of the messages.
 //!
 //! # Running a scenario from a program
 //!

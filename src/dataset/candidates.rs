@@ -80,6 +80,11 @@ impl Candidates {
         &self.users
     }
 
+    /// Whether test and validation item are ranked against the same candidates.
+    pub fn are_shared(&self) -> bool {
+        !matches!(&self.lists, Lists::Sampled { validation: Some(_), .. })
+    }
+
     /// What the test item of the evaluated user at `position` is ranked against, ascending. Sampled
     /// candidates are lent; the full catalogue is listed in `scratch`.
     pub fn test<'a>(&'a self, dataset: &Dataset, position: usize, scratch: &'a mut CandidateScratch) -> &'a [u32] {

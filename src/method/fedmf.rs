@@ -13,8 +13,9 @@ use super::minibatch::{self, Schedule};
 use super::{Client, LocalTask, LocalUpdate, Method, Problem, Scratch};
 use crate::error::Result;
 use crate::ids::UserId;
+use crate::model::kernel::MAX_DIMENSION;
 use crate::model::kernel::logistic::{LogisticStep, Target};
-use crate::model::kernel::{MAX_DIMENSION, dot};
+use crate::model::kernel::score::{ScaledSum, score_sums};
 use crate::model::private::Private;
 use crate::model::table::{Table, TableShape};
 use crate::rng::{PortableDraws, Purpose, Streams};
@@ -130,9 +131,9 @@ impl Client for FedMfClient {
     }
 
     fn score(&self, global: &Table, items: &[u32], scores: &mut [f32]) {
-        for (&item, score) in items.iter().zip(scores) {
-            *score = dot(self.user_vector.get(), global.row(item as usize));
-        }
+        let row = |&item: &u32| ScaledSum { scaled: &[], scale: 0.0, plain: global.row(item as usize) };
+        let rows: Vec<ScaledSum<'_>> = items.iter().map(row).collect();
+        score_sums(self.user_vector.get(), 0.0, &rows, scores);
     }
 
     fn visit_private(&self, sink: &mut dyn FnMut(&[u8])) {

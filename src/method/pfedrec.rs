@@ -15,7 +15,8 @@ use super::{Client, LocalTask, LocalUpdate, Method, Problem, Scratch};
 use crate::error::Result;
 use crate::ids::UserId;
 use crate::model::kernel::logistic::{LogisticStep, Target};
-use crate::model::kernel::{MAX_DIMENSION, dot, unpack_into};
+use crate::model::kernel::score::{ScaledSum, score_sums};
+use crate::model::kernel::{MAX_DIMENSION, unpack_into};
 use crate::model::private::Private;
 use crate::model::table::{SharedTable, Table, TableShape};
 use crate::rng::{PortableDraws, Purpose};
@@ -183,15 +184,19 @@ impl Client for PFedRecClient {
         let own = self.own.get();
         let dimension = own.w.len();
         let mut place = 0;
-        for (&item, score) in items.iter().zip(scores) {
-            place += own.rows[place..].partition_point(|row| *row < item);
-            let product = if own.rows.get(place) == Some(&item) {
-                dot(&own.w, &own.values[place * dimension..(place + 1) * dimension])
-            } else {
-                own.others_scale * dot(&own.w, own.downloaded.row(item as usize))
-            };
-            *score = product + own.b;
-        }
+        let rows: Vec<ScaledSum<'_>> = items
+            .iter()
+            .map(|&item| {
+                place += own.rows[place..].partition_point(|row| *row < item);
+                let (scaled, scale) = if own.rows.get(place) == Some(&item) {
+                    (&own.values[place * dimension..(place + 1) * dimension], 1.0)
+                } else {
+                    (own.downloaded.row(item as usize), own.others_scale)
+                };
+                ScaledSum { scaled, scale, plain: &[] }
+            })
+            .collect();
+        score_sums(&own.w, own.b, &rows, scores);
     }
 
     fn visit_private(&self, sink: &mut dyn FnMut(&[u8])) {

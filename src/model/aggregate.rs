@@ -1,5 +1,8 @@
 //! The server's average of client tables, in parallel and in a fixed order.
 
+#![allow(unsafe_code)] // The dispatcher that `multiversion` generates calls functions compiled for detected features.
+
+use multiversion::multiversion;
 use rayon::prelude::*;
 
 use super::table::{RowSet, Table, TableUpdate};
@@ -19,14 +22,9 @@ pub struct MagnitudeCounts {
 impl MagnitudeCounts {
     /// Counts `values`, each times `scale`.
     pub fn of(values: &[f32], scale: f32) -> Self {
-        let mut above = [0u32; 7];
-        for value in values {
-            let magnitude = (value * scale).abs();
-            for (count, threshold) in above.iter_mut().zip(MAGNITUDE_THRESHOLDS) {
-                *count += u32::from(magnitude > threshold);
-            }
-        }
-        Self { values: values.len() as u64, above: above.map(u64::from) }
+        let above = MAGNITUDE_THRESHOLDS
+            .map(|threshold| values.iter().map(|value| u64::from((value * scale).abs() > threshold)).sum::<u64>());
+        Self { values: values.len() as u64, above }
     }
 
     /// Adds `times` times the counts of `other`.
@@ -52,8 +50,9 @@ pub struct Aggregate {
     pub uploads: MagnitudeCounts,
 }
 
-/// Rows that one task averages; a multiple of nothing, only small enough to balance threads.
-const ROWS_PER_TASK: usize = 64;
+/// Rows that one task averages: enough that a visit to a frame is worth its cache misses, few enough that
+/// popular items, whose rows are in more frames, spread over the threads.
+const ROWS_PER_TASK: usize = 128;
 
 /// The plain mean of `updates`, whose rows not listed are scaled rows of `base`.
 ///
@@ -124,13 +123,12 @@ impl Task<'_> {
         let mut sums = vec![0f64; rows.len()];
         // unlisted[scale][row]: how many clients left the row out, by their factor.
         let mut unlisted = vec![vec![0u64; count]; self.scales.values.len()];
-        let mut magnitudes = Magnitudes::default();
+        let mut counts = MagnitudeCounts::default();
         for (update, &scale) in self.updates.iter().zip(&self.scales.of_update) {
             let unlisted = &mut unlisted[scale];
             unlisted.iter_mut().for_each(|clients| *clients += 1);
-            self.add_listed(update, &mut sums, unlisted, &mut magnitudes);
+            self.add_listed(update, &mut sums, unlisted, &mut counts);
         }
-        let mut counts = magnitudes.finish();
         for (scale, unlisted) in self.scales.values.iter().zip(&unlisted) {
             for (offset, &clients) in unlisted.iter().enumerate().filter(|(_, clients)| **clients > 0) {
                 let base_row = self.base.row(self.first + offset);
@@ -148,96 +146,55 @@ impl Task<'_> {
         counts
     }
 
-    fn add_listed(&self, update: &TableUpdate, sums: &mut [f64], unlisted: &mut [u64], magnitudes: &mut Magnitudes) {
-        let dimension = self.base.shape().dimension;
-        let row_bytes = dimension * 4;
-        let mut add = |row: usize, bytes: &[u8]| {
-            let offset = row - self.first;
-            unlisted[offset] -= 1;
-            magnitudes.add(bytes, &mut sums[offset * dimension..(offset + 1) * dimension]);
-        };
+    fn add_listed(&self, update: &TableUpdate, sums: &mut [f64], unlisted: &mut [u64], counts: &mut MagnitudeCounts) {
+        let row_bytes = self.base.shape().dimension * 4;
         match &update.rows {
             RowSet::All => {
                 let bytes = &update.values[self.first * row_bytes..self.last * row_bytes];
-                for (row, bytes) in (self.first..).zip(bytes.chunks_exact(row_bytes)) {
-                    add(row, bytes);
-                }
+                unlisted.iter_mut().for_each(|clients| *clients -= 1);
+                add_rows(bytes, None, self.base.shape().dimension, sums, counts);
             }
             RowSet::Listed(listed) => {
                 let from = listed.partition_point(|row| (*row as usize) < self.first);
-                let bytes = update.values[from * row_bytes..].chunks_exact(row_bytes);
-                for (row, bytes) in listed[from..].iter().zip(bytes) {
-                    if *row as usize >= self.last {
-                        break;
-                    }
-                    add(*row as usize, bytes);
-                }
+                let to = from + listed[from..].partition_point(|row| (*row as usize) < self.last);
+                let offsets = &listed[from..to];
+                offsets.iter().for_each(|row| unlisted[*row as usize - self.first] -= 1);
+                let bytes = &update.values[from * row_bytes..to * row_bytes];
+                add_rows(bytes, Some((offsets, self.first)), self.base.shape().dimension, sums, counts);
             }
         }
     }
 }
 
-/// Counters kept sixteen abreast, so that counting keeps up with the loads of the averaging loop.
-#[derive(Default)]
-struct Magnitudes {
-    values: u64,
-    above: [[u32; 16]; 7],
-    total: [u64; 7],
-    /// Rounds since `above` was last emptied; a counter grows by at most one per round.
-    rounds: u32,
-}
-
-impl Magnitudes {
-    /// Adds a row of little-endian values to `sums`, and counts their magnitudes.
-    fn add(&mut self, bytes: &[u8], sums: &mut [f64]) {
-        let (groups, rest) = bytes.as_chunks::<64>();
-        let (sum_groups, sum_rest) = sums.as_chunks_mut::<16>();
-        for (group, sums) in groups.iter().zip(sum_groups) {
-            let (values, _) = group.as_chunks::<4>();
-            let values: [f32; 16] = std::array::from_fn(|i| f32::from_le_bytes(values[i]));
-            self.add_sixteen(&values, 16);
-            for (sum, value) in sums.iter_mut().zip(values) {
-                *sum += f64::from(value);
-            }
-        }
-        if !rest.is_empty() {
-            let mut values = [0f32; 16];
-            for (value, bytes) in values.iter_mut().zip(rest.as_chunks::<4>().0) {
-                *value = f32::from_le_bytes(*bytes);
-            }
-            self.add_sixteen(&values, sum_rest.len());
-            for (sum, value) in sum_rest.iter_mut().zip(values) {
-                *sum += f64::from(value);
-            }
+/// Adds rows of little-endian values to `sums`, row after row, and counts their magnitudes; with `listed`, the
+/// rows (less the first) that they belong to.
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2", "aarch64+neon"))]
+fn add_rows(
+    bytes: &[u8],
+    listed: Option<(&[u32], usize)>,
+    dimension: usize,
+    sums: &mut [f64],
+    counts: &mut MagnitudeCounts,
+) {
+    for (position, bytes) in bytes.chunks_exact(dimension * 4).enumerate() {
+        let row = match listed {
+            Some((rows, first)) => rows[position] as usize - first,
+            None => position,
+        };
+        let (values, _) = bytes.as_chunks::<4>();
+        for (sum, value) in sums[row * dimension..(row + 1) * dimension].iter_mut().zip(values) {
+            *sum += f64::from(f32::from_le_bytes(*value));
         }
     }
-
-    /// Counts sixteen values of which the last ones may be padding zeros, which are above no threshold.
-    #[inline(always)]
-    fn add_sixteen(&mut self, values: &[f32; 16], real: usize) {
-        self.values += real as u64;
-        for (above, threshold) in self.above.iter_mut().zip(MAGNITUDE_THRESHOLDS) {
-            for (count, value) in above.iter_mut().zip(values) {
-                *count += u32::from(value.abs() > threshold);
-            }
+    let (values, _) = bytes.as_chunks::<4>();
+    counts.values += values.len() as u64;
+    // A pass per threshold over a piece that stays in L1: counting all thresholds of a value at once would
+    // vectorise across thresholds, at a seventh of the speed.
+    for values in values.chunks(4096) {
+        for (count, threshold) in counts.above.iter_mut().zip(MAGNITUDE_THRESHOLDS) {
+            let above = values.iter().map(|value| u32::from(f32::from_le_bytes(*value).abs() > threshold));
+            *count += u64::from(above.sum::<u32>());
         }
-        self.rounds += 1;
-        if self.rounds == u32::MAX {
-            self.empty();
-        }
-    }
-
-    fn empty(&mut self) {
-        for (total, above) in self.total.iter_mut().zip(&mut self.above) {
-            *total += above.iter().map(|count| u64::from(*count)).sum::<u64>();
-            *above = [0; 16];
-        }
-        self.rounds = 0;
-    }
-
-    fn finish(mut self) -> MagnitudeCounts {
-        self.empty();
-        MagnitudeCounts { values: self.values, above: self.total }
     }
 }
 

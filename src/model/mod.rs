@@ -5,5 +5,6 @@ pub mod batch;
 pub mod kernel;
 pub mod private;
 pub mod ranking;
+mod row_index;
 pub mod row_table;
 pub mod table;

@@ -4,19 +4,17 @@
 //! factor, so it needs neither work nor memory: the factor is remembered per participation and applied when
 //! the row is next read. Rows never touched are the shared initial draw times everything that has decayed since.
 
+use super::row_index::RowIndex;
 use super::table::Table;
 
 /// Rows per allocation: large enough to amortise it, small enough that the last one wastes little.
 const ROWS_PER_CHUNK: usize = 32;
 
-/// Touched rows of an m x k table, in order of first touch, with an index sorted by item.
+/// Touched rows of an m x k table, in order of first touch.
 #[derive(Clone, Debug)]
 pub struct RowTable {
     dimension: usize,
-    /// Touched items, ascending.
-    items: Vec<u32>,
-    /// Slot of each of them.
-    slots: Vec<u32>,
+    index: RowIndex,
     /// Values of slot s: chunk s / ROWS_PER_CHUNK.
     chunks: Vec<Box<[f32]>>,
     /// Participation at which each slot was last written.
@@ -28,39 +26,29 @@ pub struct RowTable {
 impl RowTable {
     /// A table of `dimension` columns that nobody has touched.
     pub fn new(dimension: usize) -> Self {
-        Self {
-            dimension,
-            items: Vec::new(),
-            slots: Vec::new(),
-            chunks: Vec::new(),
-            written: Vec::new(),
-            catch_up: vec![1.0],
-        }
+        let index = RowIndex::default();
+        Self { dimension, index, chunks: Vec::new(), written: Vec::new(), catch_up: vec![1.0] }
     }
 
     /// Number of rows held.
     pub fn touched(&self) -> usize {
-        self.items.len()
+        self.index.len()
     }
 
     /// Bytes of values, index and history.
     pub fn resident_bytes(&self) -> usize {
-        self.chunks.len() * ROWS_PER_CHUNK * self.dimension * 4 + self.items.len() * 12 + self.catch_up.len() * 4
+        self.chunks.len() * ROWS_PER_CHUNK * self.dimension * 4
+            + self.index.resident_bytes()
+            + (self.written.capacity() + self.catch_up.capacity()) * 4
     }
 
-    /// Visits `rows` (ascending, distinct) in order: position in `rows`, values as stored, and the factor that
-    /// brings them up to date. Rows never touched come from `initial`.
+    /// Row `row`: its values as stored, and the factor that brings them up to date. A row never touched comes
+    /// from `initial`.
     #[inline]
-    pub fn for_each_row(&self, rows: &[u32], initial: &Table, mut visit: impl FnMut(usize, &[f32], f32)) {
-        let mut place = 0;
-        for (position, &row) in rows.iter().enumerate() {
-            place = self.advance(place, row);
-            if self.items.get(place) == Some(&row) {
-                let slot = self.slots[place] as usize;
-                visit(position, self.slot_values(slot), self.catch_up[self.written[slot] as usize]);
-            } else {
-                visit(position, initial.row(row as usize), self.catch_up[0]);
-            }
+    pub fn row<'a>(&'a self, row: u32, initial: &'a Table) -> (&'a [f32], f32) {
+        match self.index.slot(row) {
+            Some(slot) => (self.slot_values(slot as usize), self.catch_up[self.written[slot as usize] as usize]),
+            None => (initial.row(row as usize), self.catch_up[0]),
         }
     }
 
@@ -72,11 +60,19 @@ impl RowTable {
         }
         let participation = self.catch_up.len() as u32;
         self.catch_up.push(1.0);
-        self.insert_missing(rows);
-        let mut place = 0;
+        self.index.insert_missing(rows);
+        let held = self.index.len();
+        while self.chunks.len() * ROWS_PER_CHUNK < held {
+            self.chunks.push(vec![0.0; ROWS_PER_CHUNK * self.dimension].into_boxed_slice());
+        }
+        if self.written.capacity() < held {
+            // By an eighth rather than to the double: a population's tables are most of a run's memory.
+            self.written.reserve_exact((held - self.written.len()).max(held / 8));
+        }
+        self.written.resize(held, 0);
         for (position, &row) in rows.iter().enumerate() {
-            place = self.advance(place, row);
-            let slot = self.slots[place] as usize;
+            let Some(slot) = self.index.slot(row) else { continue };
+            let slot = slot as usize;
             self.written[slot] = participation;
             let start = slot % ROWS_PER_CHUNK * self.dimension;
             write(position, &mut self.chunks[slot / ROWS_PER_CHUNK][start..start + self.dimension]);
@@ -86,79 +82,20 @@ impl RowTable {
     /// Feeds the touched rows to `sink` as they read now: item, then values, in ascending order of items.
     pub fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
         let mut bytes = Vec::with_capacity(4 + self.dimension * 4);
-        for (item, slot) in self.items.iter().zip(&self.slots) {
-            let scale = self.catch_up[self.written[*slot as usize] as usize];
+        for (item, slot) in self.index.iter() {
+            let scale = self.catch_up[self.written[slot as usize] as usize];
             bytes.clear();
             bytes.extend(item.to_le_bytes());
-            bytes.extend(self.slot_values(*slot as usize).iter().flat_map(|value| (value * scale).to_le_bytes()));
+            bytes.extend(self.slot_values(slot as usize).iter().flat_map(|value| (value * scale).to_le_bytes()));
             sink(&bytes);
         }
         sink(&self.catch_up[0].to_le_bytes());
-    }
-
-    /// First place at or after `place` whose item is not below `row`.
-    #[inline]
-    fn advance(&self, place: usize, row: u32) -> usize {
-        // Galloping: rows are a dense sample early on and the index much longer than the rows later.
-        let rest = &self.items[place..];
-        let mut reach = 1;
-        while reach < rest.len() && rest[reach] < row {
-            reach *= 2;
-        }
-        place + rest[..rest.len().min(reach + 1)].partition_point(|item| *item < row)
-    }
-
-    /// Gives a slot to every row that has none, and merges them into the sorted index.
-    fn insert_missing(&mut self, rows: &[u32]) {
-        let mut place = 0;
-        let missing: Vec<u32> = rows
-            .iter()
-            .copied()
-            .filter(|&row| {
-                place = self.advance(place, row);
-                self.items.get(place) != Some(&row)
-            })
-            .collect();
-        if missing.is_empty() {
-            return;
-        }
-        let first_slot = self.items.len();
-        let slots = first_slot + missing.len();
-        while self.chunks.len() * ROWS_PER_CHUNK < slots {
-            self.chunks.push(vec![0.0; ROWS_PER_CHUNK * self.dimension].into_boxed_slice());
-        }
-        reserve_tightly(&mut self.written, missing.len());
-        self.written.resize(slots, 0);
-        // Merge from the back, in place.
-        reserve_tightly(&mut self.items, missing.len());
-        reserve_tightly(&mut self.slots, missing.len());
-        self.items.resize(slots, 0);
-        self.slots.resize(slots, 0);
-        let (mut old, mut new) = (first_slot, missing.len());
-        for target in (0..slots).rev() {
-            if new > 0 && (old == 0 || missing[new - 1] > self.items[old - 1]) {
-                new -= 1;
-                self.items[target] = missing[new];
-                self.slots[target] = (first_slot + new) as u32;
-            } else {
-                old -= 1;
-                self.items[target] = self.items[old];
-                self.slots[target] = self.slots[old];
-            }
-        }
     }
 
     #[inline]
     fn slot_values(&self, slot: usize) -> &[f32] {
         let start = slot % ROWS_PER_CHUNK * self.dimension;
         &self.chunks[slot / ROWS_PER_CHUNK][start..start + self.dimension]
-    }
-}
-
-/// Grows by an eighth rather than by half of doubling: a population's tables are most of a run's memory.
-fn reserve_tightly<T>(values: &mut Vec<T>, additional: usize) {
-    if values.capacity() - values.len() < additional {
-        values.reserve_exact(additional.max(values.len() / 8));
     }
 }
 
@@ -204,15 +141,13 @@ mod tests {
                 touched.extend(rows);
             }
             prop_assert_eq!(table.touched(), touched.len());
-            let all: Vec<u32> = (0..ITEMS as u32).collect();
-            let mut seen = 0;
-            table.for_each_row(&all, &initial, |position, values, scale| {
-                for (value, expected) in values.iter().zip(&dense[position]) {
-                    assert!((value * scale - expected).abs() <= 1e-5 * expected.abs(), "row {position}");
+            for row in 0..ITEMS as u32 {
+                let (values, scale) = table.row(row, &initial);
+                prop_assert_eq!(values.len(), DIMENSION);
+                for (value, expected) in values.iter().zip(&dense[row as usize]) {
+                    prop_assert!((value * scale - expected).abs() <= 1e-5 * expected.abs(), "row {}", row);
                 }
-                seen += 1;
-            });
-            prop_assert_eq!(seen, ITEMS);
+            }
         }
     }
 
@@ -223,8 +158,10 @@ mod tests {
         let mut table = RowTable::new(DIMENSION);
         table.write_rows(&[1], 0.0, |_, values| values.fill(5.0));
         table.write_rows(&[2], 0.5, |_, values| values.fill(6.0));
-        let mut read = Vec::new();
-        table.for_each_row(&[0, 1, 2], &initial, |_, values, scale| read.push(values[0] * scale));
+        let read = [0, 1, 2].map(|row| {
+            let (values, scale) = table.row(row, &initial);
+            values[0] * scale
+        });
         assert_eq!(read, [0.0, 2.5, 6.0]);
     }
 }

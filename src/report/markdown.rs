@@ -93,7 +93,8 @@ fn accuracy_rows(record: &RunRecord, columns: &[(&str, &SplitFigures)]) -> Vec<V
 }
 
 fn cost_of_accuracy(record: &RunRecord) -> Option<String> {
-    if record.per_round.is_empty() {
+    let free = record.bytes.up.sent + record.bytes.down.sent == 0 && record.virtual_time_s == 0.0;
+    if record.per_round.is_empty() || free {
         return None;
     }
     let rows: Vec<Vec<String>> = cost::milestones(record)
@@ -169,7 +170,8 @@ fn unfinished_bytes(record: &RunRecord) -> String {
 }
 
 fn virtual_time(record: &RunRecord) -> Option<String> {
-    if record.durations.is_empty() {
+    // A method that neither travels nor trains takes no time, and a table of zeros tells nothing.
+    if record.durations.values().all(|duration| duration.max_s == 0.0) {
         return None;
     }
     // In the order of a round; a phase that is not among these comes after them.
@@ -185,9 +187,9 @@ fn virtual_time(record: &RunRecord) -> Option<String> {
         .collect();
     let header = ["phase", "count", "mean", "median", "90 % within", "99 % within", "longest"];
     Some(format!(
-        "## Virtual time\n\n{} for {} rounds.\n\n{}",
+        "## Virtual time\n\n{} for {}.\n\n{}",
         words::duration(record.virtual_time_s),
-        record.rounds,
+        words::counted(record.rounds.into(), "round"),
         table(&header, &rows)
     ))
 }

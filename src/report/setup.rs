@@ -1,7 +1,7 @@
 //! A checked scenario in words: what was run, and what makes its accuracy optimistic.
 
 use super::record::RunRecord;
-use super::words::{name_of, share, thousands};
+use super::words::{counted, name_of, share, thousands};
 use crate::scenario::{NegativePool, Participation, Ranking, Scenario, Selection, SourceSpec};
 
 /// What was run, as (what, words), in the order of a scenario file.
@@ -135,9 +135,9 @@ fn training(scenario: &Scenario) -> String {
         Participation::Cohort(users) => format!("{} users", thousands(users.into())),
     };
     format!(
-        "{} rounds planned, {who} in each; {} negatives per positive from the pool `{}`",
-        thousands(training.rounds.into()),
-        negatives.per_positive,
+        "{} planned, {who} in each; {} per positive from the pool `{}`",
+        counted(training.rounds.into(), "round"),
+        counted(negatives.per_positive.into(), "negative"),
         name_of(&negatives.pool),
     )
 }

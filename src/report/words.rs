@@ -15,6 +15,11 @@ pub fn thousands(count: u64) -> String {
     text
 }
 
+/// `1 round`, `2 rounds`: a count of what `noun` names.
+pub fn counted(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", thousands(count), if count == 1 { "" } else { "s" })
+}
+
 /// A duration in the unit that leaves the fewest digits: `350 ms`, `12.3 s`, `4.20 min`, `3.10 h`, `2.40 d`.
 pub fn duration(seconds: f64) -> String {
     let (value, unit) = match seconds {
@@ -80,6 +85,11 @@ mod tests {
     fn thousands_are_separated_from_the_right() {
         let printed = [0, 7, 999, 1_000, 98_114, 1_000_209].map(thousands);
         assert_eq!(printed, ["0", "7", "999", "1,000", "98,114", "1,000,209"]);
+    }
+
+    #[test]
+    fn one_is_not_a_plural() {
+        assert_eq!([0, 1, 1_000].map(|n| counted(n, "round")), ["0 rounds", "1 round", "1,000 rounds"]);
     }
 
     #[test]

@@ -39,11 +39,24 @@ thread_local! {
 pub fn ranks(world: &World, position: usize, client: &dyn Client, global: &Table) -> Result<Ranks> {
     BUFFERS.with_borrow_mut(|buffers| {
         let user = world.candidates.evaluated_users()[position];
-        let test = rank_of(world, position, Some(world.dataset.test_item(user)), Split::Test, client, global, buffers)?;
-        let held_out = world.dataset.validation_item(user);
-        let validation = rank_of(world, position, held_out, Split::Validation, client, global, buffers)?;
-        // A test item always exists, so its rank does too.
-        Ok(Ranks { test: test.unwrap_or(u32::MAX), validation })
+        let test = world.dataset.test_item(user);
+        let validation = world.dataset.validation_item(user);
+        let scorer = Scorer { world, position, client, global };
+        let ranked = match validation {
+            // One draw of candidates serves both items: one list, scored once.
+            Some(validation) if world.candidates.are_shared() => {
+                scorer.rank(Split::Test, &[test, validation], buffers).map(|ranks| (ranks[0], Some(ranks[1])))
+            }
+            Some(validation) => scorer.rank(Split::Test, &[test], buffers).and_then(|of_test| {
+                let of_validation = scorer.rank(Split::Validation, &[validation], buffers)?;
+                Some((of_test[0], Some(of_validation[0])))
+            }),
+            None => scorer.rank(Split::Test, &[test], buffers).map(|ranks| (ranks[0], None)),
+        };
+        match ranked {
+            Some((test, validation)) => Ok(Ranks { test, validation }),
+            None => Err(Error::NonFinite { place: format!("the scores of {user}"), value: f64::NAN }),
+        }
     })
 }
 
@@ -53,42 +66,43 @@ enum Split {
     Validation,
 }
 
-fn rank_of(
-    world: &World,
+/// One user's scores with the server's table of the moment.
+struct Scorer<'a> {
+    world: &'a World,
     position: usize,
-    held_out: Option<ItemId>,
-    split: Split,
-    client: &dyn Client,
-    global: &Table,
-    buffers: &mut Buffers,
-) -> Result<Option<u32>> {
-    let Some(held_out) = held_out else { return Ok(None) };
-    let items = world.dataset.items();
-    let Buffers { candidates, items: scored, scores } = buffers;
-    let scratch = match candidates {
-        Some(scratch) if scratch.fits(items) => scratch,
-        other => other.insert(CandidateScratch::new(items)),
-    };
-    let listed = match split {
-        Split::Test => world.candidates.test(&world.dataset, position, scratch),
-        Split::Validation => world.candidates.validation(&world.dataset, position, scratch),
-    };
-    // Ascending, as methods with sorted rows want it.
-    let place = listed.partition_point(|item| *item < held_out.0);
-    scored.clear();
-    scored.extend_from_slice(&listed[..place]);
-    scored.push(held_out.0);
-    scored.extend_from_slice(&listed[place..]);
-    scores.clear();
-    scores.resize(scored.len(), 0.0);
-    client.score(global, scored, scores);
-    let others = scores[..place].iter().chain(&scores[place + 1..]).copied();
-    match rank(scores[place], others) {
-        Some(rank) => Ok(Some(rank)),
-        None => {
-            let user = world.candidates.evaluated_users()[position];
-            Err(Error::NonFinite { place: format!("the scores of {user}"), value: f64::NAN })
+    client: &'a dyn Client,
+    global: &'a Table,
+}
+
+impl Scorer<'_> {
+    /// The rank of each of `held_out` (at most two) among the candidates of `split`; `None` if a score is NaN.
+    fn rank(&self, split: Split, held_out: &[ItemId], buffers: &mut Buffers) -> Option<[u32; 2]> {
+        let dataset = &self.world.dataset;
+        let Buffers { candidates, items, scores } = buffers;
+        let scratch = match candidates {
+            Some(scratch) if scratch.fits(dataset.items()) => scratch,
+            other => other.insert(CandidateScratch::new(dataset.items())),
+        };
+        let listed = match split {
+            Split::Test => self.world.candidates.test(dataset, self.position, scratch),
+            Split::Validation => self.world.candidates.validation(dataset, self.position, scratch),
+        };
+        // Ascending, as methods with sorted rows want it; held-out items are never among the candidates.
+        items.clear();
+        items.extend_from_slice(listed);
+        for item in held_out {
+            items.insert(items.partition_point(|listed| *listed < item.0), item.0);
         }
+        scores.clear();
+        scores.resize(items.len(), 0.0);
+        self.client.score(self.global, items, scores);
+        let mut ranks = [0; 2];
+        for (item, rank_of_item) in held_out.iter().zip(&mut ranks) {
+            let place = items.partition_point(|listed| *listed < item.0);
+            let others = items.iter().zip(scores.iter()).filter(|(item, _)| !held_out.contains(&ItemId(**item)));
+            *rank_of_item = rank(scores[place], others.map(|(_, score)| *score))?;
+        }
+        Some(ranks)
     }
 }
 

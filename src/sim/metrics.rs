@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::method::Client;
 use crate::model::aggregate::MagnitudeCounts;
-use crate::model::table::{SharedTable, Table};
+use crate::model::table::{SharedTable, Table, extend_bytes};
 
 /// The phases whose durations are recorded, by the names that reports use.
 const PHASES: [&str; 4] = ["download", "compute", "upload", "round"];
@@ -186,9 +186,9 @@ impl Books {
             let all = test.iter().chain(validation.iter().flatten());
             all.for_each(|(_, figure)| number(figure.to_bits()));
         }
-        for value in ended.outcome.table.as_slice() {
-            digest.update(&value.to_le_bytes());
-        }
+        let mut table = Vec::new();
+        extend_bytes(&mut table, ended.outcome.table.as_slice());
+        digest.update(&table);
     }
 
     fn collect(mut self, private_digests: &[blake3::Hash]) -> Result<Collected> {

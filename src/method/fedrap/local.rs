@@ -56,14 +56,18 @@ pub(super) fn train(
 /// Brings the rows of this round side by side: D from the private table, C from the download.
 fn gather(shared: &Shared, own: &Own, task: &LocalTask<'_>, round_rows: &RoundRows, packed: &mut PackedRows) {
     let rows = round_rows.rows();
-    packed.reset(rows.len(), shared.plan.dimension, 2);
-    if shared.plan.keeps_d() {
-        own.d.for_each_row(rows, &shared.start.d, |position, values, scale| {
-            packed.set_row(position, D, values, scale);
-        });
+    let (keeps_d, shares) = (shared.plan.keeps_d(), shared.plan.shares());
+    if keeps_d && shares {
+        packed.reset_for_overwriting(rows.len(), shared.plan.dimension, 2);
+    } else {
+        packed.reset(rows.len(), shared.plan.dimension, 2);
     }
-    if shared.plan.shares() {
-        for (position, &item) in rows.iter().enumerate() {
+    for (position, &item) in rows.iter().enumerate() {
+        if keeps_d {
+            let (values, scale) = own.d.row(item, &shared.start.d);
+            packed.set_row(position, D, values, scale);
+        }
+        if shares {
             packed.set_row(position, C, task.global.row(item as usize), 1.0);
         }
     }

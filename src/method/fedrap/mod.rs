@@ -9,7 +9,7 @@ use super::entry::{Entry, parameters};
 use super::{Client, LocalTask, LocalUpdate, Method, Problem, Scratch};
 use crate::error::Result;
 use crate::ids::UserId;
-use crate::model::kernel::dot;
+use crate::model::kernel::score::{ScaledSum, score_sums};
 use crate::model::private::Private;
 use crate::model::row_table::RowTable;
 use crate::model::table::{Table, TableShape};
@@ -120,17 +120,17 @@ impl Client for FedRapClient {
     fn score(&self, global: &Table, items: &[u32], scores: &mut [f32]) {
         let own = self.own.get();
         let plan = &self.shared.plan;
-        scores.fill(own.b);
-        if plan.keeps_d() {
-            own.d.for_each_row(items, &self.shared.start.d, |position, row, scale| {
-                scores[position] += scale * dot(&own.w, row);
-            });
-        }
-        if plan.shares() {
-            for (&item, score) in items.iter().zip(scores) {
-                *score += dot(&own.w, global.row(item as usize));
-            }
-        }
+        let nothing = [];
+        let rows: Vec<ScaledSum<'_>> = items
+            .iter()
+            .map(|&item| {
+                let (d, scale) =
+                    if plan.keeps_d() { own.d.row(item, &self.shared.start.d) } else { (&nothing[..], 0.0) };
+                let c = if plan.shares() { global.row(item as usize) } else { &nothing };
+                ScaledSum { scaled: d, scale, plain: c }
+            })
+            .collect();
+        score_sums(&own.w, own.b, &rows, scores);
     }
 
     fn visit_private(&self, sink: &mut dyn FnMut(&[u8])) {

@@ -114,10 +114,17 @@ fn step_over_rows<const V: usize, const PENALTY: u8>(
     let mut b_gradient = [0f32; LANES];
     let mut data_loss = [0f32; LANES];
     let mut penalty_loss = [0f32; LANES];
-    let groups = weights.count.as_chunks::<LANES>().0.iter();
-    let groups = groups.zip(weights.positive.as_chunks::<LANES>().0).zip(weights.penalty.as_chunks::<LANES>().0);
-    for (group, ((count, positive), penalty)) in blocks.chunks_exact_mut(LANES * 2 * V).zip(groups) {
-        let z = logits::<V, PENALTY>(group, &w_before, *b, penalty, step, &mut penalty_loss);
+    let (counts, _) = weights.count.as_chunks::<LANES>();
+    let (positives, _) = weights.positive.as_chunks::<LANES>();
+    let (penalties, _) = weights.penalty.as_chunks::<LANES>();
+    let (groups, _) = counts.split_at(blocks.len() / (LANES * 2 * V));
+    // Direct calls throughout: a closure would not inherit the instruction set that this copy is compiled for.
+    let mut z = [0f32; LANES];
+    if let Some((first, _)) = blocks.split_at_checked(LANES * 2 * V) {
+        z = logits::<V, PENALTY>(first, &w_before, *b, &penalties[0], step, &mut penalty_loss);
+    }
+    for (group, count) in groups.iter().enumerate() {
+        let positive = &positives[group];
         let e = exp_neg_abs(&z);
         let p = sigmoid_from(&z, &e);
         let softplus = softplus_from(&z, &e);
@@ -127,8 +134,14 @@ fn step_over_rows<const V: usize, const PENALTY: u8>(
             data_loss[i] += count[i] * softplus[i] - positive[i] * z[i];
             b_gradient[i] += gradient[i];
         }
-        let coefficients = RowCoefficients::new::<PENALTY>(&gradient, penalty, step);
-        update_rows::<V, PENALTY>(group, &w_before, &gradient, &coefficients, &mut w_gradient);
+        let coefficients = RowCoefficients::new::<PENALTY>(&gradient, &penalties[group], step);
+        // The next group's logits before this group's update: the long chain of the logistic function hides
+        // behind them. It saves a third of the time, and w does not change within a step.
+        let (rows, rest) = blocks[group * LANES * 2 * V..].split_at_mut(LANES * 2 * V);
+        if let Some((next, _)) = rest.split_at_checked(LANES * 2 * V) {
+            z = logits::<V, PENALTY>(next, &w_before, *b, &penalties[group + 1], step, &mut penalty_loss);
+        }
+        update_rows::<V, PENALTY>(rows, &w_before, &gradient, &coefficients, &mut w_gradient);
     }
     let decay = 1.0 - step.network_rate * step.weight_decay;
     for v in 0..V {
@@ -205,7 +218,8 @@ fn update_rows<const V: usize, const PENALTY: u8>(
                 d_lanes[i] = keep_d * d - pull * c - along_w;
                 let moved = keep_c * c - pull * d - along_w;
                 c_lanes[i] = match PENALTY {
-                    0 => moved - if c == 0.0 { 0.0 } else { shrink.copysign(c) },
+                    0 if c == 0.0 => moved,
+                    0 => moved - shrink.copysign(c),
                     1 => moved,
                     // S_theta(v) = max(v - theta, 0) - max(-v - theta, 0). Written with comparisons, since
                     // `max` would turn a NaN into a zero and hide a divergence.

@@ -1,6 +1,10 @@
 //! Compact row arrays, padded to whole lane vectors.
 
-use crate::math::{LANES, Lanes, quad_sum};
+#![allow(unsafe_code)] // The dispatcher that `multiversion` generates calls functions compiled for detected features.
+
+use multiversion::multiversion;
+
+use crate::math::{LANES, Lanes};
 
 /// Sixteen values on a cache line of their own.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,17 +40,38 @@ pub fn packed_vector(values: &[f32]) -> Vec<Block> {
 /// Writes `values` to the front of `blocks`. The rest must be zero already.
 #[inline]
 fn pack_into(values: &[f32], blocks: &mut [Block]) {
-    for (chunk, block) in values.chunks(LANES).zip(blocks) {
-        block.0[..chunk.len()].copy_from_slice(chunk);
+    // Whole blocks by value: a copy of known length is two or four moves, not a call.
+    let (whole, rest) = values.as_chunks::<LANES>();
+    let (front, back) = blocks.split_at_mut(whole.len());
+    for (chunk, block) in whole.iter().zip(front) {
+        block.0 = *chunk;
+    }
+    for (value, slot) in rest.iter().zip(back.iter_mut().flat_map(|block| &mut block.0)) {
+        *slot = *value;
     }
 }
 
 /// Reads the first `values.len()` values out of `blocks`.
 #[inline]
 pub fn unpack_into(blocks: &[Block], values: &mut [f32]) {
-    for (chunk, block) in values.chunks_mut(LANES).zip(blocks) {
-        chunk.copy_from_slice(&block.0[..chunk.len()]);
+    let (whole, rest) = values.as_chunks_mut::<LANES>();
+    let (front, back) = blocks.split_at(whole.len());
+    for (chunk, block) in whole.iter_mut().zip(front) {
+        *chunk = block.0;
     }
+    for (value, slot) in rest.iter_mut().zip(back.iter().flat_map(|block| &block.0)) {
+        *value = *slot;
+    }
+}
+
+/// Sixteen values in the layout of the wire; on little-endian machines a plain copy.
+#[inline(always)]
+fn little_endian(values: &Lanes) -> [u8; 4 * LANES] {
+    let mut bytes = [0; 4 * LANES];
+    for (bytes, value) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(values) {
+        *bytes = value.to_le_bytes();
+    }
+    bytes
 }
 
 /// Rows of one table, or of several side by side, gathered for training.
@@ -64,10 +89,26 @@ pub struct PackedRows {
 impl PackedRows {
     /// Makes room for `rows` rows of `tables` tables of `dimension` columns, all zero. Keeps its allocation.
     pub fn reset(&mut self, rows: usize, dimension: usize, tables: usize) {
+        self.shape_for(rows, dimension, tables);
+        self.blocks.fill(Block::ZERO);
+    }
+
+    /// As [`Self::reset`], for a caller that will set every row of every table: only what it cannot reach is
+    /// zero (padding lanes and padding rows), the rows themselves hold anything.
+    pub fn reset_for_overwriting(&mut self, rows: usize, dimension: usize, tables: usize) {
+        self.shape_for(rows, dimension, tables);
+        if dimension.is_multiple_of(LANES) && dimension / LANES == self.vectors {
+            let padding = rows * self.vectors * tables;
+            self.blocks[padding..].fill(Block::ZERO);
+        } else {
+            self.blocks.fill(Block::ZERO);
+        }
+    }
+
+    fn shape_for(&mut self, rows: usize, dimension: usize, tables: usize) {
         self.vectors = padded_vectors(dimension);
         self.tables = tables;
         self.rows = rows;
-        self.blocks.clear();
         self.blocks.resize(rows.next_multiple_of(LANES) * self.vectors * tables, Block::ZERO);
     }
 
@@ -118,9 +159,12 @@ impl PackedRows {
         let mut bytes = Vec::with_capacity(rows * dimension * 4);
         for row in 0..rows {
             let blocks = self.row(row, table);
-            for (number, block) in blocks.iter().enumerate().take(dimension.div_ceil(LANES)) {
-                let values = &block.0[..LANES.min(dimension - number * LANES)];
-                bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+            let (whole, rest) = blocks.split_at(dimension / LANES);
+            for block in whole {
+                bytes.extend_from_slice(&little_endian(&block.0));
+            }
+            if let Some(block) = rest.first() {
+                bytes.extend_from_slice(&little_endian(&block.0)[..dimension % LANES * 4]);
             }
         }
         bytes
@@ -148,33 +192,22 @@ impl PackedRows {
 
     /// The largest magnitude in `table`; NaN if it holds one.
     pub fn largest_magnitude(&self, table: usize) -> f32 {
-        let mut largest = [0u32; LANES];
-        for row in 0..self.rows {
-            for block in self.row(row, table) {
-                for (largest, value) in largest.iter_mut().zip(&block.0) {
-                    // Magnitudes order like their bit patterns, and every NaN sorts above infinity.
-                    *largest = (*largest).max(value.abs().to_bits());
-                }
-            }
-        }
-        f32::from_bits(largest.into_iter().max().unwrap_or(0))
+        largest_magnitude_in(&self.blocks, self.vectors, self.tables, table)
     }
 }
 
-/// `a . b` in the kernels' order: sixteen partial sums, then one tree. The shorter length counts.
-#[inline]
-pub fn dot(a: &[f32], b: &[f32]) -> f32 {
-    let mut sums = [0.0; LANES];
-    let ((a_groups, a_rest), (b_groups, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
-    for (a, b) in a_groups.iter().zip(b_groups) {
-        for i in 0..LANES {
-            sums[i] += a[i] * b[i];
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2", "aarch64+neon"))]
+fn largest_magnitude_in(blocks: &[Block], vectors: usize, tables: usize, table: usize) -> f32 {
+    let mut largest = [0u32; LANES];
+    for row in blocks.chunks_exact(vectors * tables) {
+        for block in &row[table * vectors..(table + 1) * vectors] {
+            for i in 0..LANES {
+                // Magnitudes order like their bit patterns, and every NaN sorts above infinity.
+                largest[i] = largest[i].max(block.0[i].abs().to_bits());
+            }
         }
     }
-    for (i, (a, b)) in a_rest.iter().zip(b_rest).enumerate() {
-        sums[i] += a * b;
-    }
-    quad_sum(&sums)
+    f32::from_bits(largest.into_iter().max().unwrap_or(0))
 }
 
 /// What a training step needs to know of each row, beside its values. Padded like [`PackedRows`].
@@ -240,14 +273,6 @@ mod tests {
         rows.scale_rows_except(1, &[0, 2], 3.0);
         let firsts = |table| [0, 1, 2, 3].map(|row| rows.row(row, table)[0].0[0]);
         assert_eq!((firsts(0), firsts(1)), ([1.0; 4], [1.0, 3.0, 1.0, 3.0]));
-    }
-
-    #[test]
-    fn a_dot_product_of_any_length_is_the_sum_of_products() {
-        for length in [0, 1, 15, 16, 17, 40] {
-            let a: Vec<f32> = (0..length).map(|i| i as f32).collect();
-            assert_eq!(dot(&a, &a), (0..length).map(|i| (i * i) as f32).sum::<f32>());
-        }
     }
 
     #[test]

@@ -132,10 +132,16 @@ fn step_over_batch<const V: usize, const VECTOR: bool, const ROWS: bool>(
     let mut loss = [0f32; LANES];
     let row_decay = step.row_decay();
     let per_occurrence = 1.0 / batch.occurrences as f32;
-    let groups = batch.rows.as_chunks::<LANES>().0.iter();
-    let groups = groups.zip(batch.count.as_chunks::<LANES>().0).zip(batch.positive.as_chunks::<LANES>().0);
-    for ((rows, count), positive) in groups {
-        let z = logits::<V>(blocks, rows, &w_before, *b);
+    let (groups, _) = batch.rows.as_chunks::<LANES>();
+    let (counts, _) = batch.count.as_chunks::<LANES>();
+    let (positives, _) = batch.positive.as_chunks::<LANES>();
+    // Direct calls throughout: a closure would not inherit the instruction set that this copy is compiled for.
+    let mut z = [0f32; LANES];
+    if let Some(rows) = groups.first() {
+        z = logits::<V>(blocks, rows, &w_before, *b);
+    }
+    for (group, rows) in groups.iter().enumerate() {
+        let (count, positive) = (&counts[group], &positives[group]);
         let e = exp_neg_abs(&z);
         let p = sigmoid_from(&z, &e);
         let mut gradient = [0f32; LANES];
@@ -146,6 +152,11 @@ fn step_over_batch<const V: usize, const VECTOR: bool, const ROWS: bool>(
         for i in 0..LANES {
             loss[i] += count[i] * softplus[i] - positive[i] * z[i];
             b_gradient[i] += gradient[i];
+        }
+        // The next group's logits before this group's update: the long chain of the logistic function hides
+        // behind them. Groups have no rows in common but the padding row, which stays zero.
+        if let Some(rows) = groups.get(group + 1) {
+            z = logits::<V>(blocks, rows, &w_before, *b);
         }
         for (row, g) in rows.iter().zip(gradient) {
             let start = *row as usize * V;

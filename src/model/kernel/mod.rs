@@ -8,8 +8,9 @@
 pub mod additive;
 mod lanes;
 pub mod logistic;
+pub mod score;
 
-pub use lanes::{Block, MAX_DIMENSION, PackedRows, RowWeights, dot, packed_vector, padded_vectors, unpack_into};
+pub use lanes::{Block, MAX_DIMENSION, PackedRows, RowWeights, packed_vector, padded_vectors, unpack_into};
 
 /// Calls `$function::<V, ...>($arguments)` for the instance that fits a run-time number of lane vectors.
 ///

@@ -1,0 +1,71 @@
+//! Scores of many rows for one user.
+
+#![allow(unsafe_code)] // The dispatcher that `multiversion` generates calls functions compiled for detected features.
+
+use multiversion::multiversion;
+
+use crate::math::{LANES, quad_sum};
+
+/// An item as one user sees it: `scale * scaled + plain`. Either part may be empty, which means zero.
+#[derive(Clone, Copy, Debug)]
+pub struct ScaledSum<'a> {
+    /// k values or none.
+    pub scaled: &'a [f32],
+    /// Their factor.
+    pub scale: f32,
+    /// k values or none.
+    pub plain: &'a [f32],
+}
+
+/// `scores[i] = w . (scale_i scaled_i + plain_i) + b`, each product in the kernels' order: sixteen partial sums,
+/// then one tree.
+pub fn score_sums(w: &[f32], b: f32, rows: &[ScaledSum<'_>], scores: &mut [f32]) {
+    dispatch(w, b, rows, scores);
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2", "aarch64+neon"))]
+fn dispatch(w: &[f32], b: f32, rows: &[ScaledSum<'_>], scores: &mut [f32]) {
+    for (row, score) in rows.iter().zip(scores) {
+        *score = row.scale * dot(w, row.scaled) + dot(w, row.plain) + b;
+    }
+}
+
+/// The shorter length counts: an empty row gives zero.
+#[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
+#[inline(always)]
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let mut sums = [0.0; LANES];
+    let ((a_groups, a_rest), (b_groups, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+    for (a, b) in a_groups.iter().zip(b_groups) {
+        for i in 0..LANES {
+            sums[i] += a[i] * b[i];
+        }
+    }
+    for (i, (a, b)) in a_rest.iter().zip(b_rest).enumerate() {
+        sums[i] += a * b;
+    }
+    quad_sum(&sums)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_of_any_length_are_sums_of_products() {
+        for length in [0usize, 1, 15, 16, 17, 40] {
+            let w: Vec<f32> = (0..length).map(|i| i as f32).collect();
+            let ones = vec![1.0; length];
+            let sum = (0..length).sum::<usize>() as f32;
+            let squares = (0..length).map(|i| i * i).sum::<usize>() as f32;
+            let rows = [
+                ScaledSum { scaled: &w, scale: 2.0, plain: &ones },
+                ScaledSum { scaled: &[], scale: 9.0, plain: &w },
+                ScaledSum { scaled: &ones, scale: 3.0, plain: &[] },
+            ];
+            let mut scores = [0.0; 3];
+            score_sums(&w, 0.5, &rows, &mut scores);
+            assert_eq!(scores, [2.0 * squares + sum + 0.5, squares + 0.5, 3.0 * sum + 0.5], "k = {length}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Which rows of a table are held, and in which slot: a bitmap with ranks.
+
+/// A set of rows, each with the slot that it was given when it was inserted (0, 1, 2, ...).
+///
+/// One bit per row of the catalogue and one slot per row held; looking up a row is a load, a mask and a count of
+/// bits, without a branch that depends on the data.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RowIndex {
+    words: Vec<u64>,
+    /// Rows held before each word.
+    before: Vec<u32>,
+    /// Slots of the rows held, ascending by row.
+    slots: Vec<u32>,
+}
+
+impl RowIndex {
+    /// Number of rows held.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The slot of `row`, if it is held.
+    #[inline]
+    pub fn slot(&self, row: u32) -> Option<u32> {
+        let word = *self.words.get(row as usize / 64)?;
+        let bit = 1u64 << (row % 64);
+        if word & bit == 0 {
+            return None;
+        }
+        let rank = self.before[row as usize / 64] + (word & (bit - 1)).count_ones();
+        Some(self.slots[rank as usize])
+    }
+
+    /// Rows held with their slots, ascending by row.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
+        let rows = self.words.iter().enumerate().flat_map(|(number, &word)| {
+            std::iter::successors((word != 0).then_some(word), |rest| Some(rest & (rest - 1)).filter(|rest| *rest != 0))
+                .map(move |rest| number as u32 * 64 + rest.trailing_zeros())
+        });
+        rows.zip(self.slots.iter().copied())
+    }
+
+    /// Gives the next slots to those of `rows` (ascending, distinct) that are not held, in their order.
+    pub fn insert_missing(&mut self, rows: &[u32]) {
+        let mut next_slot = self.slots.len() as u32;
+        if rows.iter().all(|&row| self.slot(row).is_some()) {
+            return;
+        }
+        let words = rows.last().map_or(0, |&last| last as usize / 64 + 1).max(self.words.len());
+        let mut old_words = std::mem::take(&mut self.words);
+        old_words.resize(words, 0);
+        let mut new_words = old_words.clone();
+        rows.iter().for_each(|&row| new_words[row as usize / 64] |= 1 << (row % 64));
+        let held = new_words.iter().map(|word| word.count_ones() as usize).sum();
+        let mut slots = Vec::with_capacity(held);
+        let mut old_slots = self.slots.iter();
+        self.before.clear();
+        self.before.reserve_exact(words);
+        for (&old, &new) in old_words.iter().zip(&new_words) {
+            self.before.push(slots.len() as u32);
+            let mut rest = new;
+            while rest != 0 {
+                let bit = rest & rest.wrapping_neg();
+                // An old bit has an old slot: there are as many of one as of the other.
+                let slot = if old & bit == 0 { None } else { old_slots.next().copied() };
+                slots.push(slot.unwrap_or_else(|| {
+                    next_slot += 1;
+                    next_slot - 1
+                }));
+                rest ^= bit;
+            }
+        }
+        self.words = new_words;
+        self.slots = slots;
+    }
+
+    /// Bytes of heap memory.
+    pub fn resident_bytes(&self) -> usize {
+        self.words.capacity() * 8 + (self.before.capacity() + self.slots.capacity()) * 4
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// If this fails, a client reads or writes the row of another item.
+        #[test]
+        fn behaves_like_a_sorted_map(
+            insertions in prop::collection::vec(prop::collection::btree_set(0u32..300, 0..40), 0..8)
+        ) {
+            let mut index = RowIndex::default();
+            let mut map: BTreeMap<u32, u32> = BTreeMap::new();
+            for rows in insertions {
+                let rows: Vec<u32> = rows.into_iter().collect();
+                index.insert_missing(&rows);
+                for row in rows {
+                    let next = map.len() as u32;
+                    map.entry(row).or_insert(next);
+                }
+                prop_assert_eq!(index.len(), map.len());
+                prop_assert!(index.iter().eq(map.iter().map(|(row, slot)| (*row, *slot))));
+                prop_assert!((0..400).all(|row| index.slot(row) == map.get(&row).copied()));
+            }
+        }
+    }
+}
