@@ -164,7 +164,7 @@ fn fewer_candidates_than_asked_for_are_refused_with_the_user() {
     // Known from the scenario alone where the catalogue is.
     let workshop = Workshop::new();
     let overrides = ["dataset.generator.items=90", "evaluation.candidates=99"];
-    workshop.refused(workshop.small(), &overrides, &["`evaluation.candidates` is 99", "has 90 items only"]);
+    workshop.refused(workshop.small(), &overrides, &["99 candidates", "`evaluation.candidates`", "90 items"]);
     // And from the draw where it is not.
     let workshop = Workshop::new();
     let overrides = ["dataset.generator.items=101", "evaluation.candidates=99"];

@@ -1,14 +1,16 @@
 use std::sync::Arc;
 
+use fedrecsim::dataset;
 use fedrecsim::dataset::negatives::{NegativeSampler, Samples};
 use fedrecsim::ids::{Round, UserId};
 use fedrecsim::method::registry::{METHODS, vocabulary};
 use fedrecsim::method::{Client, LocalTask, LocalUpdate, Scratch};
 use fedrecsim::model::table::SharedTable;
+use fedrecsim::rng::{PortableDraws, Purpose, Streams};
 use fedrecsim::scenario::{Scenario, unchecked_rules};
-use fedrecsim::sim::World;
+use fedrecsim::sim::{self, RunControl, World};
 
-use crate::support::{assert_balanced, assert_finite, run, small_with, world};
+use crate::support::{Workshop, assert_balanced, assert_finite, parse, run, small_with, world};
 
 /// Every registered method at its defaults. A method that is added to the registry is tested with no line more.
 fn every_method() -> impl Iterator<Item = (&'static str, Scenario)> {
@@ -47,6 +49,51 @@ fn every_method_runs_in_every_world() {
             assert_finite(&outcome);
             assert_balanced(&outcome);
         }
+    }
+}
+
+/// Ratings with an obvious answer, as on a checkerboard: even users rate even items, odd users odd ones. Everybody
+/// has rated 16 of the 20 items of its colour, at random; 40 items, 60 users.
+fn checkerboard() -> String {
+    let mut stream = Streams::new(5).stream(Purpose::GeneratedRatings, 0, 0);
+    let mut text = String::new();
+    for user in 0..60 {
+        let mut items: Vec<u32> = (0..20).map(|item| 2 * item + user % 2).collect();
+        stream.shuffle_portably(&mut items);
+        items[..16].iter().for_each(|item| text += &format!("{user} {item}\n"));
+    }
+    text
+}
+
+/// If this fails, a method runs without learning: it cannot tell the colours of a checkerboard. (The pool is
+/// `unrated`: with what a device can know, FedRAP stays at chance here as elsewhere.)
+#[test]
+fn every_method_that_trains_learns_a_checkerboard_and_no_other_does() {
+    let workshop = Workshop::new();
+    workshop.write("checkerboard.txt", &checkerboard());
+    let text = r#"
+method = "random"
+training.rounds = 30
+[dataset]
+name = "delimited"
+path = "checkerboard.txt"
+columns = { separator = " ", user = 1, item = 2 }
+negatives = { pool = "unrated" }
+[evaluation]
+ranking = "full-catalogue"
+every_rounds = 30
+"#;
+    for (name, _) in every_method() {
+        let scenario = parse(text, &[&format!("method=\"{name}\"")]);
+        let folder = [workshop.path("")];
+        let dataset = dataset::load(&scenario.dataset, &folder, Streams::new(scenario.seed)).unwrap();
+        let world = World::new(scenario, dataset.into()).unwrap();
+        let trains = world.method.trains();
+        let outcome = sim::run(world, &RunControl::with_threads(2), Box::new(())).unwrap();
+        // Of the 24 items that a user has not rated, the five of its colour come first if it knows its colour; at
+        // random one in five of the held-out ones is among the first five.
+        let hr = outcome.rounds.last().unwrap().accuracy.as_ref().unwrap().test["hr@5"];
+        assert!(if trains { hr > 0.6 } else { hr < 0.35 }, "{name}: HR@5 {hr}");
     }
 }
 

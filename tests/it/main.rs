@@ -11,6 +11,8 @@ mod contract_suite;
 mod determinism;
 /// A run that explodes names the round and the parameter and keeps the rounds before.
 mod divergence;
+/// A participation that is cut off leaves the device as it was at that instant.
+mod dropout;
 /// One input of the fuzz target `decode`, checked.
 mod frame_case;
 /// Hostile and damaged frames are still refused, sound ones still decoded.
