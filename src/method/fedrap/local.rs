@@ -62,12 +62,16 @@ fn gather(shared: &Shared, own: &Own, task: &LocalTask<'_>, round_rows: &RoundRo
     } else {
         packed.reset(rows.len(), shared.plan.dimension, 2);
     }
-    for (position, &item) in rows.iter().enumerate() {
-        if keeps_d {
-            let (values, scale) = own.d.row(item, &shared.start.d);
+    if keeps_d {
+        // All look-ups before the copies: rows come from memory that no cache holds, and copies that do not wait
+        // for look-ups keep more of them on their way.
+        let found: Vec<(&[f32], f32)> = rows.iter().map(|&item| own.d.row(item, &shared.start.d)).collect();
+        for (position, (values, scale)) in found.into_iter().enumerate() {
             packed.set_row(position, D, values, scale);
         }
-        if shares {
+    }
+    if shares {
+        for (position, &item) in rows.iter().enumerate() {
             packed.set_row(position, C, task.global.row(item as usize), 1.0);
         }
     }

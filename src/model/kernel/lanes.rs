@@ -40,11 +40,13 @@ pub fn packed_vector(values: &[f32]) -> Vec<Block> {
 /// Writes `values` to the front of `blocks`. The rest must be zero already.
 #[inline]
 fn pack_into(values: &[f32], blocks: &mut [Block]) {
-    // Whole blocks by value: a copy of known length is two or four moves, not a call.
     let (whole, rest) = values.as_chunks::<LANES>();
     let (front, back) = blocks.split_at_mut(whole.len());
-    for (chunk, block) in whole.iter().zip(front) {
-        block.0 = *chunk;
+    match (whole, front) {
+        // The common widths by value: a copy of known length is a few moves, a loop would become a call.
+        ([first], [to]) => to.0 = *first,
+        ([first, second], [to, to_second]) => (to.0, to_second.0) = (*first, *second),
+        (whole, front) => front.iter_mut().zip(whole).for_each(|(block, chunk)| block.0 = *chunk),
     }
     for (value, slot) in rest.iter().zip(back.iter_mut().flat_map(|block| &mut block.0)) {
         *slot = *value;
@@ -56,8 +58,10 @@ fn pack_into(values: &[f32], blocks: &mut [Block]) {
 pub fn unpack_into(blocks: &[Block], values: &mut [f32]) {
     let (whole, rest) = values.as_chunks_mut::<LANES>();
     let (front, back) = blocks.split_at(whole.len());
-    for (chunk, block) in whole.iter_mut().zip(front) {
-        *chunk = block.0;
+    match (whole, front) {
+        ([to], [first]) => *to = first.0,
+        ([to, to_second], [first, second]) => (*to, *to_second) = (first.0, second.0),
+        (whole, front) => whole.iter_mut().zip(front).for_each(|(chunk, block)| *chunk = block.0),
     }
     for (value, slot) in rest.iter_mut().zip(back.iter().flat_map(|block| &block.0)) {
         *value = *slot;
