@@ -243,10 +243,16 @@ impl Lenders {
     async fn private_digests(&self) -> Result<Vec<blake3::Hash>> {
         let users: Vec<UserId> = (0..self.clients.len()).map(UserId::from).collect();
         self.with_parameters(&users, |_, client| {
-            let mut digest = blake3::Hasher::new();
+            // In pieces of many chunks, which the hash takes several at a time.
+            let (mut digest, mut piece) = (blake3::Hasher::new(), Vec::with_capacity(1 << 16));
             client.visit_private(&mut |bytes| {
-                digest.update(bytes);
+                piece.extend_from_slice(bytes);
+                if piece.len() >= 1 << 16 {
+                    digest.update(&piece);
+                    piece.clear();
+                }
             });
+            digest.update(&piece);
             digest.finalize()
         })
         .await
