@@ -69,6 +69,14 @@ pub enum Error {
         /// The largest magnitude that the scenario allows.
         limit: f32,
     },
+    /// Virtual time beyond what 64 bits of nanoseconds hold, which is 584 years.
+    #[error("round {} takes longer than 584 years of virtual time ({user}); check the network's and the devices' speeds", round.0 + 1)]
+    TimeOverflow {
+        /// The round, numbered from zero.
+        round: Round,
+        /// The user whose participation takes so long.
+        user: UserId,
+    },
     /// A frame that cannot be decoded.
     #[error("cannot decode a frame: {0}")]
     Frame(String),
@@ -122,6 +130,7 @@ impl Error {
             | Self::Dataset(_) => 2,
             Self::Write { .. }
             | Self::Diverged { .. }
+            | Self::TimeOverflow { .. }
             | Self::Frame(_)
             | Self::Update(_)
             | Self::Unbalanced(_)

@@ -50,7 +50,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
     /// Worker threads; the result does not depend on them [default: all cores].
-    #[arg(long, value_name = "N")]
+    // More threads than any machine has would take minutes to start before they take the machine.
+    #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<NonZeroUsize>,
     /// Folder for the report [default: reports/SCENARIO-SEED].
     #[arg(long, value_name = "DIR")]
@@ -75,6 +76,14 @@ impl RunArgs {
     pub fn overrides(&self) -> Vec<String> {
         let seed = self.seed.map(|seed| format!("seed={seed}"));
         self.set.iter().cloned().chain(seed).collect()
+    }
+}
+
+/// A number of threads from 1 to 1024.
+fn threads(text: &str) -> Result<NonZeroUsize, String> {
+    match text.parse::<NonZeroUsize>() {
+        Ok(threads) if threads.get() <= 1024 => Ok(threads),
+        _ => Err("expected a whole number from 1 to 1024".to_owned()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Checks against the public data sets, where they are at hand; they may not be part of this project.
 #![allow(clippy::unwrap_used)]
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use crate::dataset::candidates::{CandidateScratch, Candidates};
@@ -18,7 +19,8 @@ fn load_or_skip(source: SourceSpec, minimum_interactions: u32) -> Option<Dataset
     let folders: Vec<PathBuf> =
         named.into_iter().chain([project.join("data"), project.join("../shared/data")]).collect();
     if let Err(error) = registry::locate(&source, None, &folders) {
-        println!("skipped: {error}");
+        // Straight to standard error: the test harness swallows what passing tests print.
+        let _ = writeln!(std::io::stderr(), "skipped: {error}");
         return None;
     }
     let spec = DatasetSpec {

@@ -160,6 +160,15 @@ impl Checker<'_> {
         evaluation.cutoffs.push(CUTOFF_ALWAYS_REPORTED);
         evaluation.cutoffs.sort_unstable();
         evaluation.cutoffs.dedup();
+        if evaluation.ranking == Ranking::Sampled && evaluation.candidates < CUTOFF_ALWAYS_REPORTED {
+            let candidates = evaluation.candidates;
+            self.fault(
+                &["evaluation", "candidates"],
+                format!(
+                    "HR@10, which every report shows, is 1 for every method among {candidates} candidates; it takes 10"
+                ),
+            );
+        }
         let without_validation = dataset.is_some_and(|dataset| !dataset.validation_item);
         if evaluation.selection == Selection::BestValidation && without_validation {
             self.fault(

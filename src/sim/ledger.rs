@@ -8,7 +8,7 @@ use crate::codec::FrameParts;
 use crate::error::{Error, Result};
 use crate::ids::{Round, UserId};
 
-/// Bytes per direction, in all, per round, and per client.
+/// Bytes per direction: in all, per round, per client, and per client of the open round.
 ///
 /// A frame counts as sent when it starts; if it is cut off, the bytes that never left the sender are taken back,
 /// so that `sent` is what a link really carried.
@@ -16,6 +16,7 @@ use crate::ids::{Round, UserId};
 pub struct Ledger {
     total: ByDirection<Flow>,
     round: ByDirection<Flow>,
+    round_clients: BTreeMap<UserId, ByDirection<Flow>>,
     clients: BTreeMap<UserId, ByDirection<Flow>>,
     open: BTreeMap<(Round, UserId, Direction), FrameParts>,
 }
@@ -43,6 +44,7 @@ impl Ledger {
     fn book(&mut self, user: UserId, direction: Direction, change: impl Fn(&mut Flow)) {
         change(side(&mut self.total, direction));
         change(side(&mut self.round, direction));
+        change(side(self.round_clients.entry(user).or_default(), direction));
         change(side(self.clients.entry(user).or_default(), direction));
     }
 
@@ -121,6 +123,7 @@ impl Ledger {
     /// # Errors
     /// [`Error::Unbalanced`], naming what does not.
     pub fn end_round(&mut self) -> Result<ByDirection<Flow>> {
+        check_sum("of the round", &std::mem::take(&mut self.round_clients), &self.round)?;
         self.check()?;
         Ok(std::mem::take(&mut self.round))
     }
@@ -141,16 +144,7 @@ impl Ledger {
     /// # Errors
     /// [`Error::Unbalanced`], naming what does not hold.
     pub fn check(&self) -> Result<()> {
-        let mut of_clients = ByDirection::<Flow>::default();
-        for (user, flows) in self.clients() {
-            if !(flows.up.is_balanced() && flows.down.is_balanced()) {
-                return Err(Error::Unbalanced(format!("{user}: {flows:?}")));
-            }
-            of_clients += *flows;
-        }
-        if of_clients != self.total {
-            return Err(Error::Unbalanced(format!("clients sum to {of_clients:?}, the total is {:?}", self.total)));
-        }
+        check_sum("of the run", &self.clients, &self.total)?;
         let mut open = ByDirection::<u64>::default();
         for ((_, _, direction), parts) in &self.open {
             match direction {
@@ -163,6 +157,21 @@ impl Ledger {
         }
         Ok(())
     }
+}
+
+/// Checks that every client's flows balance and that together they are `sum`.
+fn check_sum(what: &str, clients: &BTreeMap<UserId, ByDirection<Flow>>, sum: &ByDirection<Flow>) -> Result<()> {
+    let mut of_clients = ByDirection::<Flow>::default();
+    for (user, flows) in clients {
+        if !(flows.up.is_balanced() && flows.down.is_balanced()) {
+            return Err(Error::Unbalanced(format!("{user}, bytes {what}: {flows:?}")));
+        }
+        of_clients += *flows;
+    }
+    if of_clients != *sum {
+        return Err(Error::Unbalanced(format!("bytes {what}: clients sum to {of_clients:?}, in all {sum:?}")));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

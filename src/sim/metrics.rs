@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::prelude::*;
-use futures_util::future::join_all;
 use hdrhistogram::Histogram;
 use rayon::prelude::*;
 
@@ -91,7 +90,7 @@ impl Handler<RoundEnded> for MetricsActor {
         let measure = async move { if due { lenders.evaluate(table).await.map(Some) } else { Ok(None) } };
         AtomicResponse::new(Box::pin(measure.into_actor(self).map(move |accuracy, actor, _| {
             let books = actor.books.as_mut().ok_or_else(|| defect(&"the books are closed"))?;
-            books.close_round(ended, accuracy?)
+            books.close_round(ended, accuracy)
         })))
     }
 }
@@ -137,8 +136,10 @@ impl Books {
         self.durations_ns[phase].record(nanoseconds).map_err(|reason| defect(&reason))
     }
 
-    fn close_round(&mut self, ended: RoundEnded, accuracy: Option<SplitFigures>) -> Result<()> {
+    fn close_round(&mut self, ended: RoundEnded, accuracy: Result<Option<SplitFigures>>) -> Result<()> {
+        // What was sent was sent, whether or not the model can be scored.
         ended.bookings.iter().try_for_each(|booking| self.book(booking))?;
+        let accuracy = accuracy?;
         let duration = ended.ended.since(ended.began);
         self.record_duration(3, duration.as_nanos())?;
         let outcome = &ended.outcome;
@@ -268,13 +269,15 @@ impl Lenders {
         let mut results = Vec::with_capacity(users.len());
         for users in users.chunks(ASKED_AT_ONCE) {
             let first = results.len();
-            let lent = join_all(users.iter().map(|user| self.clients[user.index()].send(ToClient::Lend))).await;
-            let lent = lent.into_iter().map(|answer| match answer {
-                Ok(FromClient::Lent(user, client)) => Ok((user, client)),
-                Ok(_) => Err(defect(&"a user is busy and cannot lend its parameters")),
-                Err(reason) => Err(defect(&reason)),
-            });
-            let lent: Vec<(UserId, Option<Box<dyn Client>>)> = lent.collect::<Result<_>>()?;
+            // A question is in its mailbox as soon as it is sent; the answers come while the first is awaited.
+            let asked: Vec<_> = users.iter().map(|user| self.clients[user.index()].send(ToClient::Lend)).collect();
+            let mut lent = Vec::with_capacity(users.len());
+            for answer in asked {
+                match answer.await.map_err(|reason| defect(&reason))? {
+                    FromClient::Lent(user, client) => lent.push((user, client)),
+                    _ => return Err(defect(&"a user is busy and cannot lend its parameters")),
+                }
+            }
             let worked = self.workers.install(|| {
                 let work = |(offset, (user, client)): (usize, (UserId, Option<Box<dyn Client>>))| {
                     let result = match &client {
@@ -292,11 +295,10 @@ impl Lenders {
                     returns.push(self.clients[user.index()].send(ToClient::Return(client)));
                 }
             }
-            for answer in join_all(returns).await {
-                match answer {
-                    Ok(FromClient::Done) => {}
-                    Ok(_) => return Err(defect(&"a user did not take its parameters back")),
-                    Err(reason) => return Err(defect(&reason)),
+            for answer in returns {
+                match answer.await.map_err(|reason| defect(&reason))? {
+                    FromClient::Done => {}
+                    _ => return Err(defect(&"a user did not take its parameters back")),
                 }
             }
         }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use actix::prelude::*;
-use futures_util::future::join_all;
 use rayon::prelude::*;
 
 use super::calendar::Calendar;
@@ -196,8 +195,9 @@ impl Timeline {
                 let keep_snapshot = drawn.dropout_at.is_some();
                 self.peers.clients[user.index()].send(ToClient::Participate { round, broadcast, keep_snapshot })
             });
-            for answer in join_all(answers).await {
-                match answer.map_err(|reason| unanswered("client", reason))? {
+            // A question is in its mailbox as soon as it is sent; the answers come while the first is awaited.
+            for answer in answers.collect::<Vec<_>>() {
+                match answer.await.map_err(|reason| unanswered("client", reason))? {
                     FromClient::Assignment(assignment) => assignments.push(assignment),
                     _ => return Err(unanswered("client", "it was invited while it was busy")),
                 }
@@ -207,11 +207,18 @@ impl Timeline {
         for &user in &invitation.cohort {
             self.book(round, user, LinkEvent::Sent(Direction::Down, parts));
         }
-        let trained: Vec<Result<Trained>> = self
-            .workers
-            .install(|| assignments.into_par_iter().map(|assignment| Assignment::run(*assignment)).collect());
+        let interrupted = &*self.interrupted;
+        let train = |assignment: Box<Assignment>| match interrupted.load(Ordering::Relaxed) {
+            true => Err(Error::Interrupted),
+            false => Assignment::run(*assignment),
+        };
+        let trained: Vec<Result<Trained>> = self.workers.install(|| assignments.into_par_iter().map(train).collect());
         for ((&user, conditions), trained) in invitation.cohort.iter().zip(conditions).zip(trained) {
-            self.schedule(user, Participation::plan(round, now, size, conditions, trained?));
+            let participation = Participation::plan(round, now, size, conditions, trained?);
+            if participation.upload_ends() == SimTime::from_nanos(u64::MAX) {
+                return Err(Error::TimeOverflow { round, user });
+            }
+            self.schedule(user, participation);
         }
         Ok(())
     }

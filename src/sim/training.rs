@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::world::{Broadcast, World};
 use crate::codec::Frame;
 use crate::dataset::negatives::{NegativeSampler, Samples};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::{Round, UserId};
 use crate::method::{Client, LocalTask, Scratch};
 
@@ -83,6 +83,11 @@ impl Assignment {
             divergence_limit: world.scenario.training.divergence_limit,
         };
         let update = self.client.train(&task, scratch)?;
+        if !update.loss.is_finite() {
+            let (round, user) = (self.round, self.user);
+            let (value, limit) = (update.loss as f32, task.divergence_limit);
+            return Err(Error::Diverged { round, user, parameter: "the local loss", value, limit });
+        }
         let frame = world.uplink.encode(&update.table, &global);
         Ok(Trained { client: self.client, snapshot, frame, loss: update.loss, row_visits: update.row_visits })
     }

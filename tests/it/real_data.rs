@@ -1,3 +1,4 @@
+use std::io::Write;
 use std::path::PathBuf;
 
 use fedrecsim::dataset;
@@ -13,7 +14,8 @@ fn data_folder(files: &[&str]) -> Option<PathBuf> {
     let folders: Vec<PathBuf> = named.into_iter().chain(["data", "../shared/data"].map(repository)).collect();
     let found = folders.iter().find(|folder| files.iter().any(|file| folder.join(file).is_file()));
     if found.is_none() {
-        println!("skipped: there is no {} in {folders:?}", files.join(" or "));
+        // Straight to standard error: the test harness swallows what passing tests print.
+        let _ = writeln!(std::io::stderr(), "skipped: there is no {} in {folders:?}", files.join(" or "));
     }
     found.cloned()
 }

@@ -107,6 +107,8 @@ struct LocalEpochs<'a> {
     loss_sum: f64,
     occurrences: f64,
     row_visits: u64,
+    /// Rows that the batch at hand moves by more than their decay.
+    visits_per_step: u64,
 }
 
 impl<'a> LocalEpochs<'a> {
@@ -129,6 +131,7 @@ impl<'a> LocalEpochs<'a> {
             loss_sum: 0.0,
             occurrences: 0.0,
             row_visits: 0,
+            visits_per_step: 0,
         }
     }
 
@@ -156,10 +159,14 @@ impl<'a> LocalEpochs<'a> {
         }
     }
 
-    fn weigh(&self, batch: &[(u32, bool)], rows: usize, weights: &mut RowWeights) {
+    fn weigh(&mut self, batch: &[(u32, bool)], rows: usize, weights: &mut RowWeights) {
         let per_value = 1.0 / (batch.len() as f64 * self.plan.dimension as f64);
         let whole_matrix = (self.plan.objective == Objective::Paper).then_some(1.0);
         weights.count_batch(batch, rows, per_value as f32, whole_matrix);
+        self.visits_per_step = match self.plan.objective {
+            Objective::PublishedCode => weights.count.iter().filter(|count| **count > 0.0).count() as u64,
+            Objective::Paper => rows as u64,
+        };
     }
 
     fn step(&mut self, batch: usize, packed: &mut PackedRows, weights: &RowWeights) {
@@ -187,7 +194,7 @@ impl<'a> LocalEpochs<'a> {
         self.loss_sum += f64::from(loss) * batch as f64;
         self.occurrences += batch as f64;
         self.others_scale *= 1.0 - self.table_rate * plan.weight_decay;
-        self.row_visits += packed.rows() as u64;
+        self.row_visits += self.visits_per_step;
         self.network_rate *= plan.batch_decay;
         self.table_rate *= plan.batch_decay;
     }
