@@ -35,6 +35,8 @@ fn execute(command: Command, started: Instant) -> Result<Vec<Error>> {
         Command::Run(arguments) => {
             let visible = std::io::stderr().is_terminal();
             let finished = cli::run(&arguments, interrupted_by_ctrl_c()?, visible, started)?;
+            // Empty, but for a build that takes the times.
+            eprint!("{}", fedrecsim::stages::table());
             (finished.output, finished.stopped_by.into_iter().collect())
         }
         Command::Validate(arguments) => {
