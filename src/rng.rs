@@ -130,6 +130,21 @@ mod tests {
     }
 
     #[test]
+    fn streams_know_their_seed() {
+        assert_eq!(Streams::new(7).seed(), 7);
+    }
+
+    #[test]
+    fn lognormal_draws_have_their_median_and_the_spread_of_their_logarithm() {
+        let stream = || Streams::new(1).stream(Purpose::Device, 0, 0);
+        let (mut normal, mut lognormal) = (stream(), stream());
+        for _ in 0..100 {
+            let expected = 40.0 * math::exp(0.5 * normal.standard_normal());
+            assert!((lognormal.lognormal(40.0, 0.5) - expected).abs() < 1e-12 * expected);
+        }
+    }
+
+    #[test]
     fn draws_are_pinned() {
         // Every digest rests on these values: a dependency that changes them must not pass unnoticed.
         let mut stream = Streams::new(1).stream(Purpose::Cohort, 2, 3);

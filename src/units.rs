@@ -4,8 +4,7 @@
 //! (contract 1), and newtypes so that a bandwidth cannot be added to a size.
 
 use std::fmt;
-use std::iter::Sum;
-use std::ops::{Add, AddAssign, Sub, SubAssign};
+use std::ops::Add;
 
 use serde::{Deserialize, Serialize};
 
@@ -51,13 +50,6 @@ impl Add for SimDuration {
     type Output = Self;
     fn add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
-    }
-}
-
-impl Sub for SimDuration {
-    type Output = Self;
-    fn sub(self, other: Self) -> Self {
-        Self(self.0.saturating_sub(other.0))
     }
 }
 
@@ -118,38 +110,6 @@ impl Bytes {
     /// The count as a plain integer.
     pub const fn get(self) -> u64 {
         self.0
-    }
-}
-
-impl Add for Bytes {
-    type Output = Self;
-    fn add(self, other: Self) -> Self {
-        Self(self.0 + other.0)
-    }
-}
-
-impl AddAssign for Bytes {
-    fn add_assign(&mut self, other: Self) {
-        self.0 += other.0;
-    }
-}
-
-impl Sub for Bytes {
-    type Output = Self;
-    fn sub(self, other: Self) -> Self {
-        Self(self.0 - other.0)
-    }
-}
-
-impl SubAssign for Bytes {
-    fn sub_assign(&mut self, other: Self) {
-        self.0 -= other.0;
-    }
-}
-
-impl Sum for Bytes {
-    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
-        iter.fold(Self::ZERO, Add::add)
     }
 }
 
@@ -218,13 +178,46 @@ mod tests {
     #[test]
     fn bytes_are_printed_with_three_digits() {
         let printed: Vec<String> =
-            [0, 999, 1_000, 9_994, 99_960, 999_600, 1_234_567_890].iter().map(|&b| Bytes::new(b).to_string()).collect();
-        assert_eq!(printed, ["0 B", "999 B", "1.00 kB", "9.99 kB", "100 kB", "1.00 MB", "1.23 GB"]);
+            [0, 999, 1_000, 9_994, 9_995, 99_940, 99_950, 99_960, 999_600, 1_234_567_890, 10_u64.pow(19)]
+                .iter()
+                .map(|&bytes| Bytes::new(bytes).to_string())
+                .collect();
+        let expected = [
+            "0 B", "999 B", "1.00 kB", "9.99 kB", "10.0 kB", "99.9 kB", "100 kB", "100 kB", "1.00 MB", "1.23 GB",
+            "10000 PB",
+        ];
+        assert_eq!(printed, expected, "the largest unit takes what is left");
     }
 
     #[test]
     fn a_fraction_of_a_long_duration_does_not_overflow() {
         let day = SimDuration::from_nanos(86_400 * NANOSECONDS_PER_SECOND);
         assert_eq!(day.fraction(1, 4).as_secs_f64(), 21_600.0);
+        assert_eq!(day.fraction(3 << 60, 1 << 62).as_secs_f64(), 64_800.0);
+        assert_eq!(SimDuration::from_nanos(10).fraction(2, 3).as_nanos(), 6, "rounded down");
+    }
+
+    #[test]
+    fn instants_and_durations_add_up_and_stop_at_the_ends_of_time() {
+        let instant = SimTime::from_nanos(1_500_000_000);
+        assert_eq!(instant.as_secs_f64(), 1.5);
+        assert_eq!(instant + SimDuration::from_nanos(25), SimTime::from_nanos(1_500_000_025));
+        assert_eq!(instant.since(SimTime::from_nanos(500_000_000)), SimDuration::from_nanos(1_000_000_000));
+        assert_eq!(SimTime::ZERO.since(instant), SimDuration::ZERO, "nothing happens before its cause");
+        assert_eq!(SimTime::from_nanos(u64::MAX) + SimDuration::from_nanos(1), SimTime::from_nanos(u64::MAX));
+        assert_eq!(SimDuration::from_nanos(2) + SimDuration::from_nanos(3), SimDuration::from_nanos(5));
+    }
+
+    #[test]
+    fn a_buffer_has_the_bytes_that_it_has() {
+        assert_eq!((Bytes::of(&[7; 5]), Bytes::of(&[]).get()), (Bytes::new(5), 0));
+    }
+
+    #[test]
+    fn units_are_rounded_to_the_nearest() {
+        assert_eq!(SimDuration::from_millis_f64(1.234_567_6).as_nanos(), 1_234_568);
+        assert_eq!(SimDuration::from_millis_f64(1.234_567_4).as_nanos(), 1_234_567);
+        assert_eq!(BitsPerSecond::from_mbit_f64(2.000_000_6).get(), 2_000_001);
+        assert_eq!(BitsPerSecond::from_mbit_f64(2.000_000_4).get(), 2_000_000);
     }
 }

@@ -160,6 +160,23 @@ mod tests {
     }
 
     #[test]
+    fn conditions_are_the_stated_functions_of_the_users_streams() {
+        // Distributions alone would not tell a formula from its mirror image, and every digest rests on the draws.
+        let streams = Streams::new(1);
+        let conditions = population(1).conditions(UserId(5), Round(2));
+        let mut link = streams.stream(Purpose::Link, 5, 0);
+        let (first, second) = (link.standard_normal(), link.standard_normal());
+        let correlated = 0.45 * first + (1.0 - 0.45 * 0.45_f64).sqrt() * second;
+        let close = |rate: BitsPerSecond, mbit: f64| (rate.get() as f64 - mbit * 1e6).abs() < 1.0;
+        assert!(close(conditions.down.rate, 34.5 * (0.47 * first).exp()));
+        assert!(close(conditions.up.rate, 26.3 * (0.68 * correlated).exp()));
+        assert_eq!(conditions.down.latency, SimDuration::from_millis_f64(20.0), "half a round trip");
+        assert_eq!(conditions.up.latency, conditions.down.latency);
+        let nanoseconds = 50.0 * (0.6 * streams.stream(Purpose::Device, 5, 0).standard_normal()).exp();
+        assert!((conditions.picoseconds_per_row_visit as f64 - 1000.0 * nanoseconds).abs() <= 0.5);
+    }
+
+    #[test]
     fn dropout_has_its_probability_and_a_uniform_instant() {
         let population = population(1);
         let instants: Vec<f64> =
