@@ -61,6 +61,36 @@ mod tests {
         }
     }
 
+    /// Draws the same word again and again.
+    struct Constant(u64);
+
+    impl rand::TryRng for Constant {
+        type Error = std::convert::Infallible;
+
+        fn try_next_u32(&mut self) -> Result<u32, Self::Error> {
+            Ok(self.0 as u32)
+        }
+
+        fn try_next_u64(&mut self) -> Result<u64, Self::Error> {
+            Ok(self.0)
+        }
+
+        fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Self::Error> {
+            bytes.fill(self.0 as u8);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_column_is_kept_below_its_threshold_and_not_at_it() {
+        // Heights 0.5 and 1.5: the first half of the first column is item 0, everything else item 1. A word w is
+        // column 2w / 2^64 at the height 2w mod 2^64.
+        let table = AliasTable::new(&[1.0, 3.0]);
+        let drawn =
+            [0, (1 << 62) - 1, 1 << 62, (1 << 63) - 1, 1 << 63, u64::MAX].map(|word| table.draw(&mut Constant(word)));
+        assert_eq!(drawn, [0, 0, 1, 1, 1, 1]);
+    }
+
     #[test]
     fn one_column_is_always_drawn() {
         let mut stream = Streams::new(3).stream(Purpose::GeneratedItems, 0, 0);

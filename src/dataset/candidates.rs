@@ -154,7 +154,7 @@ fn evaluated_users(dataset: &Dataset, spec: &EvaluationSpec, streams: Streams) -
     }
     let key = |user: UserId| (streams.stream(Purpose::EvaluatedUsers, u64::from(user.0), 0).next_u64(), user);
     let mut keys: Vec<(u64, UserId)> = all.map(key).collect();
-    keys.select_nth_unstable(wanted - 1);
+    keys.select_nth_unstable(wanted);
     let mut users: Vec<UserId> = keys[..wanted].iter().map(|key| key.1).collect();
     users.sort_unstable();
     Ok(users)
@@ -239,6 +239,47 @@ mod tests {
         let more = Candidates::draw(&dataset(101, 300, true), &spec, STREAMS).unwrap();
         let kept = few.evaluated_users().iter().filter(|user| more.evaluated_users().contains(user)).count();
         assert!(kept >= 29, "{kept}");
+    }
+
+    #[test]
+    fn the_evaluated_users_are_those_with_the_smallest_keys() {
+        let dataset = dataset(20, 300, true);
+        let mut by_key: Vec<UserId> = (0..20).map(UserId).collect();
+        by_key.sort_by_key(|user| STREAMS.stream(Purpose::EvaluatedUsers, u64::from(user.0), 0).next_u64());
+        for users in [1, 2, 10, 19, 20] {
+            let spec = EvaluationSpec { users, ..EvaluationSpec::default() };
+            let candidates = Candidates::draw(&dataset, &spec, STREAMS).unwrap();
+            let mut expected = by_key[..users as usize].to_vec();
+            expected.sort();
+            assert_eq!(candidates.evaluated_users(), expected);
+        }
+    }
+
+    #[test]
+    fn a_user_with_just_enough_unrated_items_is_ranked_against_all_of_them() {
+        let dataset = dataset(1, 60, true);
+        let unrated = unrated(&dataset, UserId(0));
+        let spec = EvaluationSpec { candidates: unrated.len() as u32, ..EvaluationSpec::default() };
+        let candidates = Candidates::draw(&dataset, &spec, STREAMS).unwrap();
+        assert_eq!(candidates.test(&dataset, 0, &mut CandidateScratch::new(60)), unrated);
+    }
+
+    #[test]
+    fn the_held_out_items_share_their_candidates_unless_each_has_its_own() {
+        let shared = |validation_item, shared_candidates, ranking| {
+            let spec = EvaluationSpec { shared_candidates, ranking, ..EvaluationSpec::default() };
+            Candidates::draw(&dataset(3, 300, validation_item), &spec, STREAMS).unwrap().are_shared()
+        };
+        assert!(!shared(true, false, Ranking::Sampled));
+        assert!(shared(true, true, Ranking::Sampled));
+        assert!(shared(false, false, Ranking::Sampled), "there is no validation item");
+        assert!(shared(true, false, Ranking::FullCatalogue), "the catalogue is the same for both");
+    }
+
+    #[test]
+    fn scratch_memory_fits_its_own_catalogue_alone() {
+        // Memory for a smaller one would be written past its end, for a larger one it would list items that are not.
+        assert!([29, 30, 31].map(|items| CandidateScratch::new(30).fits(items)) == [false, true, false]);
     }
 
     #[test]

@@ -88,13 +88,13 @@ impl NegativeSampler {
         let group = per_positive as usize + 1;
         let mut stream = streams.stream(Purpose::Negatives, u64::from(user.0), u64::from(round.0));
         samples.items.clear();
-        samples.items.reserve(positives.len() * group);
+        samples.labels.clear();
+        samples.labels.resize(positives.len() * group, 0.0);
+        samples.items.reserve(samples.labels.len());
         for &item in positives {
             samples.items.push(item);
             self.pool.append_sample(&mut stream, per_positive, &mut samples.items);
         }
-        samples.labels.clear();
-        samples.labels.resize(positives.len() * group, 0.0);
         samples.labels.iter_mut().step_by(group).for_each(|label| *label = 1.0);
         Ok(())
     }
@@ -155,6 +155,37 @@ mod tests {
         );
         // The same sampler goes on to serve other users.
         assert!(draw(&dataset, NegativePool::NotInTrain, 3, 1, 0).is_ok());
+    }
+
+    #[test]
+    fn the_check_before_a_run_asks_for_as_many_items_as_a_draw_does() {
+        // Were it stricter, a good scenario would be refused; were it laxer, the run would end in its first round.
+        // The user's training items are 1 and 3, twice; 2 and, where it validates, 4 are held out.
+        for validation_item in [false, true] {
+            let dataset = dataset(12, &[&[3, 3, 1, 4, 2]], validation_item);
+            for pool in [NegativePool::NotInTrain, NegativePool::Unrated] {
+                let enough = match (pool, validation_item) {
+                    (NegativePool::NotInTrain, true) => 10,
+                    (NegativePool::NotInTrain, false) => 9,
+                    (NegativePool::Unrated, _) => 8,
+                };
+                let checked = |per_positive| check(&dataset, &NegativesSpec { pool, per_positive });
+                assert!(checked(enough).is_ok(), "{pool:?}, {validation_item}");
+                assert!(draw(&dataset, pool, enough, 0, 0).is_ok());
+                let found = checked(enough + 1).unwrap_err().to_string();
+                assert_eq!(found, draw(&dataset, pool, enough + 1, 0, 0).unwrap_err().to_string());
+            }
+        }
+    }
+
+    #[test]
+    fn a_sampler_fits_its_own_catalogue_and_specification_alone() {
+        let spec = NegativesSpec { pool: NegativePool::Unrated, per_positive: 4 };
+        let sampler = NegativeSampler::new(70, &spec);
+        assert!(sampler.fits(70, &spec));
+        assert!(!sampler.fits(71, &spec));
+        assert!(!sampler.fits(70, &NegativesSpec { per_positive: 5, ..spec.clone() }));
+        assert!(!sampler.fits(71, &NegativesSpec { pool: NegativePool::NotInTrain, ..spec }));
     }
 
     #[test]

@@ -153,6 +153,20 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_list_is_kept_where_less_than_a_quarter_stays_free() {
+        // Either way the samples are uniform, but they are other samples, and every digest rests on them.
+        let list = |excluded: u32, sample| {
+            let mut pool = Pool::new(100);
+            pool.restrict(0..excluded, sample);
+            pool.list
+        };
+        assert_eq!(list(70, 5), [0; 0], "25 of 100 stay free: every fourth try hits");
+        assert_eq!(list(70, 6), (70..100).collect::<Vec<_>>());
+        assert_eq!(list(99, 1), [99]);
+        assert_eq!(list(99, 0), [0; 0], "nothing will be drawn");
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(128))]
 
