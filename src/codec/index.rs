@@ -106,6 +106,15 @@ mod tests {
         assert!(refusal(&[1, 1], 1, 9).contains("1 bytes too many"));
     }
 
+    #[test]
+    fn the_bitmap_wins_a_tie() {
+        // 18 positions of 152: a bitmap of 19 bytes, or 17 gaps of one byte and one of two.
+        let positions = (0..17).chain([145]);
+        assert_eq!(IndexEncoding::smallest(18, 152, positions.clone()), (IndexEncoding::Bitmap, 19));
+        // One byte more of bitmap, and the list is smaller.
+        assert_eq!(IndexEncoding::smallest(18, 153, positions), (IndexEncoding::Gaps, 19));
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(128))]
         #[test]

@@ -90,6 +90,17 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn entries_are_equal_exactly_where_their_order_says_so() {
+        // The heap relies on it.
+        let entry = |time, sequence| Entry { time: SimTime::from_nanos(time), sequence, event: () };
+        for (left, right) in [((1, 2), (1, 2)), ((1, 2), (1, 3)), ((1, 2), (2, 2))] {
+            let (left, right) = (entry(left.0, left.1), entry(right.0, right.1));
+            assert_eq!(left == right, left.cmp(&right) == Ordering::Equal);
+            assert_eq!(left.partial_cmp(&right), Some(left.cmp(&right)));
+        }
+    }
+
     proptest! {
         /// If this fails, events happen in another order than that of virtual time, first in first out.
         #[test]

@@ -223,6 +223,31 @@ mod tests {
     }
 
     #[test]
+    fn each_client_has_its_own_account_and_frames_are_counted() {
+        let mut ledger = Ledger::default();
+        for (round, user, direction) in
+            [(0, 4, Direction::Up), (0, 2, Direction::Down), (1, 4, Direction::Up), (2, 4, Direction::Up)]
+        {
+            ledger.sent(Round(round), UserId(user), direction, PARTS).unwrap();
+        }
+        let frames: Vec<_> =
+            ledger.clients().map(|(user, flows)| (user.0, flows.up.frames, flows.down.frames)).collect();
+        assert_eq!(frames, [(2, 0, 1), (4, 3, 0)], "ascending by user");
+        let sent: Vec<_> = ledger.clients().map(|(_, flows)| flows.up.sent + flows.down.sent).collect();
+        assert_eq!(sent, [138, 3 * 138]);
+    }
+
+    #[test]
+    fn a_frame_can_be_lost_with_its_last_byte() {
+        // The dropout may come when everything has left the sender.
+        let mut ledger = Ledger::default();
+        ledger.sent(Round(0), UserId(1), Direction::Up, PARTS).unwrap();
+        ledger.lost(Round(0), UserId(1), Direction::Up, 138).unwrap();
+        assert_eq!((ledger.total().up.lost, ledger.total().up.values), (138, 100));
+        ledger.check().unwrap();
+    }
+
+    #[test]
     fn impossible_bookings_are_refused() {
         let mut ledger = Ledger::default();
         let (round, user) = (Round(0), UserId(1));
@@ -238,5 +263,35 @@ mod tests {
         ledger.sent(Round(0), UserId(1), Direction::Up, PARTS).unwrap();
         ledger.total.up.sent += 1;
         assert!(ledger.check().is_err());
+    }
+
+    #[test]
+    fn a_wrong_account_of_either_direction_is_noticed() {
+        // Every sum agrees, so that only the equation within one direction of one client can tell.
+        for direction in [Direction::Up, Direction::Down] {
+            let mut ledger = Ledger::default();
+            ledger.sent(Round(0), UserId(1), direction, PARTS).unwrap();
+            side(&mut ledger.total, direction).sent += 1;
+            side(ledger.clients.get_mut(&UserId(1)).unwrap(), direction).sent += 1;
+            assert!(ledger.check().unwrap_err().to_string().contains("user 1"), "{direction:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_in_flight_without_a_frame_are_noticed() {
+        for direction in [Direction::Up, Direction::Down] {
+            let mut ledger = Ledger::default();
+            ledger.sent(Round(0), UserId(1), direction, PARTS).unwrap();
+            ledger.open.clear();
+            assert!(ledger.check().unwrap_err().to_string().contains("open frames"), "{direction:?}");
+        }
+    }
+
+    #[test]
+    fn a_round_whose_clients_do_not_add_up_does_not_end() {
+        let mut ledger = Ledger::default();
+        ledger.sent(Round(0), UserId(1), Direction::Up, PARTS).unwrap();
+        ledger.round_clients.clear();
+        assert!(ledger.end_round().unwrap_err().to_string().contains("of the round"));
     }
 }
