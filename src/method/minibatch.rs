@@ -85,3 +85,6 @@ pub(super) fn update(task: &LocalTask<'_>, scratch: &Scratch, others_scale: f32)
     let values = scratch.packed.bytes_of(rows.len(), shape.dimension, 0);
     TableUpdate { shape, rows: RowSet::Listed(rows.to_vec()), values: values.into(), others_scale }
 }
+
+#[cfg(test)]
+mod tests;

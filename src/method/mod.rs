@@ -24,6 +24,8 @@ pub mod fedrap;
 mod minibatch;
 pub mod pfedrec;
 pub mod registry;
+#[cfg(test)]
+mod tests;
 
 pub use registry::Entry;
 

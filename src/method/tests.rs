@@ -1,0 +1,67 @@
+//! What the methods that draw a start have in common.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::dataset::load;
+use crate::scenario::{DatasetSpec, GeneratorSpec, NegativesSpec, SourceSpec};
+
+const DIMENSION: usize = 256;
+
+fn problem() -> Problem {
+    let streams = Streams::new(4);
+    let population = GeneratorSpec { users: 5, items: 100, ratings_per_user: 10.0, ..GeneratorSpec::default() };
+    let spec = DatasetSpec {
+        source: SourceSpec::Generated(population),
+        path: None,
+        minimum_interactions: 0,
+        validation_item: false,
+        negatives: NegativesSpec::default(),
+    };
+    Problem { dataset: Arc::new(load(&spec, &[], streams).unwrap()), streams }
+}
+
+/// The methods with a private score function, and what stands behind it in [`Client::visit_private`], in bytes.
+fn methods() -> [(&'static str, Box<dyn Method>, usize); 3] {
+    let build = |name: &str| {
+        let entry = registry::METHODS.iter().find(|entry| entry.name == name).unwrap();
+        (entry.build)(&serde_json::json!({ "latent_dimension": DIMENSION }), &problem()).unwrap()
+    };
+    // The bias of FedRAP and PFedRec, and the scale of the rows that they have not touched.
+    [("fedmf", build("fedmf"), 0), ("pfedrec", build("pfedrec"), 8), ("fedrap", build("fedrap"), 8)]
+}
+
+fn private_bytes(client: &dyn Client) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    client.visit_private(&mut |part| bytes.extend_from_slice(part));
+    bytes
+}
+
+#[test]
+fn score_functions_start_uniformly_within_one_over_the_root_of_k() {
+    // The authors' `nn.Linear`. A start that is too small or lopsided trains as well, but to other figures.
+    let reach = 1.0 / (DIMENSION as f32).sqrt();
+    for (name, method, further) in methods() {
+        let bytes = private_bytes(&*method.client(UserId(1)));
+        assert_eq!(bytes.len(), 4 * DIMENSION + further, "{name} hides a private parameter from the digest");
+        let w: Vec<f32> = crate::model::table::floats(&bytes[..4 * DIMENSION]).collect();
+        let (least, most) = (w.iter().copied().fold(0.0, f32::min), w.iter().copied().fold(0.0, f32::max));
+        assert!(least >= -reach && most <= reach, "{name}: from {least} to {most}");
+        assert!(least < -0.95 * reach && most > 0.95 * reach, "{name}: from {least} to {most}");
+        let mean = w.iter().sum::<f32>() / DIMENSION as f32;
+        assert!(mean.abs() < 0.1 * reach, "{name}: mean {mean}");
+    }
+}
+
+#[test]
+fn a_client_scores_what_it_is_asked_for_and_a_snapshot_scores_the_same() {
+    let items = [0, 1, 50, 99];
+    for (name, method, _) in methods() {
+        let (client, table) = (method.client(UserId(1)), method.initial_table());
+        let (mut scores, mut copied) = ([f32::NAN; 4], [f32::NAN; 4]);
+        client.score(&table, &items, &mut scores);
+        client.snapshot().score(&table, &items, &mut copied);
+        assert!(scores.iter().all(|score| score.is_finite()), "{name}: {scores:?}");
+        assert!(scores[0] != scores[1] && scores[2] != scores[3], "{name} does not tell items apart: {scores:?}");
+        assert_eq!(scores, copied, "{name}");
+    }
+}
