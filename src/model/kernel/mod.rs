@@ -9,6 +9,8 @@ pub mod additive;
 mod lanes;
 pub mod logistic;
 pub mod score;
+#[cfg(test)]
+mod tests;
 
 pub use lanes::{Block, MAX_DIMENSION, PackedRows, RowWeights, packed_vector, padded_vectors, unpack_into};
 

@@ -150,9 +150,10 @@ fn the_proximal_step_thresholds_what_the_plain_step_leaves() {
     let proximal = AdditiveStep { weight_decay: 0.0, ..scalars(Penalty::L1Proximal, 20.0) };
     let theta = proximal.table_rate * proximal.mu;
     let (_, after) = problem.run_kernel(&proximal);
-    let (_, unpenalised) = problem.run_kernel(&AdditiveStep { mu: 0.0, ..proximal });
+    // Of another penalty, so that the reference does not go through the threshold that is tested.
+    let (_, unpenalised) = problem.run_kernel(&AdditiveStep { mu: 0.0, penalty: Penalty::L1, ..proximal });
     let first_of_c = 5 + 1 + 20 * 5;
-    let mut zeros = 0;
+    let (mut zeros, mut above, mut below) = (0, 0, 0);
     for (after, before) in after[first_of_c..].iter().zip(&unpenalised[first_of_c..]) {
         let expected = (before - theta).max(0.0) - (-before - theta).max(0.0);
         assert!((after - expected).abs() < 1e-6);
@@ -160,8 +161,10 @@ fn the_proximal_step_thresholds_what_the_plain_step_leaves() {
             assert_eq!(after.to_bits(), 0, "a thresholded value is +0.0, which the sparse codec omits");
             zeros += 1;
         }
+        above += u32::from(expected > 0.0);
+        below += u32::from(expected < 0.0);
     }
-    assert!(zeros > 0, "the threshold must have hit something for this test to mean anything");
+    assert!(zeros > 0 && above > 0 && below > 0, "every branch must be taken for this test to mean anything");
 }
 
 #[test]
