@@ -65,3 +65,54 @@ fn a_client_scores_what_it_is_asked_for_and_a_snapshot_scores_the_same() {
         assert_eq!(scores, copied, "{name}");
     }
 }
+
+/// FedRAP's client after one participation with 11 distinct items out of 17 samples.
+fn fedrap_update(parameters: &serde_json::Value) -> LocalUpdate {
+    let problem = problem();
+    let method = (fedrap::ENTRY.build)(parameters, &problem).unwrap();
+    let global = Arc::new(method.initial_table());
+    let items: Vec<u32> = (0..17).map(|sample| 3 * (sample % 11)).collect();
+    let labels = (0..17).map(|sample| if sample % 4 == 0 { 1.0 } else { 0.0 }).collect();
+    let task = LocalTask {
+        user: UserId(1),
+        round: Round(0),
+        global: &global,
+        samples: &Samples { items, labels },
+        streams: problem.streams,
+        divergence_limit: 1e6,
+    };
+    method.client(UserId(1)).train(&task, &mut Scratch::default()).unwrap()
+}
+
+/// If this fails, virtual time charges for work that is not done, or not for all of it.
+#[test]
+fn fedrap_visits_each_row_of_a_batch_once_an_epoch() {
+    let mut parameters = serde_json::json!({
+        "latent_dimension": 8, "local_epochs": 3, "early_stop_tolerance": 0, "learning_rate_tables": 1,
+    });
+    assert_eq!(fedrap_update(&parameters).row_visits, 3 * 11);
+    parameters["objective"] = "paper".into();
+    assert_eq!(fedrap_update(&parameters).row_visits, 3 * 100, "the regularisers run over the whole catalogue");
+}
+
+#[test]
+fn fedrap_stops_when_the_running_mean_of_the_loss_changes_by_less_than_the_tolerance() {
+    let epochs = |tolerance: f64, local_epochs: u32| {
+        let parameters = serde_json::json!({
+            "latent_dimension": 8, "local_epochs": local_epochs, "early_stop_tolerance": tolerance,
+            "learning_rate_tables": 1,
+        });
+        let update = fedrap_update(&parameters);
+        (update.row_visits / 11, update.loss)
+    };
+    // The reported loss after n epochs is the running mean, so the changes are those of the shorter runs.
+    let losses: Vec<f64> = (1..=12).map(|local_epochs| epochs(0.0, local_epochs).1).collect();
+    let changes: Vec<f64> = losses.windows(2).map(|pair| (pair[1] - pair[0]).abs() / pair[0].abs()).collect();
+    for stop in [0, 4] {
+        // Between two changes: the first below the tolerance ends the training, after its own epoch.
+        assert!(changes.windows(2).all(|pair| pair[1] < pair[0]), "{changes:?}");
+        let tolerance = if stop == 0 { 2.0 * changes[0] } else { (changes[stop - 1] * changes[stop]).sqrt() };
+        assert_eq!(epochs(tolerance, 12).0, stop as u64 + 2, "{changes:?}");
+    }
+    assert_eq!(epochs(1e9, 12).0, 2, "the first epoch has nothing to compare with");
+}

@@ -8,3 +8,5 @@ pub mod ranking;
 mod row_index;
 pub mod row_table;
 pub mod table;
+#[cfg(test)]
+mod tests;

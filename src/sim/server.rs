@@ -168,3 +168,6 @@ mod tests {
         assert_eq!(sample_without_replacement(4, 4, &mut stream), [0, 1, 2, 3]);
     }
 }
+
+#[cfg(test)]
+mod rounds;

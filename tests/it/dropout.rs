@@ -1,6 +1,6 @@
 use fedrecsim::sim::outcome::SplitFigures;
 
-use crate::support::{run, small};
+use crate::support::{assert_balanced, run, small, small_with};
 
 /// Accuracy per round where everybody drops out, nearly all of them in the phase that `slow` makes the longest by
 /// a factor of a million. The model is private, so what a device keeps is all that can change.
@@ -33,4 +33,22 @@ fn a_device_that_is_cut_off_while_it_uploads_keeps_what_it_has_learned() {
     let accuracies = accuracies("network.uplink_median_mbit_per_s=1e-6");
     let hr = |accuracy: &SplitFigures| accuracy.test["hr@10"];
     assert!(hr(&accuracies[3]) > hr(&accuracies[0]), "{accuracies:?}");
+}
+
+/// If this fails, a frame that has just arrived is booked as lost, or stays on its way for ever: with phases of a
+/// nanosecond each, most cut-offs fall on the very instant at which a phase ends.
+#[test]
+fn a_cut_off_at_the_instant_of_an_arrival_comes_after_it() {
+    let instant = [
+        "network.downlink_median_mbit_per_s=1e9",
+        "network.uplink_median_mbit_per_s=1e9",
+        "network.rtt_ms=0",
+        "network.dropout=0.9",
+        "devices.median_ns_per_row_visit=1e-3",
+        "training.rounds=5",
+    ];
+    let outcome = run(small_with("fedmf", &instant), 2);
+    assert_balanced(&outcome);
+    assert_eq!((outcome.bytes.up.in_flight, outcome.bytes.down.in_flight), (0, 0));
+    assert!(outcome.rounds.iter().all(|round| round.virtual_time_s < 1e-6 && round.dropped > 20));
 }

@@ -259,6 +259,21 @@ mod tests {
     }
 
     #[test]
+    fn neighbours_make_one_stretch() {
+        // Bulk copies are why there are stretches at all.
+        let update = TableUpdate::listed(SHAPE, vec![1, 2, 4], &[0.0; 9], 1.0).unwrap();
+        let mut stretches = Vec::new();
+        update.for_each_stretch(|stretch| {
+            stretches.push(match stretch {
+                Stretch::Listed(positions) => ("listed", positions),
+                Stretch::Others(rows) => ("others", rows),
+            });
+        });
+        let expected = [("others", 0..1), ("listed", 0..2), ("others", 3..4), ("listed", 2..3), ("others", 5..5)];
+        assert_eq!(stretches, expected);
+    }
+
+    #[test]
     fn long_stretches_are_converted_beyond_the_first_block() {
         let shape = TableShape { rows: 100, dimension: 7 };
         let mut next = 0.0;

@@ -1,0 +1,88 @@
+//! What tables keep and cost, and what their averages are made of.
+#![allow(clippy::unwrap_used)]
+
+use super::aggregate::{MagnitudeCounts, mean};
+use super::batch::RoundRows;
+use super::row_index::RowIndex;
+use super::row_table::RowTable;
+use super::table::{Table, TableShape, TableUpdate};
+use crate::rng::{Purpose, Streams};
+
+const DIMENSION: usize = 3;
+
+#[test]
+fn an_index_takes_a_word_for_every_64_items_and_a_slot_a_row() {
+    let mut index = RowIndex::default();
+    assert_eq!(index.resident_bytes(), 0);
+    index.insert_missing(&[0, 130]);
+    // Three words with their ranks, and two slots.
+    assert_eq!(index.resident_bytes(), 3 * 8 + (3 + 2) * 4);
+}
+
+/// If this fails, a population takes more memory than the README says.
+#[test]
+fn a_row_table_grows_by_chunks_and_its_history_by_an_eighth() {
+    let initial = TableShape { rows: 100, dimension: DIMENSION };
+    let mut table = RowTable::new(initial.dimension);
+    let bytes = |held: usize, chunks: usize, history: usize| {
+        let index = 8 + 4 + 4 * held;
+        // Three participations, whose factors share an allocation for four.
+        chunks * 32 * DIMENSION * 4 + index + 4 * history + 4 * 4
+    };
+    table.write_rows(&(0..32).collect::<Vec<u32>>(), 0.5, |_, values| values.fill(1.0));
+    assert_eq!(table.resident_bytes(), bytes(32, 1, 32), "one full chunk");
+    table.write_rows(&[32], 0.5, |_, values| values.fill(2.0));
+    assert_eq!(table.resident_bytes(), bytes(33, 2, 36), "an eighth of 33 rows is four");
+    table.write_rows(&[33, 34, 35], 0.5, |_, values| values.fill(3.0));
+    assert_eq!(table.resident_bytes(), bytes(36, 2, 36), "the reserve is used up and no more");
+}
+
+/// If this fails, the digest of a run is blind to a private table.
+#[test]
+fn a_row_table_shows_its_rows_as_they_read_now() {
+    let mut table = RowTable::new(DIMENSION);
+    table.write_rows(&[2, 70], 0.5, |position, values| values.fill(position as f32 + 1.0));
+    table.write_rows(&[5], 0.25, |_, values| values.fill(8.0));
+    let mut shown = Vec::new();
+    table.visit_bytes(&mut |bytes| shown.push(bytes.to_vec()));
+    let row = |item: u32, value: f32| [&item.to_le_bytes()[..], &value.to_le_bytes().repeat(DIMENSION)].concat();
+    assert_eq!(shown, [row(2, 0.25), row(5, 8.0), row(70, 0.5), 0.125_f32.to_le_bytes().to_vec()]);
+}
+
+#[test]
+fn a_shuffle_is_that_of_its_stream_and_loses_nothing() {
+    let mut rows = RoundRows::default();
+    rows.collect(&(0..50).collect::<Vec<u32>>(), &[1.0; 50], 50);
+    let before = rows.samples().to_vec();
+    rows.shuffle(&mut Streams::new(1).stream(Purpose::Shuffle, 0, 0));
+    assert_ne!(rows.samples(), before);
+    let mut sorted = rows.samples().to_vec();
+    sorted.sort_unstable();
+    assert_eq!(sorted, before);
+}
+
+#[test]
+fn magnitudes_are_shares_of_all_values_of_all_uploads() {
+    // Two users list different rows of a base of ones; user 0 halves its other row, user 1 makes it tiny.
+    let shape = TableShape { rows: 2, dimension: 2 };
+    let base = Table::from_values(shape, vec![1.0; 4]).unwrap();
+    let updates = [
+        TableUpdate::listed(shape, vec![0], &[0.0, 0.05], 0.5).unwrap(),
+        TableUpdate::listed(shape, vec![1], &[2.0, 5e-4], 5e-6).unwrap(),
+    ];
+    let aggregate = mean(&base, &updates);
+    assert_eq!(aggregate.uploads.values, 8);
+    // Magnitudes: 0, 0.05, 0.5, 0.5 and 5e-6, 5e-6, 2, 5e-4; thresholds 0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1.
+    assert_eq!(aggregate.uploads.above, [7, 7, 5, 5, 4, 4, 3]);
+    assert_eq!(aggregate.uploads.shares(), [7.0, 7.0, 5.0, 5.0, 4.0, 4.0, 3.0].map(|count| count / 8.0));
+    assert_eq!(MagnitudeCounts::default().shares(), [0.0; 7], "nothing was counted");
+}
+
+/// If this fails, a base that has long been replaced can still spoil the average.
+#[test]
+fn a_row_that_everybody_lists_owes_nothing_to_the_base() {
+    let shape = TableShape { rows: 2, dimension: 1 };
+    let base = Table::from_values(shape, vec![f32::INFINITY, 4.0]).unwrap();
+    let update = |value: f32| TableUpdate::listed(shape, vec![0], &[value], 1.0).unwrap();
+    assert_eq!(mean(&base, &[update(1.0), update(2.0)]).table.as_slice(), [1.5, 4.0]);
+}
