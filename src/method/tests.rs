@@ -68,6 +68,10 @@ fn a_client_scores_what_it_is_asked_for_and_a_snapshot_scores_the_same() {
 
 /// FedRAP's client after one participation with 11 distinct items out of 17 samples.
 fn fedrap_update(parameters: &serde_json::Value) -> LocalUpdate {
+    fedrap_update_in(&mut Scratch::default(), parameters)
+}
+
+fn fedrap_update_in(scratch: &mut Scratch, parameters: &serde_json::Value) -> LocalUpdate {
     let problem = problem();
     let method = (fedrap::ENTRY.build)(parameters, &problem).unwrap();
     let global = Arc::new(method.initial_table());
@@ -81,7 +85,7 @@ fn fedrap_update(parameters: &serde_json::Value) -> LocalUpdate {
         streams: problem.streams,
         divergence_limit: 1e6,
     };
-    method.client(UserId(1)).train(&task, &mut Scratch::default()).unwrap()
+    method.client(UserId(1)).train(&task, scratch).unwrap()
 }
 
 /// If this fails, virtual time charges for work that is not done, or not for all of it.
@@ -115,4 +119,50 @@ fn fedrap_stops_when_the_running_mean_of_the_loss_changes_by_less_than_the_toler
         assert_eq!(epochs(tolerance, 12).0, stop as u64 + 2, "{changes:?}");
     }
     assert_eq!(epochs(1e9, 12).0, 2, "the first epoch has nothing to compare with");
+}
+
+#[test]
+fn a_tolerance_of_zero_never_stops_not_even_where_nothing_moves() {
+    let still = serde_json::json!({
+        "latent_dimension": 8, "local_epochs": 5, "early_stop_tolerance": 0, "learning_rate_tables": 0,
+        "learning_rate_network": 0,
+    });
+    assert_eq!(fedrap_update(&still).row_visits, 5 * 11);
+}
+
+#[test]
+fn fedrap_steps_once_a_batch() {
+    let update = |batch_size: u32| {
+        fedrap_update(&serde_json::json!({
+            "latent_dimension": 8, "local_epochs": 2, "early_stop_tolerance": 0, "learning_rate_tables": 1,
+            "batch_size": batch_size,
+        }))
+    };
+    // Every sample is a row visit of its own in a batch of one; a batch of all samples is one of more than all.
+    assert_eq!(update(1).row_visits, 2 * 17);
+    assert_eq!(update(17).row_visits, 2 * 11);
+    assert_eq!(update(17).table, update(1000).table);
+    assert_ne!(update(16).table, update(17).table);
+}
+
+/// If this fails, numbers of one client get into the parameters of the next one on the same thread.
+#[test]
+fn fedrap_owes_nothing_to_whoever_used_its_buffers_before() {
+    let variants = [
+        serde_json::json!({ "tables": "both" }),
+        serde_json::json!({ "tables": "c-only" }),
+        serde_json::json!({ "tables": "d-only" }),
+        serde_json::json!({ "tables": "d-only", "aggregate_d": true }),
+        serde_json::json!({ "objective": "paper" }),
+    ];
+    let mut scratch = Scratch::default();
+    for variant in variants {
+        // One lane vector wide, where rows are overwritten without being cleared first.
+        let mut parameters = serde_json::json!({ "latent_dimension": 16, "learning_rate_tables": 1 });
+        parameters.as_object_mut().unwrap().extend(variant.as_object().unwrap().clone());
+        fedrap_update_in(&mut scratch, &serde_json::json!({ "latent_dimension": 16, "learning_rate_tables": 1 }));
+        let (reused, fresh) = (fedrap_update_in(&mut scratch, &parameters), fedrap_update(&parameters));
+        assert_eq!(reused.table, fresh.table, "{variant}");
+        assert_eq!(reused.loss.to_bits(), fresh.loss.to_bits(), "{variant}");
+    }
 }

@@ -35,6 +35,8 @@ pub mod observer;
 pub mod outcome;
 pub mod run;
 pub mod server;
+#[cfg(test)]
+mod small;
 pub mod training;
 pub mod world;
 

@@ -97,3 +97,6 @@ impl Assignment {
         Ok(Trained { client: self.client, snapshot, frame, loss: update.loss, row_visits: update.row_visits })
     }
 }
+
+#[cfg(test)]
+mod reuse;

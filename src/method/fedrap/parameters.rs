@@ -310,6 +310,18 @@ mod tests {
     }
 
     #[test]
+    fn ablations_decide_which_table_is_kept_and_which_travels() {
+        let plan = |tables, aggregate_d| {
+            let plan = Plan::new(&FedRapParameters { tables, aggregate_d, ..Default::default() });
+            (plan.keeps_d(), plan.shares())
+        };
+        assert_eq!(plan(Tables::Both, false), (true, true));
+        assert_eq!(plan(Tables::COnly, false), (false, true));
+        assert_eq!(plan(Tables::DOnly, false), (true, false));
+        assert_eq!(plan(Tables::DOnly, true), (false, true), "the averaged D travels in the place of C");
+    }
+
+    #[test]
     fn aggregating_d_without_d_only_is_a_fault() {
         let faults = |mut value: Value| resolve(&mut value).len();
         assert_eq!(faults(serde_json::json!({ "aggregate_d": true })), 1);

@@ -2,18 +2,14 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::method::registry::vocabulary;
-use crate::rng::Streams;
-use crate::{dataset, scenario};
+use crate::codec;
+use crate::model::table::Table;
+use crate::scenario::CodecName;
+use crate::sim::small;
 
 fn server(overrides: &[&str]) -> ServerActor {
-    let small = "method = \"fedmf\"\n[dataset]\nname = \"generated\"\n[dataset.generator]\nusers = 21\nitems = 150\n\
-                 ratings_per_user = 10\n[training]\nrounds = 1\n[evaluation]\ncandidates = 20\n";
-    let overrides: Vec<String> = overrides.iter().map(ToString::to_string).collect();
-    let scenario = scenario::parse(small, "small.toml", &overrides, &vocabulary()).unwrap();
-    let dataset = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed)).unwrap();
-    let world = Arc::new(World::new(scenario, Arc::new(dataset)).unwrap());
-    ServerActor::new(world, Arc::new(rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap()))
+    let workers = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    ServerActor::new(small::world(overrides), Arc::new(workers))
 }
 
 /// If this fails, a round ends before its participations do, or by those of another round.
@@ -40,4 +36,26 @@ fn a_share_of_the_users_is_rounded_to_the_nearest_number_of_them() {
     assert_eq!(invited("{ share = 0.001 }"), 1, "a round of nobody teaches nothing");
     assert_eq!(invited("{ share = 1.0 }"), 21);
     assert_eq!(invited("{ cohort = 20 }"), 20);
+}
+
+#[test]
+fn the_global_table_is_the_mean_of_what_arrived_and_stays_where_nothing_did() {
+    let mut server = server(&[]);
+    let context = &mut Context::new();
+    let before = Arc::clone(&server.global);
+    server.handle(BeginRound { round: Round(0) }, context).unwrap();
+    let outcome = server.handle(CloseRound, context).unwrap();
+    assert_eq!(outcome.aggregated, 0);
+    assert!(Arc::ptr_eq(&outcome.table, &before), "an empty round must not even pass it through the downlink's codec");
+    server.handle(BeginRound { round: Round(1) }, context).unwrap();
+    let shape = before.shape();
+    for (user, value) in [(0, 1.0), (1, 2.0)] {
+        let table = Table::from_fn(shape, || value);
+        let frame = codec::of(CodecName::DenseF32).encode(&TableUpdate::whole(&table), &before).bytes;
+        server.handle(UplinkArrived { user: UserId(user), round: Round(1), frame }, context).unwrap();
+    }
+    let outcome = server.handle(CloseRound, context).unwrap();
+    assert_eq!(outcome.aggregated, 2);
+    assert!(outcome.table.as_slice().iter().all(|value| *value == 1.5));
+    assert!(Arc::ptr_eq(&outcome.table, &server.global), "the next round starts from it");
 }

@@ -1,0 +1,35 @@
+//! A world that fits a unit test.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use super::world::World;
+use crate::method::registry::vocabulary;
+use crate::rng::Streams;
+use crate::{dataset, scenario};
+
+const SMALL: &str = r#"
+method = "fedmf"
+
+[dataset]
+name = "generated"
+
+[dataset.generator]
+users = 21
+items = 150
+ratings_per_user = 10
+
+[training]
+rounds = 1
+
+[evaluation]
+candidates = 20
+"#;
+
+/// 21 users, 150 items, FedMF, with these keys replaced.
+pub(super) fn world(overrides: &[&str]) -> Arc<World> {
+    let overrides: Vec<String> = overrides.iter().map(ToString::to_string).collect();
+    let scenario = scenario::parse(SMALL, "small.toml", &overrides, &vocabulary()).unwrap();
+    let dataset = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed)).unwrap();
+    Arc::new(World::new(scenario, Arc::new(dataset)).unwrap())
+}

@@ -1,0 +1,30 @@
+//! What a worker thread carries from one training to the next: nothing but memory.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::sim::small;
+
+/// The upload of user 3 of the small world with these keys replaced.
+fn upload(overrides: &[&str]) -> Vec<u8> {
+    let world = small::world(overrides);
+    let broadcast = Arc::new(Broadcast::encode(&world.method.initial_table(), world.downlink));
+    let (user, round) = (UserId(3), Round(0));
+    let client = world.method.client(user);
+    let assignment = Assignment { user, round, client, broadcast, world, keep_snapshot: false };
+    assignment.run().unwrap().frame.bytes.to_vec()
+}
+
+#[test]
+fn a_thread_serves_one_data_set_after_another() {
+    // Buffers of the one would draw negatives that the other does not have, or miss some that it has.
+    let worlds: [&[&str]; 4] = [
+        &[],
+        &["dataset.generator.items=3000"],
+        &["dataset.negatives.per_positive=2"],
+        &["dataset.negatives.pool=\"unrated\""],
+    ];
+    let apart = worlds.map(|overrides| std::thread::scope(|scope| scope.spawn(|| upload(overrides)).join().unwrap()));
+    let in_turn = worlds.map(upload);
+    assert!(apart == in_turn);
+    assert!(apart.windows(2).all(|pair| pair[0] != pair[1]), "they must differ for this test to mean anything");
+}
