@@ -81,7 +81,7 @@ impl RowTable {
 
     /// Feeds the touched rows to `sink` as they read now: item, then values, in ascending order of items.
     pub fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
-        let mut bytes = Vec::with_capacity(4 + self.dimension * 4);
+        let mut bytes = Vec::new();
         for (item, slot) in self.index.iter() {
             let scale = self.catch_up[self.written[slot as usize] as usize];
             bytes.clear();

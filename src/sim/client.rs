@@ -68,8 +68,7 @@ impl Handler<ToClient> for ClientActor {
             (ToClient::CutOff(None), State::Held(_)) => FromClient::Done,
             (ToClient::Lend, State::Untouched) => FromClient::Lent(self.user, None),
             (ToClient::Lend, State::Held(_)) => FromClient::Lent(self.user, self.take()),
-            (ToClient::Return(None), State::Untouched) => FromClient::Done,
-            (ToClient::Return(Some(client)), State::Away) => {
+            (ToClient::Return(client), State::Away) => {
                 self.state = State::Held(client);
                 FromClient::Done
             }

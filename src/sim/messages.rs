@@ -64,7 +64,7 @@ pub enum ToClient {
     /// Metrics -> client: lend your parameters for scoring.
     Lend,
     /// Metrics -> client: here they are again.
-    Return(Option<Box<dyn Client>>),
+    Return(Box<dyn Client>),
 }
 
 /// What a client answers.

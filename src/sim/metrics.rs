@@ -296,7 +296,7 @@ impl Lenders {
             let mut returns = Vec::with_capacity(worked.len());
             for (result, user, client) in worked {
                 results.push(result);
-                if client.is_some() {
+                if let Some(client) = client {
                     returns.push(self.clients[user.index()].send(ToClient::Return(client)));
                 }
             }

@@ -145,7 +145,7 @@ impl<'a> LocalEpochs<'a> {
         if one_batch {
             self.weigh(round_rows.samples(), round_rows.rows().len(), weights);
         }
-        for epoch in 0..self.plan.local_epochs {
+        for _ in 0..self.plan.local_epochs {
             let before = self.loss;
             if one_batch {
                 // Shuffling a batch of everything would change nothing.
@@ -158,7 +158,8 @@ impl<'a> LocalEpochs<'a> {
                 }
             }
             self.loss = self.loss_sum / self.occurrences;
-            if epoch > 0 && (self.loss - before).abs() < self.plan.tolerance * before.abs() {
+            // Never after the first epoch, since `before` is zero then.
+            if (self.loss - before).abs() < self.plan.tolerance * before.abs() {
                 break;
             }
         }

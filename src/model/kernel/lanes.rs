@@ -116,11 +116,6 @@ impl PackedRows {
         self.blocks.resize(rows.next_multiple_of(LANES) * self.vectors * tables, Block::ZERO);
     }
 
-    /// Number of rows, padding not counted.
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
     /// Lane vectors per row of one table.
     pub fn vectors(&self) -> usize {
         self.vectors
