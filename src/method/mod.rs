@@ -124,8 +124,6 @@ pub struct Scratch {
     pub weights: RowWeights,
     /// Distinct rows of a mini-batch.
     pub batch: BatchRows,
-    /// A mini-batch, to be sorted.
-    pub samples: Vec<(u32, bool)>,
     /// Places of rows in a private table.
     pub slots: Vec<u32>,
     /// Memory for the values of the next [`LocalUpdate`].

@@ -3,6 +3,7 @@
 pub mod aggregate;
 pub mod batch;
 pub mod kernel;
+pub mod magnitude;
 pub mod private;
 pub mod ranking;
 mod row_index;

@@ -14,7 +14,7 @@ use crate::codec::FrameParts;
 use crate::error::Result;
 use crate::ids::{Round, UserId};
 use crate::method::Client;
-use crate::model::aggregate::MagnitudeCounts;
+use crate::model::magnitude::MagnitudeCounts;
 use crate::model::table::SharedTable;
 use crate::units::SimTime;
 
@@ -60,7 +60,7 @@ pub enum ToClient {
         broadcast: Arc<Broadcast>,
     },
     /// Your training has come to its virtual end: take your parameters back and upload.
-    TrainingEnded(Trained),
+    TrainingEnded(Box<Trained>),
     /// You dropped out. Take back what you had: the state before training, or after it if it had ended.
     CutOff(Option<Box<dyn Client>>),
     /// Metrics -> client: lend your parameters for scoring.

@@ -19,7 +19,7 @@ use super::world::World;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::method::Client;
-use crate::model::aggregate::MagnitudeCounts;
+use crate::model::magnitude::MagnitudeCounts;
 use crate::model::table::{SharedTable, Table, extend_bytes};
 use crate::stages::{Stage, enter};
 

@@ -98,7 +98,7 @@ struct Participation {
     compute: SimDuration,
     upload: Phase,
     /// The result of training, until its virtual end.
-    trained: Option<Trained>,
+    trained: Option<Box<Trained>>,
     snapshot: Option<Box<dyn Client>>,
     /// The frame on its way to the server.
     uploading: Option<bytes::Bytes>,
@@ -220,7 +220,7 @@ impl Timeline {
             false => Assignment::run(*assignment),
         };
         let waiting = enter(Stage::Wait);
-        let trained: Vec<Result<Trained>> =
+        let trained: Vec<Result<Box<Trained>>> =
             self.workers.install(|| assignments.into_par_iter().with_max_len(TAKEN_AT_ONCE).map(train).collect());
         drop(waiting);
         for (&user, trained) in invitation.cohort.iter().zip(trained) {
@@ -336,7 +336,7 @@ impl Timeline {
 
 impl Participation {
     /// Lays out the phases of a participation that starts at `now`.
-    fn plan(round: Round, now: SimTime, size: Bytes, mut trained: Trained) -> Self {
+    fn plan(round: Round, now: SimTime, size: Bytes, mut trained: Box<Trained>) -> Self {
         let conditions = trained.conditions;
         let download = Phase { size, duration: conditions.down.transfer_time(size) };
         let compute = conditions.compute_time(trained.row_visits);

@@ -5,7 +5,7 @@ use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::model::aggregate::MAGNITUDE_THRESHOLDS as SPARSITY_THRESHOLDS;
+pub use crate::model::magnitude::MAGNITUDE_THRESHOLDS as SPARSITY_THRESHOLDS;
 
 /// Accuracy figures by name: `hr@10`, `ndcg@10`, `mrr`, ...
 pub type Figures = BTreeMap<String, f64>;

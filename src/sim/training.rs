@@ -59,11 +59,11 @@ impl Assignment {
     ///
     /// # Errors
     /// Divergence, too few negatives, a frame that does not decode.
-    pub fn run(self) -> Result<Trained> {
+    pub fn run(self) -> Result<Box<Trained>> {
         WORKBENCH.with_borrow_mut(|workbench| self.run_with(workbench))
     }
 
-    fn run_with(mut self, workbench: &mut Workbench) -> Result<Trained> {
+    fn run_with(mut self, workbench: &mut Workbench) -> Result<Box<Trained>> {
         let _stage = enter(Stage::Train);
         let world = &*self.world;
         let negatives = &world.scenario.dataset.negatives;
@@ -98,13 +98,7 @@ impl Assignment {
         let frame = world.uplink.encode(&update.table, &global);
         // The values have been copied into the frame; the next client of this thread writes its own there.
         scratch.values = update.table.values.into();
-        Ok(Trained {
-            client: self.client,
-            snapshot,
-            conditions,
-            frame,
-            loss: update.loss,
-            row_visits: update.row_visits,
-        })
+        let (loss, row_visits) = (update.loss, update.row_visits);
+        Ok(Box::new(Trained { client: self.client, snapshot, conditions, frame, loss, row_visits }))
     }
 }

@@ -187,10 +187,15 @@ impl PackedRows {
         }
     }
 
+    /// Sets row `row` of `table` to zero.
+    pub fn clear_row(&mut self, row: usize, table: usize) {
+        self.row_mut(row, table).fill(Block::ZERO);
+    }
+
     /// Sets every row of `table` to zero.
     pub fn clear_table(&mut self, table: usize) {
         for row in 0..self.rows {
-            self.row_mut(row, table).fill(Block::ZERO);
+            self.clear_row(row, table);
         }
     }
 
