@@ -5,8 +5,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::entry::{Entry, parameters};
-use super::{Client, LocalTask, LocalUpdate, Method, Problem, Scratch};
+use super::{Client, Entry, LocalTask, LocalUpdate, Method, Problem, Scratch, parameters};
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::model::table::{Table, TableShape};
