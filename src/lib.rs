@@ -80,7 +80,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`units`], [`ids`], [`mod@error`], [`math`], [`rng`] | integer time and bytes; numbers of users and rounds; the one error type; portable `exp`, `ln`, ...; one stream of randomness per purpose, user and round |
+//! | [`units`], [`ids`], [`mod@error`], [`math`], [`rng`], [`stages`] | integer time and bytes; numbers of users and rounds; the one error type; portable `exp`, `ln`, ...; one stream of randomness per purpose, user and round; where the time goes |
 //! | [`scenario`] | the user's TOML file: checked, presets resolved, every fault with its line |
 //! | [`dataset`] | file formats, the generator, the split, training negatives, candidates |
 //! | [`population`] | device, link and dropout of every user |
@@ -107,6 +107,8 @@
 //!    error names the file and line, or the round and user.
 
 pub mod units;
+
+pub mod stages;
 
 pub mod ids;
 

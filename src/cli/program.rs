@@ -36,6 +36,8 @@ fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Vec<
         Command::Run(arguments) => {
             let visible = std::io::stderr().is_terminal();
             let finished = super::run(&arguments, methods, interrupted_by_ctrl_c()?, visible, started)?;
+            // Empty, but for a build that takes the times.
+            eprint!("{}", crate::stages::table());
             (finished.output, finished.stopped_by.into_iter().collect())
         }
         Command::Validate(arguments) => {

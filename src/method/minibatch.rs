@@ -6,6 +6,7 @@ use crate::model::kernel::logistic::{self, LogisticStep};
 use crate::model::kernel::{packed_vector, unpack_into};
 use crate::model::table::{RowSet, TableUpdate};
 use crate::rng::Purpose;
+use crate::stages::{Stage, enter};
 
 /// How a client trains a vector, a bias and the downloaded rows.
 pub(super) struct Schedule<'a> {
@@ -35,6 +36,7 @@ pub(super) fn train(
     scratch: &mut Scratch,
 ) -> Result<Trained> {
     let shape = task.global.shape();
+    let gathering = enter(Stage::Gather);
     let Scratch { round_rows, packed, batch, samples, .. } = scratch;
     round_rows.collect(&task.samples.items, &task.samples.labels, shape.rows);
     let padding_row = round_rows.rows().len();
@@ -42,6 +44,7 @@ pub(super) fn train(
     for (position, &item) in round_rows.rows().iter().enumerate() {
         packed.set_row(position, 0, task.global.row(item as usize), 1.0);
     }
+    drop(gathering);
     let mut w = packed_vector(vector);
     let mut order = task.streams.stream(Purpose::Shuffle, u64::from(task.user.0), u64::from(task.round.0));
     let (mut loss, mut row_visits, mut others_scale) = (0.0, 0, 1.0);
@@ -76,6 +79,7 @@ pub(super) fn train(
 
 /// The table that leaves the device: the trained rows, all others as downloaded but for their decay.
 pub(super) fn update(task: &LocalTask<'_>, scratch: &Scratch, others_scale: f32) -> TableUpdate {
+    let _stage = enter(Stage::Encode);
     let shape = task.global.shape();
     let rows = scratch.round_rows.rows();
     let values = scratch.packed.bytes_of(rows.len(), shape.dimension, 0);

@@ -19,6 +19,7 @@ use crate::model::kernel::{MAX_DIMENSION, unpack_into};
 use crate::model::private::Private;
 use crate::model::table::{SharedTable, Table, TableShape};
 use crate::rng::{PortableDraws, Purpose};
+use crate::stages::{Stage, enter};
 
 /// The registry's line.
 pub const ENTRY: Entry = Entry {
@@ -167,6 +168,7 @@ impl Client for PFedRecClient {
         let trained = minibatch::train(task, &schedule, &mut own.w, &mut own.b, scratch)?;
         let dimension = task.global.shape().dimension;
         let rows = scratch.round_rows.rows();
+        let scattering = enter(Stage::Scatter);
         own.downloaded = Arc::clone(task.global);
         own.others_scale = trained.others_scale;
         own.rows.clear();
@@ -175,6 +177,7 @@ impl Client for PFedRecClient {
         for (position, values) in own.values.chunks_exact_mut(dimension).enumerate() {
             unpack_into(scratch.packed.row(position, 0), values);
         }
+        drop(scattering);
         let table = minibatch::update(task, scratch, trained.others_scale);
         Ok(LocalUpdate { table, loss: trained.loss, row_visits: trained.row_visits })
     }

@@ -6,6 +6,7 @@ use multiversion::multiversion;
 use rayon::prelude::*;
 
 use super::table::{RowSet, Table, TableUpdate};
+use crate::stages::{Stage, enter};
 
 /// Thresholds on |C| whose exceedance is counted (the papers' Table 3).
 pub const MAGNITUDE_THRESHOLDS: [f32; 7] = [0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1];
@@ -71,6 +72,7 @@ pub fn mean(base: &Table, updates: &[TableUpdate]) -> Aggregate {
         .par_chunks_mut(ROWS_PER_TASK * dimension)
         .enumerate()
         .map(|(task, rows)| {
+            let _stage = enter(Stage::Aggregate);
             let first = task * ROWS_PER_TASK;
             let last = first + rows.len() / dimension;
             Task { base, updates, scales: &scales, first, last }.run(rows)

@@ -20,6 +20,7 @@ use crate::ids::UserId;
 use crate::method::Client;
 use crate::model::aggregate::MagnitudeCounts;
 use crate::model::table::{SharedTable, Table, extend_bytes};
+use crate::stages::{Stage, enter};
 
 /// The phases whose durations are recorded, by the names that reports use.
 const PHASES: [&str; 4] = ["download", "compute", "upload", "round"];
@@ -137,6 +138,7 @@ impl Books {
     }
 
     fn close_round(&mut self, ended: RoundEnded, accuracy: Result<Option<SplitFigures>>) -> Result<()> {
+        let _stage = enter(Stage::Simulate);
         // What was sent was sent, whether or not the model can be scored.
         ended.bookings.iter().try_for_each(|booking| self.book(booking))?;
         let accuracy = accuracy?;
@@ -278,8 +280,10 @@ impl Lenders {
                     _ => return Err(defect(&"a user is busy and cannot lend its parameters")),
                 }
             }
+            let waiting = enter(Stage::Wait);
             let worked = self.workers.install(|| {
                 let work = |(offset, (user, client)): (usize, (UserId, Option<Box<dyn Client>>))| {
+                    let _stage = enter(Stage::Evaluate);
                     let result = match &client {
                         Some(client) => work(first + offset, client.as_ref()),
                         None => work(first + offset, self.world.method.client(user).as_ref()),
@@ -288,6 +292,7 @@ impl Lenders {
                 };
                 lent.into_par_iter().enumerate().map(work).collect::<Vec<_>>()
             });
+            drop(waiting);
             let mut returns = Vec::with_capacity(worked.len());
             for (result, user, client) in worked {
                 results.push(result);

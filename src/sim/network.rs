@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::ids::{Round, UserId};
 use crate::method::Client;
 use crate::population::Conditions;
+use crate::stages::{Stage, enter};
 use crate::units::{Bytes, SimDuration, SimTime};
 
 /// Whom the network talks to.
@@ -129,6 +130,12 @@ fn unanswered(actor: &'static str, reason: impl ToString) -> Error {
     Error::Actor { actor, reason: reason.to_string() }
 }
 
+/// The answer to a question; what passes until it is there is the actors' time, less what other stages take of it.
+async fn asked<T>(question: impl Future<Output = T>) -> T {
+    let _stage = enter(Stage::Actors);
+    question.await
+}
+
 impl Timeline {
     async fn run(mut self) -> Result<()> {
         for round in 0..self.world.scenario.training.rounds {
@@ -143,10 +150,11 @@ impl Timeline {
     }
 
     async fn run_round(&mut self, round: Round) -> Result<()> {
+        let _stage = enter(Stage::Simulate);
         // A round of nobody has no event to look at it between.
         self.check_interrupted()?;
         let began = self.calendar.now();
-        let invitation = self.peers.begin_round.send(BeginRound { round }).await;
+        let invitation = asked(self.peers.begin_round.send(BeginRound { round })).await;
         let invitation = invitation.map_err(|reason| unanswered("server", reason))??;
         let invited = invitation.cohort.len() as u32;
         let mut complete = invitation.cohort.is_empty();
@@ -166,7 +174,7 @@ impl Timeline {
     }
 
     async fn end_round(&mut self, round: Round, began: SimTime, invited: u32) -> Result<()> {
-        let outcome = self.peers.close_round.send(CloseRound).await;
+        let outcome = asked(self.peers.close_round.send(CloseRound)).await;
         let outcome = outcome.map_err(|reason| unanswered("server", reason))??;
         let ended = RoundEnded {
             round,
@@ -178,7 +186,7 @@ impl Timeline {
             outcome,
             bookings: std::mem::take(&mut self.bookings),
         };
-        self.peers.round_ended.send(ended).await.map_err(|reason| unanswered("metrics", reason))?
+        asked(self.peers.round_ended.send(ended)).await.map_err(|reason| unanswered("metrics", reason))?
     }
 
     /// Starts the downloads of a cohort, and the trainings, whose inputs are fixed from here on.
@@ -196,7 +204,9 @@ impl Timeline {
                 self.peers.clients[user.index()].send(ToClient::Participate { round, broadcast, keep_snapshot })
             });
             // A question is in its mailbox as soon as it is sent; the answers come while the first is awaited.
-            for answer in answers.collect::<Vec<_>>() {
+            let answers = answers.collect::<Vec<_>>();
+            let _stage = enter(Stage::Actors);
+            for answer in answers {
                 match answer.await.map_err(|reason| unanswered("client", reason))? {
                     FromClient::Assignment(assignment) => assignments.push(assignment),
                     _ => return Err(unanswered("client", "it was invited while it was busy")),
@@ -212,7 +222,9 @@ impl Timeline {
             true => Err(Error::Interrupted),
             false => Assignment::run(*assignment),
         };
+        let waiting = enter(Stage::Wait);
         let trained: Vec<Result<Trained>> = self.workers.install(|| assignments.into_par_iter().map(train).collect());
+        drop(waiting);
         for ((&user, conditions), trained) in invitation.cohort.iter().zip(conditions).zip(trained) {
             let participation = Participation::plan(round, now, size, conditions, trained?);
             if participation.upload_ends() == SimTime::from_nanos(u64::MAX) {
@@ -277,7 +289,7 @@ impl Timeline {
         let mut participation = self.remove(user)?;
         let round = participation.round;
         let frame = participation.uploading.take().ok_or_else(|| unanswered("network", "an upload without a frame"))?;
-        let receipt = self.peers.uplink_arrived.send(UplinkArrived { user, round, frame }).await;
+        let receipt = asked(self.peers.uplink_arrived.send(UplinkArrived { user, round, frame })).await;
         let receipt = receipt.map_err(|reason| unanswered("server", reason))??;
         let nanoseconds = participation.upload.duration.as_nanos();
         self.book(round, user, LinkEvent::Delivered(Direction::Up, receipt.usefulness, nanoseconds));
@@ -306,13 +318,13 @@ impl Timeline {
             FromClient::Done => {}
             _ => return Err(unanswered("client", "it cannot be cut off in its state")),
         }
-        let receipt = self.peers.participation_lost.send(ParticipationLost { user, round }).await;
+        let receipt = asked(self.peers.participation_lost.send(ParticipationLost { user, round })).await;
         let Receipt { round_complete, .. } = receipt.map_err(|reason| unanswered("server", reason))?;
         Ok(round_complete)
     }
 
     async fn ask(&self, user: UserId, message: ToClient) -> Result<FromClient> {
-        self.peers.clients[user.index()].send(message).await.map_err(|reason| unanswered("client", reason))
+        asked(self.peers.clients[user.index()].send(message)).await.map_err(|reason| unanswered("client", reason))
     }
 
     fn remove(&mut self, user: UserId) -> Result<Participation> {

@@ -16,6 +16,7 @@ use crate::model::aggregate;
 use crate::model::table::{SharedTable, TableUpdate};
 use crate::rng::{PortableDraws, Purpose};
 use crate::scenario::Participation;
+use crate::stages::{Stage, enter};
 
 /// The server's actor. Knows the global table and what arrives, and no private parameter.
 pub struct ServerActor {
@@ -35,6 +36,7 @@ impl ServerActor {
     }
 
     fn choose_cohort(&self, round: Round) -> Vec<UserId> {
+        let _stage = enter(Stage::Select);
         let users = self.world.dataset.users();
         if !self.world.method.trains() {
             return Vec::new();
@@ -127,11 +129,16 @@ impl Handler<CloseRound> for ServerActor {
         };
         let codec = self.world.uplink;
         let shape = base.shape();
+        let decode = |(_, frame): &(UserId, Bytes)| {
+            let _stage = enter(Stage::Decode);
+            codec.decode(frame, shape)
+        };
+        let waiting = enter(Stage::Wait);
         let (aggregate, aggregated) = self.workers.install(|| -> Result<_> {
-            let updates: Vec<TableUpdate> =
-                arrived.par_iter().map(|(_, frame)| codec.decode(frame, shape)).collect::<Result<_>>()?;
+            let updates: Vec<TableUpdate> = arrived.par_iter().map(decode).collect::<Result<_>>()?;
             Ok((aggregate::mean(&base, &updates), updates.len() as u32))
         })?;
+        drop(waiting);
         self.open = None;
         // An empty round leaves the server's own table as it is, whatever the downlink codec made of it.
         if aggregated > 0 {

@@ -9,6 +9,7 @@ use crate::dataset::negatives::{NegativeSampler, Samples};
 use crate::error::{Error, Result};
 use crate::ids::{Round, UserId};
 use crate::method::{Client, LocalTask, Scratch};
+use crate::stages::{Stage, enter};
 
 /// One training, with everything that it depends on: the user's state, taken from its actor, and the download.
 pub struct Assignment {
@@ -62,6 +63,7 @@ impl Assignment {
     }
 
     fn run_with(mut self, workbench: &mut Workbench) -> Result<Trained> {
+        let _stage = enter(Stage::Train);
         let world = &*self.world;
         let negatives = &world.scenario.dataset.negatives;
         let items = world.dataset.items();
@@ -71,7 +73,9 @@ impl Assignment {
             Some(sampler) if sampler.fits(items, negatives) => sampler,
             other => other.insert(NegativeSampler::new(items, negatives)),
         };
+        let sampling = enter(Stage::SampleNegatives);
         sampler.draw(&world.dataset, world.streams, self.user, self.round, samples)?;
+        drop(sampling);
         let snapshot = self.keep_snapshot.then(|| self.client.snapshot());
         let global = self.broadcast.table()?;
         let task = LocalTask {
@@ -88,6 +92,7 @@ impl Assignment {
             let (value, limit) = (update.loss as f32, task.divergence_limit);
             return Err(Error::Diverged { round, user, parameter: "the local loss", value, limit });
         }
+        let _encoding = enter(Stage::Encode);
         let frame = world.uplink.encode(&update.table, &global);
         Ok(Trained { client: self.client, snapshot, frame, loss: update.loss, row_visits: update.row_visits })
     }

@@ -14,6 +14,7 @@ use crate::model::table::{RowSet, SharedTable, Table, TableShape, TableUpdate, e
 use crate::population::Population;
 use crate::rng::Streams;
 use crate::scenario::{Participation, Scenario};
+use crate::stages::{Stage, enter};
 
 /// The immutable side of a run.
 #[derive(Debug)]
@@ -87,6 +88,7 @@ pub struct Broadcast {
 impl Broadcast {
     /// Encodes `table`.
     pub fn encode(table: &Table, codec: &'static dyn Codec) -> Self {
+        let _stage = enter(Stage::Encode);
         let shape = table.shape();
         // A receiver that is invited for the first time has no earlier table, so the base is the zero table.
         let frame = codec.encode(&nonzero_rows(table), &Table::zeros(shape));
@@ -109,6 +111,7 @@ impl Broadcast {
     /// [`Error::Frame`] if the frame does not decode.
     pub fn table(&self) -> Result<SharedTable> {
         let decode = || -> Result<SharedTable> {
+            let _stage = enter(Stage::Decode);
             let update = self.codec.decode(&self.frame.bytes, self.shape)?;
             Ok(Arc::new(update.apply(&Table::zeros(self.shape))?))
         };

@@ -10,6 +10,7 @@ use crate::model::kernel::{Block, PackedRows, RowWeights, packed_vector, unpack_
 use crate::model::row_table::RowTable;
 use crate::model::table::{RowSet, TableUpdate};
 use crate::rng::{Purpose, Stream};
+use crate::stages::{Stage, enter};
 
 /// Table numbers in the packed rows.
 const D: usize = 0;
@@ -30,6 +31,7 @@ pub(super) fn train(
     scratch: &mut Scratch,
 ) -> Result<LocalUpdate> {
     let plan = &shared.plan;
+    let gathering = enter(Stage::Gather);
     let (items, labels) = (&task.samples.items, &task.samples.labels);
     match plan.objective {
         Objective::PublishedCode => scratch.round_rows.collect(items, labels, shared.items),
@@ -37,6 +39,7 @@ pub(super) fn train(
         Objective::Paper => scratch.round_rows.collect_whole_catalogue(items, labels, shared.items),
     }
     gather(shared, own, task, &scratch.round_rows, &mut scratch.packed);
+    drop(gathering);
     let mut epochs = LocalEpochs::new(plan, own, task);
     epochs.run(&mut scratch.round_rows, &mut scratch.packed, &mut scratch.weights);
     let LocalEpochs { w, b, others_scale, loss, row_visits, .. } = epochs;
@@ -48,6 +51,7 @@ pub(super) fn train(
     task.check_magnitude("D", scratch.packed.largest_magnitude(D))?;
     let (rows, packed) = (scratch.round_rows.rows(), &scratch.packed);
     if plan.keeps_d() {
+        let _stage = enter(Stage::Scatter);
         own.d.write_rows(rows, others_scale, |position, values| unpack_into(packed.row(position, D), values));
     }
     Ok(LocalUpdate { table: update(shared, task, rows, packed, others_scale), loss, row_visits })
@@ -79,6 +83,7 @@ fn gather(shared: &Shared, own: &Own, task: &LocalTask<'_>, round_rows: &RoundRo
 
 /// The client's C as it leaves the device: trained rows, and the decay that all others share.
 fn update(shared: &Shared, task: &LocalTask<'_>, rows: &[u32], packed: &PackedRows, others_scale: f32) -> TableUpdate {
+    let _stage = enter(Stage::Encode);
     let shape = task.global.shape();
     if !shared.plan.shares() {
         return TableUpdate { shape, rows: RowSet::All, values: bytes::Bytes::new(), others_scale: 1.0 };
