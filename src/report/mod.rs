@@ -19,6 +19,6 @@ mod sample;
 pub mod setup;
 pub mod table;
 pub mod terminal;
-mod words;
+pub(crate) mod words;
 
 pub use folder::ReportFolder;

@@ -13,6 +13,8 @@ mod determinism;
 mod divergence;
 /// A participation that is cut off leaves the device as it was at that instant.
 mod dropout;
+/// No file is too long to be read in one go.
+mod file_sizes;
 /// One input of the fuzz target `decode`, checked.
 mod frame_case;
 /// Hostile and damaged frames are still refused, sound ones still decoded.
