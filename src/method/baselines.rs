@@ -1,4 +1,7 @@
 //! The trivial baselines that stand beside every result: popularity and random.
+//!
+//! Neither trains nor sends anything. Popularity reads everybody's ratings, as no server could: it is there to show
+//! how much of an accuracy the data gives away for nothing.
 
 use std::sync::Arc;
 

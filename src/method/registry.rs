@@ -1,4 +1,8 @@
 //! The registry: every method that a scenario can name.
+//!
+//! A list of methods is a slice of [`Entry`]; [`METHODS`] is this crate's. What depends on methods without knowing any
+//! (scenario files, commands, the simulated world) is given such a list, so that nothing global has to be told of a new
+//! one.
 
 use super::{Entry, Method, Problem};
 use crate::error::{Error, Result};

@@ -1,4 +1,7 @@
 //! The shared item table, and what a client or a server says about it.
+//!
+//! A [`Table`] is what a method trains and a server averages; a [`TableUpdate`] says a whole table briefly, by the rows
+//! that differ from what both sides have, and is what a [codec](crate::codec) makes bytes of.
 
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::record::RunRecord;
-use super::{json, markdown, plot, table};
+use super::{csv, json, markdown, plot};
 use crate::error::{Error, Result};
 
 /// A folder that a report can be written to, held open for one run.
@@ -72,7 +72,7 @@ impl ReportFolder {
         let charts = plot::charts(record)?;
         let mut files = vec![
             ("run.json", json::render(record)?),
-            ("rounds.csv", table::render(record)?),
+            ("rounds.csv", csv::render(record)?),
             ("summary.md", markdown::render(record)?),
         ];
         files.extend(charts);
