@@ -78,10 +78,11 @@ pub(super) fn train(
 }
 
 /// The table that leaves the device: the trained rows, all others as downloaded but for their decay.
-pub(super) fn update(task: &LocalTask<'_>, scratch: &Scratch, others_scale: f32) -> TableUpdate {
+pub(super) fn update(task: &LocalTask<'_>, scratch: &mut Scratch, others_scale: f32) -> TableUpdate {
     let _stage = enter(Stage::Encode);
     let shape = task.global.shape();
     let rows = scratch.round_rows.rows();
-    let values = scratch.packed.bytes_of(rows.len(), shape.dimension, 0);
-    TableUpdate { shape, rows: RowSet::Listed(rows.to_vec()), values: values.into(), others_scale }
+    scratch.packed.copy_bytes(rows.len(), shape.dimension, 0, &mut scratch.values);
+    let values = std::mem::take(&mut scratch.values).into();
+    TableUpdate { shape, rows: RowSet::Listed(rows.to_vec()), values, others_scale }
 }

@@ -148,6 +148,10 @@ pub struct Scratch {
     pub batch: BatchRows,
     /// A mini-batch, to be sorted.
     pub samples: Vec<(u32, bool)>,
+    /// Places of rows in a private table.
+    pub slots: Vec<u32>,
+    /// Memory for the values of the next [`LocalUpdate`].
+    pub values: Vec<u8>,
 }
 
 /// The largest magnitude of `values`; NaN if there is one among them.

@@ -22,6 +22,10 @@ use crate::units::SimTime;
 /// million pending answers.
 pub const ASKED_AT_ONCE: usize = 4096;
 
+/// Users that a worker thread takes at once: few enough that all threads end together, although one user has a
+/// hundred times the ratings of another; enough that handing them out costs nothing.
+pub const TAKEN_AT_ONCE: usize = 8;
+
 /// Wiring -> network: let time run until the last round is over.
 #[derive(Message)]
 #[rtype(result = "Result<()>")]
@@ -54,8 +58,6 @@ pub enum ToClient {
         round: Round,
         /// What is being downloaded.
         broadcast: Arc<Broadcast>,
-        /// Whether this participation will be cut off, so that the state before it must be kept.
-        keep_snapshot: bool,
     },
     /// Your training has come to its virtual end: take your parameters back and upload.
     TrainingEnded(Trained),

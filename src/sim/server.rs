@@ -136,7 +136,11 @@ impl Handler<CloseRound> for ServerActor {
         let waiting = enter(Stage::Wait);
         let (aggregate, aggregated) = self.workers.install(|| -> Result<_> {
             let updates: Vec<TableUpdate> = arrived.par_iter().map(decode).collect::<Result<_>>()?;
-            Ok((aggregate::mean(&base, &updates), updates.len() as u32))
+            let (aggregate, aggregated) = (aggregate::mean(&base, &updates), updates.len() as u32);
+            // In parallel: the memory of each is out of every cache by now.
+            updates.into_par_iter().for_each(drop);
+            arrived.into_par_iter().for_each(drop);
+            Ok((aggregate, aggregated))
         })?;
         drop(waiting);
         self.open = None;
