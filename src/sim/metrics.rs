@@ -1,4 +1,7 @@
 //! The metrics: books every byte and duration, and measures accuracy after a round.
+//!
+//! The network tells it what happened on links and devices, and the round's new table; it borrows the private
+//! parameters from the clients for scoring, and feeds all of it to the result digest.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

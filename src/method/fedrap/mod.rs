@@ -5,8 +5,7 @@
 
 use std::sync::Arc;
 
-use super::entry::{Entry, parameters};
-use super::{Client, LocalTask, LocalUpdate, Method, Problem, Scratch};
+use super::{Client, Entry, LocalTask, LocalUpdate, Method, Problem, Scratch};
 use crate::error::Result;
 use crate::ids::UserId;
 use crate::model::kernel::score::{ScaledSum, score_sums};
@@ -29,7 +28,7 @@ pub const ENTRY: Entry = Entry {
     source: "Li, Long, Zhou, Federated Recommendation with Additive Personalization, ICLR 2024; code mtics/FedRAP d6ee2ac",
     schema: || schemars::schema_for!(FedRapParameters),
     resolve: parameters::resolve,
-    build: |value, problem| Ok(Box::new(FedRap::new(&parameters("fedrap", value)?, problem))),
+    build: |value, problem| Ok(Box::new(FedRap::new(&super::parameters("fedrap", value)?, problem))),
 };
 
 /// The start that every client copies.
