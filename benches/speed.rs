@@ -107,7 +107,7 @@ fn row_visits() {
     for (target, name) in [(Target::Vector, "w only"), (Target::Rows, "rows only"), (Target::Both, "both")] {
         let mut rows = random_rows(ROWS + 1, 32, 1);
         let mut batch_rows = BatchRows::default();
-        batch_rows.collect(&mut batch.clone(), ROWS as u32);
+        batch_rows.collect(&batch, ROWS as u32);
         let (mut w, mut b) = (packed_vector(&[0.1; 32]), 0.0);
         let step = LogisticStep { target, vector_rate: 0.01, bias_rate: 0.01, row_rate: 0.01, weight_decay: 0.0 };
         let epochs = 100;

@@ -1,4 +1,7 @@
 //! The one error type: what went wrong, and where.
+//!
+//! A variant is a kind of place to look at (a line, a file, a round and user), not a module that failed; the exit code
+//! of a command follows from it.
 
 use std::path::PathBuf;
 

@@ -5,21 +5,24 @@
 //! # The story of one round
 //!
 //! A [`scenario`] file says what to run; checked, it never changes again. A [`dataset`] is read or generated, and the
-//! last rating of every user is held out. A [`population`] gives every user a device and a link. Then the [`sim`]ulated
-//! world begins to turn:
+//! last rating of every user is held out. A [`population`] gives every user a device and a link, and the scenario's
+//! [`method`] makes the first item table to share, which is C where the method is FedRAP. Then the [`sim`]ulated world
+//! begins to turn, and this is the way of C:
 //!
-//! 1. The **server** ([`sim::server`]) picks a cohort and encodes the shared item table once, with a [`codec`].
+//! 1. The **server** ([`sim::server`]) picks a cohort and encodes C once for all of it, with a [`codec`].
 //! 2. The **network** ([`sim::network`]), which owns the clock, turns the length of that frame into time on each user's
 //!    link. A dropout may cut the transfer off half-way.
-//! 3. The **client** ([`sim::client`]) decodes the table and trains on its own ratings with the [`method`]'s rules and
-//!    the [`model`]'s kernels. The training is real; its *virtual* duration is work times the speed of the device.
-//!    Private parameters have no way into a frame.
-//! 4. The client encodes its update with the uplink's **codec**, and the network carries it back.
-//! 5. The **server** decodes what arrived and averages it.
-//! 6. The **metrics** ([`sim::metrics`]) book every byte in a ledger that must balance ([`sim::ledger`]), and rank every
-//!    user's held-out item ([`sim::evaluation`]).
+//! 3. The **client** ([`sim::client`]), one actor per user, hands its private parameters to a worker
+//!    ([`sim::training`]), which decodes C and trains on the user's own ratings with the method's rules and the
+//!    [`model`]'s kernels. The training is real; its *virtual* duration is work times the speed of the device. Private
+//!    parameters have no way into a frame.
+//! 4. What training made of C is encoded with the uplink's **codec**, and the network carries it back.
+//! 5. The **server** decodes what arrived and averages it ([`model::aggregate`]): the C of the next round.
+//! 6. The **metrics** ([`sim::metrics`]) book every byte in a ledger that must balance ([`sim::ledger`]), count how
+//!    sparse C is, and rank every user's held-out item with it ([`sim::evaluation`]).
 //!
-//! In the end a [`report`] says how accurate the method was, beside popularity and chance, and what that cost.
+//! What is left ([`sim::outcome`]) becomes a [`report`]: how accurate the method was, beside popularity and chance, and
+//! what that cost.
 //!
 //! ```text
 //!  scenario ──> dataset ──> population                 what is simulated
@@ -85,7 +88,7 @@
 //! | [`dataset`] | file formats, the generator, the split, training negatives, candidates |
 //! | [`population`] | device, link and dropout of every user |
 //! | [`model`] | tables, kernels, averages, ranking: arithmetic that does not know who trains |
-//! | [`method`] | FedRAP, PFedRec, FedMF and the baselines: one file each, and a registry |
+//! | [`method`] | FedRAP, PFedRec, FedMF and the baselines: one file each, and a registry; how to write one |
 //! | [`codec`] | tables to bytes and back |
 //! | [`sim`] | the actors, their messages, the clock, the ledger |
 //! | [`report`] | a run record to JSON, CSV, Markdown and SVG |

@@ -1,6 +1,7 @@
 //! Commands that only look: `validate`, `schema`, `presets`.
 
 use crate::error::Error;
+use crate::report::words::lines;
 use crate::scenario::{self, MethodVocabulary, Scenario, SourceSpec};
 
 use super::ValidateArgs;
@@ -70,17 +71,7 @@ pub fn presets() -> String {
 
 /// `text` in lines of at most `width` characters, each after `indent`.
 pub(super) fn wrapped(text: &str, indent: &str, width: usize) -> String {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(format!("{indent}{word}")),
-        }
-    }
-    lines.join("\n") + "\n"
+    lines(text, width - indent.len()).iter().map(|line| format!("{indent}{line}\n")).collect()
 }
 
 #[cfg(test)]

@@ -3,14 +3,14 @@
 use serde_json::Value;
 
 use super::wrapped;
-use crate::method::registry::{Entry, METHODS};
+use crate::method::Entry;
 
 const WIDTH: usize = 80;
 
-/// Every method with its source and its parameters, as text of at most 80 columns. Each part is a valid piece of a
-/// scenario file that spells out the defaults.
-pub fn methods() -> String {
-    METHODS.iter().map(method).collect::<Vec<_>>().join("\n")
+/// Every one of `methods` with its source and its parameters, as text of at most 80 columns. Each part is a valid
+/// piece of a scenario file that spells out the defaults.
+pub fn methods(methods: &[Entry]) -> String {
+    methods.iter().map(method).collect::<Vec<_>>().join("\n")
 }
 
 fn method(entry: &Entry) -> String {
@@ -65,7 +65,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::method::registry::vocabulary;
+    use crate::method::registry::{METHODS, vocabulary};
     use crate::scenario;
 
     const REST: &str = "dataset.name = \"generated\"\ntraining.rounds = 1\n";
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn lines_fit_a_terminal_and_every_choice_is_explained() {
-        let text = methods();
+        let text = methods(METHODS);
         let long: Vec<&str> = text.lines().filter(|line| line.chars().count() > WIDTH).collect();
         assert!(long.is_empty(), "{long:?}");
         for part in ["objective = \"published-code\"", "\"paper\": ", "# batch_size = (depends)", "method = \"random\""]

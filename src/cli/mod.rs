@@ -1,11 +1,12 @@
 //! The command line: arguments and commands.
 //!
-//! Commands are functions from arguments to text, so that tests can call them; printing and exit codes are
-//! `main`'s.
+//! Commands are functions from arguments to text, so that tests can call them; printing, Ctrl-C and exit codes are
+//! the [`program`]'s.
 
 mod args;
 mod inspect;
 mod methods;
+mod program;
 #[cfg(test)]
 mod readme;
 mod run;
@@ -13,6 +14,7 @@ mod run;
 pub use args::{Cli, Command, RunArgs, ValidateArgs};
 pub use inspect::{Validation, presets, schema, validate};
 pub use methods::methods;
+pub use program::program;
 pub use run::{Finished, run};
 
 use inspect::wrapped;

@@ -46,6 +46,14 @@ fn scenarios_in_the_readme_are_valid() {
 }
 
 #[test]
+fn the_mistake_in_the_readme_is_told_in_these_words() {
+    let text = "method = \"popularity\"\ndataset.name = \"generated\"\nnetwork = \"lan\"\ntraining.rounds = 1\n";
+    let error = scenario::parse(text, "wrong.toml", &[], &vocabulary()).unwrap_err();
+    let expected = format!("$ fedrecsim validate wrong.toml\nerror: {error}\n");
+    assert!(blocks("text").contains(&expected.as_str()), "the README does not show\n{expected}");
+}
+
+#[test]
 fn commands_in_the_readme_name_scenarios_that_exist_and_values_that_fit() {
     let commands = commands();
     assert!(commands.len() >= 10, "the README has lost its commands");

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use super::RunArgs;
 use crate::dataset;
 use crate::error::{Error, Result};
-use crate::method::registry;
+use crate::method::Entry;
+use crate::method::registry::vocabulary_of;
 use crate::report::progress::{Progress, ProgressLine};
 use crate::report::record::{RunRecord, Wall};
 use crate::report::{ReportFolder, json, setup, terminal};
@@ -27,7 +28,7 @@ pub struct Finished {
     pub stopped_by: Option<Error>,
 }
 
-/// Runs a scenario and writes its report.
+/// Runs a scenario with the one of `methods` that it names, and writes its report.
 ///
 /// `interrupted` stops the run when it is set; `visible` shows a progress bar on standard error; `started` is
 /// when the command began, for the wall-clock figures.
@@ -35,8 +36,14 @@ pub struct Finished {
 /// # Errors
 /// Everything that keeps a run from starting, and a report from being written. A run that stops early is no
 /// error here: its finished rounds are reported.
-pub fn run(arguments: &RunArgs, interrupted: Arc<AtomicBool>, visible: bool, started: Instant) -> Result<Finished> {
-    let scenario = scenario::load(&arguments.scenario, &arguments.overrides(), &registry::vocabulary())?;
+pub fn run(
+    arguments: &RunArgs,
+    methods: &[Entry],
+    interrupted: Arc<AtomicBool>,
+    visible: bool,
+    started: Instant,
+) -> Result<Finished> {
+    let scenario = scenario::load(&arguments.scenario, &arguments.overrides(), &vocabulary_of(methods))?;
     let default_folder = || PathBuf::from("reports").join(format!("{}-{}", scenario.name, scenario.seed));
     // Before anything is read or computed: a run whose report cannot be written is not worth its time.
     let folder = ReportFolder::create(arguments.out.clone().unwrap_or_else(default_folder), arguments.overwrite)?;
@@ -45,7 +52,7 @@ pub fn run(arguments: &RunArgs, interrupted: Arc<AtomicBool>, visible: bool, sta
         None => std::thread::available_parallelism().map_or(1, usize::from),
     };
     let dataset = dataset::load(&scenario.dataset, &data_directories(arguments), Streams::new(scenario.seed))?;
-    let world = World::new(scenario.clone(), Arc::new(dataset))?;
+    let world = World::with_methods(scenario.clone(), Arc::new(dataset), methods)?;
     let laps = Arc::new(Mutex::new(Laps { last: Instant::now(), laps: Vec::new() }));
     let observer = Watch { progress: Progress::new(scenario.training.rounds, visible), laps: Arc::clone(&laps) };
     laps.lock().unwrap_or_else(PoisonError::into_inner).last = Instant::now();

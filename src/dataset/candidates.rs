@@ -1,4 +1,7 @@
-//! What a held-out item is ranked against.
+//! What a held-out item is ranked against: a fixed sample of items that its user never rated, or all of them.
+//!
+//! Drawn once for a run, from streams of their own, so that every method and every round is measured on the same
+//! candidates.
 
 use rand::Rng;
 

@@ -1,4 +1,6 @@
 //! Training samples: every positive of a user with freshly drawn negatives.
+//!
+//! Which items may be drawn decides every accuracy: see [`NegativePool`].
 
 use crate::dataset::Dataset;
 use crate::dataset::pool::Pool;

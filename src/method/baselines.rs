@@ -1,12 +1,14 @@
 //! The trivial baselines that stand beside every result: popularity and random.
+//!
+//! Neither trains nor sends anything. Popularity reads everybody's ratings, as no server could: it is there to show
+//! how much of an accuracy the data gives away for nothing.
 
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::entry::{Entry, parameters};
-use super::{Client, LocalTask, LocalUpdate, Method, Problem, Scratch};
+use super::{Client, Entry, LocalTask, LocalUpdate, Method, Scratch, parameters};
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::model::table::{Table, TableShape};
@@ -20,7 +22,8 @@ pub const POPULARITY: Entry = Entry {
     resolve: |_| Vec::new(),
     build: |value, problem| {
         let NoParameters {} = parameters("popularity", value)?;
-        Ok(Box::new(Popularity::new(problem)))
+        let counts = problem.dataset.popularity();
+        Ok(Box::new(Baseline::Popularity(counts.into_iter().map(|count| count as f32).collect())))
     },
 };
 
@@ -33,7 +36,7 @@ pub const RANDOM: Entry = Entry {
     resolve: |_| Vec::new(),
     build: |value, problem| {
         let NoParameters {} = parameters("random", value)?;
-        Ok(Box::new(Random::new(problem)))
+        Ok(Box::new(Baseline::Random { seed: problem.streams.seed() }))
     },
 };
 
@@ -44,51 +47,16 @@ struct NoParameters {}
 
 const NOTHING_TRAVELS: TableShape = TableShape { rows: 0, dimension: 0 };
 
-/// Scores an item by its number of training ratings.
-#[derive(Debug)]
-pub struct Popularity {
-    scores: Arc<[f32]>,
+/// What scores items, for all users.
+#[derive(Clone, Debug)]
+enum Baseline {
+    /// The number of training ratings of every item.
+    Popularity(Arc<[f32]>),
+    /// Differently for each user and seed.
+    Random { seed: u64 },
 }
 
-impl Popularity {
-    /// Counts the training ratings of every item.
-    pub fn new(problem: &Problem) -> Self {
-        Self { scores: problem.dataset.popularity().into_iter().map(|count| count as f32).collect() }
-    }
-}
-
-impl Method for Popularity {
-    fn shape(&self) -> TableShape {
-        NOTHING_TRAVELS
-    }
-
-    fn initial_table(&self) -> Table {
-        Table::zeros(NOTHING_TRAVELS)
-    }
-
-    fn client(&self, _user: UserId) -> Box<dyn Client> {
-        Box::new(Scorer::Popularity(Arc::clone(&self.scores)))
-    }
-
-    fn trains(&self) -> bool {
-        false
-    }
-}
-
-/// Scores every item at random, differently for each user.
-#[derive(Debug)]
-pub struct Random {
-    seed: u64,
-}
-
-impl Random {
-    /// Scores that depend on the run's seed.
-    pub fn new(problem: &Problem) -> Self {
-        Self { seed: problem.streams.seed() }
-    }
-}
-
-impl Method for Random {
+impl Method for Baseline {
     fn shape(&self) -> TableShape {
         NOTHING_TRAVELS
     }
@@ -98,7 +66,7 @@ impl Method for Random {
     }
 
     fn client(&self, user: UserId) -> Box<dyn Client> {
-        Box::new(Scorer::Random { seed: self.seed, user })
+        Box::new(Scorer { baseline: self.clone(), user })
     }
 
     fn trains(&self) -> bool {
@@ -108,9 +76,9 @@ impl Method for Random {
 
 /// A user's view of a baseline: no private state.
 #[derive(Clone)]
-enum Scorer {
-    Popularity(Arc<[f32]>),
-    Random { seed: u64, user: UserId },
+struct Scorer {
+    baseline: Baseline,
+    user: UserId,
 }
 
 impl Client for Scorer {
@@ -121,9 +89,9 @@ impl Client for Scorer {
 
     fn score(&self, _global: &Table, items: &[u32], scores: &mut [f32]) {
         for (&item, score) in items.iter().zip(scores) {
-            *score = match self {
-                Self::Popularity(counts) => counts[item as usize],
-                Self::Random { seed, user } => random_score(*seed, *user, item),
+            *score = match &self.baseline {
+                Baseline::Popularity(counts) => counts[item as usize],
+                Baseline::Random { seed } => random_score(*seed, self.user, item),
             };
         }
     }

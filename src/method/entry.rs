@@ -1,4 +1,4 @@
-//! What a method says about itself: its line in the registry.
+//! What a method says about itself: its line in a list of methods.
 
 use serde_json::Value;
 
@@ -6,7 +6,8 @@ use super::{Method, Problem};
 use crate::error::{Error, Result};
 use crate::scenario::ParameterFault;
 
-/// A registered method.
+/// A method as scenario files, commands and the simulated world know it.
+#[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// Name in scenario files.
     pub name: &'static str,
@@ -16,16 +17,16 @@ pub struct Entry {
     pub source: &'static str,
     /// JSON schema of its parameters.
     pub schema: fn() -> schemars::Schema,
-    /// Fills in defaults that hang on other parameters, and checks what a schema cannot say.
+    /// Fills in defaults that hang on other parameters, and checks what a schema cannot say; most methods need neither.
     pub resolve: fn(&mut Value) -> Vec<ParameterFault>,
     /// Builds the method from checked parameters.
     pub build: fn(&Value, &Problem) -> Result<Box<dyn Method>>,
 }
 
-/// Reads checked parameters into a method's own type.
+/// Reads checked parameters into a method's own type; for [`Entry::build`].
 ///
 /// # Errors
 /// [`Error::Usage`] if they do not fit, which a loaded scenario rules out.
-pub(super) fn parameters<T: serde::de::DeserializeOwned>(name: &str, value: &Value) -> Result<T> {
+pub fn parameters<T: serde::de::DeserializeOwned>(name: &str, value: &Value) -> Result<T> {
     serde_json::from_value(value.clone()).map_err(|fault| Error::Usage(format!("method {name}: {fault}")))
 }

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::entry::{Entry, parameters};
 use super::minibatch::{self, Schedule};
-use super::{Client, LocalTask, LocalUpdate, Method, Problem, Scratch};
+use super::{Client, Entry, LocalTask, LocalUpdate, Method, Problem, Scratch, parameters};
 use crate::error::Result;
 use crate::ids::UserId;
 use crate::model::kernel::MAX_DIMENSION;

@@ -37,10 +37,11 @@ pub(super) fn train(
 ) -> Result<Trained> {
     let shape = task.global.shape();
     let gathering = enter(Stage::Gather);
-    let Scratch { round_rows, packed, batch, samples, .. } = scratch;
+    let Scratch { round_rows, packed, batch, .. } = scratch;
     round_rows.collect(&task.samples.items, &task.samples.labels, shape.rows);
     let padding_row = round_rows.rows().len();
-    packed.reset(padding_row + 1, shape.dimension, 1);
+    packed.reset_for_overwriting(padding_row + 1, shape.dimension, 1);
+    packed.clear_row(padding_row, 0);
     for (position, &item) in round_rows.rows().iter().enumerate() {
         packed.set_row(position, 0, task.global.row(item as usize), 1.0);
     }
@@ -53,9 +54,7 @@ pub(super) fn train(
             round_rows.shuffle(&mut order);
         }
         for chunk in round_rows.samples().chunks(schedule.batch_size) {
-            samples.clear();
-            samples.extend_from_slice(chunk);
-            batch.collect(samples, padding_row as u32);
+            batch.collect(chunk, padding_row as u32);
             let mut batch_loss = 0.0;
             for step in schedule.steps {
                 batch_loss = logistic::step(packed, batch, &mut w, bias, step);
@@ -78,12 +77,13 @@ pub(super) fn train(
 }
 
 /// The table that leaves the device: the trained rows, all others as downloaded but for their decay.
-pub(super) fn update(task: &LocalTask<'_>, scratch: &Scratch, others_scale: f32) -> TableUpdate {
+pub(super) fn update(task: &LocalTask<'_>, scratch: &mut Scratch, others_scale: f32) -> TableUpdate {
     let _stage = enter(Stage::Encode);
     let shape = task.global.shape();
     let rows = scratch.round_rows.rows();
-    let values = scratch.packed.bytes_of(rows.len(), shape.dimension, 0);
-    TableUpdate { shape, rows: RowSet::Listed(rows.to_vec()), values: values.into(), others_scale }
+    scratch.packed.copy_bytes(rows.len(), shape.dimension, 0, &mut scratch.values);
+    let values = std::mem::take(&mut scratch.values).into();
+    TableUpdate { shape, rows: RowSet::Listed(rows.to_vec()), values, others_scale }
 }
 
 #[cfg(test)]

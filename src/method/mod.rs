@@ -2,7 +2,29 @@
 //!
 //! A method knows nothing of time, network or bytes. It says which table travels ([`Method::shape`]), makes the
 //! private side of a user ([`Method::client`]), and each [`Client`] trains on what it downloaded. The server
-//! averages. A new method is one file with an [`Entry`] and one line in [`registry`].
+//! averages.
+//!
+//! # Writing a method
+//!
+//! One file holds all of it. `fedmf.rs` is the shortest that trains; `examples/item_mean.rs`, shorter still, is a
+//! program of its own.
+//!
+//! 1. **Parameters**: a type that derives `Serialize`, `Deserialize` and `JsonSchema`, with a `Default`. It is the table
+//!    `[method.NAME]` of scenario files: doc comments document the keys, `#[schemars(range(...))]` bounds them,
+//!    and a mistake in a file is shown at its line without a word of yours. Rates are `f64` there.
+//! 2. **[`Method`]**: the shape of the table that travels, its first state, and a user's private side. Shared by all
+//!    clients; draw what is random from a stream of [`Problem::streams`] of its own.
+//! 3. **[`Client`]**: what [`Private`](crate::model::private::Private) parameters it holds, how it trains (return a
+//!    [`TableUpdate`] that lists the rows that were touched), and how it scores. Check magnitudes with
+//!    [`LocalTask::check_magnitude`]; take `exp`, `ln` and `pow` from [`crate::math`].
+//! 4. **[`Entry`]**: name, one line about it, its source, and how it is built from checked [`parameters`].
+//!
+//! Then it is named, with one line: in this crate in [`registry::METHODS`] (beside its `mod` line here); in a program
+//! of your own that line is its `main`, `fedrecsim::cli::program(&[METHODS, &[ENTRY]].concat())`. Every command then
+//! knows it, and it runs over every network, codec and data set. Without the commands, [`registry::vocabulary_of`] is
+//! what [`crate::scenario::parse`] needs to read its scenarios, and
+//! [`World::with_methods`](crate::sim::World::with_methods) runs them. `tests/it/contract_suite.rs` holds every method
+//! of this crate, and the example, to the promises of a method.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -27,7 +49,7 @@ pub mod registry;
 #[cfg(test)]
 mod tests;
 
-pub use registry::Entry;
+pub use entry::{Entry, parameters};
 
 /// What a method may know when it is built.
 #[derive(Clone, Debug)]
@@ -126,8 +148,10 @@ pub struct Scratch {
     pub weights: RowWeights,
     /// Distinct rows of a mini-batch.
     pub batch: BatchRows,
-    /// A mini-batch, to be sorted.
-    pub samples: Vec<(u32, bool)>,
+    /// Places of rows in a private table.
+    pub slots: Vec<u32>,
+    /// Memory for the values of the next [`LocalUpdate`].
+    pub values: Vec<u8>,
 }
 
 /// The largest magnitude of `values`; NaN if there is one among them.

@@ -9,15 +9,15 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::entry::{Entry, parameters};
 use super::minibatch::{self, Schedule};
-use super::{Client, LocalTask, LocalUpdate, Method, Problem, Scratch};
+use super::{Client, Entry, LocalTask, LocalUpdate, Method, Problem, Scratch, parameters};
 use crate::error::Result;
 use crate::ids::UserId;
 use crate::model::kernel::logistic::{LogisticStep, Target};
 use crate::model::kernel::score::{ScaledSum, score_sums};
 use crate::model::kernel::{MAX_DIMENSION, unpack_into};
 use crate::model::private::Private;
+use crate::model::row_table::RowTable;
 use crate::model::table::{SharedTable, Table, TableShape};
 use crate::rng::{PortableDraws, Purpose};
 use crate::stages::{Stage, enter};
@@ -128,9 +128,7 @@ impl Method for PFedRec {
                 w: self.shared.initial_w.clone(),
                 b: self.shared.initial_b,
                 downloaded: Arc::clone(&self.shared.initial),
-                rows: Vec::new(),
-                values: Vec::new(),
-                others_scale: 1.0,
+                tuned: RowTable::new(self.shape.dimension),
             }),
         })
     }
@@ -143,12 +141,8 @@ struct Own {
     b: f32,
     /// The table that the last participation started from; one per round, shared by its participants.
     downloaded: SharedTable,
-    /// The rows of it that were fine-tuned, ascending.
-    rows: Vec<u32>,
-    /// Their values (rows x k).
-    values: Vec<f32>,
-    /// What weight decay has left of all other rows.
-    others_scale: f32,
+    /// The rows of it that were fine-tuned, and what weight decay has left of all others.
+    tuned: RowTable,
 }
 
 struct PFedRecClient {
@@ -167,17 +161,17 @@ impl Client for PFedRecClient {
         };
         let own = self.own.get_mut();
         let trained = minibatch::train(task, &schedule, &mut own.w, &mut own.b, scratch)?;
-        let dimension = task.global.shape().dimension;
-        let rows = scratch.round_rows.rows();
         let scattering = enter(Stage::Scatter);
         own.downloaded = Arc::clone(task.global);
-        own.others_scale = trained.others_scale;
-        own.rows.clear();
-        own.rows.extend_from_slice(rows);
-        own.values.resize(rows.len() * dimension, 0.0);
-        for (position, values) in own.values.chunks_exact_mut(dimension).enumerate() {
-            unpack_into(scratch.packed.row(position, 0), values);
-        }
+        own.tuned.clear();
+        own.tuned.write_rows(
+            scratch.round_rows.rows(),
+            trained.others_scale,
+            &mut scratch.slots,
+            |position, values| {
+                unpack_into(scratch.packed.row(position, 0), values);
+            },
+        );
         drop(scattering);
         let table = minibatch::update(task, scratch, trained.others_scale);
         Ok(LocalUpdate { table, loss: trained.loss, row_visits: trained.row_visits })
@@ -185,29 +179,17 @@ impl Client for PFedRecClient {
 
     fn score(&self, _global: &Table, items: &[u32], scores: &mut [f32]) {
         let own = self.own.get();
-        let dimension = own.w.len();
-        let mut place = 0;
-        let rows: Vec<ScaledSum<'_>> = items
-            .iter()
-            .map(|&item| {
-                place += own.rows[place..].partition_point(|row| *row < item);
-                let (scaled, scale) = if own.rows.get(place) == Some(&item) {
-                    (&own.values[place * dimension..(place + 1) * dimension], 1.0)
-                } else {
-                    (own.downloaded.row(item as usize), own.others_scale)
-                };
-                ScaledSum { scaled, scale, plain: &[] }
-            })
-            .collect();
+        let mut rows = vec![ScaledSum { scaled: &[], scale: 0.0, plain: &[] }; items.len()];
+        own.tuned.read_rows(items, &own.downloaded, &mut Vec::new(), |position, values, scale| {
+            (rows[position].scaled, rows[position].scale) = (values, scale);
+        });
         score_sums(&own.w, own.b, &rows, scores);
     }
 
     fn visit_private(&self, sink: &mut dyn FnMut(&[u8])) {
         let own = self.own.get();
-        let rows = own.rows.iter().map(|row| row.to_le_bytes());
-        let values =
-            own.w.iter().chain([&own.b]).chain(&own.values).chain([&own.others_scale]).map(|value| value.to_le_bytes());
-        sink(&rows.chain(values).flatten().collect::<Vec<u8>>());
+        sink(&own.w.iter().chain([&own.b]).flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>());
+        own.tuned.visit_bytes(sink);
     }
 
     fn snapshot(&self) -> Box<dyn Client> {

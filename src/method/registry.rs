@@ -1,29 +1,71 @@
 //! The registry: every method that a scenario can name.
+//!
+//! A list of methods is a slice of [`Entry`]; [`METHODS`] is this crate's. What depends on methods without knowing any
+//! (scenario files, commands, the simulated world) is given such a list, so that nothing global has to be told of a new
+//! one.
 
-pub use super::entry::Entry;
-use super::{Method, Problem, baselines, fedmf, fedrap, pfedrec};
+use super::{Entry, Method, Problem};
 use crate::error::{Error, Result};
-use crate::scenario::{MethodSpec, MethodVocabulary};
+use crate::scenario::{MethodSpec, MethodVocabulary, sizes};
 
-/// Every method, in the order in which they are listed.
-pub const METHODS: &[Entry] = &[fedrap::ENTRY, pfedrec::ENTRY, fedmf::ENTRY, baselines::POPULARITY, baselines::RANDOM];
+/// Every method of this crate, in the order in which they are listed. A program that has methods of its own puts
+/// them beside these (see [`crate::method`]).
+pub const METHODS: &[Entry] = &[
+    super::fedrap::ENTRY,
+    super::pfedrec::ENTRY,
+    super::fedmf::ENTRY,
+    super::baselines::POPULARITY,
+    super::baselines::RANDOM,
+];
 
-/// What scenario files may say about methods.
+/// What scenario files may say about the methods of this crate.
 pub fn vocabulary() -> Vec<MethodVocabulary> {
-    METHODS
-        .iter()
-        .map(|entry| MethodVocabulary { name: entry.name, schema: (entry.schema)(), resolve: entry.resolve })
-        .collect()
+    vocabulary_of(METHODS)
 }
 
-/// Builds the method that `spec` names.
+/// What scenario files may say about `methods`.
+pub fn vocabulary_of(methods: &[Entry]) -> Vec<MethodVocabulary> {
+    let words = |entry: &Entry| MethodVocabulary { name: entry.name, schema: (entry.schema)(), resolve: entry.resolve };
+    methods.iter().map(words).collect()
+}
+
+/// Builds the one of `methods` that `spec` names.
 ///
 /// # Errors
-/// [`Error::Usage`] for an unknown name or parameters that do not fit; a loaded scenario has neither.
-pub fn build(spec: &MethodSpec, problem: &Problem) -> Result<Box<dyn Method>> {
-    let entry = METHODS
+/// [`Error::Usage`] for a table beyond [`sizes::MAX_ENTRIES`], and for an unknown name or parameters that do not fit;
+/// a scenario that was read with the vocabulary of `methods` has neither of these.
+pub fn build(methods: &[Entry], spec: &MethodSpec, problem: &Problem) -> Result<Box<dyn Method>> {
+    let entry = methods
         .iter()
         .find(|entry| entry.name == spec.name)
         .ok_or_else(|| Error::Usage(format!("there is no method named `{}`", spec.name)))?;
+    if let Some(reason) = sizes::table_too_large(spec, problem.dataset.items() as u64) {
+        return Err(Error::Usage(reason));
+    }
     (entry.build)(&spec.parameters, problem)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::dataset::ratings::Interaction;
+    use crate::dataset::split::Splitter;
+    use crate::rng::Streams;
+
+    /// If this fails, a file of very many items ends the program for want of memory, without a word.
+    #[test]
+    fn a_table_too_large_for_any_run_is_refused_before_it_is_made() {
+        let mut splitter = Splitter::new(100_000_000, false);
+        let rows = [0, 1, 2].map(|item| Interaction { item, rating: 1.0, time: i64::from(item) });
+        splitter.push_user(String::new, &rows);
+        let problem = Problem { dataset: Arc::new(splitter.finish().unwrap()), streams: Streams::new(1) };
+        for name in ["fedrap", "pfedrec", "fedmf"] {
+            let spec = MethodSpec { name: name.to_owned(), parameters: serde_json::json!({ "latent_dimension": 32 }) };
+            let refused = build(METHODS, &spec, &problem).unwrap_err().to_string();
+            assert!(refused.contains("100000000 items x 32") && refused.contains("11.9 GiB"), "{refused}");
+        }
+    }
 }

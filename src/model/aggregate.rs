@@ -2,45 +2,15 @@
 
 #![allow(unsafe_code)] // The dispatcher that `multiversion` generates calls functions compiled for detected features.
 
+use std::ops::Range;
+
 use multiversion::multiversion;
 use rayon::prelude::*;
 
-use super::table::{RowSet, Table, TableUpdate};
+use super::kernel::prefetch;
+use super::magnitude::{MagnitudeCounts, count_above};
+use super::table::{RowSet, Table, TableUpdate, VALUE_BYTES};
 use crate::stages::{Stage, enter};
-
-/// Thresholds on |C| whose exceedance is counted (the papers' Table 3).
-pub const MAGNITUDE_THRESHOLDS: [f32; 7] = [0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1];
-
-/// How many values have a magnitude above each of [`MAGNITUDE_THRESHOLDS`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MagnitudeCounts {
-    /// Values looked at.
-    pub values: u64,
-    /// Values above each threshold.
-    pub above: [u64; 7],
-}
-
-impl MagnitudeCounts {
-    /// Counts `values`, each times `scale`.
-    pub fn of(values: &[f32], scale: f32) -> Self {
-        let above = MAGNITUDE_THRESHOLDS
-            .map(|threshold| values.iter().map(|value| u64::from((value * scale).abs() > threshold)).sum::<u64>());
-        Self { values: values.len() as u64, above }
-    }
-
-    /// Adds `times` times the counts of `other`.
-    fn add_times(&mut self, other: &Self, times: u64) {
-        self.values += times * other.values;
-        for (count, other) in self.above.iter_mut().zip(other.above) {
-            *count += times * other;
-        }
-    }
-
-    /// Shares in 0..=1; zeros where nothing was counted.
-    pub fn shares(&self) -> [f64; 7] {
-        self.above.map(|count| if self.values == 0 { 0.0 } else { count as f64 / self.values as f64 })
-    }
-}
 
 /// The outcome of an aggregation.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,118 +21,177 @@ pub struct Aggregate {
     pub uploads: MagnitudeCounts,
 }
 
-/// Rows that one task averages: enough that a visit to a frame is worth its cache misses, few enough that
+/// Rows of one part of the average: enough that a visit to a frame is worth its cache misses, few enough that
 /// popular items, whose rows are in more frames, spread over the threads.
-const ROWS_PER_TASK: usize = 128;
+const ROWS_PER_PART: usize = 128;
 
-/// The plain mean of `updates`, whose rows not listed are scaled rows of `base`.
-///
-/// Sums run in double precision in the order of `updates`, row by row, so the result does not depend on the
-/// number of threads. An empty `updates` gives `base` back. Every update must have the shape of `base`.
+/// The plain mean of `updates`: [`Averaging`] of all of them at once.
 pub fn mean(base: &Table, updates: &[TableUpdate]) -> Aggregate {
-    let shape = base.shape();
-    let mut table = base.clone();
-    if updates.is_empty() || shape.values() == 0 {
-        return Aggregate { table, uploads: MagnitudeCounts::default() };
-    }
-    let dimension = shape.dimension;
-    let scales = DistinctScales::of(updates);
-    let counts: Vec<MagnitudeCounts> = table
-        .as_mut_slice()
-        .par_chunks_mut(ROWS_PER_TASK * dimension)
-        .enumerate()
-        .map(|(task, rows)| {
-            let _stage = enter(Stage::Aggregate);
-            let first = task * ROWS_PER_TASK;
-            let last = first + rows.len() / dimension;
-            Task { base, updates, scales: &scales, first, last }.run(rows)
-        })
-        .collect();
-    let mut uploads = MagnitudeCounts::default();
-    for count in &counts {
-        uploads.add_times(count, 1);
-    }
-    Aggregate { table, uploads }
+    let mut averaging = Averaging::new(base);
+    averaging.add(updates);
+    averaging.finish()
 }
 
-/// The factors of rows not listed, each once: most clients share one.
-struct DistinctScales {
-    values: Vec<f32>,
-    /// For each update, the position of its factor in `values`.
-    of_update: Vec<usize>,
-}
-
-impl DistinctScales {
-    fn of(updates: &[TableUpdate]) -> Self {
-        let mut values: Vec<f32> = Vec::new();
-        let of_update = updates
-            .iter()
-            .map(|update| {
-                let bits = update.others_scale.to_bits();
-                values.iter().position(|value| value.to_bits() == bits).unwrap_or_else(|| {
-                    values.push(update.others_scale);
-                    values.len() - 1
-                })
-            })
-            .collect();
-        Self { values, of_update }
-    }
-}
-
-/// The rows `first..last` of the average.
-struct Task<'a> {
+/// A plain mean in the making, of updates whose rows not listed are scaled rows of one base.
+///
+/// Sums run in double precision in the order of the updates, row by row, so the result depends neither on the
+/// number of threads nor on how the updates are dealt out to [`Averaging::add`].
+#[derive(Debug)]
+pub struct Averaging<'a> {
     base: &'a Table,
-    updates: &'a [TableUpdate],
-    scales: &'a DistinctScales,
-    first: usize,
-    last: usize,
+    parts: Vec<Part>,
+    /// The factors of rows not listed, each once, with how many updates have it: most clients share one.
+    scales: Vec<(f32, u64)>,
 }
 
-impl Task<'_> {
-    fn run(&self, rows: &mut [f32]) -> MagnitudeCounts {
-        let dimension = self.base.shape().dimension;
-        let count = self.last - self.first;
-        let mut sums = vec![0f64; rows.len()];
-        // unlisted[scale][row]: how many clients left the row out, by their factor.
-        let mut unlisted = vec![vec![0u64; count]; self.scales.values.len()];
-        let mut counts = MagnitudeCounts::default();
-        for (update, &scale) in self.updates.iter().zip(&self.scales.of_update) {
-            let unlisted = &mut unlisted[scale];
-            unlisted.iter_mut().for_each(|clients| *clients += 1);
-            self.add_listed(update, &mut sums, unlisted, &mut counts);
-        }
-        for (scale, unlisted) in self.scales.values.iter().zip(&unlisted) {
-            for (offset, &clients) in unlisted.iter().enumerate().filter(|(_, clients)| **clients > 0) {
-                let base_row = self.base.row(self.first + offset);
-                let row_sums = &mut sums[offset * dimension..(offset + 1) * dimension];
-                for (sum, value) in row_sums.iter_mut().zip(base_row) {
-                    *sum += clients as f64 * f64::from(scale * value);
-                }
-                counts.add_times(&MagnitudeCounts::of(base_row, *scale), clients);
-            }
-        }
-        let clients = self.updates.len() as f64;
-        for (value, sum) in rows.iter_mut().zip(&sums) {
-            *value = (sum / clients) as f32;
-        }
-        counts
+/// Some consecutive rows of the average.
+#[derive(Debug)]
+struct Part {
+    first: usize,
+    /// Sums of the rows listed.
+    sums: Vec<f64>,
+    /// `listed[scale][row]`: how many updates listed the row, by their factor of other rows.
+    listed: Vec<Vec<u64>>,
+    /// Magnitudes of the rows listed.
+    counts: MagnitudeCounts,
+}
+
+impl<'a> Averaging<'a> {
+    /// The mean of nothing yet.
+    pub fn new(base: &'a Table) -> Self {
+        let shape = base.shape();
+        let rows_of = |first: usize| (shape.rows - first).min(ROWS_PER_PART);
+        let part = |first| Part {
+            first,
+            sums: vec![0.0; rows_of(first) * shape.dimension],
+            listed: Vec::new(),
+            counts: MagnitudeCounts::default(),
+        };
+        let rows = if shape.dimension == 0 { 0 } else { shape.rows };
+        Self { base, parts: (0..rows).step_by(ROWS_PER_PART).map(part).collect(), scales: Vec::new() }
     }
 
-    fn add_listed(&self, update: &TableUpdate, sums: &mut [f64], unlisted: &mut [u64], counts: &mut MagnitudeCounts) {
-        let row_bytes = self.base.shape().dimension * 4;
-        match &update.rows {
-            RowSet::All => {
-                let bytes = &update.values[self.first * row_bytes..self.last * row_bytes];
-                unlisted.iter_mut().for_each(|clients| *clients -= 1);
-                add_rows(bytes, None, self.base.shape().dimension, sums, counts);
+    /// Takes `updates` in, each of the shape of the base.
+    pub fn add(&mut self, updates: &[TableUpdate]) {
+        let scale_of_update: Vec<usize> = updates.iter().map(|update| self.count_scale(update.others_scale)).collect();
+        let parts = self.parts.len();
+        let cuts: Vec<Vec<usize>> = updates.par_iter().map(|update| cuts_of(update, parts)).collect();
+        let batch = Batch { updates, scale_of_update: &scale_of_update, cuts: &cuts };
+        let (dimension, scales) = (self.base.shape().dimension, self.scales.len());
+        // Popular items are in more frames, so parts differ in length and are handed out one by one.
+        self.parts.par_iter_mut().enumerate().with_max_len(1).for_each(|(number, part)| {
+            let _stage = enter(Stage::Aggregate);
+            part.listed.resize_with(scales, || vec![0; part.sums.len() / dimension]);
+            part.add(number, &batch, dimension);
+        });
+    }
+
+    /// The position of a factor among the distinct ones, after it has been counted.
+    fn count_scale(&mut self, scale: f32) -> usize {
+        let place = self.scales.iter().position(|(known, _)| known.to_bits() == scale.to_bits());
+        let place = place.unwrap_or_else(|| {
+            self.scales.push((scale, 0));
+            self.scales.len() - 1
+        });
+        self.scales[place].1 += 1;
+        place
+    }
+
+    /// The mean; of no updates, the base.
+    pub fn finish(self) -> Aggregate {
+        let mut table = self.base.clone();
+        let clients: u64 = self.scales.iter().map(|(_, clients)| clients).sum();
+        let mut uploads = MagnitudeCounts::default();
+        let dimension = self.base.shape().dimension;
+        if clients == 0 || self.parts.is_empty() {
+            return Aggregate { table, uploads };
+        }
+        let rows = table.as_mut_slice().par_chunks_mut(ROWS_PER_PART * dimension);
+        let finish = |(mut part, rows): (Part, &mut [f32])| {
+            let _stage = enter(Stage::Aggregate);
+            part.add_unlisted(self.base, &self.scales);
+            for (value, sum) in rows.iter_mut().zip(&part.sums) {
+                *value = (sum / clients as f64) as f32;
             }
-            RowSet::Listed(listed) => {
-                let from = listed.partition_point(|row| (*row as usize) < self.first);
-                let to = from + listed[from..].partition_point(|row| (*row as usize) < self.last);
-                let offsets = &listed[from..to];
-                offsets.iter().for_each(|row| unlisted[*row as usize - self.first] -= 1);
-                let bytes = &update.values[from * row_bytes..to * row_bytes];
-                add_rows(bytes, Some((offsets, self.first)), self.base.shape().dimension, sums, counts);
+            part.counts
+        };
+        let counts: Vec<MagnitudeCounts> = self.parts.into_par_iter().zip(rows).map(finish).collect();
+        counts.iter().for_each(|counts| uploads.add_times(counts, 1));
+        Aggregate { table, uploads }
+    }
+}
+
+/// Updates that are taken in together.
+struct Batch<'a> {
+    updates: &'a [TableUpdate],
+    scale_of_update: &'a [usize],
+    /// `cuts[update][part]`: see [`cuts_of`].
+    cuts: &'a [Vec<usize>],
+}
+
+impl Batch<'_> {
+    /// Positions and bytes of the listed rows of `update` that belong to `part`.
+    fn listed(&self, update: usize, part: usize, dimension: usize) -> (Range<usize>, &[u8]) {
+        let positions = self.cuts[update][part]..self.cuts[update][part + 1];
+        let row_bytes = dimension * VALUE_BYTES;
+        (positions.clone(), &self.updates[update].values[positions.start * row_bytes..positions.end * row_bytes])
+    }
+}
+
+/// Where the listed rows of each part begin among those of `update`, and where those of the last one end.
+///
+/// Found in one walk: a search by halves for every part would wait for memory at each of its steps.
+fn cuts_of(update: &TableUpdate, parts: usize) -> Vec<usize> {
+    let _stage = enter(Stage::Aggregate);
+    let mut cuts = Vec::with_capacity(parts + 1);
+    match &update.rows {
+        RowSet::All => cuts.extend((0..parts).map(|part| part * ROWS_PER_PART)),
+        RowSet::Listed(rows) => {
+            for (position, &row) in rows.iter().enumerate() {
+                while cuts.len() * ROWS_PER_PART <= row as usize {
+                    cuts.push(position);
+                }
+            }
+        }
+    }
+    cuts.resize(parts + 1, update.rows.len(update.shape));
+    cuts
+}
+
+impl Part {
+    fn add(&mut self, number: usize, batch: &Batch<'_>, dimension: usize) {
+        for (at, (update, &scale)) in batch.updates.iter().zip(batch.scale_of_update).enumerate() {
+            if at + 1 < batch.updates.len() {
+                prefetch(batch.listed(at + 1, number, dimension).1);
+            }
+            let (positions, bytes) = batch.listed(at, number, dimension);
+            let listed = match &update.rows {
+                RowSet::All => {
+                    self.listed[scale].iter_mut().for_each(|clients| *clients += 1);
+                    None
+                }
+                RowSet::Listed(rows) => {
+                    let rows = &rows[positions];
+                    rows.iter().for_each(|row| self.listed[scale][*row as usize - self.first] += 1);
+                    Some((rows, self.first))
+                }
+            };
+            add_rows(bytes, listed, dimension, &mut self.sums, &mut self.counts);
+        }
+    }
+
+    /// Adds the rows that updates left out: rows of the base, as often and by the factors that they were left out.
+    fn add_unlisted(&mut self, base: &Table, scales: &[(f32, u64)]) {
+        let dimension = base.shape().dimension;
+        for (&(scale, clients), listed) in scales.iter().zip(&self.listed) {
+            for (offset, listed) in listed.iter().enumerate().filter(|(_, listed)| **listed < clients) {
+                let unlisted = clients - listed;
+                let base_row = base.row(self.first + offset);
+                let sums = &mut self.sums[offset * dimension..(offset + 1) * dimension];
+                for (sum, value) in sums.iter_mut().zip(base_row) {
+                    *sum += unlisted as f64 * f64::from(scale * value);
+                }
+                self.counts.add_times(&MagnitudeCounts::of(base_row, scale), unlisted);
             }
         }
     }
@@ -190,12 +219,10 @@ fn add_rows(
     }
     let (values, _) = bytes.as_chunks::<4>();
     counts.values += values.len() as u64;
-    // A pass per threshold over a piece that stays in L1: counting all thresholds of a value at once would
-    // vectorise across thresholds, at a seventh of the speed.
+    // Pieces that stay in L1 from the sum above it, and far below 2^32 values.
     for values in values.chunks(4096) {
-        for (count, threshold) in counts.above.iter_mut().zip(MAGNITUDE_THRESHOLDS) {
-            let above = values.iter().map(|value| u32::from(f32::from_le_bytes(*value).abs() > threshold));
-            *count += u64::from(above.sum::<u32>());
+        for (count, above) in counts.above.iter_mut().zip(count_above(values)) {
+            *count += u64::from(above);
         }
     }
 }
@@ -270,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_does_not_depend_on_the_number_of_threads() {
+    fn the_mean_depends_neither_on_threads_nor_on_how_updates_are_dealt_out() {
         let shape = TableShape { rows: 1000, dimension: 5 };
         let mut next = 0.1f32;
         let mut pseudo = || {
@@ -290,6 +317,10 @@ mod tests {
             pool.install(|| mean(&base, &updates))
         };
         assert_eq!(with_threads(1), with_threads(3));
+        let mut in_two = Averaging::new(&base);
+        in_two.add(&updates[..4]);
+        in_two.add(&updates[4..]);
+        assert_eq!(in_two.finish(), with_threads(1), "it depends on how updates are dealt out");
     }
 
     #[test]

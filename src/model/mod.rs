@@ -1,8 +1,14 @@
-//! Tables, kernels, optimisers and ranking metrics: what is computed, not who computes it.
+//! Tables, kernels, averages and ranking metrics: what is computed, not who computes it.
+//!
+//! [`table`] is the shared table (FedRAP's C) and what is said about it on the wire; [`row_table`] a private one (D), of
+//! which only touched rows exist; [`private`] the wrapper that keeps it off the wire. [`batch`] turns a round's samples
+//! into the rows to train, [`kernel`] trains and scores them, [`aggregate`] averages what comes back, and [`ranking`] says
+//! how good it is.
 
 pub mod aggregate;
 pub mod batch;
 pub mod kernel;
+pub mod magnitude;
 pub mod private;
 pub mod ranking;
 mod row_index;

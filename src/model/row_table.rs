@@ -1,14 +1,18 @@
 //! A private item table that holds only the rows its owner has touched.
 //!
 //! A client trains a few hundred of the catalogue's rows in a round. Every other row only decays, by the same
-//! factor, so it needs neither work nor memory: the factor is remembered per participation and applied when
-//! the row is next read. Rows never touched are the shared initial draw times everything that has decayed since.
+//! factor, so its values need no work: each row has a scale, which decays in their stead and is applied when the
+//! row is next read. Rows never touched are the shared initial draw times everything that has decayed since.
 
-use super::row_index::RowIndex;
+use super::kernel::prefetch;
+use super::row_index::{ABSENT, RowIndex};
 use super::table::Table;
 
 /// Rows per allocation: large enough to amortise it, small enough that the last one wastes little.
 const ROWS_PER_CHUNK: usize = 32;
+
+/// How far ahead of the row that is read others are asked for: as many as memory delivers at once.
+const ROWS_AHEAD: usize = 16;
 
 /// Touched rows of an m x k table, in order of first touch.
 #[derive(Clone, Debug)]
@@ -17,79 +21,98 @@ pub struct RowTable {
     index: RowIndex,
     /// Values of slot s: chunk s / ROWS_PER_CHUNK.
     chunks: Vec<Box<[f32]>>,
-    /// Participation at which each slot was last written.
-    written: Vec<u32>,
-    /// `catch_up[p]`: product of the decays after participation p; one entry more than participations.
-    catch_up: Vec<f32>,
+    /// Scale of slot s: the product of the decays since it was last written.
+    scales: Vec<f32>,
+    /// Scale of the rows never touched: the product of all decays.
+    untouched_scale: f32,
 }
 
 impl RowTable {
     /// A table of `dimension` columns that nobody has touched.
     pub fn new(dimension: usize) -> Self {
-        let index = RowIndex::default();
-        Self { dimension, index, chunks: Vec::new(), written: Vec::new(), catch_up: vec![1.0] }
+        Self { dimension, index: RowIndex::default(), chunks: Vec::new(), scales: Vec::new(), untouched_scale: 1.0 }
     }
 
-    /// Number of rows held.
-    pub fn touched(&self) -> usize {
-        self.index.len()
+    /// Forgets every row: from here on all come from `initial` again. Keeps the memory.
+    pub fn clear(&mut self) {
+        self.index.clear();
+        self.scales.clear();
+        self.untouched_scale = 1.0;
     }
 
-    /// Bytes of values, index and history.
-    pub fn resident_bytes(&self) -> usize {
-        self.chunks.len() * ROWS_PER_CHUNK * self.dimension * 4
-            + self.index.resident_bytes()
-            + (self.written.capacity() + self.catch_up.capacity()) * 4
-    }
-
-    /// Row `row`: its values as stored, and the factor that brings them up to date. A row never touched comes
-    /// from `initial`.
-    #[inline]
-    pub fn row<'a>(&'a self, row: u32, initial: &'a Table) -> (&'a [f32], f32) {
-        match self.index.slot(row) {
-            Some(slot) => (self.slot_values(slot as usize), self.catch_up[self.written[slot as usize] as usize]),
-            None => (initial.row(row as usize), self.catch_up[0]),
+    /// Reads `rows`: `take` gets each one's position in `rows`, its values as stored, and the factor that brings
+    /// them up to date. A row never touched comes from `initial`. `slots` is scratch memory.
+    pub fn read_rows<'a>(
+        &'a self,
+        rows: &[u32],
+        initial: &'a Table,
+        slots: &mut Vec<u32>,
+        mut take: impl FnMut(usize, &'a [f32], f32),
+    ) {
+        self.index.find(rows, slots);
+        for (position, (&row, &slot)) in rows.iter().zip(slots.iter()).enumerate() {
+            if let Some(&later) = slots.get(position + ROWS_AHEAD).filter(|later| **later != ABSENT) {
+                prefetch(self.slot_values(later as usize));
+            }
+            if slot == ABSENT {
+                take(position, initial.row(row as usize), self.untouched_scale);
+            } else {
+                take(position, self.slot_values(slot as usize), self.scales[slot as usize]);
+            }
         }
     }
 
     /// Ends a participation: every row decays by `others_scale`, except `rows` (ascending, distinct), which get
-    /// the values that `write` puts into the slice it is given with the row's position.
-    pub fn write_rows(&mut self, rows: &[u32], others_scale: f32, mut write: impl FnMut(usize, &mut [f32])) {
-        for factor in &mut self.catch_up {
-            *factor *= others_scale;
+    /// the values that `write` puts into the slice it is given with the row's position. `slots` is scratch memory.
+    pub fn write_rows(
+        &mut self,
+        rows: &[u32],
+        others_scale: f32,
+        slots: &mut Vec<u32>,
+        mut write: impl FnMut(usize, &mut [f32]),
+    ) {
+        if others_scale != 1.0 {
+            self.scales.iter_mut().for_each(|scale| *scale *= others_scale);
+            self.untouched_scale *= others_scale;
         }
-        let participation = self.catch_up.len() as u32;
-        self.catch_up.push(1.0);
-        self.index.insert_missing(rows);
+        self.index.find(rows, slots);
+        if slots.contains(&ABSENT) {
+            self.index.insert_missing(rows);
+            self.make_room();
+            self.index.find(rows, slots);
+        }
+        for (position, &slot) in slots.iter().enumerate() {
+            let slot = slot as usize;
+            self.scales[slot] = 1.0;
+            let start = slot % ROWS_PER_CHUNK * self.dimension;
+            write(position, &mut self.chunks[slot / ROWS_PER_CHUNK][start..start + self.dimension]);
+        }
+    }
+
+    /// Values and scales for every slot of the index.
+    fn make_room(&mut self) {
         let held = self.index.len();
         while self.chunks.len() * ROWS_PER_CHUNK < held {
             self.chunks.push(vec![0.0; ROWS_PER_CHUNK * self.dimension].into_boxed_slice());
         }
-        if self.written.capacity() < held {
+        if self.scales.capacity() < held {
             // By an eighth rather than to the double: a population's tables are most of a run's memory.
-            self.written.reserve_exact((held - self.written.len()).max(held / 8));
+            self.scales.reserve_exact((held - self.scales.len()).max(held / 8));
         }
-        self.written.resize(held, 0);
-        for (position, &row) in rows.iter().enumerate() {
-            let Some(slot) = self.index.slot(row) else { continue };
-            let slot = slot as usize;
-            self.written[slot] = participation;
-            let start = slot % ROWS_PER_CHUNK * self.dimension;
-            write(position, &mut self.chunks[slot / ROWS_PER_CHUNK][start..start + self.dimension]);
-        }
+        self.scales.resize(held, 1.0);
     }
 
     /// Feeds the touched rows to `sink` as they read now: item, then values, in ascending order of items.
     pub fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
         let mut bytes = Vec::new();
         for (item, slot) in self.index.iter() {
-            let scale = self.catch_up[self.written[slot as usize] as usize];
+            let scale = self.scales[slot as usize];
             bytes.clear();
             bytes.extend(item.to_le_bytes());
             bytes.extend(self.slot_values(slot as usize).iter().flat_map(|value| (value * scale).to_le_bytes()));
             sink(&bytes);
         }
-        sink(&self.catch_up[0].to_le_bytes());
+        sink(&self.untouched_scale.to_le_bytes());
     }
 
     #[inline]
@@ -117,6 +140,15 @@ mod tests {
         })
     }
 
+    fn read(table: &RowTable, rows: &[u32], initial: &Table) -> Vec<Vec<f32>> {
+        let mut read = Vec::new();
+        table.read_rows(rows, initial, &mut Vec::new(), |position, values, scale| {
+            assert_eq!(position, read.len());
+            read.push(values.iter().map(|value| value * scale).collect());
+        });
+        read
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         /// If this fails, a client trains or scores with rows that a dense table would not have.
@@ -132,7 +164,7 @@ mod tests {
             for (number, (rows, scale)) in participations.iter().enumerate() {
                 let rows: Vec<u32> = rows.iter().copied().collect();
                 dense.iter_mut().flatten().for_each(|value| *value *= scale);
-                table.write_rows(&rows, *scale, |position, values| {
+                table.write_rows(&rows, *scale, &mut Vec::new(), |position, values| {
                     values.fill((number * 1000) as f32 + rows[position] as f32);
                 });
                 for &row in &rows {
@@ -140,12 +172,13 @@ mod tests {
                 }
                 touched.extend(rows);
             }
-            prop_assert_eq!(table.touched(), touched.len());
-            for row in 0..ITEMS as u32 {
-                let (values, scale) = table.row(row, &initial);
-                prop_assert_eq!(values.len(), DIMENSION);
-                for (value, expected) in values.iter().zip(&dense[row as usize]) {
-                    prop_assert!((value * scale - expected).abs() <= 1e-5 * expected.abs(), "row {}", row);
+            prop_assert_eq!(table.index.len(), touched.len(), "rows are held that nobody touched");
+            let read = read(&table, &Vec::from_iter(0..ITEMS as u32), &initial);
+            prop_assert_eq!(read.len(), ITEMS);
+            for (row, (read, expected)) in read.iter().zip(&dense).enumerate() {
+                prop_assert_eq!(read.len(), DIMENSION);
+                for (value, expected) in read.iter().zip(expected) {
+                    prop_assert!((value - expected).abs() <= 1e-5 * expected.abs(), "row {}", row);
                 }
             }
         }
@@ -156,12 +189,9 @@ mod tests {
         // learning rate x weight decay = 1 scales other rows by exactly 0.
         let initial = initial();
         let mut table = RowTable::new(DIMENSION);
-        table.write_rows(&[1], 0.0, |_, values| values.fill(5.0));
-        table.write_rows(&[2], 0.5, |_, values| values.fill(6.0));
-        let read = [0, 1, 2].map(|row| {
-            let (values, scale) = table.row(row, &initial);
-            values[0] * scale
-        });
-        assert_eq!(read, [0.0, 2.5, 6.0]);
+        table.write_rows(&[1], 0.0, &mut Vec::new(), |_, values| values.fill(5.0));
+        table.write_rows(&[2], 0.5, &mut Vec::new(), |_, values| values.fill(6.0));
+        let firsts: Vec<f32> = read(&table, &[0, 1, 2], &initial).iter().map(|row| row[0]).collect();
+        assert_eq!(firsts, [0.0, 2.5, 6.0]);
     }
 }

@@ -1,8 +1,9 @@
 //! The shared item table, and what a client or a server says about it.
+//!
+//! A [`Table`] is what a method trains and a server averages; a [`TableUpdate`] says a whole table briefly, by the rows
+//! that differ from what both sides have, and is what a [codec](crate::codec) makes bytes of.
 
 use std::sync::Arc;
-
-use ndarray::{Array2, ArrayView1};
 
 pub use update::{RowSet, TableUpdate};
 
@@ -36,7 +37,8 @@ impl TableShape {
 /// A dense item table (m x k, row-major). Immutable once it is shared: every round has its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    values: Array2<f32>,
+    shape: TableShape,
+    values: Vec<f32>,
 }
 
 /// A table that several actors read.
@@ -45,47 +47,41 @@ pub type SharedTable = Arc<Table>;
 impl Table {
     /// All zeros.
     pub fn zeros(shape: TableShape) -> Self {
-        Self { values: Array2::zeros((shape.rows, shape.dimension)) }
+        Self { shape, values: vec![0.0; shape.values()] }
     }
 
     /// From row-major values; `None` unless there are exactly m k of them.
     pub fn from_values(shape: TableShape, values: Vec<f32>) -> Option<Self> {
-        Array2::from_shape_vec((shape.rows, shape.dimension), values).ok().map(|values| Self { values })
+        (values.len() == shape.values()).then_some(Self { shape, values })
     }
 
     /// Filled row by row, so that the draw of a row does not depend on the layout in memory.
     pub fn from_fn(shape: TableShape, mut value: impl FnMut() -> f32) -> Self {
-        Self { values: Array2::from_shape_simple_fn((shape.rows, shape.dimension), &mut value) }
+        Self { shape, values: (0..shape.values()).map(|_| value()).collect() }
     }
 
     /// The shape.
     pub fn shape(&self) -> TableShape {
-        TableShape { rows: self.values.nrows(), dimension: self.values.ncols() }
+        self.shape
     }
 
     /// Row `row`, k values.
     #[inline]
     pub fn row(&self, row: usize) -> &[f32] {
-        let k = self.values.ncols();
-        &self.as_slice()[row * k..(row + 1) * k]
-    }
-
-    /// Row `row` as an ndarray view.
-    pub fn row_view(&self, row: usize) -> ArrayView1<'_, f32> {
-        self.values.row(row)
+        let k = self.shape.dimension;
+        &self.values[row * k..(row + 1) * k]
     }
 
     /// All values, row-major.
     #[inline]
     pub fn as_slice(&self) -> &[f32] {
-        // Every constructor builds standard (row-major, contiguous) layout.
-        self.values.as_slice().unwrap_or(&[])
+        &self.values
     }
 
     /// All values, row-major, for writing.
     #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [f32] {
-        self.values.as_slice_mut().unwrap_or(&mut [])
+        &mut self.values
     }
 }
 

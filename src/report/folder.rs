@@ -5,12 +5,12 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::record::RunRecord;
-use super::{json, markdown, plot, table};
+use super::{csv, json, markdown, plot};
 use crate::error::{Error, Result};
 
 /// A folder that a report can be written to, held open for one run.
 ///
-/// Dropped with nothing in it, it takes the folders that it made away again, so that a run which failed before
+/// Dropped with nothing in it, it takes the folders that it made away again (never a file), so that a run which failed before
 /// there was anything to tell leaves no trace.
 #[derive(Debug)]
 #[must_use]
@@ -22,16 +22,17 @@ pub struct ReportFolder {
 
 impl ReportFolder {
     /// Claims `path` for a report: makes the folder, parents included, and tries it with a file that is
-    /// removed again. With `overwrite` an existing folder is taken as it is.
+    /// removed again. A folder with nothing in it is free: a run that was killed leaves one. With `overwrite` any
+    /// folder is taken as it is.
     ///
     /// # Errors
-    /// [`Error::Usage`], so that the run does not start: something is there already (an empty folder counts) and
-    /// `overwrite` is false, it is not a folder, or it cannot be written to.
+    /// [`Error::Usage`], so that the run does not start: something is there already and `overwrite` is false, it is
+    /// not a folder, or it cannot be written to.
     pub fn create(path: impl Into<PathBuf>, overwrite: bool) -> Result<Self> {
         let path = path.into();
         // Not `exists`, which takes a dangling link for nothing.
         match fs::symlink_metadata(&path) {
-            Ok(_) if !overwrite => {
+            Ok(_) if !overwrite && !is_empty_folder(&path) => {
                 return Err(Error::Usage(format!(
                     "the report folder {} is there already; name another one with --out, or replace the report in it with --overwrite",
                     path.display()
@@ -71,7 +72,7 @@ impl ReportFolder {
         let charts = plot::charts(record)?;
         let mut files = vec![
             ("run.json", json::render(record)?),
-            ("rounds.csv", table::render(record)?),
+            ("rounds.csv", csv::render(record)?),
             ("summary.md", markdown::render(record)?),
         ];
         files.extend(charts);
@@ -84,12 +85,6 @@ impl ReportFolder {
             }
         }
         Ok(())
-    }
-
-    /// Gives the folder up: what was made for the report is removed again as far as it is empty. Never removes a
-    /// file.
-    pub fn abandon(self) {
-        drop(self);
     }
 
     fn make_folders(&mut self) -> io::Result<()> {
@@ -141,6 +136,10 @@ impl Drop for ReportFolder {
     }
 }
 
+fn is_empty_folder(path: &Path) -> bool {
+    fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+}
+
 /// A name that no user's file has, in the same folder because a rename does not cross file systems.
 fn partial_name(name: &str) -> String {
     format!(".fedrecsim-{name}.partial")
@@ -189,11 +188,22 @@ mod tests {
     }
 
     #[test]
-    fn an_existing_folder_is_refused_before_the_run_and_left_as_it_was() {
+    fn a_folder_with_anything_in_it_is_refused_before_the_run_and_left_as_it_was() {
         let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("notes.txt"), "mine").unwrap();
         let text = usage_error(root.path(), false);
         assert!(text.contains("--out") && text.contains("--overwrite"), "{text}");
-        assert!(root.path().is_dir() && names(root.path()).is_empty());
+        assert_eq!(names(root.path()), ["notes.txt"]);
+    }
+
+    /// If this fails, a run that was killed keeps the next one from starting.
+    #[test]
+    fn an_empty_folder_is_free_and_stays_when_it_is_given_up() {
+        let root = tempfile::tempdir().unwrap();
+        drop(ReportFolder::create(root.path(), false).unwrap());
+        assert!(root.path().is_dir());
+        ReportFolder::create(root.path(), false).unwrap().write(&sample::run(2)).unwrap();
+        assert!(usage_error(root.path(), false).contains("--overwrite"));
     }
 
     #[test]
@@ -232,20 +242,20 @@ mod tests {
     }
 
     #[test]
-    fn an_abandoned_folder_is_removed_with_the_parents_that_were_made_for_it() {
+    fn a_folder_that_was_given_up_is_removed_with_the_parents_that_were_made_for_it() {
         let root = tempfile::tempdir().unwrap();
-        ReportFolder::create(root.path().join("a/b/c"), false).unwrap().abandon();
+        drop(ReportFolder::create(root.path().join("a/b/c"), false).unwrap());
         assert!(names(root.path()).is_empty());
     }
 
     #[test]
-    fn abandoning_removes_nothing_that_holds_a_file_or_was_there_before() {
+    fn giving_up_removes_nothing_that_holds_a_file_or_was_there_before() {
         let root = tempfile::tempdir().unwrap();
         let folder = ReportFolder::create(root.path().join("a/b"), false).unwrap();
         fs::write(root.path().join("a/other.txt"), "mine").unwrap();
-        folder.abandon();
+        drop(folder);
         assert_eq!(names(&root.path().join("a")), ["other.txt"]);
-        ReportFolder::create(root.path(), true).unwrap().abandon();
+        drop(ReportFolder::create(root.path(), true).unwrap());
         assert!(root.path().is_dir());
     }
 

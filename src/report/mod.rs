@@ -1,11 +1,12 @@
 //! From a run record to files: JSON, CSV, Markdown, SVG.
 //!
-//! Reading order: [`record`] is what a run leaves; [`check`] is what it must satisfy; [`json`], [`table`],
+//! Reading order: [`record`] is what a run leaves; [`check`] is what it must satisfy; [`json`], [`mod@csv`],
 //! [`markdown`] and [`plot`] turn it into text; [`ReportFolder`] puts the text into files; [`progress`] and
 //! [`terminal`] are what a user sees while it runs and after. Exporters are pure: they take a record and return text.
 
 pub mod check;
 pub mod cost;
+pub mod csv;
 pub mod figures;
 mod finite;
 mod folder;
@@ -17,8 +18,7 @@ pub mod record;
 #[cfg(test)]
 mod sample;
 pub mod setup;
-pub mod table;
 pub mod terminal;
-mod words;
+pub(crate) mod words;
 
 pub use folder::ReportFolder;

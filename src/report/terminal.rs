@@ -1,4 +1,4 @@
-//! The short summary that a run leaves on the terminal.
+//! The short summary that a run leaves on the terminal: a few lines, of which none says more than `summary.md` does.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Numbers as a reader wants to see them.
+//! Numbers and texts as a reader wants to see them.
 
 use serde::Serialize;
 
@@ -18,6 +18,21 @@ pub fn thousands(count: u64) -> String {
 /// `1 round`, `2 rounds`: a count of what `noun` names.
 pub fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", thousands(count), if count == 1 { "" } else { "s" })
+}
+
+/// `text` broken between words into lines of at most `width` characters; a longer word has a line of its own.
+pub fn lines(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 /// A duration in the unit that leaves the fewest digits: `350 ms`, `12.3 s`, `4.20 min`, `3.10 h`, `2.40 d`.

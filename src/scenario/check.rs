@@ -6,9 +6,10 @@ use serde_json::{Map, Value as Json};
 use super::faults::Fault;
 use super::presets;
 use super::raw::{RawDataset, RawDevices, RawMethod, RawNetwork, RawScenario, SourceName};
+use super::sizes::{table_too_large, too_large};
 use super::spec::{
-    ColumnRef, DatasetSpec, DelimitedSpec, DevicesSpec, EvaluationSpec, MethodSpec, NetworkSpec, Participation,
-    Ranking, Scenario, Selection, SourceSpec,
+    ColumnRef, DatasetSpec, DelimitedSpec, DevicesSpec, EvaluationSpec, GeneratorSpec, MethodSpec, NetworkSpec,
+    Participation, Ranking, Scenario, Selection, SourceSpec,
 };
 use super::tree::Node;
 use super::vocabulary::{MethodVocabulary, fill_defaults};
@@ -37,6 +38,9 @@ pub(super) fn check(
     let evaluation = checker.evaluation(raw.evaluation, dataset.as_ref());
     if let Some(dataset) = &dataset {
         checker.population(&raw.training.participation, &evaluation, dataset);
+    }
+    if let Some(SourceSpec::Generated(generator)) = dataset.as_ref().map(|dataset| &dataset.source) {
+        checker.sizes(generator, method.as_ref(), &evaluation);
     }
     let (network, devices) = (network(raw.network), self::devices(raw.devices));
     match (dataset, method) {
@@ -214,6 +218,36 @@ impl Checker<'_> {
                 generator.ratings_per_user
             );
             self.contradiction(&["dataset", "generator", "ratings_per_user"], ITEMS, message);
+        }
+    }
+
+    /// Products of numbers that are sound each, and beyond what a run may hold together.
+    fn sizes(&mut self, generator: &GeneratorSpec, method: Option<&MethodSpec>, evaluation: &EvaluationSpec) {
+        let GeneratorSpec { users, items, ratings_per_user, taste_dimension, .. } = *generator;
+        let key = |key| ["dataset", "generator", key];
+        if let Some(method) = method
+            && let Some(reason) = table_too_large(method, u64::from(items))
+        {
+            let path = ["method", &method.name, "latent_dimension"];
+            self.contradiction(&path, &key("items"), reason);
+        }
+        if let Some(size) = too_large([f64::from(items), f64::from(taste_dimension)], 4) {
+            let message = format!("{items} items with {taste_dimension} tastes each take {size}");
+            self.contradiction(&key("taste_dimension"), &key("items"), message);
+        }
+        if let Some(size) = too_large([f64::from(users), ratings_per_user], 8) {
+            let message = format!("{users} users with {ratings_per_user} ratings each take {size}");
+            self.contradiction(&key("users"), &key("ratings_per_user"), message);
+        }
+        let evaluated = if evaluation.users == 0 { users } else { evaluation.users };
+        let candidates = evaluation.candidates;
+        if evaluation.ranking == Ranking::Sampled
+            && let Some(size) = too_large([f64::from(evaluated), f64::from(candidates)], 4)
+        {
+            let message = format!(
+                "{evaluated} evaluated users with {candidates} candidates each take {size}: lower `evaluation.users`"
+            );
+            self.contradiction(&["evaluation", "candidates"], &key("users"), message);
         }
     }
 }

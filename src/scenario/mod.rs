@@ -27,6 +27,7 @@ mod overrides;
 pub mod presets;
 mod raw;
 mod rules;
+pub mod sizes;
 mod spec;
 mod suggest;
 mod tree;
@@ -54,8 +55,15 @@ use rules::Rules;
 /// [`Error::Read`] if the file cannot be read, [`Error::Usage`] for an override without a key or a value,
 /// and [`Error::Scenario`] with every fault otherwise.
 pub fn load(path: &Path, overrides: &[String], vocabulary: &[MethodVocabulary]) -> Result<Scenario> {
-    let text = std::fs::read_to_string(path).map_err(|reason| Error::read(path, reason))?;
-    parse(&text, &path.display().to_string(), overrides, vocabulary)
+    let bytes = std::fs::read(path).map_err(|reason| Error::read(path, reason))?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let sound = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = sound.iter().filter(|byte| **byte == b'\n').count() + 1;
+        Error::read(path, format!("line {line} is not UTF-8; save the file as UTF-8"))
+    })?;
+    // Editors on Windows put a byte order mark first; it is no part of the text.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    parse(text, &path.display().to_string(), overrides, vocabulary)
 }
 
 /// Checks the scenario in `text`. `file` is the name that faults are reported under; its stem is the

@@ -21,16 +21,26 @@ pub(super) fn apply(root: &mut Node, text: &str, source: usize, faults: &mut Vec
 
     let path =
         split_keys(keys).ok_or_else(|| malformed("a key is letters, digits, `-` and `_`, joined by single dots"))?;
-    let mut node = root;
-    for (key, start) in path {
-        let place = Place { source, span: start..start + key.len() };
-        node = &mut table_of(node, &place)
-            .entry(key.to_owned())
-            .or_insert_with(|| Entry { key: place.clone(), node: Node { place, value: Value::Table(Table::new()) } })
-            .node;
+    let mut table = table_of(root);
+    let (last, way) = path.split_last().ok_or_else(|| malformed("no key before `=`"))?;
+    let place = |(key, start): &(&str, usize)| Place { source, span: *start..start + key.len() };
+    for step in way {
+        let entry = entry_of(table, step.0, place(step));
+        if !matches!(entry.node.value, Value::Table(_)) {
+            // What becomes of it is the override's doing, not the file's.
+            entry.key = place(step);
+            entry.node.place = place(step);
+        }
+        table = table_of(&mut entry.node);
     }
-    *node = value;
+    entry_of(table, last.0, place(last)).node = value;
     Ok(())
+}
+
+/// The entry of `key`, made at `place` if there is none.
+fn entry_of<'t>(table: &'t mut Table, key: &str, place: Place) -> &'t mut Entry {
+    let made = || Entry { key: place.clone(), node: Node { place, value: Value::Table(Table::new()) } };
+    table.entry(key.to_owned()).or_insert_with(made)
 }
 
 /// The keys and where each starts in the text; `None` if one of them is empty or no bare key.
@@ -48,10 +58,10 @@ fn split_keys(keys: &str) -> Option<Vec<(&str, usize)>> {
     Some(path)
 }
 
-/// The table that `node` is, or is made into for the sake of the key at `place`.
-fn table_of<'n>(node: &'n mut Node, place: &Place) -> &'n mut Table {
+/// The table that `node` is, or is made into for the sake of a key below it.
+fn table_of(node: &mut Node) -> &mut Table {
     if !matches!(node.value, Value::Table(_)) {
-        *node = Node { place: place.clone(), value: Value::Table(Table::new()) };
+        node.value = Value::Table(Table::new());
     }
     match &mut node.value {
         Value::Table(table) => table,

@@ -79,6 +79,7 @@ pub(super) struct RawDataset {
     /// The ratings file. Required for `delimited`; a generated population has none; for the others the
     /// default is their usual place in a data folder.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
     pub path: Option<PathBuf>,
     /// Users with fewer ratings are left out. The default is 10 for `lastfm-2k` (the filter of the FedRAP
     /// paper), else 0.

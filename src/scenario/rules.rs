@@ -101,10 +101,14 @@ impl<'s> Rules<'s> {
         self.root.pointer(reference.strip_prefix('#')?)
     }
 
-    fn wrong_type(&self, alternatives: &[&Json], node: &Node, name: &str) -> String {
-        let words = |leaf| match literals_of(leaf) {
-            Some(literals) => literals.into_iter().map(|literal| format!("`{literal}`")).collect::<Vec<_>>(),
-            None => types(leaf).filter_map(type_in_words).map(str::to_owned).collect(),
+    fn wrong_type(&self, alternatives: &[&'s Json], node: &Node, name: &str) -> String {
+        let bare_words: Vec<&str> = alternatives.iter().flat_map(|leaf| literals(leaf)).collect();
+        let words = |leaf: &Json| match (literals_of(leaf), tag(leaf)) {
+            (Some(literals), _) => literals.into_iter().map(|literal| format!("`{literal}`")).collect::<Vec<_>>(),
+            (None, Some(tag)) if alternatives.len() > 1 && !bare_words.contains(&tag) => {
+                vec![format!("`{{ {tag} = ... }}`")]
+            }
+            (None, _) => types(leaf).filter_map(type_in_words).map(str::to_owned).collect(),
         };
         let mut expected: Vec<String> = Vec::new();
         for word in alternatives.iter().flat_map(|leaf| words(leaf)) {
@@ -114,7 +118,38 @@ impl<'s> Rules<'s> {
         }
         // The names first, then the types.
         expected.sort_by_key(|word| !word.starts_with('`'));
-        format!("`{name}`: expected {}, found {}", suggest::or_list(&expected), kind_in_words(&node.value))
+        let (expected, found) = (suggest::or_list(&expected), kind_in_words(&node.value));
+        format!(
+            "`{name}`: expected {expected}, found {found}{}",
+            self.instead_of_value(alternatives, &node.value, name)
+        )
+    }
+
+    /// The end of a message about a value of a wrong type: how to write what was probably meant.
+    fn instead_of_value(&self, alternatives: &[&'s Json], value: &Value, name: &str) -> String {
+        let admits = |wanted: &str| alternatives.iter().any(|leaf| types(leaf).any(|t| t == wanted));
+        match value {
+            // `network = "lan"`: the value of one key of the table.
+            Value::String(text) => {
+                let tables = alternatives.iter().filter_map(|leaf| leaf.get("properties")?.as_object());
+                let takes = |schema: &'s Json| {
+                    let mut leaves = Vec::new();
+                    self.flatten(schema, &mut leaves);
+                    leaves.iter().any(|leaf| literals(leaf).contains(&text.as_str()))
+                };
+                let key = tables.flatten().find(|(_, schema)| takes(schema)).map(|(key, _)| key);
+                key.map_or_else(String::new, |key| format!("; did you mean `{name}.{key} = \"{text}\"`?"))
+            }
+            Value::Array(items)
+                if admits("object") && items.iter().all(|item| matches!(item.value, Value::Table(_))) =>
+            {
+                format!("; write `[{name}]` for `[[{name}]]`")
+            }
+            Value::Float(number) if admits("integer") && number.fract() == 0.0 && number.abs() < 1e15 => {
+                format!("; write `{number}`")
+            }
+            _ => String::new(),
+        }
     }
 
     /// A string: one of the literals, or a free text within its length.
@@ -176,7 +211,16 @@ impl<'s> Rules<'s> {
                         None => owners.min_by_key(|owner| !table.contains_key(*owner)),
                         Some(_) => None,
                     };
+                    // `method.name = "fedrap"` for `method = "fedrap"`.
+                    let named = match &entry.node.value {
+                        Value::String(text) if tags.contains(&text.as_str()) => Some(text),
+                        _ => None,
+                    };
                     let message = match left_out {
+                        _ if named.is_some() => format!(
+                            "unknown value `{chosen}` for `{name}`; did you mean `{name} = \"{}\"`?",
+                            named.map_or("", String::as_str)
+                        ),
                         Some(alternative) => format!(
                             "unknown value `{chosen}` for `{name}`; did you mean `{name}.{alternative}.{chosen}`?"
                         ),
@@ -255,15 +299,18 @@ impl<'s> Rules<'s> {
         alternatives.iter().any(|leaf| leaf.get("properties").is_some_and(|known| known.get(key).is_some()))
     }
 
-    /// Where in the file the key `key` is known, in words, if that is one place: in TOML a key that is
+    /// Where in the file the key `key` is known, in words, if that is in few places: in TOML a key that is
     /// written below a `[table]` belongs to that table, which is easily forgotten.
     fn home_of(&self, key: &str) -> Option<String> {
         let mut homes = Vec::new();
         self.find_homes(self.root, "", key, &mut homes);
         match homes.as_slice() {
             [top] if top.is_empty() => Some("at the top of the file, above the first `[table]`".to_owned()),
-            [home] => Some(format!("to `[{home}]`")),
-            _ => None,
+            [] | [_, _, _, _, ..] => None,
+            homes => {
+                let homes: Vec<String> = homes.iter().map(|home| format!("`[{home}]`")).collect();
+                Some(format!("to {}", suggest::or_list(&homes)))
+            }
         }
     }
 

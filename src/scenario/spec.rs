@@ -174,6 +174,13 @@ pub struct MethodSpec {
     pub parameters: serde_json::Value,
 }
 
+impl MethodSpec {
+    /// k, the parameter that has this name in every method with a table of k values per item.
+    pub fn latent_dimension(&self) -> Option<u64> {
+        self.parameters.get("latent_dimension")?.as_u64()
+    }
+}
+
 /// Rounds and participation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

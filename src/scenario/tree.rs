@@ -95,9 +95,31 @@ pub(super) fn parse_file(text: &str, faults: &mut Vec<Fault>) -> Result<Node, Ve
     }
     let fault = |error: &toml::de::Error| {
         let place = Place { source: Sources::FILE, span: error.span().unwrap_or(0..0) };
-        Fault::new(&place, error.message())
+        Fault::new(&place, in_our_words(error.message(), text.get(place.span.clone()).unwrap_or("")))
     };
     Err(errors.iter().map(fault).collect())
+}
+
+/// The parser's `message` about `written`, where it names what the grammar expects and not what the user has to do.
+fn in_our_words(message: &str, written: &str) -> String {
+    match message {
+        "duplicate key" => format!("`{}` stands here for the second time", written.trim_matches(['[', ']'])),
+        "string values must be quoted, expected literal string"
+        | "invalid boolean, expected `true`"
+        | "invalid boolean, expected `false`"
+        | "invalid float, expected `nan`"
+        | "invalid float, expected `inf`" => {
+            let written = written.trim();
+            let meant = match written.to_lowercase().as_str() {
+                "" => return "there is no value after `=`".to_owned(),
+                "true" | "yes" | "on" => "; write `true`",
+                "false" | "no" | "off" => "; write `false`",
+                _ => "",
+            };
+            format!("`{written}` is neither a number nor a text in quotes{meant}")
+        }
+        _ => message.replace(", expected newline, `#`", ": the line should end here").replace(", expected nothing", ""),
+    }
 }
 
 /// Parses the value of an override: TOML, or else the text itself as a string. `offset` is where `text`
@@ -149,7 +171,7 @@ impl Reader<'_> {
             DeValue::Table(table) => Value::Table(self.table(table)),
             DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
                 Ok(value) => Value::Integer(value),
-                Err(_) => self.unusable(&place, "an integer must fit in 64 bits"),
+                Err(_) => self.unusable(&place, "an integer must lie between -2^63 and 2^63 - 1"),
             },
             DeValue::Float(number) => match number.as_str().parse::<f64>() {
                 Ok(value) if value.is_finite() => Value::Float(value),

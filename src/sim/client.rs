@@ -50,11 +50,11 @@ impl Handler<ToClient> for ClientActor {
 
     fn handle(&mut self, message: ToClient, _context: &mut Self::Context) -> FromClient {
         match (message, &self.state) {
-            (ToClient::Participate { round, broadcast, keep_snapshot }, _) => {
+            (ToClient::Participate { round, broadcast }, _) => {
                 let Some(client) = self.take() else { return FromClient::OutOfTurn };
                 let world = Arc::clone(&self.world);
                 let user = self.user;
-                FromClient::Assignment(Box::new(Assignment { user, round, client, broadcast, world, keep_snapshot }))
+                FromClient::Assignment(Box::new(Assignment { user, round, client, broadcast, world }))
             }
             (ToClient::TrainingEnded(trained), State::Away) => {
                 self.state = State::Held(trained.client);

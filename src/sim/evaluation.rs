@@ -1,4 +1,7 @@
 //! Scoring: where the held-out items of a user stand.
+//!
+//! A probe from outside: it reads the parameters that clients lend to the metrics, and costs neither bytes nor time in
+//! the simulated world.
 
 use std::cell::RefCell;
 

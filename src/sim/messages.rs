@@ -14,13 +14,17 @@ use crate::codec::FrameParts;
 use crate::error::Result;
 use crate::ids::{Round, UserId};
 use crate::method::Client;
-use crate::model::aggregate::MagnitudeCounts;
+use crate::model::magnitude::MagnitudeCounts;
 use crate::model::table::SharedTable;
 use crate::units::SimTime;
 
 /// Users that are asked at once: enough to keep the mailboxes busy, few enough that a million users need no
 /// million pending answers.
 pub const ASKED_AT_ONCE: usize = 4096;
+
+/// Users that a worker thread takes at once: few enough that all threads end together, although one user has a
+/// hundred times the ratings of another; enough that handing them out costs nothing.
+pub const TAKEN_AT_ONCE: usize = 8;
 
 /// Wiring -> network: let time run until the last round is over.
 #[derive(Message)]
@@ -54,11 +58,9 @@ pub enum ToClient {
         round: Round,
         /// What is being downloaded.
         broadcast: Arc<Broadcast>,
-        /// Whether this participation will be cut off, so that the state before it must be kept.
-        keep_snapshot: bool,
     },
     /// Your training has come to its virtual end: take your parameters back and upload.
-    TrainingEnded(Trained),
+    TrainingEnded(Box<Trained>),
     /// You dropped out. Take back what you had: the state before training, or after it if it had ended.
     CutOff(Option<Box<dyn Client>>),
     /// Metrics -> client: lend your parameters for scoring.

@@ -1,4 +1,7 @@
 //! The metrics: books every byte and duration, and measures accuracy after a round.
+//!
+//! The network tells it what happened on links and devices, and the round's new table; it borrows the private
+//! parameters from the clients for scoring, and feeds all of it to the result digest.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +13,8 @@ use rayon::prelude::*;
 use super::evaluation::{self, Ranks};
 use super::ledger::Ledger;
 use super::messages::{
-    ASKED_AT_ONCE, BookUnfinished, Booking, Collect, Collected, Direction, FromClient, LinkEvent, RoundEnded, ToClient,
+    ASKED_AT_ONCE, BookUnfinished, Booking, Collect, Collected, Direction, FromClient, LinkEvent, RoundEnded,
+    TAKEN_AT_ONCE, ToClient,
 };
 use super::observer::RoundObserver;
 use super::outcome::{Distribution, RoundRecord, Sparsity, SplitFigures};
@@ -18,7 +22,7 @@ use super::world::World;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::method::Client;
-use crate::model::aggregate::MagnitudeCounts;
+use crate::model::magnitude::MagnitudeCounts;
 use crate::model::table::{SharedTable, Table, extend_bytes};
 use crate::stages::{Stage, enter};
 
@@ -237,7 +241,10 @@ impl Lenders {
         let users = self.world.candidates.evaluated_users();
         let world = &self.world;
         let table: &Table = &table;
-        let ranks = self.with_parameters(users, |position, client| evaluation::ranks(world, position, client, table));
+        let ranks = self.with_parameters(users, |position, client| {
+            let _stage = enter(Stage::Evaluate);
+            evaluation::ranks(world, position, client, table)
+        });
         let ranks: Vec<Ranks> = ranks.await?.into_iter().collect::<Result<_>>()?;
         Ok(evaluation::figures(&ranks, &self.world.scenario.evaluation.cutoffs))
     }
@@ -283,14 +290,13 @@ impl Lenders {
             let waiting = enter(Stage::Wait);
             let worked = self.workers.install(|| {
                 let work = |(offset, (user, client)): (usize, (UserId, Option<Box<dyn Client>>))| {
-                    let _stage = enter(Stage::Evaluate);
                     let result = match &client {
                         Some(client) => work(first + offset, client.as_ref()),
                         None => work(first + offset, self.world.method.client(user).as_ref()),
                     };
                     (result, user, client)
                 };
-                lent.into_par_iter().enumerate().map(work).collect::<Vec<_>>()
+                lent.into_par_iter().with_max_len(TAKEN_AT_ONCE).enumerate().map(work).collect::<Vec<_>>()
             });
             drop(waiting);
             let mut returns = Vec::with_capacity(worked.len());

@@ -14,7 +14,8 @@
 //! ```
 //!
 //! Read in the order of a round: [`messages`], [`server`], [`network`] with its [`calendar`], [`client`] with
-//! [`training`], [`metrics`] with its [`ledger`] and [`evaluation`]; [`mod@run`] wires them. The actors know the
+//! [`training`], [`metrics`] with its [`ledger`] and [`evaluation`]. [`mod@run`] wires them, [`world`] holds what all of them may
+//! read and the frame that all are sent, [`outcome`] what is left in the end. The actors know the
 //! messages and the pure layers, never one another.
 //!
 //! **Order.** Everything happens in (time, sequence) order of the calendar. The network asks and awaits every
@@ -41,5 +42,6 @@ pub mod training;
 pub mod world;
 
 pub use observer::RoundObserver;
-pub use run::{Outcome, RunControl, run};
+pub use outcome::Outcome;
+pub use run::{RunControl, run};
 pub use world::World;

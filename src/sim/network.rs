@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use super::calendar::Calendar;
 use super::messages::{
     ASKED_AT_ONCE, BeginRound, BookUnfinished, Booking, CloseRound, Direction, FromClient, Invitation, LinkEvent,
-    ParticipationLost, Receipt, RoundEnded, Run, ToClient, UplinkArrived, Usefulness,
+    ParticipationLost, Receipt, RoundEnded, Run, TAKEN_AT_ONCE, ToClient, UplinkArrived, Usefulness,
 };
 use super::training::{Assignment, Trained};
 use super::world::World;
@@ -98,7 +98,7 @@ struct Participation {
     compute: SimDuration,
     upload: Phase,
     /// The result of training, until its virtual end.
-    trained: Option<Trained>,
+    trained: Option<Box<Trained>>,
     snapshot: Option<Box<dyn Client>>,
     /// The frame on its way to the server.
     uploading: Option<bytes::Bytes>,
@@ -120,7 +120,8 @@ struct Timeline {
     peers: Peers,
     interrupted: Arc<AtomicBool>,
     calendar: Calendar<Event>,
-    participations: BTreeMap<UserId, Participation>,
+    /// Boxed, since they go in and out with every event.
+    participations: BTreeMap<UserId, Box<Participation>>,
     bookings: Vec<Booking>,
     losses: BTreeMap<UserId, f64>,
     dropped: u32,
@@ -193,15 +194,11 @@ impl Timeline {
     async fn invite(&mut self, round: Round, invitation: Invitation) -> Result<()> {
         let now = self.calendar.now();
         let parts = invitation.broadcast.frame().parts;
-        let mut conditions = Vec::with_capacity(invitation.cohort.len());
         let mut assignments = Vec::with_capacity(invitation.cohort.len());
         for users in invitation.cohort.chunks(ASKED_AT_ONCE) {
             let answers = users.iter().map(|&user| {
-                let drawn = self.world.population.conditions(user, round);
-                conditions.push(drawn);
                 let broadcast = Arc::clone(&invitation.broadcast);
-                let keep_snapshot = drawn.dropout_at.is_some();
-                self.peers.clients[user.index()].send(ToClient::Participate { round, broadcast, keep_snapshot })
+                self.peers.clients[user.index()].send(ToClient::Participate { round, broadcast })
             });
             // A question is in its mailbox as soon as it is sent; the answers come while the first is awaited.
             let answers = answers.collect::<Vec<_>>();
@@ -223,10 +220,11 @@ impl Timeline {
             false => Assignment::run(*assignment),
         };
         let waiting = enter(Stage::Wait);
-        let trained: Vec<Result<Trained>> = self.workers.install(|| assignments.into_par_iter().map(train).collect());
+        let trained: Vec<Result<Box<Trained>>> =
+            self.workers.install(|| assignments.into_par_iter().with_max_len(TAKEN_AT_ONCE).map(train).collect());
         drop(waiting);
-        for ((&user, conditions), trained) in invitation.cohort.iter().zip(conditions).zip(trained) {
-            let participation = Participation::plan(round, now, size, conditions, trained?);
+        for (&user, trained) in invitation.cohort.iter().zip(trained) {
+            let participation = Box::new(Participation::plan(round, now, size, trained?));
             if participation.upload_ends() == SimTime::from_nanos(u64::MAX) {
                 return Err(Error::TimeOverflow { round, user });
             }
@@ -236,7 +234,7 @@ impl Timeline {
     }
 
     /// Puts the first thing that happens to a participation into the calendar.
-    fn schedule(&mut self, user: UserId, participation: Participation) {
+    fn schedule(&mut self, user: UserId, participation: Box<Participation>) {
         self.schedule_next(user, &participation, participation.download_ends(), Event::DownloadEnded(user));
         self.participations.insert(user, participation);
     }
@@ -327,7 +325,7 @@ impl Timeline {
         asked(self.peers.clients[user.index()].send(message)).await.map_err(|reason| unanswered("client", reason))
     }
 
-    fn remove(&mut self, user: UserId) -> Result<Participation> {
+    fn remove(&mut self, user: UserId) -> Result<Box<Participation>> {
         self.participations.remove(&user).ok_or_else(|| unanswered("network", format!("{user} takes no part")))
     }
 
@@ -338,7 +336,8 @@ impl Timeline {
 
 impl Participation {
     /// Lays out the phases of a participation that starts at `now`.
-    fn plan(round: Round, now: SimTime, size: Bytes, conditions: Conditions, mut trained: Trained) -> Self {
+    fn plan(round: Round, now: SimTime, size: Bytes, mut trained: Box<Trained>) -> Self {
+        let conditions = trained.conditions;
         let download = Phase { size, duration: conditions.down.transfer_time(size) };
         let compute = conditions.compute_time(trained.row_visits);
         let size = Bytes::of(&trained.frame.bytes);

@@ -1,4 +1,6 @@
-//! Who watches a run from outside the simulated world.
+//! Who watches a run from outside the simulated world: a progress bar, a stop-watch, a test that interrupts.
+//!
+//! An observer is told, and never asked, so it cannot reach a result.
 
 use super::outcome::{ByDirection, Flow, RoundRecord};
 

@@ -1,11 +1,39 @@
-//! What a run leaves behind, as plain data: accuracy, bytes, durations, per round and in all.
+//! What a run leaves behind: accuracy, bytes, durations, per round and in all.
+//!
+//! Plain data, and all that a report knows of the simulated world; its field names are those of `run.json`. What is
+//! measured here is measured by [`metrics`](super::metrics).
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::model::aggregate::MAGNITUDE_THRESHOLDS as SPARSITY_THRESHOLDS;
+use crate::error::Error;
+pub use crate::model::magnitude::MAGNITUDE_THRESHOLDS as SPARSITY_THRESHOLDS;
+use crate::model::table::SharedTable;
+
+/// What a run leaves.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Every finished round.
+    pub rounds: Vec<RoundRecord>,
+    /// Position in `rounds` of the one that the run is judged by; `None` if none was evaluated.
+    pub selected: Option<usize>,
+    /// The trivial baselines on the same split and candidates.
+    pub baselines: BTreeMap<String, SplitFigures>,
+    /// Bytes of the whole run, an unfinished round included.
+    pub bytes: ByDirection<Flow>,
+    /// Durations by phase.
+    pub durations: BTreeMap<String, Distribution>,
+    /// Size of the problem.
+    pub size: ProblemSize,
+    /// The server's table after the last finished round, or the initial one if there is none.
+    pub table: SharedTable,
+    /// Result digest, hexadecimal.
+    pub digest: String,
+    /// What stopped the run before its last round, if anything did.
+    pub stopped_by: Option<Error>,
+}
 
 /// Accuracy figures by name: `hr@10`, `ndcg@10`, `mrr`, ...
 pub type Figures = BTreeMap<String, f64>;

@@ -1,4 +1,7 @@
 //! The wiring: starts the actors, lets time run, and collects what they leave.
+//!
+//! The one place that knows every actor's type. All actors live on one arbiter, the workers beside it; what stops a
+//! run early is sorted here into what belongs to its result and what is a defect.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,13 +15,12 @@ use super::messages::{Collect, Collected, Run, ToClient};
 use super::metrics::MetricsActor;
 use super::network::{NetworkActor, Peers};
 use super::observer::RoundObserver;
-use super::outcome::{ByDirection, Distribution, Flow, ProblemSize, RoundRecord, SplitFigures};
+use super::outcome::{Outcome, ProblemSize, RoundRecord, SplitFigures};
 use super::server::ServerActor;
 use super::world::World;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::method::{Method, Problem, baselines};
-use crate::model::table::SharedTable;
 use crate::scenario::{MethodSpec, Selection};
 
 /// How a run is carried out; none of it reaches the result.
@@ -35,29 +37,6 @@ impl RunControl {
     pub fn with_threads(threads: usize) -> Self {
         Self { threads, interrupted: Arc::default() }
     }
-}
-
-/// What a run leaves.
-#[derive(Debug)]
-pub struct Outcome {
-    /// Every finished round.
-    pub rounds: Vec<RoundRecord>,
-    /// Position in `rounds` of the one that the run is judged by; `None` if none was evaluated.
-    pub selected: Option<usize>,
-    /// The trivial baselines on the same split and candidates.
-    pub baselines: BTreeMap<String, SplitFigures>,
-    /// Bytes of the whole run, an unfinished round included.
-    pub bytes: ByDirection<Flow>,
-    /// Durations by phase.
-    pub durations: BTreeMap<String, Distribution>,
-    /// Size of the problem.
-    pub size: ProblemSize,
-    /// The server's table after the last finished round, or the initial one if there is none.
-    pub table: SharedTable,
-    /// Result digest, hexadecimal.
-    pub digest: String,
-    /// What stopped the run before its last round, if anything did.
-    pub stopped_by: Option<Error>,
 }
 
 /// Runs `world` to its last round, or until something stops it; the rounds before that are in the outcome.

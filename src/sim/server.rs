@@ -12,11 +12,14 @@ use super::messages::{
 use super::world::{Broadcast, World};
 use crate::error::Result;
 use crate::ids::{Round, UserId};
-use crate::model::aggregate;
+use crate::model::aggregate::Averaging;
 use crate::model::table::{SharedTable, TableUpdate};
 use crate::rng::{PortableDraws, Purpose};
 use crate::scenario::Participation;
 use crate::stages::{Stage, enter};
+
+/// Frames that are decoded and added together: some megabytes of them.
+const FRAMES_AT_ONCE: usize = 128;
 
 /// The server's actor. Knows the global table and what arrives, and no private parameter.
 pub struct ServerActor {
@@ -134,10 +137,18 @@ impl Handler<CloseRound> for ServerActor {
             codec.decode(frame, shape)
         };
         let waiting = enter(Stage::Wait);
-        let (aggregate, aggregated) = self.workers.install(|| -> Result<_> {
-            let updates: Vec<TableUpdate> = arrived.par_iter().map(decode).collect::<Result<_>>()?;
-            Ok((aggregate::mean(&base, &updates), updates.len() as u32))
+        let aggregate = self.workers.install(|| -> Result<_> {
+            let mut averaging = Averaging::new(&base);
+            // A few at a time, so that what was decoded is still in the cache when it is added.
+            for frames in arrived.chunks(FRAMES_AT_ONCE) {
+                let updates: Vec<TableUpdate> = frames.par_iter().map(decode).collect::<Result<_>>()?;
+                averaging.add(&updates);
+            }
+            Ok(averaging.finish())
         })?;
+        let aggregated = arrived.len() as u32;
+        // In parallel: their memory is out of every cache by now.
+        self.workers.install(|| arrived.into_par_iter().for_each(drop));
         drop(waiting);
         self.open = None;
         // An empty round leaves the server's own table as it is, whatever the downlink codec made of it.

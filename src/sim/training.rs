@@ -9,6 +9,7 @@ use crate::dataset::negatives::{NegativeSampler, Samples};
 use crate::error::{Error, Result};
 use crate::ids::{Round, UserId};
 use crate::method::{Client, LocalTask, Scratch};
+use crate::population::Conditions;
 use crate::stages::{Stage, enter};
 
 /// One training, with everything that it depends on: the user's state, taken from its actor, and the download.
@@ -23,16 +24,16 @@ pub struct Assignment {
     pub broadcast: Arc<Broadcast>,
     /// What everybody may read.
     pub world: Arc<World>,
-    /// Whether to keep the state as it was.
-    pub keep_snapshot: bool,
 }
 
 /// A training's result. The parameters go back to the user's actor; the frame to the server.
 pub struct Trained {
     /// The private parameters after training.
     pub client: Box<dyn Client>,
-    /// The private parameters before it, where they may still be needed.
+    /// The private parameters before it, where a dropout will want them back.
     pub snapshot: Option<Box<dyn Client>>,
+    /// Link, device and dropout of this participation.
+    pub conditions: Conditions,
     /// The upload.
     pub frame: Frame,
     /// Mean local loss.
@@ -58,11 +59,11 @@ impl Assignment {
     ///
     /// # Errors
     /// Divergence, too few negatives, a frame that does not decode.
-    pub fn run(self) -> Result<Trained> {
+    pub fn run(self) -> Result<Box<Trained>> {
         WORKBENCH.with_borrow_mut(|workbench| self.run_with(workbench))
     }
 
-    fn run_with(mut self, workbench: &mut Workbench) -> Result<Trained> {
+    fn run_with(mut self, workbench: &mut Workbench) -> Result<Box<Trained>> {
         let _stage = enter(Stage::Train);
         let world = &*self.world;
         let negatives = &world.scenario.dataset.negatives;
@@ -76,7 +77,8 @@ impl Assignment {
         let sampling = enter(Stage::SampleNegatives);
         sampler.draw(&world.dataset, world.streams, self.user, self.round, samples)?;
         drop(sampling);
-        let snapshot = self.keep_snapshot.then(|| self.client.snapshot());
+        let conditions = world.population.conditions(self.user, self.round);
+        let snapshot = conditions.dropout_at.map(|_| self.client.snapshot());
         let global = self.broadcast.table()?;
         let task = LocalTask {
             user: self.user,
@@ -94,7 +96,10 @@ impl Assignment {
         }
         let _encoding = enter(Stage::Encode);
         let frame = world.uplink.encode(&update.table, &global);
-        Ok(Trained { client: self.client, snapshot, frame, loss: update.loss, row_visits: update.row_visits })
+        // The values have been copied into the frame; the next client of this thread writes its own there.
+        scratch.values = update.table.values.into();
+        let (loss, row_visits) = (update.loss, update.row_visits);
+        Ok(Box::new(Trained { client: self.client, snapshot, conditions, frame, loss, row_visits }))
     }
 }
 

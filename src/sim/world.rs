@@ -9,7 +9,7 @@ use crate::dataset::Dataset;
 use crate::dataset::candidates::Candidates;
 use crate::dataset::negatives;
 use crate::error::{Error, Result};
-use crate::method::{Method, Problem, registry};
+use crate::method::{Entry, Method, Problem, registry};
 use crate::model::table::{RowSet, SharedTable, Table, TableShape, TableUpdate, extend_bytes};
 use crate::population::Population;
 use crate::rng::Streams;
@@ -38,11 +38,20 @@ pub struct World {
 }
 
 impl World {
-    /// Puts the world of `scenario` together over `dataset`.
+    /// Puts the world of `scenario` together over `dataset`, with one of the methods of this crate.
     ///
     /// # Errors
-    /// What the scenario asks of the data and the data do not have: a cohort, candidates, evaluated users, negatives.
+    /// As [`Self::with_methods`].
     pub fn new(scenario: Scenario, dataset: Arc<Dataset>) -> Result<Self> {
+        Self::with_methods(scenario, dataset, registry::METHODS)
+    }
+
+    /// The same with the one of `methods` that the scenario names.
+    ///
+    /// # Errors
+    /// What the scenario asks of the data and the data do not have: a cohort, candidates, evaluated users, negatives;
+    /// and a method that is not among `methods`.
+    pub fn with_methods(scenario: Scenario, dataset: Arc<Dataset>, methods: &[Entry]) -> Result<Self> {
         let streams = Streams::new(scenario.seed);
         if let Participation::Cohort(cohort) = scenario.training.participation
             && cohort as usize > dataset.users()
@@ -54,7 +63,7 @@ impl World {
         }
         let candidates = Candidates::draw(&dataset, &scenario.evaluation, streams)?;
         let problem = Problem { dataset: Arc::clone(&dataset), streams };
-        let method = registry::build(&scenario.method, &problem)?;
+        let method = registry::build(methods, &scenario.method, &problem)?;
         if method.trains() {
             negatives::check(&dataset, &scenario.dataset.negatives)?;
         }

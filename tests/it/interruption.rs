@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use fedrecsim::cli;
 use fedrecsim::error::Error;
+use fedrecsim::method::registry::METHODS;
 use fedrecsim::sim::{self, Outcome, RunControl};
 use serde_json::Value;
 
@@ -43,7 +44,7 @@ fn an_interruption_after_the_last_round_stops_nothing() {
 fn a_command_that_is_interrupted_at_once_leaves_a_report_without_rounds() {
     let workshop = Workshop::new();
     let arguments = workshop.arguments(workshop.small(), &[]);
-    let finished = cli::run(&arguments, Arc::new(AtomicBool::new(true)), false, Instant::now()).unwrap();
+    let finished = cli::run(&arguments, METHODS, Arc::new(AtomicBool::new(true)), false, Instant::now()).unwrap();
     let error = finished.stopped_by.expect("it was not stopped");
     assert_eq!((error.to_string().as_str(), error.exit_code()), ("interrupted", 1));
     let json = workshop.run_json();

@@ -109,7 +109,7 @@ fn circle(graph: &BTreeMap<String, Vec<String>>) -> Option<String> {
 }
 
 /// Every source file below `src/`, by its path there, in order.
-fn sources() -> Vec<(String, String)> {
+pub fn sources() -> Vec<(String, String)> {
     fn collect(folder: &Path, root: &Path, found: &mut Vec<(String, String)>) {
         for entry in folder.read_dir().unwrap() {
             let path = entry.unwrap().path();

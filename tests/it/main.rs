@@ -13,6 +13,8 @@ mod determinism;
 mod divergence;
 /// A participation that is cut off leaves the device as it was at that instant.
 mod dropout;
+/// No file is too long to be read in one go.
+mod file_sizes;
 /// One input of the fuzz target `decode`, checked.
 mod frame_case;
 /// Hostile and damaged frames are still refused, sound ones still decoded.
@@ -21,6 +23,10 @@ mod frame_replay;
 mod import_paths;
 /// Ctrl-C leaves a report of the finished rounds.
 mod interruption;
+/// The documented example of a method, compiled here as it stands.
+#[allow(dead_code)]
+#[path = "../../examples/item_mean.rs"]
+mod item_mean;
 /// `--json` prints what `run.json` says, and nothing else.
 mod json_output;
 /// Imports of `src/` point one way.
@@ -29,6 +35,8 @@ mod layers;
 mod learning;
 /// The report folder is claimed before anything else happens.
 mod output_folder;
+/// A method is one file and a line where methods are listed, in this crate as in a program of one's own.
+mod own_method;
 /// Training replays the recordings of the authors' code.
 mod parity;
 /// Random small scenarios keep the contracts.

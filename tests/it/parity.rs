@@ -166,35 +166,23 @@ fn private_parameters(
     client.visit_private(&mut |bytes| words.extend(bytes.as_chunks::<4>().0.iter().copied()));
     let floats = |words: &[[u8; 4]]| words.iter().map(|word| f32::from_le_bytes(*word)).collect::<Vec<f32>>();
     let items = |words: &[[u8; 4]]| words.iter().map(|word| u32::from_le_bytes(*word)).collect::<Vec<u32>>();
-    if recording.method == "fedrap" {
-        // w, b, (item, row) for every touched row, the factor of all others.
-        let scale = floats(&words[words.len() - 1..])[0];
-        let initial = &recording.initial.private["item_personality.weight"];
-        let mut d: Vec<f32> = initial.iter().map(|value| value * scale).collect();
-        for entry in words[k + 1..words.len() - 1].chunks_exact(k + 1) {
-            let item = items(&entry[..1])[0] as usize;
-            d[item * k..(item + 1) * k].copy_from_slice(&floats(&entry[1..]));
-        }
-        BTreeMap::from([
-            ("affine_output.weight", floats(&words[..k])),
-            ("affine_output.bias", floats(&words[k..=k])),
-            ("item_personality.weight", d),
-        ])
-    } else {
-        // Fine-tuned items, w, b, their rows, the factor of all others.
-        let rows = (words.len() - k - 2) / (k + 1);
-        let scale = floats(&words[words.len() - 1..])[0];
-        let mut e: Vec<f32> = last_download.as_slice().iter().map(|value| value * scale).collect();
-        let values = floats(&words[rows + k + 1..words.len() - 1]);
-        for (item, row) in items(&words[..rows]).into_iter().zip(values.chunks_exact(k)) {
-            e[item as usize * k..(item as usize + 1) * k].copy_from_slice(row);
-        }
-        BTreeMap::from([
-            ("affine_output.weight", floats(&words[rows..rows + k])),
-            ("affine_output.bias", floats(&words[rows + k..=rows + k])),
-            ("embedding_item.weight", e),
-        ])
+    // w, b, (item, row) for every row of its own, the factor of all others: rows of the first D, or of the last
+    // download.
+    let (name, others) = match recording.method.as_str() {
+        "fedrap" => ("item_personality.weight", &recording.initial.private["item_personality.weight"][..]),
+        _ => ("embedding_item.weight", last_download.as_slice()),
+    };
+    let scale = floats(&words[words.len() - 1..])[0];
+    let mut table: Vec<f32> = others.iter().map(|value| value * scale).collect();
+    for entry in words[k + 1..words.len() - 1].chunks_exact(k + 1) {
+        let item = items(&entry[..1])[0] as usize;
+        table[item * k..(item + 1) * k].copy_from_slice(&floats(&entry[1..]));
     }
+    BTreeMap::from([
+        ("affine_output.weight", floats(&words[..k])),
+        ("affine_output.bias", floats(&words[k..=k])),
+        (name, table),
+    ])
 }
 
 fn replay(path: &Path) {

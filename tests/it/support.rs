@@ -7,13 +7,16 @@ use std::time::Instant;
 use fedrecsim::cli::{self, Finished, RunArgs};
 use fedrecsim::dataset;
 use fedrecsim::error::{Error, Result};
-use fedrecsim::method::registry::vocabulary;
+use fedrecsim::method::Entry;
+use fedrecsim::method::registry::{METHODS, vocabulary_of};
 use fedrecsim::rng::Streams;
 use fedrecsim::scenario::{self, Scenario};
 use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim::sim::{self, Outcome, RoundObserver, RunControl, World};
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::item_mean;
 
 /// A scenario that trains in milliseconds: no variance of devices or links, no dropout.
 pub const SMALL: &str = r#"
@@ -38,6 +41,11 @@ rounds = 3
 candidates = 20
 "#;
 
+/// Every method of the crate, and the one of the example.
+pub fn methods() -> Vec<Entry> {
+    [METHODS, &[item_mean::ENTRY]].concat()
+}
+
 /// The small scenario with these keys replaced.
 pub fn small(overrides: &[&str]) -> Scenario {
     parse(SMALL, overrides)
@@ -52,7 +60,8 @@ pub fn small_with(method: &str, overrides: &[&str]) -> Scenario {
 /// The scenario in `text`, which must be a sound one.
 pub fn parse(text: &str, overrides: &[&str]) -> Scenario {
     let overrides: Vec<String> = overrides.iter().map(ToString::to_string).collect();
-    scenario::parse(text, "small.toml", &overrides, &vocabulary()).unwrap_or_else(|error| panic!("{error}"))
+    scenario::parse(text, "small.toml", &overrides, &vocabulary_of(&methods()))
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A file of this repository.
@@ -63,13 +72,13 @@ pub fn repository(path: &str) -> PathBuf {
 /// The scenario in a file of this repository.
 pub fn load(path: &str, overrides: &[&str]) -> Scenario {
     let overrides: Vec<String> = overrides.iter().map(ToString::to_string).collect();
-    scenario::load(&repository(path), &overrides, &vocabulary()).unwrap_or_else(|error| panic!("{error}"))
+    scenario::load(&repository(path), &overrides, &vocabulary_of(METHODS)).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The world of a scenario on generated ratings.
 pub fn world(scenario: Scenario) -> World {
     let dataset = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed)).unwrap();
-    World::new(scenario, Arc::new(dataset)).unwrap()
+    World::with_methods(scenario, Arc::new(dataset), &methods()).unwrap()
 }
 
 /// Runs a scenario on generated ratings to its end.
@@ -164,7 +173,7 @@ impl Workshop {
 
 /// Runs the command in this process.
 pub fn run_command(arguments: &RunArgs) -> Result<Finished> {
-    cli::run(arguments, Arc::default(), false, Instant::now())
+    cli::run(arguments, &methods(), Arc::default(), false, Instant::now())
 }
 
 /// The error refuses an input, and says `parts`.

@@ -38,7 +38,7 @@ pub(super) fn train(
         // The regularisers run over the whole matrix, so every row moves.
         Objective::Paper => scratch.round_rows.collect_whole_catalogue(items, labels, shared.items),
     }
-    gather(shared, own, task, &scratch.round_rows, &mut scratch.packed);
+    gather(shared, own, task, &scratch.round_rows, &mut scratch.packed, &mut scratch.slots);
     drop(gathering);
     let mut epochs = LocalEpochs::new(plan, own, task);
     epochs.run(&mut scratch.round_rows, &mut scratch.packed, &mut scratch.weights);
@@ -52,13 +52,22 @@ pub(super) fn train(
     let (rows, packed) = (scratch.round_rows.rows(), &scratch.packed);
     if plan.keeps_d() {
         let _stage = enter(Stage::Scatter);
-        own.d.write_rows(rows, others_scale, |position, values| unpack_into(packed.row(position, D), values));
+        own.d.write_rows(rows, others_scale, &mut scratch.slots, |position, values| {
+            unpack_into(packed.row(position, D), values)
+        });
     }
-    Ok(LocalUpdate { table: update(shared, task, rows, packed, others_scale), loss, row_visits })
+    Ok(LocalUpdate { table: update(shared, task, rows, packed, others_scale, &mut scratch.values), loss, row_visits })
 }
 
 /// Brings the rows of this round side by side: D from the private table, C from the download.
-fn gather(shared: &Shared, own: &Own, task: &LocalTask<'_>, round_rows: &RoundRows, packed: &mut PackedRows) {
+fn gather(
+    shared: &Shared,
+    own: &Own,
+    task: &LocalTask<'_>,
+    round_rows: &RoundRows,
+    packed: &mut PackedRows,
+    slots: &mut Vec<u32>,
+) {
     let rows = round_rows.rows();
     let (keeps_d, shares) = (shared.plan.keeps_d(), shared.plan.shares());
     if keeps_d && shares {
@@ -67,12 +76,9 @@ fn gather(shared: &Shared, own: &Own, task: &LocalTask<'_>, round_rows: &RoundRo
         packed.reset(rows.len(), shared.plan.dimension, 2);
     }
     if keeps_d {
-        // All look-ups before the copies: rows come from memory that no cache holds, and copies that do not wait
-        // for look-ups keep more of them on their way.
-        let found: Vec<(&[f32], f32)> = rows.iter().map(|&item| own.d.row(item, &shared.start.d)).collect();
-        for (position, (values, scale)) in found.into_iter().enumerate() {
+        own.d.read_rows(rows, &shared.start.d, slots, |position, values, scale| {
             packed.set_row(position, D, values, scale);
-        }
+        });
     }
     if shares {
         for (position, &item) in rows.iter().enumerate() {
@@ -82,13 +88,21 @@ fn gather(shared: &Shared, own: &Own, task: &LocalTask<'_>, round_rows: &RoundRo
 }
 
 /// The client's C as it leaves the device: trained rows, and the decay that all others share.
-fn update(shared: &Shared, task: &LocalTask<'_>, rows: &[u32], packed: &PackedRows, others_scale: f32) -> TableUpdate {
+fn update(
+    shared: &Shared,
+    task: &LocalTask<'_>,
+    rows: &[u32],
+    packed: &PackedRows,
+    others_scale: f32,
+    values: &mut Vec<u8>,
+) -> TableUpdate {
     let _stage = enter(Stage::Encode);
     let shape = task.global.shape();
     if !shared.plan.shares() {
         return TableUpdate { shape, rows: RowSet::All, values: bytes::Bytes::new(), others_scale: 1.0 };
     }
-    let values = packed.bytes_of(rows.len(), shape.dimension, C).into();
+    packed.copy_bytes(rows.len(), shape.dimension, C, values);
+    let values = std::mem::take(values).into();
     match shared.plan.objective {
         Objective::PublishedCode => TableUpdate { shape, rows: RowSet::Listed(rows.to_vec()), values, others_scale },
         Objective::Paper => TableUpdate { shape, rows: RowSet::All, values, others_scale: 1.0 },

@@ -5,8 +5,7 @@
 
 use std::sync::Arc;
 
-use super::entry::{Entry, parameters};
-use super::{Client, LocalTask, LocalUpdate, Method, Problem, Scratch};
+use super::{Client, Entry, LocalTask, LocalUpdate, Method, Problem, Scratch};
 use crate::error::Result;
 use crate::ids::UserId;
 use crate::model::kernel::score::{ScaledSum, score_sums};
@@ -29,7 +28,7 @@ pub const ENTRY: Entry = Entry {
     source: "Li, Long, Zhou, Federated Recommendation with Additive Personalization, ICLR 2024; code mtics/FedRAP d6ee2ac",
     schema: || schemars::schema_for!(FedRapParameters),
     resolve: parameters::resolve,
-    build: |value, problem| Ok(Box::new(FedRap::new(&parameters("fedrap", value)?, problem))),
+    build: |value, problem| Ok(Box::new(FedRap::new(&super::parameters("fedrap", value)?, problem))),
 };
 
 /// The start that every client copies.
@@ -120,16 +119,14 @@ impl Client for FedRapClient {
     fn score(&self, global: &Table, items: &[u32], scores: &mut [f32]) {
         let own = self.own.get();
         let plan = &self.shared.plan;
-        let nothing = [];
-        let rows: Vec<ScaledSum<'_>> = items
-            .iter()
-            .map(|&item| {
-                let (d, scale) =
-                    if plan.keeps_d() { own.d.row(item, &self.shared.start.d) } else { (&nothing[..], 0.0) };
-                let c = if plan.shares() { global.row(item as usize) } else { &nothing };
-                ScaledSum { scaled: d, scale, plain: c }
-            })
-            .collect();
+        let plain = |item: &u32| if plan.shares() { global.row(*item as usize) } else { &[] };
+        let mut rows: Vec<ScaledSum<'_>> =
+            items.iter().map(|item| ScaledSum { scaled: &[], scale: 0.0, plain: plain(item) }).collect();
+        if plan.keeps_d() {
+            own.d.read_rows(items, &self.shared.start.d, &mut Vec::new(), |position, d, scale| {
+                (rows[position].scaled, rows[position].scale) = (d, scale);
+            });
+        }
         score_sums(&own.w, own.b, &rows, scores);
     }
 

@@ -271,7 +271,7 @@ pub(super) fn resolve(value: &mut Value) -> Vec<ParameterFault> {
     if parameters.aggregate_d && parameters.tables != Tables::DOnly {
         faults.push(ParameterFault {
             path: vec!["aggregate_d".to_owned()],
-            message: "has a meaning only with tables = \"d-only\"".to_owned(),
+            message: "`aggregate_d` has a meaning only with `tables = \"d-only\"`".to_owned(),
         });
     }
     faults

@@ -153,20 +153,20 @@ impl PackedRows {
         }
     }
 
-    /// The first `rows` rows of table `table`, `dimension` values each, as little-endian bytes.
-    pub fn bytes_of(&self, rows: usize, dimension: usize, table: usize) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(rows * dimension * 4);
-        for row in 0..rows {
+    /// Replaces `bytes` by the first `rows` rows of table `table`, `dimension` (at least 1) values each,
+    /// little-endian.
+    pub fn copy_bytes(&self, rows: usize, dimension: usize, table: usize, bytes: &mut Vec<u8>) {
+        // What is there already is overwritten, not cleared first.
+        bytes.resize(rows * dimension * 4, 0);
+        for (row, bytes) in bytes.chunks_exact_mut(dimension * 4).enumerate() {
             let blocks = self.row(row, table);
-            let (whole, rest) = blocks.split_at(dimension / LANES);
-            for block in whole {
-                bytes.extend_from_slice(&little_endian(&block.0));
-            }
-            if let Some(block) = rest.first() {
-                bytes.extend_from_slice(&little_endian(&block.0)[..dimension % LANES * 4]);
+            let (whole, rest) = bytes.as_chunks_mut::<{ 4 * LANES }>();
+            let (front, back) = blocks.split_at(whole.len());
+            whole.iter_mut().zip(front).for_each(|(bytes, block)| *bytes = little_endian(&block.0));
+            if let Some(block) = back.first() {
+                rest.copy_from_slice(&little_endian(&block.0)[..rest.len()]);
             }
         }
-        bytes
     }
 
     /// Multiplies every row of table `table` by `factor`, except the rows `except` (ascending).
@@ -182,10 +182,15 @@ impl PackedRows {
         }
     }
 
+    /// Sets row `row` of `table` to zero.
+    pub fn clear_row(&mut self, row: usize, table: usize) {
+        self.row_mut(row, table).fill(Block::ZERO);
+    }
+
     /// Sets every row of `table` to zero.
     pub fn clear_table(&mut self, table: usize) {
         for row in 0..self.rows {
-            self.row_mut(row, table).fill(Block::ZERO);
+            self.clear_row(row, table);
         }
     }
 
@@ -256,7 +261,8 @@ mod tests {
         rows.reset(2, 17, 2);
         let values: Vec<f32> = (0..17).map(|i| i as f32).collect();
         rows.set_row(1, 1, &values, 1.0);
-        let bytes = rows.bytes_of(2, 17, 1);
+        let mut bytes = vec![9; 300];
+        rows.copy_bytes(2, 17, 1, &mut bytes);
         assert_eq!(bytes.len(), 2 * 17 * 4);
         assert!(bytes[..17 * 4].iter().all(|byte| *byte == 0));
         assert_eq!(bytes[17 * 4..], values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>());

@@ -52,33 +52,44 @@ pub struct BatchRows {
     positive: Vec<f32>,
     distinct: usize,
     occurrences: u32,
+    /// One bit per packed row, all zero between batches.
+    seen: Vec<u64>,
+    /// Where a row of the batch stands in `rows`; stale for all others.
+    place: Vec<u32>,
 }
 
 impl BatchRows {
     /// Collects the batch `samples` (position of the row in the packed array, label), each row once, ascending.
     ///
     /// `padding_row` names a packed row that is zero and belongs to no item: with weight zero it stays zero.
-    pub fn collect(&mut self, samples: &mut [(u32, bool)], padding_row: u32) {
-        samples.sort_unstable();
-        self.rows.clear();
-        self.count.clear();
-        self.positive.clear();
+    pub fn collect(&mut self, samples: &[(u32, bool)], padding_row: u32) {
         self.occurrences = samples.len() as u32;
-        for &(row, is_positive) in samples.iter() {
-            if self.rows.last() != Some(&row) {
+        self.place.resize(padding_row as usize, 0);
+        self.seen.resize((padding_row as usize).div_ceil(64), 0);
+        for &(row, _) in samples {
+            self.seen[row as usize / 64] |= 1 << (row % 64);
+        }
+        self.rows.clear();
+        for (number, word) in self.seen.iter_mut().enumerate() {
+            while *word != 0 {
+                let row = number as u32 * 64 + word.trailing_zeros();
+                self.place[row as usize] = self.rows.len() as u32;
                 self.rows.push(row);
-                self.count.push(0.0);
-                self.positive.push(0.0);
+                *word &= *word - 1;
             }
-            let last = self.rows.len() - 1;
-            self.count[last] += 1.0;
-            self.positive[last] += if is_positive { 1.0 } else { 0.0 };
         }
         self.distinct = self.rows.len();
-        let padded = self.rows.len().next_multiple_of(LANES);
+        let padded = self.distinct.next_multiple_of(LANES);
         self.rows.resize(padded, padding_row);
-        self.count.resize(padded, 0.0);
-        self.positive.resize(padded, 0.0);
+        for weights in [&mut self.count, &mut self.positive] {
+            weights.clear();
+            weights.resize(padded, 0.0);
+        }
+        for &(row, is_positive) in samples {
+            let place = self.place[row as usize] as usize;
+            self.count[place] += 1.0;
+            self.positive[place] += if is_positive { 1.0 } else { 0.0 };
+        }
     }
 
     /// Positions of the distinct rows in the packed array, ascending.

@@ -8,11 +8,13 @@
 pub mod additive;
 mod lanes;
 pub mod logistic;
+mod prefetch;
 pub mod score;
 #[cfg(test)]
 mod tests;
 
 pub use lanes::{Block, MAX_DIMENSION, PackedRows, RowWeights, packed_vector, padded_vectors, unpack_into};
+pub use prefetch::prefetch;
 
 /// Calls `$function::<V, ...>($arguments)` for the instance that fits a run-time number of lane vectors.
 ///

@@ -9,6 +9,7 @@ use plotters::prelude::{
 use plotters::style::{FontStyle, IntoFont};
 
 use super::axis::Axis;
+use crate::report::words::lines;
 
 /// How a line is drawn, from the most to the least prominent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,26 +128,11 @@ fn draw_header(root: &Area, chart: &Chart) -> Result<i32, DrawingError> {
     let mut y = 28;
     root.draw(&Text::new(chart.title.clone(), (MARGIN, y), bold(28)))?;
     y += 44;
-    for line in broken(&chart.subtitle, SUBTITLE_WIDTH) {
+    for line in lines(&chart.subtitle, SUBTITLE_WIDTH) {
         root.draw(&Text::new(line, (MARGIN, y), font(20, GREY)))?;
         y += 28;
     }
     Ok(y + 8)
-}
-
-/// `text` broken between words into lines of at most `width` characters, longer words apart.
-fn broken(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 fn draw_plot(area: &Area, chart: &Chart) -> Result<(), DrawingError> {
@@ -242,7 +228,7 @@ fn draw_legend(area: &Area, chart: &Chart) -> Result<(), DrawingError> {
         let center = (14 + SAMPLE / 2, y + 9);
         area.draw(&Circle::new(center, 10, INK.stroke_width(4)))?;
         area.draw(&Circle::new(center, 4, INK.filled()))?;
-        for line in broken(label, 30) {
+        for line in lines(label, 30) {
             area.draw(&Text::new(line, (14 + SAMPLE + 14, y), font(19, INK)))?;
             y += 28;
         }

@@ -37,6 +37,110 @@ fn structure() -> Vec<Case> {
     ]
 }
 
+fn syntax() -> Vec<Case> {
+    let dropout = |value: &str| with(&format!("[network]\ndropout = {value}\n"));
+    vec![
+        ("no value", instead("rounds = 3", "rounds ="), &[]),
+        ("a word without quotes", instead("\"popularity\"", "popularity"), &[]),
+        ("a word that starts like a number", instead("\"generated\"", "nothing"), &[]),
+        ("a number with its unit", dropout("5 %"), &[]),
+        ("a decimal comma", dropout("0,5"), &[]),
+        ("leading zeros", dropout("007"), &[]),
+        (
+            "words for true and false",
+            with("[evaluation]\nshared_candidates = yes\n[dataset.negatives]\npool = False\n"),
+            &[],
+        ),
+        ("no equals sign", instead("rounds = 3", "rounds 3"), &[]),
+        ("a colon", instead("rounds = 3", "rounds: 3"), &[]),
+        ("an array without commas", with("[evaluation]\ncutoffs = [5 10]\n"), &[]),
+        ("text without its end", instead("\"popularity\"", "\"popularity"), &[]),
+        (
+            "an inline table without its end",
+            instead("[dataset]\nname = \"generated\"", "dataset = { name = \"generated\""),
+            &[],
+        ),
+        (
+            "an inline table that goes on below",
+            with("[training.participation]\nshare = 0.5\n[training.participation.share]\nof = 3\n"),
+            &[],
+        ),
+        ("a table twice", with("[training]\nrounds = 4\n"), &[]),
+        ("JSON", "{ \"method\": \"popularity\" }\n".to_owned(), &[]),
+        ("control characters", instead("popularity", "popu\0larity"), &[]),
+        ("ends of lines of Windows", instead("rounds = 3", "round = 3").replace('\n', "\r\n"), &[]),
+        (
+            "an integer that fits without a sign only",
+            with("").replace("method", "seed = 0xffff_ffff_ffff_ffff\nmethod"),
+            &[],
+        ),
+    ]
+}
+
+fn slips() -> Vec<Case> {
+    vec![
+        (
+            "a preset, a codec or a data set in place of its table",
+            instead(
+                "[dataset]\nname = \"generated\"\n",
+                "dataset = \"ml-100k\"\nnetwork = \"lan\"\ncodec = \"rows-f32\"\ndevices = \"fast\"\n",
+            ),
+            &[],
+        ),
+        ("a table in double brackets", instead("[dataset]", "[[dataset]]"), &[]),
+        ("a float that is whole", instead("rounds = 3", "rounds = 3e2"), &[]),
+        ("a share without its name", with("participation = 0.5\n"), &[]),
+        ("a share that is a table", with("participation = { share = { of = 3 } }\n"), &[]),
+        ("a cohort that is no whole number", with("participation = { cohort = 10.5 }\n"), &[]),
+        ("a list of one", with("participation = [\"all\"]\n"), &[]),
+        ("a method's name as a key", instead("method = \"popularity\"", "method.name = \"fedrap\""), &[]),
+        (
+            "a key of another method",
+            instead("method = \"popularity\"\n", "") + "[method.pfedrec]\nlearning_rate = 1\nlatent_dimension = 8\n",
+            &[],
+        ),
+        ("a key that several tables have", with("users = 3\n"), &[]),
+        ("capitals", instead("method = \"popularity\"\n[dataset]", "Method = \"Popularity\"\n[Dataset]"), &[]),
+        ("a key with a space, and one of nothing", with("\"ro unds\" = 3\n\"\" = 4\n"), &[]),
+        ("an empty path", instead("\"generated\"", "\"ml-100k\"\npath = \"\""), &[]),
+        ("a date as the seed", instead("method =", "seed = 2026-01-01T00:00:00Z\nmethod ="), &[]),
+        ("infinity as a limit", with("divergence_limit = inf\n"), &[]),
+        (
+            "columns of a file by position zero and by no name",
+            instead(
+                "\"generated\"",
+                "\"delimited\"\npath = \"x\"\ncolumns = { separator = \"\", user = 0, item = \"\" }",
+            ),
+            &[],
+        ),
+        ("too few candidates", with("[evaluation]\ncandidates = 9\n"), &[]),
+    ]
+}
+
+fn too_large() -> Vec<Case> {
+    let population = |numbers: &str| with(&format!("[dataset.generator]\n{numbers}\n"));
+    let wide = |numbers: &str| {
+        population(numbers).replace("method = \"popularity\"", "method = { fedrap = { latent_dimension = 256 } }")
+    };
+    vec![
+        ("a table", wide("items = 10_000_000"), &[]),
+        ("a table, by what was left out", population("items = 100_000_000"), &["method=fedrap"]),
+        ("tastes", population("items = 100_000_000\ntaste_dimension = 64"), &[]),
+        ("ratings and candidates", population("users = 100_000_000"), &[]),
+        (
+            "candidates that were asked for",
+            population("users = 1000\nitems = 2_000_000\nratings_per_user = 3")
+                + "[evaluation]\ncandidates = 1_000_000\n",
+            &["dataset.generator.users=3000"],
+        ),
+        (
+            "more users and items than there may be",
+            population("users = 100_000_001\nitems = 3\nratings_per_user = 2.5"),
+            &[],
+        ),
+    ]
+}
+
 fn names() -> Vec<Case> {
     vec![
         ("an unknown method", instead("popularity", "popularty"), &[]),
@@ -145,6 +249,10 @@ fn overrides() -> Vec<Case> {
         ("an override with an empty part", with(""), &["training..rounds=3"]),
         ("an override with a key that is none", with(""), &["a]b=3"]),
         ("an override that is not finite", with(""), &["network.rtt_ms=nan"]),
+        ("an override below a number", with(""), &["training.rounds.at_most=3"]),
+        ("an override of a whole table by a number", with(""), &["training=3"]),
+        ("two overrides, of which the second is wrong", with(""), &["training.rounds=4", "training.rounds=0"]),
+        ("a negative seed by override", with(""), &["seed=-1"]),
     ]
 }
 
@@ -156,6 +264,41 @@ fn render(cases: Vec<Case>) -> String {
 #[test]
 fn faults_of_structure_are_shown_where_they_are() {
     insta::assert_snapshot!(render(structure()));
+}
+
+#[test]
+fn faults_of_syntax_say_what_to_write() {
+    insta::assert_snapshot!(render(syntax()));
+}
+
+#[test]
+fn faults_of_the_hand_are_told_as_what_was_meant() {
+    insta::assert_snapshot!(render(slips()));
+}
+
+/// If this fails, a run too large for any machine ends for want of memory, without a word.
+#[test]
+fn faults_of_size_show_both_factors_and_the_limit() {
+    insta::assert_snapshot!(render(too_large()));
+}
+
+/// If this fails, what an editor on Windows puts before the text or between its lines is held against the user.
+#[test]
+fn a_byte_order_mark_is_no_part_of_the_text_and_other_encodings_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = |bytes: &[u8]| {
+        let path = folder.path().join("test.toml");
+        std::fs::write(&path, bytes).unwrap();
+        crate::scenario::load(&path, &[], &vocabulary()).map_err(|error| error.to_string())
+    };
+    let text = format!("\u{feff}{}", MINIMAL.replace('\n', "\r\n"));
+    assert_eq!(load(text.as_bytes()).unwrap(), load(MINIMAL.as_bytes()).unwrap());
+    let shifted = load("\u{feff}methodd = 3\n".as_bytes()).unwrap_err();
+    assert!(shifted.contains("test.toml:1:1: unknown key `methodd`; did you mean `method`?\n"), "{shifted}");
+    let latin = load(b"seed = 1\n# Z\xfcrich\n").unwrap_err();
+    assert!(latin.ends_with("test.toml: line 2 is not UTF-8; save the file as UTF-8"), "{latin}");
+    let wide: Vec<u8> = "\u{feff}seed = 1".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    assert!(load(&wide).unwrap_err().contains("line 1 is not UTF-8"));
 }
 
 #[test]

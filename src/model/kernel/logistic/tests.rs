@@ -60,7 +60,7 @@ fn check(target: Target, rows: usize, dimension: usize) {
     let mut w = packed_vector(&problem.w.iter().map(|v| *v as f32).collect::<Vec<_>>());
     let mut b = problem.b as f32;
     let mut batch = BatchRows::default();
-    batch.collect(&mut problem.samples.clone(), rows as u32);
+    batch.collect(&problem.samples, rows as u32);
     let loss = step(&mut packed, &batch, &mut w, &mut b, &scalars);
     let close = |value: f32, expected: f64| (f64::from(value) - expected).abs() < 3e-5 * expected.abs().max(1.0);
     assert!(close(loss / problem.samples.len() as f32, problem.loss()), "{target:?} loss");
@@ -101,7 +101,7 @@ fn every_target_follows_the_numeric_gradient_at_every_width() {
 #[test]
 fn a_batch_counts_each_row_once_with_its_occurrences() {
     let mut batch = BatchRows::default();
-    batch.collect(&mut [(4, false), (2, true), (4, false), (4, true)], 9);
+    batch.collect(&[(4, false), (2, true), (4, false), (4, true)], 9);
     assert_eq!(batch.rows[..3], [2, 4, 9]);
     assert_eq!((batch.count[0], batch.positive[0]), (1.0, 1.0));
     assert_eq!((batch.count[1], batch.positive[1]), (3.0, 1.0));

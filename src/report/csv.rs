@@ -4,7 +4,7 @@ use super::record::{Flow, RoundRecord, RunRecord, SPARSITY_THRESHOLDS};
 use super::{check, cost, figures};
 use crate::error::{Error, Result};
 
-/// The table as CSV text with a header line.
+/// The rounds as CSV text with a header line.
 ///
 /// A cell is empty where the round has no such figure (it was not evaluated, nothing was averaged), never `NaN`.
 /// `up_*` is clients to server, `down_*` server to clients; `cumulative_*` runs from the first round. Columns

@@ -1,0 +1,126 @@
+//! A method in one file: the item mean, federated.
+//!
+//! Global: a table p of one value per item, which comes to be the share of users who rated it. Private: the number n
+//! of participations so far. A client moves what it downloaded towards its own ratings, p_j <- p_j + (x_j - p_j) / n^a
+//! with x_j = 1 for the items that it rated and 0 for all others; the server averages. An item's score is its p_j.
+//!
+//! The program is all of `fedrecsim` with one more method:
+//!
+//! ```sh
+//! cargo run --release --example item_mean -- methods
+//! cargo run --release --example item_mean -- run scenarios/quickstart.toml --set method=item-mean --out reports/item-mean
+//! ```
+
+use std::process::ExitCode;
+
+use fedrecsim::error::Result;
+use fedrecsim::ids::UserId;
+use fedrecsim::method::registry::METHODS;
+use fedrecsim::method::{Client, Entry, LocalTask, LocalUpdate, Method, Problem, Scratch, parameters};
+use fedrecsim::model::private::Private;
+use fedrecsim::model::table::{Table, TableShape, TableUpdate};
+use fedrecsim::{cli, math};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The method's line in a list of methods.
+pub const ENTRY: Entry = Entry {
+    name: "item-mean",
+    summary: "scores an item by the share of users who rated it, which they work out together",
+    source: "an example of this project",
+    schema: || schemars::schema_for!(ItemMeanParameters),
+    resolve: |_| Vec::new(),
+    build: |value, problem| Ok(Box::new(ItemMean::new(parameters(ENTRY.name, value)?, problem))),
+};
+
+/// Parameters of the item mean: the keys of `[method.item-mean]`, with their ranges, defaults and documentation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ItemMeanParameters {
+    /// Exponent a of the step 1/n^a in a user's n-th participation; with 0 the table is the mean of the last cohort.
+    #[schemars(range(min = 0, max = 1))]
+    pub step_decay: f64,
+}
+
+impl Default for ItemMeanParameters {
+    fn default() -> Self {
+        Self { step_decay: 1.0 }
+    }
+}
+
+/// What the server and all clients share.
+#[derive(Debug)]
+struct ItemMean {
+    step_decay: f64,
+    shape: TableShape,
+}
+
+impl ItemMean {
+    fn new(parameters: ItemMeanParameters, problem: &Problem) -> Self {
+        let shape = TableShape { rows: problem.dataset.items(), dimension: 1 };
+        Self { step_decay: parameters.step_decay, shape }
+    }
+}
+
+impl Method for ItemMean {
+    fn shape(&self) -> TableShape {
+        self.shape
+    }
+
+    fn initial_table(&self) -> Table {
+        Table::zeros(self.shape)
+    }
+
+    fn client(&self, _user: UserId) -> Box<dyn Client> {
+        Box::new(ItemMeanClient { step_decay: self.step_decay, participations: Private::new(0) })
+    }
+}
+
+/// A user's side.
+#[derive(Clone)]
+struct ItemMeanClient {
+    step_decay: f64,
+    participations: Private<u32>,
+}
+
+impl Client for ItemMeanClient {
+    fn train(&mut self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
+        let participations = self.participations.get_mut();
+        *participations += 1;
+        // The project's own `pow`: that of the system may give other bits on another machine.
+        let step = math::pow(f64::from(*participations), -self.step_decay) as f32;
+        let (mut rated, mut values, mut loss) = (Vec::new(), Vec::new(), 0.0);
+        for (&item, &label) in task.samples.items.iter().zip(&task.samples.labels) {
+            let mean = task.global.row(item as usize)[0];
+            loss += f64::from((label - mean) * (label - mean));
+            // Positives come in ascending order; one that was rated twice is one item.
+            if label == 1.0 && rated.last() != Some(&item) {
+                rated.push(item);
+                values.push(mean + step * (1.0 - mean));
+            }
+        }
+        task.check_magnitude("p", values.iter().copied().fold(0.0, f32::max))?;
+        let row_visits = rated.len() as u64;
+        // All other rows move towards zero by one factor, which a codec for rows sends as one number.
+        let table = TableUpdate::listed(task.global.shape(), rated, &values, 1.0 - step)?;
+        Ok(LocalUpdate { table, loss: loss / task.samples.items.len() as f64, row_visits })
+    }
+
+    fn score(&self, global: &Table, items: &[u32], scores: &mut [f32]) {
+        for (&item, score) in items.iter().zip(scores) {
+            *score = global.row(item as usize)[0];
+        }
+    }
+
+    fn visit_private(&self, sink: &mut dyn FnMut(&[u8])) {
+        sink(&self.participations.get().to_le_bytes());
+    }
+
+    fn snapshot(&self) -> Box<dyn Client> {
+        Box::new(self.clone())
+    }
+}
+
+fn main() -> ExitCode {
+    cli::program(&[METHODS, &[ENTRY]].concat())
+}

@@ -1,0 +1,69 @@
+//! The program: parse, run, print, exit code.
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use clap::Parser;
+
+use super::{Cli, Command};
+use crate::error::{Error, Result};
+use crate::method::Entry;
+use crate::method::registry::vocabulary_of;
+
+/// The whole `fedrecsim` command with these methods: carries out the command line of this process.
+///
+/// A `main` of one line that adds a method of its own is in `examples/item_mean.rs`.
+pub fn program(methods: &[Entry]) -> ExitCode {
+    let started = Instant::now();
+    match execute(Cli::parse().command, methods, started) {
+        Ok(errors) if errors.is_empty() => ExitCode::SUCCESS,
+        Ok(errors) => report(&errors),
+        Err(error) => report(&[error]),
+    }
+}
+
+fn report(errors: &[Error]) -> ExitCode {
+    errors.iter().for_each(|error| eprintln!("error: {error}"));
+    ExitCode::from(errors.iter().map(Error::exit_code).max().unwrap_or(1))
+}
+
+/// Carries out `command`; what went wrong after its output was printed comes back as a list.
+fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Vec<Error>> {
+    let (output, errors) = match command {
+        Command::Run(arguments) => {
+            let visible = std::io::stderr().is_terminal();
+            let finished = super::run(&arguments, methods, interrupted_by_ctrl_c()?, visible, started)?;
+            // Empty, but for a build that takes the times.
+            eprint!("{}", crate::stages::table());
+            (finished.output, finished.stopped_by.into_iter().collect())
+        }
+        Command::Validate(arguments) => {
+            let validation = super::validate(&arguments, &vocabulary_of(methods));
+            (validation.valid, validation.errors)
+        }
+        Command::Schema => (super::schema(&vocabulary_of(methods)), Vec::new()),
+        Command::Methods => (super::methods(methods), Vec::new()),
+        Command::Presets => (super::presets(), Vec::new()),
+    };
+    match std::io::stdout().write_all(output.as_bytes()) {
+        // Whoever reads only the first lines has what it wants.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::write("standard output", error)),
+        _ => Ok(errors),
+    }
+}
+
+/// A flag that the first Ctrl-C sets, so that the finished rounds are reported; the second one ends the process.
+fn interrupted_by_ctrl_c() -> Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let set = Arc::clone(&flag);
+    let handler = move || {
+        if set.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    };
+    ctrlc::set_handler(handler).map_err(|reason| Error::Usage(format!("cannot listen to Ctrl-C: {reason}")))?;
+    Ok(flag)
+}
