@@ -101,6 +101,13 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn an_index_takes_a_word_for_every_64_items_and_a_slot_a_row() {
+        let mut index = RowIndex::default();
+        index.insert_missing(&[0, 130]);
+        assert_eq!((index.words.len(), index.before.len(), index.slots.len()), (3, 3, 2));
+    }
+
     proptest! {
         /// If this fails, a client reads or writes the row of another item.
         #[test]

@@ -184,6 +184,20 @@ mod tests {
         }
     }
 
+    /// If this fails, a population takes more memory than it need, or copies its history with every new row.
+    #[test]
+    fn values_grow_by_chunks_and_scales_by_an_eighth() {
+        let mut table = RowTable::new(DIMENSION);
+        let mut grow = |rows: std::ops::Range<u32>| {
+            table.write_rows(&Vec::from_iter(rows), 1.0, &mut Vec::new(), |_, values| values.fill(1.0));
+            (table.chunks.len(), table.scales.capacity())
+        };
+        assert_eq!(grow(0..32), (1, 32), "one full chunk");
+        assert_eq!(grow(32..33), (2, 36), "an eighth of 33 rows is four");
+        assert_eq!(grow(33..36), (2, 36), "the reserve is used up and no more");
+        assert_eq!(grow(36..64), (2, 64), "as many as there are new rows, where that is more than an eighth");
+    }
+
     #[test]
     fn a_decay_to_zero_leaves_zeros_and_no_division() {
         // learning rate x weight decay = 1 scales other rows by exactly 0.

@@ -1,48 +1,37 @@
 //! What tables keep and cost, and what their averages are made of.
 #![allow(clippy::unwrap_used)]
 
-use super::aggregate::{MagnitudeCounts, mean};
+use super::aggregate::mean;
 use super::batch::RoundRows;
-use super::row_index::RowIndex;
+use super::magnitude::MagnitudeCounts;
 use super::row_table::RowTable;
 use super::table::{Table, TableShape, TableUpdate};
 use crate::rng::{Purpose, Streams};
 
 const DIMENSION: usize = 3;
 
+/// If this fails, a client that starts anew has something of its former table.
 #[test]
-fn an_index_takes_a_word_for_every_64_items_and_a_slot_a_row() {
-    let mut index = RowIndex::default();
-    assert_eq!(index.resident_bytes(), 0);
-    index.insert_missing(&[0, 130]);
-    // Three words with their ranks, and two slots.
-    assert_eq!(index.resident_bytes(), 3 * 8 + (3 + 2) * 4);
-}
-
-/// If this fails, a population takes more memory than the README says.
-#[test]
-fn a_row_table_grows_by_chunks_and_its_history_by_an_eighth() {
-    let initial = TableShape { rows: 100, dimension: DIMENSION };
-    let mut table = RowTable::new(initial.dimension);
-    let bytes = |held: usize, chunks: usize, history: usize| {
-        let index = 8 + 4 + 4 * held;
-        // Three participations, whose factors share an allocation for four.
-        chunks * 32 * DIMENSION * 4 + index + 4 * history + 4 * 4
-    };
-    table.write_rows(&(0..32).collect::<Vec<u32>>(), 0.5, |_, values| values.fill(1.0));
-    assert_eq!(table.resident_bytes(), bytes(32, 1, 32), "one full chunk");
-    table.write_rows(&[32], 0.5, |_, values| values.fill(2.0));
-    assert_eq!(table.resident_bytes(), bytes(33, 2, 36), "an eighth of 33 rows is four");
-    table.write_rows(&[33, 34, 35], 0.5, |_, values| values.fill(3.0));
-    assert_eq!(table.resident_bytes(), bytes(36, 2, 36), "the reserve is used up and no more");
+fn a_cleared_row_table_is_the_initial_one() {
+    let initial = Table::from_fn(TableShape { rows: 100, dimension: DIMENSION }, || 4.0);
+    let mut table = RowTable::new(DIMENSION);
+    table.write_rows(&[2, 70], 0.5, &mut Vec::new(), |_, values| values.fill(9.0));
+    table.clear();
+    let mut read = Vec::new();
+    table.read_rows(&[2, 3, 70], &initial, &mut Vec::new(), |_, values, scale| read.push((values[0], scale)));
+    assert_eq!(read, [(4.0, 1.0); 3]);
+    table.write_rows(&[70], 1.0, &mut Vec::new(), |_, values| values.fill(5.0));
+    read.clear();
+    table.read_rows(&[2, 70], &initial, &mut Vec::new(), |_, values, scale| read.push((values[0], scale)));
+    assert_eq!(read, [(4.0, 1.0), (5.0, 1.0)]);
 }
 
 /// If this fails, the digest of a run is blind to a private table.
 #[test]
 fn a_row_table_shows_its_rows_as_they_read_now() {
     let mut table = RowTable::new(DIMENSION);
-    table.write_rows(&[2, 70], 0.5, |position, values| values.fill(position as f32 + 1.0));
-    table.write_rows(&[5], 0.25, |_, values| values.fill(8.0));
+    table.write_rows(&[2, 70], 0.5, &mut Vec::new(), |position, values| values.fill(position as f32 + 1.0));
+    table.write_rows(&[5], 0.25, &mut Vec::new(), |_, values| values.fill(8.0));
     let mut shown = Vec::new();
     table.visit_bytes(&mut |bytes| shown.push(bytes.to_vec()));
     let row = |item: u32, value: f32| [&item.to_le_bytes()[..], &value.to_le_bytes().repeat(DIMENSION)].concat();

@@ -124,7 +124,7 @@ fn check(distinct: u32, batch_size: usize, targets: &[Target], weight_decay: f32
     };
     let mut scratch = Scratch::default();
     let trained = train(&task, &schedule, &mut w, &mut b, &mut scratch).unwrap();
-    let table = update(&task, &scratch, trained.others_scale).apply(&global).unwrap();
+    let table = update(&task, &mut scratch, trained.others_scale).apply(&global).unwrap();
     let close = |value: f64, expected: f64| (value - expected).abs() < 3e-5 * expected.abs().max(1.0);
     assert!(w.iter().zip(&plain.w).all(|(w, expected)| close(f64::from(*w), *expected)), "{what}: w");
     assert!(close(f64::from(b), plain.b), "{what}: b is {b} instead of {}", plain.b);

@@ -69,10 +69,11 @@ fn what_will_be_overwritten_is_not_cleared_first() {
 
 #[test]
 fn rows_come_back_as_vectors_and_as_bytes() {
+    let mut bytes = Vec::new();
     for (rows, dimension, tables) in SHAPES {
         let packed = packed(rows, dimension, tables);
         for table in 0..tables {
-            let bytes = packed.bytes_of(rows, dimension, table);
+            packed.copy_bytes(rows, dimension, table, &mut bytes);
             let expected: Vec<u8> =
                 (0..rows).flat_map(|row| values(row, table, dimension)).flat_map(f32::to_le_bytes).collect();
             assert_eq!(bytes, expected, "{rows} x {dimension}, table {table} of {tables}");
@@ -82,6 +83,18 @@ fn rows_come_back_as_vectors_and_as_bytes() {
                 assert_eq!(unpacked, values(row, table, dimension));
             }
         }
+    }
+}
+
+#[test]
+fn a_row_is_cleared_and_no_other() {
+    let mut cleared = packed(4, 45, 2);
+    cleared.clear_row(2, 1);
+    for (row, table) in (0..4).flat_map(|row| [(row, 0), (row, 1)]) {
+        let expected = if (row, table) == (2, 1) { vec![0.0; 45] } else { values(row, table, 45) };
+        let mut found = vec![7.0; 45];
+        unpack_into(cleared.row(row, table), &mut found);
+        assert_eq!(found, expected, "row {row} of table {table}");
     }
 }
 

@@ -10,7 +10,7 @@ fn upload(overrides: &[&str]) -> Vec<u8> {
     let broadcast = Arc::new(Broadcast::encode(&world.method.initial_table(), world.downlink));
     let (user, round) = (UserId(3), Round(0));
     let client = world.method.client(user);
-    let assignment = Assignment { user, round, client, broadcast, world, keep_snapshot: false };
+    let assignment = Assignment { user, round, client, broadcast, world };
     assignment.run().unwrap().frame.bytes.to_vec()
 }
 
