@@ -16,6 +16,8 @@ use crate::rng::{PortableDraws, Purpose};
 
 mod local;
 mod parameters;
+#[cfg(test)]
+mod tests;
 
 use local::Own;
 use parameters::Plan;

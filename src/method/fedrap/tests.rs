@@ -1,0 +1,108 @@
+//! How FedRAP's epochs run, and what they leave behind.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::dataset::negatives::Samples;
+use crate::ids::Round;
+use crate::method::tests::problem;
+
+/// FedRAP's client after one participation with 11 distinct items out of 17 samples.
+fn update(parameters: &serde_json::Value) -> LocalUpdate {
+    update_in(&mut Scratch::default(), parameters)
+}
+
+fn update_in(scratch: &mut Scratch, parameters: &serde_json::Value) -> LocalUpdate {
+    let problem = problem();
+    let method = (ENTRY.build)(parameters, &problem).unwrap();
+    let global = Arc::new(method.initial_table());
+    let items: Vec<u32> = (0..17).map(|sample| 3 * (sample % 11)).collect();
+    let labels = (0..17).map(|sample| if sample % 4 == 0 { 1.0 } else { 0.0 }).collect();
+    let task = LocalTask {
+        user: UserId(1),
+        round: Round(0),
+        global: &global,
+        samples: &Samples { items, labels },
+        streams: problem.streams,
+        divergence_limit: 1e6,
+    };
+    method.client(UserId(1)).train(&task, scratch).unwrap()
+}
+
+/// If this fails, virtual time charges for work that is not done, or not for all of it.
+#[test]
+fn fedrap_visits_each_row_of_a_batch_once_an_epoch() {
+    let mut parameters = serde_json::json!({
+        "latent_dimension": 8, "local_epochs": 3, "early_stop_tolerance": 0, "learning_rate_tables": 1,
+    });
+    assert_eq!(update(&parameters).row_visits, 3 * 11);
+    parameters["objective"] = "paper".into();
+    assert_eq!(update(&parameters).row_visits, 3 * 100, "the regularisers run over the whole catalogue");
+}
+
+#[test]
+fn fedrap_stops_when_the_running_mean_of_the_loss_changes_by_less_than_the_tolerance() {
+    let epochs = |tolerance: f64, local_epochs: u32| {
+        let parameters = serde_json::json!({
+            "latent_dimension": 8, "local_epochs": local_epochs, "early_stop_tolerance": tolerance,
+            "learning_rate_tables": 1,
+        });
+        let update = update(&parameters);
+        (update.row_visits / 11, update.loss)
+    };
+    // The reported loss after n epochs is the running mean, so the changes are those of the shorter runs.
+    let losses: Vec<f64> = (1..=12).map(|local_epochs| epochs(0.0, local_epochs).1).collect();
+    let changes: Vec<f64> = losses.windows(2).map(|pair| (pair[1] - pair[0]).abs() / pair[0].abs()).collect();
+    for stop in [0, 4] {
+        // Between two changes: the first below the tolerance ends the training, after its own epoch.
+        assert!(changes.windows(2).all(|pair| pair[1] < pair[0]), "{changes:?}");
+        let tolerance = if stop == 0 { 2.0 * changes[0] } else { (changes[stop - 1] * changes[stop]).sqrt() };
+        assert_eq!(epochs(tolerance, 12).0, stop as u64 + 2, "{changes:?}");
+    }
+    assert_eq!(epochs(1e9, 12).0, 2, "the first epoch has nothing to compare with");
+}
+
+#[test]
+fn a_tolerance_of_zero_never_stops_not_even_where_nothing_moves() {
+    let still = serde_json::json!({
+        "latent_dimension": 8, "local_epochs": 5, "early_stop_tolerance": 0, "learning_rate_tables": 0,
+        "learning_rate_network": 0,
+    });
+    assert_eq!(update(&still).row_visits, 5 * 11);
+}
+
+#[test]
+fn fedrap_steps_once_a_batch() {
+    let update_of = |batch_size: u32| {
+        update(&serde_json::json!({
+            "latent_dimension": 8, "local_epochs": 2, "early_stop_tolerance": 0, "learning_rate_tables": 1,
+            "batch_size": batch_size,
+        }))
+    };
+    // Every sample is a row visit of its own in a batch of one; a batch of all samples is one of more than all.
+    assert_eq!(update_of(1).row_visits, 2 * 17);
+    assert_eq!(update_of(17).row_visits, 2 * 11);
+    assert_eq!(update_of(17).table, update_of(1000).table);
+    assert_ne!(update_of(16).table, update_of(17).table);
+}
+
+/// If this fails, numbers of one client get into the parameters of the next one on the same thread.
+#[test]
+fn fedrap_owes_nothing_to_whoever_used_its_buffers_before() {
+    let variants = [
+        serde_json::json!({ "tables": "both" }),
+        serde_json::json!({ "tables": "c-only" }),
+        serde_json::json!({ "tables": "d-only" }),
+        serde_json::json!({ "tables": "d-only", "aggregate_d": true }),
+        serde_json::json!({ "objective": "paper" }),
+    ];
+    let mut scratch = Scratch::default();
+    for variant in variants {
+        // One lane vector wide, where rows are overwritten without being cleared first.
+        let mut parameters = serde_json::json!({ "latent_dimension": 16, "learning_rate_tables": 1 });
+        parameters.as_object_mut().unwrap().extend(variant.as_object().unwrap().clone());
+        update_in(&mut scratch, &serde_json::json!({ "latent_dimension": 16, "learning_rate_tables": 1 }));
+        let (reused, fresh) = (update_in(&mut scratch, &parameters), update(&parameters));
+        assert_eq!(reused.table, fresh.table, "{variant}");
+        assert_eq!(reused.loss.to_bits(), fresh.loss.to_bits(), "{variant}");
+    }
+}
