@@ -69,6 +69,15 @@ mod tests {
     }
 
     #[test]
+    fn a_value_on_any_threshold_is_above_the_smaller_ones_alone() {
+        for (at, threshold) in MAGNITUDE_THRESHOLDS.into_iter().enumerate() {
+            let expected: [u32; 7] = std::array::from_fn(|smaller| u32::from(smaller < at));
+            assert_eq!(count_above(&[threshold.to_le_bytes()]), expected, "{threshold}");
+            assert_eq!(MagnitudeCounts::of(&[-threshold], 1.0).above, expected.map(u64::from), "{threshold}");
+        }
+    }
+
+    #[test]
     fn the_shares_of_nothing_are_zero() {
         assert_eq!(MagnitudeCounts::default().shares(), [0.0; 7]);
     }
