@@ -36,6 +36,7 @@ fn a_share_of_the_users_is_rounded_to_the_nearest_number_of_them() {
     assert_eq!(invited("{ share = 0.001 }"), 1, "a round of nobody teaches nothing");
     assert_eq!(invited("{ share = 1.0 }"), 21);
     assert_eq!(invited("{ cohort = 20 }"), 20);
+    assert_eq!(invited("{ cohort = 21 }"), 21, "as many as there are");
 }
 
 #[test]

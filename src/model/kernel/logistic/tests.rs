@@ -108,3 +108,21 @@ fn a_batch_counts_each_row_once_with_its_occurrences() {
     assert_eq!((batch.distinct(), batch.rows.len(), batch.occurrences), (2, 16, 4));
     assert!(batch.count[2..].iter().all(|count| *count == 0.0));
 }
+
+#[test]
+fn a_batch_finds_rows_of_any_number_and_keeps_nothing_of_the_batch_before() {
+    let mut batch = BatchRows::default();
+    batch.collect(&[(0, true), (1, true), (150, true)], 200);
+    for samples in [vec![(130, true), (63, false), (64, true), (130, false)], vec![(199, false)]] {
+        batch.collect(&samples, 200);
+        let mut rows: Vec<u32> = samples.iter().map(|sample| sample.0).collect();
+        rows.sort_unstable();
+        rows.dedup();
+        assert_eq!(batch.rows(), rows);
+        for (place, row) in rows.iter().enumerate() {
+            let own: Vec<bool> = samples.iter().filter(|sample| sample.0 == *row).map(|sample| sample.1).collect();
+            let positives = own.iter().filter(|positive| **positive).count();
+            assert_eq!((batch.count[place], batch.positive[place]), (own.len() as f32, positives as f32), "row {row}");
+        }
+    }
+}
