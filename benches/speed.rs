@@ -30,7 +30,7 @@ fn main() {
     memory_copy();
     row_visits();
     calendar();
-    for users in [10_000, 100_000] {
+    for users in [10_000, 100_000, 1_000_000] {
         actors(users);
     }
 }

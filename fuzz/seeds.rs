@@ -1,31 +1,92 @@
-//! Writes seeds for the target `decode`: a sound frame of each codec and each index encoding, for a few shapes.
+//! Writes seeds for every target to `corpus/`, and the words of scenario files to `corpus/scenario.dict`.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use fedrecsim::codec;
+use fedrecsim::method::registry::vocabulary;
 use fedrecsim::model::table::{Table, TableShape, TableUpdate};
-use fedrecsim::scenario::CodecName;
+use fedrecsim::scenario::{self, CodecName};
+use serde_json::Value;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/decode");
-    std::fs::create_dir_all(&folder)?;
-    for (rows, dimension) in [(0, 4), (1, 1), (20, 3), (300, 1), (40, 8)] {
+fn main() -> Result<(), Box<dyn Error>> {
+    for (target, name) in [
+        ("decode-dense-f32", CodecName::DenseF32),
+        ("decode-rows-f32", CodecName::RowsF32),
+        ("decode-sparse-f32", CodecName::SparseF32),
+    ] {
+        frames(&folder(target)?, name)?;
+    }
+    scenarios(&folder("read-scenario")?)?;
+    ratings(&folder("read-ratings")?)
+}
+
+fn folder(target: &str) -> Result<PathBuf, Box<dyn Error>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+/// A sound frame of each index encoding, for a few shapes, with mending and without.
+fn frames(folder: &Path, name: CodecName) -> Result<(), Box<dyn Error>> {
+    for (rows, dimension) in [(0, 4), (1, 1), (5, 0), (20, 3), (300, 1), (40, 8), (1000, 17)] {
         let shape = TableShape { rows, dimension };
-        // Every row, none, one in ten (gaps), most (a bitmap).
-        for (kind, every) in [("all", 1), ("none", usize::MAX), ("few", 10), ("most", 2)] {
-            let listed: Vec<u32> = (0..rows).filter(|row| row.is_multiple_of(every)).map(|row| row as u32).collect();
+        // Every row, one, two that are far apart, one in ten (gaps), every other one (a bitmap).
+        for (kind, every) in [("all", 1), ("one", usize::MAX), ("two", 960), ("few", 10), ("most", 2)] {
+            let listed: Vec<u32> = (0..rows).filter(|row| row % every == 0).map(|row| row as u32).collect();
             let values: Vec<f32> = (0..dimension * listed.len()).map(|value| (value % 5) as f32).collect();
             let update = TableUpdate::listed(shape, listed, &values, 0.5)?;
-            let codecs = [CodecName::DenseF32, CodecName::RowsF32, CodecName::SparseF32];
-            for (code, name) in (0_u8..).zip(codecs) {
-                let frame = codec::of(name).encode(&update, &Table::zeros(shape));
-                let high = (rows >> 8) as u8;
-                for mend in [0, 3] {
-                    let prefix = [code, rows as u8, dimension as u8, high << 4 | mend];
-                    let file = folder.join(format!("seed-{code}-{rows}x{dimension}-{kind}-{mend}"));
-                    std::fs::write(file, [&prefix[..], &frame.bytes].concat())?;
-                }
+            let frame = codec::of(name).encode(&update, &Table::zeros(shape)).bytes;
+            if frame.len() > 1000 {
+                continue;
             }
+            for mend in [0, 3] {
+                let prefix = [rows as u8, dimension as u8, ((rows >> 8) as u8) << 6 | mend];
+                fs::write(folder.join(format!("{rows}x{dimension}-{kind}-{mend}")), [&prefix[..], &frame].concat())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The scenario files of the repository, and a dictionary of the schema's words.
+fn scenarios(folder: &Path) -> Result<(), Box<dyn Error>> {
+    for file in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios"))? {
+        let file = file?;
+        fs::copy(file.path(), folder.join(file.file_name()))?;
+    }
+    let mut words = BTreeSet::new();
+    collect_words(&scenario::schema(&vocabulary()), &mut words);
+    let lines: String = words.iter().map(|word| format!("{word:?}\n")).collect();
+    Ok(fs::write(folder.with_file_name("scenario.dict"), lines)?)
+}
+
+/// Keys, and the strings that a key may have.
+fn collect_words(schema: &Value, words: &mut BTreeSet<String>) {
+    match schema {
+        Value::Object(object) => {
+            if let Some(Value::Object(properties)) = object.get("properties") {
+                words.extend(properties.keys().cloned());
+            }
+            let literals = object.get("enum").and_then(Value::as_array).into_iter().flatten();
+            words.extend(literals.chain(object.get("const")).filter_map(Value::as_str).map(str::to_owned));
+            object.values().for_each(|inner| collect_words(inner, words));
+        }
+        Value::Array(items) => items.iter().for_each(|inner| collect_words(inner, words)),
+        _ => {}
+    }
+}
+
+/// The same few ratings in several layouts.
+fn ratings(folder: &Path) -> Result<(), Box<dyn Error>> {
+    let lines = ["ann,x,5,30", "ann,y,3.5,-10", "bob,y,1,20", "ann,z,2,1.5", "bob,x,4,7", "bob,z,1,8"];
+    for (separator, text) in [",", "\t", "::", ";", " || ", "\"", "a", "aa"].into_iter().enumerate() {
+        for (header, flags) in [("", 0x60), ("u,i,r,t\n", 0xf8)] {
+            let file = (header.to_owned() + &lines.join("\n")).replace(',', text);
+            let prefix = [flags | separator as u8, 0b10_01_00];
+            fs::write(folder.join(format!("{separator}-{flags}")), [&prefix[..], file.as_bytes()].concat())?;
         }
     }
     Ok(())

@@ -6,39 +6,37 @@
 //! The csv crate is not used for reading: it knows no separators of more than a byte, and the line that it
 //! reports for a record is wrong after CRLF or a blank line.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::BufRead;
 use std::path::Path;
 
 use csv::{ByteRecord, Position};
 
 use crate::error::{Error, Result};
 
-/// The records of a file, blank lines left out.
-pub(super) struct Records<'a> {
+/// The records of a text, blank lines left out.
+pub(super) struct Records<'a, R> {
     path: &'a Path,
     separator: &'a [u8],
-    file: BufReader<File>,
+    text: R,
     /// The line at hand, counted from 1, and its bytes.
     number: u64,
     line: Vec<u8>,
 }
 
-impl<'a> Records<'a> {
-    /// Opens the file at `path`.
+impl<'a, R: BufRead> Records<'a, R> {
+    /// Starts with the first line of `text`; `path` is the name that faults are reported under.
     ///
     /// # Errors
-    /// [`Error::Read`] if it cannot be opened, [`Error::Usage`] if `separator` is empty.
-    pub fn open(path: &'a Path, separator: &'a str) -> Result<Self> {
+    /// [`Error::Read`] if it cannot be read, [`Error::Usage`] if `separator` is empty.
+    pub fn new(mut text: R, path: &'a Path, separator: &'a str) -> Result<Self> {
         const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
         if separator.is_empty() {
             return Err(Error::Usage("the separator of a delimited file must not be empty".into()));
         }
-        let mut file = BufReader::new(File::open(path).map_err(|error| Error::read(path, error))?);
-        if file.fill_buf().map_err(|error| Error::read(path, error))?.starts_with(BYTE_ORDER_MARK) {
-            file.consume(BYTE_ORDER_MARK.len());
+        if text.fill_buf().map_err(|error| Error::read(path, error))?.starts_with(BYTE_ORDER_MARK) {
+            text.consume(BYTE_ORDER_MARK.len());
         }
-        Ok(Self { path, separator: separator.as_bytes(), file, number: 0, line: Vec::new() })
+        Ok(Self { path, separator: separator.as_bytes(), text, number: 0, line: Vec::new() })
     }
 
     /// The next record into `record`, with its line as its position; `false` at the end of the file.
@@ -46,7 +44,7 @@ impl<'a> Records<'a> {
         loop {
             self.line.clear();
             self.number += 1;
-            let length = self.file.read_until(b'\n', &mut self.line).map_err(|error| Error::read(self.path, error))?;
+            let length = self.text.read_until(b'\n', &mut self.line).map_err(|error| Error::read(self.path, error))?;
             if length == 0 {
                 return Ok(false);
             }
@@ -115,10 +113,7 @@ mod tests {
 
     /// Line and fields of every record.
     fn records(content: &str, separator: &str) -> Vec<(u64, Vec<String>)> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("ratings");
-        std::fs::write(&path, content).unwrap();
-        let mut records = Records::open(&path, separator).unwrap();
+        let mut records = Records::new(content.as_bytes(), Path::new("ratings"), separator).unwrap();
         let (mut record, mut all) = (ByteRecord::new(), Vec::new());
         while records.read(&mut record).unwrap() {
             let fields = record.iter().map(|field| String::from_utf8(field.to_vec()).unwrap()).collect();

@@ -1,12 +1,10 @@
 //! The server's average of client tables, in parallel and in a fixed order.
 
-#![allow(unsafe_code)] // The dispatcher that `multiversion` generates calls functions compiled for detected features.
-
 use std::ops::Range;
 
-use multiversion::multiversion;
 use rayon::prelude::*;
 
+use super::instruction_sets::per_instruction_set;
 use super::kernel::prefetch;
 use super::magnitude::{MagnitudeCounts, count_above};
 use super::table::{RowSet, Table, TableUpdate, VALUE_BYTES};
@@ -197,10 +195,22 @@ impl Part {
     }
 }
 
-/// Adds rows of little-endian values to `sums`, row after row, and counts their magnitudes; with `listed`, the
-/// rows (less the first) that they belong to.
-#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2", "aarch64+neon"))]
-fn add_rows(
+per_instruction_set! {
+    /// Adds rows of little-endian values to `sums`, row after row, and counts their magnitudes; with `listed`, the
+    /// rows (less the first) that they belong to.
+    fn add_rows(
+        bytes: &[u8],
+        listed: Option<(&[u32], usize)>,
+        dimension: usize,
+        sums: &mut [f64],
+        counts: &mut MagnitudeCounts,
+    ) {
+        add_rows_inline(bytes, listed, dimension, sums, counts)
+    }
+}
+
+#[inline(always)]
+fn add_rows_inline(
     bytes: &[u8],
     listed: Option<(&[u32], usize)>,
     dimension: usize,

@@ -7,6 +7,7 @@
 
 pub mod aggregate;
 pub mod batch;
+mod instruction_sets;
 pub mod kernel;
 pub mod magnitude;
 pub mod private;

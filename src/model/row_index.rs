@@ -1,8 +1,6 @@
 //! Which rows of a table are held, and in which slot: a bitmap with ranks.
 
-#![allow(unsafe_code)] // The dispatcher that `multiversion` generates calls functions compiled for detected features.
-
-use multiversion::multiversion;
+use super::instruction_sets::per_instruction_set;
 
 /// The slot of a row that is not held.
 pub(super) const ABSENT: u32 = u32::MAX;
@@ -80,16 +78,18 @@ impl RowIndex {
     }
 }
 
-/// Many look-ups at once, for the sake of the instruction that counts bits: the oldest processors of the
-/// architecture have none, and a count without it takes longer than all the rest.
-#[multiversion(targets("x86_64+popcnt"))]
-fn find_slots(words: &[u64], before: &[u32], slots: &[u32], rows: &[u32], found: &mut [u32]) {
-    for (found, &row) in found.iter_mut().zip(rows) {
-        let (place, bit) = (row as usize / 64, 1u64 << (row % 64));
-        *found = match words.get(place) {
-            Some(word) if word & bit != 0 => slots[(before[place] + (word & (bit - 1)).count_ones()) as usize],
-            _ => ABSENT,
-        };
+per_instruction_set! {
+    targets("x86_64+popcnt"):
+    /// Many look-ups at once, for the sake of the instruction that counts bits: the oldest processors of the
+    /// architecture have none, and a count without it takes longer than all the rest.
+    fn find_slots(words: &[u64], before: &[u32], slots: &[u32], rows: &[u32], found: &mut [u32]) {
+        for (found, &row) in found.iter_mut().zip(rows) {
+            let (place, bit) = (row as usize / 64, 1u64 << (row % 64));
+            *found = match words.get(place) {
+                Some(word) if word & bit != 0 => slots[(before[place] + (word & (bit - 1)).count_ones()) as usize],
+                _ => ABSENT,
+            };
+        }
     }
 }
 

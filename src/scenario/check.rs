@@ -65,13 +65,13 @@ struct Checker<'f> {
 }
 
 impl Checker<'_> {
-    fn fault(&mut self, path: &[&str], message: impl Into<String>) {
+    fn fault(&mut self, path: &[&str], message: impl AsRef<str>) {
         self.faults.push(Fault::new(self.file.place_of(path), message));
     }
 
     /// A contradiction between two keys, of which one may have been left to its default: it is shown at the first of
     /// them that was written.
-    fn contradiction(&mut self, first: &[&str], second: &[&str], message: impl Into<String>) {
+    fn contradiction(&mut self, first: &[&str], second: &[&str], message: impl AsRef<str>) {
         let path = if !self.file.has(first) && self.file.has(second) { second } else { first };
         self.fault(path, message);
     }

@@ -27,8 +27,14 @@ pub(super) struct Fault {
 }
 
 impl Fault {
-    pub(super) fn new(place: &Place, message: impl Into<String>) -> Self {
-        Self { place: place.clone(), message: message.into() }
+    /// `message` is one line, whatever it quotes of the text: line ends and what else would command a terminal are
+    /// escaped.
+    pub(super) fn new(place: &Place, message: impl AsRef<str>) -> Self {
+        let mut line = String::new();
+        for character in message.as_ref().chars() {
+            if character.is_control() { line.extend(character.escape_default()) } else { line.push(character) }
+        }
+        Self { place: place.clone(), message: line }
     }
 }
 
@@ -106,6 +112,13 @@ mod tests {
         // With bytes, an editor would jump past the fault on every line with an umlaut.
         let text = "a = 1\nb = \"ü\"  x";
         assert_eq!(line_and_column(text, text.len() - 1), (2, 10));
+    }
+
+    #[test]
+    fn a_message_stays_one_line_whatever_it_quotes() {
+        // A key can be any string: raw, this one would pass for a second fault and colour the terminal.
+        let fault = Fault::new(&Place::FILE, "unknown key `ä\nf.toml:1:1: \u{1b}[31m`");
+        assert_eq!(fault.message, "unknown key `ä\\nf.toml:1:1: \\u{1b}[31m`");
     }
 
     #[test]

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use actix::prelude::*;
 use bytes::Bytes;
 
+use super::broadcast::Broadcast;
 use super::outcome::RoundRecord;
 use super::training::{Assignment, Trained};
-use super::world::Broadcast;
 use crate::codec::FrameParts;
 use crate::error::Result;
 use crate::ids::{Round, UserId};

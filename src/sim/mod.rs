@@ -13,7 +13,7 @@
 //!                                                                   ledger [bytes], durations [ns], accuracy
 //! ```
 //!
-//! Read in the order of a round: [`messages`], [`server`], [`network`] with its [`calendar`], [`client`] with
+//! Read in the order of a round: [`messages`], [`server`] with the [`broadcast`] that it sends, [`network`] with its [`calendar`], [`client`] with
 //! [`training`], [`metrics`] with its [`ledger`] and [`evaluation`]. [`mod@run`] wires them, [`world`] holds what all of them may
 //! read and the frame that all are sent, [`outcome`] what is left in the end. The actors know the
 //! messages and the pure layers, never one another.
@@ -25,6 +25,7 @@
 //! state at once, one batch of trainings runs on all threads, and each result waits for the virtual end of
 //! its training.
 
+pub mod broadcast;
 pub mod calendar;
 pub mod client;
 pub mod evaluation;

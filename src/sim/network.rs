@@ -1,4 +1,7 @@
 //! The network: owns the clock, turns bytes into time, and decides who is cut off when.
+//!
+//! A participation is laid out when it starts (download, compute, upload, perhaps a dropout); its next event is in the
+//! calendar, and what happens is told to the server and the client, and booked for the metrics.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

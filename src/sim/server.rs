@@ -1,4 +1,7 @@
 //! The server: picks cohorts, sends the global table, averages what comes back.
+//!
+//! It sees frames and nothing else: `BeginRound` is answered with a cohort and one encoded table, `UplinkArrived` and
+//! `ParticipationLost` with whether the round is complete, `CloseRound` with the average of what arrived in time.
 
 use std::sync::Arc;
 
@@ -6,10 +9,11 @@ use actix::prelude::*;
 use bytes::Bytes;
 use rayon::prelude::*;
 
+use super::broadcast::Broadcast;
 use super::messages::{
     BeginRound, CloseRound, Invitation, ParticipationLost, Receipt, RoundOutcome, UplinkArrived, Usefulness,
 };
-use super::world::{Broadcast, World};
+use super::world::World;
 use crate::error::Result;
 use crate::ids::{Round, UserId};
 use crate::model::aggregate::Averaging;

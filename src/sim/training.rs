@@ -1,9 +1,13 @@
 //! What a worker thread does for a client: decode, sample, train, encode.
+//!
+//! An [`Assignment`] has everything that the result depends on, so whichever thread takes it, and whenever, the same
+//! comes out.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use super::world::{Broadcast, World};
+use super::broadcast::Broadcast;
+use super::world::World;
 use crate::codec::Frame;
 use crate::dataset::negatives::{NegativeSampler, Samples};
 use crate::error::{Error, Result};

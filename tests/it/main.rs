@@ -15,10 +15,10 @@ mod divergence;
 mod dropout;
 /// No file is too long to be read in one go.
 mod file_sizes;
-/// One input of the fuzz target `decode`, checked.
-mod frame_case;
-/// Hostile and damaged frames are still refused, sound ones still decoded.
-mod frame_replay;
+/// What the fuzz targets check of one input.
+mod fuzz_case;
+/// Inputs that fuzzing has found are still handled as they were.
+mod fuzz_replay;
 /// What a source file imports, read from its text.
 mod import_paths;
 /// Ctrl-C leaves a report of the finished rounds.

@@ -1,75 +1,221 @@
-use fedrecsim::scenario::Scenario;
+//! Random scenarios over every key of the file: `keys` draws values, `rules` makes them fit together, `files` writes
+//! the ratings that some of them read.
+//!
+//! `PROPTEST_CASES=2000 cargo test --release --test it random_scenarios` looks at more of them than the usual 100. A
+//! failing case prints its scenario file.
+
+/// Ratings for the sources that read a file.
+mod files;
+/// The keys and their values.
+mod keys;
+/// What keys have to do with each other.
+mod rules;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use fedrecsim::cli::RunArgs;
+use fedrecsim::dataset;
+use fedrecsim::error::Error;
+use fedrecsim::method::registry::vocabulary;
+use fedrecsim::rng::Streams;
+use fedrecsim::scenario::{self, Scenario};
+use fedrecsim::sim::{self, Outcome, RunControl, World};
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use serde_json::Value as Json;
+use toml::{Table, Value};
 
-use crate::support::{assert_balanced, assert_finite, run, small};
+use self::rules::Draft;
+use crate::fuzz_case;
+use crate::support::{Workshop, assert_balanced, assert_finite, run_command};
 
-fn one_of(values: &'static [&'static str]) -> impl Strategy<Value = String> {
-    proptest::sample::select(values).prop_map(str::to_owned)
+/// A scenario file; a failing case shows its text.
+#[derive(Clone)]
+struct File {
+    table: Table,
+    text: String,
 }
 
-/// Overrides that make another small and sound scenario of the base one.
-fn overrides() -> impl Strategy<Value = Vec<String>> {
-    // Rates that are small enough for every method not to explode within a few rounds.
-    let method = one_of(&[
-        "method={ fedrap = { latent_dimension = 5, learning_rate_tables = 2 } }",
-        "method={ fedrap = { latent_dimension = 7, batch_size = 20, learning_rate_tables = 2, regularizer = \"l2\" } }",
-        "method={ fedrap = { tables = \"d-only\", aggregate_d = true, learning_rate_tables = 2 } }",
-        "method={ fedrap = { objective = \"paper\", lambda = 0.01, learning_rate_network = 0.001 } }",
-        "method={ pfedrec = { latent_dimension = 3, local_epochs = 2, batch_size = 16 } }",
-        "method={ fedmf = { latent_dimension = 33, local_epochs = 2, learning_rate_items = 50 } }",
-        "method=\"random\"",
-    ]);
-    let participation = prop_oneof![
-        Just("training.participation=\"all\"".to_owned()),
-        (0.01..1.0f64).prop_map(|share| format!("training.participation={{ share = {share:.3} }}")),
-        (1..12u32).prop_map(|cohort| format!("training.participation={{ cohort = {cohort} }}")),
-    ];
-    let codecs = &["dense-f32", "rows-f32", "sparse-f32"];
-    let world = (
-        one_of(&["network.preset=\"lan\"", "network.preset=\"wifi-2020\"", "network.preset=\"mobile-pessimistic\""]),
-        one_of(&["devices.preset=\"uniform\"", "devices.preset=\"phone-lognormal\""]),
-        one_of(codecs).prop_map(|codec| format!("codec.uplink=\"{codec}\"")),
-        one_of(codecs).prop_map(|codec| format!("codec.downlink=\"{codec}\"")),
-        prop_oneof![Just(0.0), 0.0..=1.0].prop_map(|dropout| format!("network.dropout={dropout:.2}")),
-    );
-    let protocol = (
-        one_of(&["dataset.negatives.pool=\"unrated\"", "dataset.negatives.pool=\"not-in-train\""]),
-        (1..6u32).prop_map(|count| format!("dataset.negatives.per_positive={count}")),
-        one_of(&["evaluation.ranking=\"sampled\"", "evaluation.ranking=\"full-catalogue\""]),
-        one_of(&["evaluation.shared_candidates=true", "evaluation.shared_candidates=false"]),
-        one_of(&["dataset.validation_item=true", "dataset.validation_item=false"]),
-        (0..12u32).prop_map(|users| format!("evaluation.users={users}")),
-    );
-    let size = (
-        (12..30u32).prop_map(|users| format!("dataset.generator.users={users}")),
-        (70..130u32).prop_map(|items| format!("dataset.generator.items={items}")),
-        (1..4u32).prop_map(|rounds| format!("training.rounds={rounds}")),
-        (1..4u32).prop_map(|every| format!("evaluation.every_rounds={every}")),
-        (0..1000u32).prop_map(|seed| format!("seed={seed}")),
-    );
-    (method, participation, world, protocol, size).prop_map(|(method, participation, w, p, s)| {
-        let others = [w.0, w.1, w.2, w.3, w.4, p.0, p.1, p.2, p.3, p.4, p.5, s.0, s.1, s.2, s.3, s.4];
-        [method, participation, "evaluation.candidates=15".to_owned()].into_iter().chain(others).collect()
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\n{}", self.text)
+    }
+}
+
+fn any_file() -> impl Strategy<Value = File> {
+    let drawn: Vec<_> =
+        keys::keys().into_iter().map(|key| (Just(key.path), Just(key.always), 0..100u32, key.values)).collect();
+    // Files that leave nearly everything to its default, and files that say nearly everything. A key is in a file
+    // whose `left_out` it reaches, so that shrinking takes keys out.
+    let left_out = prop_oneof![Just(98), Just(50), Just(10)];
+    (left_out, drawn).prop_map(|(left_out, keys)| {
+        let present = keys.into_iter().filter(|(_, always, drawn, _)| *always || *drawn >= left_out);
+        let values: BTreeMap<_, _> = present.map(|(path, _, _, value)| (path, value)).collect();
+        let table = Draft(values).mend().into_table();
+        File { text: toml::to_string(&table).unwrap(), table }
     })
 }
 
-fn scenario(overrides: &[String]) -> Scenario {
-    small(&overrides.iter().map(String::as_str).collect::<Vec<_>>())
+/// What of a scenario's language a value uses: `key: type`, or `key = literal` for one of several words.
+fn collect_used(path: &str, value: &Value, literals: &BTreeSet<String>, used: &mut BTreeSet<String>) {
+    match value {
+        Value::Table(table) => {
+            for (key, value) in table {
+                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                collect_used(&path, value, literals, used);
+            }
+        }
+        Value::String(text) if literals.contains(&format!("{path} = {text}")) => {
+            used.insert(format!("{path} = {text}"));
+        }
+        Value::String(_) => drop(used.insert(format!("{path}: string"))),
+        Value::Integer(_) => drop(used.insert(format!("{path}: integer"))),
+        Value::Float(_) => drop(used.insert(format!("{path}: number"))),
+        Value::Boolean(truth) => drop(used.insert(format!("{path}: boolean {truth}"))),
+        Value::Array(_) => drop(used.insert(format!("{path}: array"))),
+        Value::Datetime(_) => unreachable!("no key takes a time"),
+    }
+}
+
+/// What the schema says that a scenario file can use, in the words of [`collect_used`].
+fn collect_language(root: &Json, schema: &Json, path: &str, language: &mut BTreeSet<String>) {
+    if let Some(target) = schema.get("$ref").and_then(Json::as_str) {
+        return collect_language(root, root.pointer(&target[1..]).unwrap(), path, language);
+    }
+    let choices = ["oneOf", "anyOf"].iter().filter_map(|key| schema.get(*key)?.as_array()).flatten();
+    let mut choices = choices.peekable();
+    if choices.peek().is_some() {
+        return choices.for_each(|choice| collect_language(root, choice, path, language));
+    }
+    let literals = schema.get("enum").and_then(Json::as_array).into_iter().flatten().chain(schema.get("const"));
+    let mut literals = literals.filter_map(Json::as_str).peekable();
+    if literals.peek().is_some() {
+        return language.extend(literals.map(|literal| format!("{path} = {literal}")));
+    }
+    match schema["type"].as_str().unwrap_or_else(|| panic!("{path} has no type: {schema}")) {
+        "object" => {
+            for (key, property) in schema.get("properties").and_then(Json::as_object).into_iter().flatten() {
+                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                collect_language(root, property, &path, language);
+            }
+        }
+        "boolean" => language.extend([true, false].map(|truth| format!("{path}: boolean {truth}"))),
+        name => drop(language.insert(format!("{path}: {name}"))),
+    }
+}
+
+/// If this fails, a key, or a value of one, was added to scenario files and not to `keys`: no random scenario has it.
+#[test]
+fn random_scenarios_use_every_key_and_every_choice() {
+    let mut language = BTreeSet::new();
+    let schema = scenario::schema(&vocabulary());
+    collect_language(&schema, &schema, "", &mut language);
+    assert!(language.len() > 100 && language.contains("method.fedrap.tables = d-only"), "{language:?}");
+    let mut runner = TestRunner::deterministic();
+    let files = any_file();
+    let mut used = BTreeSet::new();
+    for _ in 0..1000 {
+        let file = files.new_tree(&mut runner).unwrap().current();
+        collect_used("", &Value::Table(file.table), &language, &mut used);
+    }
+    let unused: Vec<_> = language.difference(&used).collect();
+    assert!(unused.is_empty(), "never drawn: {unused:#?}");
+}
+
+/// A run with this many threads, of ratings in the workshop.
+fn run(workshop: &Workshop, scenario: &Scenario, threads: usize) -> Outcome {
+    let folders = [workshop.path("")];
+    let dataset = dataset::load(&scenario.dataset, &folders, Streams::new(scenario.seed)).unwrap();
+    let world = World::new(scenario.clone(), Arc::new(dataset)).unwrap();
+    sim::run(world, &RunControl::with_threads(threads), Box::new(())).unwrap()
+}
+
+/// Training may explode and links may be too slow for any clock, but then the run says so, and nothing else ends it.
+fn assert_well_ended(outcome: &Outcome, scenario: &Scenario) {
+    match &outcome.stopped_by {
+        None => assert_eq!(outcome.rounds.len(), scenario.training.rounds as usize),
+        Some(Error::Diverged { round, .. } | Error::TimeOverflow { round, .. }) => {
+            assert_eq!(outcome.rounds.len(), round.0 as usize, "rounds before the one that failed are kept");
+        }
+        Some(other) => panic!("stopped by {other:?}"),
+    }
+    let in_flight = [outcome.bytes.up.in_flight, outcome.bytes.down.in_flight];
+    assert!(outcome.stopped_by.is_some() || in_flight == [0, 0], "{in_flight:?} bytes never arrived");
+}
+
+/// Every figure of the report is a number, and its digest and bytes are the outcome's.
+fn assert_report(workshop: &Workshop, outcome: &Outcome) {
+    let json = workshop.run_json();
+    assert_eq!(json["digest"], outcome.digest);
+    assert_eq!(json["bytes"], serde_json::to_value(outcome.bytes).unwrap());
+    assert_eq!(json["complete"], outcome.stopped_by.is_none());
+    assert_no_null("run.json", &json);
+    let rows = workshop.rounds_csv();
+    assert_eq!(rows.len(), outcome.rounds.len());
+    for cell in rows.iter().flatten().filter(|cell| !cell.is_empty()) {
+        assert!(cell.parse::<f64>().is_ok_and(f64::is_finite), "{cell:?} in rounds.csv");
+    }
+    let mut summary = std::fs::read_to_string(workshop.report().join("summary.md")).unwrap();
+    // What stopped a run may well have been a NaN.
+    if let Some(error) = &outcome.stopped_by {
+        summary = summary.replace(&error.to_string(), "");
+    }
+    let word = summary.split(|c: char| !c.is_ascii_alphanumeric()).find(|word| ["NaN", "inf"].contains(word));
+    assert_eq!(word, None, "{summary}");
+}
+
+/// `null` is what JSON makes of NaN; here it stands for what was not measured, at places that are known.
+fn assert_no_null(path: &str, json: &Json) {
+    const OPTIONAL: [&str; 6] = ["loss", "accuracy", "sparsity", "selected_round", "stopped_by", "peak_rss_bytes"];
+    match json {
+        Json::Null => assert!(OPTIONAL.iter().any(|key| path.ends_with(key)), "{path} is null"),
+        Json::Object(object) => object.iter().for_each(|(key, inner)| assert_no_null(&format!("{path}.{key}"), inner)),
+        Json::Array(items) => items.iter().for_each(|inner| assert_no_null(&format!("{path}[]"), inner)),
+        _ => {}
+    }
+}
+
+fn check(file: &File) {
+    let scenario = fuzz_case::scenario::check(file.text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
+    let workshop = Workshop::new();
+    if let Some((name, ratings)) = files::ratings(&scenario.dataset.source) {
+        let path =
+            scenario.dataset.path.as_ref().map_or(workshop.path(name), |path| workshop.path(path.to_str().unwrap()));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, ratings).unwrap();
+    }
+    let outcome = run(&workshop, &scenario, 1);
+    assert_well_ended(&outcome, &scenario);
+    assert_balanced(&outcome);
+    assert_finite(&outcome);
+
+    let again = run(&workshop, &scenario, 1);
+    assert_eq!(again.digest, outcome.digest, "repeated");
+    assert_eq!((&again.rounds, &again.table), (&outcome.rounds, &outcome.table), "repeated");
+
+    let scenario_file = workshop.write("random.toml", &file.text);
+    let arguments = RunArgs { threads: NonZeroUsize::new(3), ..workshop.arguments(scenario_file, &[]) };
+    let finished = run_command(&arguments).unwrap();
+    let reason = |error: &Option<Error>| error.as_ref().map(ToString::to_string);
+    assert_eq!(reason(&finished.stopped_by), reason(&outcome.stopped_by), "with 3 threads");
+    assert_report(&workshop, &outcome);
+}
+
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(100)
 }
 
 proptest! {
-    // Persistence would write files beside the sources; a failing case prints its overrides.
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    // Persistence would write files beside the sources.
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     /// If this fails, some combination of settings breaks determinism or the ledger, or makes a figure of nothing.
     #[test]
-    fn any_small_scenario_is_reproducible_balanced_and_finite(overrides in overrides()) {
-        let outcome = run(scenario(&overrides), 1);
-        assert_balanced(&outcome);
-        assert_finite(&outcome);
-        let again = run(scenario(&overrides), 3);
-        prop_assert_eq!(&again.digest, &outcome.digest);
-        prop_assert_eq!(again.rounds, outcome.rounds);
-        prop_assert_eq!(again.table, outcome.table);
+    fn any_scenario_runs_balances_repeats_itself_and_is_finite(file in any_file()) {
+        check(&file);
     }
 }

@@ -1,11 +1,8 @@
 //! The additive model of FedRAP: logit = w . (D_j + C_j) + b, one simultaneous step on w, b, D and C.
 
-#![allow(unsafe_code)] // The dispatcher that `multiversion` generates calls functions compiled for detected features.
-
-use multiversion::multiversion;
-
 use super::{Block, PackedRows, RowWeights, for_vectors};
 use crate::math::{LANES, Lanes, exp_neg_abs, quad_sum, quads_to_sums, sigmoid_from, softplus_from};
+use crate::model::instruction_sets::per_instruction_set;
 
 /// How C is penalised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,15 +51,16 @@ pub fn step(rows: &mut PackedRows, weights: &RowWeights, w: &mut [Block], b: &mu
     }
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2", "aarch64+neon"))]
-fn dispatch<const V: usize, const PENALTY: u8>(
-    blocks: &mut [Block],
-    weights: &RowWeights,
-    w: &mut [Block],
-    b: &mut f32,
-    step: &AdditiveStep,
-) -> f32 {
-    step_over_rows::<V, PENALTY>(blocks, weights, w, b, step)
+per_instruction_set! {
+    fn dispatch<const V: usize, const PENALTY: u8>(
+        blocks: &mut [Block],
+        weights: &RowWeights,
+        w: &mut [Block],
+        b: &mut f32,
+        step: &AdditiveStep,
+    ) -> f32 {
+        step_over_rows::<V, PENALTY>(blocks, weights, w, b, step)
+    }
 }
 
 /// Row coefficients of the update, sixteen rows at a time: with Q = pull (D + C) + move w, which the two rows share,

@@ -1,10 +1,7 @@
 //! Compact row arrays, padded to whole lane vectors.
 
-#![allow(unsafe_code)] // The dispatcher that `multiversion` generates calls functions compiled for detected features.
-
-use multiversion::multiversion;
-
 use crate::math::{LANES, Lanes};
+use crate::model::instruction_sets::per_instruction_set;
 
 /// Sixteen values on a cache line of their own.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -200,9 +197,15 @@ impl PackedRows {
     }
 }
 
+per_instruction_set! {
+    fn largest_magnitude_in(blocks: &[Block], vectors: usize, tables: usize, table: usize) -> f32 {
+        largest_magnitude(blocks, vectors, tables, table)
+    }
+}
+
 #[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
-#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2", "aarch64+neon"))]
-fn largest_magnitude_in(blocks: &[Block], vectors: usize, tables: usize, table: usize) -> f32 {
+#[inline(always)]
+fn largest_magnitude(blocks: &[Block], vectors: usize, tables: usize, table: usize) -> f32 {
     let mut largest = [0u32; LANES];
     for row in blocks.chunks_exact(vectors * tables) {
         for block in &row[table * vectors..(table + 1) * vectors] {

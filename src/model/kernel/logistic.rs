@@ -1,11 +1,8 @@
 //! The logistic model over one item table: logit = w . E_j + b. Used by PFedRec and FedMF.
 
-#![allow(unsafe_code)] // The dispatcher that `multiversion` generates calls functions compiled for detected features.
-
-use multiversion::multiversion;
-
 use super::{Block, PackedRows, for_vectors};
 use crate::math::{LANES, Lanes, exp_neg_abs, quad, quad_sum, quads_to_sums, sigmoid_from, softplus_from};
+use crate::model::instruction_sets::per_instruction_set;
 
 /// Which parameters a step moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,15 +112,16 @@ pub fn step(rows: &mut PackedRows, batch: &BatchRows, w: &mut [Block], b: &mut f
     }
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2", "aarch64+neon"))]
-fn dispatch<const V: usize, const VECTOR: bool, const ROWS: bool>(
-    blocks: &mut [Block],
-    batch: &BatchRows,
-    w: &mut [Block],
-    b: &mut f32,
-    step: &LogisticStep,
-) -> f32 {
-    step_over_batch::<V, VECTOR, ROWS>(blocks, batch, w, b, step)
+per_instruction_set! {
+    fn dispatch<const V: usize, const VECTOR: bool, const ROWS: bool>(
+        blocks: &mut [Block],
+        batch: &BatchRows,
+        w: &mut [Block],
+        b: &mut f32,
+        step: &LogisticStep,
+    ) -> f32 {
+        step_over_batch::<V, VECTOR, ROWS>(blocks, batch, w, b, step)
+    }
 }
 
 // Plain loops over sixteen lanes: the form that the compiler turns into one vector operation per line.

@@ -1,10 +1,7 @@
 //! Scores of many rows for one user.
 
-#![allow(unsafe_code)] // The dispatcher that `multiversion` generates calls functions compiled for detected features.
-
-use multiversion::multiversion;
-
 use crate::math::{LANES, quad_sum};
+use crate::model::instruction_sets::per_instruction_set;
 
 /// An item as one user sees it: `scale * scaled + plain`. Either part may be empty, which means zero.
 #[derive(Clone, Copy, Debug)]
@@ -23,10 +20,11 @@ pub fn score_sums(w: &[f32], b: f32, rows: &[ScaledSum<'_>], scores: &mut [f32])
     dispatch(w, b, rows, scores);
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw", "x86_64+avx2", "aarch64+neon"))]
-fn dispatch(w: &[f32], b: f32, rows: &[ScaledSum<'_>], scores: &mut [f32]) {
-    for (row, score) in rows.iter().zip(scores) {
-        *score = row.scale * dot(w, row.scaled) + dot(w, row.plain) + b;
+per_instruction_set! {
+    fn dispatch(w: &[f32], b: f32, rows: &[ScaledSum<'_>], scores: &mut [f32]) {
+        for (row, score) in rows.iter().zip(scores) {
+            *score = row.scale * dot(w, row.scaled) + dot(w, row.plain) + b;
+        }
     }
 }
 

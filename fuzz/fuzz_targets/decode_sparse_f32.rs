@@ -1,0 +1,11 @@
+//! Whatever bytes arrive: no panic, no allocation beyond the bound, and what decodes encodes again.
+#![no_main]
+
+#[path = "../../tests/it/fuzz_case/frame.rs"]
+mod frame;
+
+use fedrecsim::scenario::CodecName;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    let _ = frame::check(CodecName::SparseF32, input);
+});

@@ -1,0 +1,122 @@
+//! What must hold for any bytes that are given as a ratings file. Shared by the fuzz target `read-ratings` and the
+//! test that replays recorded inputs.
+//!
+//! An input is a prefix of two bytes, which say how the file is laid out and split, and the file:
+//!
+//! | byte | meaning |
+//! |---|---|
+//! | 0 | bits 0 to 2: separator; bit 3: a header line; bit 4: columns by name; bits 5 and 6: a rating, a timestamp; bit 7: a validation item |
+//! | 1 | bits 0 and 1, 2 and 3, 4 and 5: place of user, item and rating, less one; bits 6 and 7: fewest interactions of a user |
+
+use std::path::Path;
+
+use fedrecsim::dataset::ratings::Ratings;
+use fedrecsim::dataset::{Dataset, delimited, split};
+use fedrecsim::error::{Error, Result};
+use fedrecsim::ids::UserId;
+use fedrecsim::scenario::{ColumnRef, DelimitedSpec};
+
+const SEPARATORS: [&str; 8] = [",", "\t", "::", ";", " || ", "\"", "a", "aa"];
+
+/// Reads and splits an input and checks what comes out.
+///
+/// # Errors
+/// The reader's, if it refuses the file, and the split's, if it leaves too little.
+///
+/// # Panics
+/// If anything that must hold does not.
+pub fn check(input: &[u8]) -> Result<Dataset> {
+    let path = Path::new("ratings");
+    let Some((&[flags, places], text)) = input.split_first_chunk::<2>() else {
+        return Err(Error::read(path, "no prefix"));
+    };
+    let layout = layout(flags, places);
+    let ratings = read(text, &layout).inspect_err(|error| check_refusal(error, text))?;
+    check_ratings(&ratings);
+    check_round_trip(&ratings);
+    let minimum = u32::from(places >> 6);
+    let dataset = ratings
+        .keep_active_users(minimum)
+        .inspect(check_ratings)
+        .and_then(|ratings| split::split(ratings, flags & 0x80 != 0))
+        .inspect_err(|error| assert!(matches!(error, Error::Dataset(_)), "{error:?}"))?;
+    check_dataset(&dataset);
+    Ok(dataset)
+}
+
+fn layout(flags: u8, places: u8) -> DelimitedSpec {
+    let column = |name: &str, place: u8| match flags & 0x10 {
+        0 => ColumnRef::Position(u32::from(place) + 1),
+        _ => ColumnRef::Name(name.into()),
+    };
+    DelimitedSpec {
+        separator: SEPARATORS[usize::from(flags & 7)].into(),
+        header: flags & 8 != 0,
+        user: column("u", places & 3),
+        item: column("i", places >> 2 & 3),
+        rating: (flags & 0x20 != 0).then(|| column("r", places >> 4 & 3)),
+        timestamp: (flags & 0x40 != 0).then(|| column("t", 3)),
+    }
+}
+
+/// Reads `text` in memory that is in proportion to it.
+fn read(text: &[u8], layout: &DelimitedSpec) -> Result<Ratings> {
+    let mut ratings = None;
+    let memory = allocation_counter::measure(|| ratings = Some(delimited::parse(text, Path::new("ratings"), layout)));
+    // A line of four bytes may bring a user and an item that nobody has named before, each with an entry in a map
+    // that doubles; a message shows a dozen fields.
+    let bound = 128 * text.len() as u64 + 32_768;
+    assert!(memory.bytes_max <= bound, "{} bytes held for {} read", memory.bytes_max, text.len());
+    ratings.unwrap()
+}
+
+/// A refusal names a line that the text has.
+fn check_refusal(error: &Error, text: &[u8]) {
+    match error {
+        Error::MalformedLine { line, .. } => {
+            let lines = text.split(|&byte| byte == b'\n').count() as u64;
+            assert!((1..=lines).contains(line), "line {line} of {lines}");
+        }
+        Error::Read { .. } | Error::Usage(_) => {}
+        other => panic!("not an error of ratings files: {other:?}"),
+    }
+}
+
+/// Users and items are numbered without gaps in the order of first appearance, and every rating is a number.
+fn check_ratings(ratings: &Ratings) {
+    assert_eq!(ratings.users.len(), ratings.interactions.len());
+    let (mut users, mut items) = (0, 0);
+    for (&user, interaction) in ratings.users.iter().zip(&ratings.interactions) {
+        assert!(user <= users && interaction.item <= items, "a number was skipped");
+        assert!(interaction.rating.is_finite());
+        users = users.max(user + 1);
+        items = items.max(interaction.item + 1);
+    }
+    assert_eq!((users as usize, items), (ratings.user_names.len(), ratings.items));
+}
+
+/// What was read, written plainly, reads as the same again.
+fn check_round_trip(ratings: &Ratings) {
+    let lines = ratings.users.iter().zip(&ratings.interactions);
+    let text: String = lines.map(|(user, i)| format!("{user},{},{},{}\n", i.item, i.rating, i.time)).collect();
+    let again = read(text.as_bytes(), &layout(0x60, 0b10_01_00)).unwrap();
+    assert_eq!((&again.users, &again.interactions), (&ratings.users, &ratings.interactions));
+    assert_eq!(again.items, ratings.items);
+}
+
+/// Every user has something to train on, and nothing that is held out is in it.
+fn check_dataset(dataset: &Dataset) {
+    let mut rows = 0;
+    for user in (0..dataset.users() as u32).map(UserId) {
+        let train = dataset.train_items(user);
+        let held_out = [Some(dataset.test_item(user)), dataset.validation_item(user)];
+        assert!(!train.is_empty() && train.is_sorted());
+        assert!(train.iter().all(|&item| (item as usize) < dataset.items()));
+        assert_ne!(held_out[0], held_out[1]);
+        for item in held_out.into_iter().flatten() {
+            assert!(item.index() < dataset.items() && train.binary_search(&item.0).is_err());
+        }
+        rows += train.len();
+    }
+    assert_eq!(rows, dataset.training_ratings());
+}

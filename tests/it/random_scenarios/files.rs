@@ -1,0 +1,90 @@
+//! Ratings files for scenarios that read one: the same made-up ratings in the layout that the source has.
+
+use fedrecsim::scenario::{ColumnRef, DelimitedSpec, SourceSpec};
+
+/// The keys of the columns, in the order of [`rows`].
+pub const COLUMNS: [&str; 4] =
+    ["dataset.columns.user", "dataset.columns.item", "dataset.columns.rating", "dataset.columns.timestamp"];
+
+const USERS: u32 = 20;
+const ITEMS: u32 = 80;
+const FEWEST_RATINGS: u32 = 6;
+/// Ratings of the most active user.
+pub const MOST_RATINGS: i64 = 10;
+
+/// User, item, rating and time of every rating. Users have from 6 to 10 of them; those with 10 have rated one item
+/// twice. Some times tie.
+fn rows() -> impl Iterator<Item = [u32; 4]> {
+    (0..USERS).flat_map(|user| {
+        let count = FEWEST_RATINGS + user % (MOST_RATINGS as u32 - FEWEST_RATINGS + 1);
+        (0..count).map(move |n| [user, (7 * user + 3 * n * n) % ITEMS, 1 + (user + n) % 5, 1000 - 10 * (n / 2)])
+    })
+}
+
+/// Users with at least `minimum` ratings, and the items that they have rated.
+pub fn remaining(minimum: i64) -> (i64, i64) {
+    let count = |user: u32| rows().filter(|row| row[0] == user).count() as i64;
+    let users: Vec<u32> = (0..USERS).filter(|&user| count(user) >= minimum).collect();
+    let mut items: Vec<u32> = rows().filter(|row| users.contains(&row[0])).map(|row| row[1]).collect();
+    items.sort_unstable();
+    items.dedup();
+    (users.len() as i64, items.len() as i64)
+}
+
+/// The usual name below a data folder and the contents of the file that `source` reads; `None` if it reads none.
+pub fn ratings(source: &SourceSpec) -> Option<(&'static str, String)> {
+    let by_position = |separator: &str, header| DelimitedSpec {
+        separator: separator.into(),
+        header,
+        user: ColumnRef::Position(1),
+        item: ColumnRef::Position(2),
+        rating: Some(ColumnRef::Position(3)),
+        timestamp: Some(ColumnRef::Position(4)),
+    };
+    match source {
+        SourceSpec::Generated(_) => None,
+        SourceSpec::Ml100k => Some(("ml-100k/u.data", written(&by_position("\t", false)))),
+        SourceSpec::Ml1m => Some(("ml-1m/ratings.dat", written(&by_position("::", false)))),
+        SourceSpec::LastFm2k => Some(("lastfm-2k/user_artists.dat", written(&by_position("\t", true)))),
+        SourceSpec::Delimited(layout) => Some(("ratings.txt", written(layout))),
+    }
+}
+
+/// The ratings as `layout` has them, and a column that nobody asks for.
+fn written(layout: &DelimitedSpec) -> String {
+    let asked = [Some(&layout.user), Some(&layout.item), layout.rating.as_ref(), layout.timestamp.as_ref()];
+    // Columns that are given by name stand wherever there is room.
+    let positions: Vec<usize> = asked
+        .iter()
+        .flatten()
+        .filter_map(|column| match column {
+            ColumnRef::Position(position) => Some(*position as usize - 1),
+            ColumnRef::Name(_) => None,
+        })
+        .collect();
+    let width = positions.iter().max().map_or(0, |last| last + 1).max(asked.len()) + 1;
+    let mut free = (0..).filter(|place| !positions.contains(place));
+    let (mut header, mut fields) = (vec!["?".to_owned(); width + asked.len()], vec![None; width + asked.len()]);
+    for (field, column) in asked.into_iter().enumerate() {
+        let place = match column {
+            Some(ColumnRef::Position(position)) => *position as usize - 1,
+            Some(ColumnRef::Name(name)) => {
+                let place = free.next().unwrap();
+                header[place] = format!("\"{}\"", name.replace('"', "\"\""));
+                place
+            }
+            None => continue,
+        };
+        fields[place] = Some(field);
+    }
+    let mut text = String::new();
+    if layout.header {
+        text += &(header.join(&layout.separator) + "\n");
+    }
+    for row in rows() {
+        let line: Vec<String> =
+            fields.iter().map(|f| f.map_or("-".to_owned(), |f: usize| row[f].to_string())).collect();
+        text += &(line.join(&layout.separator) + "\n");
+    }
+    text
+}

@@ -1,0 +1,207 @@
+//! The keys of a scenario file and the values that random scenarios take for them: **the one place to add a key to**.
+//!
+//! Each key is drawn on its own; `rules` then mends what cannot stand together. Values lie where a run takes
+//! milliseconds, with a few that are absurd.
+
+use std::ops::RangeInclusive;
+
+use fedrecsim::method::registry::METHODS;
+use fedrecsim::scenario::listing;
+use proptest::prelude::*;
+use proptest::sample::select;
+use toml::Value;
+
+/// A key by its dotted path, and how to draw it.
+pub struct Key {
+    pub path: &'static str,
+    /// Whether every scenario has it: the file must, or its default makes a run long.
+    pub always: bool,
+    pub values: BoxedStrategy<Value>,
+}
+
+fn always(path: &'static str, values: BoxedStrategy<Value>) -> Key {
+    Key { path, always: true, values }
+}
+
+fn maybe(path: &'static str, values: BoxedStrategy<Value>) -> Key {
+    Key { path, always: false, values }
+}
+
+/// Every key that a scenario file can have.
+///
+/// A choice that a file writes as a name or as a table of that name (`method`, `training.participation`) stands here
+/// as the name, and the keys of its tables with their whole path.
+pub fn keys() -> Vec<Key> {
+    [
+        vec![always("seed", integer(0..=i64::MAX))],
+        method(),
+        dataset(),
+        columns(),
+        training(),
+        evaluation(),
+        network(),
+        devices(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn method() -> Vec<Key> {
+    let dimension = || select(vec![1, 2, 7, 16, 17, 32, 33, 100, 256]).prop_map(Value::Integer).boxed();
+    let batch = || integer(1..=200);
+    let epochs = || integer(1..=3);
+    vec![
+        always("method", names(METHODS.iter().map(|entry| entry.name))),
+        maybe("method.fedrap.latent_dimension", dimension()),
+        maybe("method.fedrap.objective", one_of(&["published-code", "paper"])),
+        maybe("method.fedrap.local_epochs", epochs()),
+        maybe("method.fedrap.batch_size", batch()),
+        maybe("method.fedrap.learning_rate_network", rate(1e-4, 1.0)),
+        maybe("method.fedrap.learning_rate_tables", rate(1e-4, 300.0)),
+        maybe("method.fedrap.learning_rate_batch_decay", real(1e-3, 1.0)),
+        maybe("method.fedrap.learning_rate_round_decay", real(1e-3, 1.0)),
+        maybe("method.fedrap.weight_decay", zero_or(1e-6, 0.1)),
+        maybe("method.fedrap.lambda", zero_or(1e-4, 1.0)),
+        maybe("method.fedrap.mu", zero_or(1e-4, 1.0)),
+        maybe("method.fedrap.regularizer", one_of(&["l1", "l2", "none"])),
+        maybe("method.fedrap.curriculum", one_of(&["tanh", "fixed", "sin", "square", "frac"])),
+        maybe("method.fedrap.tables", one_of(&["both", "c-only", "d-only"])),
+        maybe("method.fedrap.aggregate_d", boolean()),
+        maybe("method.fedrap.early_stop_tolerance", zero_or(1e-6, 1.0)),
+        maybe("method.pfedrec.latent_dimension", dimension()),
+        maybe("method.pfedrec.local_epochs", epochs()),
+        maybe("method.pfedrec.batch_size", batch()),
+        maybe("method.pfedrec.learning_rate", rate(1e-4, 1.0)),
+        maybe("method.pfedrec.item_learning_rate_multiplier", rate(1e-2, 100.0)),
+        maybe("method.pfedrec.weight_decay", zero_or(1e-6, 0.1)),
+        maybe("method.fedmf.latent_dimension", dimension()),
+        maybe("method.fedmf.local_epochs", epochs()),
+        maybe("method.fedmf.batch_size", batch()),
+        maybe("method.fedmf.learning_rate_user", rate(1e-4, 1.0)),
+        maybe("method.fedmf.learning_rate_items", rate(1e-2, 1e4)),
+    ]
+}
+
+fn dataset() -> Vec<Key> {
+    let sources = ["generated", "generated", "generated", "ml-100k", "ml-1m", "lastfm-2k", "delimited"];
+    vec![
+        always("dataset.name", one_of(&sources)),
+        maybe("dataset.path", one_of(&["ratings.txt"])),
+        maybe("dataset.minimum_interactions", integer(0..=9)),
+        maybe("dataset.validation_item", boolean()),
+        maybe("dataset.negatives.pool", one_of(&["unrated", "not-in-train"])),
+        maybe("dataset.negatives.per_positive", integer(1..=6)),
+        always("dataset.generator.users", integer(1..=30)),
+        always("dataset.generator.items", prop_oneof![integer(4..=20), integer(60..=130)].boxed()),
+        always("dataset.generator.ratings_per_user", real(3.0, 30.0)),
+        maybe("dataset.generator.ratings_log_sigma", zero_or(1e-2, 3.0)),
+        maybe("dataset.generator.popularity_exponent", zero_or(1e-2, 3.0)),
+        maybe("dataset.generator.taste_dimension", integer(1..=64)),
+        maybe("dataset.generator.taste_strength", zero_or(1e-2, 20.0)),
+    ]
+}
+
+fn columns() -> Vec<Key> {
+    // By name or by position; `rules` keeps the positions apart.
+    let column = |names: &[&'static str]| prop_oneof![one_of(names), integer(1..=4)].boxed();
+    vec![
+        always("dataset.columns.separator", one_of(&[",", "\t", "::", ";", " | "])),
+        maybe("dataset.columns.header", boolean()),
+        always("dataset.columns.user", column(&["user", "who"])),
+        always("dataset.columns.item", column(&["item", "song, or \"film\""])),
+        maybe("dataset.columns.rating", column(&["rating"])),
+        maybe("dataset.columns.timestamp", column(&["time"])),
+    ]
+}
+
+fn training() -> Vec<Key> {
+    vec![
+        always("training.rounds", integer(1..=3)),
+        maybe("training.participation", one_of(&["all", "share", "cohort"])),
+        always("training.participation.share", real(0.01, 1.0)),
+        always("training.participation.cohort", integer(1..=30)),
+        maybe("training.divergence_limit", rate(1.0, 3e38)),
+    ]
+}
+
+fn evaluation() -> Vec<Key> {
+    let codec = || one_of(&["dense-f32", "rows-f32", "sparse-f32"]);
+    let cutoffs = proptest::collection::vec(integer(1..=40), 1..=4).prop_map(Value::Array).boxed();
+    vec![
+        maybe("evaluation.every_rounds", integer(1..=4)),
+        maybe("evaluation.ranking", one_of(&["sampled", "full-catalogue"])),
+        always("evaluation.candidates", integer(10..=15)),
+        maybe("evaluation.shared_candidates", boolean()),
+        maybe("evaluation.cutoffs", cutoffs),
+        maybe("evaluation.selection", one_of(&["last", "best-validation", "best-test"])),
+        maybe("evaluation.users", integer(0..=30)),
+        maybe("codec.uplink", codec()),
+        maybe("codec.downlink", codec()),
+    ]
+}
+
+fn network() -> Vec<Key> {
+    vec![
+        maybe("network.preset", presets("network")),
+        maybe("network.downlink_median_mbit_per_s", rate(1e-3, 1e9)),
+        maybe("network.downlink_log_sigma", zero_or(1e-2, 5.0)),
+        maybe("network.uplink_median_mbit_per_s", rate(1e-3, 1e9)),
+        maybe("network.uplink_log_sigma", zero_or(1e-2, 5.0)),
+        maybe("network.correlation", real(-1.0, 1.0)),
+        maybe("network.transfer_log_sigma", zero_or(1e-2, 5.0)),
+        maybe("network.rtt_ms", zero_or(1e-3, 1e9)),
+        maybe("network.rtt_log_sigma", zero_or(1e-2, 5.0)),
+        maybe("network.dropout", prop_oneof![zero_or(1e-2, 1.0), Just(Value::Float(1.0))].boxed()),
+    ]
+}
+
+fn devices() -> Vec<Key> {
+    vec![
+        maybe("devices.preset", presets("devices")),
+        maybe("devices.median_ns_per_row_visit", rate(1e-3, 1e12)),
+        maybe("devices.log_sigma", zero_or(1e-2, 5.0)),
+    ]
+}
+
+fn names<'a>(names: impl Iterator<Item = &'a str>) -> BoxedStrategy<Value> {
+    select(names.map(|name| Value::String(name.to_owned())).collect::<Vec<_>>()).boxed()
+}
+
+fn one_of(literals: &[&str]) -> BoxedStrategy<Value> {
+    names(literals.iter().copied())
+}
+
+/// The presets of a table, by name.
+fn presets(table: &str) -> BoxedStrategy<Value> {
+    let presets = listing::presets();
+    names(presets.iter().filter(|preset| preset.table == table).map(|preset| preset.name))
+}
+
+fn boolean() -> BoxedStrategy<Value> {
+    any::<bool>().prop_map(Value::Boolean).boxed()
+}
+
+fn integer(range: RangeInclusive<i64>) -> BoxedStrategy<Value> {
+    range.prop_map(Value::Integer).boxed()
+}
+
+fn real(low: f64, high: f64) -> BoxedStrategy<Value> {
+    prop_oneof![8 => low..=high, 1 => Just(low), 1 => Just(high)].prop_map(Value::Float).boxed()
+}
+
+/// Any order of magnitude between the two.
+fn magnitude(low: f64, high: f64) -> impl Strategy<Value = f64> {
+    // Exact at neither end, which rounding could step over.
+    (low.ln()..high.ln()).prop_map(move |logarithm| logarithm.exp().clamp(low, high))
+}
+
+fn zero_or(low: f64, high: f64) -> BoxedStrategy<Value> {
+    prop_oneof![2 => magnitude(low, high), 1 => Just(0.0)].prop_map(Value::Float).boxed()
+}
+
+/// A positive number that has no business to be zero; now and then one that is absurdly small or, within what any
+/// key admits, large.
+fn rate(low: f64, high: f64) -> BoxedStrategy<Value> {
+    prop_oneof![30 => magnitude(low, high), 1 => Just(1e-30), 1 => Just(high)].prop_map(Value::Float).boxed()
+}
