@@ -12,16 +12,16 @@ cd "$(dirname "$0")/.."
 modules='
 calendar   src/sim/calendar.rs
 ledger     src/sim/ledger.rs
-network    src/sim/{network,server,client,training,world}.rs
+network    src/sim/{network,server,client,training,broadcast,world}.rs
 codecs     src/codec/**
 split      src/dataset/split.rs
 negatives  src/dataset/{negatives,pool,candidates,alias}.rs
 ranking    src/model/ranking.rs
 math       src/math.rs
 kernels    src/model/kernel/**
-tables     src/model/{table,row_table,row_index,batch}.rs
+tables     src/model/{table,row_table,row_index,batch,private}.rs
 optimisers src/model/table/update.rs
-aggregate  src/model/aggregate.rs
+aggregate  src/model/{aggregate,magnitude}.rs
 minibatch  src/method/minibatch.rs
 fedrap     src/method/fedrap/**
 pfedrec    src/method/pfedrec.rs
