@@ -16,7 +16,9 @@ use std::process::ExitCode;
 use fedrecsim::error::Result;
 use fedrecsim::ids::UserId;
 use fedrecsim::method::registry::METHODS;
-use fedrecsim::method::{Client, Entry, LocalTask, LocalUpdate, Method, Problem, Scratch, parameters};
+use fedrecsim::method::{
+    Client, Entry, LocalTask, LocalUpdate, Method, Problem, Scratch, largest_magnitude, parameters,
+};
 use fedrecsim::model::private::Private;
 use fedrecsim::model::table::{Table, TableShape, TableUpdate};
 use fedrecsim::{cli, math};
@@ -99,7 +101,7 @@ impl Client for ItemMeanClient {
                 values.push(mean + step * (1.0 - mean));
             }
         }
-        task.check_magnitude("p", values.iter().copied().fold(0.0, f32::max))?;
+        task.check_magnitude("p", largest_magnitude(&values))?;
         let row_visits = rated.len() as u64;
         // All other rows move towards zero by one factor, which a codec for rows sends as one number.
         let table = TableUpdate::listed(task.global.shape(), rated, &values, 1.0 - step)?;

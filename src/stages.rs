@@ -11,11 +11,11 @@ pub enum Stage {
     Select,
     /// A table becomes a frame: the broadcast and every upload.
     Encode,
-    /// Rows of the download and of the private table are brought side by side.
+    /// Distinct rows are collected, and those of the download and of the private table brought side by side.
     Gather,
-    /// Training negatives are drawn and distinct rows collected.
+    /// Training negatives are drawn.
     SampleNegatives,
-    /// Local steps, all epochs.
+    /// Local steps, all epochs; link and dropout of the participation are drawn.
     Train,
     /// Trained rows go back into the private table.
     Scatter,
@@ -25,7 +25,7 @@ pub enum Stage {
     Aggregate,
     /// Candidates are scored and held-out items ranked.
     Evaluate,
-    /// Links and dropouts are drawn; events, bookings, ledger and digest.
+    /// Events, bookings, ledger and digest.
     Simulate,
     /// Messages: from a question to its answer, less the time that the answer took to work out.
     Actors,

@@ -10,7 +10,7 @@ use crate::dataset::pool::Pool;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::rng::{Purpose, Streams};
-use crate::scenario::{EvaluationSpec, Ranking};
+use crate::scenario::{EvaluationSpec, Ranking, sizes};
 
 /// The candidates of every evaluated user, drawn once per run: items that the user never rated, neither in
 /// training nor held out. Four bytes per sampled candidate; the full catalogue takes none.
@@ -39,8 +39,8 @@ impl Candidates {
     /// them).
     ///
     /// # Errors
-    /// [`Error::Dataset`] if a user has too few unrated items, or if more users are to be evaluated than
-    /// there are.
+    /// [`Error::Dataset`] if a user has too few unrated items, if more users are to be evaluated than there are,
+    /// or if all candidates together are more than [`sizes::MAX_ENTRIES`].
     pub fn draw(dataset: &Dataset, spec: &EvaluationSpec, streams: Streams) -> Result<Self> {
         let users = evaluated_users(dataset, spec, streams)?;
         let wanted = match spec.ranking {
@@ -49,6 +49,10 @@ impl Candidates {
         };
         let separate = dataset.validation.is_some() && !spec.shared_candidates;
         let drawn = if separate { wanted.saturating_mul(2) } else { wanted };
+        // A generated population of that size has been refused with its scenario; a file's is known only now.
+        if let Some(reason) = sizes::candidates_too_many(users.len() as u64, u64::from(drawn)) {
+            return Err(Error::Dataset(reason));
+        }
         let mut pool = Pool::new(dataset.items());
         let mut sample = Vec::new();
         // No more than can be drawn: a number of candidates that no user has is to end in an error.
@@ -193,6 +197,14 @@ mod tests {
             negatives: NegativesSpec::default(),
         };
         load(&spec, &[], STREAMS).unwrap()
+    }
+
+    /// If this fails, the program ends for want of memory before it says why.
+    #[test]
+    fn candidates_that_no_run_can_hold_are_refused_before_they_are_drawn() {
+        let spec = EvaluationSpec { candidates: u32::MAX, ..EvaluationSpec::default() };
+        let message = Candidates::draw(&dataset(30, 60, false), &spec, STREAMS).unwrap_err().to_string();
+        assert!(message.starts_with("30 evaluated users with 4294967295 candidates each take 480.0 GiB"), "{message}");
     }
 
     fn unrated(dataset: &Dataset, user: UserId) -> Vec<u32> {

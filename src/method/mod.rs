@@ -155,7 +155,7 @@ pub struct Scratch {
 }
 
 /// The largest magnitude of `values`; NaN if there is one among them.
-pub(crate) fn largest_magnitude(values: &[f32]) -> f32 {
+pub fn largest_magnitude(values: &[f32]) -> f32 {
     // Magnitudes order like their bit patterns, and every NaN sorts above infinity.
     f32::from_bits(values.iter().map(|value| value.abs().to_bits()).max().unwrap_or(0))
 }

@@ -32,8 +32,9 @@ pub fn mean(base: &Table, updates: &[TableUpdate]) -> Aggregate {
 
 /// A plain mean in the making, of updates whose rows not listed are scaled rows of one base.
 ///
-/// Sums run in double precision in the order of the updates, row by row, so the result depends neither on the
-/// number of threads nor on how the updates are dealt out to [`Averaging::add`].
+/// Sums run in double precision: listed rows in the order of the updates, then the rows left out, one product per
+/// factor in the order of their first appearance. So the result depends neither on the number of threads nor on how
+/// the updates are dealt out to [`Averaging::add`]. Memory: 8 bytes a value, and 4 bytes a row and factor.
 #[derive(Debug)]
 pub struct Averaging<'a> {
     base: &'a Table,
@@ -48,8 +49,9 @@ struct Part {
     first: usize,
     /// Sums of the rows listed.
     sums: Vec<f64>,
-    /// `listed[scale][row]`: how many updates listed the row, by their factor of other rows.
-    listed: Vec<Vec<u64>>,
+    /// `listed[scale][row]`: how many updates listed the row, by their factor of other rows. Most runs have one
+    /// factor, or one per number of local steps.
+    listed: Vec<Vec<u32>>,
     /// Magnitudes of the rows listed.
     counts: MagnitudeCounts,
 }
@@ -182,8 +184,8 @@ impl Part {
     fn add_unlisted(&mut self, base: &Table, scales: &[(f32, u64)]) {
         let dimension = base.shape().dimension;
         for (&(scale, clients), listed) in scales.iter().zip(&self.listed) {
-            for (offset, listed) in listed.iter().enumerate().filter(|(_, listed)| **listed < clients) {
-                let unlisted = clients - listed;
+            for (offset, listed) in listed.iter().enumerate().filter(|(_, listed)| u64::from(**listed) < clients) {
+                let unlisted = clients - u64::from(*listed);
                 let base_row = base.row(self.first + offset);
                 let sums = &mut self.sums[offset * dimension..(offset + 1) * dimension];
                 for (sum, value) in sums.iter_mut().zip(base_row) {

@@ -24,7 +24,7 @@ impl RowIndex {
         self.slots.len()
     }
 
-    /// Forgets every row; the next one gets slot 0. Keeps the memory.
+    /// Forgets every row; the next one gets slot 0.
     pub fn clear(&mut self) {
         self.words.clear();
         self.before.clear();

@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 
 /// A folder that a report can be written to, held open for one run.
 ///
-/// Dropped with nothing in it, it takes the folders that it made away again (never a file), so that a run which failed before
-/// there was anything to tell leaves no trace.
+/// Dropped with nothing in it, it takes the folders that it made away again (never a file), so that a run which failed
+/// before there was anything to tell leaves no trace.
 #[derive(Debug)]
 #[must_use]
 pub struct ReportFolder {

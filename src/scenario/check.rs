@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json};
 use super::faults::Fault;
 use super::presets;
 use super::raw::{RawDataset, RawDevices, RawMethod, RawNetwork, RawScenario, SourceName};
-use super::sizes::{table_too_large, too_large};
+use super::sizes::{candidates_too_many, table_too_large, too_large};
 use super::spec::{
     ColumnRef, DatasetSpec, DelimitedSpec, DevicesSpec, EvaluationSpec, GeneratorSpec, MethodSpec, NetworkSpec,
     Participation, Ranking, Scenario, Selection, SourceSpec,
@@ -242,11 +242,8 @@ impl Checker<'_> {
         let evaluated = if evaluation.users == 0 { users } else { evaluation.users };
         let candidates = evaluation.candidates;
         if evaluation.ranking == Ranking::Sampled
-            && let Some(size) = too_large([f64::from(evaluated), f64::from(candidates)], 4)
+            && let Some(message) = candidates_too_many(u64::from(evaluated), u64::from(candidates))
         {
-            let message = format!(
-                "{evaluated} evaluated users with {candidates} candidates each take {size}: lower `evaluation.users`"
-            );
             self.contradiction(&["evaluation", "candidates"], &key("users"), message);
         }
     }

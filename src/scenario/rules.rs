@@ -141,7 +141,9 @@ impl<'s> Rules<'s> {
                 key.map_or_else(String::new, |key| format!("; did you mean `{name}.{key} = \"{text}\"`?"))
             }
             Value::Array(items)
-                if admits("object") && items.iter().all(|item| matches!(item.value, Value::Table(_))) =>
+                if admits("object")
+                    && !items.is_empty()
+                    && items.iter().all(|item| matches!(item.value, Value::Table(_))) =>
             {
                 format!("; write `[{name}]` for `[[{name}]]`")
             }

@@ -14,6 +14,12 @@ pub fn table_too_large(method: &MethodSpec, items: u64) -> Option<String> {
     Some(format!("a table of {items} items x {dimension} values (`latent_dimension`) takes {size}"))
 }
 
+/// Why so many candidates for so many users are too many, if they are; a sentence without a full stop.
+pub fn candidates_too_many(users: u64, candidates: u64) -> Option<String> {
+    let size = too_large([users as f64, candidates as f64], 4)?;
+    Some(format!("{users} evaluated users with {candidates} candidates each take {size}: lower `evaluation.users`"))
+}
+
 /// The size of `counts[0]` x `counts[1]` entries of so many bytes, beside the most that is allowed; `None` if it is not
 /// too large.
 pub(super) fn too_large(counts: [f64; 2], bytes_each: u32) -> Option<String> {

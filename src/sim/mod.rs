@@ -13,10 +13,10 @@
 //!                                                                   ledger [bytes], durations [ns], accuracy
 //! ```
 //!
-//! Read in the order of a round: [`messages`], [`server`] with the [`broadcast`] that it sends, [`network`] with its [`calendar`], [`client`] with
-//! [`training`], [`metrics`] with its [`ledger`] and [`evaluation`]. [`mod@run`] wires them, [`world`] holds what all of them may
-//! read and the frame that all are sent, [`outcome`] what is left in the end. The actors know the
-//! messages and the pure layers, never one another.
+//! Read in the order of a round: [`messages`], [`server`] with the [`broadcast`] that it sends, [`network`] with its
+//! [`calendar`], [`client`] with [`training`], [`metrics`] with its [`ledger`] and [`evaluation`]. [`mod@run`] wires
+//! them, [`world`] holds what all of them may read, [`outcome`] what is left in the end. The actors know the messages
+//! and the pure layers, never one another.
 //!
 //! **Order.** Everything happens in (time, sequence) order of the calendar. The network asks and awaits every
 //! answer before it goes on, so the order in which mailboxes are polled cannot reach a result.

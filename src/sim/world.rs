@@ -49,7 +49,7 @@ impl World {
     ///
     /// # Errors
     /// What the scenario asks of the data and the data do not have: a cohort, candidates, evaluated users, negatives;
-    /// and a method that is not among `methods`.
+    /// a table beyond [`MAX_ENTRIES`](crate::scenario::sizes::MAX_ENTRIES); and a method that is not among `methods`.
     pub fn with_methods(scenario: Scenario, dataset: Arc<Dataset>, methods: &[Entry]) -> Result<Self> {
         let streams = Streams::new(scenario.seed);
         if let Participation::Cohort(cohort) = scenario.training.participation
