@@ -140,7 +140,7 @@ fn scenario(rounds: u32) -> Scenario {
             name: "fedrap".into(),
             parameters: serde_json::json!({"objective": "published-code", "k": 32, "mu": 0.1}),
         },
-        training: TrainingSpec { rounds, participation: Participation::All, divergence_limit: 1e6 },
+        training: TrainingSpec::synchronous(rounds, Participation::All),
         evaluation: EvaluationSpec::default(),
         codec: CodecSpec { uplink: CodecName::RowsF32, downlink: CodecName::DenseF32 },
         network: NetworkSpec {

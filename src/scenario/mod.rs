@@ -23,6 +23,7 @@ mod check;
 mod faults;
 mod leaf;
 pub mod listing;
+mod modes;
 mod overrides;
 pub mod presets;
 mod raw;
@@ -36,6 +37,10 @@ mod vocabulary;
 #[cfg(test)]
 mod tests;
 
+pub use modes::{
+    ClientSelection, FedAsyncSpec, FedBuffSpec, Mode, OortSpec, OverSelectionSpec, SemiSynchronousSpec,
+    StalenessWeight, Stragglers,
+};
 pub use spec::{
     CodecName, CodecSpec, ColumnRef, DatasetSpec, DelimitedSpec, DevicesSpec, EvaluationSpec, GeneratorSpec,
     MethodSpec, NegativePool, NegativesSpec, NetworkSpec, Participation, Ranking, Scenario, Selection, SourceSpec,

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::modes::{ClientSelection, Mode};
+
 /// A checked scenario: complete, within its ranges, and consistent as far as the file alone can tell.
 /// What depends on the data (a cohort larger than the population that was read) is checked later.
 ///
@@ -191,10 +193,48 @@ pub struct TrainingSpec {
     /// Who takes part in a round.
     #[serde(default)]
     pub participation: Participation,
+    /// Whom the server picks.
+    #[serde(default)]
+    pub client_selection: ClientSelection,
+    /// When the server averages, and what becomes of those who are late.
+    #[serde(default)]
+    pub mode: Mode,
+    /// This many rounds in a row without a single update end the run.
+    #[serde(default = "default_empty_rounds")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub empty_rounds_limit: u32,
+    /// The server waits this long for enough users to be available; then the run ends.
+    #[serde(default = "default_waiting_limit_s")]
+    #[schemars(range(min = 1, max = 1e9))]
+    pub waiting_limit_s: f64,
     /// A parameter whose magnitude passes this ends the run as diverged.
     #[serde(default = "default_divergence_limit")]
     #[schemars(range(max = 3e38), extend("exclusiveMinimum" = 0.0))]
     pub divergence_limit: f32,
+}
+
+fn default_empty_rounds() -> u32 {
+    10
+}
+
+/// A week: every weekly pattern has come round.
+fn default_waiting_limit_s() -> f64 {
+    604_800.0
+}
+
+impl TrainingSpec {
+    /// This many synchronous rounds with these participants, everything else by default.
+    pub fn synchronous(rounds: u32, participation: Participation) -> Self {
+        Self {
+            rounds,
+            participation,
+            client_selection: ClientSelection::default(),
+            mode: Mode::default(),
+            empty_rounds_limit: default_empty_rounds(),
+            waiting_limit_s: default_waiting_limit_s(),
+            divergence_limit: default_divergence_limit(),
+        }
+    }
 }
 
 fn default_divergence_limit() -> f32 {

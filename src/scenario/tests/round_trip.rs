@@ -74,8 +74,9 @@ fn training() -> impl Strategy<Value = TrainingSpec> {
         (1e-6..=1.0).prop_map(Participation::Share),
         Just(Participation::Cohort(1)),
     ];
-    (1u32..1_000_000, participation, 1e-30f32..1e30)
-        .prop_map(|(rounds, participation, divergence_limit)| TrainingSpec { rounds, participation, divergence_limit })
+    (1u32..1_000_000, participation, 1e-30f32..1e30).prop_map(|(rounds, participation, divergence_limit)| {
+        TrainingSpec { divergence_limit, ..TrainingSpec::synchronous(rounds, participation) }
+    })
 }
 
 fn network() -> impl Strategy<Value = NetworkSpec> {
