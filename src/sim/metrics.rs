@@ -43,7 +43,8 @@ struct Books {
     durations_ns: [Histogram<u64>; 4],
     rounds: Vec<RoundRecord>,
     table: SharedTable,
-    digest: blake3::Hasher,
+    /// A chain: the digest of a round covers that of the round before it, so that a run can be taken up in the middle.
+    digest: blake3::Hash,
     observer: Box<dyn RoundObserver>,
 }
 
@@ -60,7 +61,7 @@ impl MetricsActor {
     ) -> Result<Self> {
         let histogram = || Histogram::new(3).map_err(|reason| defect(&reason));
         let durations_ns = [histogram()?, histogram()?, histogram()?, histogram()?];
-        let digest = blake3::Hasher::new();
+        let digest = blake3::hash(&[]);
         let table = Arc::new(world.method.initial_table());
         let books = Books { ledger: Ledger::default(), durations_ns, rounds: Vec::new(), table, digest, observer };
         Ok(Self { world, workers, clients, books: Some(books) })
@@ -173,7 +174,8 @@ impl Books {
 
     /// Feeds a round to the digest: integers, and floats by their bits.
     fn digest_round(&mut self, ended: &RoundEnded, record: &RoundRecord) {
-        let digest = &mut self.digest;
+        let mut digest = blake3::Hasher::new();
+        digest.update(self.digest.as_bytes());
         let mut number = |value: u64| {
             digest.update(&value.to_le_bytes());
         };
@@ -196,19 +198,22 @@ impl Books {
         let mut table = Vec::new();
         extend_bytes(&mut table, ended.outcome.table.as_slice());
         digest.update(&table);
+        self.digest = digest.finalize();
     }
 
-    fn collect(mut self, private_digests: &[blake3::Hash]) -> Result<Collected> {
+    fn collect(self, private_digests: &[blake3::Hash]) -> Result<Collected> {
         self.ledger.check()?;
-        for digest in private_digests {
-            self.digest.update(digest.as_bytes());
-        }
+        let mut digest = blake3::Hasher::new();
+        digest.update(self.digest.as_bytes());
+        private_digests.iter().for_each(|private| {
+            digest.update(private.as_bytes());
+        });
         let durations: BTreeMap<String, Distribution> = PHASES
             .iter()
             .zip(&self.durations_ns)
             .map(|(phase, histogram)| ((*phase).to_owned(), distribution(histogram)))
             .collect();
-        let digest = self.digest.finalize().to_hex().to_string();
+        let digest = digest.finalize().to_hex().to_string();
         Ok(Collected { rounds: self.rounds, bytes: self.ledger.total(), durations, table: self.table, digest })
     }
 }
