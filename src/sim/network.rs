@@ -247,7 +247,7 @@ impl Timeline {
         match participation.cut {
             Some(cut) if cut < time => self.calendar.schedule(cut, Event::DroppedOut(user)),
             _ => self.calendar.schedule(time, event),
-        }
+        };
     }
 
     /// Lets `event` happen; whether the open round is complete with it.
