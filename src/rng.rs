@@ -40,6 +40,16 @@ pub enum Purpose {
     RandomScores = 13,
     /// Which users are evaluated, where not all are.
     EvaluatedUsers = 14,
+    /// The class of a user's device.
+    DeviceClass = 15,
+    /// The memory of a user's device.
+    DeviceMemory = 16,
+    /// When a user is available: its time zone and window, or its stays.
+    Availability = 17,
+    /// Whether a rule of faults hits a transfer, and which bit it turns.
+    Fault = 18,
+    /// Which users a rule of faults concerns.
+    FaultUsers = 19,
 }
 
 /// The generator behind every stream.
@@ -93,6 +103,11 @@ pub trait PortableDraws: Rng {
     /// Lognormal with the given median and standard deviation of the logarithm.
     fn lognormal(&mut self, median: f64, log_sigma: f64) -> f64 {
         median * libm::exp(log_sigma * self.standard_normal())
+    }
+
+    /// Exponential with the given mean.
+    fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * math::ln(self.open_unit())
     }
 
     /// A uniformly random permutation of `values`, in place (Fisher-Yates from the end).

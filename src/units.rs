@@ -6,9 +6,20 @@
 use std::fmt;
 use std::ops::Add;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
+
+/// Which way a frame goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// Client to server.
+    Up,
+    /// Server to client.
+    Down,
+}
 
 /// A length of virtual time, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -28,6 +39,12 @@ impl SimDuration {
     pub fn from_millis_f64(milliseconds: f64) -> Self {
         // `as` saturates: NaN and negatives become 0, too large becomes u64::MAX.
         Self((milliseconds * 1e6 + 0.5) as u64)
+    }
+
+    /// `seconds` s, rounded to the nearest nanosecond; what is wrong with a number is treated as by
+    /// [`from_millis_f64`](Self::from_millis_f64).
+    pub fn from_secs_f64(seconds: f64) -> Self {
+        Self((seconds * 1e9 + 0.5) as u64)
     }
 
     /// Whole nanoseconds.
@@ -154,6 +171,11 @@ impl BitsPerSecond {
         self.0
     }
 
+    /// The rate in Mbit/s. Up to 10^9 of them, [`from_mbit_f64`](Self::from_mbit_f64) gives the rate back.
+    pub fn as_mbit_f64(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+
     /// How long `size` takes at this rate, rounded up to a whole nanosecond.
     pub fn time_for(self, size: Bytes) -> SimDuration {
         let bit_nanoseconds = u128::from(size.0) * 8 * u128::from(NANOSECONDS_PER_SECOND);
@@ -214,9 +236,18 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_survives_being_written_in_mbit() {
+        for bits in [1, 999_999, 1_234_567, 999_999_999_999_999, 1_000_000_000_000_000] {
+            let rate = BitsPerSecond::new(bits);
+            assert_eq!(BitsPerSecond::from_mbit_f64(rate.as_mbit_f64()), rate);
+        }
+    }
+
+    #[test]
     fn units_are_rounded_to_the_nearest() {
         assert_eq!(SimDuration::from_millis_f64(1.234_567_6).as_nanos(), 1_234_568);
         assert_eq!(SimDuration::from_millis_f64(1.234_567_4).as_nanos(), 1_234_567);
+        assert_eq!(SimDuration::from_secs_f64(1.234_567_890_6).as_nanos(), 1_234_567_891);
         assert_eq!(BitsPerSecond::from_mbit_f64(2.000_000_6).get(), 2_000_001);
         assert_eq!(BitsPerSecond::from_mbit_f64(2.000_000_4).get(), 2_000_000);
     }

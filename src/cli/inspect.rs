@@ -61,6 +61,7 @@ pub fn presets() -> String {
         text.push_str(&format!("preset = \"{}\"\n", preset.name));
         let width = preset.keys.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
         for (key, value) in &preset.keys {
+            let value = value.replace('\n', "\n  ");
             text.push_str(&format!("  {key:<width$} = {value}\n"));
         }
         text.push_str(&wrapped(preset.source, "  # ", 80));

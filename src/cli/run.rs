@@ -11,6 +11,7 @@ use crate::dataset;
 use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
+use crate::population::Traces;
 use crate::report::progress::{Progress, ProgressLine};
 use crate::report::record::{RunRecord, Wall};
 use crate::report::{ReportFolder, json, setup, terminal};
@@ -51,8 +52,10 @@ pub fn run(
         Some(threads) => threads.get(),
         None => std::thread::available_parallelism().map_or(1, usize::from),
     };
-    let dataset = dataset::load(&scenario.dataset, &data_directories(arguments), Streams::new(scenario.seed))?;
-    let world = World::with_methods(scenario.clone(), Arc::new(dataset), methods)?;
+    let directories = data_directories(arguments);
+    let traces = Traces::load(&scenario, &directories)?;
+    let dataset = dataset::load(&scenario.dataset, &directories, Streams::new(scenario.seed))?;
+    let world = World::with_traces(scenario.clone(), Arc::new(dataset), &traces, methods)?;
     let laps = Arc::new(Mutex::new(Laps { last: Instant::now(), laps: Vec::new() }));
     let observer = Watch { progress: Progress::new(scenario.training.rounds, visible), laps: Arc::clone(&laps) };
     laps.lock().unwrap_or_else(PoisonError::into_inner).last = Instant::now();
@@ -71,7 +74,7 @@ pub fn run(
     Ok(Finished { output, stopped_by })
 }
 
-/// Where data sets are looked for, in this order.
+/// Where data sets and traces are looked for, in this order.
 fn data_directories(arguments: &RunArgs) -> Vec<PathBuf> {
     if let Some(directory) = &arguments.data_dir {
         return vec![directory.clone()];

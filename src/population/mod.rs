@@ -1,20 +1,40 @@
-//! Who the users are as machines: device speed, links, dropout.
+//! Who the users are as machines: device, link and dropout, when they are available, and what goes wrong with their
+//! transfers.
 //!
-//! Everything is drawn from the user's own streams when it is asked for, so a population of any size costs no
-//! memory, and one more user changes nobody else (contract 1).
+//! What is not read from a trace is drawn from the user's own streams when it is asked for, so a population of any size
+//! costs no memory, and one more user changes nobody else (contract 1).
 
+use std::sync::Arc;
+
+use crate::error::Result;
 use crate::ids::{Round, UserId};
-use crate::math;
-use crate::rng::{PortableDraws, Purpose, Streams};
-use crate::scenario::{DevicesSpec, NetworkSpec};
-use crate::units::{BitsPerSecond, Bytes, SimDuration};
+use crate::rng::Streams;
+use crate::scenario::Scenario;
+use crate::units::SimDuration;
+
+mod availability;
+mod columns;
+mod device;
+mod faults;
+mod link;
+mod traces;
+
+pub use availability::{Availability, AvailabilityClock};
+pub use device::Device;
+pub use faults::{FaultRules, Verdict};
+pub use link::Link;
+pub use traces::Traces;
+
+use device::Devices;
+use link::Links;
 
 /// The users of a run.
 #[derive(Clone, Debug)]
 pub struct Population {
-    network: NetworkSpec,
-    devices: DevicesSpec,
-    streams: Streams,
+    links: Links,
+    devices: Devices,
+    availability: Arc<Availability>,
+    faults: FaultRules,
 }
 
 /// One participation, as far as it can be known before training: speeds, and whether it will be cut off.
@@ -30,29 +50,6 @@ pub struct Conditions {
     pub dropout_at: Option<f64>,
 }
 
-/// One direction of a user's link during one transfer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
-    /// Rate of this transfer.
-    pub rate: BitsPerSecond,
-    /// One-way latency.
-    pub latency: SimDuration,
-}
-
-impl Link {
-    /// From the first byte's departure to the last byte's arrival.
-    pub fn transfer_time(&self, size: Bytes) -> SimDuration {
-        self.latency + self.rate.time_for(size)
-    }
-
-    /// Bytes of a frame of `size` that have left the sender `elapsed` after the first one: what a cut-off loses.
-    pub fn carried(&self, size: Bytes, elapsed: SimDuration) -> Bytes {
-        let bit_nanoseconds = u128::from(elapsed.as_nanos()) * u128::from(self.rate.get());
-        let carried = bit_nanoseconds / 8_000_000_000;
-        Bytes::new(u64::try_from(carried).unwrap_or(u64::MAX).min(size.get()))
-    }
-}
-
 impl Conditions {
     /// The virtual time that `row_visits` take on this device.
     pub fn compute_time(&self, row_visits: u64) -> SimDuration {
@@ -62,69 +59,68 @@ impl Conditions {
 }
 
 impl Population {
-    /// Users on this network with these devices.
-    pub fn new(network: &NetworkSpec, devices: &DevicesSpec, streams: Streams) -> Self {
-        Self { network: network.clone(), devices: devices.clone(), streams }
+    /// So many users in the world of `scenario`, with the traces that it names.
+    ///
+    /// # Errors
+    /// [`Error::Usage`](crate::error::Error::Usage) for a trace that the scenario names and `traces` does not have, and
+    /// for a rule of faults about a user whom there is not.
+    pub fn new(scenario: &Scenario, users: usize, traces: &Traces, streams: Streams) -> Result<Self> {
+        // Data sets with 2^32 users or more are refused on reading.
+        let users = users as u32;
+        let availability = Availability::new(&scenario.availability, users, traces.availability.clone(), streams)?;
+        Ok(Self {
+            links: Links::new(&scenario.network, streams),
+            devices: Devices::new(&scenario.devices, traces.devices.clone(), streams)?,
+            availability: Arc::new(availability),
+            faults: FaultRules::new(&scenario.faults, users, streams)?,
+        })
     }
 
-    /// The conditions under which `user` takes part in `round`.
+    /// The conditions of a participation of `user`, whom `invitation` tells from its others.
     ///
     /// Device speed and link belong to the user; the variation of a transfer and a dropout to the participation.
-    pub fn conditions(&self, user: UserId, round: Round) -> Conditions {
-        let [down_mbit, up_mbit, rtt_ms] = self.link_of(user);
-        let network = &self.network;
-        let mut transfer = self.streams.stream(Purpose::Transfer, u64::from(user.0), u64::from(round.0));
-        let mut vary = |mbit: f64| BitsPerSecond::from_mbit_f64(transfer.lognormal(mbit, network.transfer_log_sigma));
-        let latency = SimDuration::from_millis_f64(rtt_ms / 2.0);
-        let down = Link { rate: vary(down_mbit), latency };
-        let up = Link { rate: vary(up_mbit), latency };
-        let mut dropout = self.streams.stream(Purpose::Dropout, u64::from(user.0), u64::from(round.0));
-        let dropout_at = (dropout.open_unit() < network.dropout).then(|| dropout.open_unit());
-        Conditions { down, up, picoseconds_per_row_visit: self.speed_of(user), dropout_at }
+    pub fn conditions(&self, user: UserId, invitation: Round) -> Conditions {
+        self.links.conditions(user, invitation, self.devices.speed(user).0)
     }
 
-    /// Downlink and uplink in Mbit/s, round-trip time in ms.
-    fn link_of(&self, user: UserId) -> [f64; 3] {
-        let network = &self.network;
-        let mut stream = self.streams.stream(Purpose::Link, u64::from(user.0), 0);
-        let (first, second) = (stream.standard_normal(), stream.standard_normal());
-        let correlation = network.correlation;
-        let correlated = correlation * first + math::sqrt(1.0 - correlation * correlation) * second;
-        let lognormal = |median: f64, log_sigma: f64, normal: f64| median * math::exp(log_sigma * normal);
-        [
-            lognormal(network.downlink_median_mbit_per_s, network.downlink_log_sigma, first),
-            lognormal(network.uplink_median_mbit_per_s, network.uplink_log_sigma, correlated),
-            stream.lognormal(network.rtt_ms, network.rtt_log_sigma),
-        ]
+    /// The device of `user`.
+    pub fn device(&self, user: UserId) -> Device {
+        self.devices.device(user)
     }
 
-    /// Picoseconds per row visit.
-    fn speed_of(&self, user: UserId) -> u64 {
-        let mut stream = self.streams.stream(Purpose::Device, u64::from(user.0), 0);
-        let nanoseconds = stream.lognormal(self.devices.median_ns_per_row_visit, self.devices.log_sigma);
-        (nanoseconds * 1000.0 + 0.5) as u64
+    /// When users can take part.
+    pub fn availability(&self) -> &Arc<Availability> {
+        &self.availability
+    }
+
+    /// What goes wrong with transfers.
+    pub fn faults(&self) -> &FaultRules {
+        &self.faults
     }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
+    use crate::math;
+    use crate::rng::{PortableDraws, Purpose};
+    use crate::scenario::{self, MethodVocabulary};
+    use crate::units::{BitsPerSecond, Bytes};
+
+    /// The users of a scenario with these tables.
+    pub(super) fn users_of(tables: &str, seed: u64) -> Population {
+        let schema = schemars::json_schema!({ "type": "object", "additionalProperties": false });
+        let vocabulary = [MethodVocabulary { name: "popularity", schema, resolve: |_| Vec::new() }];
+        let text = format!("method = \"popularity\"\ndataset.name = \"ml-100k\"\ntraining.rounds = 1\n{tables}");
+        let scenario = scenario::parse(&text, "test.toml", &[], &vocabulary).unwrap();
+        Population::new(&scenario, 20_000, &Traces::default(), Streams::new(seed)).unwrap()
+    }
 
     fn population(seed: u64) -> Population {
-        let network = NetworkSpec {
-            preset: None,
-            downlink_median_mbit_per_s: 34.5,
-            downlink_log_sigma: 0.47,
-            uplink_median_mbit_per_s: 26.3,
-            uplink_log_sigma: 0.68,
-            correlation: 0.45,
-            transfer_log_sigma: 0.0,
-            rtt_ms: 40.0,
-            rtt_log_sigma: 0.0,
-            dropout: 0.25,
-        };
-        let devices = DevicesSpec { preset: None, median_ns_per_row_visit: 50.0, log_sigma: 0.6 };
-        Population::new(&network, &devices, Streams::new(seed))
+        let network = "preset = \"wifi-2020\"\ntransfer_log_sigma = 0\ndropout = 0.25";
+        users_of(&format!("[network]\n{network}\n[devices]\nlog_sigma = 0.6\n"), seed)
     }
 
     #[test]

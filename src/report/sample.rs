@@ -9,8 +9,9 @@ use super::record::{
 };
 use crate::math;
 use crate::scenario::{
-    CodecName, CodecSpec, DatasetSpec, DevicesSpec, EvaluationSpec, MethodSpec, NegativePool, NegativesSpec,
-    NetworkSpec, Participation, Scenario, Selection, SourceSpec, TrainingSpec,
+    AvailabilitySpec, CodecName, CodecSpec, DatasetSpec, DevicesSpec, EvaluationSpec, MethodSpec, NegativePool,
+    NegativesSpec, NetworkSpec, Participation, Scenario, Selection, ServerLinkSpec, SourceSpec, SpeedSpec,
+    TrainingSpec,
 };
 
 const USERS: u32 = 943;
@@ -154,8 +155,17 @@ fn scenario(rounds: u32) -> Scenario {
             rtt_ms: 30.0,
             rtt_log_sigma: 0.5,
             dropout: 0.05,
+            server: ServerLinkSpec::default(),
         },
-        devices: DevicesSpec { preset: None, median_ns_per_row_visit: 40.0, log_sigma: 0.6 },
+        devices: DevicesSpec {
+            preset: None,
+            speed: SpeedSpec::Lognormal { median_ns_per_row_visit: 40.0, log_sigma: 0.6 },
+            memory: None,
+            energy_nj_per_byte: None,
+            energy_nj_per_row_visit: None,
+        },
+        availability: AvailabilitySpec::default(),
+        faults: Vec::new(),
     }
 }
 

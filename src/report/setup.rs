@@ -4,18 +4,25 @@ use super::record::RunRecord;
 use super::words::{counted, name_of, share, thousands};
 use crate::scenario::{NegativePool, Participation, Ranking, Scenario, Selection, SourceSpec};
 
+mod world;
+
 /// What was run, as (what, words), in the order of a scenario file.
 pub fn describe(record: &RunRecord) -> Vec<(&'static str, String)> {
     let scenario = &record.scenario;
-    vec![
+    let mut lines = vec![
         ("Method", method(scenario)),
         ("Data", data(record)),
         ("Training", training(scenario)),
         ("Evaluation", evaluation(record)),
         ("Codecs", format!("{} up, {} down", name_of(&scenario.codec.uplink), name_of(&scenario.codec.downlink))),
-        ("Network", network(scenario)),
-        ("Devices", devices(scenario)),
-    ]
+        ("Network", world::network(&scenario.network)),
+        ("Devices", world::devices(&scenario.devices)),
+    ];
+    // What is not limited, always there or never wrong needs no line.
+    lines.extend(world::server_link(&scenario.network.server).map(|words| ("Server link", words)));
+    lines.extend(world::availability(&scenario.availability).map(|words| ("Availability", words)));
+    lines.extend(world::faults(&scenario.faults).map(|words| ("Faults", words)));
+    lines
 }
 
 /// The protocol in a few words, to stand beside every accuracy.
@@ -153,30 +160,6 @@ fn evaluation(record: &RunRecord) -> String {
         every => format!("after every {every} rounds and the last"),
     };
     format!("{}; {users}, {when}", record.protocol)
-}
-
-fn network(scenario: &Scenario) -> String {
-    let network = &scenario.network;
-    let preset = network.preset.as_ref().map_or_else(String::new, |name| format!("preset `{name}`; "));
-    format!(
-        "{preset}down {} Mbit/s median (log-sigma {}), up {} Mbit/s median (log-sigma {}), correlation {}, \
-         log-sigma per transfer {}; round trip {} ms median (log-sigma {}); dropout {} per participation",
-        network.downlink_median_mbit_per_s,
-        network.downlink_log_sigma,
-        network.uplink_median_mbit_per_s,
-        network.uplink_log_sigma,
-        network.correlation,
-        network.transfer_log_sigma,
-        network.rtt_ms,
-        network.rtt_log_sigma,
-        share(network.dropout),
-    )
-}
-
-fn devices(scenario: &Scenario) -> String {
-    let devices = &scenario.devices;
-    let preset = devices.preset.as_ref().map_or_else(String::new, |name| format!("preset `{name}`; "));
-    format!("{preset}{} ns per row visit median (log-sigma {})", devices.median_ns_per_row_visit, devices.log_sigma)
 }
 
 #[cfg(test)]

@@ -4,15 +4,16 @@
 use serde_json::{Map, Value as Json};
 
 use super::faults::Fault;
-use super::presets;
-use super::raw::{RawDataset, RawDevices, RawMethod, RawNetwork, RawScenario, SourceName};
+use super::raw::{RawDataset, RawMethod, RawScenario, SourceName};
 use super::sizes::{candidates_too_many, table_too_large, too_large};
 use super::spec::{
-    ColumnRef, DatasetSpec, DelimitedSpec, DevicesSpec, EvaluationSpec, GeneratorSpec, MethodSpec, NetworkSpec,
-    Participation, Ranking, Scenario, Selection, SourceSpec,
+    ColumnRef, DatasetSpec, DelimitedSpec, EvaluationSpec, GeneratorSpec, MethodSpec, Participation, Ranking, Scenario,
+    Selection, SourceSpec,
 };
 use super::tree::Node;
 use super::vocabulary::{MethodVocabulary, fill_defaults};
+
+mod world;
 
 /// HR@10 and NDCG@10 stand in every report.
 const CUTOFF_ALWAYS_REPORTED: u32 = 10;
@@ -42,7 +43,10 @@ pub(super) fn check(
     if let Some(SourceSpec::Generated(generator)) = dataset.as_ref().map(|dataset| &dataset.source) {
         checker.sizes(generator, method.as_ref(), &evaluation);
     }
-    let (network, devices) = (network(raw.network), self::devices(raw.devices));
+    let network = world::network(raw.network);
+    let devices = checker.devices(raw.devices);
+    let availability = checker.availability(raw.availability);
+    checker.fault_rules(&raw.faults);
     match (dataset, method) {
         (Some(dataset), Some(method)) if checker.faults.is_empty() => Ok(Scenario {
             name,
@@ -54,6 +58,8 @@ pub(super) fn check(
             codec: raw.codec,
             network,
             devices,
+            availability,
+            faults: raw.faults,
         }),
         _ => Err(checker.faults),
     }
@@ -253,33 +259,4 @@ impl Checker<'_> {
 fn parameter_schema<'s>(schema: &'s Json, name: &str) -> Option<&'s Json> {
     let choices = schema.pointer("/$defs/Method/oneOf")?.as_array()?;
     choices.iter().find_map(|choice| choice.get("properties")?.get(name))
-}
-
-fn network(raw: RawNetwork) -> NetworkSpec {
-    let [lan, others @ ..] = presets::networks();
-    let named = raw.preset.as_deref().and_then(|name| others.into_iter().find(|preset| preset.name == name));
-    let base = named.unwrap_or(lan).values;
-    NetworkSpec {
-        preset: raw.preset,
-        downlink_median_mbit_per_s: raw.downlink_median_mbit_per_s.unwrap_or(base.downlink_median_mbit_per_s),
-        downlink_log_sigma: raw.downlink_log_sigma.unwrap_or(base.downlink_log_sigma),
-        uplink_median_mbit_per_s: raw.uplink_median_mbit_per_s.unwrap_or(base.uplink_median_mbit_per_s),
-        uplink_log_sigma: raw.uplink_log_sigma.unwrap_or(base.uplink_log_sigma),
-        correlation: raw.correlation.unwrap_or(base.correlation),
-        transfer_log_sigma: raw.transfer_log_sigma.unwrap_or(base.transfer_log_sigma),
-        rtt_ms: raw.rtt_ms.unwrap_or(base.rtt_ms),
-        rtt_log_sigma: raw.rtt_log_sigma.unwrap_or(base.rtt_log_sigma),
-        dropout: raw.dropout.unwrap_or(base.dropout),
-    }
-}
-
-fn devices(raw: RawDevices) -> DevicesSpec {
-    let [uniform, others @ ..] = presets::devices();
-    let named = raw.preset.as_deref().and_then(|name| others.into_iter().find(|preset| preset.name == name));
-    let base = named.unwrap_or(uniform).values;
-    DevicesSpec {
-        preset: raw.preset,
-        median_ns_per_row_visit: raw.median_ns_per_row_visit.unwrap_or(base.median_ns_per_row_visit),
-        log_sigma: raw.log_sigma.unwrap_or(base.log_sigma),
-    }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use super::presets;
-use super::raw::{RawDevices, RawNetwork};
+use super::raw::{RawAvailability, RawDevices, RawNetwork, RawServerLink};
 
 /// A preset as a list of keys, for printing.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,45 +14,84 @@ pub struct Listing {
     pub name: &'static str,
     /// Source of the numbers.
     pub source: &'static str,
-    /// Keys and their values, in the order of the table.
-    pub keys: Vec<(String, f64)>,
+    /// Keys and their values as TOML, in the order of the table. A list of tables has a line for each.
+    pub keys: Vec<(String, String)>,
 }
 
 /// Every preset, networks first.
 pub fn presets() -> Vec<Listing> {
-    let networks = presets::networks().into_iter().map(|preset| Listing {
-        table: "network",
-        name: preset.name,
-        source: preset.source,
-        keys: keys(serde_json::to_value(RawNetwork::from(&preset.values))),
+    let listing = |table, name, source, keys| Listing { table, name, source, keys };
+    let networks = presets::networks().into_iter().map(|preset| {
+        let raw = serde_json::to_value(RawNetwork::from(&preset.values));
+        listing("network", preset.name, preset.source, keys(raw))
     });
-    let devices = presets::devices().into_iter().map(|preset| Listing {
-        table: "devices",
-        name: preset.name,
-        source: preset.source,
-        keys: keys(serde_json::to_value(RawDevices::from(&preset.values))),
+    let server_links = presets::server_links().into_iter().map(|preset| {
+        let raw = serde_json::to_value(RawServerLink::from(&preset.values));
+        listing("network.server", preset.name, preset.source, keys(raw))
     });
-    networks.chain(devices).collect()
+    let devices = presets::devices().into_iter().map(|preset| {
+        let raw = serde_json::to_value(RawDevices::from(&preset.values));
+        listing("devices", preset.name, preset.source, keys(raw))
+    });
+    let availabilities = presets::availabilities().into_iter().map(|preset| {
+        let raw = serde_json::to_value(RawAvailability::from(&preset.values));
+        listing("availability", preset.name, preset.source, keys(raw))
+    });
+    networks.chain(server_links).chain(devices).chain(availabilities).collect()
 }
 
-/// The numbers of a table. Converting it cannot fail, as it holds nothing but a name and numbers.
-fn keys(table: serde_json::Result<Json>) -> Vec<(String, f64)> {
+/// The keys of a table but for the preset's name. Converting it cannot fail, as it holds nothing but names and numbers.
+fn keys(table: serde_json::Result<Json>) -> Vec<(String, String)> {
     let table = table.unwrap_or_default();
-    let numbers = table.as_object().into_iter().flatten();
-    numbers.filter_map(|(key, value)| Some((key.clone(), value.as_f64()?))).collect()
+    let keys = table.as_object().into_iter().flatten().filter(|(key, _)| *key != "preset");
+    keys.map(|(key, value)| (key.clone(), in_toml(value))).collect()
+}
+
+/// A value as it may stand behind an equals sign; whole numbers without a fraction.
+fn in_toml(value: &Json) -> String {
+    let list = |items: &[Json]| items.iter().map(in_toml).collect::<Vec<_>>();
+    match value {
+        Json::Array(items) if items.iter().any(Json::is_object) => format!("[\n  {},\n]", list(items).join(",\n  ")),
+        Json::Array(items) => format!("[{}]", list(items).join(", ")),
+        Json::Object(object) => {
+            let keys: Vec<String> = object.iter().map(|(key, value)| format!("{key} = {}", in_toml(value))).collect();
+            format!("{{ {} }}", keys.join(", "))
+        }
+        Json::Number(number) => number.as_f64().map_or_else(|| number.to_string(), |number| number.to_string()),
+        other => other.to_string(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]
     fn every_preset_lists_all_keys_and_a_source() {
         // `fedrecsim presets` would print a table with holes.
         for listing in presets() {
-            let expected = if listing.table == "network" { 9 } else { 2 };
+            let expected = match (listing.table, listing.name) {
+                ("network", _) => 9,
+                ("network.server", _) => 2,
+                ("devices", "phone-classes") | ("availability", "night-charging" | "short-stays") => 1,
+                ("devices", _) => 2,
+                ("availability", _) => 0,
+                (table, _) => panic!("a preset of {table}"),
+            };
             assert_eq!(listing.keys.len(), expected, "{}", listing.name);
             assert!(listing.source.len() > 40, "{}", listing.name);
+        }
+    }
+
+    #[test]
+    fn the_keys_of_a_preset_say_the_same_as_its_name() {
+        // What `fedrecsim presets` shows is what a user copies.
+        for listing in presets() {
+            let text: String = listing.keys.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
+            let table: toml::Table = toml::from_str(&text).unwrap_or_else(|error| panic!("{text}{error}"));
+            assert_eq!(table.len(), listing.keys.len(), "{text}");
         }
     }
 }

@@ -42,9 +42,10 @@ pub use modes::{
     StalenessWeight, Stragglers,
 };
 pub use spec::{
-    CodecName, CodecSpec, ColumnRef, DatasetSpec, DelimitedSpec, DevicesSpec, EvaluationSpec, GeneratorSpec,
-    MethodSpec, NegativePool, NegativesSpec, NetworkSpec, Participation, Ranking, Scenario, Selection, SourceSpec,
-    TrainingSpec,
+    AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, CodecName, CodecSpec, ColumnRef, DailySpec,
+    DatasetSpec, DelimitedSpec, DeviceClassSpec, DevicesSpec, EvaluationSpec, FaultEffect, FaultSpec, FaultUsers,
+    GeneratorSpec, MemorySpec, MethodSpec, NegativePool, NegativesSpec, NetworkSpec, OnOffSpec, Participation, Ranking,
+    Scenario, Selection, ServerLinkSpec, SourceSpec, SpeedSpec, TrainingSpec,
 };
 pub use vocabulary::{MethodVocabulary, ParameterFault, schema, unchecked_rules};
 

@@ -10,11 +10,14 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
-use super::presets;
 use super::spec::{
-    CodecSpec, DatasetSpec, DelimitedSpec, DevicesSpec, EvaluationSpec, GeneratorSpec, MethodSpec, NegativesSpec,
-    NetworkSpec, Scenario, SourceSpec, TrainingSpec,
+    CodecSpec, DatasetSpec, DelimitedSpec, EvaluationSpec, FaultSpec, GeneratorSpec, MethodSpec, NegativesSpec,
+    Scenario, SourceSpec, TrainingSpec,
 };
+
+mod world;
+
+pub(super) use world::{RawAvailability, RawDaily, RawDevices, RawNetwork, RawServerLink};
 
 /// A simulation: the data, the method, how it is trained, and the simulated world around it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -41,6 +44,13 @@ pub(super) struct RawScenario {
     /// The users' devices. Without a preset, keys that are not given are those of the preset `uniform`.
     #[serde(default)]
     pub devices: RawDevices,
+    /// When users can take part; at any time if absent.
+    #[serde(default, skip_serializing_if = "RawAvailability::is_default")]
+    pub availability: RawAvailability,
+    /// What goes wrong with transfers: rules, of which the first one that hits a transfer counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    pub faults: Vec<FaultSpec>,
 }
 
 fn default_seed() -> u64 {
@@ -123,85 +133,6 @@ pub(super) enum SourceName {
     Delimited,
 }
 
-/// Links: a preset, and keys that replace its numbers.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "Network")]
-pub(super) struct RawNetwork {
-    /// The numbers to start from; `fedrecsim presets` lists them with their sources.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "network_preset_schema")]
-    pub preset: Option<String>,
-    /// Median downlink rate of a user.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0))]
-    pub downlink_median_mbit_per_s: Option<f64>,
-    /// Standard deviation of the logarithm of a user's downlink rate.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 5))]
-    pub downlink_log_sigma: Option<f64>,
-    /// Median uplink rate of a user.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0))]
-    pub uplink_median_mbit_per_s: Option<f64>,
-    /// Standard deviation of the logarithm of a user's uplink rate.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 5))]
-    pub uplink_log_sigma: Option<f64>,
-    /// Correlation of the logarithms of a user's two rates.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = -1, max = 1))]
-    pub correlation: Option<f64>,
-    /// Standard deviation of the logarithm of a single transfer's rate around its user's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 5))]
-    pub transfer_log_sigma: Option<f64>,
-    /// Median round-trip time of a user.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 1e9))]
-    pub rtt_ms: Option<f64>,
-    /// Standard deviation of the logarithm of a user's round-trip time.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 5))]
-    pub rtt_log_sigma: Option<f64>,
-    /// Probability that a participation is cut off, at a uniformly random instant of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 1))]
-    pub dropout: Option<f64>,
-}
-
-/// Devices: a preset, and keys that replace its numbers.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "Devices")]
-pub(super) struct RawDevices {
-    /// The numbers to start from; `fedrecsim presets` lists them with their sources.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "devices_preset_schema")]
-    pub preset: Option<String>,
-    /// Median time that a device needs for one row visit (one item row in one local epoch).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(max = 1e12), extend("exclusiveMinimum" = 0))]
-    pub median_ns_per_row_visit: Option<f64>,
-    /// Standard deviation of the logarithm of that time over users.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 5))]
-    pub log_sigma: Option<f64>,
-}
-
-fn network_preset_schema(_: &mut SchemaGenerator) -> Schema {
-    preset_schema(presets::networks().iter().map(|preset| (preset.name, preset.source)))
-}
-
-fn devices_preset_schema(_: &mut SchemaGenerator) -> Schema {
-    preset_schema(presets::devices().iter().map(|preset| (preset.name, preset.source)))
-}
-
-fn preset_schema(presets: impl Iterator<Item = (&'static str, &'static str)>) -> Schema {
-    let choice = |(name, source)| json_schema!({ "type": "string", "const": name, "description": source });
-    json_schema!({ "oneOf": presets.map(choice).collect::<Vec<_>>() })
-}
-
 impl From<&Scenario> for RawScenario {
     fn from(scenario: &Scenario) -> Self {
         Self {
@@ -213,6 +144,8 @@ impl From<&Scenario> for RawScenario {
             codec: scenario.codec,
             network: RawNetwork::from(&scenario.network),
             devices: RawDevices::from(&scenario.devices),
+            availability: RawAvailability::from(&scenario.availability),
+            faults: scenario.faults.clone(),
         }
     }
 }
@@ -245,33 +178,6 @@ impl From<&DatasetSpec> for RawDataset {
             negatives: dataset.negatives.clone(),
             generator,
             columns,
-        }
-    }
-}
-
-impl From<&NetworkSpec> for RawNetwork {
-    fn from(network: &NetworkSpec) -> Self {
-        Self {
-            preset: network.preset.clone(),
-            downlink_median_mbit_per_s: Some(network.downlink_median_mbit_per_s),
-            downlink_log_sigma: Some(network.downlink_log_sigma),
-            uplink_median_mbit_per_s: Some(network.uplink_median_mbit_per_s),
-            uplink_log_sigma: Some(network.uplink_log_sigma),
-            correlation: Some(network.correlation),
-            transfer_log_sigma: Some(network.transfer_log_sigma),
-            rtt_ms: Some(network.rtt_ms),
-            rtt_log_sigma: Some(network.rtt_log_sigma),
-            dropout: Some(network.dropout),
-        }
-    }
-}
-
-impl From<&DevicesSpec> for RawDevices {
-    fn from(devices: &DevicesSpec) -> Self {
-        Self {
-            preset: devices.preset.clone(),
-            median_ns_per_row_visit: Some(devices.median_ns_per_row_visit),
-            log_sigma: Some(devices.log_sigma),
         }
     }
 }

@@ -10,6 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use super::modes::{ClientSelection, Mode};
 
+mod world;
+
+pub use world::{
+    AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, DailySpec, DeviceClassSpec, DevicesSpec, FaultEffect,
+    FaultSpec, FaultUsers, MemorySpec, NetworkSpec, OnOffSpec, ServerLinkSpec, SpeedSpec,
+};
+
 /// A checked scenario: complete, within its ranges, and consistent as far as the file alone can tell.
 /// What depends on the data (a cohort larger than the population that was read) is checked later.
 ///
@@ -34,6 +41,10 @@ pub struct Scenario {
     pub network: NetworkSpec,
     /// Computing devices.
     pub devices: DevicesSpec,
+    /// When users can take part.
+    pub availability: AvailabilitySpec,
+    /// What goes wrong with transfers; the first rule that hits counts.
+    pub faults: Vec<FaultSpec>,
 }
 
 /// Where ratings come from and what is done to them before training.
@@ -339,40 +350,4 @@ pub enum CodecName {
     RowsF32,
     /// The non-zero values, as a bitmap or an index list, whichever is smaller.
     SparseF32,
-}
-
-/// Links, with the preset resolved. Rates are per user and lognormal.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NetworkSpec {
-    /// The preset that the numbers started from, if one was named.
-    pub preset: Option<String>,
-    /// Median downlink rate.
-    pub downlink_median_mbit_per_s: f64,
-    /// Standard deviation of the logarithm of a user's downlink rate.
-    pub downlink_log_sigma: f64,
-    /// Median uplink rate.
-    pub uplink_median_mbit_per_s: f64,
-    /// Standard deviation of the logarithm of a user's uplink rate.
-    pub uplink_log_sigma: f64,
-    /// Correlation of the two logarithms.
-    pub correlation: f64,
-    /// Standard deviation of the logarithm of a single transfer's rate around its user's.
-    pub transfer_log_sigma: f64,
-    /// Median round-trip time; a transfer starts to arrive after half of it.
-    pub rtt_ms: f64,
-    /// Standard deviation of the logarithm of a user's round-trip time.
-    pub rtt_log_sigma: f64,
-    /// Probability that a participation is cut off, at a uniformly random instant of it.
-    pub dropout: f64,
-}
-
-/// Computing devices, with the preset resolved.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DevicesSpec {
-    /// The preset that the numbers started from, if one was named.
-    pub preset: Option<String>,
-    /// Median time that a device needs for one row visit (one item row in one local epoch).
-    pub median_ns_per_row_visit: f64,
-    /// Standard deviation of the logarithm of that time over users.
-    pub log_sigma: f64,
 }

@@ -68,11 +68,18 @@ impl Node {
         })
     }
 
-    /// The place of the deepest value on `path` that was written, starting from this node.
+    /// The place of the deepest value on `path` that was written, starting from this node. The values of an array go
+    /// by their number from 0.
     pub(super) fn place_of<S: AsRef<str>>(&self, path: &[S]) -> &Place {
         let mut node = self;
         let mut place = &self.place;
         for key in path {
+            if let Value::Array(items) = &node.value
+                && let Some(item) = key.as_ref().parse().ok().and_then(|index: usize| items.get(index))
+            {
+                (node, place) = (item, &item.place);
+                continue;
+            }
             let Value::Table(table) = &node.value else { break };
             let Some(entry) = table.get(key.as_ref()) else { break };
             node = &entry.node;

@@ -16,6 +16,7 @@ use crate::ids::{Round, UserId};
 use crate::method::Client;
 use crate::model::magnitude::MagnitudeCounts;
 use crate::model::table::SharedTable;
+pub use crate::units::Direction;
 use crate::units::SimTime;
 
 /// Users that are asked at once: enough to keep the mailboxes busy, few enough that a million users need no
@@ -194,15 +195,6 @@ pub enum LinkEvent {
     Lost(Direction, u64),
     /// A training took this many nanoseconds.
     Computed(u64),
-}
-
-/// Which way a frame goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Direction {
-    /// Client to server.
-    Up,
-    /// Server to client.
-    Down,
 }
 
 /// Wiring -> metrics: the run is over; what came of it?

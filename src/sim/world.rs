@@ -11,7 +11,7 @@ use crate::dataset::candidates::Candidates;
 use crate::dataset::negatives;
 use crate::error::{Error, Result};
 use crate::method::{Entry, Method, Problem, registry};
-use crate::population::Population;
+use crate::population::{Population, Traces};
 use crate::rng::Streams;
 use crate::scenario::{Participation, Scenario};
 
@@ -37,10 +37,10 @@ pub struct World {
 }
 
 impl World {
-    /// Puts the world of `scenario` together over `dataset`, with one of the methods of this crate.
+    /// Puts the world of `scenario` together over `dataset`, with one of the methods of this crate and without traces.
     ///
     /// # Errors
-    /// As [`Self::with_methods`].
+    /// As [`Self::with_traces`].
     pub fn new(scenario: Scenario, dataset: Arc<Dataset>) -> Result<Self> {
         Self::with_methods(scenario, dataset, registry::METHODS)
     }
@@ -48,9 +48,18 @@ impl World {
     /// The same with the one of `methods` that the scenario names.
     ///
     /// # Errors
-    /// What the scenario asks of the data and the data do not have: a cohort, candidates, evaluated users, negatives;
-    /// a table beyond [`MAX_ENTRIES`](crate::scenario::sizes::MAX_ENTRIES); and a method that is not among `methods`.
+    /// As [`Self::with_traces`].
     pub fn with_methods(scenario: Scenario, dataset: Arc<Dataset>, methods: &[Entry]) -> Result<Self> {
+        Self::with_traces(scenario, dataset, &Traces::default(), methods)
+    }
+
+    /// The same with the traces that the scenario names.
+    ///
+    /// # Errors
+    /// What the scenario asks of the data and the data do not have: a cohort, candidates, evaluated users, negatives,
+    /// the users whom a rule of faults names; a table beyond [`MAX_ENTRIES`](crate::scenario::sizes::MAX_ENTRIES); a
+    /// trace that was not read; and a method that is not among `methods`.
+    pub fn with_traces(scenario: Scenario, dataset: Arc<Dataset>, traces: &Traces, methods: &[Entry]) -> Result<Self> {
         let streams = Streams::new(scenario.seed);
         if let Participation::Cohort(cohort) = scenario.training.participation
             && cohort as usize > dataset.users()
@@ -66,7 +75,7 @@ impl World {
         if method.trains() {
             negatives::check(&dataset, &scenario.dataset.negatives)?;
         }
-        let population = Population::new(&scenario.network, &scenario.devices, streams);
+        let population = Population::new(&scenario, dataset.users(), traces, streams)?;
         let (uplink, downlink) = (codec::of(scenario.codec.uplink), codec::of(scenario.codec.downlink));
         Ok(Self { scenario, dataset, candidates, method, population, streams, uplink, downlink })
     }

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::units::BitsPerSecond;
 
 #[test]
 fn the_shortest_file_gets_every_documented_default() {
@@ -18,7 +19,9 @@ fn the_shortest_file_gets_every_documented_default() {
     // Without a preset, links are those of `lan`, and the scenario does not claim that it was named.
     let lan = presets::networks()[0].values.clone();
     assert_eq!(scenario.network, NetworkSpec { preset: None, ..lan });
-    assert_eq!(scenario.devices.log_sigma, 0.0);
+    assert!(matches!(scenario.devices.speed, SpeedSpec::Lognormal { log_sigma: 0.0, .. }));
+    assert_eq!(scenario.network.server, ServerLinkSpec::default(), "the server's link is no limit");
+    assert_eq!((scenario.availability, scenario.faults), (AvailabilitySpec::default(), Vec::new()));
 }
 
 #[test]
@@ -49,8 +52,27 @@ fn every_preset_can_be_named_and_each_of_its_keys_replaced() {
     for preset in presets::devices() {
         let named = format!("{MINIMAL}[devices]\npreset = \"{}\"\n", preset.name);
         assert_eq!(read(&named).unwrap().devices, preset.values);
+        let changed = read(&(named.clone() + "memory_mb = 12.5\nenergy_nj_per_byte = 3\n")).unwrap().devices;
+        let memory = Some(MemorySpec { median_mb: 12.5, log_sigma: 0.0 });
+        assert_eq!(changed, DevicesSpec { memory, energy_nj_per_byte: Some(3.0), ..preset.values.clone() });
+        let SpeedSpec::Lognormal { log_sigma, .. } = preset.values.speed else { continue };
         let changed = read(&(named + "median_ns_per_row_visit = 12.5\n")).unwrap().devices;
-        assert_eq!(changed, DevicesSpec { median_ns_per_row_visit: 12.5, ..preset.values });
+        let speed = SpeedSpec::Lognormal { median_ns_per_row_visit: 12.5, log_sigma };
+        assert_eq!(changed, DevicesSpec { speed, ..preset.values });
+    }
+    for preset in presets::server_links() {
+        let named = format!("{MINIMAL}[network.server]\npreset = \"{}\"\n", preset.name);
+        assert_eq!(read(&named).unwrap().network.server, preset.values);
+        let changed = read(&(named + "uplink_mbit_per_s = 0.5\nconnections = 9\n")).unwrap().network.server;
+        let (uplink, connections) = (Some(BitsPerSecond::new(500_000)), Some(9));
+        assert_eq!(changed, ServerLinkSpec { uplink, connections, ..preset.values });
+    }
+    for preset in presets::availabilities() {
+        let named = format!("{MINIMAL}[availability]\npreset = \"{}\"\n", preset.name);
+        assert_eq!(read(&named).unwrap().availability, preset.values);
+        let AvailabilityPattern::Daily(daily) = preset.values.pattern else { continue };
+        let changed = read(&(named + "daily = { hours_on = 6 }\n")).unwrap().availability.pattern;
+        assert_eq!(changed, AvailabilityPattern::Daily(DailySpec { hours_on: 6.0, ..daily }));
     }
 }
 
@@ -58,7 +80,7 @@ fn every_preset_can_be_named_and_each_of_its_keys_replaced() {
 fn every_listed_preset_value_is_one_that_a_file_may_hold() {
     // A preset outside its own key's range could not be printed and read again.
     for listing in listing::presets() {
-        let keys: String = listing.keys.iter().map(|(key, value)| format!("{key} = {value:?}\n")).collect();
+        let keys: String = listing.keys.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
         read(&format!("{MINIMAL}[{}]\npreset = \"{}\"\n{keys}", listing.table, listing.name)).unwrap();
     }
 }

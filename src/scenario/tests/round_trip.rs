@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::units::{BitsPerSecond, Direction};
 
 fn unit() -> impl Strategy<Value = f64> {
     0.0..=1.0
@@ -93,22 +94,107 @@ fn network() -> impl Strategy<Value = NetworkSpec> {
             rtt_ms,
             rtt_log_sigma: sigma,
             dropout,
+            server: ServerLinkSpec {
+                preset: None,
+                downlink: (dropout < 0.7).then(|| BitsPerSecond::from_mbit_f64(down)),
+                uplink: (dropout > 0.3).then(|| BitsPerSecond::from_mbit_f64(up)),
+                connections: (rtt_ms > 1e3).then_some(rtt_ms as u32),
+            },
         },
     )
 }
 
+fn devices() -> impl Strategy<Value = DevicesSpec> {
+    let class = |name: &str, share, memory_mb| DeviceClassSpec {
+        name: name.to_owned(),
+        share,
+        ns_per_row_visit: 1.0 + share,
+        log_sigma: share,
+        memory_mb,
+    };
+    let classes = (1e-3..0.999, proptest::option::of(1e-3..1e6)).prop_map(move |(share, memory_mb)| {
+        SpeedSpec::Classes(vec![class("a \"b\"", share, memory_mb), class("é", 1.0 - share, None)])
+    });
+    let speed = prop_oneof![
+        unit().prop_map(|sigma| SpeedSpec::Lognormal { median_ns_per_row_visit: 1.0 + sigma, log_sigma: sigma }),
+        classes,
+        "[a-z/ \"\\\\é.]{1,12}".prop_map(|path| SpeedSpec::Trace(path.into())),
+    ];
+    let memory = prop_oneof![
+        Just(None),
+        (1e-3..1e9, prop_oneof![Just(0.0), 1e-3..5.0])
+            .prop_map(|(median_mb, log_sigma)| Some(MemorySpec { median_mb, log_sigma })),
+    ];
+    (speed, memory, proptest::option::of(0.0..1e12)).prop_map(|(speed, memory, energy)| DevicesSpec {
+        preset: None,
+        speed,
+        memory,
+        energy_nj_per_byte: energy,
+        energy_nj_per_row_visit: energy.map(|energy| energy / 3.0),
+    })
+}
+
+fn availability() -> impl Strategy<Value = AvailabilitySpec> {
+    let daily = (0.1..=24.0, 0.0..24.0, 0.0..=12.0, proptest::collection::vec(-24.0..=24.0, 0..4)).prop_map(
+        |(hours_on, starts_at_hour, jitter_hours, utc_offsets)| {
+            AvailabilityPattern::Daily(DailySpec { hours_on, starts_at_hour, jitter_hours, utc_offsets })
+        },
+    );
+    let on_off = (1.0..1e9, 1.0..1e9)
+        .prop_map(|(mean_on_s, mean_off_s)| AvailabilityPattern::OnOff(OnOffSpec { mean_on_s, mean_off_s }));
+    let trace = ("[a-z/ \"\\\\é.]{1,12}", proptest::option::of(1e-3..1e9))
+        .prop_map(|(path, period_s)| AvailabilityPattern::Trace(AvailabilityTraceSpec { path: path.into(), period_s }));
+    prop_oneof![Just(AvailabilityPattern::Always), daily, on_off, trace]
+        .prop_map(|pattern| AvailabilitySpec { preset: None, pattern })
+}
+
+fn faults() -> impl Strategy<Value = Vec<FaultSpec>> {
+    let effect = prop_oneof![
+        (1e-3..1e9).prop_map(FaultEffect::Delay),
+        Just(FaultEffect::Drop),
+        (0..=i64::MAX as u64).prop_map(FaultEffect::CutAtByte),
+        Just(FaultEffect::Corrupt),
+    ];
+    let direction = prop_oneof![Just(None), Just(Some(Direction::Up)), Just(Some(Direction::Down))];
+    let users = prop_oneof![
+        Just(None),
+        (1e-3..=1.0).prop_map(|share| Some(FaultUsers::Share(share))),
+        proptest::collection::vec(any::<u32>(), 1..4).prop_map(|numbers| Some(FaultUsers::Numbers(numbers))),
+    ];
+    let rule = (effect, direction, users, 0.0..1e6, proptest::option::of(1e-3..1e3), 1e-3..=1.0).prop_map(
+        |(effect, direction, users, from_s, length_s, probability)| FaultSpec {
+            effect,
+            direction,
+            from_s,
+            until_s: length_s.map(|length_s| from_s + length_s),
+            users,
+            probability,
+        },
+    );
+    proptest::collection::vec(rule, 0..3)
+}
+
 fn scenario() -> impl Strategy<Value = Scenario> {
-    (0..=i64::MAX as u64, dataset(), method(), training(), network(), unit()).prop_map(
-        |(seed, dataset, method, training, network, log_sigma)| Scenario {
-            name: "test".to_owned(),
-            seed,
-            dataset,
-            method,
-            training,
-            evaluation: EvaluationSpec { selection: Selection::BestValidation, ..EvaluationSpec::default() },
-            codec: CodecSpec { uplink: CodecName::RowsF32, downlink: CodecName::SparseF32 },
-            network,
-            devices: DevicesSpec { preset: None, median_ns_per_row_visit: 1.0 + log_sigma, log_sigma },
+    let world = (network(), devices(), availability(), faults());
+    (0..=i64::MAX as u64, dataset(), method(), training(), world).prop_map(
+        |(seed, dataset, method, training, (network, devices, availability, mut faults))| {
+            // The numbers of users whom there must be are known for a generated population.
+            if matches!(dataset.source, SourceSpec::Generated(_)) {
+                faults.retain(|rule| !matches!(rule.users, Some(FaultUsers::Numbers(_))));
+            }
+            Scenario {
+                name: "test".to_owned(),
+                seed,
+                dataset,
+                method,
+                training,
+                evaluation: EvaluationSpec { selection: Selection::BestValidation, ..EvaluationSpec::default() },
+                codec: CodecSpec { uplink: CodecName::RowsF32, downlink: CodecName::SparseF32 },
+                network,
+                devices,
+                availability,
+                faults,
+            }
         },
     )
 }

@@ -1,0 +1,148 @@
+//! When users can take part.
+//!
+//! Every pattern answers one question, which is the first stay of a user that ends after an instant; the clock's
+//! questions follow from it. An answer depends on the user and the instant alone, never on what was asked before.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::ids::UserId;
+use crate::rng::Streams;
+use crate::scenario::{AvailabilityPattern, AvailabilitySpec};
+use crate::units::SimTime;
+
+mod daily;
+mod on_off;
+mod trace;
+
+use daily::Daily;
+use on_off::OnOff;
+pub(super) use trace::AvailabilityTrace;
+
+/// When the users of a run can take part: immutable, and shared by all who ask.
+#[derive(Clone, Debug)]
+pub struct Availability {
+    users: u32,
+    pattern: Pattern,
+}
+
+#[derive(Clone, Debug)]
+enum Pattern {
+    Always,
+    Daily(Daily),
+    OnOff(OnOff),
+    Trace(Arc<AvailabilityTrace>),
+}
+
+/// A time during which a user is available, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stay {
+    /// Its first instant, or a later one that is not after the one asked about.
+    from: u64,
+    /// The first instant after it; `None` if it never ends.
+    until: Option<u64>,
+}
+
+impl Availability {
+    /// Of so many users. `trace` is what was read of the file that `spec` names, if it names one.
+    ///
+    /// # Errors
+    /// [`Error::Usage`](crate::error::Error::Usage) if it names one and that was not read.
+    pub(super) fn new(
+        spec: &AvailabilitySpec,
+        users: u32,
+        trace: Option<Arc<AvailabilityTrace>>,
+        streams: Streams,
+    ) -> Result<Self> {
+        let pattern = match &spec.pattern {
+            AvailabilityPattern::Always => Pattern::Always,
+            AvailabilityPattern::Daily(daily) => match Daily::new(daily, streams) {
+                daily if daily.is_always() => Pattern::Always,
+                daily => Pattern::Daily(daily),
+            },
+            AvailabilityPattern::OnOff(on_off) => Pattern::OnOff(OnOff::new(*on_off, streams)),
+            AvailabilityPattern::Trace(spec) => Pattern::Trace(super::traces::was_read(trace, &spec.path)?),
+        };
+        Ok(Self { users, pattern })
+    }
+
+    /// Whether everybody is available at any time, by the pattern alone.
+    pub fn is_always(&self) -> bool {
+        matches!(self.pattern, Pattern::Always)
+    }
+
+    /// A clock to ask it with.
+    pub fn clock(self: &Arc<Self>) -> AvailabilityClock {
+        let cached = if self.is_always() { 0 } else { self.users as usize };
+        // Zeros come from the system untouched: memory is used for users who are asked about.
+        AvailabilityClock { availability: Arc::clone(self), cache: vec![[0; 3]; cached] }
+    }
+
+    /// The user's first stay that ends after `at`; `None` if there is none before the end of time.
+    fn stay_after(&self, user: UserId, at: u64) -> Option<Stay> {
+        match &self.pattern {
+            Pattern::Always => Some(Stay { from: 0, until: None }),
+            Pattern::Daily(daily) => daily.stay_after(user, at),
+            Pattern::OnOff(on_off) => on_off.stay_after(user, at),
+            Pattern::Trace(trace) => trace.stay_after(user, at),
+        }
+    }
+}
+
+/// Answers when users are available, and remembers the last stay of each: 24 bytes for a user who was asked about.
+///
+/// Questions may come in any order; those about instants that do not go back are the cheapest.
+#[derive(Clone, Debug)]
+pub struct AvailabilityClock {
+    availability: Arc<Availability>,
+    /// By user: the instant of the question, beginning and end of the stay that was the answer. It answers every
+    /// question from that instant up to the stay's end; 2^64 - 1 is no end.
+    cache: Vec<[u64; 3]>,
+}
+
+impl AvailabilityClock {
+    /// Whether `user` is available at the instant `at`.
+    pub fn is_available(&mut self, user: UserId, at: SimTime) -> bool {
+        self.next_arrival(user, at) == Some(at)
+    }
+
+    /// The end of the stay that covers `at`: the first instant at which `user` is gone. `at` itself if the user is not
+    /// available then, `None` if it never leaves.
+    pub fn leaves_at(&mut self, user: UserId, at: SimTime) -> Option<SimTime> {
+        match self.stay_after(user, at.as_nanos()) {
+            Some(stay) if stay.from <= at.as_nanos() => stay.until.map(SimTime::from_nanos),
+            _ => Some(at),
+        }
+    }
+
+    /// The first instant from `at` on at which `user` is available; `None` if it never is again.
+    pub fn next_arrival(&mut self, user: UserId, at: SimTime) -> Option<SimTime> {
+        let stay = self.stay_after(user, at.as_nanos())?;
+        Some(SimTime::from_nanos(stay.from).max(at))
+    }
+
+    /// The first instant from `at` on at which anybody is available; `None` if nobody ever is again.
+    ///
+    /// It asks about one user after another until one is there: at most once about each.
+    pub fn anyone_after(&mut self, at: SimTime) -> Option<SimTime> {
+        let mut earliest = None;
+        for user in (0..self.availability.users).map(UserId) {
+            let arrival = self.next_arrival(user, at);
+            if arrival == Some(at) {
+                return arrival;
+            }
+            earliest = [earliest, arrival].into_iter().flatten().min();
+        }
+        earliest
+    }
+
+    fn stay_after(&mut self, user: UserId, at: u64) -> Option<Stay> {
+        let Some(cached) = self.cache.get_mut(user.index()) else { return self.availability.stay_after(user, at) };
+        if (cached[0]..cached[2]).contains(&at) {
+            return Some(Stay { from: cached[1], until: (cached[2] != u64::MAX).then_some(cached[2]) });
+        }
+        let stay = self.availability.stay_after(user, at)?;
+        *cached = [at, stay.from, stay.until.unwrap_or(u64::MAX)];
+        Some(stay)
+    }
+}

@@ -1,0 +1,127 @@
+//! Comma-separated numbers under a header line, as traces have them.
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+/// What is wrong in a line.
+#[derive(Debug)]
+pub(super) struct Fault(String);
+
+impl Fault {
+    pub(super) fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+
+    pub(super) fn at(self, path: &Path, line: u64) -> Error {
+        Error::MalformedLine { path: path.to_owned(), line, message: self.0 }
+    }
+}
+
+/// The fault of a user number that leaves out `missing`.
+pub(super) fn gap(user: u32, missing: u32) -> Fault {
+    Fault(format!("user {user} stands here, but no line has user {missing}: users are numbered from 0 without gaps"))
+}
+
+/// The fault of a user who stands in an earlier line too.
+pub(super) fn twice(user: u32, line: u64) -> Fault {
+    Fault(format!("user {user} stands here for the second time; the first is line {line}"))
+}
+
+/// A line, by the columns that were asked for.
+pub(super) struct Row<'t> {
+    /// Counted from 1.
+    pub(super) line: u64,
+    names: &'t [&'t str],
+    /// Empty where the column is absent.
+    fields: Vec<&'t str>,
+}
+
+impl Row<'_> {
+    /// Whether there is something in a column.
+    pub(super) fn has(&self, column: usize) -> bool {
+        !self.fields[column].is_empty()
+    }
+
+    /// Column 0 as the number of a user.
+    pub(super) fn user(&self) -> Result<u32, Fault> {
+        self.fields[0].parse().map_err(|_| self.wrong(0, "a user's number from 0"))
+    }
+
+    /// A number in (0, most].
+    pub(super) fn positive(&self, column: usize, most: f64) -> Result<f64, Fault> {
+        let number = self.number(column).filter(|number| *number > 0.0 && *number <= most);
+        number.ok_or_else(|| self.wrong(column, &format!("a number greater than 0 and at most {most:e}")))
+    }
+
+    /// A number in [0, most].
+    pub(super) fn not_negative(&self, column: usize, most: f64) -> Result<f64, Fault> {
+        let number = self.number(column).filter(|number| *number >= 0.0 && *number <= most);
+        number.ok_or_else(|| self.wrong(column, &format!("a number from 0 to {most:e}")))
+    }
+
+    fn number(&self, column: usize) -> Option<f64> {
+        self.fields[column].parse().ok()
+    }
+
+    fn wrong(&self, column: usize, expected: &str) -> Fault {
+        let found = match self.fields[column] {
+            "" => "nothing".to_owned(),
+            text => format!("{:?}", text.chars().take(60).collect::<String>()),
+        };
+        Fault(format!("expected {expected} in column `{}`, found {found}", self.names[column]))
+    }
+}
+
+/// Hands every line of `text` to `each`. The header must have the first `required` of `names`, may have the others, and
+/// nothing else. Blank lines are passed over.
+///
+/// # Errors
+/// [`Error::Read`] for a text without a line of numbers, [`Error::MalformedLine`] with the first fault.
+pub(super) fn read<const COUNT: usize>(
+    text: &str,
+    path: &Path,
+    names: [&str; COUNT],
+    required: usize,
+    mut each: impl FnMut(Row<'_>) -> Result<(), Fault>,
+) -> Result<()> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+    let mut lines = lines.map(|(number, line)| (number, line.split(',').map(str::trim).collect::<Vec<_>>())).peekable();
+    let Some((first, header)) = lines.next() else { return Err(Error::read(path, "the file is empty")) };
+    let places = places(&header, &names, required).map_err(|fault| fault.at(path, first))?;
+    if lines.peek().is_none() {
+        return Err(Error::read(path, "the file holds a header line and nothing else"));
+    }
+    for (line, cells) in lines {
+        let parsed = if cells.len() == header.len() {
+            let fields = places.iter().map(|place| place.map_or("", |place| cells[place])).collect();
+            each(Row { line, names: &names, fields })
+        } else {
+            Err(Fault(format!("expected {} columns as in the header, found {}", header.len(), cells.len())))
+        };
+        parsed.map_err(|fault| fault.at(path, line))?;
+    }
+    Ok(())
+}
+
+/// Where in the header each of `names` stands.
+fn places(header: &[&str], names: &[&str], required: usize) -> Result<Vec<Option<usize>>, Fault> {
+    let quoted = |names: &[&str]| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    for (place, column) in header.iter().enumerate() {
+        if !names.contains(column) {
+            let column: String = column.chars().take(60).collect();
+            return Err(Fault(format!("unknown column {column:?} in the header; known: {}", quoted(names))));
+        }
+        if header[..place].contains(column) {
+            return Err(Fault(format!("the header names column `{column}` twice")));
+        }
+    }
+    let places: Vec<Option<usize>> = names.iter().map(|name| header.iter().position(|column| column == name)).collect();
+    match places[..required].iter().position(Option::is_none) {
+        Some(missing) => {
+            Err(Fault(format!("the header has no column `{}`; needed: {}", names[missing], quoted(&names[..required]))))
+        }
+        None => Ok(places),
+    }
+}

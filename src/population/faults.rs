@@ -1,0 +1,108 @@
+//! What goes wrong with transfers, by rule.
+
+use crate::error::{Error, Result};
+use crate::ids::{Round, UserId};
+use crate::rng::{PortableDraws, Purpose, Streams};
+use crate::scenario::{FaultEffect, FaultSpec, FaultUsers};
+use crate::units::{Bytes, Direction, SimDuration, SimTime};
+use rand::Rng;
+
+/// What becomes of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It arrives whole, so much later.
+    Delay(SimDuration),
+    /// It is sent and never arrives.
+    Drop,
+    /// It ends after so many bytes; a shorter frame arrives whole.
+    CutAt(Bytes),
+    /// One bit of the frame arrives wrong.
+    Corrupt {
+        /// Which one: the remainder by the frame's length in bits.
+        draw: u64,
+    },
+}
+
+/// The rules of a scenario, in its order.
+#[derive(Clone, Debug)]
+pub struct FaultRules {
+    rules: Vec<Rule>,
+    streams: Streams,
+}
+
+#[derive(Clone, Debug)]
+struct Rule {
+    spec: FaultSpec,
+    from: SimTime,
+    until: Option<SimTime>,
+}
+
+impl FaultRules {
+    /// For so many users.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a rule that names a user whom there is not.
+    pub(super) fn new(specs: &[FaultSpec], users: u32, streams: Streams) -> Result<Self> {
+        let instant = |seconds| SimTime::ZERO + SimDuration::from_secs_f64(seconds);
+        let mut rules = Vec::new();
+        for (index, spec) in specs.iter().enumerate() {
+            if let Some(FaultUsers::Numbers(numbers)) = &spec.users
+                && let Some(number) = numbers.iter().find(|number| **number >= users)
+            {
+                return Err(Error::Usage(format!(
+                    "faults[{index}].users.numbers has user {number}, but there are only {users} users, counted from 0"
+                )));
+            }
+            rules.push(Rule { spec: spec.clone(), from: instant(spec.from_s), until: spec.until_s.map(instant) });
+        }
+        Ok(Self { rules, streams })
+    }
+
+    /// Whether there is no rule at all.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// What becomes of the transfer to or from `user` that starts at `at`, by the first rule that hits it; `None` if
+    /// none does. `invitation` counts the user's participations in the run; it has one transfer in each direction.
+    pub fn verdict(&self, user: UserId, invitation: Round, direction: Direction, at: SimTime) -> Option<Verdict> {
+        (0..).zip(&self.rules).find_map(|(number, rule)| {
+            let spec = &rule.spec;
+            let concerned = spec.direction.is_none_or(|only| only == direction)
+                && at >= rule.from
+                && rule.until.is_none_or(|until| at < until)
+                && self.concerns(number, spec, user);
+            concerned.then(|| self.draw(number, spec, user, invitation, direction)).flatten()
+        })
+    }
+
+    fn concerns(&self, number: u32, spec: &FaultSpec, user: UserId) -> bool {
+        match &spec.users {
+            None => true,
+            Some(FaultUsers::Numbers(numbers)) => numbers.contains(&user.0),
+            Some(FaultUsers::Share(share)) => {
+                self.streams.stream(Purpose::FaultUsers, u64::from(user.0), u64::from(number)).open_unit() < *share
+            }
+        }
+    }
+
+    fn draw(
+        &self,
+        number: u32,
+        spec: &FaultSpec,
+        user: UserId,
+        invitation: Round,
+        direction: Direction,
+    ) -> Option<Verdict> {
+        // Rule, direction and invitation side by side: at most 100 rules, 1 bit, 32 bits.
+        let transfer =
+            u64::from(number) << 33 | u64::from(direction == Direction::Down) << 32 | u64::from(invitation.0);
+        let mut stream = self.streams.stream(Purpose::Fault, u64::from(user.0), transfer);
+        (stream.open_unit() < spec.probability).then(|| match spec.effect {
+            FaultEffect::Delay(seconds) => Verdict::Delay(SimDuration::from_secs_f64(seconds)),
+            FaultEffect::Drop => Verdict::Drop,
+            FaultEffect::CutAtByte(bytes) => Verdict::CutAt(Bytes::new(bytes)),
+            FaultEffect::Corrupt => Verdict::Corrupt { draw: stream.next_u64() },
+        })
+    }
+}

@@ -1,0 +1,94 @@
+//! Traces: files that say what users' devices are and when users are there.
+//!
+//! They are comma-separated with a header line that names the columns, in any order. Users are numbered from 0 without
+//! gaps; users of the run beyond the last one of the trace start again with its first.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::availability::AvailabilityTrace;
+use super::columns;
+use crate::error::{Error, Result};
+use crate::ids::UserId;
+use crate::scenario::{AvailabilityPattern, Scenario, SpeedSpec};
+
+/// The files of a scenario's population, read.
+#[derive(Clone, Debug, Default)]
+pub struct Traces {
+    pub(super) devices: Option<Arc<DeviceTrace>>,
+    pub(super) availability: Option<Arc<AvailabilityTrace>>,
+}
+
+impl Traces {
+    /// Reads the files that `scenario` names; nothing if it names none. A relative path is tried as given, then below
+    /// each of `data_directories`.
+    ///
+    /// # Errors
+    /// [`Error::Read`] for a file that is missing, unreadable or empty, [`Error::MalformedLine`] for a line that cannot
+    /// be what it should.
+    pub fn load(scenario: &Scenario, data_directories: &[PathBuf]) -> Result<Self> {
+        let mut traces = Self::default();
+        if let SpeedSpec::Trace(path) = &scenario.devices.speed {
+            let (path, text) = read(path, data_directories)?;
+            traces.devices = Some(Arc::new(DeviceTrace::parse(&text, &path)?));
+        }
+        if let AvailabilityPattern::Trace(spec) = &scenario.availability.pattern {
+            let (path, text) = read(&spec.path, data_directories)?;
+            traces.availability = Some(Arc::new(AvailabilityTrace::parse(&text, &path, spec.period_s)?));
+        }
+        Ok(traces)
+    }
+}
+
+/// The trace that a scenario names, if it was read.
+pub(super) fn was_read<T>(trace: Option<T>, path: &Path) -> Result<T> {
+    trace.ok_or_else(|| Error::Usage(format!("the scenario names the trace {}, which was not read", path.display())))
+}
+
+fn read(path: &Path, data_directories: &[PathBuf]) -> Result<(PathBuf, String)> {
+    // Joining an absolute path would discard the folder.
+    let below = data_directories.iter().filter(|_| path.is_relative()).map(|folder| folder.join(path));
+    let places: Vec<PathBuf> = std::iter::once(path.to_owned()).chain(below).collect();
+    let Some(found) = places.iter().find(|place| place.is_file()) else {
+        let tried: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+        return Err(Error::read(path, format!("there is no such file; looked for {}", tried.join(", "))));
+    };
+    let bytes = std::fs::read(found).map_err(|reason| Error::read(found, reason))?;
+    let text = String::from_utf8(bytes).map_err(|_| Error::read(found, "the file is not UTF-8"))?;
+    Ok((found.clone(), text))
+}
+
+/// Speed and memory by user.
+#[derive(Debug, PartialEq)]
+pub(super) struct DeviceTrace {
+    /// Nanoseconds per row visit, and MB of memory where the file says.
+    devices: Vec<(f64, Option<f64>)>,
+}
+
+impl DeviceTrace {
+    /// Reads `text`, whose faults are reported under `path`.
+    pub(super) fn parse(text: &str, path: &Path) -> Result<Self> {
+        let mut rows: Vec<(u32, u64, (f64, Option<f64>))> = Vec::new();
+        columns::read(text, path, ["user", "ns_per_row_visit", "memory_mb"], 2, |row| {
+            let speed = row.positive(1, 1e12)?;
+            let memory = if row.has(2) { Some(row.positive(2, 1e9)?) } else { None };
+            rows.push((row.user()?, row.line, (speed, memory)));
+            Ok(())
+        })?;
+        rows.sort_by_key(|(user, line, _)| (*user, *line));
+        for (index, (user, line, _)) in rows.iter().enumerate() {
+            let twice = index > 0 && rows[index - 1].0 == *user;
+            let fault =
+                if twice { columns::twice(*user, rows[index - 1].1) } else { columns::gap(*user, index as u32) };
+            if twice || *user as usize != index {
+                return Err(fault.at(path, *line));
+            }
+        }
+        Ok(Self { devices: rows.into_iter().map(|(_, _, device)| device).collect() })
+    }
+
+    /// Nanoseconds per row visit, and memory in MB.
+    pub(super) fn of(&self, user: UserId) -> (f64, Option<f64>) {
+        self.devices[user.index() % self.devices.len()]
+    }
+}

@@ -1,0 +1,195 @@
+//! The simulated world: presets resolved, and keys of which only one can be meant.
+
+use super::super::presets::{self, Preset};
+use super::super::raw::{RawAvailability, RawDaily, RawDevices, RawNetwork, RawServerLink};
+use super::super::spec::{
+    AvailabilityPattern, AvailabilitySpec, DailySpec, DeviceClassSpec, DevicesSpec, FaultSpec, MemorySpec, NetworkSpec,
+    ServerLinkSpec, SpeedSpec,
+};
+use super::Checker;
+use crate::units::BitsPerSecond;
+
+/// How far the shares of device classes may be from 1 in sum.
+const SHARES_TOLERANCE: f64 = 1e-6;
+
+/// The numbers of the preset called `name`; the schema has refused unknown names.
+fn named<T, const COUNT: usize>(presets: [Preset<T>; COUNT], name: Option<&str>) -> Option<T> {
+    presets.into_iter().find(|preset| Some(preset.name) == name).map(|preset| preset.values)
+}
+
+pub(super) fn network(raw: RawNetwork) -> NetworkSpec {
+    let [lan, ..] = presets::networks();
+    let base = named(presets::networks(), raw.preset.as_deref()).unwrap_or(lan.values);
+    NetworkSpec {
+        preset: raw.preset,
+        downlink_median_mbit_per_s: raw.downlink_median_mbit_per_s.unwrap_or(base.downlink_median_mbit_per_s),
+        downlink_log_sigma: raw.downlink_log_sigma.unwrap_or(base.downlink_log_sigma),
+        uplink_median_mbit_per_s: raw.uplink_median_mbit_per_s.unwrap_or(base.uplink_median_mbit_per_s),
+        uplink_log_sigma: raw.uplink_log_sigma.unwrap_or(base.uplink_log_sigma),
+        correlation: raw.correlation.unwrap_or(base.correlation),
+        transfer_log_sigma: raw.transfer_log_sigma.unwrap_or(base.transfer_log_sigma),
+        rtt_ms: raw.rtt_ms.unwrap_or(base.rtt_ms),
+        rtt_log_sigma: raw.rtt_log_sigma.unwrap_or(base.rtt_log_sigma),
+        dropout: raw.dropout.unwrap_or(base.dropout),
+        server: server(raw.server),
+    }
+}
+
+fn server(raw: RawServerLink) -> ServerLinkSpec {
+    let base = named(presets::server_links(), raw.preset.as_deref()).unwrap_or_default();
+    ServerLinkSpec {
+        preset: raw.preset,
+        downlink: raw.downlink_mbit_per_s.map(BitsPerSecond::from_mbit_f64).or(base.downlink),
+        uplink: raw.uplink_mbit_per_s.map(BitsPerSecond::from_mbit_f64).or(base.uplink),
+        connections: raw.connections.or(base.connections),
+    }
+}
+
+impl Checker<'_> {
+    pub(super) fn devices(&mut self, raw: RawDevices) -> DevicesSpec {
+        let memory = self.memory(&raw);
+        let speed = self.speed(&raw);
+        let base = named(presets::devices(), raw.preset.as_deref());
+        let (base_memory, base_byte, base_row_visit) = base
+            .map_or((None, None, None), |base| (base.memory, base.energy_nj_per_byte, base.energy_nj_per_row_visit));
+        DevicesSpec {
+            preset: raw.preset,
+            speed,
+            memory: memory.or(base_memory),
+            energy_nj_per_byte: raw.energy_nj_per_byte.or(base_byte),
+            energy_nj_per_row_visit: raw.energy_nj_per_row_visit.or(base_row_visit),
+        }
+    }
+
+    /// Classes or a trace as written, or else the preset with the lognormal's numbers replaced.
+    fn speed(&mut self, raw: &RawDevices) -> SpeedSpec {
+        let [uniform, ..] = presets::devices();
+        let base = named(presets::devices(), raw.preset.as_deref()).unwrap_or(uniform.values);
+        let lognormal_keys = ["median_ns_per_row_visit", "log_sigma"];
+        let written = [raw.median_ns_per_row_visit, raw.log_sigma].map(|value| value.is_some());
+        let distribution = match (&raw.classes, &raw.trace, &base.speed) {
+            (Some(classes), trace, _) => {
+                if trace.is_some() {
+                    self.fault(&["devices", "trace"], "devices come from `classes` or from a `trace`, not from both");
+                }
+                self.shares(classes);
+                SpeedSpec::Classes(classes.clone())
+            }
+            (None, Some(trace), _) => SpeedSpec::Trace(trace.path.clone()),
+            (None, None, SpeedSpec::Lognormal { median_ns_per_row_visit, log_sigma }) => {
+                return SpeedSpec::Lognormal {
+                    median_ns_per_row_visit: raw.median_ns_per_row_visit.unwrap_or(*median_ns_per_row_visit),
+                    log_sigma: raw.log_sigma.unwrap_or(*log_sigma),
+                };
+            }
+            (None, None, other) => other.clone(),
+        };
+        let source = match &distribution {
+            SpeedSpec::Trace(_) => "a `trace`",
+            _ => "`classes`",
+        };
+        for (key, _) in lognormal_keys.iter().zip(written).filter(|(_, written)| *written) {
+            self.fault(&["devices", key], format!("`{key}` has no meaning here: the speeds come from {source}"));
+        }
+        distribution
+    }
+
+    fn shares(&mut self, classes: &[DeviceClassSpec]) {
+        let sum: f64 = classes.iter().map(|class| class.share).sum();
+        if (sum - 1.0).abs() > SHARES_TOLERANCE {
+            let message = format!("the shares of the classes must add up to 1, found {sum}");
+            self.fault(&["devices", "classes"], message);
+        }
+        for (index, class) in classes.iter().enumerate() {
+            if classes[..index].iter().any(|other| other.name == class.name) {
+                let message = format!("a class with the name `{}` stands here for the second time", class.name);
+                self.fault(&["devices", "classes", &index.to_string(), "name"], message);
+            }
+        }
+    }
+
+    fn memory(&mut self, raw: &RawDevices) -> Option<MemorySpec> {
+        match (raw.memory_mb, raw.memory_median_mb, raw.memory_log_sigma) {
+            (Some(memory_mb), None, None) => Some(MemorySpec { median_mb: memory_mb, log_sigma: 0.0 }),
+            (None, Some(median_mb), Some(log_sigma)) => Some(MemorySpec { median_mb, log_sigma }),
+            (None, None, None) => None,
+            (Some(_), median, _) => {
+                let key = if median.is_some() { "memory_median_mb" } else { "memory_log_sigma" };
+                self.fault(
+                    &["devices", key],
+                    format!(
+                        "`{key}` has no meaning beside `memory_mb`, which is the same for every device: give \
+                         `memory_mb` alone, or `memory_median_mb` with `memory_log_sigma`"
+                    ),
+                );
+                None
+            }
+            (None, median, _) => {
+                let (given, missing) = match median {
+                    Some(_) => ("memory_median_mb", "memory_log_sigma"),
+                    None => ("memory_log_sigma", "memory_median_mb"),
+                };
+                self.fault(&["devices", given], format!("`{given}` needs the key `{missing}` beside it"));
+                None
+            }
+        }
+    }
+
+    pub(super) fn availability(&mut self, raw: RawAvailability) -> AvailabilitySpec {
+        let written: Vec<&str> =
+            [("daily", raw.daily.is_some()), ("on-off", raw.on_off.is_some()), ("trace", raw.trace.is_some())]
+                .into_iter()
+                .filter_map(|(key, written)| written.then_some(key))
+                .collect();
+        if let [first, second, ..] = written[..] {
+            let message = format!("availability follows one pattern, not several: `{first}` and `{second}`");
+            self.fault(&["availability", second], message);
+        }
+        let base = named(presets::availabilities(), raw.preset.as_deref()).map(|preset| preset.pattern);
+        // A preset goes with the keys of its own pattern: others would leave nothing of it.
+        let own = match &base {
+            None => None,
+            Some(AvailabilityPattern::Daily(_)) => Some("daily"),
+            Some(AvailabilityPattern::OnOff(_)) => Some("on-off"),
+            Some(AvailabilityPattern::Always | AvailabilityPattern::Trace(_)) => Some(""),
+        };
+        if let (Some(own), Some(preset), [written, ..]) = (own, &raw.preset, &written[..])
+            && own != *written
+        {
+            let message = format!("`{written}` would leave nothing of the preset `{preset}`: keep one of them");
+            self.fault(&["availability", written], message);
+        }
+        let pattern = match (raw.daily, raw.on_off, raw.trace) {
+            (Some(daily), ..) => AvailabilityPattern::Daily(self::daily(daily, base)),
+            (None, Some(on_off), _) => AvailabilityPattern::OnOff(on_off),
+            (None, None, Some(trace)) => AvailabilityPattern::Trace(trace),
+            (None, None, None) => base.unwrap_or_default(),
+        };
+        AvailabilitySpec { preset: raw.preset, pattern }
+    }
+
+    pub(super) fn fault_rules(&mut self, rules: &[FaultSpec]) {
+        for (index, rule) in rules.iter().enumerate() {
+            if let Some(until_s) = rule.until_s
+                && until_s <= rule.from_s
+            {
+                let message =
+                    format!("the rule ends (`until_s` = {until_s}) before it begins (`from_s` = {})", rule.from_s);
+                self.fault(&["faults", &index.to_string(), "until_s"], message);
+            }
+        }
+    }
+}
+
+fn daily(raw: RawDaily, base: Option<AvailabilityPattern>) -> DailySpec {
+    let base = match base {
+        Some(AvailabilityPattern::Daily(daily)) => daily,
+        _ => presets::night_charging(),
+    };
+    DailySpec {
+        hours_on: raw.hours_on.unwrap_or(base.hours_on),
+        starts_at_hour: raw.starts_at_hour.unwrap_or(base.starts_at_hour),
+        jitter_hours: raw.jitter_hours.unwrap_or(base.jitter_hours),
+        utc_offsets: raw.utc_offsets.unwrap_or(base.utc_offsets),
+    }
+}

@@ -1,0 +1,239 @@
+//! The simulated world as a checked scenario describes it: links, devices, when users are there, and what goes wrong.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::units::{BitsPerSecond, Direction};
+
+/// Links, with the preset resolved. Rates are per user and lognormal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NetworkSpec {
+    /// The preset that the numbers started from, if one was named.
+    pub preset: Option<String>,
+    /// Median downlink rate.
+    pub downlink_median_mbit_per_s: f64,
+    /// Standard deviation of the logarithm of a user's downlink rate.
+    pub downlink_log_sigma: f64,
+    /// Median uplink rate.
+    pub uplink_median_mbit_per_s: f64,
+    /// Standard deviation of the logarithm of a user's uplink rate.
+    pub uplink_log_sigma: f64,
+    /// Correlation of the two logarithms.
+    pub correlation: f64,
+    /// Standard deviation of the logarithm of a single transfer's rate around its user's.
+    pub transfer_log_sigma: f64,
+    /// Median round-trip time; a transfer starts to arrive after half of it.
+    pub rtt_ms: f64,
+    /// Standard deviation of the logarithm of a user's round-trip time.
+    pub rtt_log_sigma: f64,
+    /// Probability that a participation is cut off, at a uniformly random instant of it.
+    pub dropout: f64,
+    /// The server's own link.
+    pub server: ServerLinkSpec,
+}
+
+/// The server's link, which all transfers in progress share. By default it is no limit at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerLinkSpec {
+    /// The preset that the numbers started from, if one was named.
+    pub preset: Option<String>,
+    /// What all downloads (server to clients) share; `None` is no limit.
+    pub downlink: Option<BitsPerSecond>,
+    /// What all uploads (clients to server) share; `None` is no limit.
+    pub uplink: Option<BitsPerSecond>,
+    /// Transfers at once, both directions together; more wait in line. `None` is no limit.
+    pub connections: Option<u32>,
+}
+
+/// Computing devices, with the preset resolved.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DevicesSpec {
+    /// The preset that the numbers started from, if one was named.
+    pub preset: Option<String>,
+    /// How fast they are.
+    pub speed: SpeedSpec,
+    /// Memory of a device whose class or trace does not say; `None` is no limit.
+    pub memory: Option<MemorySpec>,
+    /// Energy of a byte sent or received, in nanojoules.
+    pub energy_nj_per_byte: Option<f64>,
+    /// Energy of a row visit, in nanojoules.
+    pub energy_nj_per_row_visit: Option<f64>,
+}
+
+/// How the speed of devices is spread over users.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SpeedSpec {
+    /// Lognormal.
+    Lognormal {
+        /// Median time that a device needs for one row visit (one item row in one local epoch).
+        median_ns_per_row_visit: f64,
+        /// Standard deviation of the logarithm of that time over users.
+        log_sigma: f64,
+    },
+    /// Each user's device is of one of these classes. Their shares add up to 1, within 1e-6.
+    Classes(Vec<DeviceClassSpec>),
+    /// A file with a line per user: `user,ns_per_row_visit` and, if it has the column, `memory_mb`.
+    Trace(PathBuf),
+}
+
+/// A class of devices.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "DeviceClass")]
+pub struct DeviceClassSpec {
+    /// What it is called in reports.
+    #[schemars(length(min = 1, max = 64))]
+    pub name: String,
+    /// Share of the users with such a device. All shares together are 1.
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
+    pub share: f64,
+    /// Median time that such a device needs for one row visit (one item row in one local epoch).
+    #[schemars(range(max = 1e12), extend("exclusiveMinimum" = 0.0))]
+    pub ns_per_row_visit: f64,
+    /// Standard deviation of the logarithm of that time within the class.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(range(min = 0, max = 5))]
+    pub log_sigma: f64,
+    /// Memory for training, in MB (10^6 bytes). Without it that of `[devices]` counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0.0))]
+    pub memory_mb: Option<f64>,
+}
+
+fn is_zero(number: &f64) -> bool {
+    *number == 0.0
+}
+
+/// Memory that a device has for training, lognormal over users. A user whose tables need more cannot take part.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MemorySpec {
+    /// Median, in MB (10^6 bytes).
+    pub median_mb: f64,
+    /// Standard deviation of the logarithm over users; 0 gives every device the same.
+    pub log_sigma: f64,
+}
+
+/// When users can take part, with the preset resolved.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AvailabilitySpec {
+    /// The preset that the numbers started from, if one was named.
+    pub preset: Option<String>,
+    /// The pattern.
+    pub pattern: AvailabilityPattern,
+}
+
+/// When users can take part.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum AvailabilityPattern {
+    /// At any time.
+    #[default]
+    Always,
+    /// In a window of their local day.
+    Daily(DailySpec),
+    /// In stays of random length with random gaps.
+    OnOff(OnOffSpec),
+    /// As a file says.
+    Trace(AvailabilityTraceSpec),
+}
+
+/// A window of local time, every day. Virtual time 0 is midnight in the time zone with offset 0.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DailySpec {
+    /// Length of the window, in hours; 24 is always.
+    pub hours_on: f64,
+    /// The local hour at which it opens, from 0 up to 24.
+    pub starts_at_hour: f64,
+    /// Each user's window opens earlier or later by up to so many hours, uniformly, and every day alike.
+    pub jitter_hours: f64,
+    /// Time zones as hours ahead of offset 0, equally likely; empty for the 24 whole hours from -11 to 12.
+    pub utc_offsets: Vec<f64>,
+}
+
+/// Alternation of stays and gaps, both exponential: a two-state Markov chain, stationary from the start.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "OnOff")]
+pub struct OnOffSpec {
+    /// Mean length of a stay, in seconds.
+    #[schemars(range(min = 1, max = 1e9))]
+    pub mean_on_s: f64,
+    /// Mean length of a gap, in seconds.
+    #[schemars(range(min = 1, max = 1e9))]
+    pub mean_off_s: f64,
+}
+
+/// A file with a line per stay: `user,on,off`, both in seconds.
+///
+/// Users are numbered from 0 without gaps; those beyond the last one start again with the first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "AvailabilityTrace")]
+pub struct AvailabilityTraceSpec {
+    /// The file, as it is or below a data folder.
+    #[schemars(length(min = 1))]
+    pub path: PathBuf,
+    /// The trace starts again after so many seconds. Without it, at its last `off`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0.0))]
+    pub period_s: Option<f64>,
+}
+
+/// A rule that spoils transfers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Fault")]
+pub struct FaultSpec {
+    /// What it does to a transfer.
+    pub effect: FaultEffect,
+    /// Which transfers it concerns; both directions if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direction: Option<Direction>,
+    /// It concerns transfers that start at this virtual time or later, in seconds.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 1e9))]
+    pub from_s: f64,
+    /// It concerns transfers that start before this virtual time, in seconds; for ever if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0.0))]
+    pub until_s: Option<f64>,
+    /// Whom it concerns; everybody if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub users: Option<FaultUsers>,
+    /// Probability that it hits a transfer that it concerns, drawn for each.
+    #[serde(default = "certain")]
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
+    pub probability: f64,
+}
+
+fn certain() -> f64 {
+    1.0
+}
+
+/// What becomes of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub enum FaultEffect {
+    /// It arrives so many seconds later.
+    #[serde(rename = "delay_s")]
+    Delay(#[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0.0))] f64),
+    /// It is sent and never arrives.
+    #[serde(rename = "drop")]
+    Drop,
+    /// It ends after so many bytes.
+    #[serde(rename = "cut_at_byte")]
+    CutAtByte(u64),
+    /// One bit of the frame arrives wrong; the receiver has to notice.
+    #[serde(rename = "corrupt")]
+    Corrupt,
+}
+
+/// The users whom a rule concerns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultUsers {
+    /// A fixed set of about this share of them, drawn for the rule.
+    Share(#[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))] f64),
+    /// Those with these numbers, counted from 0.
+    Numbers(#[schemars(length(min = 1, max = 1000))] Vec<u32>),
+}
