@@ -1,13 +1,16 @@
 //! The event calendar: what happens next in virtual time.
 //!
-//! The queue (`queue.rs`) sorts small entries; the events themselves stay in slots that are reused, and are touched
-//! once on the way in and once on the way out. A cancelled event leaves its slot at once and its entry later.
+//! The queue (`queue.rs`, on the lists of `buckets.rs`) sorts small entries; the events themselves stay in slots that
+//! are reused, and are touched once on the way in and once on the way out. A cancelled event leaves its slot at once and
+//! its entry later.
 
+mod buckets;
 mod queue;
 #[cfg(test)]
 mod tests;
 
-use self::queue::{Entry, Queue};
+use self::buckets::Entry;
+use self::queue::Queue;
 use crate::units::SimTime;
 
 /// So many cancelled entries are always tolerated: looking through the buckets is not worth less.
@@ -15,9 +18,11 @@ const CANCELLED_TOLERATED: usize = 1024;
 
 /// Pending events, popped in the order of time; events of one instant in the order in which they were scheduled.
 ///
-/// Scheduling and popping take amortised constant time: an entry moves at most eleven times, whatever is pending.
-/// Cancelling does too: what is cancelled is swept out when it outnumbers what is pending. So memory is that of twice
-/// the events that were ever pending at one time, however many were scheduled and cancelled since.
+/// Scheduling and popping take time that does not grow with what is pending, on average: an entry goes through eleven
+/// buckets at most, mostly two or three. So does cancelling: what is cancelled is swept out when it outnumbers what is
+/// pending. So memory is that of twice the events that were ever pending at one time, however many were scheduled and
+/// cancelled since. Looking ahead with [`Calendar::next_time`] and then scheduling earlier events has one worst case:
+/// many of them at a time make entries between the two go back into one bucket.
 #[derive(Debug)]
 pub struct Calendar<E> {
     queue: Queue,

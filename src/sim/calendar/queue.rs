@@ -4,7 +4,7 @@
 //! (Ahuja, Mehlhorn, Orlin and Tarjan, *Faster algorithms for the shortest path problem*, 1990) makes use of it: an
 //! entry lies in a bucket that is named by the highest digit in which its time differs from `base`, and by that digit.
 //! Only the first bucket is ever looked into; it is dealt out to buckets of lower digits, so an entry moves once for
-//! each digit in the worst case, and two or three times in practice, always from one vector to the end of another.
+//! each digit in the worst case, and two or three times in practice, always from one list to the end of another.
 //! A heap moves it along a path of cache misses instead.
 //!
 //! A first bucket that is short is sorted into the *front*, from which entries are taken one by one.
@@ -16,27 +16,17 @@
 
 use std::collections::VecDeque;
 
+use super::buckets::{Buckets, Entry};
+
 /// Bits of a digit: 64 buckets, whose occupation is one word.
 const DIGIT_BITS: u32 = 6;
 const BUCKETS: usize = 1 << DIGIT_BITS;
 const LEVELS: usize = u64::BITS.div_ceil(DIGIT_BITS) as usize;
-/// A first bucket of at most so many entries is sorted rather than dealt out (measured: 32 to 256 differ little).
-const SORTED_AT_ONCE: usize = 96;
+/// A first bucket of at most so many entries is sorted rather than dealt out. Measured: with a million pending, 512 are
+/// half as fast again as 96, as their slots are then loaded side by side. Few in tests: short sequences go every way.
+const SORTED_AT_ONCE: usize = if cfg!(test) { 8 } else { 512 };
 /// An insertion that would move more entries of the front than this puts the front back into buckets.
-const MOVED_AT_MOST: usize = 64;
-/// A vector of at most so many entries is kept when its bucket becomes empty: a constant amount of memory.
-const KEPT_CAPACITY: usize = 64;
-
-/// A time with what stands for the event: its slot, and the slot's generation by which a cancelled one is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    /// Nanoseconds since the start of the run.
-    pub time: u64,
-    /// Where the event is.
-    pub slot: u32,
-    /// The slot's generation when the event was scheduled.
-    pub generation: u32,
-}
+const MOVED_AT_MOST: usize = if cfg!(test) { 3 } else { 128 };
 
 /// Entries in the order of their times, and of their coming within one time.
 #[derive(Debug)]
@@ -45,8 +35,8 @@ pub(super) struct Queue {
     front: VecDeque<Entry>,
     /// The front holds every entry up to this time, inclusive; `None`: it is empty and holds nothing to come.
     covered: Option<u64>,
-    /// `LEVELS * BUCKETS` vectors; no entry of theirs is earlier than `base`.
-    buckets: Vec<Vec<Entry>>,
+    /// `LEVELS * BUCKETS` lists; no entry of theirs is earlier than `base`.
+    buckets: Buckets,
     /// Which buckets of a level are not empty.
     occupied: [u64; LEVELS],
     /// Not later than any entry in a bucket; not later than `covered`, or than now if that is `None`.
@@ -59,7 +49,7 @@ impl Default for Queue {
         Self {
             front: VecDeque::new(),
             covered: None,
-            buckets: (0..LEVELS * BUCKETS).map(|_| Vec::new()).collect(),
+            buckets: Buckets::new(LEVELS * BUCKETS),
             occupied: [0; LEVELS],
             base: 0,
             len: 0,
@@ -72,8 +62,10 @@ fn level_of(time: u64, base: u64) -> usize {
     ((time ^ base) | 1).ilog2() as usize / DIGIT_BITS as usize
 }
 
-fn digit(time: u64, level: usize) -> usize {
-    (time >> (level as u32 * DIGIT_BITS)) as usize % BUCKETS
+/// The bucket of a time that is not earlier than `base`.
+fn list_of(time: u64, base: u64) -> usize {
+    let level = level_of(time, base);
+    level * BUCKETS + (time >> (level as u32 * DIGIT_BITS)) as usize % BUCKETS
 }
 
 impl Queue {
@@ -124,45 +116,39 @@ impl Queue {
     pub fn retain(&mut self, is_live: impl Fn(&Entry) -> bool) {
         self.front.retain(&is_live);
         self.len = self.front.len();
-        for level in 0..LEVELS {
-            for bucket in 0..BUCKETS {
-                let entries = &mut self.buckets[level * BUCKETS + bucket];
-                entries.retain(&is_live);
-                // What was cancelled must not keep its memory.
-                entries.shrink_to(KEPT_CAPACITY.max(2 * entries.len()));
-                self.len += entries.len();
-                self.occupied[level] &= !(u64::from(entries.is_empty()) << bucket);
+        let mut kept = Vec::new();
+        for list in 0..LEVELS * BUCKETS {
+            self.buckets.drain(list, |_, entry| kept.extend(is_live(&entry).then_some(entry)));
+            self.len += kept.len();
+            if kept.is_empty() {
+                self.occupied[list / BUCKETS] &= !(1 << (list % BUCKETS));
             }
+            kept.drain(..).for_each(|entry| self.buckets.push(list, entry));
         }
-        self.front.shrink_to(KEPT_CAPACITY.max(2 * self.front.len()));
     }
 
     /// Every entry; those of one time in their order.
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
-        self.front.iter().chain(self.buckets.iter().flatten())
+        self.front.iter().chain((0..LEVELS * BUCKETS).flat_map(|list| self.buckets.iter(list)))
     }
 
     /// Puts an entry that is not earlier than `base` into its bucket.
     fn place(&mut self, entry: Entry) {
-        let level = level_of(entry.time, self.base);
-        let bucket = digit(entry.time, level);
-        self.occupied[level] |= 1 << bucket;
-        self.buckets[level * BUCKETS + bucket].push(entry);
+        let list = list_of(entry.time, self.base);
+        self.occupied[list / BUCKETS] |= 1 << (list % BUCKETS);
+        self.buckets.push(list, entry);
     }
 
-    /// Takes everything out of a bucket.
-    fn empty(&mut self, level: usize, bucket: usize) -> Vec<Entry> {
-        self.occupied[level] &= !(1 << bucket);
-        std::mem::take(&mut self.buckets[level * BUCKETS + bucket])
-    }
-
-    /// Gives a vector that [`Queue::empty`] took back to its bucket, unless it is long.
-    fn give_back(&mut self, level: usize, bucket: usize, mut entries: Vec<Entry>) {
-        let place = &mut self.buckets[level * BUCKETS + bucket];
-        if entries.capacity() <= KEPT_CAPACITY && place.capacity() == 0 {
-            entries.clear();
-            *place = entries;
-        }
+    /// Deals a bucket out to others, of lower digits.
+    fn deal_out(&mut self, list: usize, base: u64) {
+        self.base = base;
+        self.occupied[list / BUCKETS] &= !(1 << (list % BUCKETS));
+        let occupied = &mut self.occupied;
+        self.buckets.drain(list, |buckets, entry| {
+            let list = list_of(entry.time, base);
+            occupied[list / BUCKETS] |= 1 << (list % BUCKETS);
+            buckets.push(list, entry);
+        });
     }
 
     /// Moves the first bucket, or the first part of it, to the front, which must be empty; false if there is none.
@@ -170,33 +156,27 @@ impl Queue {
         loop {
             // All entries of a lower level are earlier than those of a higher one, as they share more with `base`.
             let Some(level) = self.occupied.iter().position(|buckets| *buckets != 0) else { return false };
-            let bucket = self.occupied[level].trailing_zeros() as usize;
-            let mut entries = self.empty(level, bucket);
-            if level > 0 && entries.len() > SORTED_AT_ONCE {
+            let list = level * BUCKETS + self.occupied[level].trailing_zeros() as usize;
+            if level > 0 && self.buckets.len(list) > SORTED_AT_ONCE {
                 // From the least time rather than the bucket's first instant: entries close together go down at once.
-                self.base = entries.iter().map(|entry| entry.time).min().unwrap_or(self.base);
-                for &entry in &entries {
-                    self.place(entry);
-                }
-                self.give_back(level, bucket, entries);
+                let least = self.buckets.iter(list).map(|entry| entry.time).min();
+                self.deal_out(list, least.unwrap_or(self.base));
                 continue;
             }
+            self.occupied[level] &= !(1 << (list % BUCKETS));
+            let front = &mut self.front;
+            self.buckets.drain(list, |_, entry| front.push_back(entry));
             let span = (1 << (level as u32 * DIGIT_BITS)) - 1;
-            self.base = entries[0].time & !span;
+            self.base = self.front[0].time & !span;
             self.covered = Some(self.base | span);
-            if level == 0 {
-                // One instant, in order. There may be very many: they are not copied.
-                self.front = VecDeque::from(entries);
-                return true;
+            if level > 0 {
+                // Besides forgetting the cancelled ones, this has the slots loaded side by side before they are needed
+                // one by one. At the lowest level all are of one instant, in order, and may be very many.
+                let held = self.front.len();
+                self.front.retain(&is_live);
+                self.len -= held - self.front.len();
+                self.front.make_contiguous().sort_by_key(|entry| entry.time);
             }
-            // Besides forgetting the cancelled ones, this has the slots loaded side by side before they are needed
-            // one by one.
-            let held = entries.len();
-            entries.retain(&is_live);
-            self.len -= held - entries.len();
-            entries.sort_by_key(|entry| entry.time);
-            self.front.extend(&entries);
-            self.give_back(level, bucket, entries);
             return true;
         }
     }
@@ -221,9 +201,9 @@ impl Queue {
         let level = level_of(self.base, now);
         let mut together = Vec::new();
         for lower in 0..level {
-            while self.occupied[lower] != 0 {
-                let first = self.occupied[lower].trailing_zeros() as usize;
-                together.append(&mut self.empty(lower, first));
+            self.occupied[lower] = 0;
+            for list in lower * BUCKETS..(lower + 1) * BUCKETS {
+                self.buckets.drain(list, |_, entry| together.push(entry));
             }
         }
         self.base = now;

@@ -128,17 +128,23 @@ fn scattered(number: u64) -> u64 {
 
 #[test]
 fn many_events_come_out_in_order_through_every_level() {
-    // Enough of them that buckets are dealt out, which short random sequences seldom need.
-    let mut calendar = Calendar::default();
-    let mut expected: Vec<(u64, u64)> = (0..20_000).map(|number| (scattered(number) / 16, number)).collect();
-    for &(time, number) in &expected {
-        calendar.schedule(SimTime::from_nanos(time), number);
+    // From a few instants with very many events each to as many instants as events, in lists of many chunks.
+    for bits in [4, 10, 24] {
+        let mut calendar = Calendar::default();
+        let mut expected: Vec<(u64, u64)> =
+            (0..20_000).map(|number| (scattered(number) >> (24 - bits), number)).collect();
+        for &(time, number) in &expected {
+            calendar.schedule(SimTime::from_nanos(time), number);
+        }
+        expected.sort_unstable();
+        let pending: Vec<(u64, u64)> =
+            calendar.pending().into_iter().map(|(time, _, number)| (time.as_nanos(), *number)).collect();
+        assert_eq!(pending, expected);
+        for expected in expected {
+            assert_eq!(calendar.pop().map(|(time, number)| (time.as_nanos(), number)), Some(expected));
+        }
+        assert_eq!(calendar.pop(), None);
     }
-    expected.sort_unstable();
-    for expected in expected {
-        assert_eq!(calendar.pop().map(|(time, number)| (time.as_nanos(), number)), Some(expected));
-    }
-    assert_eq!(calendar.pop(), None);
 }
 
 #[test]
