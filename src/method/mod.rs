@@ -32,12 +32,12 @@ use std::sync::Arc;
 use crate::dataset::Dataset;
 use crate::dataset::negatives::Samples;
 use crate::error::{Error, Result};
-use crate::ids::{Round, UserId};
+use crate::ids::{Round, UserId, Wave};
 use crate::model::batch::RoundRows;
 use crate::model::kernel::logistic::BatchRows;
 use crate::model::kernel::{PackedRows, RowWeights};
 use crate::model::table::{SharedTable, Table, TableShape, TableUpdate};
-use crate::rng::Streams;
+use crate::rng::{Purpose, Stream, Streams};
 
 pub mod baselines;
 mod entry;
@@ -100,8 +100,10 @@ pub trait Client: Send {
 pub struct LocalTask<'a> {
     /// The user.
     pub user: UserId,
-    /// The round.
+    /// The round that trains: the number of steps that the model has made, for what changes from round to round.
     pub round: Round,
+    /// Number of the invitation: what this participation draws is named by it.
+    pub wave: Wave,
     /// The table as decoded from the download.
     pub global: &'a SharedTable,
     /// Training samples of this round.
@@ -113,6 +115,11 @@ pub struct LocalTask<'a> {
 }
 
 impl LocalTask<'_> {
+    /// This participation's randomness for `purpose`.
+    pub fn stream(&self, purpose: Purpose) -> Stream {
+        self.streams.stream(purpose, u64::from(self.user.0), u64::from(self.wave.0))
+    }
+
     /// Refuses a parameter whose largest magnitude is not below the limit (or is NaN).
     ///
     /// # Errors

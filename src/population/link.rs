@@ -1,7 +1,7 @@
 //! Links of users: rates, latency, and whether a participation is cut off.
 
 use super::Conditions;
-use crate::ids::{Round, UserId};
+use crate::ids::{UserId, Wave};
 use crate::math;
 use crate::rng::{PortableDraws, Purpose, Streams};
 use crate::scenario::NetworkSpec;
@@ -43,15 +43,15 @@ impl Links {
     }
 
     /// Link and dropout of one participation; the speed of the device is passed on.
-    pub(super) fn conditions(&self, user: UserId, invitation: Round, picoseconds_per_row_visit: u64) -> Conditions {
+    pub(super) fn conditions(&self, user: UserId, wave: Wave, picoseconds_per_row_visit: u64) -> Conditions {
         let [down_mbit, up_mbit, rtt_ms] = self.link_of(user);
         let network = &self.network;
-        let mut transfer = self.streams.stream(Purpose::Transfer, u64::from(user.0), u64::from(invitation.0));
+        let mut transfer = self.streams.stream(Purpose::Transfer, u64::from(user.0), u64::from(wave.0));
         let mut vary = |mbit: f64| BitsPerSecond::from_mbit_f64(transfer.lognormal(mbit, network.transfer_log_sigma));
         let latency = SimDuration::from_millis_f64(rtt_ms / 2.0);
         let down = Link { rate: vary(down_mbit), latency };
         let up = Link { rate: vary(up_mbit), latency };
-        let mut dropout = self.streams.stream(Purpose::Dropout, u64::from(user.0), u64::from(invitation.0));
+        let mut dropout = self.streams.stream(Purpose::Dropout, u64::from(user.0), u64::from(wave.0));
         let dropout_at = (dropout.open_unit() < network.dropout).then(|| dropout.open_unit());
         Conditions { down, up, picoseconds_per_row_visit, dropout_at }
     }

@@ -7,10 +7,10 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::ids::{Round, UserId};
+use crate::ids::{UserId, Wave};
 use crate::rng::Streams;
 use crate::scenario::Scenario;
-use crate::units::SimDuration;
+use crate::units::{Bytes, SimDuration};
 
 mod availability;
 mod columns;
@@ -56,6 +56,12 @@ impl Conditions {
         let picoseconds = u128::from(row_visits) * u128::from(self.picoseconds_per_row_visit);
         SimDuration::from_nanos(u64::try_from(picoseconds.div_ceil(1000)).unwrap_or(u64::MAX))
     }
+
+    /// Row visits that this device has finished after `elapsed`.
+    pub fn row_visits_in(&self, elapsed: SimDuration) -> u64 {
+        let picoseconds = u128::from(elapsed.as_nanos()) * 1000;
+        u64::try_from(picoseconds / u128::from(self.picoseconds_per_row_visit.max(1))).unwrap_or(u64::MAX)
+    }
 }
 
 impl Population {
@@ -76,16 +82,25 @@ impl Population {
         })
     }
 
-    /// The conditions of a participation of `user`, whom `invitation` tells from its others.
+    /// The conditions of a participation of `user`, whom `wave` tells from its others.
     ///
     /// Device speed and link belong to the user; the variation of a transfer and a dropout to the participation.
-    pub fn conditions(&self, user: UserId, invitation: Round) -> Conditions {
-        self.links.conditions(user, invitation, self.devices.speed(user).0)
+    pub fn conditions(&self, user: UserId, wave: Wave) -> Conditions {
+        self.links.conditions(user, wave, self.devices.speed(user).0)
     }
 
     /// The device of `user`.
     pub fn device(&self, user: UserId) -> Device {
         self.devices.device(user)
+    }
+
+    /// Those of the first `users` users whose device has no room for `needed`, ascending.
+    pub fn too_small_for(&self, needed: Bytes, users: usize) -> Vec<UserId> {
+        if !self.devices.limit_memory() {
+            return Vec::new();
+        }
+        let too_small = |user: &UserId| self.device(*user).memory.is_some_and(|memory| memory < needed);
+        (0..users).map(UserId::from).filter(too_small).collect()
     }
 
     /// When users can take part.
@@ -107,7 +122,7 @@ mod tests {
     use crate::math;
     use crate::rng::{PortableDraws, Purpose};
     use crate::scenario::{self, MethodVocabulary};
-    use crate::units::{BitsPerSecond, Bytes};
+    use crate::units::BitsPerSecond;
 
     /// The users of a scenario with these tables.
     pub(super) fn users_of(tables: &str, seed: u64) -> Population {
@@ -137,7 +152,7 @@ mod tests {
         let population = population(1);
         let logs: Vec<(f64, f64)> = (0..20_000)
             .map(|user| {
-                let conditions = population.conditions(UserId(user), Round(0));
+                let conditions = population.conditions(UserId(user), Wave(0));
                 let log_mbit = |link: Link| math::ln(link.rate.get() as f64 / 1e6);
                 (log_mbit(conditions.down), log_mbit(conditions.up))
             })
@@ -159,7 +174,7 @@ mod tests {
     fn conditions_are_the_stated_functions_of_the_users_streams() {
         // Distributions alone would not tell a formula from its mirror image, and every digest rests on the draws.
         let streams = Streams::new(1);
-        let conditions = population(1).conditions(UserId(5), Round(2));
+        let conditions = population(1).conditions(UserId(5), Wave(2));
         let mut link = streams.stream(Purpose::Link, 5, 0);
         let (first, second) = (link.standard_normal(), link.standard_normal());
         let correlated = 0.45 * first + (1.0 - 0.45 * 0.45_f64).sqrt() * second;
@@ -176,7 +191,7 @@ mod tests {
     fn dropout_has_its_probability_and_a_uniform_instant() {
         let population = population(1);
         let instants: Vec<f64> =
-            (0..20_000).filter_map(|user| population.conditions(UserId(user), Round(3)).dropout_at).collect();
+            (0..20_000).filter_map(|user| population.conditions(UserId(user), Wave(3)).dropout_at).collect();
         let share = instants.len() as f64 / 20_000.0;
         assert!((share - 0.25).abs() < 0.01, "share {share}");
         let early = instants.iter().filter(|instant| **instant < 0.5).count() as f64 / instants.len() as f64;
@@ -186,16 +201,16 @@ mod tests {
     #[test]
     fn a_users_machine_is_its_own_and_does_not_change_between_rounds() {
         let population = population(1);
-        let speed = |user, round| population.conditions(UserId(user), Round(round)).picoseconds_per_row_visit;
+        let speed = |user, round| population.conditions(UserId(user), Wave(round)).picoseconds_per_row_visit;
         assert_eq!(speed(3, 0), speed(3, 9));
         assert_ne!(speed(3, 0), speed(4, 0));
-        let rate = |round| population.conditions(UserId(3), Round(round)).down.rate;
+        let rate = |round| population.conditions(UserId(3), Wave(round)).down.rate;
         assert_eq!(rate(0), rate(9), "without transfer variation a user's rate is constant");
     }
 
     #[test]
     fn compute_time_is_work_times_speed() {
-        let mut conditions = population(1).conditions(UserId(0), Round(0));
+        let mut conditions = population(1).conditions(UserId(0), Wave(0));
         conditions.picoseconds_per_row_visit = 1_500;
         assert_eq!(conditions.compute_time(3).as_nanos(), 5, "4.5 ns rounded up");
     }

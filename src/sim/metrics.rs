@@ -126,15 +126,18 @@ impl Handler<Collect> for MetricsActor {
 
 impl Books {
     fn book(&mut self, booking: &Booking) -> Result<()> {
-        let Booking { round, user, event } = *booking;
+        let Booking { wave, user, event, .. } = *booking;
         match event {
-            LinkEvent::Sent(direction, parts) => self.ledger.sent(round, user, direction, parts),
-            LinkEvent::Lost(direction, carried) => self.ledger.lost(round, user, direction, carried),
+            LinkEvent::Sent(direction, parts) => self.ledger.sent(wave, user, direction, parts),
+            LinkEvent::Lost(direction, carried) => self.ledger.lost(wave, user, direction, carried),
             LinkEvent::Delivered(direction, usefulness, nanoseconds) => {
                 self.record_duration(if direction == Direction::Down { 0 } else { 2 }, nanoseconds)?;
-                self.ledger.delivered(round, user, direction, usefulness)
+                self.ledger.delivered(wave, user, direction, usefulness)
             }
-            LinkEvent::Computed(nanoseconds) => self.record_duration(1, nanoseconds),
+            LinkEvent::Cancelled(direction, carried) => self.ledger.cancelled(wave, user, direction, carried),
+            LinkEvent::Unfinished(direction, carried) => self.ledger.unfinished(wave, user, direction, carried),
+            LinkEvent::Computed(_, nanoseconds) => self.record_duration(1, nanoseconds),
+            LinkEvent::ComputeLost(..) => Ok(()),
         }
     }
 
@@ -156,9 +159,11 @@ impl Books {
             round: ended.round.0 + 1,
             virtual_time_s: ended.ended.as_secs_f64(),
             duration_s: duration.as_secs_f64(),
-            invited: ended.invited,
+            invited: ended.participations.invited,
             aggregated: outcome.aggregated,
-            dropped: ended.dropped,
+            dropped: ended.participations.dropped,
+            cancelled: ended.participations.cancelled,
+            late: ended.participations.late,
             loss,
             accuracy,
             bytes: self.ledger.end_round()?,
@@ -181,8 +186,8 @@ impl Books {
         };
         number(u64::from(ended.round.0));
         number(ended.ended.as_nanos());
-        number(u64::from(ended.invited));
-        number(u64::from(ended.dropped));
+        number(u64::from(ended.participations.invited));
+        number(u64::from(ended.participations.dropped));
         number(u64::from(ended.outcome.aggregated));
         number(record.loss.map_or(u64::MAX, f64::to_bits));
         for flow in [record.bytes.up, record.bytes.down] {
