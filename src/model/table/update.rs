@@ -116,6 +116,19 @@ impl TableUpdate {
         })
     }
 
+    /// For each of `rows` (ascending) its position in the list, for [`Self::row_values`]; `None` where it is not listed.
+    pub fn positions_of(&self, rows: &[u32]) -> impl Iterator<Item = Option<usize>> {
+        let mut position = 0;
+        rows.iter().map(move |&row| match &self.rows {
+            RowSet::All => Some(row as usize),
+            RowSet::Listed(listed) => {
+                // Both ascend: one walk along the list serves all.
+                position += listed[position..].iter().take_while(|listed| **listed < row).count();
+                (listed.get(position) == Some(&row)).then_some(position)
+            }
+        })
+    }
+
     /// The whole table (m x k): listed rows verbatim, every other row `others_scale` times the row of `base`
     /// (one f32 multiplication; with a scale of 1 an exact copy).
     ///
