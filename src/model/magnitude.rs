@@ -86,6 +86,14 @@ mod tests {
     }
 
     #[test]
+    fn pieces_without_tiny_values_are_counted_like_any_other() {
+        let values = [2e-4, -2e-3, 2e-2, 0.2f32];
+        assert_eq!(count_above(&values.map(f32::to_le_bytes)), [4, 4, 4, 4, 3, 2, 1]);
+        let with_nan = [f32::NAN, 2e-4, 0.2, f32::INFINITY];
+        assert_eq!(count_above(&with_nan.map(f32::to_le_bytes)), [3, 3, 3, 3, 2, 2, 2], "NaN is above nothing");
+    }
+
+    #[test]
     fn the_shares_of_nothing_are_zero() {
         assert_eq!(MagnitudeCounts::default().shares(), [0.0; 7]);
     }

@@ -85,6 +85,10 @@ mod tests {
             let mut scores = [0.0; 3];
             score_sums(&w, 0.5, &rows, &mut scores);
             assert_eq!(scores, [2.0 * squares + sum + 0.5, squares + 0.5, 3.0 * sum + 0.5], "k = {length}");
+            let wire: Vec<[u8; 4]> = w.iter().map(|value| value.to_le_bytes()).collect();
+            let mut scores = [0.0];
+            score_sums(&w, 0.5, &[ScaledSum { scaled: &ones, scale: 2.0, plain: &wire }], &mut scores);
+            assert_eq!(scores, [2.0 * sum + squares + 0.5], "k = {length}, in the layout of the wire");
         }
     }
 }

@@ -299,6 +299,15 @@ mod tests {
     }
 
     #[test]
+    fn rows_are_found_where_the_list_has_them() {
+        let update = TableUpdate::listed(SHAPE, vec![1, 2, 4], &[0.0; 9], 1.0).unwrap();
+        let found = |update: &TableUpdate, rows: &[u32]| update.positions_of(rows).collect::<Vec<_>>();
+        assert_eq!(found(&update, &[0, 1, 3, 4]), [None, Some(0), None, Some(2)]);
+        assert_eq!(found(&update, &[2, 7]), [Some(1), None], "rows behind the last one listed are not");
+        assert_eq!(found(&TableUpdate::whole(&base()), &[0, 3]), [Some(0), Some(3)]);
+    }
+
+    #[test]
     fn iteration_gives_each_listed_row_with_its_own_values() {
         let update = TableUpdate::listed(SHAPE, vec![1, 4], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 1.0).unwrap();
         let rows: Vec<(usize, Vec<f32>)> = update.iter().map(|(row, bytes)| (row, floats(bytes).collect())).collect();
