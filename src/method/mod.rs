@@ -29,6 +29,8 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::dataset::Dataset;
 use crate::dataset::negatives::Samples;
 use crate::error::{Error, Result};
@@ -84,6 +86,10 @@ pub trait Client: Send {
     /// # Errors
     /// [`Error::Diverged`] if a parameter leaves the allowed range; the state is then undefined.
     fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate>;
+
+    /// After a training: `values` are those of its [`LocalUpdate::table`], in memory that stays with somebody else. A
+    /// client that keeps what it sent can let go of its own copy. Changes no value.
+    fn share_values(&mut self, _values: Bytes) {}
 
     /// Scores `items` (ascending, distinct) with the server's current table; higher is better.
     fn score(&self, global: &Table, items: &[u32], scores: &mut [f32]);

@@ -231,8 +231,8 @@ fn add_rows_inline(
     }
     let (values, _) = bytes.as_chunks::<4>();
     counts.values += values.len() as u64;
-    // Pieces that stay in L1 from the sum above it, and far below 2^32 values.
-    for values in values.chunks(4096) {
+    // Pieces so short that most have no tiny value, and far below 2^32 values.
+    for values in values.chunks(256) {
         for (count, above) in counts.above.iter_mut().zip(count_above(values)) {
             *count += u64::from(above);
         }

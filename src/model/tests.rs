@@ -10,22 +10,6 @@ use crate::rng::{Purpose, Streams};
 
 const DIMENSION: usize = 3;
 
-/// If this fails, a client that starts anew has something of its former table.
-#[test]
-fn a_cleared_row_table_is_the_initial_one() {
-    let initial = Table::from_fn(TableShape { rows: 100, dimension: DIMENSION }, || 4.0);
-    let mut table = RowTable::new(DIMENSION);
-    table.write_rows(&[2, 70], 0.5, &mut Vec::new(), |_, values| values.fill(9.0));
-    table.clear();
-    let mut read = Vec::new();
-    table.read_rows(&[2, 3, 70], &initial, &mut Vec::new(), |_, values, scale| read.push((values[0], scale)));
-    assert_eq!(read, [(4.0, 1.0); 3]);
-    table.write_rows(&[70], 1.0, &mut Vec::new(), |_, values| values.fill(5.0));
-    read.clear();
-    table.read_rows(&[2, 70], &initial, &mut Vec::new(), |_, values, scale| read.push((values[0], scale)));
-    assert_eq!(read, [(4.0, 1.0), (5.0, 1.0)]);
-}
-
 /// If this fails, the digest of a run is blind to a private table.
 #[test]
 fn a_row_table_shows_its_rows_as_they_read_now() {

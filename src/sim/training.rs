@@ -97,8 +97,13 @@ impl Assignment {
         }
         let _encoding = enter(Stage::Encode);
         let frame = world.uplink.encode(&update.table, &global);
-        // The values have been copied into the frame; the next client of this thread writes its own there.
-        scratch.values = update.table.values.into();
+        if let Some(values) = frame.values() {
+            self.client.share_values(values);
+        }
+        // The values are in the frame; the next client of this thread writes its own there, unless they are kept.
+        if let Ok(values) = update.table.values.try_into_mut() {
+            scratch.values = values.into();
+        }
         let (loss, row_visits) = (update.loss, update.row_visits);
         Ok(Box::new(Trained { client, frame, loss, row_visits }))
     }
