@@ -98,7 +98,7 @@ impl Assignment {
         let _encoding = enter(Stage::Encode);
         let frame = world.uplink.encode(&update.table, &global);
         if let Some(values) = frame.values() {
-            self.client.share_values(values);
+            client.share_values(values);
         }
         // The values are in the frame; the next client of this thread writes its own there, unless they are kept.
         if let Ok(values) = update.table.values.try_into_mut() {
