@@ -15,6 +15,9 @@ mod daily;
 mod on_off;
 mod trace;
 
+#[cfg(test)]
+mod tests;
+
 use daily::Daily;
 use on_off::OnOff;
 pub(super) use trace::AvailabilityTrace;

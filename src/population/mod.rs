@@ -19,6 +19,9 @@ mod faults;
 mod link;
 mod traces;
 
+#[cfg(test)]
+mod tests;
+
 pub use availability::{Availability, AvailabilityClock};
 pub use device::Device;
 pub use faults::{FaultRules, Verdict};
@@ -111,107 +114,5 @@ impl Population {
     /// What goes wrong with transfers.
     pub fn faults(&self) -> &FaultRules {
         &self.faults
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use super::*;
-    use crate::math;
-    use crate::rng::{PortableDraws, Purpose};
-    use crate::scenario::{self, MethodVocabulary};
-    use crate::units::BitsPerSecond;
-
-    /// The users of a scenario with these tables.
-    pub(super) fn users_of(tables: &str, seed: u64) -> Population {
-        let schema = schemars::json_schema!({ "type": "object", "additionalProperties": false });
-        let vocabulary = [MethodVocabulary { name: "popularity", schema, resolve: |_| Vec::new() }];
-        let text = format!("method = \"popularity\"\ndataset.name = \"ml-100k\"\ntraining.rounds = 1\n{tables}");
-        let scenario = scenario::parse(&text, "test.toml", &[], &vocabulary).unwrap();
-        Population::new(&scenario, 20_000, &Traces::default(), Streams::new(seed)).unwrap()
-    }
-
-    fn population(seed: u64) -> Population {
-        let network = "preset = \"wifi-2020\"\ntransfer_log_sigma = 0\ndropout = 0.25";
-        users_of(&format!("[network]\n{network}\n[devices]\nlog_sigma = 0.6\n"), seed)
-    }
-
-    #[test]
-    fn a_transfer_takes_latency_plus_size_over_rate() {
-        let link = Link { rate: BitsPerSecond::from_mbit_f64(8.0), latency: SimDuration::from_millis_f64(20.0) };
-        let size = Bytes::new(1_000_000);
-        assert_eq!(link.transfer_time(size).as_secs_f64(), 1.02);
-        assert_eq!(link.carried(size, SimDuration::from_millis_f64(500.0)), Bytes::new(500_000));
-        assert_eq!(link.carried(size, SimDuration::from_millis_f64(1_010.0)), size, "the rest is on its way");
-    }
-
-    #[test]
-    fn rates_have_the_stated_medians_spread_and_correlation() {
-        let population = population(1);
-        let logs: Vec<(f64, f64)> = (0..20_000)
-            .map(|user| {
-                let conditions = population.conditions(UserId(user), Wave(0));
-                let log_mbit = |link: Link| math::ln(link.rate.get() as f64 / 1e6);
-                (log_mbit(conditions.down), log_mbit(conditions.up))
-            })
-            .collect();
-        let count = logs.len() as f64;
-        let mean = |values: &dyn Fn(&(f64, f64)) -> f64| logs.iter().map(values).sum::<f64>() / count;
-        let (down, up) = (mean(&|log| log.0), mean(&|log| log.1));
-        let sigma_down = math::sqrt(mean(&|log| (log.0 - down) * (log.0 - down)));
-        let sigma_up = math::sqrt(mean(&|log| (log.1 - up) * (log.1 - up)));
-        let correlation = mean(&|log| (log.0 - down) * (log.1 - up)) / (sigma_down * sigma_up);
-        // The mean of the logarithm is the logarithm of the median.
-        assert!((math::exp(down) - 34.5).abs() < 0.6, "median down {}", math::exp(down));
-        assert!((math::exp(up) - 26.3).abs() < 0.6, "median up {}", math::exp(up));
-        assert!((sigma_down - 0.47).abs() < 0.01 && (sigma_up - 0.68).abs() < 0.015);
-        assert!((correlation - 0.45).abs() < 0.02, "correlation {correlation}");
-    }
-
-    #[test]
-    fn conditions_are_the_stated_functions_of_the_users_streams() {
-        // Distributions alone would not tell a formula from its mirror image, and every digest rests on the draws.
-        let streams = Streams::new(1);
-        let conditions = population(1).conditions(UserId(5), Wave(2));
-        let mut link = streams.stream(Purpose::Link, 5, 0);
-        let (first, second) = (link.standard_normal(), link.standard_normal());
-        let correlated = 0.45 * first + (1.0 - 0.45 * 0.45_f64).sqrt() * second;
-        let close = |rate: BitsPerSecond, mbit: f64| (rate.get() as f64 - mbit * 1e6).abs() < 1.0;
-        assert!(close(conditions.down.rate, 34.5 * (0.47 * first).exp()));
-        assert!(close(conditions.up.rate, 26.3 * (0.68 * correlated).exp()));
-        assert_eq!(conditions.down.latency, SimDuration::from_millis_f64(20.0), "half a round trip");
-        assert_eq!(conditions.up.latency, conditions.down.latency);
-        let nanoseconds = 50.0 * (0.6 * streams.stream(Purpose::Device, 5, 0).standard_normal()).exp();
-        assert!((conditions.picoseconds_per_row_visit as f64 - 1000.0 * nanoseconds).abs() <= 0.5);
-    }
-
-    #[test]
-    fn dropout_has_its_probability_and_a_uniform_instant() {
-        let population = population(1);
-        let instants: Vec<f64> =
-            (0..20_000).filter_map(|user| population.conditions(UserId(user), Wave(3)).dropout_at).collect();
-        let share = instants.len() as f64 / 20_000.0;
-        assert!((share - 0.25).abs() < 0.01, "share {share}");
-        let early = instants.iter().filter(|instant| **instant < 0.5).count() as f64 / instants.len() as f64;
-        assert!((early - 0.5).abs() < 0.02, "{early} of the dropouts in the first half");
-    }
-
-    #[test]
-    fn a_users_machine_is_its_own_and_does_not_change_between_rounds() {
-        let population = population(1);
-        let speed = |user, round| population.conditions(UserId(user), Wave(round)).picoseconds_per_row_visit;
-        assert_eq!(speed(3, 0), speed(3, 9));
-        assert_ne!(speed(3, 0), speed(4, 0));
-        let rate = |round| population.conditions(UserId(3), Wave(round)).down.rate;
-        assert_eq!(rate(0), rate(9), "without transfer variation a user's rate is constant");
-    }
-
-    #[test]
-    fn compute_time_is_work_times_speed() {
-        let mut conditions = population(1).conditions(UserId(0), Wave(0));
-        conditions.picoseconds_per_row_visit = 1_500;
-        assert_eq!(conditions.compute_time(3).as_nanos(), 5, "4.5 ns rounded up");
     }
 }

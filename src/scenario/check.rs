@@ -13,6 +13,7 @@ use super::spec::{
 use super::tree::Node;
 use super::vocabulary::{MethodVocabulary, fill_defaults};
 
+mod rounds;
 mod world;
 
 /// HR@10 and NDCG@10 stand in every report.
@@ -43,10 +44,11 @@ pub(super) fn check(
     if let Some(SourceSpec::Generated(generator)) = dataset.as_ref().map(|dataset| &dataset.source) {
         checker.sizes(generator, method.as_ref(), &evaluation);
     }
+    checker.training(&raw.training, dataset.as_ref());
     let network = world::network(raw.network);
     let devices = checker.devices(raw.devices);
     let availability = checker.availability(raw.availability);
-    checker.fault_rules(&raw.faults);
+    checker.fault_rules(&raw.faults, dataset.as_ref());
     match (dataset, method) {
         (Some(dataset), Some(method)) if checker.faults.is_empty() => Ok(Scenario {
             name,
@@ -179,6 +181,7 @@ impl Checker<'_> {
                 ),
             );
         }
+        self.cutoffs(&evaluation);
         let without_validation = dataset.is_some_and(|dataset| !dataset.validation_item);
         if evaluation.selection == Selection::BestValidation && without_validation {
             self.fault(
@@ -187,6 +190,19 @@ impl Checker<'_> {
             );
         }
         evaluation
+    }
+
+    /// Among C candidates the held-out item is one of C + 1: in the first C + 1 it is always.
+    fn cutoffs(&mut self, evaluation: &EvaluationSpec) {
+        let (candidates, largest) = (evaluation.candidates, evaluation.cutoffs.iter().max().copied().unwrap_or(0));
+        // Fewer than 10 candidates have their own message.
+        if evaluation.ranking == Ranking::Sampled && candidates >= CUTOFF_ALWAYS_REPORTED && largest > candidates {
+            let message = format!(
+                "HR@{largest} is 1 for every method among {candidates} candidates (`evaluation.candidates`): cutoffs may \
+                 be at most {candidates}"
+            );
+            self.contradiction(&["evaluation", "cutoffs"], &["evaluation", "candidates"], message);
+        }
     }
 
     /// Numbers that must fit into a generated population. Those of a file are known when it is read.

@@ -147,11 +147,22 @@ impl<'s> Rules<'s> {
             {
                 format!("; write `[{name}]` for `[[{name}]]`")
             }
+            Value::Table(_) if alternatives.iter().any(|leaf| self.lists_tables(leaf)) => {
+                "; write its header in double brackets (`[[`)".to_owned()
+            }
             Value::Float(number) if admits("integer") && number.fract() == 0.0 && number.abs() < 1e15 => {
                 format!("; write `{number}`")
             }
             _ => String::new(),
         }
+    }
+
+    fn lists_tables(&self, leaf: &'s Json) -> bool {
+        let mut items = Vec::new();
+        if let Some(schema) = leaf.get("items") {
+            self.flatten(schema, &mut items);
+        }
+        items.iter().any(|item| types(item).any(|t| t == "object"))
     }
 
     /// A string: one of the literals, or a free text within its length.
@@ -177,13 +188,29 @@ impl<'s> Rules<'s> {
                 name,
             ));
         }
-        let tags: Vec<&str> = alternatives.iter().filter_map(|leaf| tag(leaf)).collect();
-        let message = if tags.contains(&text) {
-            format!("`{text}` alone does not say enough: write `{name} = {{ {text} = ... }}`")
-        } else {
-            format!("unknown value `{text}` for `{name}`{}", suggest::instead_of(text, &choices(alternatives)))
+        let message = match alternatives.iter().find(|leaf| tag(leaf) == Some(text)) {
+            Some(leaf) => {
+                let value = self.least_value(leaf, text);
+                format!("`{text}` alone does not say enough: write `{name} = {{ {text} = {value} }}`")
+            }
+            None => format!("unknown value `{text}` for `{name}`{}", suggest::instead_of(text, &choices(alternatives))),
         };
         faults.push(Fault::new(&node.place, message));
+    }
+
+    /// What has to stand behind the key of a tagged alternative: its required keys, as far as can be said.
+    fn least_value(&self, leaf: &'s Json, tag: &str) -> String {
+        let mut alternatives = Vec::new();
+        if let Some(property) = leaf.get("properties").and_then(|properties| properties.get(tag)) {
+            self.flatten(property, &mut alternatives);
+        }
+        match alternatives.as_slice() {
+            [table] if types(table).any(|t| t == "object") => {
+                let keys: Vec<String> = required(table).map(|key| format!("{key} = ...")).collect();
+                if keys.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", keys.join(", ")) }
+            }
+            _ => "...".to_owned(),
+        }
     }
 
     /// A table that names one of several alternatives by its only key.

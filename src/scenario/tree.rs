@@ -90,6 +90,8 @@ impl Node {
     }
 }
 
+const NO_VALUE: &str = "there is no value after `=`";
+
 /// Parses the scenario file. A number that no key can take is added to `faults`.
 ///
 /// # Errors
@@ -102,7 +104,12 @@ pub(super) fn parse_file(text: &str, faults: &mut Vec<Fault>) -> Result<Node, Ve
     }
     let fault = |error: &toml::de::Error| {
         let place = Place { source: Sources::FILE, span: error.span().unwrap_or(0..0) };
-        Fault::new(&place, in_our_words(error.message(), text.get(place.span.clone()).unwrap_or("")))
+        let is_after_equals = text.get(..place.span.start).is_some_and(|before| before.trim_end().ends_with('='));
+        match error.message() {
+            // `{ preset = }`: the parser takes the brace for a text that lacks its quotes.
+            "invalid literal string, expected `'`" if is_after_equals => Fault::new(&place, NO_VALUE),
+            message => Fault::new(&place, in_our_words(message, text.get(place.span.clone()).unwrap_or(""))),
+        }
     };
     Err(errors.iter().map(fault).collect())
 }
@@ -118,7 +125,7 @@ fn in_our_words(message: &str, written: &str) -> String {
         | "invalid float, expected `inf`" => {
             let written = written.trim();
             let meant = match written.to_lowercase().as_str() {
-                "" => return "there is no value after `=`".to_owned(),
+                "" => return NO_VALUE.to_owned(),
                 "true" | "yes" | "on" => "; write `true`",
                 "false" | "no" | "off" => "; write `false`",
                 _ => "",

@@ -207,7 +207,7 @@ impl Books {
     }
 
     fn collect(self, private_digests: &[blake3::Hash]) -> Result<Collected> {
-        self.ledger.check()?;
+        self.ledger.check_closed()?;
         let mut digest = blake3::Hasher::new();
         digest.update(self.digest.as_bytes());
         private_digests.iter().for_each(|private| {

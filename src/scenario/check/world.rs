@@ -3,8 +3,8 @@
 use super::super::presets::{self, Preset};
 use super::super::raw::{RawAvailability, RawDaily, RawDevices, RawNetwork, RawServerLink};
 use super::super::spec::{
-    AvailabilityPattern, AvailabilitySpec, DailySpec, DeviceClassSpec, DevicesSpec, FaultSpec, MemorySpec, NetworkSpec,
-    ServerLinkSpec, SpeedSpec,
+    AvailabilityPattern, AvailabilitySpec, DailySpec, DatasetSpec, DeviceClassSpec, DevicesSpec, FaultSpec, FaultUsers,
+    MemorySpec, NetworkSpec, ServerLinkSpec, SourceSpec, SpeedSpec,
 };
 use super::Checker;
 use crate::units::BitsPerSecond;
@@ -168,14 +168,28 @@ impl Checker<'_> {
         AvailabilitySpec { preset: raw.preset, pattern }
     }
 
-    pub(super) fn fault_rules(&mut self, rules: &[FaultSpec]) {
+    pub(super) fn fault_rules(&mut self, rules: &[FaultSpec], dataset: Option<&DatasetSpec>) {
         for (index, rule) in rules.iter().enumerate() {
+            let index = index.to_string();
+            let from_s = rule.from_s;
             if let Some(until_s) = rule.until_s
-                && until_s <= rule.from_s
+                && until_s <= from_s
             {
                 let message =
-                    format!("the rule ends (`until_s` = {until_s}) before it begins (`from_s` = {})", rule.from_s);
-                self.fault(&["faults", &index.to_string(), "until_s"], message);
+                    format!("the rule ends at {until_s} s, which is not after its beginning (`from_s`) at {from_s} s");
+                self.fault(&["faults", &index, "until_s"], message);
+            }
+            let (Some(FaultUsers::Numbers(numbers)), Some(SourceSpec::Generated(generator))) =
+                (&rule.users, dataset.map(|dataset| &dataset.source))
+            else {
+                continue;
+            };
+            if let Some(number) = numbers.iter().find(|number| **number >= generator.users) {
+                let users = generator.users;
+                let message = format!(
+                    "there is no user {number}: the population (`dataset.generator.users`) is {users}, counted from 0"
+                );
+                self.fault(&["faults", &index, "users", "numbers"], message);
             }
         }
     }

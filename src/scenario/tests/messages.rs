@@ -2,6 +2,8 @@
 
 use super::*;
 
+mod world;
+
 /// What is wrong, the file's text, the overrides.
 type Case = (&'static str, String, &'static [&'static str]);
 

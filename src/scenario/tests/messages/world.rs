@@ -1,0 +1,141 @@
+//! Wrong files about the simulated world and about how rounds are run.
+
+use super::*;
+
+fn world() -> Vec<Case> {
+    let devices = |lines: &str| with(&format!("[devices]\n{lines}\n"));
+    let class = |name: &str, share: &str| format!("{{ name = \"{name}\", share = {share}, ns_per_row_visit = 5 }}");
+    vec![
+        ("a preset of nothing", with("network = { preset = }\n"), &[]),
+        ("a path without its end", with("path = 'abc\nnetwork = { preset = 'lan }\n"), &[]),
+        ("the server's link by its preset's name", with("[network]\nserver = \"port-1-gbit\"\n"), &[]),
+        (
+            "a server without connections or rate",
+            with("[network.server]\nconnections = 0\nuplink_mbit_per_s = 0\n"),
+            &[],
+        ),
+        ("shares that are not all", devices(&format!("classes = [{}, {}]", class("a", "0.5"), class("b", "0.4"))), &[]),
+        ("a class twice", devices(&format!("classes = [{}, {}]", class("a", "0.5"), class("a", "0.5"))), &[]),
+        ("a class without its speed", devices("classes = [{ name = \"a\", share = 1 }]"), &[]),
+        (
+            "one class in single brackets",
+            with("[devices.classes]\nname = \"a\"\nshare = 1\nns_per_row_visit = 5\n"),
+            &[],
+        ),
+        (
+            "devices from everywhere",
+            devices(&format!("log_sigma = 0.5\ntrace = {{ path = \"d.csv\" }}\nclasses = [{}]", class("a", "1"))),
+            &[],
+        ),
+        (
+            "a lognormal number beside a trace",
+            devices("median_ns_per_row_visit = 5\ntrace = { path = \"d.csv\" }"),
+            &[],
+        ),
+        ("memory in two ways", devices("memory_mb = 5\nmemory_median_mb = 5\nmemory_log_sigma = 0.5"), &[]),
+        ("a median of memory without its spread", devices("memory_median_mb = 5"), &[]),
+        ("a spread of memory without its median", devices("memory_log_sigma = 5.5\nmemory_mb = 0"), &[]),
+        ("a spread of memory alone", devices("memory_log_sigma = 0.5"), &[]),
+        ("availability by a word", instead("[dataset]", "availability = \"always\"\n[dataset]"), &[]),
+        (
+            "two patterns",
+            with("[availability]\ndaily = { hours_on = 25 }\non_off = 3\n[availability.on-off]\nmean_on_s = 0\n"),
+            &[],
+        ),
+        (
+            "two sound patterns",
+            with("[availability]\ndaily = {}\n[availability.on-off]\nmean_on_s = 5\nmean_off_s = 5\n"),
+            &[],
+        ),
+        (
+            "a preset that is overruled",
+            with("[availability]\npreset = \"night-charging\"\ntrace = { path = \"a.csv\", period_s = 60 }\n"),
+            &[],
+        ),
+        ("a trace without its file", with("[availability]\ntrace = { period_s = 0 }\n"), &[]),
+        ("a fault in single brackets", with("[faults]\neffect = \"drop\"\n"), &[]),
+        ("an effect without its number", with("[[faults]]\neffect = \"delay_s\"\n"), &[]),
+        (
+            "two effects, and an unknown one",
+            with("[[faults]]\neffect = { delay_s = 1, cut_at_byte = 5 }\n[[faults]]\neffect = \"dorp\"\n"),
+            &[],
+        ),
+        (
+            "a fault that ends before it begins",
+            with("[[faults]]\neffect = \"drop\"\n[[faults]]\neffect = \"drop\"\nfrom_s = 5\nuntil_s = 4\n"),
+            &[],
+        ),
+        (
+            "a fault of a user whom there is not",
+            with("[[faults]]\neffect = \"drop\"\nusers = { numbers = [3, 500] }\n"),
+            &[],
+        ),
+        (
+            "a fault of users by a bare number",
+            with("[[faults]]\neffect = \"drop\"\nusers = 0.1\ndirection = \"upload\"\nprobability = 0\n"),
+            &[],
+        ),
+    ]
+}
+
+fn rounds() -> Vec<Case> {
+    let fedbuff = |rest: &str| with(&format!("mode = {{ fedbuff = {{ {rest} }} }}\n"));
+    vec![
+        ("a mode without its table", with("mode = \"over-selection\"\n"), &[]),
+        ("a mode without its keys", with("mode = \"fedbuff\"\n"), &[]),
+        ("oort without its table", with("client_selection = \"oort\"\n"), &[]),
+        ("an unknown mode", with("mode = \"asynchronous\"\nclient_selection = \"random\"\n"), &[]),
+        ("a cohort where there is none", fedbuff("concurrency = 5, buffer = 2") + "participation = \"all\"\n", &[]),
+        ("more at a time than there are", fedbuff("concurrency = 501, buffer = 2"), &[]),
+        (
+            "more at a time than there are, by override",
+            with("mode = { fedasync = { concurrency = 50 } }\n"),
+            &["dataset.generator.users=40"],
+        ),
+        ("a buffer that is never full", fedbuff("concurrency = 2, buffer = 3000"), &[]),
+        ("exploration that grows", with("client_selection = { oort = { exploration = 0.1 } }\n"), &[]),
+        ("nobody twice, of everybody", with("client_selection = \"never-twice-in-a-row\"\n"), &[]),
+        (
+            "nobody twice, with too many invited",
+            with(
+                "client_selection = \"never-twice-in-a-row\"\nparticipation = { cohort = 200 }\nmode = { over-selection = {} }\n",
+            ),
+            &[],
+        ),
+        ("cutoffs that everybody reaches", with("[evaluation]\ncutoffs = [5, 100]\n"), &[]),
+        ("candidates below the usual cutoffs", with("[evaluation]\ncandidates = 19\n"), &[]),
+    ]
+}
+
+#[test]
+fn faults_of_the_world_name_the_key_and_what_to_write() {
+    insta::assert_snapshot!(render(world()));
+}
+
+#[test]
+fn faults_of_rounds_name_the_key_and_what_to_write() {
+    insta::assert_snapshot!(render(rounds()));
+}
+
+/// If this fails, a bound that is stated here is one off.
+#[test]
+fn what_just_fits_is_accepted() {
+    for text in [
+        with("mode = { fedbuff = { concurrency = 500, buffer = 500_999 } }\n"),
+        with("mode = { fedbuff = { concurrency = 1, buffer = 1999 } }\n"),
+        with("client_selection = \"never-twice-in-a-row\"\nparticipation = { cohort = 250 }\n"),
+        with("client_selection = \"never-twice-in-a-row\"\nparticipation = { share = 0.5 }\n"),
+        with("client_selection = \"never-twice-in-a-row\"\n").replace("rounds = 3", "rounds = 1"),
+        with("mode = { fedasync = { concurrency = 500 } }\nclient_selection = \"never-twice-in-a-row\"\n"),
+        with("client_selection = { oort = { exploration = 0.2 } }\n"),
+        with("[evaluation]\ncandidates = 20\n"),
+        with("[evaluation]\ncutoffs = [99]\n"),
+        with("[evaluation]\nranking = \"full-catalogue\"\ncutoffs = [1000]\n"),
+        with("[[faults]]\neffect = \"drop\"\nusers = { numbers = [499] }\nfrom_s = 1\nuntil_s = 1.5\n"),
+        with("[availability]\npreset = \"night-charging\"\ndaily = { jitter_hours = 0 }\n"),
+    ] {
+        if let Err(error) = read(&text) {
+            panic!("{error}");
+        }
+    }
+}
