@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes as Frame;
 
-use super::participation::{Participation, Phase, Transfer, Work};
+use super::participation::{Dropout, Participation, Phase, Transfer, Work};
 use super::transfers::{Fate, ServerLink};
 use super::{Timeline, asked, unanswered};
 use crate::error::{Error, Result};
@@ -78,6 +78,9 @@ impl Timeline {
         let ends = self.within_time(ends, user, participation.round)?;
         participation.phase = Phase::Training { began: now };
         participation.next = Some(self.calendar.schedule(ends, Event::TrainingEnded(user)));
+        if let Some(Dropout::InTraining(elapsed)) = participation.dropout {
+            self.schedule_cut(user, &mut participation, now + elapsed);
+        }
         self.put(user, participation);
         Ok(false)
     }
@@ -138,7 +141,7 @@ impl Timeline {
             Fate::Corrupted(draw) => with_bit_turned(frame, draw),
             Fate::Cut | Fate::Dropped => return self.failed(user, participation, transfer).await,
         };
-        if let Some(cut) = participation.cut {
+        if let Some((_, cut)) = participation.cut {
             self.calendar.cancel(cut);
         }
         let wave = participation.wave;
@@ -192,7 +195,8 @@ impl Timeline {
 
     /// Ends a participation where it stands.
     async fn break_off(&mut self, user: UserId, participation: Box<Participation>, so_far: LinkEvent) -> Result<()> {
-        for appointment in [participation.next, participation.cut].into_iter().flatten() {
+        let cut = participation.cut.map(|(_, appointment)| appointment);
+        for appointment in [participation.next, cut].into_iter().flatten() {
             self.calendar.cancel(appointment);
         }
         self.book(participation.wave, user, so_far);

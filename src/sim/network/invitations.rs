@@ -14,7 +14,7 @@ use crate::population::Conditions;
 use crate::sim::messages::{ASKED_AT_ONCE, FromClient, Invitation, LinkEvent, TAKEN_AT_ONCE, ToClient};
 use crate::sim::training::{Assignment, Trained};
 use crate::stages::{Stage, enter};
-use crate::units::{Bytes, Direction};
+use crate::units::{Bytes, Direction, SimTime};
 
 impl Timeline {
     /// Starts the downloads of a cohort.
@@ -31,19 +31,18 @@ impl Timeline {
         };
         let assignments = self.assignments(&invitation, &conditions).await?;
         for ((&user, conditions), assignment) in cohort.iter().zip(conditions).zip(assignments) {
-            self.start(user, conditions, assignment, &invitation)?;
+            self.put(user, Box::new(Participation::new(&invitation, conditions, assignment, self.calendar.now())));
+            self.untrained.push(user);
         }
         // Where on its way a participation drops out can be told only if it is known how long the way is.
         let drops_out = |user: &&UserId| {
             self.places[user.index()].as_ref().is_some_and(|place| place.conditions.dropout_at.is_some())
         };
-        let dropouts: Vec<UserId> = cohort.iter().filter(drops_out).copied().collect();
-        if !dropouts.is_empty() {
+        if cohort.iter().any(|user| drops_out(&user)) {
             self.work_out_trainings()?;
         }
-        let size = Bytes::of(invitation.broadcast.bytes());
-        for user in dropouts {
-            self.schedule_dropout(user, size);
+        for &user in cohort {
+            self.start(user, &invitation)?;
         }
         Ok(())
     }
@@ -72,47 +71,29 @@ impl Timeline {
         Ok(assignments)
     }
 
-    fn start(
-        &mut self,
-        user: UserId,
-        conditions: Conditions,
-        assignment: Box<Assignment>,
-        invitation: &Invitation,
-    ) -> Result<()> {
+    /// Starts the download of `user`.
+    fn start(&mut self, user: UserId, invitation: &Invitation) -> Result<()> {
         let frame = invitation.broadcast.frame();
         let size = Bytes::of(&frame.bytes);
-        let mut participation = Box::new(Participation {
-            round: invitation.round,
-            wave: invitation.wave,
-            broadcast: Arc::clone(&invitation.broadcast),
-            conditions,
-            phase: Phase::Training { began: self.calendar.now() },
-            work: Work::Untrained(assignment),
-            next: None,
-            cut: None,
-        });
+        let mut participation = self.take(user)?;
+        participation.plan_dropout(size);
         self.book(invitation.wave, user, LinkEvent::Sent(Direction::Down, frame.parts));
         let transfer = self.start_transfer(user, &mut participation, Direction::Down, size)?;
         participation.phase = Phase::Downloading(transfer);
         if let Some(leaves) = self.availability.leaves_at(user, self.calendar.now()) {
-            participation.cut = Some(self.calendar.schedule(leaves, Event::CutOff(user)));
+            self.schedule_cut(user, &mut participation, leaves);
         }
-        self.untrained.push(user);
         self.put(user, participation);
         Ok(())
     }
 
-    fn schedule_dropout(&mut self, user: UserId, download: Bytes) {
-        let now = self.calendar.now();
-        let Some(participation) = &mut self.places[user.index()] else { return };
-        let Some(share) = participation.conditions.dropout_at else { return };
-        let Some(whole) = participation.nominal_duration(download) else { return };
-        // In 2^-32 steps, so that the instant is an integer computation.
-        let cut = now + whole.fraction((share * 4_294_967_296.0) as u64, 1 << 32);
-        if self.availability.leaves_at(user, now).is_some_and(|leaves| leaves <= cut) {
+    /// A participation is cut off at `time`, if it is still there and not cut off before.
+    pub(super) fn schedule_cut(&mut self, user: UserId, participation: &mut Participation, time: SimTime) {
+        if participation.cut.as_ref().is_some_and(|(earlier, _)| *earlier <= time) {
             return;
         }
-        if let Some(later) = participation.cut.replace(self.calendar.schedule(cut, Event::CutOff(user))) {
+        let appointment = self.calendar.schedule(time, Event::CutOff(user));
+        if let Some((_, later)) = participation.cut.replace((time, appointment)) {
             self.calendar.cancel(later);
         }
     }

@@ -11,6 +11,7 @@ use crate::ids::{Round, Wave};
 use crate::population::{Conditions, Link};
 use crate::sim::broadcast::Broadcast;
 use crate::sim::calendar::Appointment;
+use crate::sim::messages::Invitation;
 use crate::units::{Bytes, Direction, SimDuration, SimTime};
 
 /// A participation from invitation to upload.
@@ -24,8 +25,10 @@ pub(super) struct Participation {
     pub work: Work,
     /// What happens next to it, unless that hangs on others.
     pub next: Option<Appointment>,
+    /// Where on its way it drops out, if it does.
+    pub dropout: Option<Dropout>,
     /// When it is cut off, if that is known.
-    pub cut: Option<Appointment>,
+    pub cut: Option<(SimTime, Appointment)>,
 }
 
 /// What a participation is at.
@@ -60,6 +63,14 @@ pub(super) enum Way {
     Sent,
 }
 
+/// Where on its way a participation drops out: so long after the beginning of a phase, if the server's link holds
+/// nobody back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dropout {
+    InTransfer(Direction, SimDuration),
+    InTraining(SimDuration),
+}
+
 /// The training of a participation.
 pub(super) enum Work {
     /// Its inputs are fixed; nobody has worked it out.
@@ -77,6 +88,21 @@ impl Transfer {
 }
 
 impl Participation {
+    /// A participation that is about to begin.
+    pub fn new(invitation: &Invitation, conditions: Conditions, assignment: Box<Assignment>, now: SimTime) -> Self {
+        Self {
+            round: invitation.round,
+            wave: invitation.wave,
+            broadcast: Arc::clone(&invitation.broadcast),
+            conditions,
+            phase: Phase::Training { began: now },
+            work: Work::Untrained(assignment),
+            next: None,
+            dropout: None,
+            cut: None,
+        }
+    }
+
     /// The user's link in one direction.
     pub fn link(&self, direction: Direction) -> Link {
         match direction {
@@ -85,12 +111,24 @@ impl Participation {
         }
     }
 
-    /// How long all of it would take if the server's link had no limit; `None` if its training failed.
-    pub fn nominal_duration(&self, download: Bytes) -> Option<SimDuration> {
-        let Work::Trained(Ok(trained)) = &self.work else { return None };
+    /// Finds the phase in which the participation drops out: the instant is uniform over the time that all of it takes
+    /// if the server's link holds nobody back. Without an end to its training nobody knows, and it does not.
+    pub fn plan_dropout(&mut self, download: Bytes) {
+        let (Some(share), Work::Trained(Ok(trained))) = (self.conditions.dropout_at, &self.work) else { return };
         let conditions = &self.conditions;
+        let download = conditions.down.transfer_time(download);
         let compute = conditions.compute_time(trained.row_visits);
         let upload = conditions.up.transfer_time(Bytes::of(&trained.frame.bytes));
-        Some(conditions.down.transfer_time(download) + compute + upload)
+        let whole = download + compute + upload;
+        // In 2^-32 steps, so that the instant is an integer computation.
+        let instant = SimTime::ZERO + whole.fraction((share * 4_294_967_296.0) as u64, 1 << 32);
+        let (trains, uploads) = (SimTime::ZERO + download, SimTime::ZERO + download + compute);
+        self.dropout = Some(if instant < trains {
+            Dropout::InTransfer(Direction::Down, instant.since(SimTime::ZERO))
+        } else if instant < uploads {
+            Dropout::InTraining(instant.since(trains))
+        } else {
+            Dropout::InTransfer(Direction::Up, instant.since(uploads))
+        });
     }
 }

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use super::happenings::Event;
-use super::participation::{Phase, Transfer, Way};
+use super::participation::{Dropout, Phase, Transfer, Way};
 use super::{Participation, Timeline};
 use crate::error::Result;
 use crate::ids::UserId;
@@ -100,12 +100,24 @@ impl Timeline {
             Some(Verdict::Corrupt { draw }) => (size, Fate::Corrupted(draw), SimDuration::ZERO),
         };
         let link = participation.link(direction);
+        let dropout = match participation.dropout {
+            Some(Dropout::InTransfer(of, elapsed)) if of == direction => Some(elapsed),
+            _ => None,
+        };
+        let (size, fate) = match dropout {
+            // How far it gets until then does not hang on how many share the server's link.
+            Some(elapsed) if self.server_link.is_some() => (link.carried(size, elapsed), Fate::Cut),
+            _ => (size, fate),
+        };
         let mut transfer = Transfer { direction, size, began: now, way: Way::Alone, fate, delay };
         match &mut self.server_link {
             None => {
                 let arrives = now + link.transfer_time(size) + delay;
                 let arrives = self.within_time(arrives, user, participation.round)?;
                 participation.next = Some(self.calendar.schedule(arrives, Event::arrived(direction, user)));
+                if let Some(elapsed) = dropout {
+                    self.schedule_cut(user, participation, now + elapsed);
+                }
             }
             Some(server) if server.has_a_connection_free() => {
                 transfer.way = Way::Shared;
