@@ -85,7 +85,11 @@ fn rounds() -> Vec<Case> {
         ("a mode without its keys", with("mode = \"fedbuff\"\n"), &[]),
         ("oort without its table", with("client_selection = \"oort\"\n"), &[]),
         ("an unknown mode", with("mode = \"asynchronous\"\nclient_selection = \"random\"\n"), &[]),
-        ("a cohort where there is none", fedbuff("concurrency = 5, buffer = 2") + "participation = \"all\"\n", &[]),
+        (
+            "a cohort where there is none",
+            fedbuff("concurrency = 5, buffer = 2") + "participation = { cohort = 5 }\n",
+            &[],
+        ),
         ("more at a time than there are", fedbuff("concurrency = 501, buffer = 2"), &[]),
         (
             "more at a time than there are, by override",
@@ -103,7 +107,7 @@ fn rounds() -> Vec<Case> {
             &[],
         ),
         ("cutoffs that everybody reaches", with("[evaluation]\ncutoffs = [5, 100]\n"), &[]),
-        ("candidates below the usual cutoffs", with("[evaluation]\ncandidates = 19\n"), &[]),
+        ("the tenth of nine", with("[evaluation]\ncandidates = 9\ncutoffs = [9]\n"), &[]),
     ]
 }
 
@@ -128,7 +132,7 @@ fn what_just_fits_is_accepted() {
         with("client_selection = \"never-twice-in-a-row\"\n").replace("rounds = 3", "rounds = 1"),
         with("mode = { fedasync = { concurrency = 500 } }\nclient_selection = \"never-twice-in-a-row\"\n"),
         with("client_selection = { oort = { exploration = 0.2 } }\n"),
-        with("[evaluation]\ncandidates = 20\n"),
+        with("[evaluation]\ncandidates = 20\ncutoffs = [20]\n"),
         with("[evaluation]\ncutoffs = [99]\n"),
         with("[evaluation]\nranking = \"full-catalogue\"\ncutoffs = [1000]\n"),
         with("[[faults]]\neffect = \"drop\"\nusers = { numbers = [499] }\nfrom_s = 1\nuntil_s = 1.5\n"),
