@@ -36,6 +36,11 @@ fn world() -> Vec<Case> {
         ("a median of memory without its spread", devices("memory_median_mb = 5"), &[]),
         ("a spread of memory without its median", devices("memory_log_sigma = 5.5\nmemory_mb = 0"), &[]),
         ("a spread of memory alone", devices("memory_log_sigma = 0.5"), &[]),
+    ]
+}
+
+fn availability_and_faults() -> Vec<Case> {
+    vec![
         ("availability by a word", instead("[dataset]", "availability = \"always\"\n[dataset]"), &[]),
         (
             "two patterns",
@@ -113,7 +118,7 @@ fn rounds() -> Vec<Case> {
 
 #[test]
 fn faults_of_the_world_name_the_key_and_what_to_write() {
-    insta::assert_snapshot!(render(world()));
+    insta::assert_snapshot!(render([world(), availability_and_faults()].concat()));
 }
 
 #[test]
