@@ -17,10 +17,8 @@ use fedrecsim::model::kernel::{PackedRows, RowWeights, packed_vector};
 use fedrecsim::rng::{PortableDraws, Purpose, Streams};
 use fedrecsim::scenario;
 use fedrecsim::sim::World;
-use fedrecsim::sim::calendar::Calendar;
 use fedrecsim::sim::client::ClientActor;
 use fedrecsim::sim::messages::ToClient;
-use fedrecsim::units::SimTime;
 
 /// Distinct rows of a median ML-100K user's round: D and C at k = 32 are 115 kB, which is L2.
 const ROWS: usize = 448;
@@ -29,7 +27,6 @@ fn main() {
     println!("{:<52} {:>12}", "what", "median");
     memory_copy();
     row_visits();
-    calendar();
     for users in [10_000, 100_000, 1_000_000] {
         actors(users);
     }
@@ -117,29 +114,6 @@ fn row_visits() {
             }
         });
         print(&format!("PFedRec / FedMF row visit, k = 32, {name}"), nanoseconds / (epochs * ROWS) as f64, "ns");
-    }
-}
-
-/// A pop and a push, at a constant number of pending events with random times.
-fn calendar() {
-    for pending in [10_000u32, 1_000_000] {
-        let mut stream = Streams::new(1).stream(Purpose::Transfer, 0, 0);
-        let delays: Vec<u64> = (0..65_536).map(|_| 1 + u64::from(stream.below(1_000_000))).collect();
-        let mut calendar = Calendar::default();
-        for event in 0..pending {
-            calendar.schedule(SimTime::from_nanos(delays[event as usize % delays.len()]), event);
-        }
-        let operations = 500_000;
-        let mut next = 0;
-        let nanoseconds = median_ns(7, || {
-            for _ in 0..operations {
-                let Some((time, event)) = calendar.pop() else { return };
-                next = (next + 1) % delays.len();
-                calendar.schedule(SimTime::from_nanos(time.as_nanos() + delays[next]), event);
-            }
-        });
-        let per_second = f64::from(operations) / nanoseconds * 1e3;
-        print(&format!("calendar, {pending} pending"), per_second, "M events/s");
     }
 }
 

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use crate::ids::{Round, UserId};
+use crate::units::{SimDuration, SimTime};
 
 /// Result with the crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -80,6 +81,30 @@ pub enum Error {
         /// The user whose participation takes so long.
         user: UserId,
     },
+    /// Rounds in a row that nobody finished in time.
+    #[error(
+        "nobody finished in the {rounds} rounds before round {}: no update arrived in time; check the deadline, the dropouts and the faults, or raise training.empty_rounds_limit",
+        round.0 + 1
+    )]
+    NobodyFinished {
+        /// The round that was not begun, numbered from zero.
+        round: Round,
+        /// How many rounds were empty.
+        rounds: u32,
+    },
+    /// A round without anybody to invite.
+    #[error(
+        "nobody is available for round {}: the server waited from {:.0} s on, and within {:.0} s of virtual time (training.waiting_limit_s) nobody came",
+        round.0 + 1, at.as_secs_f64(), limit.as_secs_f64()
+    )]
+    NobodyAvailable {
+        /// The round, numbered from zero.
+        round: Round,
+        /// Since when the server waits.
+        at: SimTime,
+        /// How long it may.
+        limit: SimDuration,
+    },
     /// A frame that cannot be decoded.
     #[error("cannot decode a frame: {0}")]
     Frame(String),
@@ -134,6 +159,8 @@ impl Error {
             Self::Write { .. }
             | Self::Diverged { .. }
             | Self::TimeOverflow { .. }
+            | Self::NobodyFinished { .. }
+            | Self::NobodyAvailable { .. }
             | Self::Frame(_)
             | Self::Update(_)
             | Self::Unbalanced(_)

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 macro_rules! dense_id {
     ($(#[$doc:meta])* $name:ident, $word:literal) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub struct $name(pub u32);
 
         impl $name {
@@ -48,4 +48,10 @@ dense_id!(
     /// A communication round, numbered from zero; reports count from one.
     Round,
     "round"
+);
+dense_id!(
+    /// Invitations that the server sent at once, numbered from zero. In synchronous modes a round has one, of the same
+    /// number; in asynchronous ones a round may have many, and (user, wave) still names one participation.
+    Wave,
+    "wave"
 );

@@ -75,6 +75,8 @@ impl Add for SimDuration {
 pub struct SimTime(u64);
 
 impl SimTime {
+    /// The last instant that the clock can show, after 584 years.
+    pub const END: Self = Self(u64::MAX);
     /// The start of the run.
     pub const ZERO: Self = Self(0);
 

@@ -10,7 +10,8 @@ set -euf # No file names for the patterns below: they are cargo-mutants' own.
 cd "$(dirname "$0")/.."
 
 modules='
-calendar   src/sim/calendar.rs
+calendar   src/sim/calendar/**
+fair_link  src/sim/fair_link/**
 ledger     src/sim/ledger.rs
 network    src/sim/{network,server,client,training,broadcast,world}.rs
 codecs     src/codec/**

@@ -67,6 +67,7 @@ pub(super) struct Header {
 pub(super) struct Writer {
     bytes: Vec<u8>,
     index_bytes: usize,
+    codec: CodecId,
 }
 
 impl Writer {
@@ -88,7 +89,7 @@ impl Writer {
         bytes.extend_from_slice(&(header.count as u64).to_le_bytes());
         bytes.extend_from_slice(&header.others_scale.to_le_bytes());
         bytes.extend_from_slice(&[0; CHECKSUM.end - CHECKSUM.start]);
-        Self { bytes, index_bytes }
+        Self { bytes, index_bytes, codec: header.codec }
     }
 
     /// The frame so far; what follows is appended.
@@ -105,7 +106,7 @@ impl Writer {
             index: self.index_bytes as u64,
             values: (self.bytes.len() - HEADER_BYTES - self.index_bytes) as u64,
         };
-        Frame { bytes: self.bytes.into(), parts, encoded: () }
+        Frame { bytes: self.bytes.into(), parts, holds_values: self.codec == CodecId::Rows }
     }
 }
 

@@ -103,7 +103,7 @@
 //! Nor can a frame be made of bytes that no codec wrote:
 //! ```compile_fail,E0451
 //! use fedrecsim::codec::{Frame, FrameParts};
-//! let frame = Frame { bytes: vec![1, 2, 3].into(), parts: FrameParts::default(), encoded: () };
+//! let frame = Frame { bytes: vec![1, 2, 3].into(), parts: FrameParts::default(), holds_values: false };
 //! ```
 
 mod bitmap;
@@ -129,14 +129,22 @@ use crate::scenario::CodecName;
 
 /// An encoded frame, with its bytes told apart by purpose. Only a [`Codec`] of this crate makes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::manual_non_exhaustive, reason = "closed to the other modules of this crate too")]
 pub struct Frame {
     /// The buffer that travels.
     pub bytes: Bytes,
     /// The parts; they sum to `bytes.len()`.
     pub parts: FrameParts,
-    /// Keeps the type from being built elsewhere.
-    encoded: (),
+    /// Whether the values of the update stand at its end as they were. Nobody else can build what nobody else can name.
+    holds_values: bool,
+}
+
+impl Frame {
+    /// The values of the update that this is the frame of, in the frame's own buffer; `None` where the codec wrote
+    /// something else.
+    pub fn values(&self) -> Option<Bytes> {
+        let start = self.bytes.len() - self.parts.values as usize;
+        self.holds_values.then(|| self.bytes.slice(start..))
+    }
 }
 
 /// Bytes of a frame by purpose, in the order in which they travel.

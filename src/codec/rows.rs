@@ -51,7 +51,8 @@ impl Codec for RowsF32 {
             IndexEncoding::Bitmap => {
                 bitmap::check(opened.index_bytes, shape.rows, opened.count)?;
                 let mut rows = Vec::with_capacity(opened.count);
-                rows.extend(bitmap::ones(opened.index_bytes).map(|row| row as u32));
+                // Not `extend`, which takes one after the other from an iterator within an iterator.
+                bitmap::ones(opened.index_bytes).for_each(|row| rows.push(row as u32));
                 RowSet::Listed(rows)
             }
             IndexEncoding::Gaps => {

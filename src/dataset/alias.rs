@@ -3,7 +3,8 @@
 use rand::Rng;
 
 /// Walker's alias table, built by Vose's method (1991, IEEE Transactions on Software Engineering 17, 972-975).
-pub(super) struct AliasTable {
+#[derive(Clone, Debug)]
+pub struct AliasTable {
     /// Per column: keep the column below this threshold (of 2^64), take its alias otherwise.
     columns: Vec<(u64, u32)>,
 }

@@ -14,7 +14,7 @@ use crate::ids::{ItemId, UserId};
 use crate::rng::Streams;
 use crate::scenario::{DatasetSpec, SourceSpec};
 
-mod alias;
+pub mod alias;
 pub mod candidates;
 pub mod delimited;
 pub mod generator;

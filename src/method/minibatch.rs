@@ -47,7 +47,7 @@ pub(super) fn train(
     }
     drop(gathering);
     let mut w = packed_vector(vector);
-    let mut order = task.streams.stream(Purpose::Shuffle, u64::from(task.user.0), u64::from(task.round.0));
+    let mut order = task.stream(Purpose::Shuffle);
     let (mut loss, mut row_visits, mut others_scale) = (0.0, 0, 1.0);
     for _ in 0..schedule.epochs {
         if round_rows.samples().len() > schedule.batch_size {

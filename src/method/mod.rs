@@ -29,15 +29,17 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::dataset::Dataset;
 use crate::dataset::negatives::Samples;
 use crate::error::{Error, Result};
-use crate::ids::{Round, UserId};
+use crate::ids::{Round, UserId, Wave};
 use crate::model::batch::RoundRows;
 use crate::model::kernel::logistic::BatchRows;
 use crate::model::kernel::{PackedRows, RowWeights};
 use crate::model::table::{SharedTable, Table, TableShape, TableUpdate};
-use crate::rng::Streams;
+use crate::rng::{Purpose, Stream, Streams};
 
 pub mod baselines;
 mod entry;
@@ -85,6 +87,10 @@ pub trait Client: Send {
     /// [`Error::Diverged`] if a parameter leaves the allowed range; the state is then undefined.
     fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate>;
 
+    /// After a training: `values` are those of its [`LocalUpdate::table`], in memory that stays with somebody else. A
+    /// client that keeps what it sent can let go of its own copy. Changes no value.
+    fn share_values(&mut self, _values: Bytes) {}
+
     /// Scores `items` (ascending, distinct) with the server's current table; higher is better.
     fn score(&self, global: &Table, items: &[u32], scores: &mut [f32]);
 
@@ -100,8 +106,10 @@ pub trait Client: Send {
 pub struct LocalTask<'a> {
     /// The user.
     pub user: UserId,
-    /// The round.
+    /// The round that trains: the number of steps that the model has made, for what changes from round to round.
     pub round: Round,
+    /// Number of the invitation: what this participation draws is named by it.
+    pub wave: Wave,
     /// The table as decoded from the download.
     pub global: &'a SharedTable,
     /// Training samples of this round.
@@ -113,6 +121,11 @@ pub struct LocalTask<'a> {
 }
 
 impl LocalTask<'_> {
+    /// This participation's randomness for `purpose`.
+    pub fn stream(&self, purpose: Purpose) -> Stream {
+        self.streams.stream(purpose, u64::from(self.user.0), u64::from(self.wave.0))
+    }
+
     /// Refuses a parameter whose largest magnitude is not below the limit (or is NaN).
     ///
     /// # Errors

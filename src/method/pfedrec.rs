@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,12 +16,10 @@ use crate::error::Result;
 use crate::ids::UserId;
 use crate::model::kernel::logistic::{LogisticStep, Target};
 use crate::model::kernel::score::{ScaledSum, score_sums};
-use crate::model::kernel::{MAX_DIMENSION, unpack_into};
+use crate::model::kernel::{MAX_DIMENSION, prefetch};
 use crate::model::private::Private;
-use crate::model::row_table::RowTable;
-use crate::model::table::{SharedTable, Table, TableShape};
+use crate::model::table::{RowSet, SharedTable, Table, TableShape, TableUpdate};
 use crate::rng::{PortableDraws, Purpose};
-use crate::stages::{Stage, enter};
 
 /// The registry's line.
 pub const ENTRY: Entry = Entry {
@@ -128,7 +127,12 @@ impl Method for PFedRec {
                 w: self.shared.initial_w.clone(),
                 b: self.shared.initial_b,
                 downloaded: Arc::clone(&self.shared.initial),
-                tuned: RowTable::new(self.shape.dimension),
+                tuned: TableUpdate {
+                    shape: self.shape,
+                    rows: RowSet::Listed(Vec::new()),
+                    values: Bytes::new(),
+                    others_scale: 1.0,
+                },
             }),
         })
     }
@@ -141,8 +145,8 @@ struct Own {
     b: f32,
     /// The table that the last participation started from; one per round, shared by its participants.
     downloaded: SharedTable,
-    /// The rows of it that were fine-tuned, and what weight decay has left of all others.
-    tuned: RowTable,
+    /// What fine-tuning made of it. It is what was sent, too, so that one memory can hold both.
+    tuned: TableUpdate,
 }
 
 struct PFedRecClient {
@@ -161,35 +165,41 @@ impl Client for PFedRecClient {
         };
         let own = self.own.get_mut();
         let trained = minibatch::train(task, &schedule, &mut own.w, &mut own.b, scratch)?;
-        let scattering = enter(Stage::Scatter);
-        own.downloaded = Arc::clone(task.global);
-        own.tuned.clear();
-        own.tuned.write_rows(
-            scratch.round_rows.rows(),
-            trained.others_scale,
-            &mut scratch.slots,
-            |position, values| {
-                unpack_into(scratch.packed.row(position, 0), values);
-            },
-        );
-        drop(scattering);
         let table = minibatch::update(task, scratch, trained.others_scale);
+        own.downloaded = Arc::clone(task.global);
+        own.tuned = table.clone();
         Ok(LocalUpdate { table, loss: trained.loss, row_visits: trained.row_visits })
+    }
+
+    fn share_values(&mut self, values: Bytes) {
+        self.own.get_mut().tuned.values = values;
     }
 
     fn score(&self, _global: &Table, items: &[u32], scores: &mut [f32]) {
         let own = self.own.get();
-        let mut rows = vec![ScaledSum { scaled: &[], scale: 0.0, plain: &[] }; items.len()];
-        own.tuned.read_rows(items, &own.downloaded, &mut Vec::new(), |position, values, scale| {
-            (rows[position].scaled, rows[position].scale) = (values, scale);
-        });
+        let row = |(&item, position): (&u32, Option<usize>)| match position {
+            Some(position) => {
+                let plain = own.tuned.row_values(position).as_chunks().0;
+                prefetch(plain);
+                ScaledSum { scaled: &[], scale: 0.0, plain }
+            }
+            None => {
+                let scaled = own.downloaded.row(item as usize);
+                ScaledSum { scaled, scale: own.tuned.others_scale, plain: &[] }
+            }
+        };
+        let rows: Vec<ScaledSum<'_, [u8; 4]>> = items.iter().zip(own.tuned.positions_of(items)).map(row).collect();
         score_sums(&own.w, own.b, &rows, scores);
     }
 
     fn visit_private(&self, sink: &mut dyn FnMut(&[u8])) {
         let own = self.own.get();
         sink(&own.w.iter().chain([&own.b]).flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>());
-        own.tuned.visit_bytes(sink);
+        for (row, values) in own.tuned.iter() {
+            sink(&(row as u32).to_le_bytes());
+            sink(values);
+        }
+        sink(&own.tuned.others_scale.to_le_bytes());
     }
 
     fn snapshot(&self) -> Box<dyn Client> {

@@ -1,13 +1,14 @@
 //! The server's average of client tables, in parallel and in a fixed order.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 
 use super::instruction_sets::per_instruction_set;
 use super::kernel::prefetch;
 use super::magnitude::{MagnitudeCounts, count_above};
-use super::table::{RowSet, Table, TableUpdate, VALUE_BYTES};
+use super::table::{RowSet, SharedTable, Table, TableShape, TableUpdate, VALUE_BYTES};
 use crate::stages::{Stage, enter};
 
 /// The outcome of an aggregation.
@@ -23,24 +24,55 @@ pub struct Aggregate {
 /// popular items, whose rows are in more frames, spread over the threads.
 const ROWS_PER_PART: usize = 128;
 
-/// The plain mean of `updates`: [`Averaging`] of all of them at once.
-pub fn mean(base: &Table, updates: &[TableUpdate]) -> Aggregate {
-    let mut averaging = Averaging::new(base);
-    averaging.add(updates);
-    averaging.finish()
+/// A client's table, what it started from, and how much it counts.
+#[derive(Clone, Debug)]
+pub struct Contribution {
+    /// The table x; rows not listed are scaled rows of `base`.
+    pub update: TableUpdate,
+    /// The table b that the client downloaded.
+    pub base: SharedTable,
+    /// What x counts.
+    pub weight: f64,
+    /// What is taken away of b: 0 for the mean of tables, `weight` where x - b counts and not x.
+    pub base_weight: f64,
 }
 
-/// A plain mean in the making, of updates whose rows not listed are scaled rows of one base.
+/// The plain mean of `updates`, all of them based on `base`: [`Averaging`] with equal weights.
+pub fn mean(base: &SharedTable, updates: &[TableUpdate]) -> Aggregate {
+    let mut averaging = Averaging::new(base.shape());
+    let plain = |update: &TableUpdate| Contribution {
+        update: update.clone(),
+        base: Arc::clone(base),
+        weight: 1.0,
+        base_weight: 0.0,
+    };
+    averaging.add(&updates.iter().map(plain).collect::<Vec<_>>());
+    averaging.finish(base, 0.0, updates.len() as f64)
+}
+
+/// A weighted sum of tables in the making: sum of weight x - base_weight b over the contributions.
 ///
-/// Sums run in double precision: listed rows in the order of the updates, then the rows left out, one product per
-/// factor in the order of their first appearance. So the result depends neither on the number of threads nor on how
-/// the updates are dealt out to [`Averaging::add`]. Memory: 8 bytes a value, and 4 bytes a row and factor.
+/// Sums run in double precision: listed rows in the order of the contributions, then what each [`Origin`] has besides,
+/// in the order of their first appearance. So the result depends neither on the number of threads nor on how the
+/// contributions are dealt out to [`Averaging::add`]. Memory: 8 bytes a value, and 4 bytes a row and origin.
 #[derive(Debug)]
-pub struct Averaging<'a> {
-    base: &'a Table,
+pub struct Averaging {
+    shape: TableShape,
     parts: Vec<Part>,
-    /// The factors of rows not listed, each once, with how many updates have it: most clients share one.
-    scales: Vec<(f32, u64)>,
+    /// Each once: most clients of a round share one.
+    origins: Vec<Origin>,
+}
+
+/// What contributions have in common besides the rows that they list.
+#[derive(Debug)]
+struct Origin {
+    base: SharedTable,
+    /// Factor of rows not listed.
+    scale: f32,
+    weight: f64,
+    base_weight: f64,
+    /// How many contributions have it.
+    clients: u64,
 }
 
 /// Some consecutive rows of the average.
@@ -49,17 +81,15 @@ struct Part {
     first: usize,
     /// Sums of the rows listed.
     sums: Vec<f64>,
-    /// `listed[scale][row]`: how many updates listed the row, by their factor of other rows. Most runs have one
-    /// factor, or one per number of local steps.
+    /// `listed[origin][row]`: how many contributions listed the row.
     listed: Vec<Vec<u32>>,
     /// Magnitudes of the rows listed.
     counts: MagnitudeCounts,
 }
 
-impl<'a> Averaging<'a> {
-    /// The mean of nothing yet.
-    pub fn new(base: &'a Table) -> Self {
-        let shape = base.shape();
+impl Averaging {
+    /// The sum of nothing yet.
+    pub fn new(shape: TableShape) -> Self {
         let rows_of = |first: usize| (shape.rows - first).min(ROWS_PER_PART);
         let part = |first| Part {
             first,
@@ -68,50 +98,56 @@ impl<'a> Averaging<'a> {
             counts: MagnitudeCounts::default(),
         };
         let rows = if shape.dimension == 0 { 0 } else { shape.rows };
-        Self { base, parts: (0..rows).step_by(ROWS_PER_PART).map(part).collect(), scales: Vec::new() }
+        Self { shape, parts: (0..rows).step_by(ROWS_PER_PART).map(part).collect(), origins: Vec::new() }
     }
 
-    /// Takes `updates` in, each of the shape of the base.
-    pub fn add(&mut self, updates: &[TableUpdate]) {
-        let scale_of_update: Vec<usize> = updates.iter().map(|update| self.count_scale(update.others_scale)).collect();
+    /// Takes `contributions` in, each of this shape.
+    pub fn add(&mut self, contributions: &[Contribution]) {
+        let origins: Vec<usize> = contributions.iter().map(|contribution| self.count_origin(contribution)).collect();
         let parts = self.parts.len();
-        let cuts: Vec<Vec<usize>> = updates.par_iter().map(|update| cuts_of(update, parts)).collect();
-        let batch = Batch { updates, scale_of_update: &scale_of_update, cuts: &cuts };
-        let (dimension, scales) = (self.base.shape().dimension, self.scales.len());
+        let cuts: Vec<Vec<usize>> = contributions.par_iter().map(|one| cuts_of(&one.update, parts)).collect();
+        let batch = Batch { contributions, origins: &origins, cuts: &cuts };
+        let (dimension, known) = (self.shape.dimension, self.origins.len());
         // Popular items are in more frames, so parts differ in length and are handed out one by one.
         self.parts.par_iter_mut().enumerate().with_max_len(1).for_each(|(number, part)| {
             let _stage = enter(Stage::Aggregate);
-            part.listed.resize_with(scales, || vec![0; part.sums.len() / dimension]);
+            part.listed.resize_with(known, || vec![0; part.sums.len() / dimension]);
             part.add(number, &batch, dimension);
         });
     }
 
-    /// The position of a factor among the distinct ones, after it has been counted.
-    fn count_scale(&mut self, scale: f32) -> usize {
-        let place = self.scales.iter().position(|(known, _)| known.to_bits() == scale.to_bits());
-        let place = place.unwrap_or_else(|| {
-            self.scales.push((scale, 0));
-            self.scales.len() - 1
+    /// The position of a contribution's origin among the distinct ones, after it has been counted.
+    fn count_origin(&mut self, contribution: &Contribution) -> usize {
+        let Contribution { update, base, weight, base_weight } = contribution;
+        let place = self.origins.iter().position(|known| {
+            Arc::ptr_eq(&known.base, base)
+                && known.scale.to_bits() == update.others_scale.to_bits()
+                && (known.weight, known.base_weight) == (*weight, *base_weight)
         });
-        self.scales[place].1 += 1;
+        let place = place.unwrap_or_else(|| {
+            let (base, scale) = (Arc::clone(base), update.others_scale);
+            self.origins.push(Origin { base, scale, weight: *weight, base_weight: *base_weight, clients: 0 });
+            self.origins.len() - 1
+        });
+        self.origins[place].clients += 1;
         place
     }
 
-    /// The mean; of no updates, the base.
-    pub fn finish(self) -> Aggregate {
-        let mut table = self.base.clone();
-        let clients: u64 = self.scales.iter().map(|(_, clients)| clients).sum();
+    /// (`kept` x `global` + the sum) / `divisor`; without contributions, `global`.
+    pub fn finish(self, global: &Table, kept: f64, divisor: f64) -> Aggregate {
+        let mut table = global.clone();
         let mut uploads = MagnitudeCounts::default();
-        let dimension = self.base.shape().dimension;
-        if clients == 0 || self.parts.is_empty() {
+        if self.origins.is_empty() || self.parts.is_empty() {
             return Aggregate { table, uploads };
         }
-        let rows = table.as_mut_slice().par_chunks_mut(ROWS_PER_PART * dimension);
+        let rows = table.as_mut_slice().par_chunks_mut(ROWS_PER_PART * self.shape.dimension);
         let finish = |(mut part, rows): (Part, &mut [f32])| {
             let _stage = enter(Stage::Aggregate);
-            part.add_unlisted(self.base, &self.scales);
+            part.add_unlisted(&self.origins);
             for (value, sum) in rows.iter_mut().zip(&part.sums) {
-                *value = (sum / clients as f64) as f32;
+                // Adding zero times something would turn -0.0 into +0.0.
+                let whole = if kept == 0.0 { *sum } else { kept * f64::from(*value) + sum };
+                *value = (whole / divisor) as f32;
             }
             part.counts
         };
@@ -123,18 +159,21 @@ impl<'a> Averaging<'a> {
 
 /// Updates that are taken in together.
 struct Batch<'a> {
-    updates: &'a [TableUpdate],
-    scale_of_update: &'a [usize],
-    /// `cuts[update][part]`: see [`cuts_of`].
+    contributions: &'a [Contribution],
+    origins: &'a [usize],
+    /// `cuts[contribution][part]`: see [`cuts_of`].
     cuts: &'a [Vec<usize>],
 }
 
 impl Batch<'_> {
-    /// Positions and bytes of the listed rows of `update` that belong to `part`.
-    fn listed(&self, update: usize, part: usize, dimension: usize) -> (Range<usize>, &[u8]) {
-        let positions = self.cuts[update][part]..self.cuts[update][part + 1];
+    /// Positions and bytes of the listed rows of a contribution that belong to `part`.
+    fn listed(&self, number: usize, part: usize, dimension: usize) -> (Range<usize>, &[u8]) {
+        let positions = self.cuts[number][part]..self.cuts[number][part + 1];
         let row_bytes = dimension * VALUE_BYTES;
-        (positions.clone(), &self.updates[update].values[positions.start * row_bytes..positions.end * row_bytes])
+        (
+            positions.clone(),
+            &self.contributions[number].update.values[positions.start * row_bytes..positions.end * row_bytes],
+        )
     }
 }
 
@@ -160,54 +199,65 @@ fn cuts_of(update: &TableUpdate, parts: usize) -> Vec<usize> {
 
 impl Part {
     fn add(&mut self, number: usize, batch: &Batch<'_>, dimension: usize) {
-        for (at, (update, &scale)) in batch.updates.iter().zip(batch.scale_of_update).enumerate() {
-            if at + 1 < batch.updates.len() {
+        for (at, (contribution, &origin)) in batch.contributions.iter().zip(batch.origins).enumerate() {
+            if at + 1 < batch.contributions.len() {
                 prefetch(batch.listed(at + 1, number, dimension).1);
             }
             let (positions, bytes) = batch.listed(at, number, dimension);
-            let listed = match &update.rows {
+            let listed = match &contribution.update.rows {
                 RowSet::All => {
-                    self.listed[scale].iter_mut().for_each(|clients| *clients += 1);
+                    self.listed[origin].iter_mut().for_each(|clients| *clients += 1);
                     None
                 }
                 RowSet::Listed(rows) => {
                     let rows = &rows[positions];
-                    rows.iter().for_each(|row| self.listed[scale][*row as usize - self.first] += 1);
+                    rows.iter().for_each(|row| self.listed[origin][*row as usize - self.first] += 1);
                     Some((rows, self.first))
                 }
             };
-            add_rows(bytes, listed, dimension, &mut self.sums, &mut self.counts);
+            add_rows(bytes, listed, contribution.weight, dimension, &mut self.sums, &mut self.counts);
         }
     }
 
-    /// Adds the rows that updates left out: rows of the base, as often and by the factors that they were left out.
-    fn add_unlisted(&mut self, base: &Table, scales: &[(f32, u64)]) {
-        let dimension = base.shape().dimension;
-        for (&(scale, clients), listed) in scales.iter().zip(&self.listed) {
-            for (offset, listed) in listed.iter().enumerate().filter(|(_, listed)| u64::from(**listed) < clients) {
-                let unlisted = clients - u64::from(*listed);
-                let base_row = base.row(self.first + offset);
+    /// Adds the rows that were left out: rows of the base, as often and by the factors that they were left out; and
+    /// takes away what is to be taken away of the bases.
+    fn add_unlisted(&mut self, origins: &[Origin]) {
+        for (origin, listed) in origins.iter().zip(&self.listed) {
+            let dimension = origin.base.shape().dimension;
+            for (offset, listed) in listed.iter().enumerate() {
+                let unlisted = origin.clients - u64::from(*listed);
+                let base_row = origin.base.row(self.first + offset);
                 let sums = &mut self.sums[offset * dimension..(offset + 1) * dimension];
-                for (sum, value) in sums.iter_mut().zip(base_row) {
-                    *sum += unlisted as f64 * f64::from(scale * value);
+                if unlisted > 0 {
+                    let weight = unlisted as f64 * origin.weight;
+                    for (sum, value) in sums.iter_mut().zip(base_row) {
+                        *sum += weight * f64::from(origin.scale * value);
+                    }
+                    self.counts.add_times(&MagnitudeCounts::of(base_row, origin.scale), unlisted);
                 }
-                self.counts.add_times(&MagnitudeCounts::of(base_row, scale), unlisted);
+                if origin.base_weight != 0.0 {
+                    let weight = origin.clients as f64 * origin.base_weight;
+                    for (sum, value) in sums.iter_mut().zip(base_row) {
+                        *sum -= weight * f64::from(*value);
+                    }
+                }
             }
         }
     }
 }
 
 per_instruction_set! {
-    /// Adds rows of little-endian values to `sums`, row after row, and counts their magnitudes; with `listed`, the
+    /// Adds rows of little-endian values, by their weight, to `sums`, row after row, and counts their magnitudes; with `listed`, the
     /// rows (less the first) that they belong to.
     fn add_rows(
         bytes: &[u8],
         listed: Option<(&[u32], usize)>,
+        weight: f64,
         dimension: usize,
         sums: &mut [f64],
         counts: &mut MagnitudeCounts,
     ) {
-        add_rows_inline(bytes, listed, dimension, sums, counts)
+        add_rows_inline(bytes, listed, weight, dimension, sums, counts)
     }
 }
 
@@ -215,6 +265,7 @@ per_instruction_set! {
 fn add_rows_inline(
     bytes: &[u8],
     listed: Option<(&[u32], usize)>,
+    weight: f64,
     dimension: usize,
     sums: &mut [f64],
     counts: &mut MagnitudeCounts,
@@ -226,13 +277,13 @@ fn add_rows_inline(
         };
         let (values, _) = bytes.as_chunks::<4>();
         for (sum, value) in sums[row * dimension..(row + 1) * dimension].iter_mut().zip(values) {
-            *sum += f64::from(f32::from_le_bytes(*value));
+            *sum += weight * f64::from(f32::from_le_bytes(*value));
         }
     }
     let (values, _) = bytes.as_chunks::<4>();
     counts.values += values.len() as u64;
-    // Pieces that stay in L1 from the sum above it, and far below 2^32 values.
-    for values in values.chunks(4096) {
+    // Pieces so short that most have no tiny value, and far below 2^32 values.
+    for values in values.chunks(256) {
         for (count, above) in counts.above.iter_mut().zip(count_above(values)) {
             *count += u64::from(above);
         }
@@ -295,7 +346,7 @@ mod tests {
         ) {
             let shape = updates[0].shape;
             let mut next = 0.0f32;
-            let base = Table::from_fn(shape, || { next = (next + 0.37) % 1.5; next - 0.7 });
+            let base = Arc::new(Table::from_fn(shape, || { next = (next + 0.37) % 1.5; next - 0.7 }));
             let aggregate = mean(&base, &updates);
             let tables: Vec<Vec<f32>> = updates.iter().map(|update| spelled_out(&base, update)).collect();
             for (at, value) in aggregate.table.as_slice().iter().enumerate() {
@@ -316,7 +367,7 @@ mod tests {
             next = (next * 37.7 + 0.13) % 1.0;
             next - 0.5
         };
-        let base = Table::from_fn(shape, &mut pseudo);
+        let base = Arc::new(Table::from_fn(shape, &mut pseudo));
         let updates: Vec<TableUpdate> = (0..9)
             .map(|client| {
                 let rows: Vec<u32> = (0..1000).filter(|row| (row + client) % 3 == 0).collect();
@@ -329,15 +380,22 @@ mod tests {
             pool.install(|| mean(&base, &updates))
         };
         assert_eq!(with_threads(1), with_threads(3));
-        let mut in_two = Averaging::new(&base);
-        in_two.add(&updates[..4]);
-        in_two.add(&updates[4..]);
-        assert_eq!(in_two.finish(), with_threads(1), "it depends on how updates are dealt out");
+        let mut in_two = Averaging::new(shape);
+        let contribution = |update: &TableUpdate| Contribution {
+            update: update.clone(),
+            base: Arc::clone(&base),
+            weight: 1.0,
+            base_weight: 0.0,
+        };
+        let contributions: Vec<Contribution> = updates.iter().map(contribution).collect();
+        in_two.add(&contributions[..4]);
+        in_two.add(&contributions[4..]);
+        assert_eq!(in_two.finish(&base, 0.0, 9.0), with_threads(1), "it depends on how updates are dealt out");
     }
 
     #[test]
     fn without_updates_the_model_stays() {
-        let base = Table::zeros(TableShape { rows: 3, dimension: 2 });
-        assert_eq!(mean(&base, &[]).table, base);
+        let base = Arc::new(Table::zeros(TableShape { rows: 3, dimension: 2 }));
+        assert_eq!(mean(&base, &[]).table, *base);
     }
 }

@@ -24,13 +24,6 @@ impl RowIndex {
         self.slots.len()
     }
 
-    /// Forgets every row; the next one gets slot 0.
-    pub fn clear(&mut self) {
-        self.words.clear();
-        self.before.clear();
-        self.slots.clear();
-    }
-
     /// Replaces `found` by the slot of each of `rows`, [`ABSENT`] where it is not held.
     pub fn find(&self, rows: &[u32], found: &mut Vec<u32>) {
         found.resize(rows.len(), ABSENT);

@@ -33,13 +33,6 @@ impl RowTable {
         Self { dimension, index: RowIndex::default(), chunks: Vec::new(), scales: Vec::new(), untouched_scale: 1.0 }
     }
 
-    /// Forgets every row: from here on all come from `initial` again. Keeps the memory.
-    pub fn clear(&mut self) {
-        self.index.clear();
-        self.scales.clear();
-        self.untouched_scale = 1.0;
-    }
-
     /// Reads `rows`: `take` gets each one's position in `rows`, its values as stored, and the factor that brings
     /// them up to date. A row never touched comes from `initial`. `slots` is scratch memory.
     pub fn read_rows<'a>(

@@ -1,6 +1,8 @@
 //! What tables keep and cost, and what their averages are made of.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
+
 use super::aggregate::mean;
 use super::batch::RoundRows;
 use super::magnitude::MagnitudeCounts;
@@ -9,22 +11,6 @@ use super::table::{Table, TableShape, TableUpdate};
 use crate::rng::{Purpose, Streams};
 
 const DIMENSION: usize = 3;
-
-/// If this fails, a client that starts anew has something of its former table.
-#[test]
-fn a_cleared_row_table_is_the_initial_one() {
-    let initial = Table::from_fn(TableShape { rows: 100, dimension: DIMENSION }, || 4.0);
-    let mut table = RowTable::new(DIMENSION);
-    table.write_rows(&[2, 70], 0.5, &mut Vec::new(), |_, values| values.fill(9.0));
-    table.clear();
-    let mut read = Vec::new();
-    table.read_rows(&[2, 3, 70], &initial, &mut Vec::new(), |_, values, scale| read.push((values[0], scale)));
-    assert_eq!(read, [(4.0, 1.0); 3]);
-    table.write_rows(&[70], 1.0, &mut Vec::new(), |_, values| values.fill(5.0));
-    read.clear();
-    table.read_rows(&[2, 70], &initial, &mut Vec::new(), |_, values, scale| read.push((values[0], scale)));
-    assert_eq!(read, [(4.0, 1.0), (5.0, 1.0)]);
-}
 
 /// If this fails, the digest of a run is blind to a private table.
 #[test]
@@ -54,7 +40,7 @@ fn a_shuffle_is_that_of_its_stream_and_loses_nothing() {
 fn magnitudes_are_shares_of_all_values_of_all_uploads() {
     // Two users list different rows of a base of ones; user 0 halves its other row, user 1 makes it tiny.
     let shape = TableShape { rows: 2, dimension: 2 };
-    let base = Table::from_values(shape, vec![1.0; 4]).unwrap();
+    let base = Arc::new(Table::from_values(shape, vec![1.0; 4]).unwrap());
     let updates = [
         TableUpdate::listed(shape, vec![0], &[0.0, 0.05], 0.5).unwrap(),
         TableUpdate::listed(shape, vec![1], &[2.0, 5e-4], 5e-6).unwrap(),
@@ -71,7 +57,7 @@ fn magnitudes_are_shares_of_all_values_of_all_uploads() {
 #[test]
 fn a_row_that_everybody_lists_owes_nothing_to_the_base() {
     let shape = TableShape { rows: 2, dimension: 1 };
-    let base = Table::from_values(shape, vec![f32::INFINITY, 4.0]).unwrap();
+    let base = Arc::new(Table::from_values(shape, vec![f32::INFINITY, 4.0]).unwrap());
     let update = |value: f32| TableUpdate::listed(shape, vec![0], &[value], 1.0).unwrap();
     assert_eq!(mean(&base, &[update(1.0), update(2.0)]).table.as_slice(), [1.5, 4.0]);
 }

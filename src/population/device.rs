@@ -51,6 +51,16 @@ impl Devices {
         Ok(Self { speeds, memory: spec.memory, streams })
     }
 
+    /// Whether any device could have a limit of memory.
+    pub(super) fn limit_memory(&self) -> bool {
+        self.memory.is_some()
+            || match &self.speeds {
+                Speeds::Lognormal { .. } => false,
+                Speeds::Classes(classes) => classes.iter().any(|class| class.memory_mb.is_some()),
+                Speeds::Trace(_) => true,
+            }
+    }
+
     pub(super) fn device(&self, user: UserId) -> Device {
         let (picoseconds_per_row_visit, own_memory) = self.speed(user);
         let memory_mb = own_memory.or_else(|| self.memory_mb_of(user));

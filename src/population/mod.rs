@@ -8,10 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::ids::{Round, UserId};
+use crate::ids::{UserId, Wave};
 use crate::rng::Streams;
 use crate::scenario::Scenario;
-use crate::units::SimDuration;
+use crate::units::{Bytes, SimDuration};
 
 mod availability;
 mod columns;
@@ -60,6 +60,12 @@ impl Conditions {
         let picoseconds = u128::from(row_visits) * u128::from(self.picoseconds_per_row_visit);
         SimDuration::from_nanos(u64::try_from(picoseconds.div_ceil(1000)).unwrap_or(u64::MAX))
     }
+
+    /// Row visits that this device has finished after `elapsed`.
+    pub fn row_visits_in(&self, elapsed: SimDuration) -> u64 {
+        let picoseconds = u128::from(elapsed.as_nanos()) * 1000;
+        u64::try_from(picoseconds / u128::from(self.picoseconds_per_row_visit.max(1))).unwrap_or(u64::MAX)
+    }
 }
 
 impl Population {
@@ -80,16 +86,25 @@ impl Population {
         })
     }
 
-    /// The conditions of a participation of `user`, whom `invitation` tells from its others.
+    /// The conditions of a participation of `user`, whom `wave` tells from its others.
     ///
     /// Device speed and link belong to the user; the variation of a transfer and a dropout to the participation.
-    pub fn conditions(&self, user: UserId, invitation: Round) -> Conditions {
-        self.links.conditions(user, invitation, self.devices.speed(user).0)
+    pub fn conditions(&self, user: UserId, wave: Wave) -> Conditions {
+        self.links.conditions(user, wave, self.devices.speed(user).0)
     }
 
     /// The device of `user`.
     pub fn device(&self, user: UserId) -> Device {
         self.devices.device(user)
+    }
+
+    /// Those of the first `users` users whose device has no room for `needed`, ascending.
+    pub fn too_small_for(&self, needed: Bytes, users: usize) -> Vec<UserId> {
+        if !self.devices.limit_memory() {
+            return Vec::new();
+        }
+        let too_small = |user: &UserId| self.device(*user).memory.is_some_and(|memory| memory < needed);
+        (0..users).map(UserId::from).filter(too_small).collect()
     }
 
     /// When users can take part.

@@ -28,7 +28,9 @@ pub fn render(record: &RunRecord) -> Result<String> {
 
 fn header(accuracy: &[(&str, &str)], sparsity: bool) -> Vec<String> {
     let mut names: Vec<String> =
-        ["round", "virtual_time_s", "duration_s", "invited", "aggregated", "dropped", "loss"].map(String::from).into();
+        ["round", "virtual_time_s", "duration_s", "invited", "aggregated", "dropped", "cancelled", "late", "loss"]
+            .map(String::from)
+            .into();
     names.extend(accuracy.iter().map(|(split, name)| format!("{split}_{name}")));
     for direction in ["up", "down"] {
         names.extend(flow_columns(&Flow::default()).map(|(name, _)| format!("{direction}_{name}")));
@@ -73,6 +75,8 @@ fn row(round: &RoundRecord, cost: &cost::Cost, accuracy: &[(&str, &str)], sparsi
         round.invited.to_string(),
         round.aggregated.to_string(),
         round.dropped.to_string(),
+        round.cancelled.to_string(),
+        round.late.to_string(),
         optional(round.loss),
     ];
     for &(split, name) in accuracy {

@@ -225,6 +225,8 @@ fn round(round: u32) -> RoundRecord {
         invited: USERS,
         aggregated: USERS - USERS / 20,
         dropped: USERS / 20,
+        cancelled: 0,
+        late: 0,
         loss: Some(((0.2 + 0.5 * math::exp(-t / 10.0)) * 1e4).round() / 1e4),
         accuracy: Some(SplitFigures {
             validation: Some(figures(hr * 0.98 + 0.01 * math::sin(t), ndcg * 0.97)),

@@ -41,6 +41,16 @@ impl Broadcast {
         &self.frame.bytes
     }
 
+    /// Whether the upload of somebody who started from this can be read.
+    pub fn upload_reads(&self, frame: &Bytes, uplink: &dyn Codec) -> bool {
+        uplink.decode(frame, self.shape).is_ok()
+    }
+
+    /// Whether `frame`, which came over a link, can be read.
+    pub fn reads(&self, frame: &Bytes) -> bool {
+        self.codec.decode(frame, self.shape).is_ok()
+    }
+
     /// The table that the frame says.
     ///
     /// # Errors

@@ -17,29 +17,36 @@ use crate::method::Client;
 pub struct ClientActor {
     user: UserId,
     world: Arc<World>,
-    state: State,
+    parameters: Parameters,
+    takes_part: bool,
 }
 
-enum State {
-    /// As the method makes it; not yet made.
+/// The private parameters, as they are at this instant of virtual time.
+enum Parameters {
+    /// As the method makes them; not yet made.
     Untouched,
     /// Here.
     Held(Box<dyn Client>),
-    /// With a worker.
+    /// With a worker, or lent.
     Away,
 }
 
 impl ClientActor {
     /// The actor of `user`.
     pub fn new(user: UserId, world: Arc<World>) -> Self {
-        Self { user, world, state: State::Untouched }
+        Self { user, world, parameters: Parameters::Untouched, takes_part: false }
     }
 
-    fn take(&mut self) -> Option<Box<dyn Client>> {
-        match std::mem::replace(&mut self.state, State::Away) {
-            State::Held(client) => Some(client),
-            State::Untouched => Some(self.world.method.client(self.user)),
-            State::Away => None,
+    /// What a worker trains; `None` for parameters that it has to make first. Whoever may be cut off, or asked to
+    /// lend, before training has ended gives a copy away.
+    fn parameters_to_train(&mut self, keep: bool) -> Option<Box<dyn Client>> {
+        match &self.parameters {
+            Parameters::Held(client) if keep => Some(client.snapshot()),
+            Parameters::Untouched if keep => None,
+            _ => match std::mem::replace(&mut self.parameters, Parameters::Away) {
+                Parameters::Held(client) => Some(client),
+                _ => None,
+            },
         }
     }
 }
@@ -52,27 +59,32 @@ impl Handler<ToClient> for ClientActor {
     type Result = FromClient;
 
     fn handle(&mut self, message: ToClient, _context: &mut Self::Context) -> FromClient {
-        match (message, &self.state) {
-            (ToClient::Participate { round, broadcast }, _) => {
-                let Some(client) = self.take() else { return FromClient::OutOfTurn };
-                let world = Arc::clone(&self.world);
-                let user = self.user;
-                FromClient::Assignment(Box::new(Assignment { user, round, client, broadcast, world }))
+        use Parameters::{Away, Held, Untouched};
+        match (message, self.takes_part, &self.parameters) {
+            (ToClient::Participate { round, wave, broadcast, keep }, false, Held(_) | Untouched) => {
+                self.takes_part = true;
+                let (user, world) = (self.user, Arc::clone(&self.world));
+                let client = self.parameters_to_train(keep);
+                FromClient::Assignment(Box::new(Assignment { user, round, wave, client, broadcast, world }))
             }
-            (ToClient::TrainingEnded(trained), State::Away) => {
-                self.state = State::Held(trained.client);
+            (ToClient::Downloaded(frame, broadcast), true, _) => FromClient::Sound(broadcast.reads(&frame)),
+            (ToClient::TrainingEnded(trained), true, _) => {
+                self.takes_part = false;
+                self.parameters = Held(trained.client);
                 FromClient::Upload(trained.frame.bytes)
             }
-            (ToClient::CutOff(Some(client)), State::Away) => {
-                self.state = State::Held(client);
+            // During training: what was kept stays. During the upload: training had ended, and its outcome stays.
+            (ToClient::CutOff, _, Held(_) | Untouched) => {
+                self.takes_part = false;
                 FromClient::Done
             }
-            // Cut off while uploading: the training had ended, and its parameters are here.
-            (ToClient::CutOff(None), State::Held(_)) => FromClient::Done,
-            (ToClient::Lend, State::Untouched) => FromClient::Lent(self.user, None),
-            (ToClient::Lend, State::Held(_)) => FromClient::Lent(self.user, self.take()),
-            (ToClient::Return(client), State::Away) => {
-                self.state = State::Held(client);
+            (ToClient::Lend, _, Untouched) => FromClient::Lent(self.user, None),
+            (ToClient::Lend, _, Held(_)) => match std::mem::replace(&mut self.parameters, Away) {
+                Held(client) => FromClient::Lent(self.user, Some(client)),
+                _ => FromClient::OutOfTurn,
+            },
+            (ToClient::Return(client), _, Away) => {
+                self.parameters = Held(client);
                 FromClient::Done
             }
             _ => FromClient::OutOfTurn,

@@ -6,7 +6,7 @@ use super::messages::{Direction, Usefulness};
 use super::outcome::{ByDirection, Flow};
 use crate::codec::FrameParts;
 use crate::error::{Error, Result};
-use crate::ids::{Round, UserId};
+use crate::ids::{UserId, Wave};
 
 /// Bytes per direction: in all, per round, per client, and per client of the open round.
 ///
@@ -18,7 +18,9 @@ pub struct Ledger {
     round: ByDirection<Flow>,
     round_clients: BTreeMap<UserId, ByDirection<Flow>>,
     clients: BTreeMap<UserId, ByDirection<Flow>>,
-    open: BTreeMap<(Round, UserId, Direction), FrameParts>,
+    open: BTreeMap<(Wave, UserId, Direction), FrameParts>,
+    /// Bytes of frames that were on their way when the run ended.
+    stranded: ByDirection<u64>,
 }
 
 fn length(parts: FrameParts) -> u64 {
@@ -52,9 +54,9 @@ impl Ledger {
     ///
     /// # Errors
     /// [`Error::Unbalanced`] if that participation's frame is on its way already.
-    pub fn sent(&mut self, round: Round, user: UserId, direction: Direction, parts: FrameParts) -> Result<()> {
-        if self.open.insert((round, user, direction), parts).is_some() {
-            return Err(Error::Unbalanced(format!("{user} sends twice ({direction:?}) in {round}")));
+    pub fn sent(&mut self, wave: Wave, user: UserId, direction: Direction, parts: FrameParts) -> Result<()> {
+        if self.open.insert((wave, user, direction), parts).is_some() {
+            return Err(Error::Unbalanced(format!("{user} sends twice ({direction:?}) in {wave}")));
         }
         self.book(user, direction, |flow| {
             flow.sent += length(parts);
@@ -71,14 +73,8 @@ impl Ledger {
     ///
     /// # Errors
     /// [`Error::Unbalanced`] if it was not on its way.
-    pub fn delivered(
-        &mut self,
-        round: Round,
-        user: UserId,
-        direction: Direction,
-        usefulness: Usefulness,
-    ) -> Result<()> {
-        let bytes = length(self.close(round, user, direction)?);
+    pub fn delivered(&mut self, wave: Wave, user: UserId, direction: Direction, usefulness: Usefulness) -> Result<()> {
+        let bytes = length(self.close(wave, user, direction)?);
         self.book(user, direction, |flow| {
             flow.in_flight -= bytes;
             flow.delivered += bytes;
@@ -91,20 +87,51 @@ impl Ledger {
         Ok(())
     }
 
-    /// A dropout cuts it off after `carried` bytes.
+    /// A dropout, a departure or a fault cuts it off after `carried` bytes.
     ///
     /// # Errors
     /// [`Error::Unbalanced`] if it was not on its way, or is shorter.
-    pub fn lost(&mut self, round: Round, user: UserId, direction: Direction, carried: u64) -> Result<()> {
-        let parts = self.close(round, user, direction)?;
+    pub fn lost(&mut self, wave: Wave, user: UserId, direction: Direction, carried: u64) -> Result<()> {
+        self.cut(wave, user, direction, carried, |flow| &mut flow.lost)
+    }
+
+    /// The server gives it up after `carried` bytes.
+    ///
+    /// # Errors
+    /// As [`Self::lost`].
+    pub fn cancelled(&mut self, wave: Wave, user: UserId, direction: Direction, carried: u64) -> Result<()> {
+        self.cut(wave, user, direction, carried, |flow| &mut flow.cancelled)
+    }
+
+    /// The run ends when `carried` bytes of it are on their way.
+    ///
+    /// # Errors
+    /// As [`Self::lost`].
+    pub fn unfinished(&mut self, wave: Wave, user: UserId, direction: Direction, carried: u64) -> Result<()> {
+        self.cut(wave, user, direction, carried, |flow| &mut flow.in_flight)?;
+        self.stranded.up += if direction == Direction::Up { carried } else { 0 };
+        self.stranded.down += if direction == Direction::Down { carried } else { 0 };
+        Ok(())
+    }
+
+    /// Of a frame on its way, `carried` bytes become what `fate` names; the others never left the sender.
+    fn cut(
+        &mut self,
+        wave: Wave,
+        user: UserId,
+        direction: Direction,
+        carried: u64,
+        fate: impl Fn(&mut Flow) -> &mut u64,
+    ) -> Result<()> {
+        let parts = self.close(wave, user, direction)?;
         if carried > length(parts) {
-            return Err(Error::Unbalanced(format!("{user} lost {carried} bytes of {} in {round}", length(parts))));
+            return Err(Error::Unbalanced(format!("{user} lost {carried} bytes of {} in {wave}", length(parts))));
         }
         let kept = prefix(parts, carried);
         self.book(user, direction, |flow| {
             flow.in_flight -= length(parts);
+            *fate(flow) += carried;
             flow.sent -= length(parts) - carried;
-            flow.lost += carried;
             flow.header -= parts.header - kept.header;
             flow.index -= parts.index - kept.index;
             flow.values -= parts.values - kept.values;
@@ -112,10 +139,10 @@ impl Ledger {
         Ok(())
     }
 
-    fn close(&mut self, round: Round, user: UserId, direction: Direction) -> Result<FrameParts> {
+    fn close(&mut self, wave: Wave, user: UserId, direction: Direction) -> Result<FrameParts> {
         self.open
-            .remove(&(round, user, direction))
-            .ok_or_else(|| Error::Unbalanced(format!("{user} has no frame on its way ({direction:?}) in {round}")))
+            .remove(&(wave, user, direction))
+            .ok_or_else(|| Error::Unbalanced(format!("{user} has no frame on its way ({direction:?}) in {wave}")))
     }
 
     /// Checks that everything adds up, and starts a new round.
@@ -145,7 +172,7 @@ impl Ledger {
     /// [`Error::Unbalanced`], naming what does not hold.
     pub fn check(&self) -> Result<()> {
         check_sum("of the run", &self.clients, &self.total)?;
-        let mut open = ByDirection::<u64>::default();
+        let mut open = self.stranded;
         for ((_, _, direction), parts) in &self.open {
             match direction {
                 Direction::Up => open.up += length(*parts),
@@ -193,7 +220,7 @@ mod tests {
             let mut ledger = Ledger::default();
             let mut carried_in_all = 0;
             for (number, (user, up, fate, carried)) in fates.into_iter().enumerate() {
-                let (round, user) = (Round(number as u32), UserId(user));
+                let (round, user) = (Wave(number as u32), UserId(user));
                 let direction = if up { Direction::Up } else { Direction::Down };
                 ledger.sent(round, user, direction, PARTS).unwrap();
                 carried_in_all += match fate {
@@ -216,8 +243,8 @@ mod tests {
     #[test]
     fn a_cut_frame_keeps_its_first_bytes_by_purpose() {
         let mut ledger = Ledger::default();
-        ledger.sent(Round(0), UserId(1), Direction::Down, PARTS).unwrap();
-        ledger.lost(Round(0), UserId(1), Direction::Down, 33).unwrap();
+        ledger.sent(Wave(0), UserId(1), Direction::Down, PARTS).unwrap();
+        ledger.lost(Wave(0), UserId(1), Direction::Down, 33).unwrap();
         let flow = ledger.total().down;
         assert_eq!((flow.header, flow.index, flow.values, flow.sent, flow.lost), (28, 5, 0, 33, 33));
     }
@@ -225,10 +252,10 @@ mod tests {
     #[test]
     fn each_client_has_its_own_account_and_frames_are_counted() {
         let mut ledger = Ledger::default();
-        for (round, user, direction) in
+        for (wave, user, direction) in
             [(0, 4, Direction::Up), (0, 2, Direction::Down), (1, 4, Direction::Up), (2, 4, Direction::Up)]
         {
-            ledger.sent(Round(round), UserId(user), direction, PARTS).unwrap();
+            ledger.sent(Wave(wave), UserId(user), direction, PARTS).unwrap();
         }
         let frames: Vec<_> =
             ledger.clients().map(|(user, flows)| (user.0, flows.up.frames, flows.down.frames)).collect();
@@ -241,8 +268,8 @@ mod tests {
     fn a_frame_can_be_lost_with_its_last_byte() {
         // The dropout may come when everything has left the sender.
         let mut ledger = Ledger::default();
-        ledger.sent(Round(0), UserId(1), Direction::Up, PARTS).unwrap();
-        ledger.lost(Round(0), UserId(1), Direction::Up, 138).unwrap();
+        ledger.sent(Wave(0), UserId(1), Direction::Up, PARTS).unwrap();
+        ledger.lost(Wave(0), UserId(1), Direction::Up, 138).unwrap();
         assert_eq!((ledger.total().up.lost, ledger.total().up.values), (138, 100));
         ledger.check().unwrap();
     }
@@ -250,7 +277,7 @@ mod tests {
     #[test]
     fn impossible_bookings_are_refused() {
         let mut ledger = Ledger::default();
-        let (round, user) = (Round(0), UserId(1));
+        let (round, user) = (Wave(0), UserId(1));
         assert!(ledger.delivered(round, user, Direction::Up, Usefulness::Useful).is_err(), "never sent");
         ledger.sent(round, user, Direction::Up, PARTS).unwrap();
         assert!(ledger.sent(round, user, Direction::Up, PARTS).is_err(), "sent twice");
@@ -260,7 +287,7 @@ mod tests {
     #[test]
     fn a_byte_that_is_booked_nowhere_is_noticed() {
         let mut ledger = Ledger::default();
-        ledger.sent(Round(0), UserId(1), Direction::Up, PARTS).unwrap();
+        ledger.sent(Wave(0), UserId(1), Direction::Up, PARTS).unwrap();
         ledger.total.up.sent += 1;
         assert!(ledger.check().is_err());
     }
@@ -270,7 +297,7 @@ mod tests {
         // Every sum agrees, so that only the equation within one direction of one client can tell.
         for direction in [Direction::Up, Direction::Down] {
             let mut ledger = Ledger::default();
-            ledger.sent(Round(0), UserId(1), direction, PARTS).unwrap();
+            ledger.sent(Wave(0), UserId(1), direction, PARTS).unwrap();
             side(&mut ledger.total, direction).sent += 1;
             side(ledger.clients.get_mut(&UserId(1)).unwrap(), direction).sent += 1;
             assert!(ledger.check().unwrap_err().to_string().contains("user 1"), "{direction:?}");
@@ -281,7 +308,7 @@ mod tests {
     fn bytes_in_flight_without_a_frame_are_noticed() {
         for direction in [Direction::Up, Direction::Down] {
             let mut ledger = Ledger::default();
-            ledger.sent(Round(0), UserId(1), direction, PARTS).unwrap();
+            ledger.sent(Wave(0), UserId(1), direction, PARTS).unwrap();
             ledger.open.clear();
             assert!(ledger.check().unwrap_err().to_string().contains("open frames"), "{direction:?}");
         }
@@ -290,7 +317,7 @@ mod tests {
     #[test]
     fn a_round_whose_clients_do_not_add_up_does_not_end() {
         let mut ledger = Ledger::default();
-        ledger.sent(Round(0), UserId(1), Direction::Up, PARTS).unwrap();
+        ledger.sent(Wave(0), UserId(1), Direction::Up, PARTS).unwrap();
         ledger.round_clients.clear();
         assert!(ledger.end_round().unwrap_err().to_string().contains("of the round"));
     }

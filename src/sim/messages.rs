@@ -12,7 +12,7 @@ use super::outcome::RoundRecord;
 use super::training::{Assignment, Trained};
 use crate::codec::FrameParts;
 use crate::error::Result;
-use crate::ids::{Round, UserId};
+use crate::ids::{Round, UserId, Wave};
 use crate::method::Client;
 use crate::model::magnitude::MagnitudeCounts;
 use crate::model::table::SharedTable;
@@ -34,16 +34,33 @@ pub struct Run;
 
 /// Network -> server: the time for a new round has come.
 #[derive(Message)]
-#[rtype(result = "Result<Invitation>")]
+#[rtype(result = "Result<Orders>")]
 pub struct BeginRound {
     /// The round.
     pub round: Round,
+    /// The virtual time.
+    pub now: SimTime,
+}
+
+/// Server -> network: what is to be done now.
+#[derive(Debug, Default)]
+pub struct Orders {
+    /// Send this to them.
+    pub invitation: Option<Invitation>,
+    /// Wake me then.
+    pub alarm: Option<SimTime>,
+    /// Whether the round has all that it waits for: close it.
+    pub round_complete: bool,
 }
 
 /// Server -> network: send this to them.
 #[derive(Debug)]
 pub struct Invitation {
-    /// The invited users, ascending; empty if there is nothing to train.
+    /// The round whose model it is.
+    pub round: Round,
+    /// Number of the invitation.
+    pub wave: Wave,
+    /// The invited users, ascending.
     pub cohort: Vec<UserId>,
     /// The global table, encoded.
     pub broadcast: Arc<Broadcast>,
@@ -55,15 +72,21 @@ pub struct Invitation {
 pub enum ToClient {
     /// The download that is on its way to you. You will have it in time; start to train.
     Participate {
-        /// The round.
+        /// The round whose model it is.
         round: Round,
+        /// Number of the invitation.
+        wave: Wave,
         /// What is being downloaded.
         broadcast: Arc<Broadcast>,
+        /// Whether you may need what you have now again: you may be cut off, or asked to lend it meanwhile.
+        keep: bool,
     },
-    /// Your training has come to its virtual end: take your parameters back and upload.
+    /// Your download, as it came over the link.
+    Downloaded(Bytes, Arc<Broadcast>),
+    /// Your training has come to its virtual end: take your parameters and upload.
     TrainingEnded(Box<Trained>),
-    /// You dropped out. Take back what you had: the state before training, or after it if it had ended.
-    CutOff(Option<Box<dyn Client>>),
+    /// You are cut off. If your training had not ended, you still have what you had before it.
+    CutOff,
     /// Metrics -> client: lend your parameters for scoring.
     Lend,
     /// Metrics -> client: here they are again.
@@ -75,6 +98,8 @@ pub enum ToClient {
 pub enum FromClient {
     /// To [`ToClient::Participate`]: work for a worker thread.
     Assignment(Box<Assignment>),
+    /// To [`ToClient::Downloaded`]: whether the frame is sound.
+    Sound(bool),
     /// To [`ToClient::TrainingEnded`]: the frame to send.
     Upload(Bytes),
     /// To [`ToClient::Lend`]: the private parameters; `None` if they are still as the method made them.
@@ -91,29 +116,41 @@ pub enum FromClient {
 pub struct UplinkArrived {
     /// The sender.
     pub user: UserId,
-    /// The round that it was invited to.
-    pub round: Round,
+    /// The invitation that it answers.
+    pub wave: Wave,
     /// The frame, as it came over the link.
     pub frame: Bytes,
+    /// The virtual time.
+    pub now: SimTime,
 }
 
 /// Network -> server: this participation will not come to its end.
 #[derive(Message)]
-#[rtype(result = "Receipt")]
+#[rtype(result = "Result<Orders>")]
 pub struct ParticipationLost {
     /// The user.
     pub user: UserId,
-    /// The round that it was invited to.
-    pub round: Round,
+    /// The invitation.
+    pub wave: Wave,
+    /// The virtual time.
+    pub now: SimTime,
 }
 
-/// Server -> network: what became of a participation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, MessageResponse)]
+/// Network -> server: the time that you asked to be woken at.
+#[derive(Message)]
+#[rtype(result = "Result<Orders>")]
+pub struct AlarmRang {
+    /// The virtual time.
+    pub now: SimTime,
+}
+
+/// Server -> network: what became of an upload.
+#[derive(Debug)]
 pub struct Receipt {
-    /// The use of what arrived.
-    pub usefulness: Usefulness,
-    /// Whether the round has all it waits for.
-    pub round_complete: bool,
+    /// The use of what arrived; `None` if the frame is damaged.
+    pub usefulness: Option<Usefulness>,
+    /// What to do now.
+    pub orders: Orders,
 }
 
 /// The use of delivered bytes.
@@ -127,7 +164,7 @@ pub enum Usefulness {
     Stale,
 }
 
-/// Network -> server: nothing more will come; average.
+/// Network -> server: the round is complete; average.
 #[derive(Message)]
 #[rtype(result = "Result<RoundOutcome>")]
 pub struct CloseRound;
@@ -141,6 +178,21 @@ pub struct RoundOutcome {
     pub aggregated: u32,
     /// Magnitudes over all of them.
     pub uploads: MagnitudeCounts,
+    /// Participations that the server waits for no longer, by user, ascending.
+    pub given_up: Vec<UserId>,
+}
+
+/// Participations of a round by what became of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Participations {
+    /// Invitations sent.
+    pub invited: u32,
+    /// Cut off: by a dropout, a departure or a fault.
+    pub dropped: u32,
+    /// Given up by the server.
+    pub cancelled: u32,
+    /// Arrived after their round, or from a model too old to be used.
+    pub late: u32,
 }
 
 /// Network -> metrics: a round is over.
@@ -153,10 +205,8 @@ pub struct RoundEnded {
     pub began: SimTime,
     /// When it ended.
     pub ended: SimTime,
-    /// Users invited.
-    pub invited: u32,
-    /// Users who dropped out.
-    pub dropped: u32,
+    /// Participations by what became of them.
+    pub participations: Participations,
     /// Mean local losses of the averaged updates, in the order of users.
     pub losses: Vec<f64>,
     /// The server's side.
@@ -176,8 +226,10 @@ pub struct BookUnfinished {
 /// Something to be booked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Booking {
-    /// The round that it belongs to.
-    pub round: Round,
+    /// When it happened.
+    pub at: SimTime,
+    /// The invitation that it belongs to.
+    pub wave: Wave,
     /// The user.
     pub user: UserId,
     /// What happened.
@@ -187,14 +239,20 @@ pub struct Booking {
 /// What happens on links and devices.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LinkEvent {
-    /// A frame started on its way.
+    /// A frame started on its way, or in the line for a connection.
     Sent(Direction, FrameParts),
     /// It arrived whole, after this many nanoseconds.
     Delivered(Direction, Usefulness, u64),
-    /// A dropout cut it off after this many bytes.
+    /// It was lost after this many bytes: a dropout, a departure, a fault.
     Lost(Direction, u64),
-    /// A training took this many nanoseconds.
-    Computed(u64),
+    /// The server gave it up after this many bytes.
+    Cancelled(Direction, u64),
+    /// The run ended when this many bytes were on their way.
+    Unfinished(Direction, u64),
+    /// A training of so many row visits took this many nanoseconds.
+    Computed(u64, u64),
+    /// A training was cut off after so many row visits and this many nanoseconds.
+    ComputeLost(u64, u64),
 }
 
 /// Wiring -> metrics: the run is over; what came of it?

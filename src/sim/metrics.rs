@@ -43,7 +43,8 @@ struct Books {
     durations_ns: [Histogram<u64>; 4],
     rounds: Vec<RoundRecord>,
     table: SharedTable,
-    digest: blake3::Hasher,
+    /// A chain: the digest of a round covers that of the round before it, so that a run can be taken up in the middle.
+    digest: blake3::Hash,
     observer: Box<dyn RoundObserver>,
 }
 
@@ -60,7 +61,7 @@ impl MetricsActor {
     ) -> Result<Self> {
         let histogram = || Histogram::new(3).map_err(|reason| defect(&reason));
         let durations_ns = [histogram()?, histogram()?, histogram()?, histogram()?];
-        let digest = blake3::Hasher::new();
+        let digest = blake3::hash(&[]);
         let table = Arc::new(world.method.initial_table());
         let books = Books { ledger: Ledger::default(), durations_ns, rounds: Vec::new(), table, digest, observer };
         Ok(Self { world, workers, clients, books: Some(books) })
@@ -125,15 +126,18 @@ impl Handler<Collect> for MetricsActor {
 
 impl Books {
     fn book(&mut self, booking: &Booking) -> Result<()> {
-        let Booking { round, user, event } = *booking;
+        let Booking { wave, user, event, .. } = *booking;
         match event {
-            LinkEvent::Sent(direction, parts) => self.ledger.sent(round, user, direction, parts),
-            LinkEvent::Lost(direction, carried) => self.ledger.lost(round, user, direction, carried),
+            LinkEvent::Sent(direction, parts) => self.ledger.sent(wave, user, direction, parts),
+            LinkEvent::Lost(direction, carried) => self.ledger.lost(wave, user, direction, carried),
             LinkEvent::Delivered(direction, usefulness, nanoseconds) => {
                 self.record_duration(if direction == Direction::Down { 0 } else { 2 }, nanoseconds)?;
-                self.ledger.delivered(round, user, direction, usefulness)
+                self.ledger.delivered(wave, user, direction, usefulness)
             }
-            LinkEvent::Computed(nanoseconds) => self.record_duration(1, nanoseconds),
+            LinkEvent::Cancelled(direction, carried) => self.ledger.cancelled(wave, user, direction, carried),
+            LinkEvent::Unfinished(direction, carried) => self.ledger.unfinished(wave, user, direction, carried),
+            LinkEvent::Computed(_, nanoseconds) => self.record_duration(1, nanoseconds),
+            LinkEvent::ComputeLost(..) => Ok(()),
         }
     }
 
@@ -155,9 +159,11 @@ impl Books {
             round: ended.round.0 + 1,
             virtual_time_s: ended.ended.as_secs_f64(),
             duration_s: duration.as_secs_f64(),
-            invited: ended.invited,
+            invited: ended.participations.invited,
             aggregated: outcome.aggregated,
-            dropped: ended.dropped,
+            dropped: ended.participations.dropped,
+            cancelled: ended.participations.cancelled,
+            late: ended.participations.late,
             loss,
             accuracy,
             bytes: self.ledger.end_round()?,
@@ -173,14 +179,15 @@ impl Books {
 
     /// Feeds a round to the digest: integers, and floats by their bits.
     fn digest_round(&mut self, ended: &RoundEnded, record: &RoundRecord) {
-        let digest = &mut self.digest;
+        let mut digest = blake3::Hasher::new();
+        digest.update(self.digest.as_bytes());
         let mut number = |value: u64| {
             digest.update(&value.to_le_bytes());
         };
         number(u64::from(ended.round.0));
         number(ended.ended.as_nanos());
-        number(u64::from(ended.invited));
-        number(u64::from(ended.dropped));
+        number(u64::from(ended.participations.invited));
+        number(u64::from(ended.participations.dropped));
         number(u64::from(ended.outcome.aggregated));
         number(record.loss.map_or(u64::MAX, f64::to_bits));
         for flow in [record.bytes.up, record.bytes.down] {
@@ -196,19 +203,22 @@ impl Books {
         let mut table = Vec::new();
         extend_bytes(&mut table, ended.outcome.table.as_slice());
         digest.update(&table);
+        self.digest = digest.finalize();
     }
 
-    fn collect(mut self, private_digests: &[blake3::Hash]) -> Result<Collected> {
+    fn collect(self, private_digests: &[blake3::Hash]) -> Result<Collected> {
         self.ledger.check()?;
-        for digest in private_digests {
-            self.digest.update(digest.as_bytes());
-        }
+        let mut digest = blake3::Hasher::new();
+        digest.update(self.digest.as_bytes());
+        private_digests.iter().for_each(|private| {
+            digest.update(private.as_bytes());
+        });
         let durations: BTreeMap<String, Distribution> = PHASES
             .iter()
             .zip(&self.durations_ns)
             .map(|(phase, histogram)| ((*phase).to_owned(), distribution(histogram)))
             .collect();
-        let digest = self.digest.finalize().to_hex().to_string();
+        let digest = digest.finalize().to_hex().to_string();
         Ok(Collected { rounds: self.rounds, bytes: self.ledger.total(), durations, table: self.table, digest })
     }
 }

@@ -14,9 +14,9 @@
 //! ```
 //!
 //! Read in the order of a round: [`messages`], [`server`] with the [`broadcast`] that it sends, [`network`] with its
-//! [`calendar`], [`client`] with [`training`], [`metrics`] with its [`ledger`] and [`evaluation`]. [`mod@run`] wires
-//! them, [`world`] holds what all of them may read, [`outcome`] what is left in the end. The actors know the messages
-//! and the pure layers, never one another.
+//! [`calendar`], [`fair_link`] (the server's link as all transfers share it), [`client`] with [`training`], [`metrics`]
+//! with its [`ledger`] and [`evaluation`]. [`mod@run`] wires them, [`world`] holds what all of them may read,
+//! [`outcome`] what is left in the end. The actors know the messages and the pure layers, never one another.
 //!
 //! **Order.** Everything happens in (time, sequence) order of the calendar. The network asks and awaits every
 //! answer before it goes on, so the order in which mailboxes are polled cannot reach a result.
@@ -29,6 +29,7 @@ pub mod broadcast;
 pub mod calendar;
 pub mod client;
 pub mod evaluation;
+pub mod fair_link;
 pub mod ledger;
 pub mod messages;
 pub mod metrics;

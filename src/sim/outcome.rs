@@ -165,12 +165,16 @@ pub struct RoundRecord {
     pub virtual_time_s: f64,
     /// Virtual time from its start to its end.
     pub duration_s: f64,
-    /// Users invited.
+    /// Invitations sent.
     pub invited: u32,
     /// Updates that were averaged.
     pub aggregated: u32,
-    /// Participations that dropped out.
+    /// Participations cut off: by a dropout, a departure or a fault.
     pub dropped: u32,
+    /// Participations that the server gave up.
+    pub cancelled: u32,
+    /// Updates that came after their round was over, or from a model too old to be used.
+    pub late: u32,
     /// Mean local loss over the averaged updates; absent where nothing was averaged.
     pub loss: Option<f64>,
     /// Accuracy after the round, where it was evaluated.

@@ -81,6 +81,7 @@ async fn live(
         begin_round: server.clone().recipient(),
         uplink_arrived: server.clone().recipient(),
         participation_lost: server.clone().recipient(),
+        alarm_rang: server.clone().recipient(),
         close_round: server.recipient(),
         clients,
         round_ended: metrics.clone().recipient(),
@@ -95,6 +96,8 @@ async fn live(
             | Error::Interrupted
             | Error::NonFinite { .. }
             | Error::TimeOverflow { .. }
+            | Error::NobodyFinished { .. }
+            | Error::NobodyAvailable { .. }
             | Error::Dataset(_)),
         ) => Some(stop),
         Err(defect) => return Err(defect),

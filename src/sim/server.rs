@@ -1,88 +1,113 @@
 //! The server: picks cohorts, sends the global table, averages what comes back.
 //!
-//! It sees frames and nothing else: `BeginRound` is answered with a cohort and one encoded table, `UplinkArrived` and
-//! `ParticipationLost` with whether the round is complete, `CloseRound` with the average of what arrived in time.
+//! It sees frames and nothing else. Whatever happens (a round begins, an upload arrives, a participation is lost, an
+//! alarm rings), it answers with its orders: whom to invite, when to wake it, whether the round is complete.
+//! [`rounds`] holds the rules by which a mode decides that, [`cohort`] those by which users are picked, [`averages`]
+//! what an update counts.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::prelude::*;
-use bytes::Bytes;
-use rayon::prelude::*;
 
 use super::broadcast::Broadcast;
 use super::messages::{
-    BeginRound, CloseRound, Invitation, ParticipationLost, Receipt, RoundOutcome, UplinkArrived, Usefulness,
+    AlarmRang, BeginRound, CloseRound, Orders, ParticipationLost, Receipt, RoundOutcome, UplinkArrived, Usefulness,
 };
 use super::world::World;
-use crate::error::Result;
-use crate::ids::{Round, UserId};
-use crate::model::aggregate::Averaging;
-use crate::model::table::{SharedTable, TableUpdate};
-use crate::rng::{PortableDraws, Purpose};
-use crate::scenario::Participation;
+use crate::error::{Error, Result};
+use crate::ids::{Round, UserId, Wave};
+use crate::model::table::SharedTable;
+use crate::scenario::{Mode, Stragglers};
 use crate::stages::{Stage, enter};
 
-/// Frames that are decoded and added together: some megabytes of them.
-const FRAMES_AT_ONCE: usize = 128;
+mod averages;
+mod cohort;
+mod rounds;
+
+use averages::Arrived;
+use cohort::Cohorts;
+use rounds::OpenRound;
 
 /// The server's actor. Knows the global table and what arrives, and no private parameter.
 pub struct ServerActor {
     world: Arc<World>,
     workers: Arc<rayon::ThreadPool>,
     global: SharedTable,
-    /// The open round: its broadcast, and how many participations it waits for.
-    open: Option<(Round, Arc<Broadcast>, usize)>,
-    arrived: Vec<(UserId, Bytes)>,
+    /// The global table on its way, once somebody has been invited to it.
+    broadcast: Option<Arc<Broadcast>>,
+    /// Invitations so far.
+    waves: u32,
+    cohorts: Cohorts,
+    /// Who takes part, of this round or an earlier one.
+    open: BTreeMap<UserId, Open>,
+    round: OpenRound,
+    arrived: Vec<Arrived>,
+    /// Rounds in a row without an update.
+    empty_rounds: u32,
+}
+
+/// A participation, as the server knows it.
+struct Open {
+    round: Round,
+    wave: Wave,
+    broadcast: Arc<Broadcast>,
 }
 
 impl ServerActor {
     /// A server with the method's initial table.
     pub fn new(world: Arc<World>, workers: Arc<rayon::ThreadPool>) -> Self {
-        let global = Arc::new(world.method.initial_table());
-        Self { world, workers, global, open: None, arrived: Vec::new() }
+        Self {
+            global: Arc::new(world.method.initial_table()),
+            broadcast: None,
+            waves: 0,
+            cohorts: Cohorts::new(Arc::clone(&world)),
+            open: BTreeMap::new(),
+            round: OpenRound::default(),
+            arrived: Vec::new(),
+            empty_rounds: 0,
+            world,
+            workers,
+        }
     }
 
-    fn choose_cohort(&self, round: Round) -> Vec<UserId> {
-        let _stage = enter(Stage::Select);
-        let users = self.world.dataset.users();
-        if !self.world.method.trains() {
+    /// Forgets a participation that has come to an end; `None` if the server had given it up before.
+    fn account_for(&mut self, user: UserId, wave: Wave) -> Option<Open> {
+        self.open.get(&user).filter(|open| open.wave == wave)?;
+        let open = self.open.remove(&user)?;
+        if open.round == self.round.round {
+            self.round.open -= 1;
+        }
+        Some(open)
+    }
+
+    /// The use of an upload of a participation that began in `began`.
+    fn usefulness(&self, began: Round) -> Usefulness {
+        let staleness = self.round.round.0 - began.0;
+        let maximum = match self.world.scenario.training.mode {
+            Mode::Synchronous | Mode::OverSelection(_) => 0,
+            Mode::SemiSynchronous(spec) => spec.maximum_staleness,
+            Mode::FedBuff(spec) => spec.maximum_staleness,
+            Mode::FedAsync(spec) => spec.maximum_staleness,
+        };
+        match self.world.scenario.training.mode {
+            Mode::Synchronous | Mode::OverSelection(_) if staleness > 0 => Usefulness::Late,
+            _ if staleness > maximum => Usefulness::Stale,
+            _ => Usefulness::Useful,
+        }
+    }
+
+    /// What becomes of the participations that a round which is over did not wait for.
+    fn give_up(&mut self) -> Vec<UserId> {
+        let cancels = match self.world.scenario.training.mode {
+            Mode::OverSelection(spec) => spec.stragglers == Stragglers::Cancelled,
+            _ => false,
+        };
+        if !cancels {
             return Vec::new();
         }
-        let size = match self.world.scenario.training.participation {
-            Participation::All => users,
-            Participation::Share(share) => ((share * users as f64 + 0.5) as usize).clamp(1, users),
-            Participation::Cohort(cohort) => cohort as usize,
-        };
-        if size >= users {
-            return (0..users).map(UserId::from).collect();
-        }
-        let mut stream = self.world.streams.stream(Purpose::Cohort, 0, u64::from(round.0));
-        sample_without_replacement(users as u32, size as u32, &mut stream).into_iter().map(UserId).collect()
+        std::mem::take(&mut self.open).into_keys().collect()
     }
-
-    /// One participation less to wait for; whether it was of the open round, and whether the round is complete.
-    fn account_for(&mut self, round: Round) -> (bool, bool) {
-        match &mut self.open {
-            Some((open, _, waiting)) if *open == round => {
-                *waiting -= 1;
-                (true, *waiting == 0)
-            }
-            _ => (false, false),
-        }
-    }
-}
-
-/// `size` of `0..population`, uniformly without replacement, ascending, in O(size log size): Floyd's algorithm
-/// (Bentley and Floyd 1987).
-fn sample_without_replacement(population: u32, size: u32, stream: &mut impl PortableDraws) -> Vec<u32> {
-    let mut chosen = std::collections::BTreeSet::new();
-    for last in population - size..population {
-        let candidate = stream.below(last + 1);
-        if !chosen.insert(candidate) {
-            chosen.insert(last);
-        }
-    }
-    chosen.into_iter().collect()
 }
 
 impl Actor for ServerActor {
@@ -90,13 +115,15 @@ impl Actor for ServerActor {
 }
 
 impl Handler<BeginRound> for ServerActor {
-    type Result = Result<Invitation>;
+    type Result = Result<Orders>;
 
-    fn handle(&mut self, BeginRound { round }: BeginRound, _context: &mut Self::Context) -> Result<Invitation> {
-        let cohort = self.choose_cohort(round);
-        let broadcast = Arc::new(Broadcast::encode(&self.global, self.world.downlink));
-        self.open = Some((round, Arc::clone(&broadcast), cohort.len()));
-        Ok(Invitation { cohort, broadcast })
+    fn handle(&mut self, BeginRound { round, now }: BeginRound, _context: &mut Self::Context) -> Result<Orders> {
+        let limit = self.world.scenario.training.empty_rounds_limit;
+        if self.empty_rounds >= limit {
+            return Err(Error::NobodyFinished { round, rounds: limit });
+        }
+        self.round = OpenRound::begin(round, &self.world);
+        self.advance(now)
     }
 }
 
@@ -104,21 +131,34 @@ impl Handler<UplinkArrived> for ServerActor {
     type Result = Result<Receipt>;
 
     fn handle(&mut self, arrival: UplinkArrived, _context: &mut Self::Context) -> Result<Receipt> {
-        let (in_time, round_complete) = self.account_for(arrival.round);
-        if in_time {
-            self.arrived.push((arrival.user, arrival.frame));
+        let UplinkArrived { user, wave, frame, now } = arrival;
+        let Some(open) = self.account_for(user, wave) else {
+            return Err(Error::Actor { actor: "server", reason: format!("{user} uploads without an invitation") });
+        };
+        let sound = !self.world.checks_frames_on_arrival() || open.broadcast.upload_reads(&frame, self.world.uplink);
+        let usefulness = sound.then(|| self.usefulness(open.round));
+        if usefulness == Some(Usefulness::Useful) {
+            let staleness = self.round.round.0 - open.round.0;
+            self.arrived.push(Arrived { user, wave, frame, broadcast: open.broadcast, staleness });
         }
-        let usefulness = if in_time { Usefulness::Useful } else { Usefulness::Late };
-        Ok(Receipt { usefulness, round_complete })
+        Ok(Receipt { usefulness, orders: self.advance(now)? })
     }
 }
 
 impl Handler<ParticipationLost> for ServerActor {
-    type Result = Receipt;
+    type Result = Result<Orders>;
 
-    fn handle(&mut self, lost: ParticipationLost, _context: &mut Self::Context) -> Receipt {
-        let (_, round_complete) = self.account_for(lost.round);
-        Receipt { usefulness: Usefulness::Late, round_complete }
+    fn handle(&mut self, lost: ParticipationLost, _context: &mut Self::Context) -> Result<Orders> {
+        self.account_for(lost.user, lost.wave);
+        self.advance(lost.now)
+    }
+}
+
+impl Handler<AlarmRang> for ServerActor {
+    type Result = Result<Orders>;
+
+    fn handle(&mut self, AlarmRang { now }: AlarmRang, _context: &mut Self::Context) -> Result<Orders> {
+        self.advance(now)
     }
 }
 
@@ -126,63 +166,24 @@ impl Handler<CloseRound> for ServerActor {
     type Result = Result<RoundOutcome>;
 
     fn handle(&mut self, _: CloseRound, _context: &mut Self::Context) -> Result<RoundOutcome> {
-        let mut arrived = std::mem::take(&mut self.arrived);
-        // In the order of users, not of arrival: the average does not depend on who has the faster link.
-        arrived.sort_by_key(|(user, _)| *user);
-        // Rows that an update leaves out refer to what the client downloaded, which is what the frame said.
-        let base = match &self.open {
-            Some((_, broadcast, _)) => broadcast.table()?,
-            None => Arc::clone(&self.global),
-        };
-        let codec = self.world.uplink;
-        let shape = base.shape();
-        let decode = |(_, frame): &(UserId, Bytes)| {
-            let _stage = enter(Stage::Decode);
-            codec.decode(frame, shape)
-        };
-        let waiting = enter(Stage::Wait);
-        let aggregate = self.workers.install(|| -> Result<_> {
-            let mut averaging = Averaging::new(&base);
-            // A few at a time, so that what was decoded is still in the cache when it is added.
-            for frames in arrived.chunks(FRAMES_AT_ONCE) {
-                let updates: Vec<TableUpdate> = frames.par_iter().map(decode).collect::<Result<_>>()?;
-                averaging.add(&updates);
-            }
-            Ok(averaging.finish())
-        })?;
+        let arrived = std::mem::take(&mut self.arrived);
         let aggregated = arrived.len() as u32;
-        // In parallel: their memory is out of every cache by now.
-        self.workers.install(|| arrived.into_par_iter().for_each(drop));
+        let waiting = enter(Stage::Wait);
+        let mode = &self.world.scenario.training.mode;
+        let averaged = self.workers.install(|| averages::step(mode, &self.global, arrived, self.world.uplink))?;
         drop(waiting);
-        self.open = None;
         // An empty round leaves the server's own table as it is, whatever the downlink codec made of it.
         if aggregated > 0 {
-            self.global = Arc::new(aggregate.table);
+            self.global = Arc::new(averaged.table);
+            self.broadcast = None;
+            self.empty_rounds = 0;
+        } else if self.world.method.trains() {
+            self.empty_rounds += 1;
         }
-        Ok(RoundOutcome { table: Arc::clone(&self.global), aggregated, uploads: aggregate.uploads })
+        let given_up = self.give_up();
+        Ok(RoundOutcome { table: Arc::clone(&self.global), aggregated, uploads: averaged.uploads, given_up })
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::rng::Streams;
-
-    #[test]
-    fn cohorts_are_distinct_ascending_and_uniform() {
-        let mut counts = [0u32; 20];
-        for round in 0..4000 {
-            let mut stream = Streams::new(1).stream(Purpose::Cohort, 0, round);
-            let cohort = sample_without_replacement(20, 5, &mut stream);
-            assert_eq!(cohort.len(), 5);
-            assert!(cohort.windows(2).all(|pair| pair[0] < pair[1]));
-            cohort.iter().for_each(|user| counts[*user as usize] += 1);
-        }
-        assert!(counts.iter().all(|count| (880..1120).contains(count)), "{counts:?}");
-        let mut stream = Streams::new(1).stream(Purpose::Cohort, 0, 0);
-        assert_eq!(sample_without_replacement(4, 4, &mut stream), [0, 1, 2, 3]);
-    }
-}
-
-#[cfg(test)]
-mod rounds;
+mod tests;

@@ -11,19 +11,20 @@ use super::world::World;
 use crate::codec::Frame;
 use crate::dataset::negatives::{NegativeSampler, Samples};
 use crate::error::{Error, Result};
-use crate::ids::{Round, UserId};
+use crate::ids::{Round, UserId, Wave};
 use crate::method::{Client, LocalTask, Scratch};
-use crate::population::Conditions;
 use crate::stages::{Stage, enter};
 
 /// One training, with everything that it depends on: the user's state, taken from its actor, and the download.
 pub struct Assignment {
     /// The user.
     pub user: UserId,
-    /// The round.
+    /// The round whose model is trained.
     pub round: Round,
-    /// The user's private parameters.
-    pub client: Box<dyn Client>,
+    /// Number of the invitation.
+    pub wave: Wave,
+    /// The user's private parameters; `None` if they are still to be made.
+    pub client: Option<Box<dyn Client>>,
     /// The download.
     pub broadcast: Arc<Broadcast>,
     /// What everybody may read.
@@ -34,10 +35,6 @@ pub struct Assignment {
 pub struct Trained {
     /// The private parameters after training.
     pub client: Box<dyn Client>,
-    /// The private parameters before it, where a dropout will want them back.
-    pub snapshot: Option<Box<dyn Client>>,
-    /// Link, device and dropout of this participation.
-    pub conditions: Conditions,
     /// The upload.
     pub frame: Frame,
     /// Mean local loss.
@@ -67,7 +64,7 @@ impl Assignment {
         WORKBENCH.with_borrow_mut(|workbench| self.run_with(workbench))
     }
 
-    fn run_with(mut self, workbench: &mut Workbench) -> Result<Box<Trained>> {
+    fn run_with(self, workbench: &mut Workbench) -> Result<Box<Trained>> {
         let _stage = enter(Stage::Train);
         let world = &*self.world;
         let negatives = &world.scenario.dataset.negatives;
@@ -79,20 +76,20 @@ impl Assignment {
             other => other.insert(NegativeSampler::new(items, negatives)),
         };
         let sampling = enter(Stage::SampleNegatives);
-        sampler.draw(&world.dataset, world.streams, self.user, self.round, samples)?;
+        sampler.draw(&world.dataset, world.streams, self.user, self.wave, samples)?;
         drop(sampling);
-        let conditions = world.population.conditions(self.user, self.round);
-        let snapshot = conditions.dropout_at.map(|_| self.client.snapshot());
+        let mut client = self.client.unwrap_or_else(|| world.method.client(self.user));
         let global = self.broadcast.table()?;
         let task = LocalTask {
             user: self.user,
             round: self.round,
+            wave: self.wave,
             global: &global,
             samples,
             streams: world.streams,
             divergence_limit: world.scenario.training.divergence_limit,
         };
-        let update = self.client.train(&task, scratch)?;
+        let update = client.train(&task, scratch)?;
         if !update.loss.is_finite() {
             let (round, user) = (self.round, self.user);
             let (value, limit) = (update.loss as f32, task.divergence_limit);
@@ -100,10 +97,15 @@ impl Assignment {
         }
         let _encoding = enter(Stage::Encode);
         let frame = world.uplink.encode(&update.table, &global);
-        // The values have been copied into the frame; the next client of this thread writes its own there.
-        scratch.values = update.table.values.into();
+        if let Some(values) = frame.values() {
+            client.share_values(values);
+        }
+        // The values are in the frame; the next client of this thread writes its own there, unless they are kept.
+        if let Ok(values) = update.table.values.try_into_mut() {
+            scratch.values = values.into();
+        }
         let (loss, row_visits) = (update.loss, update.row_visits);
-        Ok(Box::new(Trained { client: self.client, snapshot, conditions, frame, loss, row_visits }))
+        Ok(Box::new(Trained { client, frame, loss, row_visits }))
     }
 }
 

@@ -10,10 +10,13 @@ use crate::dataset::Dataset;
 use crate::dataset::candidates::Candidates;
 use crate::dataset::negatives;
 use crate::error::{Error, Result};
+use crate::ids::UserId;
 use crate::method::{Entry, Method, Problem, registry};
+use crate::model::table::VALUE_BYTES;
 use crate::population::{Population, Traces};
 use crate::rng::Streams;
-use crate::scenario::{Participation, Scenario};
+use crate::scenario::{Mode, Participation, Scenario};
+use crate::units::Bytes;
 
 /// The immutable side of a run.
 #[derive(Debug)]
@@ -28,6 +31,8 @@ pub struct World {
     pub method: Box<dyn Method>,
     /// The users as machines.
     pub population: Population,
+    /// Users whose device has no room for the table, ascending: they take no part.
+    pub excluded: Vec<UserId>,
     /// The run's randomness.
     pub streams: Streams,
     /// Clients to server.
@@ -76,7 +81,38 @@ impl World {
             negatives::check(&dataset, &scenario.dataset.negatives)?;
         }
         let population = Population::new(&scenario, dataset.users(), traces, streams)?;
+        let shape = method.shape();
+        let table = Bytes::new((shape.rows * shape.dimension * VALUE_BYTES) as u64);
+        let excluded = population.too_small_for(table, dataset.users());
+        if method.trains() && excluded.len() == dataset.users() {
+            return Err(Error::Usage(format!(
+                "no device has the memory for the table of {table} that it would download; see [devices]"
+            )));
+        }
         let (uplink, downlink) = (codec::of(scenario.codec.uplink), codec::of(scenario.codec.downlink));
-        Ok(Self { scenario, dataset, candidates, method, population, streams, uplink, downlink })
+        Ok(Self { scenario, dataset, candidates, method, population, excluded, streams, uplink, downlink })
+    }
+
+    /// Whether a participation may be cut off in the middle, or last beyond its round, for another reason than its
+    /// own dropout.
+    pub fn may_be_cut_short(&self) -> bool {
+        self.scenario.training.mode != Mode::Synchronous
+            || !self.population.availability().is_always()
+            || !self.population.faults().is_empty()
+    }
+
+    /// Whether every user can take part at any time.
+    pub fn everybody_can_take_part(&self) -> bool {
+        self.excluded.is_empty() && self.population.availability().is_always()
+    }
+
+    /// Whether the device of `user` has the memory to take part.
+    pub fn has_memory(&self, user: UserId) -> bool {
+        self.excluded.binary_search(&user).is_err()
+    }
+
+    /// Whether frames may be damaged on their way, so that each is read when it arrives and not when it is needed.
+    pub fn checks_frames_on_arrival(&self) -> bool {
+        !self.population.faults().is_empty()
     }
 }

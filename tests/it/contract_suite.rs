@@ -1,13 +1,14 @@
 use std::sync::Arc;
 
+use fedrecsim::codec;
 use fedrecsim::dataset;
 use fedrecsim::dataset::negatives::{NegativeSampler, Samples};
-use fedrecsim::ids::{Round, UserId};
+use fedrecsim::ids::{Round, UserId, Wave};
 use fedrecsim::method::registry::vocabulary_of;
 use fedrecsim::method::{Client, LocalTask, LocalUpdate, Scratch};
 use fedrecsim::model::table::SharedTable;
 use fedrecsim::rng::{PortableDraws, Purpose, Streams};
-use fedrecsim::scenario::{Scenario, unchecked_rules};
+use fedrecsim::scenario::{CodecName, Scenario, unchecked_rules};
 use fedrecsim::sim::{self, RunControl, World};
 
 use crate::support::{Workshop, assert_balanced, assert_finite, methods, parse, run, small_with, world};
@@ -120,10 +121,11 @@ impl Bench {
         let World { dataset, scenario, streams, .. } = &self.world;
         let mut samples = Samples::default();
         let mut sampler = NegativeSampler::new(dataset.items(), &scenario.dataset.negatives);
-        sampler.draw(dataset, *streams, UserId(user), Round(round), &mut samples).unwrap();
+        sampler.draw(dataset, *streams, UserId(user), Wave(round), &mut samples).unwrap();
         let task = LocalTask {
             user: UserId(user),
             round: Round(round),
+            wave: Wave(round),
             global: &self.global,
             samples: &samples,
             streams: *streams,
@@ -198,6 +200,26 @@ fn every_methods_snapshot_is_the_state_before_training() {
         assert_eq!(again.table, update.table, "{name}");
         assert_eq!(again.loss.to_bits(), update.loss.to_bits(), "{name}");
         assert_eq!(private_bytes(snapshot.as_ref()), private_bytes(client.as_ref()), "{name}");
+    }
+}
+
+/// If this fails, a client that lets go of its own copy of what it sent scores, or digests, something else.
+#[test]
+fn every_method_is_the_same_with_its_values_in_the_frame() {
+    for (name, scenario) in every_method() {
+        let mut bench = Bench::new(scenario);
+        if !bench.world.method.trains() {
+            continue;
+        }
+        let mut client = bench.client(3);
+        let update = bench.train(client.as_mut(), 3, 0);
+        let (scores, private) = (bench.scores(client.as_ref()), private_bytes(client.as_ref()));
+        let frame = codec::of(CodecName::RowsF32).encode(&update.table, &bench.global);
+        let values = frame.values().unwrap();
+        assert_eq!(values, update.table.values, "{name}");
+        client.share_values(values);
+        assert_eq!(bench.scores(client.as_ref()), scores, "{name}");
+        assert_eq!(private_bytes(client.as_ref()), private, "{name}");
     }
 }
 

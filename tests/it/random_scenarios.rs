@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use fedrecsim::cli::RunArgs;
 use fedrecsim::dataset;
-use fedrecsim::error::Error;
+use fedrecsim::error::{Error, Result};
 use fedrecsim::method::registry::{METHODS, vocabulary};
 use fedrecsim::population::Traces;
 use fedrecsim::rng::Streams;
@@ -142,20 +142,31 @@ fn random_scenarios_use_every_key_and_every_choice() {
     assert!(unused.is_empty(), "never drawn: {unused:#?}");
 }
 
-/// A run with this many threads, of ratings in the workshop.
-fn run(workshop: &Workshop, scenario: &Scenario, threads: usize) -> Outcome {
+/// The world of a scenario, of ratings and traces in the workshop.
+fn world_of(workshop: &Workshop, scenario: &Scenario) -> Result<World> {
     let folders = [workshop.path("")];
     let dataset = dataset::load(&scenario.dataset, &folders, Streams::new(scenario.seed)).unwrap();
     let traces = Traces::load(scenario, &folders).unwrap();
-    let world = World::with_traces(scenario.clone(), Arc::new(dataset), &traces, METHODS).unwrap();
-    sim::run(world, &RunControl::with_threads(threads), Box::new(())).unwrap()
+    World::with_traces(scenario.clone(), Arc::new(dataset), &traces, METHODS)
 }
 
-/// Training may explode and links may be too slow for any clock, but then the run says so, and nothing else ends it.
+/// A run on one thread.
+fn run(workshop: &Workshop, scenario: &Scenario) -> Outcome {
+    let world = world_of(workshop, scenario).unwrap();
+    sim::run(world, &RunControl::with_threads(1), Box::new(())).unwrap()
+}
+
+/// Training may explode, links may be too slow for any clock or any deadline, and nobody may come: then the run says so,
+/// and nothing else ends it.
 fn assert_well_ended(outcome: &Outcome, scenario: &Scenario) {
     match &outcome.stopped_by {
         None => assert_eq!(outcome.rounds.len(), scenario.training.rounds as usize),
-        Some(Error::Diverged { round, .. } | Error::TimeOverflow { round, .. }) => {
+        Some(
+            Error::Diverged { round, .. }
+            | Error::TimeOverflow { round, .. }
+            | Error::NobodyFinished { round, .. }
+            | Error::NobodyAvailable { round, .. },
+        ) => {
             assert_eq!(outcome.rounds.len(), round.0 as usize, "rounds before the one that failed are kept");
         }
         Some(other) => panic!("stopped by {other:?}"),
@@ -208,12 +219,17 @@ fn check(file: &File) {
     for (name, trace) in files::TRACES {
         workshop.write(name, trace);
     }
-    let outcome = run(&workshop, &scenario, 1);
+    match world_of(&workshop, &scenario) {
+        // Devices as small as some that are drawn are no devices for this method.
+        Err(Error::Usage(message)) if message.starts_with("no device has the memory") => return,
+        world => drop(world.unwrap()),
+    }
+    let outcome = run(&workshop, &scenario);
     assert_well_ended(&outcome, &scenario);
     assert_balanced(&outcome);
     assert_finite(&outcome);
 
-    let again = run(&workshop, &scenario, 1);
+    let again = run(&workshop, &scenario);
     assert_eq!(again.digest, outcome.digest, "repeated");
     assert_eq!((&again.rounds, &again.table), (&outcome.rounds, &outcome.table), "repeated");
 

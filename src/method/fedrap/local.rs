@@ -144,7 +144,7 @@ impl<'a> LocalEpochs<'a> {
             table_rate: (f64::from(plan.table_rate) * decay) as f32,
             lambda: plan.lambda * factor,
             mu: plan.mu * factor,
-            order: task.streams.stream(Purpose::Shuffle, u64::from(task.user.0), u64::from(round)),
+            order: task.stream(Purpose::Shuffle),
             others_scale: 1.0,
             loss: 0.0,
             loss_sum: 0.0,

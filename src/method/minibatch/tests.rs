@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::dataset::negatives::Samples;
-use crate::ids::{Round, UserId};
+use crate::ids::{Round, UserId, Wave};
 use crate::model::kernel::logistic::Target;
 use crate::model::table::{Table, TableShape};
 use crate::rng::{PortableDraws, Streams};
@@ -13,6 +13,7 @@ use crate::rng::{PortableDraws, Streams};
 const STREAMS: Streams = Streams::new(3);
 const USER: UserId = UserId(6);
 const ROUND: Round = Round(2);
+const WAVE: Wave = Wave(5);
 
 /// Everything that moves, and what the loop reports, by the textbook: every row in every step, one sample at a time.
 struct Plain {
@@ -60,7 +61,7 @@ impl Plain {
     }
 
     fn train(&mut self, samples: &Samples, schedule: &Schedule<'_>) {
-        let mut order = STREAMS.stream(Purpose::Shuffle, u64::from(USER.0), u64::from(ROUND.0));
+        let mut order = STREAMS.stream(Purpose::Shuffle, u64::from(USER.0), u64::from(WAVE.0));
         let labels = samples.labels.iter().map(|label| *label == 1.0);
         let mut samples: Vec<(u32, bool)> = samples.items.iter().copied().zip(labels).collect();
         for _ in 0..schedule.epochs {
@@ -117,6 +118,7 @@ fn check(distinct: u32, batch_size: usize, targets: &[Target], weight_decay: f32
     let task = LocalTask {
         user: USER,
         round: ROUND,
+        wave: WAVE,
         global: &global,
         samples: &samples,
         streams: STREAMS,

@@ -51,8 +51,8 @@ pub struct BatchRows {
     occurrences: u32,
     /// One bit per packed row, all zero between batches.
     seen: Vec<u64>,
-    /// Where a row of the batch stands in `rows`; stale for all others.
-    place: Vec<u32>,
+    /// How often each packed row occurs, by label; all zero between batches.
+    tally: Vec<[u32; 2]>,
 }
 
 impl BatchRows {
@@ -61,32 +61,30 @@ impl BatchRows {
     /// `padding_row` names a packed row that is zero and belongs to no item: with weight zero it stays zero.
     pub fn collect(&mut self, samples: &[(u32, bool)], padding_row: u32) {
         self.occurrences = samples.len() as u32;
-        self.place.resize(padding_row as usize, 0);
+        self.tally.resize(padding_row as usize, [0; 2]);
         self.seen.resize((padding_row as usize).div_ceil(64), 0);
-        for &(row, _) in samples {
+        for &(row, is_positive) in samples {
             self.seen[row as usize / 64] |= 1 << (row % 64);
+            self.tally[row as usize][usize::from(is_positive)] += 1;
         }
         self.rows.clear();
+        self.count.clear();
+        self.positive.clear();
         for (number, word) in self.seen.iter_mut().enumerate() {
             while *word != 0 {
                 let row = number as u32 * 64 + word.trailing_zeros();
-                self.place[row as usize] = self.rows.len() as u32;
+                let [negatives, positives] = std::mem::take(&mut self.tally[row as usize]);
                 self.rows.push(row);
+                self.count.push((negatives + positives) as f32);
+                self.positive.push(positives as f32);
                 *word &= *word - 1;
             }
         }
         self.distinct = self.rows.len();
         let padded = self.distinct.next_multiple_of(LANES);
         self.rows.resize(padded, padding_row);
-        for weights in [&mut self.count, &mut self.positive] {
-            weights.clear();
-            weights.resize(padded, 0.0);
-        }
-        for &(row, is_positive) in samples {
-            let place = self.place[row as usize] as usize;
-            self.count[place] += 1.0;
-            self.positive[place] += if is_positive { 1.0 } else { 0.0 };
-        }
+        self.count.resize(padded, 0.0);
+        self.positive.resize(padded, 0.0);
     }
 
     /// Positions of the distinct rows in the packed array, ascending.

@@ -3,25 +3,46 @@
 use crate::math::{LANES, quad_sum};
 use crate::model::instruction_sets::per_instruction_set;
 
+/// A value as it stands in memory.
+pub trait Stored: Copy {
+    /// The value.
+    fn value(self) -> f32;
+}
+
+impl Stored for f32 {
+    #[inline(always)]
+    fn value(self) -> f32 {
+        self
+    }
+}
+
+/// The layout of the wire.
+impl Stored for [u8; 4] {
+    #[inline(always)]
+    fn value(self) -> f32 {
+        f32::from_le_bytes(self)
+    }
+}
+
 /// An item as one user sees it: `scale * scaled + plain`. Either part may be empty, which means zero.
 #[derive(Clone, Copy, Debug)]
-pub struct ScaledSum<'a> {
+pub struct ScaledSum<'a, V = f32> {
     /// k values or none.
     pub scaled: &'a [f32],
     /// Their factor.
     pub scale: f32,
     /// k values or none.
-    pub plain: &'a [f32],
+    pub plain: &'a [V],
 }
 
 /// `scores[i] = w . (scale_i scaled_i + plain_i) + b`, each product in the kernels' order: sixteen partial sums,
 /// then one tree.
-pub fn score_sums(w: &[f32], b: f32, rows: &[ScaledSum<'_>], scores: &mut [f32]) {
+pub fn score_sums<V: Stored>(w: &[f32], b: f32, rows: &[ScaledSum<'_, V>], scores: &mut [f32]) {
     dispatch(w, b, rows, scores);
 }
 
 per_instruction_set! {
-    fn dispatch(w: &[f32], b: f32, rows: &[ScaledSum<'_>], scores: &mut [f32]) {
+    fn dispatch<V: Stored>(w: &[f32], b: f32, rows: &[ScaledSum<'_, V>], scores: &mut [f32]) {
         for (row, score) in rows.iter().zip(scores) {
             *score = row.scale * dot(w, row.scaled) + dot(w, row.plain) + b;
         }
@@ -31,16 +52,16 @@ per_instruction_set! {
 /// The shorter length counts: an empty row gives zero.
 #[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
 #[inline(always)]
-fn dot(a: &[f32], b: &[f32]) -> f32 {
+fn dot<V: Stored>(a: &[f32], b: &[V]) -> f32 {
     let mut sums = [0.0; LANES];
     let ((a_groups, a_rest), (b_groups, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
     for (a, b) in a_groups.iter().zip(b_groups) {
         for i in 0..LANES {
-            sums[i] += a[i] * b[i];
+            sums[i] += a[i] * b[i].value();
         }
     }
     for (i, (a, b)) in a_rest.iter().zip(b_rest).enumerate() {
-        sums[i] += a * b;
+        sums[i] += a * b.value();
     }
     quad_sum(&sums)
 }
@@ -64,6 +85,10 @@ mod tests {
             let mut scores = [0.0; 3];
             score_sums(&w, 0.5, &rows, &mut scores);
             assert_eq!(scores, [2.0 * squares + sum + 0.5, squares + 0.5, 3.0 * sum + 0.5], "k = {length}");
+            let wire: Vec<[u8; 4]> = w.iter().map(|value| value.to_le_bytes()).collect();
+            let mut scores = [0.0];
+            score_sums(&w, 0.5, &[ScaledSum { scaled: &ones, scale: 2.0, plain: &wire }], &mut scores);
+            assert_eq!(scores, [2.0 * sum + squares + 0.5], "k = {length}, in the layout of the wire");
         }
     }
 }

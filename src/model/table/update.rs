@@ -116,6 +116,19 @@ impl TableUpdate {
         })
     }
 
+    /// For each of `rows` (ascending) its position in the list, for [`Self::row_values`]; `None` where it is not listed.
+    pub fn positions_of(&self, rows: &[u32]) -> impl Iterator<Item = Option<usize>> {
+        let mut position = 0;
+        rows.iter().map(move |&row| match &self.rows {
+            RowSet::All => Some(row as usize),
+            RowSet::Listed(listed) => {
+                // Both ascend: one walk along the list serves all.
+                position += listed[position..].iter().take_while(|listed| **listed < row).count();
+                (listed.get(position) == Some(&row)).then_some(position)
+            }
+        })
+    }
+
     /// The whole table (m x k): listed rows verbatim, every other row `others_scale` times the row of `base`
     /// (one f32 multiplication; with a scale of 1 an exact copy).
     ///
@@ -283,6 +296,15 @@ mod tests {
         });
         let update = TableUpdate::whole(&base);
         assert_eq!(bits(&update.apply(&Table::zeros(shape)).unwrap()), bits(&base));
+    }
+
+    #[test]
+    fn rows_are_found_where_the_list_has_them() {
+        let update = TableUpdate::listed(SHAPE, vec![1, 2, 4], &[0.0; 9], 1.0).unwrap();
+        let found = |update: &TableUpdate, rows: &[u32]| update.positions_of(rows).collect::<Vec<_>>();
+        assert_eq!(found(&update, &[0, 1, 3, 4]), [None, Some(0), None, Some(2)]);
+        assert_eq!(found(&update, &[2, 7]), [Some(1), None], "rows behind the last one listed are not");
+        assert_eq!(found(&TableUpdate::whole(&base()), &[0, 3]), [Some(0), Some(3)]);
     }
 
     #[test]

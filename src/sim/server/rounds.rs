@@ -1,62 +1,160 @@
-//! Whom a round waits for.
-#![allow(clippy::unwrap_used)]
+//! When to invite, and when a round is complete: the rules of each mode.
 
-use super::*;
-use crate::codec;
-use crate::model::table::Table;
-use crate::scenario::CodecName;
-use crate::sim::small;
+use std::sync::Arc;
 
-fn server(overrides: &[&str]) -> ServerActor {
-    let workers = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-    ServerActor::new(small::world(overrides), Arc::new(workers))
+use super::cohort::Occasion;
+use super::{Open, ServerActor};
+use crate::error::{Error, Result};
+use crate::ids::{Round, UserId, Wave};
+use crate::scenario::{Mode, Participation};
+use crate::sim::broadcast::Broadcast;
+use crate::sim::messages::{Invitation, Orders};
+use crate::sim::world::World;
+use crate::units::{SimDuration, SimTime};
+
+/// The round that the server is at.
+#[derive(Debug, Default)]
+pub(super) struct OpenRound {
+    pub round: Round,
+    /// Users to invite at once; the asynchronous modes invite whenever there is a place.
+    to_invite: usize,
+    /// Updates that complete it; in synchronous modes it is complete, too, when nobody is left to wait for.
+    needed: usize,
+    /// Whether its cohort has been invited.
+    invited: bool,
+    /// Participations of this round that have not come to an end.
+    pub open: usize,
+    deadline: Option<SimTime>,
+    /// Since when nobody takes part for want of users.
+    idle_since: Option<SimTime>,
+    /// When the server will be woken because somebody becomes available.
+    retry_at: Option<SimTime>,
 }
 
-/// If this fails, a round ends before its participations do, or by those of another round.
-#[test]
-fn a_round_is_complete_with_the_last_of_its_own_participations() {
-    let mut server = server(&[]);
-    let broadcast = Arc::new(Broadcast::encode(&server.global, server.world.downlink));
-    server.open = Some((Round(3), broadcast, 2));
-    assert_eq!(server.account_for(Round(2)), (false, false), "of an earlier round");
-    assert_eq!(server.account_for(Round(3)), (true, false));
-    assert_eq!(server.account_for(Round(3)), (true, true));
-    server.open = None;
-    assert_eq!(server.account_for(Round(3)), (false, false), "the round is over");
-}
-
-#[test]
-fn a_share_of_the_users_is_rounded_to_the_nearest_number_of_them() {
-    let invited = |participation: &str| {
-        server(&[&format!("training.participation={participation}")]).choose_cohort(Round(0)).len()
-    };
-    assert_eq!(invited("\"all\""), 21);
-    assert_eq!(invited("{ share = 0.5 }"), 11, "10.5 of 21");
-    assert_eq!(invited("{ share = 0.49 }"), 10, "10.29 of 21");
-    assert_eq!(invited("{ share = 0.001 }"), 1, "a round of nobody teaches nothing");
-    assert_eq!(invited("{ share = 1.0 }"), 21);
-    assert_eq!(invited("{ cohort = 20 }"), 20);
-    assert_eq!(invited("{ cohort = 21 }"), 21, "as many as there are");
-}
-
-#[test]
-fn the_global_table_is_the_mean_of_what_arrived_and_stays_where_nothing_did() {
-    let mut server = server(&[]);
-    let context = &mut Context::new();
-    let before = Arc::clone(&server.global);
-    server.handle(BeginRound { round: Round(0) }, context).unwrap();
-    let outcome = server.handle(CloseRound, context).unwrap();
-    assert_eq!(outcome.aggregated, 0);
-    assert!(Arc::ptr_eq(&outcome.table, &before), "an empty round must not even pass it through the downlink's codec");
-    server.handle(BeginRound { round: Round(1) }, context).unwrap();
-    let shape = before.shape();
-    for (user, value) in [(0, 1.0), (1, 2.0)] {
-        let table = Table::from_fn(shape, || value);
-        let frame = codec::of(CodecName::DenseF32).encode(&TableUpdate::whole(&table), &before).bytes;
-        server.handle(UplinkArrived { user: UserId(user), round: Round(1), frame }, context).unwrap();
+impl OpenRound {
+    pub fn begin(round: Round, world: &World) -> Self {
+        let users = world.dataset.users();
+        let training = &world.scenario.training;
+        let size = match training.participation {
+            _ if !world.method.trains() => 0,
+            Participation::All => users,
+            Participation::Share(share) => ((share * users as f64 + 0.5) as usize).clamp(1, users),
+            Participation::Cohort(cohort) => cohort as usize,
+        };
+        let (to_invite, needed) = match training.mode {
+            _ if size == 0 => (0, 0),
+            Mode::Synchronous | Mode::SemiSynchronous(_) => (size, size),
+            Mode::OverSelection(spec) => (((spec.factor * size as f64).ceil() as usize).min(users), size),
+            Mode::FedBuff(spec) => (0, spec.buffer as usize),
+            Mode::FedAsync(_) => (0, 1),
+        };
+        Self { round, to_invite, needed, ..Self::default() }
     }
-    let outcome = server.handle(CloseRound, context).unwrap();
-    assert_eq!(outcome.aggregated, 2);
-    assert!(outcome.table.as_slice().iter().all(|value| *value == 1.5));
-    assert!(Arc::ptr_eq(&outcome.table, &server.global), "the next round starts from it");
+}
+
+impl ServerActor {
+    /// What is to be done at `now`, after whatever has happened.
+    pub(super) fn advance(&mut self, now: SimTime) -> Result<Orders> {
+        let mut orders = Orders::default();
+        if self.is_complete(now) {
+            orders.round_complete = true;
+            return Ok(orders);
+        }
+        let places = self.free_places();
+        if places == 0 {
+            return Ok(orders);
+        }
+        let wave = Wave(self.waves);
+        let at = Occasion { now, round: self.round.round, wave, open: &self.open };
+        let cohort = self.cohorts.choose(places, at);
+        let missing = places - cohort.len();
+        if !cohort.is_empty() {
+            orders.invitation = Some(self.invite(cohort, wave));
+            self.round.idle_since = None;
+            if let Mode::OverSelection(_) | Mode::SemiSynchronous(_) = self.world.scenario.training.mode
+                && let Some(deadline) = self.deadline()
+            {
+                self.round.deadline = Some(now + deadline);
+                orders.alarm = self.round.deadline;
+            }
+        }
+        // The cohort of a round is invited at once; who is not available then is not waited for.
+        if missing > 0 && (self.is_asynchronous() || !self.round.invited) {
+            orders.alarm = self.wait_for_users(now)?;
+        }
+        Ok(orders)
+    }
+
+    fn is_asynchronous(&self) -> bool {
+        matches!(self.world.scenario.training.mode, Mode::FedBuff(_) | Mode::FedAsync(_))
+    }
+
+    fn deadline(&self) -> Option<SimDuration> {
+        let seconds = match self.world.scenario.training.mode {
+            Mode::OverSelection(spec) => spec.deadline_s,
+            Mode::SemiSynchronous(spec) => Some(spec.deadline_s),
+            _ => None,
+        };
+        seconds.map(SimDuration::from_secs_f64)
+    }
+
+    fn is_complete(&self, now: SimTime) -> bool {
+        let round = &self.round;
+        if !self.world.method.trains() {
+            return true;
+        }
+        if self.is_asynchronous() {
+            return self.arrived.len() >= round.needed;
+        }
+        let in_time = || self.arrived.iter().filter(|arrived| arrived.staleness == 0).count();
+        round.invited
+            && (round.open == 0
+                || round.deadline.is_some_and(|deadline| deadline <= now)
+                || (round.needed < round.to_invite && in_time() >= round.needed))
+    }
+
+    /// How many more could take part now.
+    fn free_places(&self) -> usize {
+        match self.world.scenario.training.mode {
+            Mode::FedBuff(spec) => (spec.concurrency as usize).saturating_sub(self.open.len()),
+            Mode::FedAsync(spec) => (spec.concurrency as usize).saturating_sub(self.open.len()),
+            _ if self.round.invited => 0,
+            _ => self.round.to_invite,
+        }
+    }
+
+    fn invite(&mut self, cohort: Vec<UserId>, wave: Wave) -> Invitation {
+        self.waves += 1;
+        let (global, downlink) = (&self.global, self.world.downlink);
+        let broadcast = self.broadcast.get_or_insert_with(|| Arc::new(Broadcast::encode(global, downlink)));
+        let round = self.round.round;
+        for user in &cohort {
+            self.open.insert(*user, Open { round, wave, broadcast: Arc::clone(broadcast) });
+        }
+        self.round.invited = true;
+        self.round.open += cohort.len();
+        Invitation { round, wave, cohort, broadcast: Arc::clone(broadcast) }
+    }
+
+    /// When to look again for users, if nothing happens before.
+    ///
+    /// # Errors
+    /// [`Error::NobodyAvailable`] if that is too long, with nobody at work meanwhile.
+    fn wait_for_users(&mut self, now: SimTime) -> Result<Option<SimTime>> {
+        let at = Occasion { now, round: self.round.round, wave: Wave(self.waves), open: &self.open };
+        let next = self.cohorts.next_arrival(at);
+        if self.open.is_empty() {
+            let since = *self.round.idle_since.get_or_insert(now);
+            let limit = SimDuration::from_secs_f64(self.world.scenario.training.waiting_limit_s);
+            if next.is_none_or(|next| next > since + limit) {
+                return Err(Error::NobodyAvailable { round: self.round.round, at: since, limit });
+            }
+        }
+        // One alarm is enough.
+        if self.round.retry_at.is_some_and(|retry| now < retry && next.is_none_or(|next| retry <= next)) {
+            return Ok(None);
+        }
+        self.round.retry_at = next;
+        Ok(next)
+    }
 }

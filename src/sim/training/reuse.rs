@@ -9,8 +9,7 @@ fn upload(overrides: &[&str]) -> Vec<u8> {
     let world = small::world(overrides);
     let broadcast = Arc::new(Broadcast::encode(&world.method.initial_table(), world.downlink));
     let (user, round) = (UserId(3), Round(0));
-    let client = world.method.client(user);
-    let assignment = Assignment { user, round, client, broadcast, world };
+    let assignment = Assignment { user, round, wave: Wave(0), client: None, broadcast, world };
     assignment.run().unwrap().frame.bytes.to_vec()
 }
 

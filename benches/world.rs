@@ -1,0 +1,141 @@
+//! Speed of the simulated world's parts: the calendar and the shared link. `cargo bench --bench world`.
+//!
+//! Every figure is the median of several repetitions. Machines are noisy, so compare figures of one run.
+
+use std::time::Instant;
+
+use fedrecsim::rng::{PortableDraws, Purpose, Stream, Streams};
+use fedrecsim::sim::calendar::Calendar;
+use fedrecsim::sim::fair_link::{FairLink, FlowId};
+use fedrecsim::units::{BitsPerSecond, Bytes, SimTime};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() {
+    for pending in [100, 1_000, 10_000, 100_000, 1_000_000] {
+        for delays in [Delays::Exponential, Delays::Lognormal, Delays::Equal, Delays::TwoScales, Delays::Uniform] {
+            calendar(pending, delays);
+        }
+    }
+    for transfers in [100, 1_000, 10_000, 100_000] {
+        for caps in [Caps::Lognormal, Caps::Equal, Caps::NotBinding] {
+            link(transfers, caps);
+        }
+    }
+}
+
+/// Median of `repetitions` timings of `work`, in nanoseconds.
+fn median_ns(repetitions: usize, mut work: impl FnMut()) -> f64 {
+    let mut timings: Vec<f64> = (0..repetitions)
+        .map(|_| {
+            let start = Instant::now();
+            work();
+            start.elapsed().as_secs_f64() * 1e9
+        })
+        .collect();
+    timings.sort_unstable_by(f64::total_cmp);
+    timings[timings.len() / 2]
+}
+
+/// How far ahead events are scheduled.
+#[derive(Clone, Copy, Debug)]
+enum Delays {
+    /// Mean 1 s.
+    Exponential,
+    /// Median 1 s, standard deviation of the logarithm 1.
+    Lognormal,
+    /// 1 s, from the same instant: all times are equal.
+    Equal,
+    /// Half of them milliseconds, half of them hours; exponential.
+    TwoScales,
+    /// Up to 1 ms: some times are equal.
+    Uniform,
+}
+
+impl Delays {
+    /// Nanoseconds.
+    fn draw(self, stream: &mut Stream) -> u64 {
+        let exponential = |stream: &mut Stream, mean_ns: f64| (-mean_ns * stream.open_unit().ln()) as u64;
+        match self {
+            Self::Exponential => exponential(stream, 1e9),
+            Self::Lognormal => stream.lognormal(1e9, 1.0) as u64,
+            Self::Equal => 1_000_000_000,
+            Self::TwoScales if stream.below(2) == 0 => exponential(stream, 1e6),
+            Self::TwoScales => exponential(stream, 3.6e12),
+            Self::Uniform => 1 + u64::from(stream.below(1_000_000)),
+        }
+    }
+}
+
+/// What an event of a simulation is like: a kind and a number.
+#[derive(Clone, Copy)]
+enum Event {
+    Ended(u32),
+    Began(u32),
+}
+
+/// A pop and a push, at a constant number of pending events.
+fn calendar(pending: u32, kind: Delays) {
+    let mut stream = Streams::new(1).stream(Purpose::Transfer, 0, 0);
+    let delays: Vec<u64> = (0..1 << 18).map(|_| kind.draw(&mut stream)).collect();
+    let mut calendar = Calendar::default();
+    let mut next = 0;
+    for event in 0..pending {
+        next = (next + 1) % delays.len();
+        calendar.schedule(SimTime::from_nanos(delays[next]), Event::Began(event));
+    }
+    let operations = 2_000_000;
+    let mut turn = || {
+        for _ in 0..operations {
+            let Some((time, Event::Began(event) | Event::Ended(event))) = calendar.pop() else { return };
+            next = (next + 1) % delays.len();
+            calendar.schedule(SimTime::from_nanos(time.as_nanos() + delays[next]), Event::Ended(event));
+        }
+    };
+    // The first turn brings the calendar from its beginning, where all delays start at once, to its steady state.
+    turn();
+    let nanoseconds = median_ns(5, turn);
+    let per_second = f64::from(operations) / nanoseconds * 1e3;
+    println!("{:<52} {per_second:>12.2} M events/s", format!("calendar, {pending} pending, {kind:?}"));
+}
+
+/// What the clients' own links allow, beside a fair share of 1 Mbit/s or so.
+#[derive(Clone, Copy, Debug)]
+enum Caps {
+    /// Median 2 Mbit/s, standard deviation of the logarithm 1: some bind, and no two are equal.
+    Lognormal,
+    /// 1 Mbit/s for everybody, which the fair share crosses all the time.
+    Equal,
+    /// 1 Gbit/s: everybody has the fair share.
+    NotBinding,
+}
+
+/// A transfer that ends and one that starts, at a constant number of them: what a change of the rates costs.
+fn link(transfers: u32, kind: Caps) {
+    let mut stream = Streams::new(1).stream(Purpose::Transfer, 0, 0);
+    let mut link = FairLink::new(Some(BitsPerSecond::new(u64::from(transfers) * 1_000_000)));
+    let mut start = |link: &mut FairLink, now: SimTime, flow: FlowId| {
+        let size = Bytes::new(stream.lognormal(1e6, 1.0) as u64);
+        let cap = match kind {
+            Caps::Lognormal => BitsPerSecond::from_mbit_f64(stream.lognormal(2.0, 1.0)),
+            Caps::Equal => BitsPerSecond::new(1_000_000),
+            Caps::NotBinding => BitsPerSecond::new(1_000_000_000),
+        };
+        assert!(link.start(now, flow, size, cap), "the number is free");
+    };
+    for flow in 0..transfers {
+        start(&mut link, SimTime::ZERO, FlowId(flow));
+    }
+    let operations = 50_000;
+    let mut turn = || {
+        for _ in 0..operations {
+            let Some(now) = link.next_end() else { return };
+            let Some(flow) = link.take_ended(now) else { return };
+            start(&mut link, now, flow);
+        }
+    };
+    turn();
+    let nanoseconds = median_ns(5, turn) / f64::from(operations);
+    println!("{:<52} {nanoseconds:>12.0} ns a start and an end", format!("link, {transfers} transfers, {kind:?}"));
+}

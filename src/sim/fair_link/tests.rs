@@ -1,0 +1,281 @@
+//! The shared link against water-filling by the book, and against formulas.
+#![allow(clippy::unwrap_used)]
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn bits_per_second(rate: u64) -> BitsPerSecond {
+    BitsPerSecond::new(rate)
+}
+
+fn at(nanoseconds: u64) -> SimTime {
+    SimTime::from_nanos(nanoseconds)
+}
+
+/// Every transfer's rate in bit/s as a fraction, by looking at all of them: the least caps are served first.
+fn water_filling(capacity: Option<u64>, caps: &[u64]) -> Vec<(u64, u64)> {
+    let Some(mut left) = capacity else { return caps.iter().map(|cap| (*cap, 1)).collect() };
+    let mut order: Vec<usize> = (0..caps.len()).collect();
+    order.sort_by_key(|place| caps[*place]);
+    let mut rates = vec![(0, 1); caps.len()];
+    for (served, &place) in order.iter().enumerate() {
+        let sharing = (caps.len() - served) as u64;
+        if u128::from(caps[place]) * u128::from(sharing) <= u128::from(left) {
+            rates[place] = (caps[place], 1);
+            left -= caps[place];
+        } else {
+            order[served..].iter().for_each(|&place| rates[place] = (left, sharing));
+            break;
+        }
+    }
+    rates
+}
+
+/// A transfer of the reference.
+struct Reference {
+    flow: FlowId,
+    size: u64,
+    cap: u64,
+    /// Bits that it must have carried.
+    carried: f64,
+}
+
+/// The link beside the reference, which lets time pass in steps in which no rate changes.
+struct Both {
+    capacity: Option<u64>,
+    link: FairLink,
+    flows: Vec<Reference>,
+    now: u64,
+}
+
+impl Both {
+    fn new(capacity: Option<u64>) -> Self {
+        let link = FairLink::new(capacity.map(BitsPerSecond::new));
+        Self { capacity, link, flows: Vec::new(), now: 0 }
+    }
+
+    fn rates(&self) -> Vec<(u64, u64)> {
+        water_filling(self.capacity, &self.flows.iter().map(|flow| flow.cap).collect::<Vec<_>>())
+    }
+
+    /// What the two may differ by: a nanosecond's bits for each rounding up, and the floats' own error.
+    fn tolerance(flow: &Reference) -> f64 {
+        flow.cap as f64 * 2e-9 + flow.size as f64 * 8e-12 + 1e-3
+    }
+
+    /// Everybody has its max-min fair rate, rounded down, and they are not more than the capacity together.
+    fn check_rates(&self) {
+        let mut sum = 0;
+        for (flow, (rate, shares)) in self.flows.iter().zip(self.rates()) {
+            let found = self.link.rate_of(flow.flow);
+            assert_eq!(found, Some(rate / shares), "{:?}", flow.flow);
+            sum += u128::from(rate / shares);
+        }
+        assert!(self.capacity.is_none_or(|capacity| sum <= u128::from(capacity)));
+        assert_eq!(self.link.len(), self.flows.len());
+    }
+
+    fn pass(&mut self, now: u64) {
+        let rates = self.rates();
+        for (flow, (rate, shares)) in self.flows.iter_mut().zip(rates) {
+            flow.carried += rate as f64 / shares as f64 * (now - self.now) as f64 / 1e9;
+            assert!(flow.carried <= flow.size as f64 * 8.0 + Self::tolerance(flow), "{:?} is late", flow.flow);
+        }
+        self.now = now;
+    }
+
+    /// Lets all end that do so until `now`.
+    fn run_to(&mut self, now: u64) {
+        while let Some(end) = self.link.next_end().filter(|end| *end <= at(now)) {
+            assert!(end >= at(self.now));
+            self.pass(end.as_nanos());
+            assert_eq!(self.link.next_end(), Some(end), "looking changes nothing");
+            let mut last = None;
+            while let Some(ended) = self.link.take_ended(end) {
+                assert!(last.is_none_or(|last| last < ended), "in the order of their numbers");
+                last = Some(ended);
+                let place = self.flows.iter().position(|flow| flow.flow == ended).unwrap();
+                let flow = self.flows.remove(place);
+                assert!(flow.carried >= flow.size as f64 * 8.0 - Self::tolerance(&flow), "{ended:?} is early");
+                assert_eq!(self.link.rate_of(ended), None);
+            }
+            assert!(last.is_some(), "something ends when it was said to");
+            self.check_rates();
+        }
+        self.pass(now);
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Start { size: u64, cap: u64 },
+    Stop(prop::sample::Index),
+    Restore,
+}
+
+fn operations() -> impl Strategy<Value = Vec<(u64, Operation)>> {
+    let size = prop_oneof![1 => Just(0u64), 4 => 1u64..2_000, 4 => 1u64..5_000_000];
+    // Few classes, odd rates, and those which the share hits exactly.
+    let cap = prop_oneof![Just(1_000_000u64), Just(2_000_000), 1u64..5_000_000, Just(500_000), Just(u64::MAX / 2)];
+    let operation = prop_oneof![
+        8 => (size, cap).prop_map(|(size, cap)| Operation::Start { size, cap }),
+        3 => any::<prop::sample::Index>().prop_map(Operation::Stop),
+        1 => Just(Operation::Restore),
+    ];
+    let pause = prop_oneof![2 => Just(0u64), 2 => 0u64..1_000_000, 3 => 0u64..3_000_000_000];
+    prop::collection::vec((pause, operation), 0..60)
+}
+
+proptest! {
+    /// If this fails, somebody has more or less than its fair share, a transfer ends early or late, bytes are lost or
+    /// made up by a cut, or a link that was saved and read again goes on differently.
+    #[test]
+    fn it_does_what_water_filling_does(
+        capacity in prop_oneof![1 => Just(None), 5 => (1u64..6_000_000).prop_map(Some), 1 => Just(Some(1u64))],
+        operations in operations(),
+    ) {
+        let mut both = Both::new(capacity);
+        for (number, (pause, operation)) in operations.into_iter().enumerate() {
+            both.run_to(both.now + pause);
+            let now = at(both.now);
+            match operation {
+                Operation::Start { size, cap } => {
+                    let flow = FlowId(number as u32);
+                    prop_assert!(both.link.start(now, flow, Bytes::new(size), bits_per_second(cap)));
+                    prop_assert!(!both.link.start(now, flow, Bytes::new(1), bits_per_second(1)), "twice");
+                    both.flows.push(Reference { flow, size, cap, carried: 0.0 });
+                    both.run_to(both.now);
+                }
+                Operation::Stop(_) if both.flows.is_empty() => {
+                    prop_assert_eq!(both.link.stop(now, FlowId(u32::MAX)), None);
+                }
+                Operation::Stop(index) => {
+                    let flow = both.flows.remove(index.index(both.flows.len()));
+                    let carried = both.link.stop(now, flow.flow).unwrap().get() as f64;
+                    let tolerance = Both::tolerance(&flow) / 8.0;
+                    let expected = flow.carried / 8.0;
+                    prop_assert!(carried <= expected + tolerance && carried > expected - 1.0 - tolerance,
+                        "{} bytes, not {}", carried, expected);
+                }
+                Operation::Restore => {
+                    let saved = serde_json::to_string(&both.link).unwrap();
+                    let restored: FairLink = serde_json::from_str(&saved).unwrap();
+                    prop_assert_eq!(&restored, &both.link);
+                    both.link = restored;
+                }
+            }
+            both.check_rates();
+        }
+        if capacity != Some(1) {
+            both.run_to(both.now + 1_000_000_000_000_000_000);
+            prop_assert!(both.link.is_empty(), "everything ends");
+        }
+    }
+
+    /// If this fails, a link on which nobody shares gives other instants than the client's own link.
+    #[test]
+    fn who_never_shares_ends_when_its_own_link_says(
+        starts in prop::collection::vec((0u64..1_000_000_000, 0u64..10_000_000, 1u64..1_000_000_000), 1..20),
+        has_capacity: bool,
+    ) {
+        // As much as all of them may want, or no capacity at all.
+        let mut link = FairLink::new(has_capacity.then(|| bits_per_second(20_000_000_000)));
+        let mut now = 0;
+        let mut expected = Vec::new();
+        let mut found = Vec::new();
+        for (number, (pause, size, cap)) in starts.into_iter().enumerate() {
+            now += pause;
+            let (flow, size, cap) = (FlowId(number as u32), Bytes::new(size), bits_per_second(cap));
+            expected.push((at(now) + cap.time_for(size), flow));
+            while let Some(end) = link.next_end().filter(|end| *end <= at(now)) {
+                found.push((end, link.take_ended(end).unwrap()));
+            }
+            prop_assert!(link.start(at(now), flow, size, cap));
+        }
+        while let Some(end) = link.next_end() {
+            found.push((end, link.take_ended(end).unwrap()));
+        }
+        expected.sort_unstable();
+        prop_assert_eq!(found, expected);
+    }
+
+    /// If this fails, equal transfers on a full link do not end together at n * size / capacity.
+    #[test]
+    fn equal_transfers_share_the_link_and_end_together(
+        count in 1u32..200, size in 0u64..1_000_000_000, capacity in 1u64..1_000_000_000,
+    ) {
+        let mut link = FairLink::new(Some(bits_per_second(capacity)));
+        for flow in 0..count {
+            prop_assert!(link.start(at(5), FlowId(flow), Bytes::new(size), bits_per_second(capacity)));
+        }
+        let whole = Bytes::new(u64::from(count) * size);
+        let end = at(5) + bits_per_second(capacity).time_for(whole);
+        prop_assert_eq!(link.next_end(), Some(end));
+        let ended: Vec<FlowId> = std::iter::from_fn(|| link.take_ended(end)).collect();
+        prop_assert_eq!(ended, (0..count).map(FlowId).collect::<Vec<_>>());
+        prop_assert_eq!(link.next_end(), None);
+    }
+}
+
+#[test]
+fn a_change_of_rates_moves_the_end_by_less_than_a_nanosecond_however_many_there_are() {
+    // Ten thousand passing transfers of no bytes share the link for no time, and others for odd times: every change
+    // rounds. The long transfer has what they leave.
+    let capacity = 1_000_003;
+    let mut link = FairLink::new(Some(bits_per_second(capacity)));
+    let size = Bytes::new(10_000_000);
+    assert!(link.start(at(0), FlowId(0), size, bits_per_second(capacity)));
+    let mut shared = 0;
+    for number in 1..=10_000u64 {
+        let (start, length) = (number * 1_001, number % 7);
+        assert!(link.start(at(start), FlowId(1), Bytes::new(1_000), bits_per_second(capacity)));
+        assert!(link.start(at(start), FlowId(2), Bytes::new(1_000), bits_per_second(capacity)));
+        assert_eq!(link.stop(at(start + length), FlowId(1)), Some(Bytes::ZERO));
+        assert_eq!(link.stop(at(start + length), FlowId(2)), Some(Bytes::ZERO));
+        shared += length;
+    }
+    // A third of the capacity while it was shared: two thirds of that time come on top, rounded up once.
+    let exact = u128::from(size.get()) * 8_000_000_000 * 3 + 2 * u128::from(shared) * u128::from(capacity);
+    let end = exact.div_ceil(3 * u128::from(capacity));
+    let found = u128::from(link.next_end().unwrap().as_nanos());
+    assert!(found == end || found == end + 1, "{found} ns, not {end}");
+}
+
+#[test]
+fn ends_that_were_not_taken_in_time_change_the_rates_when_they_happened() {
+    // 1 byte and 3 bytes at 8 bit/s: shared for 2 s, then 2 bytes are left at the whole rate. Nobody asks before 10 s.
+    let second = 1_000_000_000;
+    let mut link = FairLink::new(Some(bits_per_second(8)));
+    assert!(link.start(at(0), FlowId(7), Bytes::new(3), bits_per_second(100)));
+    assert!(link.start(at(0), FlowId(9), Bytes::new(1), bits_per_second(100)));
+    assert!(link.start(at(10 * second), FlowId(1), Bytes::ZERO, bits_per_second(100)));
+    assert_eq!((link.len(), link.is_empty()), (3, false));
+    assert_eq!(link.next_end(), Some(at(2 * second)));
+    assert!(!link.start(at(10 * second), FlowId(9), Bytes::ZERO, bits_per_second(1)), "it was not taken yet");
+    assert_eq!(link.rate_of(FlowId(9)), None);
+    assert_eq!(link.take_ended(at(10 * second)), Some(FlowId(9)));
+    assert_eq!(link.next_end(), Some(at(4 * second)));
+    assert_eq!(link.stop(at(10 * second), FlowId(7)), Some(Bytes::new(3)), "it has carried everything");
+    assert_eq!(link.take_ended(at(10 * second)), Some(FlowId(1)), "no bytes take no time");
+    assert_eq!((link.take_ended(at(10 * second)), link.is_empty()), (None, true));
+}
+
+#[test]
+fn the_ends_of_the_scale_do_not_overflow() {
+    let mut link = FairLink::new(Some(bits_per_second(u64::MAX)));
+    for flow in 0..4 {
+        assert!(link.start(at(0), FlowId(flow), Bytes::new(u64::MAX), bits_per_second(u64::MAX)));
+    }
+    assert_eq!(link.next_end(), Some(at(32_000_000_000)), "4 * 8 bits for each bit/s");
+    assert!(link.start(at(1), FlowId(4), Bytes::new(u64::MAX), bits_per_second(1)));
+    assert_eq!(link.stop(at(u64::MAX - 1), FlowId(4)), Some(Bytes::new(2_305_843_009)), "1 bit/s for all of time");
+    let ended: Vec<FlowId> = std::iter::from_fn(|| link.take_ended(at(u64::MAX))).collect();
+    assert_eq!(ended, [FlowId(0), FlowId(1), FlowId(2), FlowId(3)]);
+    let mut slow = FairLink::new(Some(bits_per_second(1)));
+    assert!(slow.start(at(0), FlowId(0), Bytes::new(u64::MAX), bits_per_second(1)));
+    assert!(slow.start(at(0), FlowId(1), Bytes::new(u64::MAX), bits_per_second(2)));
+    assert_eq!(slow.next_end(), Some(at(u64::MAX)), "never, in virtual time");
+    assert_eq!(slow.rate_of(FlowId(0)), Some(0), "half a bit/s");
+    assert_eq!(slow.take_ended(at(u64::MAX)), None);
+}

@@ -1,0 +1,263 @@
+//! What happens at an instant of the calendar, and to whom it is told.
+
+use std::sync::Arc;
+
+use bytes::Bytes as Frame;
+
+use super::participation::{Participation, Phase, Transfer, Work};
+use super::transfers::{Fate, ServerLink};
+use super::{Timeline, asked, unanswered};
+use crate::error::{Error, Result};
+use crate::ids::UserId;
+use crate::sim::messages::{
+    AlarmRang, FromClient, LinkEvent, ParticipationLost, Receipt, ToClient, UplinkArrived, Usefulness,
+};
+use crate::units::{Bytes, Direction, SimTime};
+
+/// What the calendar holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    /// The last byte is with the client.
+    DownloadArrived(UserId),
+    TrainingEnded(UserId),
+    /// The last byte is with the server.
+    UploadArrived(UserId),
+    /// The next end of a transfer on the server's link.
+    TransfersEnded(Direction),
+    /// A dropout, or a departure.
+    CutOff(UserId),
+    /// The server asked to be woken.
+    Alarm,
+}
+
+impl Event {
+    /// The last byte of a frame is there.
+    pub fn arrived(direction: Direction, user: UserId) -> Self {
+        match direction {
+            Direction::Up => Self::UploadArrived(user),
+            Direction::Down => Self::DownloadArrived(user),
+        }
+    }
+}
+
+impl Timeline {
+    /// Lets `event` happen; whether the open round is complete with it.
+    pub(super) async fn happen(&mut self, now: SimTime, event: Event) -> Result<bool> {
+        match event {
+            Event::DownloadArrived(user) => self.download_arrived(now, user).await,
+            Event::TrainingEnded(user) => self.training_ended(now, user).await.map(|()| false),
+            Event::UploadArrived(user) => self.upload_arrived(now, user).await,
+            Event::TransfersEnded(direction) => self.transfers_ended(now, direction).map(|()| false),
+            Event::CutOff(user) => self.cut_off(now, user).await,
+            Event::Alarm => {
+                let orders = asked(self.peers.alarm_rang.send(AlarmRang { now }), "server").await??;
+                self.obey(orders).await
+            }
+        }
+    }
+
+    async fn download_arrived(&mut self, now: SimTime, user: UserId) -> Result<bool> {
+        let mut participation = self.take(user)?;
+        let Phase::Downloading(transfer) = participation.phase else { return Err(out_of_turn("a download arrived")) };
+        if transfer.fate != Fate::Whole {
+            return self.download_failed(user, participation, transfer).await;
+        }
+        if matches!(participation.work, Work::Untrained(_)) {
+            self.put(user, participation);
+            self.work_out_trainings()?;
+            participation = self.take(user)?;
+        }
+        let took = transfer.elapsed(now).as_nanos();
+        self.book(participation.wave, user, LinkEvent::Delivered(Direction::Down, Usefulness::Useful, took));
+        let row_visits = match &participation.work {
+            Work::Trained(Ok(trained)) => trained.row_visits,
+            // The training fails on the device at once.
+            _ => 0,
+        };
+        let ends = now + participation.conditions.compute_time(row_visits);
+        let ends = self.within_time(ends, user, participation.round)?;
+        participation.phase = Phase::Training { began: now };
+        participation.next = Some(self.calendar.schedule(ends, Event::TrainingEnded(user)));
+        self.put(user, participation);
+        Ok(false)
+    }
+
+    /// A download does not arrive as it was sent, and the client notices.
+    async fn download_failed(
+        &mut self,
+        user: UserId,
+        participation: Box<Participation>,
+        transfer: Transfer,
+    ) -> Result<bool> {
+        if let Fate::Corrupted(draw) = transfer.fate {
+            let broadcast = Arc::clone(&participation.broadcast);
+            let frame = with_bit_turned(broadcast.bytes(), draw);
+            match self.ask(user, ToClient::Downloaded(frame, broadcast)).await? {
+                FromClient::Sound(false) => {}
+                FromClient::Sound(true) => return Err(Error::Frame("a corrupted download was not noticed".to_owned())),
+                _ => return Err(unanswered("client", "it does not say whether its download is sound")),
+            }
+        }
+        self.failed(user, participation, transfer).await
+    }
+
+    /// A transfer has come to nothing, and the participation with it.
+    async fn failed(&mut self, user: UserId, participation: Box<Participation>, transfer: Transfer) -> Result<bool> {
+        let lost = LinkEvent::Lost(transfer.direction, transfer.size.get());
+        self.lose(user, participation, lost).await
+    }
+
+    async fn training_ended(&mut self, now: SimTime, user: UserId) -> Result<()> {
+        let mut participation = self.take(user)?;
+        let Phase::Training { began } = participation.phase else { return Err(out_of_turn("a training ended")) };
+        let Work::Trained(trained) = std::mem::replace(&mut participation.work, Work::Over) else {
+            return Err(out_of_turn("a training ended that nobody worked out"));
+        };
+        let trained = trained?;
+        let (parts, loss, row_visits) = (trained.frame.parts, trained.loss, trained.row_visits);
+        let FromClient::Upload(frame) = self.ask(user, ToClient::TrainingEnded(trained)).await? else {
+            return Err(unanswered("client", "it did not upload after training"));
+        };
+        self.book(participation.wave, user, LinkEvent::Computed(row_visits, now.since(began).as_nanos()));
+        self.book(participation.wave, user, LinkEvent::Sent(Direction::Up, parts));
+        let size = Bytes::of(&frame);
+        let transfer = self.start_transfer(user, &mut participation, Direction::Up, size)?;
+        participation.phase = Phase::Uploading { transfer, frame, loss };
+        self.put(user, participation);
+        Ok(())
+    }
+
+    async fn upload_arrived(&mut self, now: SimTime, user: UserId) -> Result<bool> {
+        let mut participation = self.take(user)?;
+        let Phase::Uploading { transfer, frame, loss } = &mut participation.phase else {
+            return Err(out_of_turn("an upload arrived"));
+        };
+        let (transfer, loss) = (*transfer, *loss);
+        let frame = match transfer.fate {
+            Fate::Whole => std::mem::take(frame),
+            Fate::Corrupted(draw) => with_bit_turned(frame, draw),
+            Fate::Cut | Fate::Dropped => return self.failed(user, participation, transfer).await,
+        };
+        if let Some(cut) = participation.cut {
+            self.calendar.cancel(cut);
+        }
+        let wave = participation.wave;
+        let receipt = asked(self.peers.uplink_arrived.send(UplinkArrived { user, wave, frame, now }), "server").await?;
+        let Receipt { usefulness, orders } = receipt?;
+        match usefulness {
+            Some(_) if transfer.fate != Fate::Whole => {
+                return Err(Error::Frame("a corrupted upload was not noticed".to_owned()));
+            }
+            Some(usefulness) => {
+                let took = transfer.elapsed(now).as_nanos();
+                self.book(wave, user, LinkEvent::Delivered(Direction::Up, usefulness, took));
+                if usefulness == Usefulness::Useful {
+                    self.losses.insert((user, wave), loss);
+                } else {
+                    self.counts.late += 1;
+                }
+            }
+            None => {
+                self.book(wave, user, LinkEvent::Lost(Direction::Up, transfer.size.get()));
+                self.counts.dropped += 1;
+            }
+        }
+        self.obey(orders).await
+    }
+
+    /// A dropout or a departure ends a participation.
+    async fn cut_off(&mut self, now: SimTime, user: UserId) -> Result<bool> {
+        let participation = self.take(user)?;
+        let so_far = self.so_far(now, user, &participation, LinkEvent::Lost)?;
+        self.lose(user, participation, so_far).await
+    }
+
+    /// A participation is lost; `so_far` is what it was at.
+    async fn lose(&mut self, user: UserId, participation: Box<Participation>, so_far: LinkEvent) -> Result<bool> {
+        let (wave, now) = (participation.wave, self.calendar.now());
+        self.break_off(user, participation, so_far).await?;
+        self.counts.dropped += 1;
+        let lost = ParticipationLost { user, wave, now };
+        let orders = asked(self.peers.participation_lost.send(lost), "server").await??;
+        self.obey(orders).await
+    }
+
+    /// The server waits for this participation no longer.
+    pub(super) async fn give_up(&mut self, user: UserId) -> Result<()> {
+        let participation = self.take(user)?;
+        self.counts.cancelled += 1;
+        let so_far = self.so_far(self.calendar.now(), user, &participation, LinkEvent::Cancelled)?;
+        self.break_off(user, participation, so_far).await
+    }
+
+    /// Ends a participation where it stands.
+    async fn break_off(&mut self, user: UserId, participation: Box<Participation>, so_far: LinkEvent) -> Result<()> {
+        for appointment in [participation.next, participation.cut].into_iter().flatten() {
+            self.calendar.cancel(appointment);
+        }
+        self.book(participation.wave, user, so_far);
+        match self.ask(user, ToClient::CutOff).await? {
+            FromClient::Done => Ok(()),
+            _ => Err(unanswered("client", "it cannot be cut off in its state")),
+        }
+    }
+
+    /// Stops what a participation is at, and says what came of it; `fate` is what becomes of a frame on its way.
+    fn so_far(
+        &mut self,
+        now: SimTime,
+        user: UserId,
+        participation: &Participation,
+        fate: impl Fn(Direction, u64) -> LinkEvent,
+    ) -> Result<LinkEvent> {
+        Ok(match &participation.phase {
+            Phase::Training { began } => {
+                let elapsed = now.since(*began);
+                LinkEvent::ComputeLost(participation.conditions.row_visits_in(elapsed), elapsed.as_nanos())
+            }
+            Phase::Downloading(transfer) | Phase::Uploading { transfer, .. } => {
+                fate(transfer.direction, self.stop_transfer(user, participation, transfer)?.get())
+            }
+        })
+    }
+
+    /// Books what is under way when the run ends.
+    pub(super) fn book_unfinished(&mut self) -> Result<()> {
+        let now = self.calendar.now();
+        // Nobody takes a connection that becomes free now.
+        self.server_link.iter_mut().for_each(ServerLink::close);
+        for user in (0..self.places.len()).map(UserId::from) {
+            if let Some(participation) = self.places[user.index()].take() {
+                let so_far = self.so_far(now, user, &participation, LinkEvent::Unfinished)?;
+                self.book(participation.wave, user, so_far);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn take(&mut self, user: UserId) -> Result<Box<Participation>> {
+        self.places[user.index()].take().ok_or_else(|| absent(user))
+    }
+
+    pub(super) fn put(&mut self, user: UserId, participation: Box<Participation>) {
+        self.places[user.index()] = Some(participation);
+    }
+}
+
+/// `frame` as a fault leaves it.
+fn with_bit_turned(frame: &Frame, draw: u64) -> Frame {
+    let mut bytes = frame.to_vec();
+    let bits = 8 * bytes.len() as u64;
+    if let Some(bit) = draw.checked_rem(bits) {
+        bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
+    }
+    bytes.into()
+}
+
+fn absent(user: UserId) -> Error {
+    unanswered("network", format!("{user} takes no part"))
+}
+
+fn out_of_turn(what: &str) -> Error {
+    unanswered("network", format!("{what} out of turn"))
+}

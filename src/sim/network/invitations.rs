@@ -1,0 +1,154 @@
+//! Invitations: downloads start, and trainings, whose inputs are fixed from then on, are worked out together.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use rayon::prelude::*;
+
+use super::happenings::Event;
+use super::participation::{Participation, Phase, Work};
+use super::{Timeline, unanswered};
+use crate::error::{Error, Result};
+use crate::ids::UserId;
+use crate::population::Conditions;
+use crate::sim::messages::{ASKED_AT_ONCE, FromClient, Invitation, LinkEvent, TAKEN_AT_ONCE, ToClient};
+use crate::sim::training::{Assignment, Trained};
+use crate::stages::{Stage, enter};
+use crate::units::{Bytes, Direction};
+
+impl Timeline {
+    /// Starts the downloads of a cohort.
+    pub(super) async fn invite(&mut self, invitation: Invitation) -> Result<()> {
+        let Invitation { wave, cohort, .. } = &invitation;
+        self.counts.invited += cohort.len() as u32;
+        let population = &self.world.population;
+        let conditions: Vec<Conditions> = if cohort.len() == 1 {
+            vec![population.conditions(cohort[0], *wave)]
+        } else {
+            let _waiting = enter(Stage::Wait);
+            let draw = |user: &UserId| population.conditions(*user, *wave);
+            self.workers.install(|| cohort.par_iter().with_min_len(64).map(draw).collect())
+        };
+        let assignments = self.assignments(&invitation, &conditions).await?;
+        for ((&user, conditions), assignment) in cohort.iter().zip(conditions).zip(assignments) {
+            self.start(user, conditions, assignment, &invitation)?;
+        }
+        // Where on its way a participation drops out can be told only if it is known how long the way is.
+        let drops_out = |user: &&UserId| {
+            self.places[user.index()].as_ref().is_some_and(|place| place.conditions.dropout_at.is_some())
+        };
+        let dropouts: Vec<UserId> = cohort.iter().filter(drops_out).copied().collect();
+        if !dropouts.is_empty() {
+            self.work_out_trainings()?;
+        }
+        let size = Bytes::of(invitation.broadcast.bytes());
+        for user in dropouts {
+            self.schedule_dropout(user, size);
+        }
+        Ok(())
+    }
+
+    /// Asks everybody for the work that a worker can do for it.
+    async fn assignments(&self, invitation: &Invitation, conditions: &[Conditions]) -> Result<Vec<Box<Assignment>>> {
+        let Invitation { round, wave, cohort, broadcast } = invitation;
+        let cut_short = self.world.may_be_cut_short();
+        let mut assignments = Vec::with_capacity(cohort.len());
+        for (users, conditions) in cohort.chunks(ASKED_AT_ONCE).zip(conditions.chunks(ASKED_AT_ONCE)) {
+            let answers = users.iter().zip(conditions).map(|(&user, conditions)| {
+                let (round, wave, broadcast) = (*round, *wave, Arc::clone(broadcast));
+                let keep = cut_short || conditions.dropout_at.is_some();
+                self.peers.clients[user.index()].send(ToClient::Participate { round, wave, broadcast, keep })
+            });
+            // A question is in its mailbox as soon as it is sent; the answers come while the first is awaited.
+            let answers = answers.collect::<Vec<_>>();
+            let _stage = enter(Stage::Actors);
+            for answer in answers {
+                match answer.await.map_err(|reason| unanswered("client", reason))? {
+                    FromClient::Assignment(assignment) => assignments.push(assignment),
+                    _ => return Err(unanswered("client", "it was invited while it was busy")),
+                }
+            }
+        }
+        Ok(assignments)
+    }
+
+    fn start(
+        &mut self,
+        user: UserId,
+        conditions: Conditions,
+        assignment: Box<Assignment>,
+        invitation: &Invitation,
+    ) -> Result<()> {
+        let frame = invitation.broadcast.frame();
+        let size = Bytes::of(&frame.bytes);
+        let mut participation = Box::new(Participation {
+            round: invitation.round,
+            wave: invitation.wave,
+            broadcast: Arc::clone(&invitation.broadcast),
+            conditions,
+            phase: Phase::Training { began: self.calendar.now() },
+            work: Work::Untrained(assignment),
+            next: None,
+            cut: None,
+        });
+        self.book(invitation.wave, user, LinkEvent::Sent(Direction::Down, frame.parts));
+        let transfer = self.start_transfer(user, &mut participation, Direction::Down, size)?;
+        participation.phase = Phase::Downloading(transfer);
+        if let Some(leaves) = self.availability.leaves_at(user, self.calendar.now()) {
+            participation.cut = Some(self.calendar.schedule(leaves, Event::CutOff(user)));
+        }
+        self.untrained.push(user);
+        self.put(user, participation);
+        Ok(())
+    }
+
+    fn schedule_dropout(&mut self, user: UserId, download: Bytes) {
+        let now = self.calendar.now();
+        let Some(participation) = &mut self.places[user.index()] else { return };
+        let Some(share) = participation.conditions.dropout_at else { return };
+        let Some(whole) = participation.nominal_duration(download) else { return };
+        // In 2^-32 steps, so that the instant is an integer computation.
+        let cut = now + whole.fraction((share * 4_294_967_296.0) as u64, 1 << 32);
+        if self.availability.leaves_at(user, now).is_some_and(|leaves| leaves <= cut) {
+            return;
+        }
+        if let Some(later) = participation.cut.replace(self.calendar.schedule(cut, Event::CutOff(user))) {
+            self.calendar.cancel(later);
+        }
+    }
+
+    /// Works out every training whose inputs are fixed, in one batch on all threads. Each result waits for the
+    /// virtual end of its training.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`]; what else goes wrong belongs to a training, and happens at its virtual time.
+    pub(super) fn work_out_trainings(&mut self) -> Result<()> {
+        let mut batch: Vec<(UserId, Box<Assignment>)> = Vec::with_capacity(self.untrained.len());
+        for user in std::mem::take(&mut self.untrained) {
+            let Some(participation) = &mut self.places[user.index()] else { continue };
+            if matches!(participation.work, Work::Untrained(_))
+                && let Work::Untrained(assignment) = std::mem::replace(&mut participation.work, Work::Over)
+            {
+                batch.push((user, assignment));
+            }
+        }
+        let interrupted = &*self.interrupted;
+        let train = |(user, assignment): (UserId, Box<Assignment>)| match interrupted.load(Ordering::Relaxed) {
+            true => (user, Err(Error::Interrupted)),
+            false => (user, Assignment::run(*assignment)),
+        };
+        let waiting = enter(Stage::Wait);
+        let trained: Vec<(UserId, Result<Box<Trained>>)> = if batch.len() == 1 {
+            batch.into_iter().map(train).collect()
+        } else {
+            self.workers.install(|| batch.into_par_iter().with_max_len(TAKEN_AT_ONCE).map(train).collect())
+        };
+        drop(waiting);
+        for (user, trained) in trained {
+            if let Some(participation) = &mut self.places[user.index()] {
+                participation.work = Work::Trained(trained);
+            }
+        }
+        self.check_interrupted()
+    }
+}

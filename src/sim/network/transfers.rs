@@ -1,0 +1,222 @@
+//! Transfers: what turns bytes into time.
+//!
+//! Where the server's link has no limit, a transfer has its client's link for itself and its end is known when it
+//! starts. Where it has one, all transfers of a direction share it ([`FairLink`]), a cap on connections lets others
+//! wait in line, and the calendar holds one event for the next end of each direction, which moves with every start
+//! and end.
+
+use std::collections::VecDeque;
+
+use super::happenings::Event;
+use super::participation::{Phase, Transfer, Way};
+use super::{Participation, Timeline};
+use crate::error::Result;
+use crate::ids::UserId;
+use crate::population::Verdict;
+use crate::scenario::ServerLinkSpec;
+use crate::sim::calendar::Appointment;
+use crate::sim::fair_link::{FairLink, FlowId};
+use crate::units::{Bytes, Direction, SimDuration, SimTime};
+
+/// The server's side of all transfers.
+pub(super) struct ServerLink {
+    up: Lane,
+    down: Lane,
+    /// Transfers at once, in both directions together.
+    connections: Option<u32>,
+    in_progress: u32,
+    /// Who waits for a connection, first come, first served.
+    line: VecDeque<UserId>,
+}
+
+/// One direction of it.
+struct Lane {
+    link: FairLink,
+    /// The next end, as the calendar has it.
+    next_end: Option<(SimTime, Appointment)>,
+}
+
+impl ServerLink {
+    /// `None` if it holds nobody back.
+    pub fn new(spec: &ServerLinkSpec) -> Option<Self> {
+        let limited = spec.uplink.is_some() || spec.downlink.is_some() || spec.connections.is_some();
+        let lane = |capacity| Lane { link: FairLink::new(capacity), next_end: None };
+        limited.then(|| Self {
+            up: lane(spec.uplink),
+            down: lane(spec.downlink),
+            connections: spec.connections,
+            in_progress: 0,
+            line: VecDeque::new(),
+        })
+    }
+
+    /// Nobody in line gets a connection any more.
+    pub fn close(&mut self) {
+        self.line.clear();
+    }
+
+    fn lane(&mut self, direction: Direction) -> &mut Lane {
+        match direction {
+            Direction::Up => &mut self.up,
+            Direction::Down => &mut self.down,
+        }
+    }
+
+    fn has_a_connection_free(&self) -> bool {
+        self.connections.is_none_or(|connections| self.in_progress < connections)
+    }
+}
+
+/// What becomes of a frame on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It arrives as it was sent.
+    Whole,
+    /// The connection breaks after the bytes that the transfer has.
+    Cut,
+    /// All of it is sent and nothing arrives.
+    Dropped,
+    /// It arrives with this bit (modulo its length) turned over.
+    Corrupted(u64),
+}
+
+impl Timeline {
+    /// Starts a transfer of `size` for `user`, whose `participation` is not in its place.
+    pub(super) fn start_transfer(
+        &mut self,
+        user: UserId,
+        participation: &mut Participation,
+        direction: Direction,
+        size: Bytes,
+    ) -> Result<Transfer> {
+        let now = self.calendar.now();
+        let verdict = self.world.population.faults().verdict(user, participation.wave, direction, now);
+        let (size, fate, delay) = match verdict {
+            None => (size, Fate::Whole, SimDuration::ZERO),
+            Some(Verdict::Delay(delay)) => (size, Fate::Whole, delay),
+            Some(Verdict::Drop) => (size, Fate::Dropped, SimDuration::ZERO),
+            Some(Verdict::CutAt(bytes)) if bytes < size => (bytes, Fate::Cut, SimDuration::ZERO),
+            Some(Verdict::CutAt(_)) => (size, Fate::Whole, SimDuration::ZERO),
+            Some(Verdict::Corrupt { draw }) => (size, Fate::Corrupted(draw), SimDuration::ZERO),
+        };
+        let link = participation.link(direction);
+        let mut transfer = Transfer { direction, size, began: now, way: Way::Alone, fate, delay };
+        match &mut self.server_link {
+            None => {
+                let arrives = now + link.transfer_time(size) + delay;
+                let arrives = self.within_time(arrives, user, participation.round)?;
+                participation.next = Some(self.calendar.schedule(arrives, Event::arrived(direction, user)));
+            }
+            Some(server) if server.has_a_connection_free() => {
+                transfer.way = Way::Shared;
+                server.in_progress += 1;
+                // One transfer a user and direction, so that the name is free.
+                let started = server.lane(direction).link.start(now, FlowId(user.0), size, link.rate);
+                debug_assert!(started, "{user} has two transfers in one direction");
+                self.reschedule(direction);
+            }
+            Some(server) => {
+                transfer.way = Way::InLine;
+                server.line.push_back(user);
+            }
+        }
+        Ok(transfer)
+    }
+
+    /// Some transfers of a direction have ended: what they carried arrives after its latency.
+    pub(super) fn transfers_ended(&mut self, now: SimTime, direction: Direction) -> Result<()> {
+        while let Some(FlowId(user)) = self.server_link.as_mut().and_then(|server| {
+            server.lane(direction).next_end = None;
+            server.lane(direction).link.take_ended(now)
+        }) {
+            let user = UserId(user);
+            let mut participation = self.take(user)?;
+            let latency = participation.link(direction).latency;
+            if let Some(transfer) = participation.transfer_mut() {
+                transfer.way = Way::Sent;
+                let arrives = now + latency + transfer.delay;
+                let arrives = self.within_time(arrives, user, participation.round)?;
+                participation.next = Some(self.calendar.schedule(arrives, Event::arrived(direction, user)));
+            }
+            self.put(user, participation);
+            self.free_connection()?;
+        }
+        self.reschedule(direction);
+        Ok(())
+    }
+
+    /// Stops a transfer: the bytes that it has carried.
+    pub(super) fn stop_transfer(
+        &mut self,
+        user: UserId,
+        participation: &Participation,
+        transfer: &Transfer,
+    ) -> Result<Bytes> {
+        let now = self.calendar.now();
+        match transfer.way {
+            Way::Alone => Ok(participation.link(transfer.direction).carried(transfer.size, transfer.elapsed(now))),
+            Way::Sent => Ok(transfer.size),
+            Way::InLine => {
+                if let Some(server) = &mut self.server_link {
+                    server.line.retain(|waiting| *waiting != user);
+                }
+                Ok(Bytes::new(0))
+            }
+            Way::Shared => {
+                let server = self.server_link.as_mut();
+                let carried = server.and_then(|server| server.lane(transfer.direction).link.stop(now, FlowId(user.0)));
+                self.free_connection()?;
+                self.reschedule(transfer.direction);
+                Ok(carried.unwrap_or(Bytes::new(0)))
+            }
+        }
+    }
+
+    /// A connection is free: the first in line takes it.
+    fn free_connection(&mut self) -> Result<()> {
+        let now = self.calendar.now();
+        let Some(server) = &mut self.server_link else { return Ok(()) };
+        server.in_progress -= 1;
+        let Some(user) = server.line.pop_front() else { return Ok(()) };
+        server.in_progress += 1;
+        let mut participation = self.take(user)?;
+        let (up, down) = (participation.conditions.up.rate, participation.conditions.down.rate);
+        if let Some(transfer) = participation.transfer_mut() {
+            transfer.way = Way::Shared;
+            let direction = transfer.direction;
+            let rate = if direction == Direction::Up { up } else { down };
+            if let Some(server) = &mut self.server_link {
+                let started = server.lane(direction).link.start(now, FlowId(user.0), transfer.size, rate);
+                debug_assert!(started, "{user} has two transfers in one direction");
+            }
+            self.reschedule(direction);
+        }
+        self.put(user, participation);
+        Ok(())
+    }
+
+    /// Brings the calendar up to date with the next end of a direction.
+    fn reschedule(&mut self, direction: Direction) {
+        let Some(server) = &mut self.server_link else { return };
+        let lane = server.lane(direction);
+        let next = lane.link.next_end();
+        if lane.next_end.as_ref().map(|(time, _)| *time) == next {
+            return;
+        }
+        if let Some((_, appointment)) = lane.next_end.take() {
+            self.calendar.cancel(appointment);
+        }
+        // A transfer slower than the clock can show has no end; nor has anything that waits for it.
+        lane.next_end = next.map(|time| (time, self.calendar.schedule(time, Event::TransfersEnded(direction))));
+    }
+}
+
+impl Participation {
+    /// The frame on its way.
+    pub(super) fn transfer_mut(&mut self) -> Option<&mut Transfer> {
+        match &mut self.phase {
+            Phase::Downloading(transfer) | Phase::Uploading { transfer, .. } => Some(transfer),
+            Phase::Training { .. } => None,
+        }
+    }
+}

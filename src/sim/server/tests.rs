@@ -1,0 +1,98 @@
+//! Whom a round waits for, and what it makes of what arrives.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::codec;
+use crate::model::table::{Table, TableUpdate};
+use crate::scenario::CodecName;
+use crate::sim::small;
+use crate::units::SimTime;
+
+pub(super) fn server(overrides: &[&str]) -> ServerActor {
+    let workers = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    ServerActor::new(small::world(overrides), Arc::new(workers))
+}
+
+/// A server, its clock, and what it said last.
+struct Conversation {
+    server: ServerActor,
+    now: SimTime,
+    context: Context<ServerActor>,
+}
+
+impl Conversation {
+    fn with(overrides: &[&str]) -> Self {
+        Self { server: server(overrides), now: SimTime::ZERO, context: Context::new() }
+    }
+
+    fn begin(&mut self, round: u32) -> Orders {
+        self.server.handle(BeginRound { round: Round(round), now: self.now }, &mut self.context).unwrap()
+    }
+
+    /// An upload of a table of this value everywhere.
+    fn upload(&mut self, user: u32, wave: u32, value: f32) -> Receipt {
+        let table = Table::from_fn(self.server.global.shape(), || value);
+        let frame = codec::of(CodecName::DenseF32).encode(&TableUpdate::whole(&table), &self.server.global).bytes;
+        let arrival = UplinkArrived { user: UserId(user), wave: Wave(wave), frame, now: self.now };
+        self.server.handle(arrival, &mut self.context).unwrap()
+    }
+
+    fn lose(&mut self, user: u32, wave: u32) -> Orders {
+        let lost = ParticipationLost { user: UserId(user), wave: Wave(wave), now: self.now };
+        self.server.handle(lost, &mut self.context).unwrap()
+    }
+
+    fn close(&mut self) -> RoundOutcome {
+        self.server.handle(CloseRound, &mut self.context).unwrap()
+    }
+}
+
+fn invited(orders: &Orders) -> Vec<u32> {
+    orders.invitation.iter().flat_map(|invitation| &invitation.cohort).map(|user| user.0).collect()
+}
+
+/// If this fails, a round ends before its participations do, or never.
+#[test]
+fn a_synchronous_round_is_complete_with_the_last_of_its_participations() {
+    let mut talk = Conversation::with(&["training.participation={ cohort = 3 }"]);
+    let orders = talk.begin(0);
+    let cohort = invited(&orders);
+    assert_eq!((cohort.len(), orders.round_complete), (3, false));
+    assert!(!talk.upload(cohort[1], 0, 1.0).orders.round_complete);
+    assert!(!talk.lose(cohort[0], 0).round_complete);
+    let last = talk.upload(cohort[2], 0, 2.0);
+    assert_eq!((last.usefulness, last.orders.round_complete), (Some(Usefulness::Useful), true));
+    let outcome = talk.close();
+    assert_eq!(outcome.aggregated, 2);
+    assert!(outcome.table.as_slice().iter().all(|value| *value == 1.5));
+    assert!(Arc::ptr_eq(&outcome.table, &talk.server.global), "the next round starts from it");
+}
+
+#[test]
+fn a_share_of_the_users_is_rounded_to_the_nearest_number_of_them() {
+    let invited = |participation: &str| {
+        invited(&Conversation::with(&[&format!("training.participation={participation}")]).begin(0)).len()
+    };
+    assert_eq!(invited("\"all\""), 21);
+    assert_eq!(invited("{ share = 0.5 }"), 11, "10.5 of 21");
+    assert_eq!(invited("{ share = 0.49 }"), 10, "10.29 of 21");
+    assert_eq!(invited("{ share = 0.001 }"), 1, "a round of nobody teaches nothing");
+    assert_eq!(invited("{ share = 1.0 }"), 21);
+    assert_eq!(invited("{ cohort = 20 }"), 20);
+    assert_eq!(invited("{ cohort = 21 }"), 21, "as many as there are");
+}
+
+#[test]
+fn an_empty_round_leaves_the_model_as_it_is_and_too_many_of_them_end_the_run() {
+    let mut talk = Conversation::with(&["training.participation={ cohort = 1 }", "training.empty_rounds_limit=2"]);
+    let before = Arc::clone(&talk.server.global);
+    for round in 0..2 {
+        let user = invited(&talk.begin(round))[0];
+        assert!(talk.lose(user, round).round_complete);
+        let outcome = talk.close();
+        assert_eq!(outcome.aggregated, 0);
+        assert!(Arc::ptr_eq(&outcome.table, &before), "it must not even pass it through the downlink's codec");
+    }
+    let ended = talk.server.handle(BeginRound { round: Round(2), now: talk.now }, &mut talk.context).unwrap_err();
+    assert!(matches!(ended, Error::NobodyFinished { rounds: 2, .. }), "{ended}");
+}
