@@ -59,7 +59,7 @@ pub fn run(
     let laps = Arc::new(Mutex::new(Laps { last: Instant::now(), laps: Vec::new() }));
     let observer = Watch { progress: Progress::new(scenario.training.rounds, visible), laps: Arc::clone(&laps) };
     laps.lock().unwrap_or_else(PoisonError::into_inner).last = Instant::now();
-    let outcome = sim::run(world, &RunControl { threads, interrupted }, Box::new(observer))?;
+    let outcome = sim::run(world, &RunControl { threads, interrupted, until: None }, Box::new(observer))?;
     let total = started.elapsed();
     let laps = laps.lock().unwrap_or_else(PoisonError::into_inner);
     let wall = Wall {

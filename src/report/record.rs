@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::scenario::Scenario;
 pub use crate::sim::outcome::{
     ByDirection, Distribution, Figures, Flow, ProblemSize, RoundRecord, SPARSITY_THRESHOLDS, Sparsity, SplitFigures,
+    Work,
 };
 
 /// One finished (or stopped) run.

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::record::{
-    ByDirection, Distribution, Figures, Flow, ProblemSize, RoundRecord, RunRecord, Sparsity, SplitFigures, Wall,
+    ByDirection, Distribution, Figures, Flow, ProblemSize, RoundRecord, RunRecord, Sparsity, SplitFigures, Wall, Work,
 };
 use crate::math;
 use crate::scenario::{
@@ -115,7 +115,13 @@ fn empty(rounds: u32) -> RunRecord {
             ("upload".into(), distribution(0.35)),
             ("round".into(), distribution(3.4)),
         ]),
-        size: ProblemSize { users: USERS.into(), items: 1682, training_ratings: 98_114, evaluated_users: USERS.into() },
+        size: ProblemSize {
+            users: USERS.into(),
+            items: 1682,
+            training_ratings: 98_114,
+            evaluated_users: USERS.into(),
+            excluded_users: 0,
+        },
         per_round: Vec::new(),
         scenario: scenario(rounds),
         command: ["run", "scenarios/ml100k-fedrap.toml", "--set", "method.mu = 0.1", "--seed", "1"]
@@ -233,6 +239,7 @@ fn round(round: u32) -> RoundRecord {
             test: figures(hr, ndcg),
         }),
         bytes: ByDirection { up: flow(USERS, 84_200), down: flow(USERS, 215_316) },
+        work: Work { finished: u64::from(USERS) * 4_000, lost: 120_000 },
         sparsity: Some(Sparsity { uploads: above(90.0), averaged: above(160.0) }),
     }
 }

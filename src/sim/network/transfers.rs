@@ -16,6 +16,7 @@ use crate::population::Verdict;
 use crate::scenario::ServerLinkSpec;
 use crate::sim::calendar::Appointment;
 use crate::sim::fair_link::{FairLink, FlowId};
+use crate::sim::messages::LinkEvent;
 use crate::units::{Bytes, Direction, SimDuration, SimTime};
 
 /// The server's side of all transfers.
@@ -117,6 +118,7 @@ impl Timeline {
             Some(server) => {
                 transfer.way = Way::InLine;
                 server.line.push_back(user);
+                self.book(participation.wave, user, LinkEvent::InLine(direction));
             }
         }
         Ok(transfer)
@@ -188,6 +190,7 @@ impl Timeline {
                 let started = server.lane(direction).link.start(now, FlowId(user.0), transfer.size, rate);
                 debug_assert!(started, "{user} has two transfers in one direction");
             }
+            self.book(participation.wave, user, LinkEvent::Connected(direction));
             self.reschedule(direction);
         }
         self.put(user, participation);
