@@ -12,8 +12,8 @@ use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
 use crate::report::progress::{Progress, ProgressLine};
-use crate::report::record::{RunRecord, Wall};
-use crate::report::{ReportFolder, json, setup, terminal};
+use crate::report::record::{ParticipationTotals, RunRecord, Wall};
+use crate::report::{ReportFolder, cost, json, setup, terminal};
 use crate::scenario::{self, Scenario};
 use crate::sim::outcome::{ByDirection, Flow, RoundRecord};
 use crate::sim::{self, Outcome, RoundObserver, RunControl};
@@ -80,6 +80,9 @@ fn record_of(scenario: Scenario, outcome: Outcome, wall: Wall) -> (RunRecord, Op
         accuracy: selected.and_then(|round| round.accuracy.clone()).unwrap_or_default(),
         protocol: setup::protocol(&scenario),
         baselines: outcome.baselines,
+        participations: ParticipationTotals::of(&outcome.rounds),
+        work: outcome.work,
+        energy: cost::energy(&scenario.devices, &outcome.bytes, outcome.work),
         bytes: outcome.bytes,
         virtual_time_s: outcome.rounds.last().map_or(0.0, |round| round.virtual_time_s),
         durations: outcome.durations,

@@ -1,7 +1,7 @@
 //! A checked scenario in words: what was run, and what makes its accuracy optimistic.
 
 use super::record::RunRecord;
-use super::words::{counted, name_of, thousands};
+use super::words::{counted, name_of, percent, thousands};
 use crate::scenario::{NegativePool, Ranking, Scenario, Selection, SourceSpec};
 
 mod rounds;
@@ -70,6 +70,16 @@ pub fn incomplete(record: &RunRecord) -> Option<Caveat> {
     (!record.complete).then(|| Caveat {
         headline: format!("Incomplete: {} of {} rounds.", record.rounds, record.scenario.training.rounds),
         text: format!("The run was stopped: {why}. The figures are those of the finished rounds."),
+    })
+}
+
+/// That users are left out for want of memory, if any are.
+pub fn excluded(record: &RunRecord) -> Option<String> {
+    let (excluded, users) = (record.size.excluded_users, record.size.users);
+    (excluded > 0).then(|| {
+        let them = if excluded == 1 { "takes no part: its device has" } else { "take no part: their devices have" };
+        let of = format!("{} of {}", thousands(excluded), counted(users, "user"));
+        format!("{of} ({}) {them} no room for the table.", percent(excluded, users))
     })
 }
 

@@ -77,7 +77,7 @@ pub struct Flow {
     pub sent: u64,
     /// Bytes of frames that arrived whole.
     pub delivered: u64,
-    /// Bytes that were carried for frames that a dropout cut off.
+    /// Bytes that were carried for frames that a dropout, a departure or a fault cut off.
     pub lost: u64,
     /// Bytes that were carried for frames that the server gave up.
     pub cancelled: u64,
@@ -85,7 +85,7 @@ pub struct Flow {
     pub in_flight: u64,
     /// Delivered and used.
     pub useful: u64,
-    /// Delivered after the deadline of their round.
+    /// Delivered after their round was over.
     pub late: u64,
     /// Delivered, but computed from a model that was too old.
     pub stale: u64,

@@ -68,12 +68,13 @@ impl State {
         let seconds = |time: SimTime| format!("{} s", time.as_secs_f64());
         let planned = scenario.training.rounds;
         let (finished, since) = self.last_round.map_or((0, SimTime::ZERO), |last| (last.round, last.ended));
-        let round = if over {
-            format!("the last of {} has ended, at {}", counted(planned.into(), "round"), seconds(since))
+        let mut lines = vec![if over {
+            let rounds = counted(planned.into(), "round");
+            format!("{}: the last of {rounds} has ended at {}, before {}", scenario.name, seconds(since), seconds(at))
         } else {
-            format!("round {} of {planned} is open since {}", finished + 1, seconds(since))
-        };
-        let mut lines = vec![format!("{}, at {}: {round}", scenario.name, seconds(at))];
+            let open = format!("round {} of {planned} is open since {}", finished + 1, seconds(since));
+            format!("{}, at {}: {open}", scenario.name, seconds(at))
+        }];
         let mut entry = |name: &str, text: String| lines.push(format!("  {name:<16}{text}"));
         entry("rounds", setup::mode(&scenario.training.mode));
         entry("model", counted(self.model_steps.into(), "step"));

@@ -154,7 +154,7 @@ fn row(stretches: &[&Stretch], seconds: impl Fn(SimTime) -> f64) -> Row {
     }
 }
 
-/// The names of the marks, with how many participations have each.
+/// The names of the marks that there are, with how many participations have each.
 fn marks(participations: &[Vec<&Stretch>]) -> Vec<(Mark, String)> {
     let count = |end: End| participations.iter().filter(|all| all.last().is_some_and(|last| last.end == end)).count();
     let name = |end: End| match end {
@@ -166,7 +166,10 @@ fn marks(participations: &[Vec<&Stretch>]) -> Vec<(Mark, String)> {
         End::Unfinished => "under way when the run ended",
     };
     let marked = End::ALL.into_iter().filter_map(|end| Some((end, mark(end)?)));
-    marked.map(|(end, mark)| (mark, format!("{} ({})", name(end), thousands(count(end) as u64)))).collect()
+    marked
+        .filter(|(end, _)| count(*end) > 0)
+        .map(|(end, mark)| (mark, format!("{} ({})", name(end), thousands(count(end) as u64))))
+        .collect()
 }
 
 /// At most `most` places out of `all`, evenly spread, the first and the last among them.

@@ -198,7 +198,7 @@ fn draw_legend(root: &Area, chart: &TimelineChart, top: i32) -> Result<(), Drawi
         Ok::<(), DrawingError>(())
     };
     let label = |text: &str, y: &mut i32| {
-        for line in lines(text, 34) {
+        for line in lines(text, 30) {
             root.draw(&Text::new(line, (left + 48, *y), font(19, INK)))?;
             *y += 27;
         }
