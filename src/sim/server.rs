@@ -45,6 +45,8 @@ pub struct ServerActor {
     arrived: Vec<Arrived>,
     /// Rounds in a row without an update.
     empty_rounds: u32,
+    /// Participations in a row of which nothing could be used.
+    fruitless: u64,
 }
 
 /// A participation, as the server knows it.
@@ -66,6 +68,7 @@ impl ServerActor {
             round: OpenRound::default(),
             arrived: Vec::new(),
             empty_rounds: 0,
+            fruitless: 0,
             world,
             workers,
         }
@@ -138,10 +141,13 @@ impl Handler<UplinkArrived> for ServerActor {
         let sound = !self.world.checks_frames_on_arrival() || open.broadcast.upload_reads(&frame, self.world.uplink);
         let usefulness = sound.then(|| self.usefulness(open.round));
         if usefulness == Some(Usefulness::Useful) {
+            self.fruitless = 0;
             let staleness = self.round.round.0 - open.round.0;
             self.arrived.push(Arrived { user, wave, frame, broadcast: open.broadcast, staleness });
+        } else {
+            self.fruitless += 1;
         }
-        Ok(Receipt { usefulness, orders: self.advance(now)? })
+        Ok(Receipt { usefulness, orders: self.advance(now) })
     }
 }
 
@@ -150,6 +156,7 @@ impl Handler<ParticipationLost> for ServerActor {
 
     fn handle(&mut self, lost: ParticipationLost, _context: &mut Self::Context) -> Result<Orders> {
         self.account_for(lost.user, lost.wave);
+        self.fruitless += 1;
         self.advance(lost.now)
     }
 }

@@ -60,6 +60,7 @@ impl ServerActor {
             orders.round_complete = true;
             return Ok(orders);
         }
+        self.check_progress()?;
         let places = self.free_places();
         if places == 0 {
             return Ok(orders);
@@ -83,6 +84,20 @@ impl ServerActor {
             orders.alarm = self.wait_for_users(now)?;
         }
         Ok(orders)
+    }
+
+    /// Where no round waits for anybody, none is ever empty: a run of which nothing comes must end all the same.
+    fn check_progress(&self) -> Result<()> {
+        let at_once = match self.world.scenario.training.mode {
+            Mode::FedBuff(spec) => spec.concurrency.max(spec.buffer),
+            Mode::FedAsync(spec) => spec.concurrency,
+            _ => return Ok(()),
+        };
+        let limit = u64::from(self.world.scenario.training.empty_rounds_limit) * u64::from(at_once);
+        if self.fruitless < limit {
+            return Ok(());
+        }
+        Err(Error::NothingUseful { round: self.round.round, participations: self.fruitless })
     }
 
     fn is_asynchronous(&self) -> bool {
