@@ -41,6 +41,7 @@ pub mod server;
 #[cfg(test)]
 mod small;
 pub mod training;
+pub mod utility_report;
 pub mod world;
 
 pub use observer::RoundObserver;

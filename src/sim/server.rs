@@ -14,15 +14,18 @@ use super::broadcast::Broadcast;
 use super::messages::{
     AlarmRang, BeginRound, CloseRound, Orders, ParticipationLost, Receipt, RoundOutcome, UplinkArrived, Usefulness,
 };
+use super::utility_report::UtilityReport;
 use super::world::World;
 use crate::error::{Error, Result};
 use crate::ids::{Round, UserId, Wave};
 use crate::model::table::SharedTable;
 use crate::scenario::{Mode, Stragglers};
 use crate::stages::{Stage, enter};
+use crate::units::SimTime;
 
 mod averages;
 mod cohort;
+mod oort;
 mod rounds;
 
 use averages::Arrived;
@@ -53,6 +56,7 @@ pub struct ServerActor {
 struct Open {
     round: Round,
     wave: Wave,
+    began: SimTime,
     broadcast: Arc<Broadcast>,
 }
 
@@ -134,11 +138,16 @@ impl Handler<UplinkArrived> for ServerActor {
     type Result = Result<Receipt>;
 
     fn handle(&mut self, arrival: UplinkArrived, _context: &mut Self::Context) -> Result<Receipt> {
-        let UplinkArrived { user, wave, frame, now } = arrival;
+        let UplinkArrived { user, wave, mut frame, now } = arrival;
         let Some(open) = self.account_for(user, wave) else {
             return Err(Error::Actor { actor: "server", reason: format!("{user} uploads without an invitation") });
         };
-        let sound = !self.world.checks_frames_on_arrival() || open.broadcast.upload_reads(&frame, self.world.uplink);
+        let report = self.world.reports_utility().then(|| UtilityReport::split_off(&mut frame));
+        let sound = report != Some(None)
+            && (!self.world.checks_frames_on_arrival() || open.broadcast.upload_reads(&frame, self.world.uplink));
+        if let (true, Some(Some(report))) = (sound, report) {
+            self.cohorts.observe(user, report, now.since(open.began), open.round);
+        }
         let usefulness = sound.then(|| self.usefulness(open.round));
         if usefulness == Some(Usefulness::Useful) {
             self.fruitless = 0;

@@ -70,7 +70,7 @@ impl ServerActor {
         let cohort = self.cohorts.choose(places, at);
         let missing = places - cohort.len();
         if !cohort.is_empty() {
-            orders.invitation = Some(self.invite(cohort, wave));
+            orders.invitation = Some(self.invite(cohort, wave, now));
             self.round.idle_since = None;
             if let Mode::OverSelection(_) | Mode::SemiSynchronous(_) = self.world.scenario.training.mode
                 && let Some(deadline) = self.deadline()
@@ -138,13 +138,13 @@ impl ServerActor {
         }
     }
 
-    fn invite(&mut self, cohort: Vec<UserId>, wave: Wave) -> Invitation {
+    fn invite(&mut self, cohort: Vec<UserId>, wave: Wave, now: SimTime) -> Invitation {
         self.waves += 1;
         let (global, downlink) = (&self.global, self.world.downlink);
         let broadcast = self.broadcast.get_or_insert_with(|| Arc::new(Broadcast::encode(global, downlink)));
         let round = self.round.round;
         for user in &cohort {
-            self.open.insert(*user, Open { round, wave, broadcast: Arc::clone(broadcast) });
+            self.open.insert(*user, Open { round, wave, began: now, broadcast: Arc::clone(broadcast) });
         }
         self.round.invited = true;
         self.round.open += cohort.len();
