@@ -26,6 +26,7 @@
 //! its training.
 
 pub mod broadcast;
+pub mod by_user;
 pub mod calendar;
 pub mod client;
 pub mod evaluation;

@@ -5,12 +5,12 @@
 //! [`rounds`] holds the rules by which a mode decides that, [`cohort`] those by which users are picked, [`averages`]
 //! what an update counts.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::prelude::*;
 
 use super::broadcast::Broadcast;
+use super::by_user::ByUser;
 use super::messages::{
     AlarmRang, BeginRound, CloseRound, Orders, ParticipationLost, Receipt, RoundOutcome, UplinkArrived, Usefulness,
 };
@@ -43,7 +43,7 @@ pub struct ServerActor {
     waves: u32,
     cohorts: Cohorts,
     /// Who takes part, of this round or an earlier one.
-    open: BTreeMap<UserId, Open>,
+    open: ByUser<Open>,
     round: OpenRound,
     arrived: Vec<Arrived>,
     /// Rounds in a row without an update.
@@ -68,7 +68,7 @@ impl ServerActor {
             broadcast: None,
             waves: 0,
             cohorts: Cohorts::new(Arc::clone(&world)),
-            open: BTreeMap::new(),
+            open: ByUser::default(),
             round: OpenRound::default(),
             arrived: Vec::new(),
             empty_rounds: 0,
@@ -113,7 +113,7 @@ impl ServerActor {
         if !cancels {
             return Vec::new();
         }
-        std::mem::take(&mut self.open).into_keys().collect()
+        self.open.drain_keys()
     }
 }
 

@@ -71,13 +71,17 @@ impl Assignment {
         let negatives = &world.scenario.dataset.negatives;
         let items = world.dataset.items();
         let Workbench { samples, sampler, scratch } = workbench;
-        // A thread serves one run after another; the sampler belongs to a data set.
-        let sampler = match sampler {
-            Some(sampler) if sampler.fits(items, negatives) => sampler,
-            other => other.insert(NegativeSampler::new(items, negatives)),
-        };
         let sampling = enter(Stage::SampleNegatives);
-        sampler.draw(&world.dataset, world.streams, self.user, self.wave, samples)?;
+        if world.method.needs_samples() {
+            // A thread serves one run after another; the sampler belongs to a data set.
+            let sampler = match sampler {
+                Some(sampler) if sampler.fits(items, negatives) => sampler,
+                other => other.insert(NegativeSampler::new(items, negatives)),
+            };
+            sampler.draw(&world.dataset, world.streams, self.user, self.wave, samples)?;
+        } else {
+            samples.clear();
+        }
         drop(sampling);
         let mut client = self.client.unwrap_or_else(|| world.method.client(self.user));
         let global = self.broadcast.table()?;

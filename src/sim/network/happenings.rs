@@ -128,7 +128,7 @@ impl Timeline {
                 let took = transfer.elapsed(now).as_nanos();
                 self.book(wave, user, LinkEvent::Delivered(Direction::Up, usefulness, took));
                 if usefulness == Usefulness::Useful {
-                    self.losses.insert((user, wave), loss);
+                    self.losses.push((user, wave, loss));
                 } else {
                     self.counts.late += 1;
                 }

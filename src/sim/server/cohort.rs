@@ -11,6 +11,7 @@ use crate::ids::{Round, UserId, Wave};
 use crate::population::AvailabilityClock;
 use crate::rng::{PortableDraws, Purpose, Stream};
 use crate::scenario::ClientSelection;
+use crate::sim::by_user::ByUser;
 use crate::sim::utility_report::UtilityReport;
 use crate::sim::world::World;
 use crate::stages::{Stage, enter};
@@ -37,7 +38,7 @@ pub(super) struct Occasion<'a> {
     pub round: Round,
     pub wave: Wave,
     /// Those who are at it already.
-    pub open: &'a BTreeMap<UserId, Open>,
+    pub open: &'a ByUser<Open>,
 }
 
 impl Cohorts {
