@@ -92,6 +92,17 @@ pub enum Error {
         /// How many rounds were empty.
         rounds: u32,
     },
+    /// Participations in a row of which the server could use nothing, where no round waits for anybody.
+    #[error(
+        "nothing came of {participations} participations in a row in round {}: all were lost or too stale; check the dropouts, the faults, the availability and maximum_staleness, or raise training.empty_rounds_limit",
+        round.0 + 1
+    )]
+    NothingUseful {
+        /// The round, numbered from zero.
+        round: Round,
+        /// How many participations that were.
+        participations: u64,
+    },
     /// A round without anybody to invite.
     #[error(
         "nobody is available for round {}: the server waited from {:.0} s on, and within {:.0} s of virtual time (training.waiting_limit_s) nobody came",
@@ -166,6 +177,7 @@ impl Error {
             | Self::Diverged { .. }
             | Self::TimeOverflow { .. }
             | Self::NobodyFinished { .. }
+            | Self::NothingUseful { .. }
             | Self::NobodyAvailable { .. }
             | Self::Frame(_)
             | Self::Update(_)

@@ -13,7 +13,7 @@ use crate::ids::UserId;
 use crate::sim::messages::{
     AlarmRang, FromClient, LinkEvent, ParticipationLost, Receipt, ToClient, UplinkArrived, Usefulness,
 };
-use crate::units::{Bytes, Direction, SimTime};
+use crate::units::{Direction, SimTime};
 
 /// Why a participation does not come to its end.
 #[derive(Clone, Copy)]
@@ -123,9 +123,7 @@ impl Timeline {
             return Err(unanswered("client", "it did not upload after training"));
         };
         self.book(participation.wave, user, LinkEvent::Computed(row_visits, now.since(began).as_nanos()));
-        self.book(participation.wave, user, LinkEvent::Sent(Direction::Up, parts));
-        let size = Bytes::of(&frame);
-        let transfer = self.start_transfer(user, &mut participation, Direction::Up, size)?;
+        let transfer = self.start_transfer(user, &mut participation, Direction::Up, parts)?;
         participation.phase = Phase::Uploading { transfer, frame, loss };
         self.put(user, participation);
         Ok(())
@@ -156,7 +154,7 @@ impl Timeline {
                 let took = transfer.elapsed(now).as_nanos();
                 self.book(wave, user, LinkEvent::Delivered(Direction::Up, usefulness, took));
                 if usefulness == Usefulness::Useful {
-                    self.losses.insert((user, wave), loss);
+                    self.losses.push((user, wave, loss));
                 } else {
                     self.counts.late += 1;
                 }
@@ -166,7 +164,7 @@ impl Timeline {
                 self.counts.dropped += 1;
             }
         }
-        self.obey(orders).await
+        self.obey(orders?).await
     }
 
     /// A dropout or a departure ends a participation.

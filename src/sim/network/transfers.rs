@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use super::event::Event;
 use super::participation::{Dropout, Fate, Phase, Transfer, Way};
 use super::{Participation, Timeline};
+use crate::codec::FrameParts;
 use crate::error::Result;
 use crate::ids::UserId;
 use crate::population::Verdict;
@@ -69,14 +70,15 @@ impl ServerLink {
 }
 
 impl Timeline {
-    /// Starts a transfer of `size` for `user`, whose `participation` is not in its place.
+    /// Starts the transfer of a frame for `user`, whose `participation` is not in its place.
     pub(super) fn start_transfer(
         &mut self,
         user: UserId,
         participation: &mut Participation,
         direction: Direction,
-        size: Bytes,
+        parts: FrameParts,
     ) -> Result<Transfer> {
+        let size = Bytes::new(parts.header + parts.index + parts.values);
         let now = self.calendar.now();
         let verdict = self.world.population.faults().verdict(user, participation.wave, direction, now);
         let (size, fate, delay) = match verdict {
@@ -121,6 +123,7 @@ impl Timeline {
                 self.book(participation.wave, user, LinkEvent::InLine(direction));
             }
         }
+        self.book(participation.wave, user, LinkEvent::Sent(direction, parts));
         Ok(transfer)
     }
 
@@ -133,13 +136,15 @@ impl Timeline {
             let user = UserId(user);
             let mut participation = self.take(user)?;
             let latency = participation.link(direction).latency;
+            let mut arrives = now + latency;
             if let Some(transfer) = participation.transfer_mut() {
                 transfer.way = Way::Sent;
-                let arrives = now + latency + transfer.delay;
-                let arrives = self.within_time(arrives, user, participation.round)?;
-                participation.next = Some(self.calendar.schedule(arrives, Event::arrived(direction, user)));
+                arrives = arrives + transfer.delay;
             }
+            participation.next = Some(self.calendar.schedule(arrives, Event::arrived(direction, user)));
+            let round = participation.round;
             self.put(user, participation);
+            self.within_time(arrives, user, round)?;
             self.free_connection()?;
         }
         self.reschedule(direction);

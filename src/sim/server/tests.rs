@@ -58,10 +58,10 @@ fn a_synchronous_round_is_complete_with_the_last_of_its_participations() {
     let orders = talk.begin(0);
     let cohort = invited(&orders);
     assert_eq!((cohort.len(), orders.round_complete), (3, false));
-    assert!(!talk.upload(cohort[1], 0, 1.0).orders.round_complete);
+    assert!(!talk.upload(cohort[1], 0, 1.0).orders.unwrap().round_complete);
     assert!(!talk.lose(cohort[0], 0).round_complete);
     let last = talk.upload(cohort[2], 0, 2.0);
-    assert_eq!((last.usefulness, last.orders.round_complete), (Some(Usefulness::Useful), true));
+    assert_eq!((last.usefulness, last.orders.unwrap().round_complete), (Some(Usefulness::Useful), true));
     let outcome = talk.close();
     assert_eq!(outcome.aggregated, 2);
     assert!(outcome.table.as_slice().iter().all(|value| *value == 1.5));
