@@ -13,6 +13,8 @@ mod determinism;
 mod divergence;
 /// A participation that is cut off leaves the device as it was at that instant.
 mod dropout;
+/// The event log tells what the report tells, and a replay the state at an instant.
+mod events;
 /// No file is too long to be read in one go.
 mod file_sizes;
 /// What the fuzz targets check of one input.

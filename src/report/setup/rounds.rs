@@ -99,7 +99,7 @@ pub(super) fn selection(selection: &ClientSelection) -> String {
         }
         ClientSelection::Oort(spec) => format!(
             "by Oort's utility (straggler penalty {}, exploration {} falling to {}): each participant tells the server \
-             its training loss and its number of ratings",
+             its training loss and its number of ratings, in 12 bytes behind its upload",
             spec.straggler_penalty, spec.exploration, spec.least_exploration
         ),
     }

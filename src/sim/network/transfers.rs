@@ -120,10 +120,12 @@ impl Timeline {
             Some(server) => {
                 transfer.way = Way::InLine;
                 server.line.push_back(user);
-                self.book(participation.wave, user, LinkEvent::InLine(direction));
             }
         }
         self.book(participation.wave, user, LinkEvent::Sent(direction, parts));
+        if transfer.way == Way::InLine {
+            self.book(participation.wave, user, LinkEvent::InLine(direction));
+        }
         Ok(transfer)
     }
 

@@ -1,0 +1,225 @@
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fedrecsim::cli::{self, EventFormat, EventsArgs, Finished, InputArgs, ReplayArgs};
+use fedrecsim::error::{Error, Result};
+use fedrecsim::sim::{self, RunControl};
+use fedrecsim::units::SimTime;
+use serde_json::Value;
+
+use crate::support::{Workshop, assert_refusal, methods, run, small, world};
+
+/// Everything that can happen: late ones, a line at the server, dropouts, departures, faults.
+const BUSY: [&str; 8] = [
+    "training.rounds=4",
+    "training.mode.over-selection={factor=1.5, deadline_s=0.5, stragglers=\"late\"}",
+    "training.participation.cohort=20",
+    "network={preset=\"mobile-pessimistic\", dropout=0.1, server={connections=5}}",
+    "devices={energy_nj_per_byte=10, energy_nj_per_row_visit=1}",
+    "availability.on-off={mean_on_s=30, mean_off_s=2}",
+    "codec.uplink=\"rows-f32\"",
+    "faults=[{effect=\"drop\", direction=\"up\", probability=0.1}]",
+];
+
+fn input(workshop: &Workshop, overrides: &[&str]) -> InputArgs {
+    InputArgs {
+        scenario: workshop.small(),
+        seed: None,
+        threads: NonZeroUsize::new(2),
+        data_dir: None,
+        set: overrides.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn arguments(workshop: &Workshop, format: EventFormat, overrides: &[&str]) -> EventsArgs {
+    EventsArgs {
+        input: input(workshop, overrides),
+        format,
+        from_round: 1,
+        to_round: None,
+        out: Some(workshop.path("events")),
+        overwrite: false,
+    }
+}
+
+fn events(arguments: &EventsArgs) -> Result<Finished> {
+    cli::events(arguments, &methods(), Arc::default())
+}
+
+fn lines(path: &PathBuf) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// If this fails, the event log tells another story than the report: of bytes, participations or work.
+#[test]
+fn the_lines_add_up_to_the_report() {
+    let workshop = Workshop::new();
+    events(&arguments(&workshop, EventFormat::Jsonl, &BUSY)).unwrap();
+    let lines = lines(&workshop.path("events"));
+    workshop.run(workshop.small(), &BUSY).unwrap();
+    let report = workshop.run_json();
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for line in &lines {
+        let event = line["event"].as_str().unwrap();
+        *counts.entry(event).or_default() += 1;
+        for key in ["bytes", "carried_bytes", "row_visits"] {
+            *sums.entry((event, key)).or_default() += line[key].as_u64().unwrap_or_default();
+        }
+        if event == "upload-arrived" {
+            *counts.entry(line["use"].as_str().unwrap()).or_default() += 1;
+        }
+    }
+    let count = |event: &str| counts.get(event).copied().unwrap_or_default();
+    let sum = |event, key| sums.get(&(event, key)).copied().unwrap_or_default();
+    for (direction, transfer) in [("down", "download"), ("up", "upload")] {
+        let flow = &report["bytes"][direction];
+        let of = |what: &str, key| {
+            let event = format!("{transfer}-{what}");
+            sums.iter().filter(|((name, of), _)| *name == event && *of == key).map(|(_, sum)| *sum).sum::<u64>()
+        };
+        assert_eq!(of("arrived", "bytes"), flow["delivered"].as_u64().unwrap(), "{direction}");
+        assert_eq!(of("lost", "carried_bytes"), flow["lost"].as_u64().unwrap(), "{direction}");
+        assert_eq!(of("unfinished", "carried_bytes"), flow["in_flight"].as_u64().unwrap(), "{direction}");
+    }
+    let totals = &report["participations"];
+    assert_eq!(count("download-started"), totals["invited"].as_u64().unwrap());
+    assert_eq!(count("useful"), totals["aggregated"].as_u64().unwrap());
+    assert_eq!(count("late"), totals["late"].as_u64().unwrap());
+    let lost = count("download-lost") + count("upload-lost") + count("training-lost");
+    assert_eq!(lost, totals["dropped"].as_u64().unwrap());
+    assert!(count("late") > 0 && lost > 0 && count("download-in-line") > 0, "the scenario is not busy: {counts:?}");
+    assert_eq!(sum("training-ended", "row_visits"), report["work"]["finished"].as_u64().unwrap());
+    let work = sum("training-ended", "row_visits")
+        + sum("training-lost", "row_visits")
+        + sum("training-unfinished", "row_visits");
+    let energy_j = report["energy"]["training_j"].as_f64().unwrap();
+    assert!((energy_j - work as f64 * 1e-9).abs() < 1e-12, "{energy_j}");
+    assert_eq!(count("round-ended"), 4);
+    let times: Vec<u64> = lines.iter().map(|line| line["time_ns"].as_u64().unwrap()).collect();
+    assert!(times.is_sorted(), "lines are not in the order of time");
+}
+
+/// If this fails, a viewer refuses the trace or shows slices one above the other.
+#[test]
+fn the_trace_of_a_busy_run_is_one_json_object_whose_slices_do_not_overlap() {
+    let workshop = Workshop::new();
+    events(&arguments(&workshop, EventFormat::Trace, &BUSY)).unwrap();
+    let text = std::fs::read_to_string(workshop.path("events")).unwrap();
+    let trace: Value = serde_json::from_str(&text).unwrap();
+    let mut ends: BTreeMap<(u64, u64), f64> = BTreeMap::new();
+    let mut names = BTreeMap::<&str, u32>::new();
+    for event in trace["traceEvents"].as_array().unwrap() {
+        assert!(event["pid"].is_u64() && event["tid"].is_u64() && event["name"].is_string(), "{event}");
+        if event["ph"] == "X" {
+            let (ts, dur) = (event["ts"].as_f64().unwrap(), event["dur"].as_f64().unwrap());
+            let end = ends.entry((event["pid"].as_u64().unwrap(), event["tid"].as_u64().unwrap())).or_default();
+            assert!(dur >= 0.0 && ts >= *end - 1e-3, "{event} begins before {end}");
+            *end = ts + dur;
+        }
+        *names.entry(event["name"].as_str().unwrap()).or_default() += 1;
+    }
+    for name in ["download", "training", "upload", "in line", "late", "lost", "round 4"] {
+        assert!(names.contains_key(name), "no {name} in {names:?}");
+    }
+}
+
+/// If this fails, whoever wants one round waits for all of them, or misses what came of it later.
+#[test]
+fn a_log_of_one_round_has_all_of_its_participations_and_stops_the_run() {
+    let workshop = Workshop::new();
+    let overrides = [&BUSY[1..], &["training.rounds=1000"]].concat();
+    let stop = Arc::new(AtomicBool::new(false));
+    let one = EventsArgs { to_round: Some(1), ..arguments(&workshop, EventFormat::Jsonl, &overrides) };
+    let finished = cli::events(&one, &methods(), Arc::clone(&stop)).unwrap();
+    assert!(finished.stopped_by.is_none(), "{:?}", finished.stopped_by);
+    assert!(stop.load(Ordering::Relaxed), "it went on for a thousand rounds");
+    let lines = lines(&workshop.path("events"));
+    assert!(lines.iter().all(|line| line["round"] == 1));
+    let ends = ["upload-arrived", "lost", "unfinished"];
+    let ended = lines.iter().filter(|line| ends.iter().any(|end| line["event"].as_str().unwrap().ends_with(end)));
+    assert_eq!(ended.count(), 30, "one and a half times a cohort of 20");
+}
+
+#[test]
+fn a_picture_of_a_round_is_svg() {
+    let workshop = Workshop::new();
+    events(&arguments(&workshop, EventFormat::Svg, &BUSY)).unwrap();
+    let picture = std::fs::read_to_string(workshop.path("events")).unwrap();
+    assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
+    assert!(picture.contains("30 participations that began in round 1") && picture.contains("deadline: 500 ms"));
+}
+
+#[test]
+fn a_file_that_is_there_is_left_alone() {
+    let workshop = Workshop::new();
+    let arguments = arguments(&workshop, EventFormat::Jsonl, &[]);
+    workshop.write("events", "precious");
+    assert_refusal(&events(&arguments).unwrap_err(), &["there already", "--overwrite"]);
+    assert_eq!(std::fs::read_to_string(workshop.path("events")).unwrap(), "precious");
+    events(&EventsArgs { overwrite: true, ..arguments }).unwrap();
+    assert!(!lines(&workshop.path("events")).is_empty());
+    let backward = EventsArgs { from_round: 3, to_round: Some(2), ..arguments_of_another(&workshop) };
+    assert_refusal(&events(&backward).unwrap_err(), &["--to-round 2 is before --from-round 3"]);
+}
+
+fn arguments_of_another(workshop: &Workshop) -> EventsArgs {
+    EventsArgs { out: Some(workshop.path("another")), ..arguments(workshop, EventFormat::Jsonl, &[]) }
+}
+
+/// If this fails, a full disk goes unnoticed.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_cannot_be_written_fails_the_command() {
+    let workshop = Workshop::new();
+    let full = EventsArgs {
+        out: Some(PathBuf::from("/dev/full")),
+        overwrite: true,
+        ..arguments(&workshop, EventFormat::Jsonl, &BUSY)
+    };
+    let error = events(&full).unwrap_err();
+    assert!(matches!(&error, Error::Write { path, .. } if path.ends_with("full")), "{error}");
+}
+
+/// If this fails, stopping at a virtual time changes what happens before it.
+#[test]
+fn a_run_up_to_an_instant_is_the_beginning_of_the_whole_run() {
+    let whole = run(small(&BUSY), 2);
+    let ends = |round: usize| (whole.rounds[round].virtual_time_s * 1e9).round() as u64;
+    let until = |nanoseconds| {
+        let control = RunControl { until: Some(SimTime::from_nanos(nanoseconds)), ..RunControl::with_threads(2) };
+        sim::run(world(small(&BUSY)), &control, Box::new(())).unwrap()
+    };
+    // Half-way through the third round.
+    let stopped = until((ends(1) + ends(2)) / 2);
+    assert!(matches!(stopped.stopped_by, Some(Error::Stopped { .. })), "{:?}", stopped.stopped_by);
+    assert_eq!(stopped.rounds, whole.rounds[..2]);
+    let later = until(ends(3) + 1);
+    assert!(later.stopped_by.is_none());
+    assert_eq!(later.digest, whole.digest);
+}
+
+fn replay(workshop: &Workshop, until_s: f64) -> String {
+    let arguments = ReplayArgs { input: input(workshop, &BUSY), until_s };
+    cli::replay(&arguments, &methods(), Arc::default()).unwrap().output
+}
+
+/// If this fails, `replay` shows another state than the run is in.
+#[test]
+fn a_replay_tells_who_is_at_what() {
+    let workshop = Workshop::new();
+    let whole = run(small(&BUSY), 2);
+    let middle = (whole.rounds[1].virtual_time_s + whole.rounds[2].virtual_time_s) / 2.0;
+    let state = replay(&workshop, middle);
+    assert!(state.contains("round 3 of 4 is open"), "{state}");
+    assert!(state.contains("2 steps"), "{state}");
+    assert!(state.contains("under way"), "{state}");
+    let over = replay(&workshop, 1e9);
+    assert!(over.contains("the last of 4 rounds has ended"), "{over}");
+    let before = replay(&workshop, 0.0);
+    assert!(before.contains("round 1 of 4 is open") && before.contains("0 steps"), "{before}");
+}
