@@ -86,7 +86,7 @@
 //! | [`units`], [`ids`], [`mod@error`], [`math`], [`rng`], [`stages`] | integer time and bytes; numbers of users and rounds; the one error type; portable `exp`, `ln`, ...; one stream of randomness per purpose, user and round; where the time goes |
 //! | [`scenario`] | the user's TOML file: checked, presets resolved, every fault with its line |
 //! | [`dataset`] | file formats, the generator, the split, training negatives, candidates |
-//! | [`population`] | device, link and dropout of every user |
+//! | [`population`] | device, link, dropout and availability of every user; what goes wrong with transfers |
 //! | [`model`] | tables, kernels, averages, ranking: arithmetic that does not know who trains |
 //! | [`method`] | FedRAP, PFedRec, FedMF and the baselines: one file each, and a registry; how to write one |
 //! | [`codec`] | tables to bytes and back |

@@ -35,7 +35,7 @@ pub enum Command {
     Schema,
     /// List the methods and their parameters with their defaults.
     Methods,
-    /// List the presets of links and devices, with the sources of their numbers.
+    /// List the presets of links, devices and availability, with the sources of their numbers.
     Presets,
 }
 

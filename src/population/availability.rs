@@ -64,7 +64,7 @@ impl Availability {
                 daily => Pattern::Daily(daily),
             },
             AvailabilityPattern::OnOff(on_off) => Pattern::OnOff(OnOff::new(*on_off, streams)),
-            AvailabilityPattern::Trace(spec) => Pattern::Trace(super::traces::was_read(trace, &spec.path)?),
+            AvailabilityPattern::Trace(spec) => Pattern::Trace(super::was_read(trace, &spec.path)?),
         };
         Ok(Self { users, pattern })
     }

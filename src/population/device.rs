@@ -46,7 +46,7 @@ impl Devices {
                 Speeds::Lognormal { median_ns: *median_ns_per_row_visit, log_sigma: *log_sigma }
             }
             SpeedSpec::Classes(classes) => Speeds::Classes(classes.clone()),
-            SpeedSpec::Trace(path) => Speeds::Trace(super::traces::was_read(trace, path)?),
+            SpeedSpec::Trace(path) => Speeds::Trace(super::was_read(trace, path)?),
         };
         Ok(Self { speeds, memory: spec.memory, streams })
     }

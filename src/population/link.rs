@@ -158,5 +158,7 @@ mod tests {
         let mut conditions = population(1).conditions(UserId(0), Wave(0));
         conditions.picoseconds_per_row_visit = 1_500;
         assert_eq!(conditions.compute_time(3).as_nanos(), 5, "4.5 ns rounded up");
+        let visits = |nanoseconds| conditions.row_visits_in(SimDuration::from_nanos(nanoseconds));
+        assert_eq!([visits(4), visits(5), visits(6)], [2, 3, 4], "only whole ones count");
     }
 }

@@ -4,9 +4,10 @@
 //! What is not read from a trace is drawn from the user's own streams when it is asked for, so a population of any size
 //! costs no memory, and one more user changes nobody else (contract 1).
 
+use std::path::Path;
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::{UserId, Wave};
 use crate::rng::Streams;
 use crate::scenario::Scenario;
@@ -71,7 +72,7 @@ impl Population {
     /// So many users in the world of `scenario`, with the traces that it names.
     ///
     /// # Errors
-    /// [`Error::Usage`](crate::error::Error::Usage) for a trace that the scenario names and `traces` does not have, and
+    /// [`Error::Usage`] for a trace that the scenario names and `traces` does not have, and
     /// for a rule of faults about a user whom there is not.
     pub fn new(scenario: &Scenario, users: usize, traces: &Traces, streams: Streams) -> Result<Self> {
         // Data sets with 2^32 users or more are refused on reading.
@@ -115,4 +116,9 @@ impl Population {
     pub fn faults(&self) -> &FaultRules {
         &self.faults
     }
+}
+
+/// The trace that a scenario names, if it was read.
+fn was_read<T>(trace: Option<T>, path: &Path) -> Result<T> {
+    trace.ok_or_else(|| Error::Usage(format!("the scenario names the trace {}, which was not read", path.display())))
 }

@@ -1,11 +1,8 @@
 //! Devices and faults of users as a scenario describes them.
 #![allow(clippy::unwrap_used)]
 
-use std::path::Path;
-
 use super::traces::DeviceTrace;
 use super::*;
-use crate::error::Error;
 use crate::scenario::{self, FaultEffect, FaultSpec, FaultUsers, MethodVocabulary};
 use crate::units::{Bytes, Direction, SimTime};
 

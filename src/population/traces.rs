@@ -40,11 +40,6 @@ impl Traces {
     }
 }
 
-/// The trace that a scenario names, if it was read.
-pub(super) fn was_read<T>(trace: Option<T>, path: &Path) -> Result<T> {
-    trace.ok_or_else(|| Error::Usage(format!("the scenario names the trace {}, which was not read", path.display())))
-}
-
 fn read(path: &Path, data_directories: &[PathBuf]) -> Result<(PathBuf, String)> {
     // Joining an absolute path would discard the folder.
     let below = data_directories.iter().filter(|_| path.is_relative()).map(|folder| folder.join(path));

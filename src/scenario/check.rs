@@ -181,7 +181,7 @@ impl Checker<'_> {
                 ),
             );
         }
-        self.cutoffs(&evaluation);
+        self.cutoffs(&mut evaluation);
         let without_validation = dataset.is_some_and(|dataset| !dataset.validation_item);
         if evaluation.selection == Selection::BestValidation && without_validation {
             self.fault(
@@ -193,15 +193,23 @@ impl Checker<'_> {
     }
 
     /// Among C candidates the held-out item is one of C + 1: in the first C + 1 it is always.
-    fn cutoffs(&mut self, evaluation: &EvaluationSpec) {
-        let (candidates, largest) = (evaluation.candidates, evaluation.cutoffs.iter().max().copied().unwrap_or(0));
+    fn cutoffs(&mut self, evaluation: &mut EvaluationSpec) {
+        let candidates = evaluation.candidates;
         // Fewer than 10 candidates have their own message.
-        if evaluation.ranking == Ranking::Sampled && candidates >= CUTOFF_ALWAYS_REPORTED && largest > candidates {
+        if evaluation.ranking != Ranking::Sampled || candidates < CUTOFF_ALWAYS_REPORTED {
+            return;
+        }
+        let path = ["evaluation", "cutoffs"];
+        if !self.file.has(&path) {
+            // Of the usual cutoffs, those that say something.
+            evaluation.cutoffs.retain(|cutoff| *cutoff <= candidates);
+        }
+        if let Some(cutoff) = evaluation.cutoffs.iter().find(|cutoff| **cutoff > candidates) {
             let message = format!(
-                "HR@{largest} is 1 for every method among {candidates} candidates (`evaluation.candidates`): cutoffs may \
+                "HR@{cutoff} is 1 for every method among {candidates} candidates (`evaluation.candidates`): cutoffs may \
                  be at most {candidates}"
             );
-            self.contradiction(&["evaluation", "cutoffs"], &["evaluation", "candidates"], message);
+            self.fault(&path, message);
         }
     }
 

@@ -279,7 +279,7 @@ pub struct EvaluationSpec {
     pub candidates: u32,
     /// Whether validation and test share one draw of candidates (FedRAP's code) or have their own (PFedRec's).
     pub shared_candidates: bool,
-    /// The K of HR@K and NDCG@K. 10 is always among them.
+    /// The K of HR@K and NDCG@K. 10 is always among them; none is beyond the number of sampled candidates.
     #[schemars(length(min = 1, max = 16), inner(range(min = 1, max = 100_000)))]
     pub cutoffs: Vec<u32>,
     /// Which round a run is judged by.

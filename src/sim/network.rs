@@ -22,12 +22,13 @@ use crate::population::AvailabilityClock;
 use crate::stages::{Stage, enter};
 use crate::units::SimTime;
 
+mod event;
 mod happenings;
 mod invitations;
 mod participation;
 mod transfers;
 
-use happenings::Event;
+use event::Event;
 use participation::Participation;
 use transfers::ServerLink;
 

@@ -1,5 +1,5 @@
-//! Random scenarios over every key of the file: `keys` draws values, `rules` makes them fit together, `files` writes
-//! the ratings that some of them read.
+//! Random scenarios over every key of the file: `keys` and `world` draw values, `rules` makes them fit together, `files`
+//! has the ratings and traces that some of them read.
 //!
 //! `PROPTEST_CASES=2000 cargo test --release --test it random_scenarios` looks at more of them than the usual 100. A
 //! failing case prints its scenario file.
@@ -10,6 +10,8 @@ mod files;
 mod keys;
 /// What keys have to do with each other.
 mod rules;
+/// The keys of the simulated world.
+mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,8 +20,9 @@ use std::sync::Arc;
 
 use fedrecsim::cli::RunArgs;
 use fedrecsim::dataset;
-use fedrecsim::error::Error;
-use fedrecsim::method::registry::vocabulary;
+use fedrecsim::error::{Error, Result};
+use fedrecsim::method::registry::{METHODS, vocabulary};
+use fedrecsim::population::Traces;
 use fedrecsim::rng::Streams;
 use fedrecsim::scenario::{self, Scenario};
 use fedrecsim::sim::{self, Outcome, RunControl, World};
@@ -76,7 +79,12 @@ fn collect_used(path: &str, value: &Value, literals: &BTreeSet<String>, used: &m
         Value::Integer(_) => drop(used.insert(format!("{path}: integer"))),
         Value::Float(_) => drop(used.insert(format!("{path}: number"))),
         Value::Boolean(truth) => drop(used.insert(format!("{path}: boolean {truth}"))),
-        Value::Array(_) => drop(used.insert(format!("{path}: array"))),
+        Value::Array(items) => {
+            used.insert(format!("{path}: array"));
+            for item in items.iter().filter(|item| item.is_table()) {
+                collect_used(&format!("{path}[]"), item, literals, used);
+            }
+        }
         Value::Datetime(_) => unreachable!("no key takes a time"),
     }
 }
@@ -104,6 +112,14 @@ fn collect_language(root: &Json, schema: &Json, path: &str, language: &mut BTree
             }
         }
         "boolean" => language.extend([true, false].map(|truth| format!("{path}: boolean {truth}"))),
+        "array" => {
+            language.insert(format!("{path}: array"));
+            let reference = schema["items"].get("$ref").and_then(Json::as_str);
+            let items = reference.map_or(&schema["items"], |target| root.pointer(&target[1..]).unwrap());
+            if items["type"] == "object" {
+                collect_language(root, items, &format!("{path}[]"), language);
+            }
+        }
         name => drop(language.insert(format!("{path}: {name}"))),
     }
 }
@@ -126,19 +142,31 @@ fn random_scenarios_use_every_key_and_every_choice() {
     assert!(unused.is_empty(), "never drawn: {unused:#?}");
 }
 
-/// A run with this many threads, of ratings in the workshop.
-fn run(workshop: &Workshop, scenario: &Scenario, threads: usize) -> Outcome {
+/// The world of a scenario, of ratings and traces in the workshop.
+fn world_of(workshop: &Workshop, scenario: &Scenario) -> Result<World> {
     let folders = [workshop.path("")];
     let dataset = dataset::load(&scenario.dataset, &folders, Streams::new(scenario.seed)).unwrap();
-    let world = World::new(scenario.clone(), Arc::new(dataset)).unwrap();
-    sim::run(world, &RunControl::with_threads(threads), Box::new(())).unwrap()
+    let traces = Traces::load(scenario, &folders).unwrap();
+    World::with_traces(scenario.clone(), Arc::new(dataset), &traces, METHODS)
 }
 
-/// Training may explode and links may be too slow for any clock, but then the run says so, and nothing else ends it.
+/// A run on one thread.
+fn run(workshop: &Workshop, scenario: &Scenario) -> Outcome {
+    let world = world_of(workshop, scenario).unwrap();
+    sim::run(world, &RunControl::with_threads(1), Box::new(())).unwrap()
+}
+
+/// Training may explode, links may be too slow for any clock or any deadline, and nobody may come: then the run says so,
+/// and nothing else ends it.
 fn assert_well_ended(outcome: &Outcome, scenario: &Scenario) {
     match &outcome.stopped_by {
         None => assert_eq!(outcome.rounds.len(), scenario.training.rounds as usize),
-        Some(Error::Diverged { round, .. } | Error::TimeOverflow { round, .. }) => {
+        Some(
+            Error::Diverged { round, .. }
+            | Error::TimeOverflow { round, .. }
+            | Error::NobodyFinished { round, .. }
+            | Error::NobodyAvailable { round, .. },
+        ) => {
             assert_eq!(outcome.rounds.len(), round.0 as usize, "rounds before the one that failed are kept");
         }
         Some(other) => panic!("stopped by {other:?}"),
@@ -188,12 +216,20 @@ fn check(file: &File) {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, ratings).unwrap();
     }
-    let outcome = run(&workshop, &scenario, 1);
+    for (name, trace) in files::TRACES {
+        workshop.write(name, trace);
+    }
+    match world_of(&workshop, &scenario) {
+        // Devices as small as some that are drawn are no devices for this method.
+        Err(Error::Usage(message)) if message.starts_with("no device has the memory") => return,
+        world => drop(world.unwrap()),
+    }
+    let outcome = run(&workshop, &scenario);
     assert_well_ended(&outcome, &scenario);
     assert_balanced(&outcome);
     assert_finite(&outcome);
 
-    let again = run(&workshop, &scenario, 1);
+    let again = run(&workshop, &scenario);
     assert_eq!(again.digest, outcome.digest, "repeated");
     assert_eq!((&again.rounds, &again.table), (&outcome.rounds, &outcome.table), "repeated");
 

@@ -2,8 +2,8 @@
 
 use crate::report::words::{counted, share};
 use crate::scenario::{
-    AvailabilityPattern, AvailabilitySpec, DevicesSpec, FaultEffect, FaultSpec, FaultUsers, MemorySpec, NetworkSpec,
-    ServerLinkSpec, SpeedSpec,
+    AvailabilityPattern, AvailabilitySpec, DeviceClassSpec, DevicesSpec, FaultEffect, FaultSpec, FaultUsers,
+    MemorySpec, NetworkSpec, ServerLinkSpec, SpeedSpec,
 };
 use crate::units::{BitsPerSecond, Direction};
 
@@ -56,7 +56,7 @@ pub(super) fn devices(devices: &DevicesSpec) -> String {
             words += &format!("{median_ns_per_row_visit} ns per row visit median (log-sigma {log_sigma})");
         }
         SpeedSpec::Classes(classes) => {
-            let class = |class: &crate::scenario::DeviceClassSpec| {
+            let class = |class: &DeviceClassSpec| {
                 let memory = class.memory_mb.map_or_else(String::new, |memory| format!(", {memory} MB"));
                 format!(
                     "{} `{}` with {} ns per row visit median (log-sigma {}){memory}",
@@ -139,4 +139,93 @@ fn fault(rule: &FaultSpec) -> String {
     };
     let all = if rule.probability < 1.0 { format!("{} of the ", share(rule.probability)) } else { String::new() };
     format!("{all}{what}{whose} {effect}{when}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{AvailabilityTraceSpec, OnOffSpec, presets};
+
+    #[test]
+    fn what_limits_nothing_needs_no_line() {
+        assert_eq!(server_link(&ServerLinkSpec::default()), None);
+        assert_eq!(availability(&AvailabilitySpec::default()), None);
+        assert_eq!(faults(&[]), None);
+    }
+
+    #[test]
+    fn the_server_link_is_told_with_what_it_shares() {
+        let [one_gbit, _] = presets::server_links();
+        let words = server_link(&ServerLinkSpec { uplink: None, connections: Some(1), ..one_gbit.values });
+        let expected = "preset `port-1-gbit`; down 1000 Mbit/s, up unlimited, shared by the transfers in progress; \
+                        at most 1 transfer at once";
+        assert_eq!(words.as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn devices_are_told_by_distribution_class_or_file() {
+        let base = DevicesSpec {
+            preset: None,
+            speed: SpeedSpec::Trace("d.csv".into()),
+            memory: Some(MemorySpec { median_mb: 64.0, log_sigma: 0.0 }),
+            energy_nj_per_byte: Some(3.0),
+            energy_nj_per_row_visit: Some(0.5),
+        };
+        assert_eq!(devices(&base), "from the trace `d.csv`; 64 MB of memory; 3 nJ per byte; 0.5 nJ per row visit");
+        let class = |name: &str, share, memory_mb| DeviceClassSpec {
+            name: name.to_owned(),
+            share,
+            ns_per_row_visit: 25.0,
+            log_sigma: 0.1,
+            memory_mb,
+        };
+        let classes = DevicesSpec {
+            speed: SpeedSpec::Classes(vec![class("fast", 0.25, Some(9.0)), class("slow", 0.75, None)]),
+            memory: Some(MemorySpec { median_mb: 64.0, log_sigma: 0.3 }),
+            energy_nj_per_byte: None,
+            energy_nj_per_row_visit: None,
+            ..base
+        };
+        assert_eq!(
+            devices(&classes),
+            "25.0 % `fast` with 25 ns per row visit median (log-sigma 0.1), 9 MB; 75.0 % `slow` with 25 ns per row visit \
+             median (log-sigma 0.1); 64 MB of memory median (log-sigma 0.3)"
+        );
+    }
+
+    #[test]
+    fn every_pattern_of_availability_is_told() {
+        let words = |pattern| availability(&AvailabilitySpec { preset: None, pattern });
+        let daily = AvailabilityPattern::Daily(presets::night_charging());
+        let expected = "8 hours a day from 22 o'clock, give or take 2 hours by user, in 24 time zones";
+        assert_eq!(words(daily).as_deref(), Some(expected));
+        let on_off = AvailabilityPattern::OnOff(OnOffSpec { mean_on_s: 60.0, mean_off_s: 1.5 });
+        assert_eq!(words(on_off).as_deref(), Some("stays of 60 s and gaps of 1.5 s on average, exponential"));
+        let trace = AvailabilityTraceSpec { path: "a.csv".into(), period_s: Some(60.0) };
+        let trace = words(AvailabilityPattern::Trace(trace));
+        assert_eq!(trace.as_deref(), Some("from the trace `a.csv`, over again every 60 s"));
+    }
+
+    #[test]
+    fn a_rule_of_faults_is_told_with_what_it_concerns() {
+        let all = FaultSpec {
+            effect: FaultEffect::Drop,
+            direction: None,
+            from_s: 0.0,
+            until_s: None,
+            users: None,
+            probability: 1.0,
+        };
+        let narrow = FaultSpec {
+            effect: FaultEffect::Delay(2.0),
+            direction: Some(Direction::Up),
+            from_s: 60.0,
+            until_s: Some(120.0),
+            users: Some(FaultUsers::Share(0.1)),
+            probability: 0.25,
+        };
+        let expected =
+            "transfers are lost; 25.0 % of the uploads of 10.0 % of the users arrive 2 s later from 60 s to 120 s";
+        assert_eq!(faults(&[all, narrow]).as_deref(), Some(expected));
+    }
 }

@@ -21,7 +21,7 @@ impl Checker<'_> {
             Mode::Synchronous | Mode::OverSelection(_) | Mode::SemiSynchronous(_) => None,
         };
         if let Some((mode, concurrency)) = concurrency {
-            self.asynchronous(mode, concurrency, users);
+            self.asynchronous(training, mode, concurrency, users);
         } else if let Some(users) = users {
             self.never_twice(training, users);
         }
@@ -40,14 +40,14 @@ impl Checker<'_> {
         }
     }
 
-    fn asynchronous(&mut self, mode: &str, concurrency: u32, users: Option<u32>) {
-        let participation = ["training", "participation"];
-        if self.file.has(&participation) {
+    fn asynchronous(&mut self, training: &TrainingSpec, mode: &str, concurrency: u32, users: Option<u32>) {
+        // A printed scenario has the default written out.
+        if training.participation != Participation::All {
             let message = format!(
                 "`participation` has no meaning in the mode `{mode}`, which has no cohorts: `concurrency` says how many \
                  take part at a time"
             );
-            self.fault(&participation, message);
+            self.fault(&["training", "participation"], message);
         }
         if let Some(users) = users
             && concurrency > users

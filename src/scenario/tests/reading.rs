@@ -98,6 +98,9 @@ fn lastfm_alone_has_a_filter_by_default() {
 fn ten_is_always_among_the_sorted_cutoffs() {
     let scenario = read(&format!("{MINIMAL}[evaluation]\ncutoffs = [20, 5, 20]\n")).unwrap();
     assert_eq!(scenario.evaluation.cutoffs, [5, 10, 20]);
+    // Among 19 candidates, everybody is within the first 20.
+    let scenario = read(&format!("{MINIMAL}[evaluation]\ncandidates = 19\n")).unwrap();
+    assert_eq!(scenario.evaluation.cutoffs, [5, 10]);
 }
 
 #[test]

@@ -69,15 +69,77 @@ fn method() -> impl Strategy<Value = MethodSpec> {
     ]
 }
 
+fn staleness() -> impl Strategy<Value = StalenessWeight> {
+    prop_oneof![
+        Just(StalenessWeight::Constant),
+        (0.0..=10.0).prop_map(StalenessWeight::Polynomial),
+        (0.0..=1000.0, 0..9u32).prop_map(|(a, b)| StalenessWeight::Hinge { a, b }),
+    ]
+}
+
+fn mode() -> impl Strategy<Value = Mode> {
+    let over_selection =
+        (1.0..=100.0, proptest::option::of(1e-6..1e9), any::<bool>()).prop_map(|(factor, deadline_s, late)| {
+            let stragglers = if late { Stragglers::Late } else { Stragglers::Cancelled };
+            Mode::OverSelection(OverSelectionSpec { factor, deadline_s, stragglers })
+        });
+    let semi_synchronous =
+        (1e-6..1e9, staleness(), 0..99u32).prop_map(|(deadline_s, staleness_weight, maximum_staleness)| {
+            Mode::SemiSynchronous(SemiSynchronousSpec { deadline_s, staleness_weight, maximum_staleness })
+        });
+    let fedbuff = (1e-6..=10.0, staleness(), 1..999u32).prop_map(|(server_rate, staleness_weight, buffer)| {
+        Mode::FedBuff(FedBuffSpec { concurrency: 1, buffer, server_rate, staleness_weight, maximum_staleness: 5 })
+    });
+    let fedasync = (1e-6..=1.0, staleness(), 0..99u32).prop_map(|(mixing, staleness_weight, maximum_staleness)| {
+        Mode::FedAsync(FedAsyncSpec { concurrency: 1, mixing, staleness_weight, maximum_staleness })
+    });
+    prop_oneof![Just(Mode::Synchronous), over_selection, semi_synchronous, fedbuff, fedasync]
+}
+
+fn client_selection() -> impl Strategy<Value = ClientSelection> {
+    let oort = (unit(), 1e-6..=1.0, unit(), 0.0..=10.0, 1e-6..=1.0).prop_map(
+        |(exploration, exploration_decay, least, straggler_penalty, preferred_quantile)| {
+            let least_exploration = least * exploration;
+            ClientSelection::Oort(OortSpec {
+                exploration,
+                exploration_decay,
+                least_exploration,
+                straggler_penalty,
+                preferred_quantile,
+            })
+        },
+    );
+    let others = [
+        ClientSelection::Uniform,
+        ClientSelection::RoundRobin,
+        ClientSelection::LongestAvailable,
+        ClientSelection::ByDataSize,
+    ];
+    prop_oneof![proptest::sample::select(others.to_vec()), oort]
+}
+
 fn training() -> impl Strategy<Value = TrainingSpec> {
     let participation = prop_oneof![
         Just(Participation::All),
         (1e-6..=1.0).prop_map(Participation::Share),
         Just(Participation::Cohort(1)),
     ];
-    (1u32..1_000_000, participation, 1e-30f32..1e30).prop_map(|(rounds, participation, divergence_limit)| {
-        TrainingSpec { divergence_limit, ..TrainingSpec::synchronous(rounds, participation) }
-    })
+    let limits = (1e-30f32..1e30, 1..99u32, 1.0..1e9);
+    (1u32..1_000_000, participation, mode(), client_selection(), limits).prop_map(
+        |(rounds, participation, mode, client_selection, (divergence_limit, empty_rounds_limit, waiting_limit_s))| {
+            let asynchronous = matches!(mode, Mode::FedBuff(_) | Mode::FedAsync(_));
+            let participation = if asynchronous { Participation::All } else { participation };
+            TrainingSpec {
+                rounds,
+                participation,
+                client_selection,
+                mode,
+                empty_rounds_limit,
+                waiting_limit_s,
+                divergence_limit,
+            }
+        },
+    )
 }
 
 fn network() -> impl Strategy<Value = NetworkSpec> {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes as Frame;
 
-use super::participation::{Dropout, Participation, Phase, Transfer, Work};
-use super::transfers::{Fate, ServerLink};
+use super::event::Event;
+use super::participation::{Dropout, Fate, Participation, Phase, Transfer, Work};
+use super::transfers::ServerLink;
 use super::{Timeline, asked, unanswered};
 use crate::error::{Error, Result};
 use crate::ids::UserId;
@@ -13,32 +14,6 @@ use crate::sim::messages::{
     AlarmRang, FromClient, LinkEvent, ParticipationLost, Receipt, ToClient, UplinkArrived, Usefulness,
 };
 use crate::units::{Bytes, Direction, SimTime};
-
-/// What the calendar holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Event {
-    /// The last byte is with the client.
-    DownloadArrived(UserId),
-    TrainingEnded(UserId),
-    /// The last byte is with the server.
-    UploadArrived(UserId),
-    /// The next end of a transfer on the server's link.
-    TransfersEnded(Direction),
-    /// A dropout, or a departure.
-    CutOff(UserId),
-    /// The server asked to be woken.
-    Alarm,
-}
-
-impl Event {
-    /// The last byte of a frame is there.
-    pub fn arrived(direction: Direction, user: UserId) -> Self {
-        match direction {
-            Direction::Up => Self::UploadArrived(user),
-            Direction::Down => Self::DownloadArrived(user),
-        }
-    }
-}
 
 impl Timeline {
     /// Lets `event` happen; whether the open round is complete with it.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use rayon::prelude::*;
 
-use super::happenings::Event;
+use super::event::Event;
 use super::participation::{Participation, Phase, Work};
 use super::{Timeline, unanswered};
 use crate::error::{Error, Result};

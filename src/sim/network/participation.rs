@@ -5,7 +5,6 @@ use std::sync::Arc;
 use bytes::Bytes as Frame;
 
 use super::super::training::{Assignment, Trained};
-use super::transfers::Fate;
 use crate::error::Result;
 use crate::ids::{Round, Wave};
 use crate::population::{Conditions, Link};
@@ -48,6 +47,19 @@ pub(super) struct Transfer {
     pub fate: Fate,
     /// How much later than that it arrives.
     pub delay: SimDuration,
+}
+
+/// What becomes of a frame on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It arrives as it was sent.
+    Whole,
+    /// The connection breaks after the bytes that the transfer has.
+    Cut,
+    /// All of it is sent and nothing arrives.
+    Dropped,
+    /// It arrives with this bit (modulo its length) turned over.
+    Corrupted(u64),
 }
 
 /// Where a frame is on its way.

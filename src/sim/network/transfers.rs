@@ -7,8 +7,8 @@
 
 use std::collections::VecDeque;
 
-use super::happenings::Event;
-use super::participation::{Dropout, Phase, Transfer, Way};
+use super::event::Event;
+use super::participation::{Dropout, Fate, Phase, Transfer, Way};
 use super::{Participation, Timeline};
 use crate::error::Result;
 use crate::ids::UserId;
@@ -65,19 +65,6 @@ impl ServerLink {
     fn has_a_connection_free(&self) -> bool {
         self.connections.is_none_or(|connections| self.in_progress < connections)
     }
-}
-
-/// What becomes of a frame on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// It arrives as it was sent.
-    Whole,
-    /// The connection breaks after the bytes that the transfer has.
-    Cut,
-    /// All of it is sent and nothing arrives.
-    Dropped,
-    /// It arrives with this bit (modulo its length) turned over.
-    Corrupted(u64),
 }
 
 impl Timeline {

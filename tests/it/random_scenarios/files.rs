@@ -1,10 +1,22 @@
-//! Ratings files for scenarios that read one: the same made-up ratings in the layout that the source has.
+//! Files for scenarios that read some: the same made-up ratings in the layout that the source has, and small traces.
 
 use fedrecsim::scenario::{ColumnRef, DelimitedSpec, SourceSpec};
 
 /// The keys of the columns, in the order of [`rows`].
 pub const COLUMNS: [&str; 4] =
     ["dataset.columns.user", "dataset.columns.item", "dataset.columns.rating", "dataset.columns.timestamp"];
+
+/// The trace of devices, and what it holds.
+pub const DEVICES: &str = "devices.csv";
+/// The trace of availability.
+pub const AVAILABILITY: &str = "availability.csv";
+/// The last `off` in it.
+pub const LAST_OFF_S: f64 = 90.0;
+/// The traces by name, with their text.
+pub const TRACES: [(&str, &str); 2] = [
+    (DEVICES, "user,ns_per_row_visit,memory_mb\n0,50,\n2,400.5,0.001\n1,20,1e3\n"),
+    (AVAILABILITY, "user,on,off\n0,0,10\n0,20,80.5\n1,5,90\n2,40,41\n"),
+];
 
 const USERS: u32 = 20;
 const ITEMS: u32 = 80;

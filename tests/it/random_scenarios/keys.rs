@@ -6,10 +6,11 @@
 use std::ops::RangeInclusive;
 
 use fedrecsim::method::registry::METHODS;
-use fedrecsim::scenario::listing;
 use proptest::prelude::*;
 use proptest::sample::select;
 use toml::Value;
+
+use super::world;
 
 /// A key by its dotted path, and how to draw it.
 pub struct Key {
@@ -19,11 +20,11 @@ pub struct Key {
     pub values: BoxedStrategy<Value>,
 }
 
-fn always(path: &'static str, values: BoxedStrategy<Value>) -> Key {
+pub fn always(path: &'static str, values: BoxedStrategy<Value>) -> Key {
     Key { path, always: true, values }
 }
 
-fn maybe(path: &'static str, values: BoxedStrategy<Value>) -> Key {
+pub fn maybe(path: &'static str, values: BoxedStrategy<Value>) -> Key {
     Key { path, always: false, values }
 }
 
@@ -38,9 +39,9 @@ pub fn keys() -> Vec<Key> {
         dataset(),
         columns(),
         training(),
+        modes(),
         evaluation(),
-        network(),
-        devices(),
+        world::keys(),
     ]
     .into_iter()
     .flatten()
@@ -121,8 +122,56 @@ fn training() -> Vec<Key> {
         maybe("training.participation", one_of(&["all", "share", "cohort"])),
         always("training.participation.share", real(0.01, 1.0)),
         always("training.participation.cohort", integer(1..=30)),
+        maybe("training.client_selection", one_of(&CLIENT_SELECTIONS)),
+        always("training.client_selection.oort.exploration", zero_or(0.01, 1.0)),
+        maybe("training.client_selection.oort.exploration_decay", real(0.1, 1.0)),
+        maybe("training.client_selection.oort.least_exploration", zero_or(0.01, 1.0)),
+        maybe("training.client_selection.oort.straggler_penalty", zero_or(0.01, 10.0)),
+        maybe("training.client_selection.oort.preferred_quantile", real(0.1, 1.0)),
+        maybe("training.empty_rounds_limit", integer(1..=20)),
+        maybe("training.waiting_limit_s", rate(1.0, 1e9).prop_map(at_least_one).boxed()),
         maybe("training.divergence_limit", rate(1.0, 3e38)),
     ]
+}
+
+const CLIENT_SELECTIONS: [&str; 6] =
+    ["uniform", "round-robin", "longest-available", "never-twice-in-a-row", "by-data-size", "oort"];
+
+fn at_least_one(value: Value) -> Value {
+    value.as_float().map_or(value, |number| Value::Float(number.max(1.0)))
+}
+
+/// The keys of staleness in the table of a mode.
+macro_rules! staleness {
+    ($mode:literal) => {
+        [
+            maybe(concat!($mode, ".staleness_weight"), one_of(&["constant", "polynomial", "hinge"])),
+            always(concat!($mode, ".staleness_weight.polynomial"), zero_or(0.01, 10.0)),
+            always(concat!($mode, ".staleness_weight.hinge.a"), zero_or(0.01, 1000.0)),
+            always(concat!($mode, ".staleness_weight.hinge.b"), integer(0..=5)),
+            maybe(concat!($mode, ".maximum_staleness"), integer(0..=10)),
+        ]
+    };
+}
+
+fn modes() -> Vec<Key> {
+    let modes = ["synchronous", "over-selection", "semi-synchronous", "fedbuff", "fedasync"];
+    let mut keys = vec![
+        maybe("training.mode", one_of(&modes)),
+        always("training.mode.over-selection.factor", real(1.0, 3.0)),
+        maybe("training.mode.over-selection.deadline_s", rate(1e-6, 1e6)),
+        maybe("training.mode.over-selection.stragglers", one_of(&["cancelled", "late"])),
+        always("training.mode.semi-synchronous.deadline_s", rate(1e-6, 1e6)),
+        always("training.mode.fedbuff.concurrency", integer(1..=30)),
+        always("training.mode.fedbuff.buffer", integer(1..=20)),
+        maybe("training.mode.fedbuff.server_rate", real(0.01, 10.0)),
+        always("training.mode.fedasync.concurrency", integer(1..=30)),
+        maybe("training.mode.fedasync.mixing", real(0.01, 1.0)),
+    ];
+    keys.extend(staleness!("training.mode.semi-synchronous"));
+    keys.extend(staleness!("training.mode.fedbuff"));
+    keys.extend(staleness!("training.mode.fedasync"));
+    keys
 }
 
 fn evaluation() -> Vec<Key> {
@@ -131,7 +180,7 @@ fn evaluation() -> Vec<Key> {
     vec![
         maybe("evaluation.every_rounds", integer(1..=4)),
         maybe("evaluation.ranking", one_of(&["sampled", "full-catalogue"])),
-        always("evaluation.candidates", integer(10..=15)),
+        always("evaluation.candidates", integer(10..=25)),
         maybe("evaluation.shared_candidates", boolean()),
         maybe("evaluation.cutoffs", cutoffs),
         maybe("evaluation.selection", one_of(&["last", "best-validation", "best-test"])),
@@ -141,67 +190,38 @@ fn evaluation() -> Vec<Key> {
     ]
 }
 
-fn network() -> Vec<Key> {
-    vec![
-        maybe("network.preset", presets("network")),
-        maybe("network.downlink_median_mbit_per_s", rate(1e-3, 1e9)),
-        maybe("network.downlink_log_sigma", zero_or(1e-2, 5.0)),
-        maybe("network.uplink_median_mbit_per_s", rate(1e-3, 1e9)),
-        maybe("network.uplink_log_sigma", zero_or(1e-2, 5.0)),
-        maybe("network.correlation", real(-1.0, 1.0)),
-        maybe("network.transfer_log_sigma", zero_or(1e-2, 5.0)),
-        maybe("network.rtt_ms", zero_or(1e-3, 1e9)),
-        maybe("network.rtt_log_sigma", zero_or(1e-2, 5.0)),
-        maybe("network.dropout", prop_oneof![zero_or(1e-2, 1.0), Just(Value::Float(1.0))].boxed()),
-    ]
-}
-
-fn devices() -> Vec<Key> {
-    vec![
-        maybe("devices.preset", presets("devices")),
-        maybe("devices.median_ns_per_row_visit", rate(1e-3, 1e12)),
-        maybe("devices.log_sigma", zero_or(1e-2, 5.0)),
-    ]
-}
-
-fn names<'a>(names: impl Iterator<Item = &'a str>) -> BoxedStrategy<Value> {
+pub fn names<'a>(names: impl Iterator<Item = &'a str>) -> BoxedStrategy<Value> {
     select(names.map(|name| Value::String(name.to_owned())).collect::<Vec<_>>()).boxed()
 }
 
-fn one_of(literals: &[&str]) -> BoxedStrategy<Value> {
+pub fn one_of(literals: &[&str]) -> BoxedStrategy<Value> {
     names(literals.iter().copied())
-}
-
-/// The presets of a table, by name.
-fn presets(table: &str) -> BoxedStrategy<Value> {
-    let presets = listing::presets();
-    names(presets.iter().filter(|preset| preset.table == table).map(|preset| preset.name))
 }
 
 fn boolean() -> BoxedStrategy<Value> {
     any::<bool>().prop_map(Value::Boolean).boxed()
 }
 
-fn integer(range: RangeInclusive<i64>) -> BoxedStrategy<Value> {
+pub fn integer(range: RangeInclusive<i64>) -> BoxedStrategy<Value> {
     range.prop_map(Value::Integer).boxed()
 }
 
-fn real(low: f64, high: f64) -> BoxedStrategy<Value> {
+pub fn real(low: f64, high: f64) -> BoxedStrategy<Value> {
     prop_oneof![8 => low..=high, 1 => Just(low), 1 => Just(high)].prop_map(Value::Float).boxed()
 }
 
 /// Any order of magnitude between the two.
-fn magnitude(low: f64, high: f64) -> impl Strategy<Value = f64> {
+pub fn magnitude(low: f64, high: f64) -> impl Strategy<Value = f64> {
     // Exact at neither end, which rounding could step over.
     (low.ln()..high.ln()).prop_map(move |logarithm| logarithm.exp().clamp(low, high))
 }
 
-fn zero_or(low: f64, high: f64) -> BoxedStrategy<Value> {
+pub fn zero_or(low: f64, high: f64) -> BoxedStrategy<Value> {
     prop_oneof![2 => magnitude(low, high), 1 => Just(0.0)].prop_map(Value::Float).boxed()
 }
 
 /// A positive number that has no business to be zero; now and then one that is absurdly small or, within what any
 /// key admits, large.
-fn rate(low: f64, high: f64) -> BoxedStrategy<Value> {
+pub fn rate(low: f64, high: f64) -> BoxedStrategy<Value> {
     prop_oneof![30 => magnitude(low, high), 1 => Just(1e-30), 1 => Just(high)].prop_map(Value::Float).boxed()
 }

@@ -12,6 +12,13 @@ struct Population {
     unrated: i64,
 }
 
+/// The weights of late updates, in each mode that has them.
+const STALENESS: [&str; 3] = [
+    "training.mode.semi-synchronous.staleness_weight",
+    "training.mode.fedbuff.staleness_weight",
+    "training.mode.fedasync.staleness_weight",
+];
+
 /// A scenario in the making: values by dotted path.
 pub struct Draft(pub BTreeMap<&'static str, Value>);
 
@@ -19,10 +26,14 @@ impl Draft {
     /// Mends what was drawn without regard to the rest.
     pub fn mend(mut self) -> Self {
         self.keep_chosen("method");
-        self.keep_chosen("training.participation");
         self.mend_method();
         let population = if self.is("dataset.name", "generated") { self.generated() } else { self.in_a_file() };
+        self.mend_rounds(&population);
         self.mend_sizes(&population);
+        self.mend_cutoffs();
+        self.mend_devices();
+        self.mend_availability();
+        self.mend_faults(&population);
         if !self.boolean("dataset.validation_item", true) && self.is("evaluation.selection", "best-validation") {
             self.set("evaluation.selection", "last");
         }
@@ -47,6 +58,95 @@ impl Draft {
     fn mend_method(&mut self) {
         if self.boolean("method.fedrap.aggregate_d", false) {
             self.set("method.fedrap.tables", "d-only");
+        }
+    }
+
+    /// How rounds are run, and by whom.
+    fn mend_rounds(&mut self, population: &Population) {
+        let mode = self.0.get("training.mode").and_then(Value::as_str).unwrap_or("synchronous").to_owned();
+        self.cap("training.participation.cohort", population.users);
+        self.cap("training.mode.fedbuff.concurrency", population.users);
+        self.cap("training.mode.fedasync.concurrency", population.users);
+        if mode.starts_with("fed") {
+            self.0.remove("training.participation");
+        } else if self.is("training.client_selection", "never-twice-in-a-row") {
+            // Half of the users, of whom some are invited beyond those who are needed.
+            let over_selected = mode == "over-selection";
+            let factor = if over_selected { self.real("training.mode.over-selection.factor", 1.0) } else { 1.0 };
+            let most = ((population.users / 2) as f64 / factor).floor() as i64;
+            if most == 0 {
+                self.set("training.client_selection", "uniform");
+            } else {
+                self.set("training.participation", "cohort");
+                self.cap("training.participation.cohort", most);
+            }
+        }
+        let exploration = self.real("training.client_selection.oort.exploration", 0.9);
+        let least = self.real("training.client_selection.oort.least_exploration", 0.2).min(exploration);
+        self.0.insert("training.client_selection.oort.least_exploration", Value::Float(least));
+        self.keep_chosen("training.participation");
+        self.keep_chosen("training.client_selection");
+        for choice in STALENESS {
+            self.keep_chosen(choice);
+        }
+        self.keep_chosen("training.mode");
+    }
+
+    /// Among so many candidates, a cutoff beyond their number says nothing.
+    fn mend_cutoffs(&mut self) {
+        let candidates = self.integer("evaluation.candidates", 99);
+        if self.is("evaluation.ranking", "full-catalogue") {
+            return;
+        }
+        if let Some(Value::Array(cutoffs)) = self.0.get_mut("evaluation.cutoffs") {
+            for cutoff in cutoffs {
+                *cutoff = Value::Integer(cutoff.as_integer().unwrap().min(candidates));
+            }
+        }
+    }
+
+    /// Speeds come from one place, and memory is fixed or spread.
+    fn mend_devices(&mut self) {
+        if self.0.contains_key("devices.classes") {
+            self.0.remove("devices.trace.path");
+        }
+        let elsewhere = ["devices.classes", "devices.trace.path"].iter().any(|path| self.0.contains_key(path));
+        if elsewhere || self.is("devices.preset", "phone-classes") {
+            self.0.remove("devices.median_ns_per_row_visit");
+            self.0.remove("devices.log_sigma");
+        }
+        let spread = ["devices.memory_median_mb", "devices.memory_log_sigma"];
+        if self.0.contains_key("devices.memory_mb") || !spread.iter().all(|path| self.0.contains_key(path)) {
+            spread.iter().for_each(|path| drop(self.0.remove(path)));
+        }
+    }
+
+    /// One pattern, and the preset of the same pattern beside it.
+    fn mend_availability(&mut self) {
+        let Some(Value::String(pattern)) = self.0.remove("availability.pattern") else { unreachable!("always drawn") };
+        for other in ["daily", "on-off", "trace"].iter().filter(|other| **other != pattern) {
+            self.remove_below(&format!("availability.{other}"));
+        }
+        let preset = match pattern.as_str() {
+            "daily" => "night-charging",
+            "on-off" => "short-stays",
+            "trace" => "",
+            _ => return,
+        };
+        if !self.is("availability.preset", preset) {
+            self.0.remove("availability.preset");
+        }
+    }
+
+    fn mend_faults(&mut self, population: &Population) {
+        let Some(Value::Array(rules)) = self.0.get_mut("faults") else { return };
+        for rule in rules {
+            let Some(Value::Array(numbers)) = rule.get_mut("users").and_then(|users| users.get_mut("numbers")) else {
+                continue;
+            };
+            for number in numbers {
+                *number = Value::Integer(number.as_integer().unwrap().min(population.users - 1));
+            }
         }
     }
 
@@ -92,7 +192,6 @@ impl Draft {
     }
 
     fn mend_sizes(&mut self, population: &Population) {
-        self.cap("training.participation.cohort", population.users);
         self.cap("evaluation.users", population.users);
         self.cap("dataset.negatives.per_positive", population.unrated);
         if !self.0.contains_key("dataset.negatives.per_positive") && population.unrated < 4 {
@@ -122,6 +221,10 @@ impl Draft {
 
     fn integer(&self, path: &str, default: i64) -> i64 {
         self.0.get(path).and_then(Value::as_integer).unwrap_or(default)
+    }
+
+    fn real(&self, path: &str, default: f64) -> f64 {
+        self.0.get(path).and_then(Value::as_float).unwrap_or(default)
     }
 
     fn cap(&mut self, path: &str, most: i64) {

@@ -36,6 +36,11 @@ fn world() -> Vec<Case> {
         ("a median of memory without its spread", devices("memory_median_mb = 5"), &[]),
         ("a spread of memory without its median", devices("memory_log_sigma = 5.5\nmemory_mb = 0"), &[]),
         ("a spread of memory alone", devices("memory_log_sigma = 0.5"), &[]),
+    ]
+}
+
+fn availability_and_faults() -> Vec<Case> {
+    vec![
         ("availability by a word", instead("[dataset]", "availability = \"always\"\n[dataset]"), &[]),
         (
             "two patterns",
@@ -85,7 +90,11 @@ fn rounds() -> Vec<Case> {
         ("a mode without its keys", with("mode = \"fedbuff\"\n"), &[]),
         ("oort without its table", with("client_selection = \"oort\"\n"), &[]),
         ("an unknown mode", with("mode = \"asynchronous\"\nclient_selection = \"random\"\n"), &[]),
-        ("a cohort where there is none", fedbuff("concurrency = 5, buffer = 2") + "participation = \"all\"\n", &[]),
+        (
+            "a cohort where there is none",
+            fedbuff("concurrency = 5, buffer = 2") + "participation = { cohort = 5 }\n",
+            &[],
+        ),
         ("more at a time than there are", fedbuff("concurrency = 501, buffer = 2"), &[]),
         (
             "more at a time than there are, by override",
@@ -103,13 +112,13 @@ fn rounds() -> Vec<Case> {
             &[],
         ),
         ("cutoffs that everybody reaches", with("[evaluation]\ncutoffs = [5, 100]\n"), &[]),
-        ("candidates below the usual cutoffs", with("[evaluation]\ncandidates = 19\n"), &[]),
+        ("the tenth of nine", with("[evaluation]\ncandidates = 9\ncutoffs = [9]\n"), &[]),
     ]
 }
 
 #[test]
 fn faults_of_the_world_name_the_key_and_what_to_write() {
-    insta::assert_snapshot!(render(world()));
+    insta::assert_snapshot!(render([world(), availability_and_faults()].concat()));
 }
 
 #[test]
@@ -128,7 +137,7 @@ fn what_just_fits_is_accepted() {
         with("client_selection = \"never-twice-in-a-row\"\n").replace("rounds = 3", "rounds = 1"),
         with("mode = { fedasync = { concurrency = 500 } }\nclient_selection = \"never-twice-in-a-row\"\n"),
         with("client_selection = { oort = { exploration = 0.2 } }\n"),
-        with("[evaluation]\ncandidates = 20\n"),
+        with("[evaluation]\ncandidates = 20\ncutoffs = [20]\n"),
         with("[evaluation]\ncutoffs = [99]\n"),
         with("[evaluation]\nranking = \"full-catalogue\"\ncutoffs = [1000]\n"),
         with("[[faults]]\neffect = \"drop\"\nusers = { numbers = [499] }\nfrom_s = 1\nuntil_s = 1.5\n"),

@@ -1,0 +1,130 @@
+//! The keys of the simulated world: links, devices, availability, and what goes wrong.
+
+use fedrecsim::scenario::listing;
+use proptest::prelude::*;
+use toml::{Table, Value};
+
+use super::files;
+use super::keys::{Key, always, integer, maybe, names, one_of, rate, real, zero_or};
+
+pub fn keys() -> Vec<Key> {
+    [network(), devices(), availability(), vec![maybe("faults", faults())]].into_iter().flatten().collect()
+}
+
+fn network() -> Vec<Key> {
+    vec![
+        maybe("network.preset", presets("network")),
+        maybe("network.downlink_median_mbit_per_s", rate(1e-3, 1e9)),
+        maybe("network.downlink_log_sigma", zero_or(1e-2, 5.0)),
+        maybe("network.uplink_median_mbit_per_s", rate(1e-3, 1e9)),
+        maybe("network.uplink_log_sigma", zero_or(1e-2, 5.0)),
+        maybe("network.correlation", real(-1.0, 1.0)),
+        maybe("network.transfer_log_sigma", zero_or(1e-2, 5.0)),
+        maybe("network.rtt_ms", zero_or(1e-3, 1e9)),
+        maybe("network.rtt_log_sigma", zero_or(1e-2, 5.0)),
+        maybe("network.dropout", prop_oneof![zero_or(1e-2, 1.0), Just(Value::Float(1.0))].boxed()),
+        maybe("network.server.preset", presets("network.server")),
+        maybe("network.server.downlink_mbit_per_s", rate(1e-3, 1e9)),
+        maybe("network.server.uplink_mbit_per_s", rate(1e-3, 1e9)),
+        maybe("network.server.connections", integer(1..=20)),
+    ]
+}
+
+fn devices() -> Vec<Key> {
+    vec![
+        maybe("devices.preset", presets("devices")),
+        maybe("devices.median_ns_per_row_visit", rate(1e-3, 1e12)),
+        maybe("devices.log_sigma", zero_or(1e-2, 5.0)),
+        maybe("devices.classes", classes()),
+        maybe("devices.trace.path", one_of(&[files::DEVICES])),
+        maybe("devices.memory_mb", rate(1e-3, 1e9)),
+        maybe("devices.memory_median_mb", rate(1e-3, 1e9)),
+        maybe("devices.memory_log_sigma", real(0.01, 5.0)),
+        maybe("devices.energy_nj_per_byte", zero_or(1e-3, 1e12)),
+        maybe("devices.energy_nj_per_row_visit", zero_or(1e-3, 1e12)),
+    ]
+}
+
+/// One to three classes, whose shares are all.
+fn classes() -> BoxedStrategy<Value> {
+    let class = (1..=9_u32, rate(1e-3, 1e12), option(zero_or(1e-2, 5.0)), option(rate(1e-3, 1e9)));
+    let classes = proptest::collection::vec(class, 1..=3).prop_map(|classes| {
+        let all: u32 = classes.iter().map(|(weight, ..)| weight).sum();
+        let table =
+            |(index, (weight, speed, log_sigma, memory)): (usize, (u32, Value, Option<Value>, Option<Value>))| {
+                let mut table = Table::new();
+                table.insert("name".into(), format!("class {index}").into());
+                table.insert("share".into(), (f64::from(weight) / f64::from(all)).into());
+                table.insert("ns_per_row_visit".into(), speed);
+                table.extend(log_sigma.map(|value| ("log_sigma".to_owned(), value)));
+                table.extend(memory.map(|value| ("memory_mb".to_owned(), value)));
+                Value::Table(table)
+            };
+        Value::Array(classes.into_iter().enumerate().map(table).collect())
+    });
+    classes.boxed()
+}
+
+/// `rules` keeps the pattern that `availability.pattern`, which is no key of a file, draws.
+fn availability() -> Vec<Key> {
+    let offsets = proptest::collection::vec(real(-24.0, 24.0), 1..=3).prop_map(Value::Array).boxed();
+    vec![
+        always("availability.pattern", one_of(&["none", "daily", "on-off", "trace"])),
+        maybe("availability.preset", presets("availability")),
+        maybe("availability.daily.hours_on", real(0.01, 24.0)),
+        maybe("availability.daily.starts_at_hour", real(0.0, 23.9)),
+        maybe("availability.daily.jitter_hours", zero_or(0.1, 12.0)),
+        maybe("availability.daily.utc_offsets", offsets),
+        always("availability.on-off.mean_on_s", real(1.0, 1e9)),
+        always("availability.on-off.mean_off_s", real(1.0, 1e5)),
+        always("availability.trace.path", one_of(&[files::AVAILABILITY])),
+        maybe("availability.trace.period_s", real(files::LAST_OFF_S, 1e5)),
+    ]
+}
+
+/// Up to three rules. `rules` keeps the numbers of users below their count.
+fn faults() -> BoxedStrategy<Value> {
+    let table = |key: &'static str| move |value: Value| Value::Table(Table::from_iter([(key.to_owned(), value)]));
+    let effect = prop_oneof![
+        one_of(&["drop", "corrupt"]),
+        rate(1e-6, 1e3).prop_map(table("delay_s")),
+        integer(0..=10_000).prop_map(table("cut_at_byte")),
+    ];
+    let users = prop_oneof![
+        real(0.01, 1.0).prop_map(table("share")),
+        proptest::collection::vec(integer(0..=29), 1..=3)
+            .prop_map(move |numbers| table("numbers")(Value::Array(numbers))),
+    ];
+    let rule = (
+        effect,
+        option(one_of(&["up", "down"])),
+        option(0.0..100.0),
+        option(0.01..100.0),
+        option(users),
+        option(real(0.01, 1.0)),
+    );
+    let rule = rule.prop_map(|(effect, direction, from_s, length_s, users, probability)| {
+        let mut table = Table::from_iter([("effect".to_owned(), effect)]);
+        let until_s = length_s.map(|length_s: f64| Value::Float(from_s.unwrap_or(0.0) + length_s));
+        let optional = [
+            ("direction", direction),
+            ("from_s", from_s.map(Value::Float)),
+            ("until_s", until_s),
+            ("users", users),
+            ("probability", probability),
+        ];
+        table.extend(optional.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
+        Value::Table(table)
+    });
+    proptest::collection::vec(rule, 1..=3).prop_map(Value::Array).boxed()
+}
+
+fn option<S: Strategy>(strategy: S) -> impl Strategy<Value = Option<S::Value>> {
+    proptest::option::of(strategy)
+}
+
+/// The presets of a table, by name.
+fn presets(table: &str) -> BoxedStrategy<Value> {
+    let presets = listing::presets();
+    names(presets.iter().filter(|preset| preset.table == table).map(|preset| preset.name))
+}
