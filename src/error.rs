@@ -92,6 +92,17 @@ pub enum Error {
         /// How many rounds were empty.
         rounds: u32,
     },
+    /// A round of an asynchronous mode that gets no update.
+    #[error(
+        "no update arrives in round {}: {participations} participations in a row came to nothing; check the dropouts, the faults and the availability, or raise training.empty_rounds_limit",
+        round.0 + 1
+    )]
+    NothingArrives {
+        /// The round, numbered from zero.
+        round: Round,
+        /// How many came to nothing.
+        participations: u64,
+    },
     /// A round without anybody to invite.
     #[error(
         "nobody is available for round {}: the server waited from {:.0} s on, and within {:.0} s of virtual time (training.waiting_limit_s) nobody came",
@@ -160,6 +171,7 @@ impl Error {
             | Self::Diverged { .. }
             | Self::TimeOverflow { .. }
             | Self::NobodyFinished { .. }
+            | Self::NothingArrives { .. }
             | Self::NobodyAvailable { .. }
             | Self::Frame(_)
             | Self::Update(_)

@@ -149,8 +149,8 @@ pub struct AlarmRang {
 pub struct Receipt {
     /// The use of what arrived; `None` if the frame is damaged.
     pub usefulness: Option<Usefulness>,
-    /// What to do now.
-    pub orders: Orders,
+    /// What to do now, or why the run ends.
+    pub orders: Result<Orders>,
 }
 
 /// The use of delivered bytes.

@@ -45,6 +45,8 @@ pub struct ServerActor {
     arrived: Vec<Arrived>,
     /// Rounds in a row without an update.
     empty_rounds: u32,
+    /// Participations in a row that came to nothing.
+    fruitless: u64,
 }
 
 /// A participation, as the server knows it.
@@ -66,6 +68,7 @@ impl ServerActor {
             round: OpenRound::default(),
             arrived: Vec::new(),
             empty_rounds: 0,
+            fruitless: 0,
             world,
             workers,
         }
@@ -79,6 +82,11 @@ impl ServerActor {
             self.round.open -= 1;
         }
         Some(open)
+    }
+
+    /// A participation has come to its end: with an update, or with nothing.
+    fn count_fruitless(&mut self, with_update: bool) {
+        self.fruitless = if with_update { 0 } else { self.fruitless + 1 };
     }
 
     /// The use of an upload of a participation that began in `began`.
@@ -141,7 +149,8 @@ impl Handler<UplinkArrived> for ServerActor {
             let staleness = self.round.round.0 - open.round.0;
             self.arrived.push(Arrived { user, wave, frame, broadcast: open.broadcast, staleness });
         }
-        Ok(Receipt { usefulness, orders: self.advance(now)? })
+        self.count_fruitless(usefulness == Some(Usefulness::Useful));
+        Ok(Receipt { usefulness, orders: self.advance(now) })
     }
 }
 
@@ -150,6 +159,7 @@ impl Handler<ParticipationLost> for ServerActor {
 
     fn handle(&mut self, lost: ParticipationLost, _context: &mut Self::Context) -> Result<Orders> {
         self.account_for(lost.user, lost.wave);
+        self.count_fruitless(false);
         self.advance(lost.now)
     }
 }

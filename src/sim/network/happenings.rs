@@ -97,9 +97,9 @@ impl Timeline {
             return Err(unanswered("client", "it did not upload after training"));
         };
         self.book(participation.wave, user, LinkEvent::Computed(row_visits, now.since(began).as_nanos()));
-        self.book(participation.wave, user, LinkEvent::Sent(Direction::Up, parts));
         let size = Bytes::of(&frame);
         let transfer = self.start_transfer(user, &mut participation, Direction::Up, size)?;
+        self.book(participation.wave, user, LinkEvent::Sent(Direction::Up, parts));
         participation.phase = Phase::Uploading { transfer, frame, loss };
         self.put(user, participation);
         Ok(())
@@ -140,7 +140,8 @@ impl Timeline {
                 self.counts.dropped += 1;
             }
         }
-        self.obey(orders).await
+        // A run that ends here ends with this upload in its books.
+        self.obey(orders?).await
     }
 
     /// A dropout or a departure ends a participation.

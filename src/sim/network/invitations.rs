@@ -77,8 +77,8 @@ impl Timeline {
         let size = Bytes::of(&frame.bytes);
         let mut participation = self.take(user)?;
         participation.plan_dropout(size);
-        self.book(invitation.wave, user, LinkEvent::Sent(Direction::Down, frame.parts));
         let transfer = self.start_transfer(user, &mut participation, Direction::Down, size)?;
+        self.book(invitation.wave, user, LinkEvent::Sent(Direction::Down, frame.parts));
         participation.phase = Phase::Downloading(transfer);
         if let Some(leaves) = self.availability.leaves_at(user, self.calendar.now()) {
             self.schedule_cut(user, &mut participation, leaves);
