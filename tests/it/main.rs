@@ -13,6 +13,8 @@ mod determinism;
 mod divergence;
 /// A participation that is cut off leaves the device as it was at that instant.
 mod dropout;
+/// What rules spoil, and who leaves in the middle: what arrives, what is lost, and what a device keeps.
+mod faults;
 /// No file is too long to be read in one go.
 mod file_sizes;
 /// What the fuzz targets check of one input.
