@@ -145,6 +145,12 @@ pub enum Error {
     /// The user stopped the run.
     #[error("interrupted")]
     Interrupted,
+    /// The run has come to the virtual time that it was to go to.
+    #[error("stopped at {} s of virtual time, as asked", at.as_secs_f64())]
+    Stopped {
+        /// That time.
+        at: SimTime,
+    },
 }
 
 impl Error {
@@ -178,7 +184,8 @@ impl Error {
             | Self::Unbalanced(_)
             | Self::NonFinite { .. }
             | Self::Actor { .. }
-            | Self::Interrupted => 1,
+            | Self::Interrupted
+            | Self::Stopped { .. } => 1,
         }
     }
 }
