@@ -92,15 +92,15 @@ pub enum Error {
         /// How many rounds were empty.
         rounds: u32,
     },
-    /// Participations in a row of which the server could use nothing, where no round waits for anybody.
+    /// A round of an asynchronous mode that gets no update.
     #[error(
-        "nothing came of {participations} participations in a row in round {}: all were lost or too stale; check the dropouts, the faults, the availability and maximum_staleness, or raise training.empty_rounds_limit",
+        "no update arrives in round {}: {participations} participations in a row came to nothing; check the dropouts, the faults and the availability, or raise training.empty_rounds_limit",
         round.0 + 1
     )]
-    NothingUseful {
+    NothingArrives {
         /// The round, numbered from zero.
         round: Round,
-        /// How many participations that were.
+        /// How many came to nothing.
         participations: u64,
     },
     /// A round without anybody to invite.
@@ -177,7 +177,7 @@ impl Error {
             | Self::Diverged { .. }
             | Self::TimeOverflow { .. }
             | Self::NobodyFinished { .. }
-            | Self::NothingUseful { .. }
+            | Self::NothingArrives { .. }
             | Self::NobodyAvailable { .. }
             | Self::Frame(_)
             | Self::Update(_)

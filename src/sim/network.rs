@@ -163,11 +163,19 @@ impl Timeline {
             self.check_interrupted()?;
             self.check_time()?;
             let Some((now, event)) = self.calendar.pop() else {
-                return Err(unanswered("server", "it waits for participations that nobody takes part in"));
+                return Err(self.without_end(round));
             };
             complete = self.happen(now, event).await?;
         }
         self.end_round(round, began).await
+    }
+
+    /// Why nothing is left to happen although the round is not complete: somebody's transfer never ends.
+    fn without_end(&self, round: Round) -> Error {
+        match self.places.iter().position(Option::is_some) {
+            Some(user) => Error::TimeOverflow { round, user: UserId::from(user) },
+            None => unanswered("server", "it waits for participations that nobody takes part in"),
+        }
     }
 
     fn check_interrupted(&self) -> Result<()> {

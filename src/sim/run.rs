@@ -101,7 +101,7 @@ async fn live(
             | Error::NonFinite { .. }
             | Error::TimeOverflow { .. }
             | Error::NobodyFinished { .. }
-            | Error::NothingUseful { .. }
+            | Error::NothingArrives { .. }
             | Error::NobodyAvailable { .. }
             | Error::Dataset(_)),
         ) => Some(stop),

@@ -131,10 +131,12 @@ impl Timeline {
 
     /// Some transfers of a direction have ended: what they carried arrives after its latency.
     pub(super) fn transfers_ended(&mut self, now: SimTime, direction: Direction) -> Result<()> {
-        while let Some(FlowId(user)) = self.server_link.as_mut().and_then(|server| {
+        // The appointment that has just been kept; those that are made below are cancelled as others are.
+        if let Some(server) = &mut self.server_link {
             server.lane(direction).next_end = None;
-            server.lane(direction).link.take_ended(now)
-        }) {
+        }
+        let take_ended = |timeline: &mut Self| timeline.server_link.as_mut()?.lane(direction).link.take_ended(now);
+        while let Some(FlowId(user)) = take_ended(self) {
             let user = UserId(user);
             let mut participation = self.take(user)?;
             let latency = participation.link(direction).latency;
