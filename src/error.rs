@@ -92,15 +92,15 @@ pub enum Error {
         /// How many rounds were empty.
         rounds: u32,
     },
-    /// A round of an asynchronous mode that gets no update.
+    /// Participations in a row of which the server could use nothing, where no round waits for anybody.
     #[error(
-        "no update arrives in round {}: {participations} participations in a row came to nothing; check the dropouts, the faults and the availability, or raise training.empty_rounds_limit",
+        "nothing came of {participations} participations in a row in round {}: all were lost or too stale; check the dropouts, the faults, the availability and maximum_staleness, or raise training.empty_rounds_limit",
         round.0 + 1
     )]
-    NothingArrives {
+    NothingUseful {
         /// The round, numbered from zero.
         round: Round,
-        /// How many came to nothing.
+        /// How many participations that were.
         participations: u64,
     },
     /// A round without anybody to invite.
@@ -171,7 +171,7 @@ impl Error {
             | Self::Diverged { .. }
             | Self::TimeOverflow { .. }
             | Self::NobodyFinished { .. }
-            | Self::NothingArrives { .. }
+            | Self::NothingUseful { .. }
             | Self::NobodyAvailable { .. }
             | Self::Frame(_)
             | Self::Update(_)

@@ -149,7 +149,7 @@ pub struct AlarmRang {
 pub struct Receipt {
     /// The use of what arrived; `None` if the frame is damaged.
     pub usefulness: Option<Usefulness>,
-    /// What to do now, or why the run ends.
+    /// What to do now; what ends the run does not undo the arrival.
     pub orders: Result<Orders>,
 }
 

@@ -26,6 +26,7 @@
 //! its training.
 
 pub mod broadcast;
+pub mod by_user;
 pub mod calendar;
 pub mod client;
 pub mod evaluation;
@@ -41,6 +42,7 @@ pub mod server;
 #[cfg(test)]
 mod small;
 pub mod training;
+pub mod utility_report;
 pub mod world;
 
 pub use observer::RoundObserver;

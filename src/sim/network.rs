@@ -4,7 +4,6 @@
 //! calendar, and what has happened is told to the server and the client, and booked for the metrics. The server says
 //! whom to invite, when to wake it and when a round is complete; everything else follows from the clock.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -72,7 +71,7 @@ impl NetworkActor {
             places,
             untrained: Vec::new(),
             bookings: Vec::new(),
-            losses: BTreeMap::new(),
+            losses: Vec::new(),
             counts: Participations::default(),
             server_link,
             availability,
@@ -112,7 +111,7 @@ struct Timeline {
     untrained: Vec<UserId>,
     bookings: Vec<Booking>,
     /// Local losses of the updates that the server took in since the last round ended.
-    losses: BTreeMap<(UserId, Wave), f64>,
+    losses: Vec<(UserId, Wave, f64)>,
     counts: Participations,
     /// `None` if the server's link holds nobody back.
     server_link: Option<ServerLink>,
@@ -190,12 +189,14 @@ impl Timeline {
         for &user in &outcome.given_up {
             self.give_up(user).await?;
         }
+        let mut losses = std::mem::take(&mut self.losses);
+        losses.sort_unstable_by_key(|(user, wave, _)| (*user, *wave));
         let ended = RoundEnded {
             round,
             began,
             ended: self.calendar.now(),
             participations: std::mem::take(&mut self.counts),
-            losses: std::mem::take(&mut self.losses).into_values().collect(),
+            losses: losses.into_iter().map(|(_, _, loss)| loss).collect(),
             outcome,
             bookings: std::mem::take(&mut self.bookings),
         };

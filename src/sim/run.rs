@@ -97,7 +97,7 @@ async fn live(
             | Error::NonFinite { .. }
             | Error::TimeOverflow { .. }
             | Error::NobodyFinished { .. }
-            | Error::NothingArrives { .. }
+            | Error::NothingUseful { .. }
             | Error::NobodyAvailable { .. }
             | Error::Dataset(_)),
         ) => Some(stop),

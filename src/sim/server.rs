@@ -5,24 +5,27 @@
 //! [`rounds`] holds the rules by which a mode decides that, [`cohort`] those by which users are picked, [`averages`]
 //! what an update counts.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::prelude::*;
 
 use super::broadcast::Broadcast;
+use super::by_user::ByUser;
 use super::messages::{
     AlarmRang, BeginRound, CloseRound, Orders, ParticipationLost, Receipt, RoundOutcome, UplinkArrived, Usefulness,
 };
+use super::utility_report::UtilityReport;
 use super::world::World;
 use crate::error::{Error, Result};
 use crate::ids::{Round, UserId, Wave};
 use crate::model::table::SharedTable;
 use crate::scenario::{Mode, Stragglers};
 use crate::stages::{Stage, enter};
+use crate::units::SimTime;
 
 mod averages;
 mod cohort;
+mod oort;
 mod rounds;
 
 use averages::Arrived;
@@ -40,12 +43,12 @@ pub struct ServerActor {
     waves: u32,
     cohorts: Cohorts,
     /// Who takes part, of this round or an earlier one.
-    open: BTreeMap<UserId, Open>,
+    open: ByUser<Open>,
     round: OpenRound,
     arrived: Vec<Arrived>,
     /// Rounds in a row without an update.
     empty_rounds: u32,
-    /// Participations in a row that came to nothing.
+    /// Participations in a row of which nothing could be used.
     fruitless: u64,
 }
 
@@ -53,6 +56,7 @@ pub struct ServerActor {
 struct Open {
     round: Round,
     wave: Wave,
+    began: SimTime,
     broadcast: Arc<Broadcast>,
 }
 
@@ -64,7 +68,7 @@ impl ServerActor {
             broadcast: None,
             waves: 0,
             cohorts: Cohorts::new(Arc::clone(&world)),
-            open: BTreeMap::new(),
+            open: ByUser::default(),
             round: OpenRound::default(),
             arrived: Vec::new(),
             empty_rounds: 0,
@@ -82,11 +86,6 @@ impl ServerActor {
             self.round.open -= 1;
         }
         Some(open)
-    }
-
-    /// A participation has come to its end: with an update, or with nothing.
-    fn count_fruitless(&mut self, with_update: bool) {
-        self.fruitless = if with_update { 0 } else { self.fruitless + 1 };
     }
 
     /// The use of an upload of a participation that began in `began`.
@@ -114,7 +113,7 @@ impl ServerActor {
         if !cancels {
             return Vec::new();
         }
-        std::mem::take(&mut self.open).into_keys().collect()
+        self.open.drain_keys()
     }
 }
 
@@ -139,17 +138,24 @@ impl Handler<UplinkArrived> for ServerActor {
     type Result = Result<Receipt>;
 
     fn handle(&mut self, arrival: UplinkArrived, _context: &mut Self::Context) -> Result<Receipt> {
-        let UplinkArrived { user, wave, frame, now } = arrival;
+        let UplinkArrived { user, wave, mut frame, now } = arrival;
         let Some(open) = self.account_for(user, wave) else {
             return Err(Error::Actor { actor: "server", reason: format!("{user} uploads without an invitation") });
         };
-        let sound = !self.world.checks_frames_on_arrival() || open.broadcast.upload_reads(&frame, self.world.uplink);
+        let report = self.world.reports_utility().then(|| UtilityReport::split_off(&mut frame));
+        let sound = report != Some(None)
+            && (!self.world.checks_frames_on_arrival() || open.broadcast.upload_reads(&frame, self.world.uplink));
+        if let (true, Some(Some(report))) = (sound, report) {
+            self.cohorts.observe(user, report, now.since(open.began), open.round);
+        }
         let usefulness = sound.then(|| self.usefulness(open.round));
         if usefulness == Some(Usefulness::Useful) {
+            self.fruitless = 0;
             let staleness = self.round.round.0 - open.round.0;
             self.arrived.push(Arrived { user, wave, frame, broadcast: open.broadcast, staleness });
+        } else {
+            self.fruitless += 1;
         }
-        self.count_fruitless(usefulness == Some(Usefulness::Useful));
         Ok(Receipt { usefulness, orders: self.advance(now) })
     }
 }
@@ -159,7 +165,7 @@ impl Handler<ParticipationLost> for ServerActor {
 
     fn handle(&mut self, lost: ParticipationLost, _context: &mut Self::Context) -> Result<Orders> {
         self.account_for(lost.user, lost.wave);
-        self.count_fruitless(false);
+        self.fruitless += 1;
         self.advance(lost.now)
     }
 }

@@ -13,7 +13,7 @@ use crate::ids::UserId;
 use crate::sim::messages::{
     AlarmRang, FromClient, LinkEvent, ParticipationLost, Receipt, ToClient, UplinkArrived, Usefulness,
 };
-use crate::units::{Bytes, Direction, SimTime};
+use crate::units::{Direction, SimTime};
 
 impl Timeline {
     /// Lets `event` happen; whether the open round is complete with it.
@@ -97,9 +97,7 @@ impl Timeline {
             return Err(unanswered("client", "it did not upload after training"));
         };
         self.book(participation.wave, user, LinkEvent::Computed(row_visits, now.since(began).as_nanos()));
-        let size = Bytes::of(&frame);
-        let transfer = self.start_transfer(user, &mut participation, Direction::Up, size)?;
-        self.book(participation.wave, user, LinkEvent::Sent(Direction::Up, parts));
+        let transfer = self.start_transfer(user, &mut participation, Direction::Up, parts)?;
         participation.phase = Phase::Uploading { transfer, frame, loss };
         self.put(user, participation);
         Ok(())
@@ -130,7 +128,7 @@ impl Timeline {
                 let took = transfer.elapsed(now).as_nanos();
                 self.book(wave, user, LinkEvent::Delivered(Direction::Up, usefulness, took));
                 if usefulness == Usefulness::Useful {
-                    self.losses.insert((user, wave), loss);
+                    self.losses.push((user, wave, loss));
                 } else {
                     self.counts.late += 1;
                 }
@@ -140,7 +138,6 @@ impl Timeline {
                 self.counts.dropped += 1;
             }
         }
-        // A run that ends here ends with this upload in its books.
         self.obey(orders?).await
     }
 

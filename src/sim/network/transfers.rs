@@ -10,12 +10,14 @@ use std::collections::VecDeque;
 use super::event::Event;
 use super::participation::{Dropout, Fate, Phase, Transfer, Way};
 use super::{Participation, Timeline};
+use crate::codec::FrameParts;
 use crate::error::Result;
 use crate::ids::UserId;
 use crate::population::Verdict;
 use crate::scenario::ServerLinkSpec;
 use crate::sim::calendar::Appointment;
 use crate::sim::fair_link::{FairLink, FlowId};
+use crate::sim::messages::LinkEvent;
 use crate::units::{Bytes, Direction, SimDuration, SimTime};
 
 /// The server's side of all transfers.
@@ -68,14 +70,15 @@ impl ServerLink {
 }
 
 impl Timeline {
-    /// Starts a transfer of `size` for `user`, whose `participation` is not in its place.
+    /// Starts the transfer of a frame for `user`, whose `participation` is not in its place.
     pub(super) fn start_transfer(
         &mut self,
         user: UserId,
         participation: &mut Participation,
         direction: Direction,
-        size: Bytes,
+        parts: FrameParts,
     ) -> Result<Transfer> {
+        let size = Bytes::new(parts.header + parts.index + parts.values);
         let now = self.calendar.now();
         let verdict = self.world.population.faults().verdict(user, participation.wave, direction, now);
         let (size, fate, delay) = match verdict {
@@ -119,6 +122,7 @@ impl Timeline {
                 server.line.push_back(user);
             }
         }
+        self.book(participation.wave, user, LinkEvent::Sent(direction, parts));
         Ok(transfer)
     }
 
@@ -133,18 +137,15 @@ impl Timeline {
             let user = UserId(user);
             let mut participation = self.take(user)?;
             let latency = participation.link(direction).latency;
+            let mut arrives = now + latency;
             if let Some(transfer) = participation.transfer_mut() {
                 transfer.way = Way::Sent;
-                let arrives = now + latency + transfer.delay;
-                let round = participation.round;
-                let arrives = self.within_time(arrives, user, round);
-                if let Ok(arrives) = arrives {
-                    participation.next = Some(self.calendar.schedule(arrives, Event::arrived(direction, user)));
-                }
-                // Back in its place whatever happens: its frame is on its way.
-                self.put(user, participation);
-                arrives?;
+                arrives = arrives + transfer.delay;
             }
+            participation.next = Some(self.calendar.schedule(arrives, Event::arrived(direction, user)));
+            let round = participation.round;
+            self.put(user, participation);
+            self.within_time(arrives, user, round)?;
             self.free_connection()?;
         }
         self.reschedule(direction);

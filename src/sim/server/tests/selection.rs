@@ -69,7 +69,7 @@ fn users_are_drawn_in_proportion_to_their_ratings() {
     let mut counts = [0.0; 21];
     let draws = 20_000;
     for wave in 0..draws {
-        let open = BTreeMap::new();
+        let open = ByUser::default();
         let at = Occasion { now: SimTime::ZERO, round: Round(wave), wave: Wave(wave), open: &open };
         let chosen = server.cohorts.choose(1, at);
         counts[chosen[0].index()] += 1.0;
