@@ -92,15 +92,15 @@ pub enum Error {
         /// How many rounds were empty.
         rounds: u32,
     },
-    /// Participations in a row of which the server could use nothing, where no round waits for anybody.
+    /// A round of an asynchronous mode that gets no update.
     #[error(
-        "nothing came of {participations} participations in a row in round {}: all were lost or too stale; check the dropouts, the faults, the availability and maximum_staleness, or raise training.empty_rounds_limit",
+        "no update arrives in round {}: {participations} participations in a row came to nothing; check the dropouts, the faults and the availability, or raise training.empty_rounds_limit",
         round.0 + 1
     )]
-    NothingUseful {
+    NothingArrives {
         /// The round, numbered from zero.
         round: Round,
-        /// How many participations that were.
+        /// How many came to nothing.
         participations: u64,
     },
     /// A round without anybody to invite.
@@ -145,6 +145,12 @@ pub enum Error {
     /// The user stopped the run.
     #[error("interrupted")]
     Interrupted,
+    /// The run has come to the virtual time that it was to go to.
+    #[error("stopped at {} s of virtual time, as asked", at.as_secs_f64())]
+    Stopped {
+        /// That time.
+        at: SimTime,
+    },
 }
 
 impl Error {
@@ -171,14 +177,15 @@ impl Error {
             | Self::Diverged { .. }
             | Self::TimeOverflow { .. }
             | Self::NobodyFinished { .. }
-            | Self::NothingUseful { .. }
+            | Self::NothingArrives { .. }
             | Self::NobodyAvailable { .. }
             | Self::Frame(_)
             | Self::Update(_)
             | Self::Unbalanced(_)
             | Self::NonFinite { .. }
             | Self::Actor { .. }
-            | Self::Interrupted => 1,
+            | Self::Interrupted
+            | Self::Stopped { .. } => 1,
         }
     }
 }

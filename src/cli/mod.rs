@@ -4,14 +4,17 @@
 //! the [`program`]'s.
 
 mod args;
+mod events;
 mod inspect;
 mod methods;
 mod program;
 #[cfg(test)]
 mod readme;
 mod run;
+mod world;
 
-pub use args::{Cli, Command, RunArgs, ValidateArgs};
+pub use args::{Cli, Command, EventFormat, EventsArgs, InputArgs, ReplayArgs, RunArgs, ValidateArgs};
+pub use events::{events, replay};
 pub use inspect::{Validation, presets, schema, validate};
 pub use methods::methods;
 pub use program::program;

@@ -7,18 +7,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::RunArgs;
-use crate::dataset;
+use super::world::{threads_of, world_of};
 use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
-use crate::population::Traces;
 use crate::report::progress::{Progress, ProgressLine};
-use crate::report::record::{RunRecord, Wall};
-use crate::report::{ReportFolder, json, setup, terminal};
-use crate::rng::Streams;
+use crate::report::record::{ParticipationTotals, RunRecord, Wall};
+use crate::report::{ReportFolder, cost, json, setup, terminal};
 use crate::scenario::{self, Scenario};
 use crate::sim::outcome::{ByDirection, Flow, RoundRecord};
-use crate::sim::{self, Outcome, RoundObserver, RunControl, World};
+use crate::sim::{self, Outcome, RoundObserver, RunControl};
 
 /// A run that has come to an end, complete or not.
 #[derive(Debug)]
@@ -48,18 +46,12 @@ pub fn run(
     let default_folder = || PathBuf::from("reports").join(format!("{}-{}", scenario.name, scenario.seed));
     // Before anything is read or computed: a run whose report cannot be written is not worth its time.
     let folder = ReportFolder::create(arguments.out.clone().unwrap_or_else(default_folder), arguments.overwrite)?;
-    let threads = match arguments.threads {
-        Some(threads) => threads.get(),
-        None => std::thread::available_parallelism().map_or(1, usize::from),
-    };
-    let directories = data_directories(arguments);
-    let traces = Traces::load(&scenario, &directories)?;
-    let dataset = dataset::load(&scenario.dataset, &directories, Streams::new(scenario.seed))?;
-    let world = World::with_traces(scenario.clone(), Arc::new(dataset), &traces, methods)?;
+    let threads = threads_of(arguments.threads);
+    let world = world_of(&scenario, arguments.data_dir.as_deref(), methods)?;
     let laps = Arc::new(Mutex::new(Laps { last: Instant::now(), laps: Vec::new() }));
     let observer = Watch { progress: Progress::new(scenario.training.rounds, visible), laps: Arc::clone(&laps) };
     laps.lock().unwrap_or_else(PoisonError::into_inner).last = Instant::now();
-    let outcome = sim::run(world, &RunControl { threads, interrupted }, Box::new(observer))?;
+    let outcome = sim::run(world, &RunControl { threads, interrupted, until: None }, Box::new(observer))?;
     let total = started.elapsed();
     let laps = laps.lock().unwrap_or_else(PoisonError::into_inner);
     let wall = Wall {
@@ -72,15 +64,6 @@ pub fn run(
     folder.write(&record)?;
     let output = if arguments.json { json::render(&record)? } else { terminal::summary(&record, folder.path()) };
     Ok(Finished { output, stopped_by })
-}
-
-/// Where data sets and traces are looked for, in this order.
-fn data_directories(arguments: &RunArgs) -> Vec<PathBuf> {
-    if let Some(directory) = &arguments.data_dir {
-        return vec![directory.clone()];
-    }
-    let named = std::env::var_os("FEDRECSIM_DATA").map(PathBuf::from);
-    named.into_iter().chain(["data", "../shared/data"].map(PathBuf::from)).collect()
 }
 
 fn record_of(scenario: Scenario, outcome: Outcome, wall: Wall) -> (RunRecord, Option<Error>) {
@@ -97,6 +80,9 @@ fn record_of(scenario: Scenario, outcome: Outcome, wall: Wall) -> (RunRecord, Op
         accuracy: selected.and_then(|round| round.accuracy.clone()).unwrap_or_default(),
         protocol: setup::protocol(&scenario),
         baselines: outcome.baselines,
+        participations: ParticipationTotals::of(&outcome.rounds),
+        work: outcome.work,
+        energy: cost::energy(&scenario.devices, &outcome.bytes, outcome.work),
         bytes: outcome.bytes,
         virtual_time_s: outcome.rounds.last().map_or(0.0, |round| round.virtual_time_s),
         durations: outcome.durations,

@@ -57,8 +57,14 @@ pub struct NetworkActor {
 }
 
 impl NetworkActor {
-    /// A network at time zero. `interrupted` is looked at between events.
-    pub fn new(world: Arc<World>, workers: Arc<rayon::ThreadPool>, peers: Peers, interrupted: Arc<AtomicBool>) -> Self {
+    /// A network at time zero. `interrupted` is looked at between events; what is later than `until` does not happen.
+    pub fn new(
+        world: Arc<World>,
+        workers: Arc<rayon::ThreadPool>,
+        peers: Peers,
+        interrupted: Arc<AtomicBool>,
+        until: Option<SimTime>,
+    ) -> Self {
         let places = (0..world.dataset.users()).map(|_| None).collect();
         let server_link = ServerLink::new(&world.scenario.network.server);
         let availability = world.population.availability().clock();
@@ -67,6 +73,7 @@ impl NetworkActor {
             workers,
             peers,
             interrupted,
+            until,
             calendar: Calendar::default(),
             places,
             untrained: Vec::new(),
@@ -104,6 +111,7 @@ struct Timeline {
     workers: Arc<rayon::ThreadPool>,
     peers: Peers,
     interrupted: Arc<AtomicBool>,
+    until: Option<SimTime>,
     calendar: Calendar<Event>,
     /// Who takes part, by user. Boxed, since most do not.
     places: Vec<Option<Box<Participation>>>,
@@ -153,6 +161,7 @@ impl Timeline {
         let mut complete = self.obey(orders).await?;
         while !complete {
             self.check_interrupted()?;
+            self.check_time()?;
             let Some((now, event)) = self.calendar.pop() else {
                 return Err(self.without_end(round));
             };
@@ -171,6 +180,18 @@ impl Timeline {
 
     fn check_interrupted(&self) -> Result<()> {
         if self.interrupted.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+    }
+
+    /// Stops the run if the next event is later than it is to go.
+    fn check_time(&mut self) -> Result<()> {
+        let (Some(until), Some(next)) = (self.until, self.calendar.next_time()) else { return Ok(()) };
+        if next <= until {
+            return Ok(());
+        }
+        // The clock goes on to there, so that what is under way is left as it is then.
+        self.calendar.schedule(until, Event::Alarm);
+        self.calendar.pop();
+        Err(Error::Stopped { at: until })
     }
 
     /// Does what the server wants; whether the round is complete.

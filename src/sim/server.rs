@@ -48,7 +48,7 @@ pub struct ServerActor {
     arrived: Vec<Arrived>,
     /// Rounds in a row without an update.
     empty_rounds: u32,
-    /// Participations in a row of which nothing could be used.
+    /// Participations in a row that came to nothing.
     fruitless: u64,
 }
 
@@ -86,6 +86,11 @@ impl ServerActor {
             self.round.open -= 1;
         }
         Some(open)
+    }
+
+    /// A participation has come to its end: with an update, or with nothing.
+    fn count_fruitless(&mut self, with_update: bool) {
+        self.fruitless = if with_update { 0 } else { self.fruitless + 1 };
     }
 
     /// The use of an upload of a participation that began in `began`.
@@ -150,12 +155,10 @@ impl Handler<UplinkArrived> for ServerActor {
         }
         let usefulness = sound.then(|| self.usefulness(open.round));
         if usefulness == Some(Usefulness::Useful) {
-            self.fruitless = 0;
             let staleness = self.round.round.0 - open.round.0;
             self.arrived.push(Arrived { user, wave, frame, broadcast: open.broadcast, staleness });
-        } else {
-            self.fruitless += 1;
         }
+        self.count_fruitless(usefulness == Some(Usefulness::Useful));
         Ok(Receipt { usefulness, orders: self.advance(now) })
     }
 }
@@ -165,7 +168,7 @@ impl Handler<ParticipationLost> for ServerActor {
 
     fn handle(&mut self, lost: ParticipationLost, _context: &mut Self::Context) -> Result<Orders> {
         self.account_for(lost.user, lost.wave);
-        self.fruitless += 1;
+        self.count_fruitless(false);
         self.advance(lost.now)
     }
 }

@@ -167,7 +167,7 @@ fn assert_well_ended(outcome: &Outcome, scenario: &Scenario) {
             Error::Diverged { round, .. }
             | Error::TimeOverflow { round, .. }
             | Error::NobodyFinished { round, .. }
-            | Error::NothingUseful { round, .. }
+            | Error::NothingArrives { round, .. }
             | Error::NobodyAvailable { round, .. },
         ) => {
             let kept = outcome.rounds.len();
@@ -271,7 +271,7 @@ fn fates(outcome: &Outcome) -> BTreeMap<&'static str, bool> {
         ("a round of a part of its cohort", any(|round| (1..round.invited).contains(&round.aggregated))),
         ("a round of more than its cohort", any(|round| round.aggregated > round.invited)),
         ("nobody finishes", stopped(|error| matches!(error, Error::NobodyFinished { .. }))),
-        ("nothing arrives", stopped(|error| matches!(error, Error::NothingUseful { .. }))),
+        ("nothing arrives", stopped(|error| matches!(error, Error::NothingArrives { .. }))),
         ("nobody comes", stopped(|error| matches!(error, Error::NobodyAvailable { .. }))),
         ("training explodes", stopped(|error| matches!(error, Error::Diverged { .. }))),
     ])

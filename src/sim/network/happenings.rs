@@ -15,6 +15,32 @@ use crate::sim::messages::{
 };
 use crate::units::{Direction, SimTime};
 
+/// Why a participation does not come to its end.
+#[derive(Clone, Copy)]
+enum CutShort {
+    Lost,
+    Cancelled,
+    Unfinished,
+}
+
+impl CutShort {
+    fn transfer(self, direction: Direction, carried: u64) -> LinkEvent {
+        match self {
+            Self::Lost => LinkEvent::Lost(direction, carried),
+            Self::Cancelled => LinkEvent::Cancelled(direction, carried),
+            Self::Unfinished => LinkEvent::Unfinished(direction, carried),
+        }
+    }
+
+    fn training(self, row_visits: u64, nanoseconds: u64) -> LinkEvent {
+        match self {
+            Self::Lost => LinkEvent::ComputeLost(row_visits, nanoseconds),
+            Self::Cancelled => LinkEvent::ComputeCancelled(row_visits, nanoseconds),
+            Self::Unfinished => LinkEvent::ComputeUnfinished(row_visits, nanoseconds),
+        }
+    }
+}
+
 impl Timeline {
     /// Lets `event` happen; whether the open round is complete with it.
     pub(super) async fn happen(&mut self, now: SimTime, event: Event) -> Result<bool> {
@@ -144,7 +170,7 @@ impl Timeline {
     /// A dropout or a departure ends a participation.
     async fn cut_off(&mut self, now: SimTime, user: UserId) -> Result<bool> {
         let participation = self.take(user)?;
-        let so_far = self.so_far(now, user, &participation, LinkEvent::Lost)?;
+        let so_far = self.so_far(now, user, &participation, CutShort::Lost)?;
         self.lose(user, participation, so_far).await
     }
 
@@ -162,7 +188,7 @@ impl Timeline {
     pub(super) async fn give_up(&mut self, user: UserId) -> Result<()> {
         let participation = self.take(user)?;
         self.counts.cancelled += 1;
-        let so_far = self.so_far(self.calendar.now(), user, &participation, LinkEvent::Cancelled)?;
+        let so_far = self.so_far(self.calendar.now(), user, &participation, CutShort::Cancelled)?;
         self.break_off(user, participation, so_far).await
     }
 
@@ -179,21 +205,21 @@ impl Timeline {
         }
     }
 
-    /// Stops what a participation is at, and says what came of it; `fate` is what becomes of a frame on its way.
+    /// Stops what a participation is at, and says what came of it.
     fn so_far(
         &mut self,
         now: SimTime,
         user: UserId,
         participation: &Participation,
-        fate: impl Fn(Direction, u64) -> LinkEvent,
+        cut_short: CutShort,
     ) -> Result<LinkEvent> {
         Ok(match &participation.phase {
             Phase::Training { began } => {
                 let elapsed = now.since(*began);
-                LinkEvent::ComputeLost(participation.conditions.row_visits_in(elapsed), elapsed.as_nanos())
+                cut_short.training(participation.conditions.row_visits_in(elapsed), elapsed.as_nanos())
             }
             Phase::Downloading(transfer) | Phase::Uploading { transfer, .. } => {
-                fate(transfer.direction, self.stop_transfer(user, participation, transfer)?.get())
+                cut_short.transfer(transfer.direction, self.stop_transfer(user, participation, transfer)?.get())
             }
         })
     }
@@ -205,7 +231,7 @@ impl Timeline {
         self.server_link.iter_mut().for_each(ServerLink::close);
         for user in (0..self.places.len()).map(UserId::from) {
             if let Some(participation) = self.places[user.index()].take() {
-                let so_far = self.so_far(now, user, &participation, LinkEvent::Unfinished)?;
+                let so_far = self.so_far(now, user, &participation, CutShort::Unfinished)?;
                 self.book(participation.wave, user, so_far);
             }
         }

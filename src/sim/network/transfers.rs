@@ -120,6 +120,7 @@ impl Timeline {
             Some(server) => {
                 transfer.way = Way::InLine;
                 server.line.push_back(user);
+                self.book(participation.wave, user, LinkEvent::InLine(direction));
             }
         }
         self.book(participation.wave, user, LinkEvent::Sent(direction, parts));
@@ -196,6 +197,7 @@ impl Timeline {
                 let started = server.lane(direction).link.start(now, FlowId(user.0), transfer.size, rate);
                 debug_assert!(started, "{user} has two transfers in one direction");
             }
+            self.book(participation.wave, user, LinkEvent::Connected(direction));
             self.reschedule(direction);
         }
         self.put(user, participation);

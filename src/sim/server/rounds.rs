@@ -60,7 +60,7 @@ impl ServerActor {
             orders.round_complete = true;
             return Ok(orders);
         }
-        self.check_progress()?;
+        self.check_fruitless()?;
         let places = self.free_places();
         if places == 0 {
             return Ok(orders);
@@ -86,18 +86,20 @@ impl ServerActor {
         Ok(orders)
     }
 
-    /// Where no round waits for anybody, none is ever empty: a run of which nothing comes must end all the same.
-    fn check_progress(&self) -> Result<()> {
-        let at_once = match self.world.scenario.training.mode {
+    /// An asynchronous round has no end but its updates: it is given up when as many participations in a row come to
+    /// nothing as the empty rounds in a row that end another run would have.
+    fn check_fruitless(&self) -> Result<()> {
+        let training = &self.world.scenario.training;
+        let participations = match training.mode {
             Mode::FedBuff(spec) => spec.concurrency.max(spec.buffer),
             Mode::FedAsync(spec) => spec.concurrency,
-            _ => return Ok(()),
+            Mode::Synchronous | Mode::OverSelection(_) | Mode::SemiSynchronous(_) => return Ok(()),
         };
-        let limit = u64::from(self.world.scenario.training.empty_rounds_limit) * u64::from(at_once);
+        let limit = u64::from(training.empty_rounds_limit) * u64::from(participations);
         if self.fruitless < limit {
             return Ok(());
         }
-        Err(Error::NothingUseful { round: self.round.round, participations: self.fruitless })
+        Err(Error::NothingArrives { round: self.round.round, participations: self.fruitless })
     }
 
     fn is_asynchronous(&self) -> bool {

@@ -193,7 +193,7 @@ fn an_asynchronous_round_in_which_everything_comes_to_nothing_ends_the_run() {
         }
         let lost = ParticipationLost { user: UserId(user), wave: Wave(wave), now: talk.now };
         let error = talk.server.handle(lost, &mut talk.context).unwrap_err();
-        assert!(matches!(error, Error::NothingUseful { round: Round(0), participations } if participations == most));
+        assert!(matches!(error, Error::NothingArrives { round: Round(0), participations } if participations == most));
     }
     // An update in between, and they are counted from the start again.
     let mut talk = Conversation::with(&["training.empty_rounds_limit=1", &mode("fedasync = { concurrency = 2 }")]);
