@@ -2,7 +2,7 @@
 //!
 //! It sees frames and nothing else. Whatever happens (a round begins, an upload arrives, a participation is lost, an
 //! alarm rings), it answers with its orders: whom to invite, when to wake it, whether the round is complete.
-//! [`rounds`] holds the rules by which a mode decides that, [`cohort`] those by which users are picked, [`averages`]
+//! `rounds` holds the rules by which a mode decides that, `cohort` those by which users are picked, `averages`
 //! what an update counts.
 
 use std::sync::Arc;
