@@ -26,11 +26,11 @@ const ROWS_PER_PART: usize = 128;
 
 /// A client's table, what it started from, and how much it counts.
 #[derive(Clone, Debug)]
-pub struct Contribution {
+pub struct Contribution<'a> {
     /// The table x; rows not listed are scaled rows of `base`.
     pub update: TableUpdate,
     /// The table b that the client downloaded.
-    pub base: SharedTable,
+    pub base: &'a SharedTable,
     /// What x counts.
     pub weight: f64,
     /// What is taken away of b: 0 for the mean of tables, `weight` where x - b counts and not x.
@@ -40,12 +40,7 @@ pub struct Contribution {
 /// The plain mean of `updates`, all of them based on `base`: [`Averaging`] with equal weights.
 pub fn mean(base: &SharedTable, updates: &[TableUpdate]) -> Aggregate {
     let mut averaging = Averaging::new(base.shape());
-    let plain = |update: &TableUpdate| Contribution {
-        update: update.clone(),
-        base: Arc::clone(base),
-        weight: 1.0,
-        base_weight: 0.0,
-    };
+    let plain = |update: &TableUpdate| Contribution { update: update.clone(), base, weight: 1.0, base_weight: 0.0 };
     averaging.add(&updates.iter().map(plain).collect::<Vec<_>>());
     averaging.finish(base, 0.0, updates.len() as f64)
 }
@@ -102,7 +97,7 @@ impl Averaging {
     }
 
     /// Takes `contributions` in, each of this shape.
-    pub fn add(&mut self, contributions: &[Contribution]) {
+    pub fn add(&mut self, contributions: &[Contribution<'_>]) {
         let origins: Vec<usize> = contributions.iter().map(|contribution| self.count_origin(contribution)).collect();
         let parts = self.parts.len();
         let cuts: Vec<Vec<usize>> = contributions.par_iter().map(|one| cuts_of(&one.update, parts)).collect();
@@ -117,7 +112,7 @@ impl Averaging {
     }
 
     /// The position of a contribution's origin among the distinct ones, after it has been counted.
-    fn count_origin(&mut self, contribution: &Contribution) -> usize {
+    fn count_origin(&mut self, contribution: &Contribution<'_>) -> usize {
         let Contribution { update, base, weight, base_weight } = contribution;
         let place = self.origins.iter().position(|known| {
             Arc::ptr_eq(&known.base, base)
@@ -159,7 +154,7 @@ impl Averaging {
 
 /// Updates that are taken in together.
 struct Batch<'a> {
-    contributions: &'a [Contribution],
+    contributions: &'a [Contribution<'a>],
     origins: &'a [usize],
     /// `cuts[contribution][part]`: see [`cuts_of`].
     cuts: &'a [Vec<usize>],

@@ -55,13 +55,14 @@ impl Broadcast {
     ///
     /// # Errors
     /// [`Error::Frame`] if the frame does not decode.
-    pub fn table(&self) -> Result<SharedTable> {
+    pub fn table(&self) -> Result<&SharedTable> {
         let decode = || -> Result<SharedTable> {
             let _stage = enter(Stage::Decode);
             let update = self.codec.decode(&self.frame.bytes, self.shape)?;
             Ok(Arc::new(update.apply(&Table::zeros(self.shape))?))
         };
-        self.decoded.get_or_init(|| decode().map_err(|error| error.to_string())).clone().map_err(Error::Frame)
+        let decoded = self.decoded.get_or_init(|| decode().map_err(|error| error.to_string()));
+        decoded.as_ref().map_err(|reason| Error::Frame(reason.clone()))
     }
 }
 
@@ -104,7 +105,7 @@ mod tests {
             let broadcast = Broadcast::encode(&table, codec::of(name));
             let decoded = broadcast.table().unwrap();
             let bits = |table: &Table| table.as_slice().iter().map(|value| value.to_bits()).collect::<Vec<_>>();
-            assert_eq!(bits(&decoded), bits(&table), "{name:?}");
+            assert_eq!(bits(decoded), bits(&table), "{name:?}");
             broadcast.frame().parts.values
         };
         let row = 3 * 4;

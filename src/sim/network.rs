@@ -136,6 +136,12 @@ async fn asked<T>(question: impl Future<Output = std::result::Result<T, MailboxE
     question.await.map_err(|reason| unanswered(of, reason))
 }
 
+/// All of `list`; what is left has room for as much again, which the next round will want.
+fn emptied<T>(list: &mut Vec<T>) -> Vec<T> {
+    let room = Vec::with_capacity(list.len());
+    std::mem::replace(list, room)
+}
+
 impl Timeline {
     async fn run(mut self) -> Result<()> {
         let rounds = self.world.scenario.training.rounds;
@@ -210,7 +216,8 @@ impl Timeline {
         for &user in &outcome.given_up {
             self.give_up(user).await?;
         }
-        let mut losses = std::mem::take(&mut self.losses);
+        let mut losses = emptied(&mut self.losses);
+        let bookings = emptied(&mut self.bookings);
         losses.sort_unstable_by_key(|(user, wave, _)| (*user, *wave));
         let ended = RoundEnded {
             round,
@@ -219,7 +226,7 @@ impl Timeline {
             participations: std::mem::take(&mut self.counts),
             losses: losses.into_iter().map(|(_, _, loss)| loss).collect(),
             outcome,
-            bookings: std::mem::take(&mut self.bookings),
+            bookings,
         };
         asked(self.peers.round_ended.send(ended), "metrics").await?
     }

@@ -185,7 +185,8 @@ impl Handler<CloseRound> for ServerActor {
     type Result = Result<RoundOutcome>;
 
     fn handle(&mut self, _: CloseRound, _context: &mut Self::Context) -> Result<RoundOutcome> {
-        let arrived = std::mem::take(&mut self.arrived);
+        let room = Vec::with_capacity(self.arrived.len());
+        let arrived = std::mem::replace(&mut self.arrived, room);
         let aggregated = arrived.len() as u32;
         let waiting = enter(Stage::Wait);
         let mode = &self.world.scenario.training.mode;

@@ -89,7 +89,7 @@ impl Assignment {
             user: self.user,
             round: self.round,
             wave: self.wave,
-            global: &global,
+            global,
             samples,
             streams: world.streams,
             divergence_limit: world.scenario.training.divergence_limit,
@@ -101,7 +101,7 @@ impl Assignment {
             return Err(Error::Diverged { round, user, parameter: "the local loss", value, limit });
         }
         let _encoding = enter(Stage::Encode);
-        let mut frame = world.uplink.encode(&update.table, &global);
+        let mut frame = world.uplink.encode(&update.table, global);
         if let Some(values) = frame.values() {
             client.share_values(values);
         }

@@ -88,13 +88,9 @@ fn the_mean_depends_neither_on_threads_nor_on_how_updates_are_dealt_out() {
     };
     assert_eq!(with_threads(1), with_threads(3));
     let mut in_two = Averaging::new(shape);
-    let contribution = |update: &TableUpdate| Contribution {
-        update: update.clone(),
-        base: Arc::clone(&base),
-        weight: 1.0,
-        base_weight: 0.0,
-    };
-    let contributions: Vec<Contribution> = updates.iter().map(contribution).collect();
+    let contribution =
+        |update: &TableUpdate| Contribution { update: update.clone(), base: &base, weight: 1.0, base_weight: 0.0 };
+    let contributions: Vec<Contribution<'_>> = updates.iter().map(contribution).collect();
     in_two.add(&contributions[..4]);
     in_two.add(&contributions[4..]);
     assert_eq!(in_two.finish(&base, 0.0, 9.0), with_threads(1), "it depends on how updates are dealt out");

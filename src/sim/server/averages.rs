@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::ids::{UserId, Wave};
 use crate::math;
 use crate::model::aggregate::{Aggregate, Averaging, Contribution};
-use crate::model::table::{SharedTable, Table};
+use crate::model::table::{Table, TableShape};
 use crate::scenario::{Mode, StalenessWeight};
 use crate::sim::broadcast::Broadcast;
 use crate::stages::{Stage, enter};
@@ -46,20 +46,28 @@ pub(super) fn step(mode: &Mode, global: &Table, mut arrived: Vec<Arrived>, codec
     let Rule { kept, divisor } = Rule::of(mode, &arrived);
     // A few at a time, so that what was decoded is still in the cache when it is added.
     for frames in arrived.chunks(FRAMES_AT_ONCE) {
-        let decode = |arrived: &Arrived| -> Result<Contribution> {
-            let _stage = enter(Stage::Decode);
-            let (weight, base_weight) = weights(mode, arrived.staleness);
-            // Rows that an update leaves out refer to what the client downloaded, which is what the frame said.
-            let base: SharedTable = arrived.broadcast.table()?;
-            Ok(Contribution { update: codec.decode(&arrived.frame, shape)?, base, weight, base_weight })
-        };
-        let contributions: Vec<Contribution> = frames.par_iter().map(decode).collect::<Result<_>>()?;
+        let decoded = frames.par_iter().map(|arrived| contribution(mode, arrived, codec, shape));
+        let contributions: Vec<Contribution<'_>> = decoded.collect::<Result<_>>()?;
         averaging.add(&contributions);
     }
     let aggregate = averaging.finish(global, kept, divisor);
     // In parallel: their memory is out of every cache by now.
     arrived.into_par_iter().for_each(drop);
     Ok(aggregate)
+}
+
+/// What an update says, and what it counts.
+fn contribution<'a>(
+    mode: &Mode,
+    arrived: &'a Arrived,
+    codec: &dyn Codec,
+    shape: TableShape,
+) -> Result<Contribution<'a>> {
+    let _stage = enter(Stage::Decode);
+    let (weight, base_weight) = weights(mode, arrived.staleness);
+    // Rows that an update leaves out refer to what the client downloaded, which is what the frame said.
+    let base = arrived.broadcast.table()?;
+    Ok(Contribution { update: codec.decode(&arrived.frame, shape)?, base, weight, base_weight })
 }
 
 /// What x counts, and what is taken away of b.
