@@ -9,12 +9,14 @@ mod methods;
 mod program;
 #[cfg(test)]
 mod readme;
+mod resume;
 mod run;
 
-pub use args::{Cli, Command, RunArgs, ValidateArgs};
+pub use args::{Cli, Command, ResumeArgs, RunArgs, ValidateArgs};
 pub use inspect::{Validation, presets, schema, validate};
 pub use methods::methods;
 pub use program::program;
+pub use resume::resume;
 pub use run::{Finished, run};
 
 use inspect::wrapped;

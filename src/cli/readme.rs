@@ -62,7 +62,7 @@ fn commands_in_the_readme_name_scenarios_that_exist_and_values_that_fit() {
         match parsed.command {
             Command::Run(run) => load(&run.scenario, &run.overrides()),
             Command::Validate(validate) => validate.scenarios.iter().for_each(|path| load(path, &validate.set)),
-            Command::Schema | Command::Methods | Command::Presets => {}
+            Command::Resume(_) | Command::Schema | Command::Methods | Command::Presets => {}
         }
     }
 }

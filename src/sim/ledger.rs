@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::messages::{Direction, Usefulness};
 use super::outcome::{ByDirection, Flow};
 use crate::codec::FrameParts;
@@ -12,7 +14,7 @@ use crate::ids::{UserId, Wave};
 ///
 /// A frame is booked when its way ends, whether it arrives, is cut off or is still on it when the run ends; so it
 /// belongs to the round in which that happens, and of a frame that is cut off, `sent` is what a link really carried.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Ledger {
     total: ByDirection<Flow>,
     round: ByDirection<Flow>,

@@ -16,7 +16,7 @@
 //! Read in the order of a round: [`messages`], [`server`] with the [`broadcast`] that it sends, [`network`] with its
 //! [`calendar`], [`fair_link`] (the server's link as all transfers share it), [`client`] with [`training`], [`metrics`]
 //! with its [`ledger`] and [`evaluation`]. [`mod@run`] wires them, [`world`] holds what all of them may read,
-//! [`outcome`] what is left in the end. The actors know the messages and the pure layers, never one another.
+//! [`outcome`] what is left in the end, [`checkpoints`] what is left on the way. The actors know the messages and the pure layers, never one another.
 //!
 //! **Order.** Everything happens in (time, sequence) order of the calendar. The network asks and awaits every
 //! answer before it goes on, so the order in which mailboxes are polled cannot reach a result.
@@ -27,6 +27,7 @@
 
 pub mod broadcast;
 pub mod calendar;
+pub mod checkpoints;
 pub mod client;
 pub mod evaluation;
 pub mod fair_link;
@@ -43,7 +44,8 @@ mod small;
 pub mod training;
 pub mod world;
 
+pub use checkpoints::{CheckpointStore, Checkpoints};
 pub use observer::RoundObserver;
 pub use outcome::Outcome;
-pub use run::{RunControl, run};
+pub use run::{RunControl, run, run_from};
 pub use world::World;

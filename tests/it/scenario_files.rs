@@ -145,7 +145,7 @@ fn every_command_that_is_shown_is_accepted() {
         let (files, overrides) = match parsed.command {
             Command::Run(run) => (vec![run.scenario.clone()], run.overrides()),
             Command::Validate(validate) => (validate.scenarios, validate.set),
-            Command::Schema | Command::Methods | Command::Presets => continue,
+            Command::Resume(_) | Command::Schema | Command::Methods | Command::Presets => continue,
         };
         for file in files {
             let scenario = scenario::load(&repository("").join(&file), &overrides, &vocabulary());

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use super::Open;
 use crate::dataset::alias::AliasTable;
+use crate::error::Result;
 use crate::ids::{Round, UserId, Wave};
+use crate::model::archive::{Archive, ArchiveReader};
 use crate::population::AvailabilityClock;
 use crate::rng::{PortableDraws, Purpose, Stream};
 use crate::scenario::ClientSelection;
@@ -50,6 +52,20 @@ impl Cohorts {
             by_data_size: (selection == ClientSelection::ByDataSize).then(|| AliasTable::new(&sizes())),
             world,
         }
+    }
+
+    /// Appends what it remembers to `archive`.
+    pub fn save(&self, archive: &mut Archive) {
+        archive.put(&(&self.last_invited, self.next_in_turn));
+    }
+
+    /// Reads what [`Self::save`] appended.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) for anything else.
+    pub fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
+        (self.last_invited, self.next_in_turn) = archive.take()?;
+        Ok(())
     }
 
     /// At most `places` users who can take part now and are not at it already, ascending.
