@@ -92,6 +92,17 @@ pub enum Error {
         /// How many rounds were empty.
         rounds: u32,
     },
+    /// A round of an asynchronous mode that gets no update.
+    #[error(
+        "no update arrives in round {}: {participations} participations in a row came to nothing; check the dropouts, the faults and the availability, or raise training.empty_rounds_limit",
+        round.0 + 1
+    )]
+    NothingArrives {
+        /// The round, numbered from zero.
+        round: Round,
+        /// How many came to nothing.
+        participations: u64,
+    },
     /// A round without anybody to invite.
     #[error(
         "nobody is available for round {}: the server waited from {:.0} s on, and within {:.0} s of virtual time (training.waiting_limit_s) nobody came",
@@ -137,6 +148,12 @@ pub enum Error {
     /// The user stopped the run.
     #[error("interrupted")]
     Interrupted,
+    /// The run has come to the virtual time that it was to go to.
+    #[error("stopped at {} s of virtual time, as asked", at.as_secs_f64())]
+    Stopped {
+        /// That time.
+        at: SimTime,
+    },
 }
 
 impl Error {
@@ -164,13 +181,15 @@ impl Error {
             | Self::Diverged { .. }
             | Self::TimeOverflow { .. }
             | Self::NobodyFinished { .. }
+            | Self::NothingArrives { .. }
             | Self::NobodyAvailable { .. }
             | Self::Frame(_)
             | Self::Update(_)
             | Self::Unbalanced(_)
             | Self::NonFinite { .. }
             | Self::Actor { .. }
-            | Self::Interrupted => 1,
+            | Self::Interrupted
+            | Self::Stopped { .. } => 1,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Simulates federated recommendation and measures what accuracy costs in bytes and in time.
 ///
@@ -28,6 +28,13 @@ pub enum Command {
     /// The result is that of a run that was never stopped. `run --checkpoint-every N` leaves checkpoints. The scenario is
     /// in the checkpoint; the ratings and traces must be those that the run began with.
     Resume(ResumeArgs),
+    /// Run a scenario and write what happens on links and devices: downloads, trainings, uploads, and how they end.
+    ///
+    /// A participation is written whole, whatever round it ends in. The run stops when nothing that is asked for can come
+    /// any more.
+    Events(EventsArgs),
+    /// Run a scenario up to an instant of virtual time and print its state there.
+    Replay(ReplayArgs),
     /// Check scenario files without running them; every fault is shown with its line and column.
     ///
     /// Whether the data set is there, and whether it has the users and items that the scenario asks for, shows
@@ -106,6 +113,87 @@ impl RunArgs {
     }
 }
 
+/// What is run, for commands that leave no report.
+#[derive(Clone, Debug, Args)]
+pub struct InputArgs {
+    /// The scenario file.
+    #[arg(value_name = "SCENARIO")]
+    pub scenario: PathBuf,
+    /// Seed, in place of the scenario's.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    pub seed: Option<u64>,
+    /// Worker threads; the result does not depend on them [default: all cores].
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub threads: Option<NonZeroUsize>,
+    /// Folder with the data sets [default: $FEDRECSIM_DATA, then data, then ../shared/data].
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Replace a value of the scenario, such as training.rounds=5; may be given several times.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+impl InputArgs {
+    /// All overrides of the scenario in the order in which they are applied.
+    pub fn overrides(&self) -> Vec<String> {
+        let seed = self.seed.map(|seed| format!("seed={seed}"));
+        self.set.iter().cloned().chain(seed).collect()
+    }
+}
+
+/// Arguments of `events`.
+#[derive(Clone, Debug, Args)]
+pub struct EventsArgs {
+    /// What is run.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// How the events are written.
+    #[arg(long, value_enum, default_value_t = EventFormat::Jsonl)]
+    pub format: EventFormat,
+    /// Leave out the participations that began in a round before this one.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub from_round: u32,
+    /// Leave out those that began in a round after this one [default: the last round; of a picture, --from-round].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub to_round: Option<u32>,
+    /// The file [default: standard output].
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Replace the file.
+    #[arg(long)]
+    pub overwrite: bool,
+}
+
+/// How events are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EventFormat {
+    /// One JSON object per event and line.
+    Jsonl,
+    /// The Trace Event format, for ui.perfetto.dev or chrome://tracing: a track for each client and one for the rounds.
+    Trace,
+    /// A picture: at most 60 participations as rows.
+    Svg,
+}
+
+/// Arguments of `replay`.
+#[derive(Clone, Debug, Args)]
+pub struct ReplayArgs {
+    /// What is run.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// The virtual time, in seconds; what happens at that instant has happened.
+    #[arg(long, value_name = "SECONDS", value_parser = virtual_seconds)]
+    pub until_s: f64,
+}
+
+/// A virtual time that the clock can show.
+fn virtual_seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.0..1e10).contains(&seconds) => Ok(seconds),
+        _ => Err("expected a number of seconds from 0 to 1e10".to_owned()),
+    }
+}
+
 /// A number of threads from 1 to 1024.
 fn threads(text: &str) -> Result<NonZeroUsize, String> {
     match text.parse::<NonZeroUsize>() {
@@ -170,6 +258,11 @@ mod tests {
             "fedrecsim run a.toml --seed 9223372036854775808",
             "fedrecsim run a.toml --sed 1",
             "fedrecsim validate",
+            "fedrecsim events a.toml --format csv",
+            "fedrecsim events a.toml --from-round 0",
+            "fedrecsim replay a.toml",
+            "fedrecsim replay a.toml --until-s -1",
+            "fedrecsim replay a.toml --until-s inf",
         ] {
             assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
         }

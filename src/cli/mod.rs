@@ -4,6 +4,7 @@
 //! the [`program`]'s.
 
 mod args;
+mod events;
 mod inspect;
 mod methods;
 mod program;
@@ -11,8 +12,10 @@ mod program;
 mod readme;
 mod resume;
 mod run;
+mod world;
 
-pub use args::{Cli, Command, ResumeArgs, RunArgs, ValidateArgs};
+pub use args::{Cli, Command, EventFormat, EventsArgs, InputArgs, ReplayArgs, ResumeArgs, RunArgs, ValidateArgs};
+pub use events::{events, replay};
 pub use inspect::{Validation, presets, schema, validate};
 pub use methods::methods;
 pub use program::program;

@@ -46,6 +46,14 @@ fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Vec<
             eprint!("{}", crate::stages::table());
             (finished.output, finished.stopped_by.into_iter().collect())
         }
+        Command::Events(arguments) => {
+            let finished = super::events(&arguments, methods, interrupted_by_ctrl_c()?)?;
+            (finished.output, finished.stopped_by.into_iter().collect())
+        }
+        Command::Replay(arguments) => {
+            let finished = super::replay(&arguments, methods, interrupted_by_ctrl_c()?)?;
+            (finished.output, finished.stopped_by.into_iter().collect())
+        }
         Command::Validate(arguments) => {
             let validation = super::validate(&arguments, &vocabulary_of(methods));
             (validation.valid, validation.errors)

@@ -5,7 +5,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use super::ResumeArgs;
-use super::run::{Finished, Inputs, Output, carry_out, warn};
+use super::run::{Finished, Output, carry_out, warn};
+use super::world::Inputs;
 use crate::checkpoint::{self, Found, Keeper, Opened};
 use crate::error::Result;
 use crate::method::Entry;

@@ -2,22 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::RunArgs;
+use super::world::{Inputs, data_directories, threads_of};
 use crate::checkpoint::{self, Header, Keeper, PROGRAM_VERSION};
-use crate::dataset;
 use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
-use crate::population::Traces;
 use crate::report::progress::{Progress, ProgressLine};
-use crate::report::record::{RunRecord, Wall};
-use crate::report::{ReportFolder, json, setup, terminal};
-use crate::rng::Streams;
+use crate::report::record::{ParticipationTotals, RunRecord, Wall};
+use crate::report::{ReportFolder, cost, json, setup, terminal};
 use crate::scenario::{self, Scenario};
 use crate::sim::outcome::{ByDirection, Flow, RoundRecord};
 use crate::sim::{self, Checkpoints, Outcome, RoundObserver, RunControl, World};
@@ -90,23 +88,6 @@ pub(super) struct Output {
     pub command: Vec<String>,
 }
 
-/// What a run reads.
-pub(super) struct Inputs {
-    pub world: World,
-    /// Of everything but the scenario.
-    pub fingerprint: String,
-}
-
-impl Inputs {
-    /// Reads the ratings and traces of a scenario, and puts its world together.
-    pub fn load(scenario: &Scenario, directories: &[PathBuf], methods: &[Entry]) -> Result<Self> {
-        let traces = Traces::load(scenario, directories)?;
-        let dataset = Arc::new(dataset::load(&scenario.dataset, directories, Streams::new(scenario.seed))?);
-        let fingerprint = checkpoint::fingerprint(&dataset, &traces);
-        Ok(Self { world: World::with_traces(scenario.clone(), dataset, &traces, methods)?, fingerprint })
-    }
-}
-
 /// Tells something that does not stop a run.
 pub(super) fn warn(text: &str) {
     eprintln!("warning: {text}");
@@ -122,14 +103,12 @@ pub(super) fn carry_out(
     started: Instant,
 ) -> Result<Finished> {
     let Output { folder, threads, json, visible, command } = output;
-    let threads = match threads {
-        Some(threads) => threads.get(),
-        None => std::thread::available_parallelism().map_or(1, usize::from),
-    };
+    let threads = threads_of(threads);
     let laps = Arc::new(Mutex::new(Laps { last: Instant::now(), laps: Vec::new() }));
     let observer = Watch { progress: Progress::new(scenario.training.rounds, visible), laps: Arc::clone(&laps) };
     laps.lock().unwrap_or_else(PoisonError::into_inner).last = Instant::now();
-    let outcome = sim::run_from(world, &RunControl { threads, interrupted }, Box::new(observer), checkpoints)?;
+    let control = RunControl { threads, interrupted, until: None };
+    let outcome = sim::run_from(world, &control, Box::new(observer), checkpoints)?;
     let total = started.elapsed();
     let laps = laps.lock().unwrap_or_else(PoisonError::into_inner);
     let wall = Wall {
@@ -147,16 +126,7 @@ pub(super) fn carry_out(
     Ok(Finished { output, stopped_by })
 }
 
-/// Where data sets and traces are looked for, in this order.
-fn data_directories(named: Option<&Path>) -> Vec<PathBuf> {
-    if let Some(directory) = named {
-        return vec![directory.to_owned()];
-    }
-    let named = std::env::var_os("FEDRECSIM_DATA").map(PathBuf::from);
-    named.into_iter().chain(["data", "../shared/data"].map(PathBuf::from)).collect()
-}
-
-/// The same folders for a process that starts in another one.
+/// The folders for a process that starts in another one.
 fn absolute(folders: Vec<PathBuf>) -> Vec<PathBuf> {
     folders.into_iter().map(|folder| std::path::absolute(&folder).unwrap_or(folder)).collect()
 }
@@ -175,6 +145,9 @@ fn record_of(scenario: Scenario, outcome: Outcome, wall: Wall, command: Vec<Stri
         accuracy: selected.and_then(|round| round.accuracy.clone()).unwrap_or_default(),
         protocol: setup::protocol(&scenario),
         baselines: outcome.baselines,
+        participations: ParticipationTotals::of(&outcome.rounds),
+        work: outcome.work,
+        energy: cost::energy(&scenario.devices, &outcome.bytes, outcome.work),
         bytes: outcome.bytes,
         virtual_time_s: outcome.rounds.last().map_or(0.0, |round| round.virtual_time_s),
         durations: outcome.durations,

@@ -346,3 +346,16 @@ fn an_update_that_contradicts_itself_is_never_sent() {
     update.rows = RowSet::Listed(vec![69, 2]);
     of(CodecName::RowsF32).encode(&update, &base);
 }
+
+#[test]
+fn a_frame_of_another_codec_is_refused_by_its_name() {
+    let (update, base) = fixed(false);
+    let words = ["dense-f32", "rows-f32", "sparse-f32"];
+    for (name, word) in NAMES.into_iter().zip(words) {
+        let frame = of(name).encode(&update, &base).bytes;
+        for (other, other_word) in NAMES.into_iter().zip(words).filter(|(other, _)| *other != name) {
+            let refused = of(other).decode(&frame, update.shape).unwrap_err().to_string();
+            assert!(refused.contains(&format!("its codec is {word}, not {other_word}")), "{refused}");
+        }
+    }
+}

@@ -19,6 +19,14 @@ pub struct Samples {
     pub labels: Vec<f32>,
 }
 
+impl Samples {
+    /// Forgets all of them, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.items.clear();
+        self.labels.clear();
+    }
+}
+
 /// Checks that every user's pool holds as many items as one positive wants, so that no run comes to a halt over it.
 ///
 /// # Errors

@@ -79,6 +79,11 @@ pub trait Method: Send + Sync + Debug {
     fn trains(&self) -> bool {
         true
     }
+
+    /// Whether a client trains on samples. For a method that does not, none are drawn, and those of its tasks are empty.
+    fn needs_samples(&self) -> bool {
+        true
+    }
 }
 
 /// The private side of one user.

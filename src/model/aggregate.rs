@@ -52,7 +52,7 @@ pub fn mean(base: &SharedTable, updates: &[TableUpdate]) -> Aggregate {
 
 /// A weighted sum of tables in the making: sum of weight x - base_weight b over the contributions.
 ///
-/// Sums run in double precision: listed rows in the order of the contributions, then what each [`Origin`] has besides,
+/// Sums run in double precision: listed rows in the order of the contributions, then what each origin has besides,
 /// in the order of their first appearance. So the result depends neither on the number of threads nor on how the
 /// contributions are dealt out to [`Averaging::add`]. Memory: 8 bytes a value, and 4 bytes a row and origin.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! What a run had cost by the end of each round: bytes and virtual time so far.
 
-use super::record::RunRecord;
+use super::record::{ByDirection, Energy, Flow, RunRecord, Work};
+use crate::scenario::DevicesSpec;
 
 /// Everything spent up to the end of a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,6 +33,23 @@ pub fn by_round(record: &RunRecord) -> Vec<Cost> {
         costs.push(Cost { round: round.round, up_bytes, down_bytes, virtual_time_s: round.virtual_time_s });
     }
     costs
+}
+
+/// The energy that clients with these devices spent on `bytes` and `work`; `None` if the scenario states none. A download
+/// counts as used when it has arrived, whatever becomes of its participation.
+pub fn energy(devices: &DevicesSpec, bytes: &ByDirection<Flow>, work: Work) -> Option<Energy> {
+    if devices.energy_nj_per_byte.is_none() && devices.energy_nj_per_row_visit.is_none() {
+        return None;
+    }
+    let per_byte_j = devices.energy_nj_per_byte.unwrap_or(0.0) / 1e9;
+    let per_visit_j = devices.energy_nj_per_row_visit.unwrap_or(0.0) / 1e9;
+    let sent = bytes.up.sent + bytes.down.sent;
+    let useful = bytes.up.useful + bytes.down.useful;
+    Some(Energy {
+        transfer_j: sent as f64 * per_byte_j,
+        training_j: (work.finished + work.lost) as f64 * per_visit_j,
+        wasted_j: (sent - useful.min(sent)) as f64 * per_byte_j + work.lost as f64 * per_visit_j,
+    })
 }
 
 /// A goal on the way, the test accuracy reached there, and what it had cost.
@@ -89,6 +107,21 @@ mod tests {
         assert_eq!(costs[4].up_bytes, record.bytes.up.sent);
         assert_eq!(costs[4].bytes(), record.bytes.up.sent + record.bytes.down.sent);
         assert_eq!(costs[0].down_bytes * 2, costs[1].down_bytes);
+    }
+
+    #[test]
+    fn energy_is_bytes_and_row_visits_times_their_price_and_absent_without_one() {
+        let mut record = sample::run(1);
+        assert_eq!(energy(&record.scenario.devices, &record.bytes, record.work), None);
+        record.scenario.devices.energy_nj_per_byte = Some(5.0);
+        let flow = |sent, useful| Flow { sent, useful, ..Flow::default() };
+        let bytes = ByDirection { up: flow(1_000_000_000, 900_000_000), down: flow(3_000_000_000, 3_000_000_000) };
+        let work = Work { finished: 2_000_000_000, lost: 500_000_000 };
+        let spent = energy(&record.scenario.devices, &bytes, work).unwrap();
+        assert_eq!((spent.transfer_j, spent.training_j, spent.wasted_j), (20.0, 0.0, 0.5));
+        record.scenario.devices.energy_nj_per_row_visit = Some(2.0);
+        let spent = energy(&record.scenario.devices, &bytes, work).unwrap();
+        assert_eq!((spent.total_j(), spent.wasted_j), (25.0, 1.5));
     }
 
     #[test]

@@ -17,16 +17,18 @@ pub fn render(record: &RunRecord) -> Result<String> {
     let failed = |error: csv::Error| Error::write("rounds.csv", error.into());
     let accuracy = figures::of_all_rounds(record);
     let sparsity = record.per_round.iter().any(|round| round.sparsity.is_some());
+    let energy =
+        |round: &RoundRecord| Some(cost::energy(&record.scenario.devices, &round.bytes, round.work)?.total_j());
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(header(&accuracy, sparsity)).map_err(failed)?;
+    writer.write_record(header(&accuracy, energy(&RoundRecord::default()).is_some(), sparsity)).map_err(failed)?;
     for (round, cost) in record.per_round.iter().zip(cost::by_round(record)) {
-        writer.write_record(row(round, &cost, &accuracy, sparsity)).map_err(failed)?;
+        writer.write_record(row(round, &cost, &accuracy, energy(round), sparsity)).map_err(failed)?;
     }
     let bytes = writer.into_inner().map_err(|error| Error::write("rounds.csv", std::io::Error::other(error)))?;
     String::from_utf8(bytes).map_err(|error| Error::write("rounds.csv", std::io::Error::other(error)))
 }
 
-fn header(accuracy: &[(&str, &str)], sparsity: bool) -> Vec<String> {
+fn header(accuracy: &[(&str, &str)], energy: bool, sparsity: bool) -> Vec<String> {
     let mut names: Vec<String> =
         ["round", "virtual_time_s", "duration_s", "invited", "aggregated", "dropped", "cancelled", "late", "loss"]
             .map(String::from)
@@ -36,6 +38,10 @@ fn header(accuracy: &[(&str, &str)], sparsity: bool) -> Vec<String> {
         names.extend(flow_columns(&Flow::default()).map(|(name, _)| format!("{direction}_{name}")));
     }
     names.extend(["cumulative_up_sent_bytes", "cumulative_down_sent_bytes"].map(String::from));
+    names.extend(["row_visits", "lost_row_visits"].map(String::from));
+    if energy {
+        names.push("energy_j".to_owned());
+    }
     if sparsity {
         for place in ["uploads", "averaged"] {
             names.extend(SPARSITY_THRESHOLDS.map(|threshold| format!("c_above_{}_{place}", threshold_name(threshold))));
@@ -66,7 +72,13 @@ fn flow_columns(flow: &Flow) -> [(&'static str, u64); 12] {
     ]
 }
 
-fn row(round: &RoundRecord, cost: &cost::Cost, accuracy: &[(&str, &str)], sparsity: bool) -> Vec<String> {
+fn row(
+    round: &RoundRecord,
+    cost: &cost::Cost,
+    accuracy: &[(&str, &str)],
+    energy_j: Option<f64>,
+    sparsity: bool,
+) -> Vec<String> {
     let optional = |value: Option<f64>| value.map(|v| v.to_string()).unwrap_or_default();
     let mut cells = vec![
         round.round.to_string(),
@@ -89,6 +101,8 @@ fn row(round: &RoundRecord, cost: &cost::Cost, accuracy: &[(&str, &str)], sparsi
         cells.extend(flow_columns(flow).map(|(_, value)| value.to_string()));
     }
     cells.extend([cost.up_bytes.to_string(), cost.down_bytes.to_string()]);
+    cells.extend([round.work.finished.to_string(), round.work.lost.to_string()]);
+    cells.extend(energy_j.map(|energy_j| energy_j.to_string()));
     if sparsity {
         let shares = round.sparsity.map(|s| [s.uploads, s.averaged].concat());
         cells.extend((0..2 * SPARSITY_THRESHOLDS.len()).map(|i| optional(shares.as_ref().map(|s| s[i]))));
@@ -127,6 +141,16 @@ mod tests {
         assert_eq!(cells("loss"), [true, true, false, true]);
         assert_eq!(cells("c_above_1e-4_averaged"), [true, true, false, true]);
         assert!(!names.iter().any(|name| name.starts_with("validation_")));
+    }
+
+    #[test]
+    fn energy_has_a_column_where_the_scenario_states_it() {
+        let (names, rows) = parsed(&render(&sample::over_selected(2)).unwrap());
+        let column = names.iter().position(|name| name == "energy_j").unwrap();
+        let sum: f64 = rows.iter().map(|row| row[column].parse::<f64>().unwrap()).sum();
+        let total = sample::over_selected(2).energy.unwrap().total_j();
+        assert!((sum - total).abs() < 1e-9 * total, "{sum} {total}");
+        assert!(!parsed(&render(&sample::run(2)).unwrap()).0.contains(&"energy_j".to_owned()));
     }
 
     #[test]

@@ -10,6 +10,8 @@ use super::{check, figures, plot};
 use crate::error::Result;
 use crate::units::Bytes;
 
+mod systems;
+
 /// The summary as Markdown.
 ///
 /// # Errors
@@ -22,7 +24,9 @@ pub fn render(record: &RunRecord) -> Result<String> {
     blocks.push(what_was_run(record));
     blocks.push(accuracy(record));
     blocks.extend(cost_of_accuracy(record));
+    blocks.extend(systems::participations(record));
     blocks.push(bytes(record));
+    blocks.extend(systems::energy(record));
     blocks.extend(virtual_time(record));
     blocks.extend(sparsity(record));
     blocks.push(charts(record));
@@ -134,7 +138,7 @@ fn bytes(record: &RunRecord) -> String {
         line("delivered and useful", |flow| flow.useful),
         line("delivered late", |flow| flow.late),
         line("delivered stale", |flow| flow.stale),
-        line("lost by dropouts", |flow| flow.lost),
+        line("lost (dropouts, departures, faults)", |flow| flow.lost),
         line("cancelled", |flow| flow.cancelled),
         line("in flight at the end", |flow| flow.in_flight),
         line("of the sent bytes: headers", |flow| flow.header),
@@ -161,6 +165,12 @@ fn unfinished_bytes(record: &RunRecord) -> String {
     let (up, down) = costs.last().map_or((0, 0), |cost| (cost.up_bytes, cost.down_bytes));
     match (record.bytes.up.sent.saturating_sub(up), record.bytes.down.sent.saturating_sub(down)) {
         (0, 0) => String::new(),
+        (up, down) if record.complete => format!(
+            "\n\nOf this, {} up and {} down had not come to an end when the last round did; `rounds.csv` has no row for \
+             it.",
+            Bytes::new(up),
+            Bytes::new(down)
+        ),
         (up, down) => format!(
             "\n\nOf this, {} up and {} down were sent in a round that was not finished; `rounds.csv` has no row for it.",
             Bytes::new(up),
@@ -272,6 +282,13 @@ mod tests {
     #[test]
     fn the_summary_of_an_interrupted_run_reads_like_this() {
         insta::assert_snapshot!(render(&sample::interrupted(12, 60)).unwrap());
+    }
+
+    #[test]
+    fn the_summary_of_a_real_system_tells_fates_energy_and_who_is_too_small() {
+        let text = render(&sample::over_selected(24)).unwrap();
+        let part = |from: &str, to: &str| text[text.find(from).unwrap()..text.find(to).unwrap()].to_owned();
+        insta::assert_snapshot!(part("## Participations", "## Bytes") + &part("## Energy", "## Virtual time"));
     }
 
     #[test]

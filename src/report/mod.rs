@@ -2,11 +2,13 @@
 //!
 //! Reading order: [`record`] is what a run leaves; [`check`] is what it must satisfy; [`json`], [`mod@csv`],
 //! [`markdown`] and [`plot`] turn it into text; [`ReportFolder`] puts the text into files; [`progress`] and
-//! [`terminal`] are what a user sees while it runs and after. Exporters are pure: they take a record and return text.
+//! [`terminal`] are what a user sees while it runs and after. [`events`] writes what happened on links and devices while it
+//! happens. The other exporters are pure: they take a record and return text.
 
 pub mod check;
 pub mod cost;
 pub mod csv;
+pub mod events;
 pub mod figures;
 mod finite;
 mod folder;

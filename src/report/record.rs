@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::scenario::Scenario;
 pub use crate::sim::outcome::{
     ByDirection, Distribution, Figures, Flow, ProblemSize, RoundRecord, SPARSITY_THRESHOLDS, Sparsity, SplitFigures,
+    Work,
 };
 
 /// One finished (or stopped) run.
@@ -39,6 +40,13 @@ pub struct RunRecord {
     pub baselines: BTreeMap<String, SplitFigures>,
     /// Bytes of the whole run.
     pub bytes: ByDirection<Flow>,
+    /// Participations of the finished rounds, by what became of them.
+    pub participations: ParticipationTotals,
+    /// Training work of the whole run.
+    pub work: Work,
+    /// Energy of the clients; absent where the scenario states none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy: Option<Energy>,
     /// Virtual time at the end of the last finished round.
     pub virtual_time_s: f64,
     /// Distribution of virtual durations, by phase: `download`, `compute`, `upload`, `round`.
@@ -57,6 +65,58 @@ pub struct RunRecord {
     pub versions: BTreeMap<String, String>,
     /// Figures of the host, outside the digest.
     pub wall: Wall,
+}
+
+/// Participations by what became of them: `invited = aggregated + dropped + cancelled + late + under_way`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParticipationTotals {
+    /// Invitations sent.
+    pub invited: u64,
+    /// Updates that were averaged.
+    pub aggregated: u64,
+    /// Cut off: by a dropout, a departure or a fault.
+    pub dropped: u64,
+    /// Given up by the server.
+    pub cancelled: u64,
+    /// Updates that came after their round was over, or from a model too old to be used.
+    pub late: u64,
+    /// Neither of these when the last round ended.
+    pub under_way: u64,
+}
+
+impl ParticipationTotals {
+    /// The totals over `rounds`.
+    pub fn of(rounds: &[RoundRecord]) -> Self {
+        let mut totals = Self::default();
+        for round in rounds {
+            totals.invited += u64::from(round.invited);
+            totals.aggregated += u64::from(round.aggregated);
+            totals.dropped += u64::from(round.dropped);
+            totals.cancelled += u64::from(round.cancelled);
+            totals.late += u64::from(round.late);
+        }
+        let Self { invited, aggregated, dropped, cancelled, late, .. } = totals;
+        totals.under_way = invited.saturating_sub(aggregated + dropped + cancelled + late);
+        totals
+    }
+}
+
+/// Energy that the clients spent, in joules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Energy {
+    /// On bytes sent and received.
+    pub transfer_j: f64,
+    /// On training.
+    pub training_j: f64,
+    /// Of both, on what was of no use: transfers that did not arrive or were not used, and trainings that were cut off.
+    pub wasted_j: f64,
+}
+
+impl Energy {
+    /// All of it.
+    pub fn total_j(&self) -> f64 {
+        self.transfer_j + self.training_j
+    }
 }
 
 /// Figures of the host that ran the simulation; outside the digest.

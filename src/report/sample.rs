@@ -4,14 +4,16 @@
 
 use std::collections::BTreeMap;
 
+use super::cost;
 use super::record::{
-    ByDirection, Distribution, Figures, Flow, ProblemSize, RoundRecord, RunRecord, Sparsity, SplitFigures, Wall,
+    ByDirection, Distribution, Figures, Flow, ParticipationTotals, ProblemSize, RoundRecord, RunRecord, Sparsity,
+    SplitFigures, Wall, Work,
 };
 use crate::math;
 use crate::scenario::{
-    AvailabilitySpec, CodecName, CodecSpec, DatasetSpec, DevicesSpec, EvaluationSpec, MethodSpec, NegativePool,
-    NegativesSpec, NetworkSpec, Participation, Scenario, Selection, ServerLinkSpec, SourceSpec, SpeedSpec,
-    TrainingSpec,
+    AvailabilitySpec, CodecName, CodecSpec, DatasetSpec, DevicesSpec, EvaluationSpec, MethodSpec, Mode, NegativePool,
+    NegativesSpec, NetworkSpec, OverSelectionSpec, Participation, Scenario, Selection, ServerLinkSpec, SourceSpec,
+    SpeedSpec, TrainingSpec,
 };
 
 const USERS: u32 = 943;
@@ -25,7 +27,9 @@ pub fn run(rounds: u32) -> RunRecord {
         time_s += round.duration_s;
         round.virtual_time_s = time_s;
         record.bytes += round.bytes;
+        record.work += round.work;
     }
+    record.participations = ParticipationTotals::of(&record.per_round);
     record.virtual_time_s = time_s;
     record.rounds = rounds;
     record.complete = true;
@@ -51,6 +55,24 @@ pub fn interrupted(finished: u32, planned: u32) -> RunRecord {
     record
 }
 
+/// A finished run of a real system: over-selection with a deadline, some users too small, energy stated.
+pub fn over_selected(rounds: u32) -> RunRecord {
+    let mut record = run(rounds);
+    record.scenario.training.mode =
+        Mode::OverSelection(OverSelectionSpec { deadline_s: Some(30.0), ..OverSelectionSpec::default() });
+    record.scenario.devices.energy_nj_per_byte = Some(5.0);
+    record.scenario.devices.energy_nj_per_row_visit = Some(200.0);
+    record.size.excluded_users = 12;
+    for round in &mut record.per_round {
+        round.aggregated -= 30;
+        round.cancelled = 20;
+        round.late = 9;
+    }
+    record.participations = ParticipationTotals::of(&record.per_round);
+    record.energy = cost::energy(&record.scenario.devices, &record.bytes, record.work);
+    record
+}
+
 /// A run that diverged in its first round.
 pub fn nothing_finished() -> RunRecord {
     let mut record = empty(60);
@@ -70,6 +92,8 @@ pub fn popularity() -> RunRecord {
     }
     record.accuracy = popularity;
     record.bytes = ByDirection::default();
+    record.participations = ParticipationTotals::default();
+    record.work = Work::default();
     record.virtual_time_s = 0.0;
     record.durations.clear();
     record
@@ -108,6 +132,9 @@ fn empty(rounds: u32) -> RunRecord {
             ("random".into(), split(&figures(0.1004, 0.0457))),
         ]),
         bytes: ByDirection::default(),
+        participations: ParticipationTotals::default(),
+        work: Work::default(),
+        energy: None,
         virtual_time_s: 0.0,
         durations: BTreeMap::from([
             ("download".into(), distribution(0.21)),
@@ -115,7 +142,13 @@ fn empty(rounds: u32) -> RunRecord {
             ("upload".into(), distribution(0.35)),
             ("round".into(), distribution(3.4)),
         ]),
-        size: ProblemSize { users: USERS.into(), items: 1682, training_ratings: 98_114, evaluated_users: USERS.into() },
+        size: ProblemSize {
+            users: USERS.into(),
+            items: 1682,
+            training_ratings: 98_114,
+            evaluated_users: USERS.into(),
+            excluded_users: 0,
+        },
         per_round: Vec::new(),
         scenario: scenario(rounds),
         command: ["run", "scenarios/ml100k-fedrap.toml", "--set", "method.mu = 0.1", "--seed", "1"]
@@ -233,6 +266,7 @@ fn round(round: u32) -> RoundRecord {
             test: figures(hr, ndcg),
         }),
         bytes: ByDirection { up: flow(USERS, 84_200), down: flow(USERS, 215_316) },
+        work: Work { finished: u64::from(USERS) * 4_000, lost: 120_000 },
         sparsity: Some(Sparsity { uploads: above(90.0), averaged: above(160.0) }),
     }
 }

@@ -1,10 +1,13 @@
 //! A checked scenario in words: what was run, and what makes its accuracy optimistic.
 
 use super::record::RunRecord;
-use super::words::{counted, name_of, share, thousands};
-use crate::scenario::{NegativePool, Participation, Ranking, Scenario, Selection, SourceSpec};
+use super::words::{counted, name_of, percent, thousands};
+use crate::scenario::{NegativePool, Ranking, Scenario, Selection, SourceSpec};
 
+mod rounds;
 mod world;
+
+pub use rounds::{mode, mode_name};
 
 /// What was run, as (what, words), in the order of a scenario file.
 pub fn describe(record: &RunRecord) -> Vec<(&'static str, String)> {
@@ -13,6 +16,8 @@ pub fn describe(record: &RunRecord) -> Vec<(&'static str, String)> {
         ("Method", method(scenario)),
         ("Data", data(record)),
         ("Training", training(scenario)),
+        ("Rounds", rounds::mode(&scenario.training.mode)),
+        ("Selection", rounds::selection(&scenario.training.client_selection)),
         ("Evaluation", evaluation(record)),
         ("Codecs", format!("{} up, {} down", name_of(&scenario.codec.uplink), name_of(&scenario.codec.downlink))),
         ("Network", world::network(&scenario.network)),
@@ -65,6 +70,16 @@ pub fn incomplete(record: &RunRecord) -> Option<Caveat> {
     (!record.complete).then(|| Caveat {
         headline: format!("Incomplete: {} of {} rounds.", record.rounds, record.scenario.training.rounds),
         text: format!("The run was stopped: {why}. The figures are those of the finished rounds."),
+    })
+}
+
+/// That users are left out for want of memory, if any are.
+pub fn excluded(record: &RunRecord) -> Option<String> {
+    let (excluded, users) = (record.size.excluded_users, record.size.users);
+    (excluded > 0).then(|| {
+        let them = if excluded == 1 { "takes no part: its device has" } else { "take no part: their devices have" };
+        let of = format!("{} of {}", thousands(excluded), counted(users, "user"));
+        format!("{of} ({}) {them} no room for the table.", percent(excluded, users))
     })
 }
 
@@ -136,13 +151,9 @@ fn source(source: &SourceSpec) -> &'static str {
 
 fn training(scenario: &Scenario) -> String {
     let (training, negatives) = (&scenario.training, &scenario.dataset.negatives);
-    let who = match training.participation {
-        Participation::All => "all users".to_owned(),
-        Participation::Share(of_all) => format!("{} of the users", share(of_all)),
-        Participation::Cohort(users) => format!("{} users", thousands(users.into())),
-    };
+    let who = rounds::participants(training).map_or_else(String::new, |who| format!(", {who}"));
     format!(
-        "{} planned, {who} in each; {} per positive from the pool `{}`",
+        "{} planned{who}; {} per positive from the pool `{}`",
         counted(training.rounds.into(), "round"),
         counted(negatives.per_positive.into(), "negative"),
         name_of(&negatives.pool),

@@ -17,9 +17,14 @@ pub fn summary(record: &RunRecord, report: &Path) -> String {
     lines.extend(setup::incomplete(record).map(|caveat| format!("{} {}", caveat.headline, caveat.text)));
     lines.extend(accuracy(record));
     lines.push(entry("protocol", &record.protocol));
+    lines.extend(participations(record));
     for (direction, flow) in [("up", &record.bytes.up), ("down", &record.bytes.down)] {
         lines.push(entry(direction, &traffic(flow)));
     }
+    lines.extend(record.energy.map(|energy| {
+        let (total, wasted) = (words::energy(energy.total_j()), words::energy(energy.wasted_j));
+        entry("energy", &format!("{total}, {wasted} of it on what was of no use"))
+    }));
     lines.push(entry("virtual time", &words::duration(record.virtual_time_s)));
     lines.push(entry("wall time", &wall(record)));
     lines.push(entry("digest", &record.digest));
@@ -67,6 +72,33 @@ fn traffic(flow: &Flow) -> String {
         Bytes::new(wasted),
         words::percent(wasted, flow.sent),
     )
+}
+
+/// What became of the participations, and who takes no part; nothing if nobody was invited.
+fn participations(record: &RunRecord) -> Vec<String> {
+    let totals = &record.participations;
+    if totals.invited == 0 {
+        return Vec::new();
+    }
+    let fates = [
+        (totals.aggregated, "used"),
+        (totals.dropped, "lost"),
+        (totals.cancelled, "cancelled"),
+        (totals.late, "late or stale"),
+        (totals.under_way, "under way at the end"),
+    ];
+    let fates: Vec<String> = fates
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, name)| format!("{} {name}", words::thousands(count)))
+        .collect();
+    let mode = setup::mode_name(&record.scenario.training.mode);
+    let mut lines = vec![
+        entry("rounds", mode),
+        entry("invited", &format!("{}: {}", words::thousands(totals.invited), fates.join(", "))),
+    ];
+    lines.extend(setup::excluded(record).map(|text| entry("excluded", &text)));
+    lines
 }
 
 fn wall(record: &RunRecord) -> String {

@@ -49,6 +49,19 @@ pub fn duration(seconds: f64) -> String {
     format!("{} {unit}", three_digits(value))
 }
 
+/// An energy in the unit that leaves the fewest digits.
+pub fn energy(joules: f64) -> String {
+    let (value, unit) = match joules {
+        0.0 => return "0 J".to_owned(),
+        j if j < 0.9995e-3 => (j * 1e6, "uJ"),
+        j if j < 0.9995 => (j * 1e3, "mJ"),
+        j if j < 999.5 => (j, "J"),
+        j if j < 999.5e3 => (j / 1e3, "kJ"),
+        j => (j / 1e6, "MJ"),
+    };
+    format!("{} {unit}", three_digits(value))
+}
+
 /// A non-negative number with three significant digits, or all digits of its integral part.
 pub fn three_digits(value: f64) -> String {
     let decimals = match value {
@@ -111,6 +124,12 @@ mod tests {
     fn durations_take_the_unit_that_a_reader_would_take() {
         let printed = [0.0, 2e-5, 0.35, 1.0, 12.34, 119.0, 252.0, 11_160.0, 1_000_000.0].map(duration);
         assert_eq!(printed, ["0 s", "20.0 us", "350 ms", "1.00 s", "12.3 s", "119 s", "4.20 min", "3.10 h", "11.6 d"]);
+    }
+
+    #[test]
+    fn energies_take_the_unit_that_a_reader_would_take() {
+        let printed = [0.0, 2e-5, 0.35, 12.34, 999.6, 2.5e6].map(energy);
+        assert_eq!(printed, ["0 J", "20.0 uJ", "350 mJ", "12.3 J", "1.00 kJ", "2.50 MJ"]);
     }
 
     #[test]

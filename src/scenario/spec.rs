@@ -210,7 +210,8 @@ pub struct TrainingSpec {
     /// When the server averages, and what becomes of those who are late.
     #[serde(default)]
     pub mode: Mode,
-    /// This many rounds in a row without a single update end the run.
+    /// This many rounds in a row without a single update end the run; in an asynchronous mode, this many times the
+    /// larger of concurrency and buffer participations in a row that come to nothing.
     #[serde(default = "default_empty_rounds")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub empty_rounds_limit: u32,

@@ -1,9 +1,8 @@
 //! The byte ledger: where every byte went (contract 3).
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
+use super::by_user::ByUser;
 use super::messages::{Direction, Usefulness};
 use super::outcome::{ByDirection, Flow};
 use crate::codec::FrameParts;
@@ -18,9 +17,19 @@ use crate::ids::{UserId, Wave};
 pub struct Ledger {
     total: ByDirection<Flow>,
     round: ByDirection<Flow>,
-    round_clients: BTreeMap<UserId, ByDirection<Flow>>,
-    clients: BTreeMap<UserId, ByDirection<Flow>>,
-    open: BTreeMap<(Wave, UserId, Direction), FrameParts>,
+    accounts: ByUser<Box<Account>>,
+    /// Users with something booked in the open round.
+    in_round: Vec<UserId>,
+}
+
+/// What is booked for one client.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Account {
+    run: ByDirection<Flow>,
+    round: ByDirection<Flow>,
+    is_in_round: bool,
+    /// The frames on their way, and the invitations that they belong to.
+    open: ByDirection<Option<(Wave, FrameParts)>>,
 }
 
 fn length(parts: FrameParts) -> u64 {
@@ -43,7 +52,7 @@ fn send(flow: &mut Flow, parts: FrameParts) {
     flow.frames += 1;
 }
 
-fn side(flows: &mut ByDirection<Flow>, direction: Direction) -> &mut Flow {
+fn side<T>(flows: &mut ByDirection<T>, direction: Direction) -> &mut T {
     match direction {
         Direction::Up => &mut flows.up,
         Direction::Down => &mut flows.down,
@@ -55,8 +64,12 @@ impl Ledger {
     fn book(&mut self, user: UserId, direction: Direction, change: impl Fn(&mut Flow)) {
         change(side(&mut self.total, direction));
         change(side(&mut self.round, direction));
-        change(side(self.round_clients.entry(user).or_default(), direction));
-        change(side(self.clients.entry(user).or_default(), direction));
+        let account = self.accounts.get_or_insert_with(user, Box::default);
+        change(side(&mut account.run, direction));
+        change(side(&mut account.round, direction));
+        if !std::mem::replace(&mut account.is_in_round, true) {
+            self.in_round.push(user);
+        }
     }
 
     /// A frame starts on its way; it is booked when that ends.
@@ -64,8 +77,9 @@ impl Ledger {
     /// # Errors
     /// [`Error::Unbalanced`] if that participation's frame is on its way already.
     pub fn sent(&mut self, wave: Wave, user: UserId, direction: Direction, parts: FrameParts) -> Result<()> {
-        if self.open.insert((wave, user, direction), parts).is_some() {
-            return Err(Error::Unbalanced(format!("{user} sends twice ({direction:?}) in {wave}")));
+        let account = self.accounts.get_or_insert_with(user, Box::default);
+        if let Some((before, _)) = side(&mut account.open, direction).replace((wave, parts)) {
+            return Err(Error::Unbalanced(format!("{user} sends ({direction:?}) in {wave} and still in {before}")));
         }
         Ok(())
     }
@@ -135,9 +149,9 @@ impl Ledger {
     }
 
     fn close(&mut self, wave: Wave, user: UserId, direction: Direction) -> Result<FrameParts> {
-        self.open
-            .remove(&(wave, user, direction))
-            .ok_or_else(|| Error::Unbalanced(format!("{user} has no frame on its way ({direction:?}) in {wave}")))
+        let open = self.accounts.get_mut(&user).map(|account| side(&mut account.open, direction));
+        let parts = open.and_then(|open| open.take_if(|(of, _)| *of == wave)).map(|(_, parts)| parts);
+        parts.ok_or_else(|| Error::Unbalanced(format!("{user} has no frame on its way ({direction:?}) in {wave}")))
     }
 
     /// Checks that everything adds up, and starts a new round.
@@ -145,8 +159,15 @@ impl Ledger {
     /// # Errors
     /// [`Error::Unbalanced`], naming what does not.
     pub fn end_round(&mut self) -> Result<ByDirection<Flow>> {
-        check_sum("of the round", &std::mem::take(&mut self.round_clients), &self.round)?;
-        self.check()?;
+        let mut of_clients = ByDirection::<Flow>::default();
+        for user in std::mem::take(&mut self.in_round) {
+            let Some(account) = self.accounts.get_mut(&user) else { continue };
+            account.is_in_round = false;
+            let flows = std::mem::take(&mut account.round);
+            check_client("of the round", user, &flows)?;
+            of_clients += flows;
+        }
+        check_sum("of the round", &of_clients, &self.round)?;
         Ok(std::mem::take(&mut self.round))
     }
 
@@ -157,7 +178,7 @@ impl Ledger {
 
     /// Bytes per client, ascending.
     pub fn clients(&self) -> impl Iterator<Item = (UserId, &ByDirection<Flow>)> {
-        self.clients.iter().map(|(user, flows)| (*user, flows))
+        self.accounts.iter().map(|(user, account)| (user, &account.run))
     }
 
     /// Checks the equations of contract 3, in all and for every client.
@@ -165,7 +186,12 @@ impl Ledger {
     /// # Errors
     /// [`Error::Unbalanced`], naming what does not hold.
     pub fn check(&self) -> Result<()> {
-        check_sum("of the run", &self.clients, &self.total)
+        let mut of_clients = ByDirection::<Flow>::default();
+        for (user, flows) in self.clients() {
+            check_client("of the run", user, flows)?;
+            of_clients += *flows;
+        }
+        check_sum("of the run", &of_clients, &self.total)
     }
 
     /// Checks the same at the end of a run, and that no frame was forgotten on its way.
@@ -173,26 +199,30 @@ impl Ledger {
     /// # Errors
     /// [`Error::Unbalanced`], naming what does not hold.
     pub fn check_closed(&self) -> Result<()> {
-        if let Some(((wave, user, direction), _)) = self.open.first_key_value() {
-            return Err(Error::Unbalanced(format!("a frame of {user} ({direction:?}, {wave}) never came to an end")));
+        for (user, account) in self.accounts.iter() {
+            let open = &account.open;
+            if let Some((wave, _)) = open.up.or(open.down) {
+                return Err(Error::Unbalanced(format!("a frame of {user} ({wave}) never came to an end")));
+            }
         }
         self.check()
     }
 }
 
-/// Checks that every client's flows balance and that together they are `sum`.
-fn check_sum(what: &str, clients: &BTreeMap<UserId, ByDirection<Flow>>, sum: &ByDirection<Flow>) -> Result<()> {
-    let mut of_clients = ByDirection::<Flow>::default();
-    for (user, flows) in clients {
-        if !(flows.up.is_balanced() && flows.down.is_balanced()) {
-            return Err(Error::Unbalanced(format!("{user}, bytes {what}: {flows:?}")));
-        }
-        of_clients += *flows;
+/// Checks that a client's flows balance.
+fn check_client(what: &str, user: UserId, flows: &ByDirection<Flow>) -> Result<()> {
+    match flows.up.is_balanced() && flows.down.is_balanced() {
+        true => Ok(()),
+        false => Err(Error::Unbalanced(format!("{user}, bytes {what}: {flows:?}"))),
     }
-    if of_clients != *sum {
-        return Err(Error::Unbalanced(format!("bytes {what}: clients sum to {of_clients:?}, in all {sum:?}")));
+}
+
+/// Checks that all clients together are `sum`.
+fn check_sum(what: &str, of_clients: &ByDirection<Flow>, sum: &ByDirection<Flow>) -> Result<()> {
+    match of_clients == sum {
+        true => Ok(()),
+        false => Err(Error::Unbalanced(format!("bytes {what}: clients sum to {of_clients:?}, in all {sum:?}"))),
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -297,7 +327,7 @@ mod tests {
             ledger.sent(Wave(0), UserId(1), direction, PARTS).unwrap();
             ledger.delivered(Wave(0), UserId(1), direction, Usefulness::Useful).unwrap();
             side(&mut ledger.total, direction).sent += 1;
-            side(ledger.clients.get_mut(&UserId(1)).unwrap(), direction).sent += 1;
+            side(&mut ledger.accounts.get_mut(&UserId(1)).unwrap().run, direction).sent += 1;
             assert!(ledger.check().unwrap_err().to_string().contains("user 1"), "{direction:?}");
         }
     }
@@ -318,7 +348,7 @@ mod tests {
         let mut ledger = Ledger::default();
         ledger.sent(Wave(0), UserId(1), Direction::Up, PARTS).unwrap();
         ledger.delivered(Wave(0), UserId(1), Direction::Up, Usefulness::Useful).unwrap();
-        ledger.round_clients.clear();
+        ledger.in_round.clear();
         assert!(ledger.end_round().unwrap_err().to_string().contains("of the round"));
     }
 }

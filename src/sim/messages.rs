@@ -8,9 +8,9 @@ use actix::prelude::*;
 use bytes::Bytes;
 
 use super::broadcast::Broadcast;
-use super::outcome::RoundRecord;
+pub use super::outcome::events::{Booking, LinkEvent, Usefulness};
+use super::outcome::{RoundRecord, Work};
 use super::training::{Assignment, Trained};
-use crate::codec::FrameParts;
 use crate::error::Result;
 use crate::ids::{Round, UserId, Wave};
 use crate::method::Client;
@@ -149,19 +149,8 @@ pub struct AlarmRang {
 pub struct Receipt {
     /// The use of what arrived; `None` if the frame is damaged.
     pub usefulness: Option<Usefulness>,
-    /// What to do now.
-    pub orders: Orders,
-}
-
-/// The use of delivered bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Usefulness {
-    /// Used.
-    Useful,
-    /// Arrived after the round was over.
-    Late,
-    /// Computed from a model that was too old.
-    Stale,
+    /// What to do now, or why the run ends.
+    pub orders: Result<Orders>,
 }
 
 /// Network -> server: the round is complete; average.
@@ -223,38 +212,6 @@ pub struct BookUnfinished {
     pub bookings: Vec<Booking>,
 }
 
-/// Something to be booked.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Booking {
-    /// When it happened.
-    pub at: SimTime,
-    /// The invitation that it belongs to.
-    pub wave: Wave,
-    /// The user.
-    pub user: UserId,
-    /// What happened.
-    pub event: LinkEvent,
-}
-
-/// What happens on links and devices.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum LinkEvent {
-    /// A frame started on its way, or in the line for a connection.
-    Sent(Direction, FrameParts),
-    /// It arrived whole, after this many nanoseconds.
-    Delivered(Direction, Usefulness, u64),
-    /// It was lost after this many bytes: a dropout, a departure, a fault.
-    Lost(Direction, u64),
-    /// The server gave it up after this many bytes.
-    Cancelled(Direction, u64),
-    /// The run ended when this many bytes were on their way.
-    Unfinished(Direction, u64),
-    /// A training of so many row visits took this many nanoseconds.
-    Computed(u64, u64),
-    /// A training was cut off after so many row visits and this many nanoseconds.
-    ComputeLost(u64, u64),
-}
-
 /// Wiring -> metrics: the run is over; what came of it?
 #[derive(Message)]
 #[rtype(result = "Result<Collected>")]
@@ -271,6 +228,8 @@ pub struct Collected {
     pub rounds: Vec<RoundRecord>,
     /// Bytes of the whole run.
     pub bytes: super::outcome::ByDirection<super::outcome::Flow>,
+    /// Training work of the whole run.
+    pub work: Work,
     /// Durations by phase.
     pub durations: std::collections::BTreeMap<String, super::outcome::Distribution>,
     /// The server's table after the last finished round, or the initial one if there is none.

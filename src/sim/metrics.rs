@@ -18,7 +18,8 @@ use super::messages::{
     TAKEN_AT_ONCE, ToClient,
 };
 use super::observer::RoundObserver;
-use super::outcome::{Distribution, RoundRecord, Sparsity, SplitFigures};
+use super::outcome::events::RoundSpan;
+use super::outcome::{Distribution, RoundRecord, Sparsity, SplitFigures, Work};
 use super::world::World;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
@@ -44,6 +45,8 @@ pub struct MetricsActor {
 /// Everything recorded so far.
 struct Books {
     ledger: Ledger,
+    /// Of the open round.
+    work: Work,
     durations_ns: [Histogram<u64>; 4],
     rounds: Vec<RoundRecord>,
     table: SharedTable,
@@ -67,7 +70,8 @@ impl MetricsActor {
         let durations_ns = [histogram()?, histogram()?, histogram()?, histogram()?];
         let digest = blake3::hash(&[]);
         let table = Arc::new(world.method.initial_table());
-        let books = Books { ledger: Ledger::default(), durations_ns, rounds: Vec::new(), table, digest, observer };
+        let (ledger, work, rounds) = (Ledger::default(), Work::default(), Vec::new());
+        let books = Books { ledger, work, durations_ns, rounds, table, digest, observer };
         Ok(Self { world, workers, clients, books: Some(books) })
     }
 
@@ -121,6 +125,7 @@ impl Handler<BookUnfinished> for MetricsActor {
 
     fn handle(&mut self, unfinished: BookUnfinished, _context: &mut Self::Context) -> Result<()> {
         let books = self.books.as_mut().ok_or_else(|| defect(&"the books are closed"))?;
+        books.observer.happened(None, &unfinished.bookings);
         unfinished.bookings.iter().try_for_each(|booking| books.book(booking))
     }
 }
@@ -161,8 +166,18 @@ impl Books {
             }
             LinkEvent::Cancelled(direction, carried) => self.ledger.cancelled(wave, user, direction, carried),
             LinkEvent::Unfinished(direction, carried) => self.ledger.unfinished(wave, user, direction, carried),
-            LinkEvent::Computed(_, nanoseconds) => self.record_duration(1, nanoseconds),
-            LinkEvent::ComputeLost(..) => Ok(()),
+            LinkEvent::Computed(row_visits, nanoseconds) => {
+                self.work.finished += row_visits;
+                self.record_duration(1, nanoseconds)
+            }
+            LinkEvent::ComputeLost(row_visits, _)
+            | LinkEvent::ComputeCancelled(row_visits, _)
+            | LinkEvent::ComputeUnfinished(row_visits, _) => {
+                self.work.lost += row_visits;
+                Ok(())
+            }
+            // The frame was booked when it was sent, and is again when its way ends.
+            LinkEvent::InLine(_) | LinkEvent::Connected(_) => Ok(()),
         }
     }
 
@@ -174,6 +189,9 @@ impl Books {
         let _stage = enter(Stage::Simulate);
         // What was sent was sent, whether or not the model can be scored.
         ended.bookings.iter().try_for_each(|booking| self.book(booking))?;
+        let (round, aggregated) = (ended.round.0 + 1, ended.outcome.aggregated);
+        let span = RoundSpan { round, began: ended.began, ended: ended.ended, aggregated };
+        self.observer.happened(Some(span), &ended.bookings);
         let accuracy = accuracy?;
         let duration = ended.ended.since(ended.began);
         self.record_duration(3, duration.as_nanos())?;
@@ -192,6 +210,7 @@ impl Books {
             loss,
             accuracy,
             bytes: self.ledger.end_round()?,
+            work: std::mem::take(&mut self.work),
             sparsity: (averaged.values > 0)
                 .then(|| Sparsity { uploads: outcome.uploads.shares(), averaged: averaged.shares() }),
         };
@@ -244,7 +263,10 @@ impl Books {
             .map(|(phase, histogram)| ((*phase).to_owned(), distribution(histogram)))
             .collect();
         let digest = digest.finalize().to_hex().to_string();
-        Ok(Collected { rounds: self.rounds, bytes: self.ledger.total(), durations, table: self.table, digest })
+        let mut work = self.work;
+        self.rounds.iter().for_each(|round| work += round.work);
+        let (rounds, bytes, table) = (self.rounds, self.ledger.total(), self.table);
+        Ok(Collected { rounds, bytes, work, durations, table, digest })
     }
 }
 

@@ -1,31 +1,41 @@
 //! The simulated world: actors on a virtual clock.
 //!
 //! ```text
-//!                  BeginRound / UplinkArrived / ParticipationLost / CloseRound
-//!   ServerActor <------------------------------------------------- NetworkActor ---------------> ClientActor
-//!    global table,   Invitation{cohort, frame} / verdicts           clock [ns],   Participate      one per user:
-//!    cohorts,        ---------------------------------------------> calendar,     TrainingEnded    private
-//!    averages                                                       links [bit/s] CutOff           parameters
-//!                                                                       |                             ^
-//!                                                   bookings, RoundEnd  |                             | Lend, Return
-//!                                                                       v                             | (evaluation)
-//!                                                                  MetricsActor ----------------------+
-//!                                                                   ledger [bytes], durations [ns], accuracy
+//!            BeginRound, UplinkArrived, ParticipationLost, AlarmRang, CloseRound
+//!   ServerActor <--------------------------------------------- NetworkActor ------------------> ClientActor
+//!    global table,                                              clock [ns],      Participate       one per user:
+//!    cohorts,    ---------------------------------------------> calendar,        TrainingEnded     private
+//!    averages    Orders{invitation, alarm, round_complete},     links [bit/s],   Downloaded        parameters
+//!                RoundOutcome{table, given_up}                  faults           CutOff               ^
+//!                                                                   |                                 |
+//!                                            RoundEnded{bookings}   |                                 | Lend, Return
+//!                                                                   v                                 | (evaluation)
+//!                                                              MetricsActor --------------------------+
+//!                                                               ledger [bytes], durations [ns], accuracy
 //! ```
 //!
-//! Read in the order of a round: [`messages`], [`server`] with the [`broadcast`] that it sends, [`network`] with its
-//! [`calendar`], [`fair_link`] (the server's link as all transfers share it), [`client`] with [`training`], [`metrics`]
-//! with its [`ledger`] and [`evaluation`]. [`mod@run`] wires them, [`world`] holds what all of them may read,
-//! [`outcome`] what is left in the end, [`checkpoints`] what is left on the way. The actors know the messages and the pure layers, never one another.
+//! Read in the order of a round: [`messages`], [`server`] (its `rounds` are the rules of each mode, `cohort` and `oort`
+//! whom it picks, `averages` what an update counts) with the [`broadcast`] that it sends, [`network`] (`invitations`,
+//! `transfers`, `happenings`) with its [`calendar`] and the [`fair_link`] that all transfers share, [`client`] with
+//! [`training`], [`metrics`] with its [`ledger`] and [`evaluation`]. [`mod@run`] wires them, [`world`] holds what all of
+//! them may read, [`outcome`] what is left in the end, [`checkpoints`] what is left on the way. The actors know the
+//! messages and the pure layers, never one another.
 //!
 //! **Order.** Everything happens in (time, sequence) order of the calendar. The network asks and awaits every
 //! answer before it goes on, so the order in which mailboxes are polled cannot reach a result.
 //!
+//! **Modes.** The server decides, the network obeys: after everything that happens the server says whom to invite,
+//! when to wake it and whether the round is complete. A round is one step of the server in every mode. A participation
+//! may outlive its round; it is named by its user and the number of its invitation, the [wave](crate::ids::Wave), and
+//! so is everything that it draws.
+//!
 //! **Parallelism.** What a client trains on is fixed as soon as it is invited. So the user actors hand over their
-//! state at once, one batch of trainings runs on all threads, and each result waits for the virtual end of
-//! its training.
+//! state at once; when the first training is needed, all that are waiting are worked out in one batch on all threads,
+//! and each result waits for the virtual end of its training. Who may be cut off, or may have to lend its parameters
+//! meanwhile, gives a copy away.
 
 pub mod broadcast;
+pub mod by_user;
 pub mod calendar;
 pub mod checkpoints;
 pub mod client;
@@ -42,6 +52,7 @@ pub mod server;
 #[cfg(test)]
 mod small;
 pub mod training;
+pub mod utility_report;
 pub mod world;
 
 pub use checkpoints::{CheckpointStore, Checkpoints};

@@ -4,7 +4,6 @@
 //! calendar, and what has happened is told to the server and the client, and booked for the metrics. The server says
 //! whom to invite, when to wake it and when a round is complete; everything else follows from the clock.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -66,13 +65,13 @@ pub struct NetworkActor {
 }
 
 impl NetworkActor {
-    /// A network at time zero, or as it was `resumed`. `interrupted` is looked at between events, `store` asked after
-    /// every round whether it wants a checkpoint.
+    /// A network at time zero, or as it was `resumed`. `interrupted` is looked at between events, what is later than
+    /// `until` does not happen; `store` is asked after every round whether it wants a checkpoint.
     pub fn new(
         world: Arc<World>,
         workers: Arc<rayon::ThreadPool>,
         peers: Peers,
-        interrupted: Arc<AtomicBool>,
+        (interrupted, until): (Arc<AtomicBool>, Option<SimTime>),
         (resumed, store): (Option<NetworkState>, Box<dyn CheckpointStore>),
     ) -> Self {
         let places = (0..world.dataset.users()).map(|_| None).collect();
@@ -83,11 +82,12 @@ impl NetworkActor {
             workers,
             peers,
             interrupted,
+            until,
             calendar: Calendar::default(),
             places,
             untrained: Vec::new(),
             bookings: Vec::new(),
-            losses: BTreeMap::new(),
+            losses: Vec::new(),
             counts: Participations::default(),
             server_link,
             availability,
@@ -121,6 +121,7 @@ struct Timeline {
     workers: Arc<rayon::ThreadPool>,
     peers: Peers,
     interrupted: Arc<AtomicBool>,
+    until: Option<SimTime>,
     calendar: Calendar<Event>,
     /// Who takes part, by user. Boxed, since most do not.
     places: Vec<Option<Box<Participation>>>,
@@ -128,7 +129,7 @@ struct Timeline {
     untrained: Vec<UserId>,
     bookings: Vec<Booking>,
     /// Local losses of the updates that the server took in since the last round ended.
-    losses: BTreeMap<(UserId, Wave), f64>,
+    losses: Vec<(UserId, Wave, f64)>,
     counts: Participations,
     /// `None` if the server's link holds nobody back.
     server_link: Option<ServerLink>,
@@ -176,16 +177,37 @@ impl Timeline {
         let mut complete = self.obey(orders).await?;
         while !complete {
             self.check_interrupted()?;
+            self.check_time()?;
             let Some((now, event)) = self.calendar.pop() else {
-                return Err(unanswered("server", "it waits for participations that nobody takes part in"));
+                return Err(self.without_end(round));
             };
             complete = self.happen(now, event).await?;
         }
         self.end_round(round, began).await
     }
 
+    /// Why nothing is left to happen although the round is not complete: somebody's transfer never ends.
+    fn without_end(&self, round: Round) -> Error {
+        match self.places.iter().position(Option::is_some) {
+            Some(user) => Error::TimeOverflow { round, user: UserId::from(user) },
+            None => unanswered("server", "it waits for participations that nobody takes part in"),
+        }
+    }
+
     fn check_interrupted(&self) -> Result<()> {
         if self.interrupted.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+    }
+
+    /// Stops the run if the next event is later than it is to go.
+    fn check_time(&mut self) -> Result<()> {
+        let (Some(until), Some(next)) = (self.until, self.calendar.next_time()) else { return Ok(()) };
+        if next <= until {
+            return Ok(());
+        }
+        // The clock goes on to there, so that what is under way is left as it is then.
+        self.calendar.schedule(until, Event::Alarm);
+        self.calendar.pop();
+        Err(Error::Stopped { at: until })
     }
 
     /// Does what the server wants; whether the round is complete.
@@ -204,12 +226,14 @@ impl Timeline {
         for &user in &outcome.given_up {
             self.give_up(user).await?;
         }
+        let mut losses = std::mem::take(&mut self.losses);
+        losses.sort_unstable_by_key(|(user, wave, _)| (*user, *wave));
         let ended = RoundEnded {
             round,
             began,
             ended: self.calendar.now(),
             participations: std::mem::take(&mut self.counts),
-            losses: std::mem::take(&mut self.losses).into_values().collect(),
+            losses: losses.into_iter().map(|(_, _, loss)| loss).collect(),
             outcome,
             bookings: std::mem::take(&mut self.bookings),
         };

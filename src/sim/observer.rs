@@ -2,12 +2,19 @@
 //!
 //! An observer is told, and never asked, so it cannot reach a result.
 
+use super::outcome::events::{Booking, RoundSpan};
 use super::outcome::{ByDirection, Flow, RoundRecord};
 
 /// Hears of every finished round.
 pub trait RoundObserver {
     /// `round` is over; `total` are the bytes of the run so far.
     fn round_finished(&mut self, round: &RoundRecord, total: ByDirection<Flow>);
+
+    /// All that happened on links and devices since this was called last, in the order of time: before
+    /// [`round_finished`](Self::round_finished) while `round` was open, and once more with `None` when the run ends.
+    fn happened(&mut self, round: Option<RoundSpan>, bookings: &[Booking]) {
+        let _ = (round, bookings);
+    }
 }
 
 /// Nobody listens.

@@ -12,6 +12,8 @@ use crate::error::Error;
 pub use crate::model::magnitude::MAGNITUDE_THRESHOLDS as SPARSITY_THRESHOLDS;
 use crate::model::table::SharedTable;
 
+pub mod events;
+
 /// What a run leaves.
 #[derive(Debug)]
 pub struct Outcome {
@@ -23,6 +25,8 @@ pub struct Outcome {
     pub baselines: BTreeMap<String, SplitFigures>,
     /// Bytes of the whole run, an unfinished round included.
     pub bytes: ByDirection<Flow>,
+    /// Training work of the whole run, an unfinished round included.
+    pub work: Work,
     /// Durations by phase.
     pub durations: BTreeMap<String, Distribution>,
     /// Size of the problem.
@@ -73,7 +77,7 @@ pub struct Flow {
     pub sent: u64,
     /// Bytes of frames that arrived whole.
     pub delivered: u64,
-    /// Bytes that were carried for frames that a dropout cut off.
+    /// Bytes that were carried for frames that a dropout, a departure or a fault cut off.
     pub lost: u64,
     /// Bytes that were carried for frames that the server gave up.
     pub cancelled: u64,
@@ -81,7 +85,7 @@ pub struct Flow {
     pub in_flight: u64,
     /// Delivered and used.
     pub useful: u64,
-    /// Delivered after the deadline of their round.
+    /// Delivered after their round was over.
     pub late: u64,
     /// Delivered, but computed from a model that was too old.
     pub stale: u64,
@@ -154,6 +158,25 @@ pub struct ProblemSize {
     pub training_ratings: u64,
     /// Users that accuracy is averaged over.
     pub evaluated_users: u64,
+    /// Users whose device has no room for the table: they take no part.
+    #[serde(default)]
+    pub excluded_users: u64,
+}
+
+/// Training work in row visits (one item row in one local epoch).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Work {
+    /// Row visits of trainings that came to their end.
+    pub finished: u64,
+    /// Row visits of trainings that did not: cut off, given up, or still going on when the run ended.
+    pub lost: u64,
+}
+
+impl AddAssign for Work {
+    fn add_assign(&mut self, other: Self) {
+        self.finished += other.finished;
+        self.lost += other.lost;
+    }
 }
 
 /// One finished round.
@@ -181,6 +204,9 @@ pub struct RoundRecord {
     pub accuracy: Option<SplitFigures>,
     /// Bytes of this round.
     pub bytes: ByDirection<Flow>,
+    /// Training work that ended in this round.
+    #[serde(default)]
+    pub work: Work,
     /// Share of values with a magnitude above each threshold of [`SPARSITY_THRESHOLDS`].
     pub sparsity: Option<Sparsity>,
 }

@@ -25,6 +25,7 @@ use crate::ids::UserId;
 use crate::method::{Client, Method, Problem, baselines};
 use crate::model::archive::ArchiveReader;
 use crate::scenario::{MethodSpec, Selection};
+use crate::units::SimTime;
 
 /// How a run is carried out; none of it reaches the result.
 #[derive(Clone, Debug)]
@@ -33,12 +34,14 @@ pub struct RunControl {
     pub threads: usize,
     /// Set it to stop the run; the finished rounds remain.
     pub interrupted: Arc<AtomicBool>,
+    /// The last instant of virtual time at which anything happens; without it the run goes on to its last round.
+    pub until: Option<SimTime>,
 }
 
 impl RunControl {
     /// This many worker threads, and nobody who interrupts.
     pub fn with_threads(threads: usize) -> Self {
-        Self { threads, interrupted: Arc::default() }
+        Self { threads, interrupted: Arc::default(), until: None }
     }
 }
 
@@ -67,25 +70,25 @@ pub fn run_from(
         .map_err(|reason| Error::Usage(format!("cannot start {} threads: {reason}", control.threads)))?;
     let (world, workers) = (Arc::new(world), Arc::new(workers));
     let baselines = workers.install(|| score_baselines(&world))?;
-    let interrupted = Arc::clone(&control.interrupted);
-    let living = live(Arc::clone(&world), Arc::clone(&workers), interrupted, observer, checkpoints);
+    let living = live(Arc::clone(&world), Arc::clone(&workers), control.clone(), observer, checkpoints);
     let (collected, stopped_by) = System::new().block_on(living)?;
-    let Collected { rounds, bytes, durations, table, digest } = collected;
+    let Collected { rounds, bytes, work, durations, table, digest } = collected;
     let size = ProblemSize {
         users: world.dataset.users() as u64,
         items: world.dataset.items() as u64,
         training_ratings: world.dataset.training_ratings() as u64,
         evaluated_users: world.candidates.evaluated_users().len() as u64,
+        excluded_users: world.excluded.len() as u64,
     };
     let selected = select(&rounds, world.scenario.evaluation.selection);
-    Ok(Outcome { rounds, selected, baselines, bytes, durations, size, table, digest, stopped_by })
+    Ok(Outcome { rounds, selected, baselines, bytes, work, durations, size, table, digest, stopped_by })
 }
 
 /// The actors' life: all on one arbiter, workers beside it.
 async fn live(
     world: Arc<World>,
     workers: Arc<rayon::ThreadPool>,
-    interrupted: Arc<AtomicBool>,
+    control: RunControl,
     observer: Box<dyn RoundObserver>,
     checkpoints: Checkpoints,
 ) -> Result<(Collected, Option<Error>)> {
@@ -119,16 +122,19 @@ async fn live(
         save_server: server.recipient(),
         save_metrics: metrics.clone().recipient(),
     };
-    let network = NetworkActor::new(world, workers, peers, interrupted, (network, store)).start();
+    let stops = (control.interrupted, control.until);
+    let network = NetworkActor::new(world, workers, peers, stops, (network, store)).start();
     let unanswered = |actor| move |reason: MailboxError| Error::Actor { actor, reason: reason.to_string() };
     let stopped_by = match network.send(Run).await.map_err(unanswered("network"))? {
         Ok(()) => None,
         Err(
             stop @ (Error::Diverged { .. }
             | Error::Interrupted
+            | Error::Stopped { .. }
             | Error::NonFinite { .. }
             | Error::TimeOverflow { .. }
             | Error::NobodyFinished { .. }
+            | Error::NothingArrives { .. }
             | Error::NobodyAvailable { .. }
             | Error::Dataset(_)),
         ) => Some(stop),

@@ -2,19 +2,20 @@
 //!
 //! It sees frames and nothing else. Whatever happens (a round begins, an upload arrives, a participation is lost, an
 //! alarm rings), it answers with its orders: whom to invite, when to wake it, whether the round is complete.
-//! [`rounds`] holds the rules by which a mode decides that, [`cohort`] those by which users are picked, [`averages`]
+//! `rounds` holds the rules by which a mode decides that, `cohort` those by which users are picked, `averages`
 //! what an update counts.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::prelude::*;
 
 use super::broadcast::{Broadcast, RestoredBroadcasts};
+use super::by_user::ByUser;
 use super::checkpoints::Save;
 use super::messages::{
     AlarmRang, BeginRound, CloseRound, Orders, ParticipationLost, Receipt, RoundOutcome, UplinkArrived, Usefulness,
 };
+use super::utility_report::UtilityReport;
 use super::world::World;
 use crate::error::{Error, Result};
 use crate::ids::{Round, UserId, Wave};
@@ -22,9 +23,11 @@ use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::table::SharedTable;
 use crate::scenario::{Mode, Stragglers};
 use crate::stages::{Stage, enter};
+use crate::units::SimTime;
 
 mod averages;
 mod cohort;
+mod oort;
 mod rounds;
 
 use averages::Arrived;
@@ -42,17 +45,20 @@ pub struct ServerActor {
     waves: u32,
     cohorts: Cohorts,
     /// Who takes part, of this round or an earlier one.
-    open: BTreeMap<UserId, Open>,
+    open: ByUser<Open>,
     round: OpenRound,
     arrived: Vec<Arrived>,
     /// Rounds in a row without an update.
     empty_rounds: u32,
+    /// Participations in a row that came to nothing.
+    fruitless: u64,
 }
 
 /// A participation, as the server knows it.
 struct Open {
     round: Round,
     wave: Wave,
+    began: SimTime,
     broadcast: Arc<Broadcast>,
 }
 
@@ -64,10 +70,11 @@ impl ServerActor {
             broadcast: None,
             waves: 0,
             cohorts: Cohorts::new(Arc::clone(&world)),
-            open: BTreeMap::new(),
+            open: ByUser::default(),
             round: OpenRound::default(),
             arrived: Vec::new(),
             empty_rounds: 0,
+            fruitless: 0,
             world,
             workers,
         }
@@ -84,23 +91,23 @@ impl ServerActor {
         workers: Arc<rayon::ThreadPool>,
     ) -> Result<Self> {
         let mut server = Self::new(world, workers);
-        let (open, has_broadcast): (Vec<(UserId, Round, Wave)>, bool);
+        let (open, has_broadcast): (Vec<(UserId, Round, Wave, SimTime)>, bool);
         (server.waves, server.empty_rounds, has_broadcast, open) = archive.take()?;
         server.cohorts.restore(archive)?;
         server.global = archive.take_table(server.world.method.shape())?;
         if has_broadcast {
             server.broadcast = Some(broadcasts.take(archive, &server.world)?);
         }
-        for (user, round, wave) in open {
+        for (user, round, wave, began) in open {
             let broadcast = broadcasts.take(archive, &server.world)?;
-            server.open.insert(user, Open { round, wave, broadcast });
+            server.open.insert(user, Open { round, wave, began, broadcast });
         }
         Ok(server)
     }
 
     /// Appends the server to `archive`. At the end of a round nothing of the round is left, and nothing has arrived.
     fn save(&self, archive: &mut Archive) -> Result<()> {
-        let open: Vec<_> = self.open.iter().map(|(user, open)| (*user, open.round, open.wave)).collect();
+        let open: Vec<_> = self.open.iter().map(|(user, open)| (user, open.round, open.wave, open.began)).collect();
         archive.put(&(self.waves, self.empty_rounds, self.broadcast.is_some(), open));
         self.cohorts.save(archive);
         archive.put_table(&self.global);
@@ -116,6 +123,11 @@ impl ServerActor {
             self.round.open -= 1;
         }
         Some(open)
+    }
+
+    /// A participation has come to its end: with an update, or with nothing.
+    fn count_fruitless(&mut self, with_update: bool) {
+        self.fruitless = if with_update { 0 } else { self.fruitless + 1 };
     }
 
     /// The use of an upload of a participation that began in `began`.
@@ -143,7 +155,7 @@ impl ServerActor {
         if !cancels {
             return Vec::new();
         }
-        std::mem::take(&mut self.open).into_keys().collect()
+        self.open.drain_keys()
     }
 }
 
@@ -168,17 +180,23 @@ impl Handler<UplinkArrived> for ServerActor {
     type Result = Result<Receipt>;
 
     fn handle(&mut self, arrival: UplinkArrived, _context: &mut Self::Context) -> Result<Receipt> {
-        let UplinkArrived { user, wave, frame, now } = arrival;
+        let UplinkArrived { user, wave, mut frame, now } = arrival;
         let Some(open) = self.account_for(user, wave) else {
             return Err(Error::Actor { actor: "server", reason: format!("{user} uploads without an invitation") });
         };
-        let sound = !self.world.checks_frames_on_arrival() || open.broadcast.upload_reads(&frame, self.world.uplink);
+        let report = self.world.reports_utility().then(|| UtilityReport::split_off(&mut frame));
+        let sound = report != Some(None)
+            && (!self.world.checks_frames_on_arrival() || open.broadcast.upload_reads(&frame, self.world.uplink));
+        if let (true, Some(Some(report))) = (sound, report) {
+            self.cohorts.observe(user, report, now.since(open.began), open.round);
+        }
         let usefulness = sound.then(|| self.usefulness(open.round));
         if usefulness == Some(Usefulness::Useful) {
             let staleness = self.round.round.0 - open.round.0;
             self.arrived.push(Arrived { user, wave, frame, broadcast: open.broadcast, staleness });
         }
-        Ok(Receipt { usefulness, orders: self.advance(now)? })
+        self.count_fruitless(usefulness == Some(Usefulness::Useful));
+        Ok(Receipt { usefulness, orders: self.advance(now) })
     }
 }
 
@@ -187,6 +205,7 @@ impl Handler<ParticipationLost> for ServerActor {
 
     fn handle(&mut self, lost: ParticipationLost, _context: &mut Self::Context) -> Result<Orders> {
         self.account_for(lost.user, lost.wave);
+        self.count_fruitless(false);
         self.advance(lost.now)
     }
 }

@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::broadcast::Broadcast;
+use super::utility_report::UtilityReport;
 use super::world::World;
 use crate::codec::Frame;
 use crate::dataset::negatives::{NegativeSampler, Samples};
@@ -70,13 +71,17 @@ impl Assignment {
         let negatives = &world.scenario.dataset.negatives;
         let items = world.dataset.items();
         let Workbench { samples, sampler, scratch } = workbench;
-        // A thread serves one run after another; the sampler belongs to a data set.
-        let sampler = match sampler {
-            Some(sampler) if sampler.fits(items, negatives) => sampler,
-            other => other.insert(NegativeSampler::new(items, negatives)),
-        };
         let sampling = enter(Stage::SampleNegatives);
-        sampler.draw(&world.dataset, world.streams, self.user, self.wave, samples)?;
+        if world.method.needs_samples() {
+            // A thread serves one run after another; the sampler belongs to a data set.
+            let sampler = match sampler {
+                Some(sampler) if sampler.fits(items, negatives) => sampler,
+                other => other.insert(NegativeSampler::new(items, negatives)),
+            };
+            sampler.draw(&world.dataset, world.streams, self.user, self.wave, samples)?;
+        } else {
+            samples.clear();
+        }
         drop(sampling);
         let mut client = self.client.unwrap_or_else(|| world.method.client(self.user));
         let global = self.broadcast.table()?;
@@ -96,7 +101,7 @@ impl Assignment {
             return Err(Error::Diverged { round, user, parameter: "the local loss", value, limit });
         }
         let _encoding = enter(Stage::Encode);
-        let frame = world.uplink.encode(&update.table, &global);
+        let mut frame = world.uplink.encode(&update.table, &global);
         if let Some(values) = frame.values() {
             client.share_values(values);
         }
@@ -105,6 +110,10 @@ impl Assignment {
             scratch.values = values.into();
         }
         let (loss, row_visits) = (update.loss, update.row_visits);
+        if world.reports_utility() {
+            let ratings = world.dataset.train_items(self.user).len() as u32;
+            UtilityReport { loss: loss as f32, ratings }.append_to(&mut frame);
+        }
         Ok(Box::new(Trained { client, frame, loss, row_visits }))
     }
 }

@@ -15,7 +15,7 @@ use crate::method::{Entry, Method, Problem, registry};
 use crate::model::table::VALUE_BYTES;
 use crate::population::{Population, Traces};
 use crate::rng::Streams;
-use crate::scenario::{Mode, Participation, Scenario};
+use crate::scenario::{ClientSelection, Mode, Participation, Scenario};
 use crate::units::Bytes;
 
 /// The immutable side of a run.
@@ -109,6 +109,11 @@ impl World {
     /// Whether the device of `user` has the memory to take part.
     pub fn has_memory(&self, user: UserId) -> bool {
         self.excluded.binary_search(&user).is_err()
+    }
+
+    /// Whether clients tell the server how well its model suits their data.
+    pub fn reports_utility(&self) -> bool {
+        matches!(self.scenario.training.client_selection, ClientSelection::Oort(_))
     }
 
     /// Whether frames may be damaged on their way, so that each is read when it arrives and not when it is needed.

@@ -14,7 +14,7 @@ use crate::support::{InterruptAfter, Workshop, assert_balanced, run, small, smal
 
 fn interrupted_after(after: u32, method: &str) -> Outcome {
     let flag = Arc::new(AtomicBool::new(false));
-    let control = RunControl { threads: 2, interrupted: Arc::clone(&flag) };
+    let control = RunControl { threads: 2, interrupted: Arc::clone(&flag), until: None };
     let scenario = small_with(method, &["training.rounds=5"]);
     sim::run(world(scenario), &control, Box::new(InterruptAfter { after, flag })).unwrap()
 }

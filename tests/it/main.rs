@@ -15,6 +15,8 @@ mod determinism;
 mod divergence;
 /// A participation that is cut off leaves the device as it was at that instant.
 mod dropout;
+/// What rules spoil, and who leaves in the middle: what arrives, what is lost, and what a device keeps.
+mod faults;
 /// No file is too long to be read in one go.
 mod file_sizes;
 /// What the fuzz targets check of one input.
@@ -35,6 +37,8 @@ mod json_output;
 mod layers;
 /// FedRAP's ablations, and what the negatives' pool is worth.
 mod learning;
+/// Modes that come to the same thing come to the same result, and their steps are what their authors wrote.
+mod modes;
 /// The report folder is claimed before anything else happens.
 mod output_folder;
 /// A method is one file and a line where methods are listed, in this crate as in a program of one's own.
@@ -51,5 +55,7 @@ mod resume;
 mod scenario_files;
 /// What the modules share: small scenarios, and ways to run them.
 mod support;
+/// Where a formula knows how long something takes, it takes so long.
+mod theory;
 /// A round takes the virtual time that latency, rates and work add up to.
 mod virtual_time;

@@ -26,7 +26,8 @@ use fedrecsim::method::registry::{METHODS, vocabulary};
 use fedrecsim::model::archive::ArchiveReader;
 use fedrecsim::population::Traces;
 use fedrecsim::rng::Streams;
-use fedrecsim::scenario::{self, Scenario};
+use fedrecsim::scenario::{self, Mode, Scenario};
+use fedrecsim::sim::outcome::RoundRecord;
 use fedrecsim::sim::{self, Checkpoints, Outcome, RunControl, World};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -166,20 +167,25 @@ fn run_from(workshop: &Workshop, scenario: &Scenario, checkpoints: Checkpoints) 
 /// Training may explode, links may be too slow for any clock or any deadline, and nobody may come: then the run says so,
 /// and nothing else ends it.
 fn assert_well_ended(outcome: &Outcome, scenario: &Scenario) {
+    let waits_for_all = scenario.training.mode == Mode::Synchronous;
     match &outcome.stopped_by {
         None => assert_eq!(outcome.rounds.len(), scenario.training.rounds as usize),
         Some(
             Error::Diverged { round, .. }
             | Error::TimeOverflow { round, .. }
             | Error::NobodyFinished { round, .. }
+            | Error::NothingArrives { round, .. }
             | Error::NobodyAvailable { round, .. },
         ) => {
-            assert_eq!(outcome.rounds.len(), round.0 as usize, "rounds before the one that failed are kept");
+            let kept = outcome.rounds.len();
+            // Who takes part may have begun in an earlier round.
+            let is_kept = if waits_for_all { kept == round.0 as usize } else { kept >= round.0 as usize };
+            assert!(is_kept, "{kept} rounds before the one that failed are kept: {:?}", outcome.stopped_by);
         }
         Some(other) => panic!("stopped by {other:?}"),
     }
     let in_flight = [outcome.bytes.up.in_flight, outcome.bytes.down.in_flight];
-    assert!(outcome.stopped_by.is_some() || in_flight == [0, 0], "{in_flight:?} bytes never arrived");
+    assert!(!waits_for_all || outcome.stopped_by.is_some() || in_flight == [0, 0], "{in_flight:?} bytes never arrived");
 }
 
 /// Every figure of the report is a number, and its digest and bytes are the outcome's.
@@ -214,7 +220,8 @@ fn assert_no_null(path: &str, json: &Json) {
     }
 }
 
-fn check(file: &File) {
+/// The scenario of a file, and a workshop with all that it reads; `None` if nobody could take part.
+fn prepare(file: &File) -> Option<(Workshop, Scenario)> {
     let scenario = fuzz_case::scenario::check(file.text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
     let workshop = Workshop::new();
     if let Some((name, ratings)) = files::ratings(&scenario.dataset.source) {
@@ -228,9 +235,14 @@ fn check(file: &File) {
     }
     match world_of(&workshop, &scenario) {
         // Devices as small as some that are drawn are no devices for this method.
-        Err(Error::Usage(message)) if message.starts_with("no device has the memory") => return,
+        Err(Error::Usage(message)) if message.starts_with("no device has the memory") => return None,
         world => drop(world.unwrap()),
     }
+    Some((workshop, scenario))
+}
+
+fn check(file: &File) {
+    let Some((workshop, scenario)) = prepare(file) else { return };
     let outcome = run(&workshop, &scenario);
     assert_well_ended(&outcome, &scenario);
     assert_balanced(&outcome);
@@ -260,6 +272,45 @@ fn check(file: &File) {
     let reason = |error: &Option<Error>| error.as_ref().map(ToString::to_string);
     assert_eq!(reason(&finished.stopped_by), reason(&outcome.stopped_by), "with 3 threads");
     assert_report(&workshop, &outcome);
+}
+
+/// What became of bytes, of participations and of the run, by name.
+fn fates(outcome: &Outcome) -> BTreeMap<&'static str, bool> {
+    let (up, down) = (outcome.bytes.up, outcome.bytes.down);
+    let any = |of: fn(&RoundRecord) -> bool| outcome.rounds.iter().any(of);
+    let stopped = |by: fn(&Error) -> bool| outcome.stopped_by.as_ref().is_some_and(by);
+    BTreeMap::from([
+        ("lost downloads", down.lost > 0),
+        ("lost uploads", up.lost > 0),
+        ("cancelled downloads", down.cancelled > 0),
+        ("cancelled uploads", up.cancelled > 0),
+        ("downloads on their way", down.in_flight > 0),
+        ("uploads on their way", up.in_flight > 0),
+        ("late uploads", up.late > 0),
+        ("stale uploads", up.stale > 0),
+        ("an empty round and one that is not", any(|round| round.aggregated > 0) && any(|round| round.aggregated == 0)),
+        ("a round of a part of its cohort", any(|round| (1..round.invited).contains(&round.aggregated))),
+        ("a round of more than its cohort", any(|round| round.aggregated > round.invited)),
+        ("nobody finishes", stopped(|error| matches!(error, Error::NobodyFinished { .. }))),
+        ("nothing arrives", stopped(|error| matches!(error, Error::NothingArrives { .. }))),
+        ("nobody comes", stopped(|error| matches!(error, Error::NobodyAvailable { .. }))),
+        ("training explodes", stopped(|error| matches!(error, Error::Diverged { .. }))),
+    ])
+}
+
+/// If this fails, values are drawn so far apart that something which can happen to a run never does.
+#[test]
+fn random_scenarios_meet_every_fate() {
+    let mut runner = TestRunner::deterministic();
+    let files = any_file();
+    let mut met: BTreeMap<&str, u32> = BTreeMap::new();
+    for _ in 0..400 {
+        let Some((workshop, scenario)) = prepare(&files.new_tree(&mut runner).unwrap().current()) else { continue };
+        for (fate, is_met) in fates(&run(&workshop, &scenario)) {
+            *met.entry(fate).or_default() += u32::from(is_met);
+        }
+    }
+    assert!(met.values().all(|times| *times > 0), "never met: {met:#?}");
 }
 
 fn cases() -> u32 {

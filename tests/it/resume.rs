@@ -48,13 +48,21 @@ fn assert_same(resumed: &Outcome, whole: &Outcome, what: &str) {
 }
 
 /// Ways to run rounds, with worlds in which participations are everywhere on their way when a round ends.
-const MODES: [(&str, &[&str]); 9] = [
+const MODES: [(&str, &[&str]); 10] = [
     ("synchronous", &["network.dropout=0.3", "training.participation={ share = 0.4 }"]),
     ("on a shared link", &["network.server.downlink_mbit_per_s=0.5", "network.server.connections=3"]),
     (
         "over-selection",
         &[
             "training.mode={ over-selection = { factor = 1.5, deadline_s = 100 } }",
+            "training.participation={ cohort = 10 }",
+            "network.preset=\"mobile-pessimistic\"",
+        ],
+    ),
+    (
+        "by utility",
+        &[
+            "training.client_selection={ oort = { exploration = 0.5 } }",
             "training.participation={ cohort = 10 }",
             "network.preset=\"mobile-pessimistic\"",
         ],

@@ -144,6 +144,8 @@ fn every_command_that_is_shown_is_accepted() {
         let parsed = Cli::try_parse_from(arguments).unwrap_or_else(|error| panic!("{place}: {error}"));
         let (files, overrides) = match parsed.command {
             Command::Run(run) => (vec![run.scenario.clone()], run.overrides()),
+            Command::Events(events) => (vec![events.input.scenario.clone()], events.input.overrides()),
+            Command::Replay(replay) => (vec![replay.input.scenario.clone()], replay.input.overrides()),
             Command::Validate(validate) => (validate.scenarios, validate.set),
             Command::Resume(_) | Command::Schema | Command::Methods | Command::Presets => continue,
         };

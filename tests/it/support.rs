@@ -196,8 +196,16 @@ pub fn assert_balanced(outcome: &Outcome) {
         sum += round.bytes;
     }
     assert!(outcome.bytes.up.is_balanced() && outcome.bytes.down.is_balanced(), "{:?}", outcome.bytes);
-    if outcome.stopped_by.is_none() {
-        assert_eq!(sum, outcome.bytes, "the rounds do not add up to the run");
+    for (rounds, run) in [(sum.up, outcome.bytes.up), (sum.down, outcome.bytes.down)] {
+        assert_eq!(rounds.in_flight, 0, "what is on its way at the end of a round belongs to a later one");
+        let flows = [rounds, run].map(|Flow { delivered, lost, cancelled, useful, late, stale, .. }| {
+            [delivered, lost, cancelled, useful, late, stale]
+        });
+        // A run that was stopped has a round that was not finished.
+        if outcome.stopped_by.is_none() {
+            assert_eq!(flows[0], flows[1], "the rounds do not add up to the run");
+            assert_eq!(rounds.sent + run.in_flight, run.sent, "what no round has was on its way at the end");
+        }
     }
 }
 

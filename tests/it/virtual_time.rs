@@ -1,10 +1,12 @@
 use std::collections::BTreeSet;
 
 use fedrecsim::dataset::negatives::{NegativeSampler, Samples};
+use fedrecsim::error::Error;
 use fedrecsim::ids::{UserId, Wave};
 use fedrecsim::scenario::Scenario;
+use fedrecsim::sim::{self, RunControl};
 
-use crate::support::{run, small_with, world};
+use crate::support::{assert_balanced, run, small_with, world};
 
 /// Everybody alike: 8 Mbit/s down, 2 Mbit/s up, 30 ms of round trip, 1 microsecond per row visit.
 const ALIKE: [&str; 4] = [
@@ -91,4 +93,32 @@ fn a_device_half_as_fast_computes_twice_as_long() {
 fn fewer_bytes_take_less_time() {
     let duration = |uplink: &str| run(small_with("fedmf", &[&ALIKE[..], &[uplink]].concat()), 2).rounds[0].duration_s;
     assert!(duration("codec.uplink=\"rows-f32\"") < duration("codec.uplink=\"dense-f32\""));
+}
+
+/// If this fails, a clock at its end is a defect of the simulator, or costs the rounds before.
+#[test]
+fn a_run_that_reaches_the_end_of_the_clock_says_so_and_keeps_its_rounds() {
+    // An upload takes 153824 s. After eighteen rounds 443975241 s are left of 2^64 ns, after the next one some hours.
+    let first: Vec<u32> = (0..18).collect();
+    let delays = format!(
+        "faults=[{{ effect = {{ delay_s = 1e9 }}, direction = \"up\", users = {{ numbers = {first:?} }} }}, \
+         {{ effect = {{ delay_s = 443_800_000.0 }}, direction = \"up\", users = {{ numbers = [18] }} }}]"
+    );
+    let slow = [
+        "network.uplink_median_mbit_per_s=1e-6",
+        "training.participation={ cohort = 1 }",
+        "training.client_selection=\"round-robin\"",
+        "training.rounds=25",
+    ];
+    for server in [&[][..], &["network.server.uplink_mbit_per_s=1e-6"]] {
+        // What ends too late is the transfer itself, or a delay after it.
+        for (faults, whole_rounds) in [(&*delays, 19), ("faults=[{ effect = { delay_s = 1e9 } }]", 9)] {
+            let world = world(small_with("fedmf", &[&slow, server, &[faults]].concat()));
+            let outcome = sim::run(world, &RunControl::with_threads(1), Box::new(())).unwrap();
+            let stopped_by = outcome.stopped_by.as_ref();
+            assert!(matches!(stopped_by, Some(Error::TimeOverflow { round, .. }) if round.0 == whole_rounds));
+            assert_eq!(outcome.rounds.len(), whole_rounds as usize, "{server:?}");
+            assert_balanced(&outcome);
+        }
+    }
 }

@@ -70,7 +70,7 @@ impl Axis {
     }
 
     /// The label of a tick.
-    fn label(&self, tick: f64) -> String {
+    pub fn label(&self, tick: f64) -> String {
         format!("{tick:.*}", self.decimals)
     }
 }

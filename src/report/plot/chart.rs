@@ -75,13 +75,13 @@ pub struct Mark {
 }
 
 /// Coordinates in the file are whole numbers, so the canvas is large enough for that not to show.
-const SIZE: (u32, u32) = (1440, 800);
-const LEGEND_WIDTH: u32 = 400;
-const MARGIN: i32 = 36;
+pub(super) const SIZE: (u32, u32) = (1440, 800);
+pub(super) const LEGEND_WIDTH: u32 = 400;
+pub(super) const MARGIN: i32 = 36;
 const FONT: &str = "sans-serif";
-const INK: RGBColor = RGBColor(34, 34, 34);
-const GREY: RGBColor = RGBColor(95, 95, 95);
-const GRID: RGBColor = RGBColor(226, 226, 226);
+pub(super) const INK: RGBColor = RGBColor(34, 34, 34);
+pub(super) const GREY: RGBColor = RGBColor(95, 95, 95);
+pub(super) const GRID: RGBColor = RGBColor(226, 226, 226);
 /// With more points than this, markers would be a band.
 const MARKERS_MAX: usize = 40;
 /// With more points than this, thick lines would be a band too.
@@ -89,7 +89,7 @@ const THICK_MAX: usize = 300;
 /// Characters of the subtitle that fit on a line.
 const SUBTITLE_WIDTH: usize = 120;
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Plane = Cartesian2d<Axis, Axis>;
 type Context<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Plane>;
 /// What the library says went wrong.
@@ -104,7 +104,7 @@ pub fn render(chart: &Chart) -> Result<String, DrawingError> {
     {
         let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
         root.fill(&WHITE)?;
-        let below_header = draw_header(&root, chart)?;
+        let below_header = draw_header(&root, &chart.title, &chart.subtitle)?;
         let (_, body) = root.split_vertically(below_header);
         let (plot, legend) = body.split_horizontally(SIZE.0 - LEGEND_WIDTH);
         draw_plot(&plot, chart)?;
@@ -114,21 +114,21 @@ pub fn render(chart: &Chart) -> Result<String, DrawingError> {
     Ok(svg)
 }
 
-fn font(size: u32, color: RGBColor) -> TextStyle<'static> {
+pub(super) fn font(size: u32, color: RGBColor) -> TextStyle<'static> {
     // The SVG backend divides by this, which is for fonts that it measures itself.
     (FONT, f64::from(size) * 1.24).into_font().color(&color)
 }
 
-fn bold(size: u32) -> TextStyle<'static> {
+pub(super) fn bold(size: u32) -> TextStyle<'static> {
     (FONT, f64::from(size) * 1.24).into_font().style(FontStyle::Bold).color(&INK)
 }
 
 /// Draws title and subtitle; returns the height that they take.
-fn draw_header(root: &Area, chart: &Chart) -> Result<i32, DrawingError> {
+pub(super) fn draw_header(root: &Area, title: &str, subtitle: &str) -> Result<i32, DrawingError> {
     let mut y = 28;
-    root.draw(&Text::new(chart.title.clone(), (MARGIN, y), bold(28)))?;
+    root.draw(&Text::new(title.to_owned(), (MARGIN, y), bold(28)))?;
     y += 44;
-    for line in lines(&chart.subtitle, SUBTITLE_WIDTH) {
+    for line in lines(subtitle, SUBTITLE_WIDTH) {
         root.draw(&Text::new(line, (MARGIN, y), font(20, GREY)))?;
         y += 28;
     }

@@ -4,6 +4,7 @@ mod accuracy;
 mod axis;
 mod chart;
 mod sparsity;
+pub mod timeline;
 
 use super::check;
 use super::record::{RunRecord, SPARSITY_THRESHOLDS};

@@ -13,7 +13,33 @@ use crate::ids::UserId;
 use crate::sim::messages::{
     AlarmRang, FromClient, LinkEvent, ParticipationLost, Receipt, ToClient, UplinkArrived, Usefulness,
 };
-use crate::units::{Bytes, Direction, SimTime};
+use crate::units::{Direction, SimTime};
+
+/// Why a participation does not come to its end.
+#[derive(Clone, Copy)]
+enum CutShort {
+    Lost,
+    Cancelled,
+    Unfinished,
+}
+
+impl CutShort {
+    fn transfer(self, direction: Direction, carried: u64) -> LinkEvent {
+        match self {
+            Self::Lost => LinkEvent::Lost(direction, carried),
+            Self::Cancelled => LinkEvent::Cancelled(direction, carried),
+            Self::Unfinished => LinkEvent::Unfinished(direction, carried),
+        }
+    }
+
+    fn training(self, row_visits: u64, nanoseconds: u64) -> LinkEvent {
+        match self {
+            Self::Lost => LinkEvent::ComputeLost(row_visits, nanoseconds),
+            Self::Cancelled => LinkEvent::ComputeCancelled(row_visits, nanoseconds),
+            Self::Unfinished => LinkEvent::ComputeUnfinished(row_visits, nanoseconds),
+        }
+    }
+}
 
 impl Timeline {
     /// Lets `event` happen; whether the open round is complete with it.
@@ -97,9 +123,7 @@ impl Timeline {
             return Err(unanswered("client", "it did not upload after training"));
         };
         self.book(participation.wave, user, LinkEvent::Computed(row_visits, now.since(began).as_nanos()));
-        self.book(participation.wave, user, LinkEvent::Sent(Direction::Up, parts));
-        let size = Bytes::of(&frame);
-        let transfer = self.start_transfer(user, &mut participation, Direction::Up, size)?;
+        let transfer = self.start_transfer(user, &mut participation, Direction::Up, parts)?;
         participation.phase = Phase::Uploading { transfer, frame, loss };
         self.put(user, participation);
         Ok(())
@@ -130,7 +154,7 @@ impl Timeline {
                 let took = transfer.elapsed(now).as_nanos();
                 self.book(wave, user, LinkEvent::Delivered(Direction::Up, usefulness, took));
                 if usefulness == Usefulness::Useful {
-                    self.losses.insert((user, wave), loss);
+                    self.losses.push((user, wave, loss));
                 } else {
                     self.counts.late += 1;
                 }
@@ -140,13 +164,13 @@ impl Timeline {
                 self.counts.dropped += 1;
             }
         }
-        self.obey(orders).await
+        self.obey(orders?).await
     }
 
     /// A dropout or a departure ends a participation.
     async fn cut_off(&mut self, now: SimTime, user: UserId) -> Result<bool> {
         let participation = self.take(user)?;
-        let so_far = self.so_far(now, user, &participation, LinkEvent::Lost)?;
+        let so_far = self.so_far(now, user, &participation, CutShort::Lost)?;
         self.lose(user, participation, so_far).await
     }
 
@@ -164,7 +188,7 @@ impl Timeline {
     pub(super) async fn give_up(&mut self, user: UserId) -> Result<()> {
         let participation = self.take(user)?;
         self.counts.cancelled += 1;
-        let so_far = self.so_far(self.calendar.now(), user, &participation, LinkEvent::Cancelled)?;
+        let so_far = self.so_far(self.calendar.now(), user, &participation, CutShort::Cancelled)?;
         self.break_off(user, participation, so_far).await
     }
 
@@ -181,21 +205,21 @@ impl Timeline {
         }
     }
 
-    /// Stops what a participation is at, and says what came of it; `fate` is what becomes of a frame on its way.
+    /// Stops what a participation is at, and says what came of it.
     fn so_far(
         &mut self,
         now: SimTime,
         user: UserId,
         participation: &Participation,
-        fate: impl Fn(Direction, u64) -> LinkEvent,
+        cut_short: CutShort,
     ) -> Result<LinkEvent> {
         Ok(match &participation.phase {
             Phase::Training { began } => {
                 let elapsed = now.since(*began);
-                LinkEvent::ComputeLost(participation.conditions.row_visits_in(elapsed), elapsed.as_nanos())
+                cut_short.training(participation.conditions.row_visits_in(elapsed), elapsed.as_nanos())
             }
             Phase::Downloading(transfer) | Phase::Uploading { transfer, .. } => {
-                fate(transfer.direction, self.stop_transfer(user, participation, transfer)?.get())
+                cut_short.transfer(transfer.direction, self.stop_transfer(user, participation, transfer)?.get())
             }
         })
     }
@@ -207,7 +231,7 @@ impl Timeline {
         self.server_link.iter_mut().for_each(ServerLink::close);
         for user in (0..self.places.len()).map(UserId::from) {
             if let Some(participation) = self.places[user.index()].take() {
-                let so_far = self.so_far(now, user, &participation, LinkEvent::Unfinished)?;
+                let so_far = self.so_far(now, user, &participation, CutShort::Unfinished)?;
                 self.book(participation.wave, user, so_far);
             }
         }

@@ -11,7 +11,7 @@ use super::{Timeline, unanswered};
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::population::Conditions;
-use crate::sim::messages::{ASKED_AT_ONCE, FromClient, Invitation, LinkEvent, TAKEN_AT_ONCE, ToClient};
+use crate::sim::messages::{ASKED_AT_ONCE, FromClient, Invitation, TAKEN_AT_ONCE, ToClient};
 use crate::sim::training::{Assignment, Trained};
 use crate::stages::{Stage, enter};
 use crate::units::{Bytes, Direction, SimTime};
@@ -74,11 +74,9 @@ impl Timeline {
     /// Starts the download of `user`.
     fn start(&mut self, user: UserId, invitation: &Invitation) -> Result<()> {
         let frame = invitation.broadcast.frame();
-        let size = Bytes::of(&frame.bytes);
         let mut participation = self.take(user)?;
-        participation.plan_dropout(size);
-        self.book(invitation.wave, user, LinkEvent::Sent(Direction::Down, frame.parts));
-        let transfer = self.start_transfer(user, &mut participation, Direction::Down, size)?;
+        participation.plan_dropout(Bytes::of(&frame.bytes));
+        let transfer = self.start_transfer(user, &mut participation, Direction::Down, frame.parts)?;
         participation.phase = Phase::Downloading(transfer);
         if let Some(leaves) = self.availability.leaves_at(user, self.calendar.now()) {
             self.schedule_cut(user, &mut participation, leaves);

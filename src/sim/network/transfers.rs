@@ -12,12 +12,14 @@ use serde::{Deserialize, Serialize};
 use super::event::Event;
 use super::participation::{Dropout, Fate, Phase, Transfer, Way};
 use super::{Participation, Timeline};
+use crate::codec::FrameParts;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::population::Verdict;
 use crate::scenario::ServerLinkSpec;
 use crate::sim::calendar::Appointment;
 use crate::sim::fair_link::{FairLink, FlowId};
+use crate::sim::messages::LinkEvent;
 use crate::units::{Bytes, Direction, SimDuration, SimTime};
 
 /// Places of appointments in a checkpoint's list of pending events.
@@ -114,14 +116,15 @@ impl ServerLink {
 }
 
 impl Timeline {
-    /// Starts a transfer of `size` for `user`, whose `participation` is not in its place.
+    /// Starts the transfer of a frame for `user`, whose `participation` is not in its place.
     pub(super) fn start_transfer(
         &mut self,
         user: UserId,
         participation: &mut Participation,
         direction: Direction,
-        size: Bytes,
+        parts: FrameParts,
     ) -> Result<Transfer> {
+        let size = Bytes::new(parts.header + parts.index + parts.values);
         let now = self.calendar.now();
         let verdict = self.world.population.faults().verdict(user, participation.wave, direction, now);
         let (size, fate, delay) = match verdict {
@@ -163,27 +166,33 @@ impl Timeline {
             Some(server) => {
                 transfer.way = Way::InLine;
                 server.line.push_back(user);
+                self.book(participation.wave, user, LinkEvent::InLine(direction));
             }
         }
+        self.book(participation.wave, user, LinkEvent::Sent(direction, parts));
         Ok(transfer)
     }
 
     /// Some transfers of a direction have ended: what they carried arrives after its latency.
     pub(super) fn transfers_ended(&mut self, now: SimTime, direction: Direction) -> Result<()> {
-        while let Some(FlowId(user)) = self.server_link.as_mut().and_then(|server| {
+        // The appointment that has just been kept; those that are made below are cancelled as others are.
+        if let Some(server) = &mut self.server_link {
             server.lane(direction).next_end = None;
-            server.lane(direction).link.take_ended(now)
-        }) {
+        }
+        let take_ended = |timeline: &mut Self| timeline.server_link.as_mut()?.lane(direction).link.take_ended(now);
+        while let Some(FlowId(user)) = take_ended(self) {
             let user = UserId(user);
             let mut participation = self.take(user)?;
             let latency = participation.link(direction).latency;
+            let mut arrives = now + latency;
             if let Some(transfer) = participation.transfer_mut() {
                 transfer.way = Way::Sent;
-                let arrives = now + latency + transfer.delay;
-                let arrives = self.within_time(arrives, user, participation.round)?;
-                participation.next = Some(self.calendar.schedule(arrives, Event::arrived(direction, user)));
+                arrives = arrives + transfer.delay;
             }
+            participation.next = Some(self.calendar.schedule(arrives, Event::arrived(direction, user)));
+            let round = participation.round;
             self.put(user, participation);
+            self.within_time(arrives, user, round)?;
             self.free_connection()?;
         }
         self.reschedule(direction);
@@ -234,6 +243,7 @@ impl Timeline {
                 let started = server.lane(direction).link.start(now, FlowId(user.0), transfer.size, rate);
                 debug_assert!(started, "{user} has two transfers in one direction");
             }
+            self.book(participation.wave, user, LinkEvent::Connected(direction));
             self.reschedule(direction);
         }
         self.put(user, participation);

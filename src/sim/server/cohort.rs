@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Open;
+use super::oort::{Seen, Utilities};
 use crate::dataset::alias::AliasTable;
 use crate::error::Result;
 use crate::ids::{Round, UserId, Wave};
@@ -12,9 +13,11 @@ use crate::model::archive::{Archive, ArchiveReader};
 use crate::population::AvailabilityClock;
 use crate::rng::{PortableDraws, Purpose, Stream};
 use crate::scenario::ClientSelection;
+use crate::sim::by_user::ByUser;
+use crate::sim::utility_report::UtilityReport;
 use crate::sim::world::World;
 use crate::stages::{Stage, enter};
-use crate::units::SimTime;
+use crate::units::{SimDuration, SimTime};
 
 /// The choice of cohorts, with what it remembers from one to the next.
 pub(super) struct Cohorts {
@@ -26,6 +29,8 @@ pub(super) struct Cohorts {
     next_in_turn: u32,
     /// Draws users in proportion to their data; only where the choice asks for it.
     by_data_size: Option<AliasTable>,
+    /// What uploads said of users; only where the choice asks for it.
+    utilities: Option<Utilities>,
 }
 
 /// An instant at which users are picked.
@@ -35,7 +40,7 @@ pub(super) struct Occasion<'a> {
     pub round: Round,
     pub wave: Wave,
     /// Those who are at it already.
-    pub open: &'a BTreeMap<UserId, Open>,
+    pub open: &'a ByUser<Open>,
 }
 
 impl Cohorts {
@@ -50,13 +55,17 @@ impl Cohorts {
             last_invited: BTreeMap::new(),
             next_in_turn: 0,
             by_data_size: (selection == ClientSelection::ByDataSize).then(|| AliasTable::new(&sizes())),
+            utilities: match selection {
+                ClientSelection::Oort(spec) => Some(Utilities::new(spec)),
+                _ => None,
+            },
             world,
         }
     }
 
     /// Appends what it remembers to `archive`.
     pub fn save(&self, archive: &mut Archive) {
-        archive.put(&(&self.last_invited, self.next_in_turn));
+        archive.put(&(&self.last_invited, self.next_in_turn, self.utilities.as_ref().map(Utilities::seen)));
     }
 
     /// Reads what [`Self::save`] appended.
@@ -64,8 +73,19 @@ impl Cohorts {
     /// # Errors
     /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) for anything else.
     pub fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
-        (self.last_invited, self.next_in_turn) = archive.take()?;
+        let seen: Option<BTreeMap<UserId, Seen>>;
+        (self.last_invited, self.next_in_turn, seen) = archive.take()?;
+        if let (Some(utilities), Some(seen)) = (&mut self.utilities, seen) {
+            utilities.restore(seen);
+        }
         Ok(())
+    }
+
+    /// Notes what an upload said of its user.
+    pub fn observe(&mut self, user: UserId, report: UtilityReport, duration: SimDuration, round: Round) {
+        if let Some(utilities) = &mut self.utilities {
+            utilities.observe(user, report, duration, round);
+        }
     }
 
     /// At most `places` users who can take part now and are not at it already, ascending.
@@ -88,7 +108,8 @@ impl Cohorts {
             ClientSelection::RoundRobin => self.in_turn(places, at),
             ClientSelection::LongestAvailable => self.longest_available(places, at),
             ClientSelection::ByDataSize => self.by_data_size(places, at, &mut stream),
-            ClientSelection::Uniform | ClientSelection::NeverTwiceInARow | ClientSelection::Oort(_) => {
+            ClientSelection::Oort(_) => self.by_utility(places, at, &mut stream),
+            ClientSelection::Uniform | ClientSelection::NeverTwiceInARow => {
                 drawn(users, places, &mut stream, |stream| stream.below(users), |user| self.can(user, at))
             }
         };
@@ -157,6 +178,24 @@ impl Cohorts {
         stays.into_iter().take(places).map(|(_, user)| user).collect()
     }
 
+    /// Some never seen before, the rest by utility; where there are too few of either, more of the other.
+    fn by_utility(&mut self, places: usize, at: Occasion<'_>, stream: &mut Stream) -> Vec<UserId> {
+        let users = self.world.dataset.users() as u32;
+        let Some(utilities) = self.utilities.take() else { return Vec::new() };
+        let draw = |stream: &mut Stream| stream.below(users);
+        let unseen = |cohorts: &mut Self, user| !utilities.has_seen(user) && cohorts.can(user, at);
+        let mut explored =
+            drawn(users, utilities.to_explore(places, at.round), stream, draw, |user| unseen(self, user));
+        let best = utilities.exploit(places - explored.len(), at.round, stream, |user| self.can(user, at));
+        let missing = places - explored.len() - best.len();
+        if missing > 0 {
+            let more = drawn(users, missing, stream, draw, |user| !explored.contains(&user) && unseen(self, user));
+            explored.extend(more);
+        }
+        self.utilities = Some(utilities);
+        explored.into_iter().chain(best).collect()
+    }
+
     fn by_data_size(&mut self, places: usize, at: Occasion<'_>, stream: &mut Stream) -> Vec<UserId> {
         let users = self.world.dataset.users() as u32;
         let Some(table) = self.by_data_size.take() else { return Vec::new() };
@@ -191,6 +230,9 @@ fn drawn(
     mut eligible: impl FnMut(UserId) -> bool,
 ) -> Vec<UserId> {
     let mut chosen = BTreeSet::new();
+    if places == 0 {
+        return Vec::new();
+    }
     for _ in 0..4 * places + 16 {
         let candidate = UserId(draw(stream));
         if !chosen.contains(&candidate) && eligible(candidate) {

@@ -60,6 +60,7 @@ impl ServerActor {
             orders.round_complete = true;
             return Ok(orders);
         }
+        self.check_fruitless()?;
         let places = self.free_places();
         if places == 0 {
             return Ok(orders);
@@ -69,7 +70,7 @@ impl ServerActor {
         let cohort = self.cohorts.choose(places, at);
         let missing = places - cohort.len();
         if !cohort.is_empty() {
-            orders.invitation = Some(self.invite(cohort, wave));
+            orders.invitation = Some(self.invite(cohort, wave, now));
             self.round.idle_since = None;
             if let Mode::OverSelection(_) | Mode::SemiSynchronous(_) = self.world.scenario.training.mode
                 && let Some(deadline) = self.deadline()
@@ -83,6 +84,22 @@ impl ServerActor {
             orders.alarm = self.wait_for_users(now)?;
         }
         Ok(orders)
+    }
+
+    /// An asynchronous round has no end but its updates: it is given up when as many participations in a row come to
+    /// nothing as the empty rounds in a row that end another run would have.
+    fn check_fruitless(&self) -> Result<()> {
+        let training = &self.world.scenario.training;
+        let participations = match training.mode {
+            Mode::FedBuff(spec) => spec.concurrency.max(spec.buffer),
+            Mode::FedAsync(spec) => spec.concurrency,
+            Mode::Synchronous | Mode::OverSelection(_) | Mode::SemiSynchronous(_) => return Ok(()),
+        };
+        let limit = u64::from(training.empty_rounds_limit) * u64::from(participations);
+        if self.fruitless < limit {
+            return Ok(());
+        }
+        Err(Error::NothingArrives { round: self.round.round, participations: self.fruitless })
     }
 
     fn is_asynchronous(&self) -> bool {
@@ -123,13 +140,13 @@ impl ServerActor {
         }
     }
 
-    fn invite(&mut self, cohort: Vec<UserId>, wave: Wave) -> Invitation {
+    fn invite(&mut self, cohort: Vec<UserId>, wave: Wave, now: SimTime) -> Invitation {
         self.waves += 1;
         let (global, downlink) = (&self.global, self.world.downlink);
         let broadcast = self.broadcast.get_or_insert_with(|| Arc::new(Broadcast::encode(global, downlink)));
         let round = self.round.round;
         for user in &cohort {
-            self.open.insert(*user, Open { round, wave, broadcast: Arc::clone(broadcast) });
+            self.open.insert(*user, Open { round, wave, began: now, broadcast: Arc::clone(broadcast) });
         }
         self.round.invited = true;
         self.round.open += cohort.len();

@@ -6,7 +6,10 @@ use crate::codec;
 use crate::model::table::{Table, TableUpdate};
 use crate::scenario::CodecName;
 use crate::sim::small;
-use crate::units::SimTime;
+use crate::units::{SimDuration, SimTime};
+
+mod modes;
+mod selection;
 
 pub(super) fn server(overrides: &[&str]) -> ServerActor {
     let workers = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
@@ -30,11 +33,18 @@ impl Conversation {
     }
 
     /// An upload of a table of this value everywhere.
-    fn upload(&mut self, user: u32, wave: u32, value: f32) -> Receipt {
+    fn upload(&mut self, user: u32, wave: u32, value: f32) -> (Option<Usefulness>, Orders) {
         let table = Table::from_fn(self.server.global.shape(), || value);
         let frame = codec::of(CodecName::DenseF32).encode(&TableUpdate::whole(&table), &self.server.global).bytes;
         let arrival = UplinkArrived { user: UserId(user), wave: Wave(wave), frame, now: self.now };
-        self.server.handle(arrival, &mut self.context).unwrap()
+        let Receipt { usefulness, orders } = self.server.handle(arrival, &mut self.context).unwrap();
+        (usefulness, orders.unwrap())
+    }
+
+    /// The alarm, so many seconds after the run's beginning.
+    fn ring(&mut self, seconds: f64) -> Orders {
+        self.now = instant(seconds);
+        self.server.handle(AlarmRang { now: self.now }, &mut self.context).unwrap()
     }
 
     fn lose(&mut self, user: u32, wave: u32) -> Orders {
@@ -45,6 +55,10 @@ impl Conversation {
     fn close(&mut self) -> RoundOutcome {
         self.server.handle(CloseRound, &mut self.context).unwrap()
     }
+}
+
+fn instant(seconds: f64) -> SimTime {
+    SimTime::ZERO + SimDuration::from_secs_f64(seconds)
 }
 
 fn invited(orders: &Orders) -> Vec<u32> {
@@ -58,10 +72,10 @@ fn a_synchronous_round_is_complete_with_the_last_of_its_participations() {
     let orders = talk.begin(0);
     let cohort = invited(&orders);
     assert_eq!((cohort.len(), orders.round_complete), (3, false));
-    assert!(!talk.upload(cohort[1], 0, 1.0).orders.round_complete);
+    assert!(!talk.upload(cohort[1], 0, 1.0).1.round_complete);
     assert!(!talk.lose(cohort[0], 0).round_complete);
     let last = talk.upload(cohort[2], 0, 2.0);
-    assert_eq!((last.usefulness, last.orders.round_complete), (Some(Usefulness::Useful), true));
+    assert_eq!((last.0, last.1.round_complete), (Some(Usefulness::Useful), true));
     let outcome = talk.close();
     assert_eq!(outcome.aggregated, 2);
     assert!(outcome.table.as_slice().iter().all(|value| *value == 1.5));

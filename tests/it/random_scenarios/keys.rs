@@ -118,7 +118,7 @@ fn columns() -> Vec<Key> {
 
 fn training() -> Vec<Key> {
     vec![
-        always("training.rounds", integer(1..=3)),
+        always("training.rounds", integer(1..=6)),
         maybe("training.participation", one_of(&["all", "share", "cohort"])),
         always("training.participation.share", real(0.01, 1.0)),
         always("training.participation.cohort", integer(1..=30)),
@@ -154,14 +154,20 @@ macro_rules! staleness {
     };
 }
 
+/// Mostly near the duration of a round: of milliseconds on the usual links, of seconds on those that are slow.
+fn deadline() -> BoxedStrategy<Value> {
+    let near = |low, high| magnitude(low, high).prop_map(Value::Float);
+    prop_oneof![2 => near(1e-3, 0.1), 2 => near(1.0, 60.0), 1 => rate(1e-6, 1e6)].boxed()
+}
+
 fn modes() -> Vec<Key> {
     let modes = ["synchronous", "over-selection", "semi-synchronous", "fedbuff", "fedasync"];
     let mut keys = vec![
-        maybe("training.mode", one_of(&modes)),
+        always("training.mode", one_of(&modes)),
         always("training.mode.over-selection.factor", real(1.0, 3.0)),
-        maybe("training.mode.over-selection.deadline_s", rate(1e-6, 1e6)),
+        maybe("training.mode.over-selection.deadline_s", deadline()),
         maybe("training.mode.over-selection.stragglers", one_of(&["cancelled", "late"])),
-        always("training.mode.semi-synchronous.deadline_s", rate(1e-6, 1e6)),
+        always("training.mode.semi-synchronous.deadline_s", deadline()),
         always("training.mode.fedbuff.concurrency", integer(1..=30)),
         always("training.mode.fedbuff.buffer", integer(1..=20)),
         maybe("training.mode.fedbuff.server_rate", real(0.01, 10.0)),

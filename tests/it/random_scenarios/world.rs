@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use toml::{Table, Value};
 
 use super::files;
-use super::keys::{Key, always, integer, maybe, names, one_of, rate, real, zero_or};
+use super::keys::{Key, always, integer, magnitude, maybe, names, one_of, rate, real, zero_or};
 
 pub fn keys() -> Vec<Key> {
     [network(), devices(), availability(), vec![maybe("faults", faults())]].into_iter().flatten().collect()
@@ -20,7 +20,8 @@ fn network() -> Vec<Key> {
         maybe("network.uplink_log_sigma", zero_or(1e-2, 5.0)),
         maybe("network.correlation", real(-1.0, 1.0)),
         maybe("network.transfer_log_sigma", zero_or(1e-2, 5.0)),
-        maybe("network.rtt_ms", zero_or(1e-3, 1e9)),
+        // Half of them so long that stays end, and windows of faults open and close, within a round.
+        maybe("network.rtt_ms", prop_oneof![zero_or(1e-3, 1e9), magnitude(1e3, 3e4).prop_map(Value::Float)].boxed()),
         maybe("network.rtt_log_sigma", zero_or(1e-2, 5.0)),
         maybe("network.dropout", prop_oneof![zero_or(1e-2, 1.0), Just(Value::Float(1.0))].boxed()),
         maybe("network.server.preset", presets("network.server")),
@@ -75,8 +76,8 @@ fn availability() -> Vec<Key> {
         maybe("availability.daily.starts_at_hour", real(0.0, 23.9)),
         maybe("availability.daily.jitter_hours", zero_or(0.1, 12.0)),
         maybe("availability.daily.utc_offsets", offsets),
-        always("availability.on-off.mean_on_s", real(1.0, 1e9)),
-        always("availability.on-off.mean_off_s", real(1.0, 1e5)),
+        always("availability.on-off.mean_on_s", prop_oneof![real(1.0, 60.0), real(1.0, 1e9)].boxed()),
+        always("availability.on-off.mean_off_s", prop_oneof![real(1.0, 60.0), real(1.0, 1e5)].boxed()),
         always("availability.trace.path", one_of(&[files::AVAILABILITY])),
         maybe("availability.trace.period_s", real(files::LAST_OFF_S, 1e5)),
     ]

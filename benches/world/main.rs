@@ -1,4 +1,5 @@
-//! Speed of the simulated world's parts: the calendar and the shared link. `cargo bench --bench world`.
+//! Speed of the simulated world: the calendar, the shared link, and whole rounds in which nobody computes.
+//! `cargo bench --bench world`.
 //!
 //! Every figure is the median of several repetitions. Machines are noisy, so compare figures of one run.
 
@@ -13,17 +14,33 @@ use fedrecsim::units::{BitsPerSecond, Bytes, SimTime};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
-    for pending in [100, 1_000, 10_000, 100_000, 1_000_000] {
-        for delays in [Delays::Exponential, Delays::Lognormal, Delays::Equal, Delays::TwoScales, Delays::Uniform] {
-            calendar(pending, delays);
+    // With an argument, only the part of that name.
+    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let is_wanted = |part: &str| wanted.as_deref().is_none_or(|wanted| wanted == part);
+    if is_wanted("calendar") {
+        for pending in [100, 1_000, 10_000, 100_000, 1_000_000] {
+            for delays in [Delays::Exponential, Delays::Lognormal, Delays::Equal, Delays::TwoScales, Delays::Uniform] {
+                calendar(pending, delays);
+            }
         }
     }
-    for transfers in [100, 1_000, 10_000, 100_000] {
-        for caps in [Caps::Lognormal, Caps::Equal, Caps::NotBinding] {
-            link(transfers, caps);
+    if is_wanted("link") {
+        for transfers in [100, 1_000, 10_000, 100_000] {
+            for caps in [Caps::Lognormal, Caps::Equal, Caps::NotBinding] {
+                link(transfers, caps);
+            }
+        }
+    }
+    if is_wanted("rounds") {
+        for (users, cohort) in
+            [(10_000, 10_000), (1_000_000, 10_000), (10_000, 1_000), (100_000, 1_000), (1_000_000, 1_000)]
+        {
+            idle::rounds(users, cohort);
         }
     }
 }
+
+mod idle;
 
 /// Median of `repetitions` timings of `work`, in nanoseconds.
 fn median_ns(repetitions: usize, mut work: impl FnMut()) -> f64 {

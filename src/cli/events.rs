@@ -1,0 +1,164 @@
+//! `events` and `replay`: a run that is watched for what happens on links and devices.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::args::{EventFormat, EventsArgs, InputArgs, ReplayArgs};
+use super::run::Finished;
+use super::world::{threads_of, world_of};
+use crate::error::{Error, Result};
+use crate::method::Entry;
+use crate::method::registry::vocabulary_of;
+use crate::report::events::state::State;
+use crate::report::events::timeline::Timeline;
+use crate::report::events::{EventLog, Form};
+use crate::report::setup;
+use crate::scenario::{self, Mode, Scenario};
+use crate::sim::outcome::events::{Booking, RoundSpan};
+use crate::sim::outcome::{ByDirection, Flow, RoundRecord};
+use crate::sim::{self, RoundObserver, RunControl};
+use crate::units::{SimDuration, SimTime};
+
+type Sink = Box<dyn Write + Send>;
+
+/// Runs a scenario and writes what happens on links and devices to a file, or to standard output, as it goes on.
+///
+/// `interrupted` stops it when it is set; what is written until then is left whole.
+///
+/// # Errors
+/// Everything that keeps the run from starting, and a file that cannot be written. A run that stops early is no error
+/// here.
+pub fn events(arguments: &EventsArgs, methods: &[Entry], interrupted: Arc<AtomicBool>) -> Result<Finished> {
+    let scenario = load(&arguments.input, methods)?;
+    let last = match (arguments.to_round, arguments.format) {
+        (Some(last), _) => last,
+        (None, EventFormat::Svg) => arguments.from_round,
+        (None, _) => scenario.training.rounds.max(arguments.from_round),
+    };
+    if last < arguments.from_round {
+        return Err(Error::Usage(format!("--to-round {last} is before --from-round {}", arguments.from_round)));
+    }
+    let world = world_of(&scenario, arguments.input.data_dir.as_deref(), methods)?;
+    let form = match arguments.format {
+        EventFormat::Jsonl => Form::Lines,
+        EventFormat::Trace => Form::Trace,
+        EventFormat::Svg => Form::Picture(timeline(&scenario)),
+    };
+    let place = arguments.out.as_deref().unwrap_or(Path::new("standard output"));
+    let sink: Sink = match &arguments.out {
+        Some(path) => Box::new(create(path, arguments.overwrite)?),
+        None => Box::new(io::stdout()),
+    };
+    let log = EventLog::begin(BufWriter::new(sink), form, arguments.from_round..=last);
+    let log = Log { log: log.map_err(|error| Error::write(place, error))?, failure: None };
+    let log = Arc::new(Mutex::new(Some(log)));
+    let watch = Watch { log: Arc::clone(&log), stop: Arc::clone(&interrupted) };
+    let control = RunControl { threads: threads_of(arguments.input.threads), interrupted, until: None };
+    let outcome = sim::run(world, &control, Box::new(watch))?;
+    let log = log.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some(Log { log, failure }) = log else { return Err(Error::Usage("the event log is gone".to_owned())) };
+    let complete = log.is_complete();
+    match failure.map_or_else(|| log.finish().map(drop), Err) {
+        // Whoever reads only the first lines has what it wants.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe && arguments.out.is_none() => {
+            return Ok(Finished { output: String::new(), stopped_by: None });
+        }
+        written => written.map_err(|error| Error::write(place, error))?,
+    }
+    // A run is stopped on purpose when nothing that is asked for can come any more.
+    let stopped_by = outcome.stopped_by.filter(|error| !(complete && matches!(error, Error::Interrupted)));
+    Ok(Finished { output: String::new(), stopped_by })
+}
+
+/// Runs a scenario up to an instant of virtual time and tells its state there.
+///
+/// # Errors
+/// Everything that keeps the run from starting.
+pub fn replay(arguments: &ReplayArgs, methods: &[Entry], interrupted: Arc<AtomicBool>) -> Result<Finished> {
+    let scenario = load(&arguments.input, methods)?;
+    let world = world_of(&scenario, arguments.input.data_dir.as_deref(), methods)?;
+    let state = Arc::new(Mutex::new(State::default()));
+    let until = SimTime::ZERO + SimDuration::from_secs_f64(arguments.until_s);
+    let threads = threads_of(arguments.input.threads);
+    let control = RunControl { threads, interrupted, until: Some(until) };
+    let outcome = sim::run(world, &control, Box::new(StateWatch(Arc::clone(&state))))?;
+    let stopped_by = outcome.stopped_by;
+    if let Some(Error::Interrupted) = stopped_by {
+        return Ok(Finished { output: String::new(), stopped_by });
+    }
+    let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    let output = state.describe(&scenario, until, stopped_by.is_none());
+    Ok(Finished { output, stopped_by: stopped_by.filter(|error| !matches!(error, Error::Stopped { .. })) })
+}
+
+/// The scenario, without evaluations on the way: nobody asks for accuracy here, and it takes no virtual time.
+fn load(input: &InputArgs, methods: &[Entry]) -> Result<Scenario> {
+    let mut scenario = scenario::load(&input.scenario, &input.overrides(), &vocabulary_of(methods))?;
+    scenario.evaluation.every_rounds = scenario.training.rounds;
+    Ok(scenario)
+}
+
+fn create(path: &Path, overwrite: bool) -> Result<File> {
+    let opened = if overwrite { File::create(path) } else { File::create_new(path) };
+    opened.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Error::Usage(format!(
+            "{} is there already; name another file with --out, or give --overwrite",
+            path.display()
+        )),
+        _ => Error::write(path, error),
+    })
+}
+
+fn timeline(scenario: &Scenario) -> Timeline {
+    let deadline_s = match scenario.training.mode {
+        Mode::OverSelection(spec) => spec.deadline_s,
+        Mode::SemiSynchronous(spec) => Some(spec.deadline_s),
+        _ => None,
+    };
+    Timeline {
+        title: format!("{}: {}, seed {}", scenario.name, scenario.method.name, scenario.seed),
+        mode: setup::mode(&scenario.training.mode),
+        deadline: deadline_s.map(SimDuration::from_secs_f64),
+        ..Timeline::default()
+    }
+}
+
+struct Log {
+    log: EventLog<BufWriter<Sink>>,
+    failure: Option<io::Error>,
+}
+
+/// Writes the log, and stops the run when it is complete or cannot be written.
+struct Watch {
+    log: Arc<Mutex<Option<Log>>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl RoundObserver for Watch {
+    fn round_finished(&mut self, _round: &RoundRecord, _total: ByDirection<Flow>) {}
+
+    fn happened(&mut self, round: Option<RoundSpan>, bookings: &[Booking]) {
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(log) = log.as_mut().filter(|log| log.failure.is_none()) else { return };
+        if let Err(error) = log.log.take(round, bookings) {
+            log.failure = Some(error);
+        }
+        if log.failure.is_some() || log.log.is_complete() {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Sums the events up.
+struct StateWatch(Arc<Mutex<State>>);
+
+impl RoundObserver for StateWatch {
+    fn round_finished(&mut self, _round: &RoundRecord, _total: ByDirection<Flow>) {}
+
+    fn happened(&mut self, round: Option<RoundSpan>, bookings: &[Booking]) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take(round, bookings);
+    }
+}

@@ -1,0 +1,135 @@
+//! Events as JSON lines: one object per event, in the order of virtual time.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::ids::{UserId, Wave};
+use crate::sim::outcome::events::{Booking, LinkEvent, RoundSpan, Usefulness};
+use crate::units::Direction;
+
+use super::stretch::Stretch;
+
+/// One line. What does not belong to an event is left out of its line.
+#[derive(Debug, Default, Serialize)]
+struct Line {
+    time_ns: u64,
+    event: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<UserId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wave: Option<Wave>,
+    /// The round of the participation's invitation, or the round itself.
+    round: u32,
+    /// The round that was open then, where it is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    open_round: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    carried_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    row_visits: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    took_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    updates: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    r#use: Option<&'static str>,
+}
+
+/// Writes the line of `booking`, of a participation of `round`, which came while `open_round` was open; `stretch` is
+/// what ended with it.
+pub(super) fn event(
+    out: &mut impl Write,
+    booking: &Booking,
+    round: u32,
+    open_round: u32,
+    stretch: Option<&Stretch>,
+) -> io::Result<()> {
+    let mut line = Line {
+        time_ns: booking.at.as_nanos(),
+        user: Some(booking.user),
+        wave: Some(booking.wave),
+        round,
+        open_round: (open_round != round).then_some(open_round),
+        ..Line::default()
+    };
+    let transfer = |direction: Direction, what: &str| match direction {
+        Direction::Down => format!("download-{what}"),
+        Direction::Up => format!("upload-{what}"),
+    };
+    let cut_off = match booking.event {
+        LinkEvent::Sent(direction, parts) => {
+            line.bytes = Some(parts.header + parts.index + parts.values);
+            line.event = transfer(direction, "started");
+            None
+        }
+        LinkEvent::InLine(direction) => {
+            line.event = transfer(direction, "in-line");
+            None
+        }
+        LinkEvent::Connected(direction) => {
+            line.event = transfer(direction, "connected");
+            None
+        }
+        LinkEvent::Delivered(direction, usefulness, nanoseconds) => {
+            line.event = transfer(direction, "arrived");
+            line.bytes = stretch.map(|stretch| stretch.frame_bytes);
+            line.took_ns = Some(nanoseconds);
+            line.r#use = (direction == Direction::Up).then_some(match usefulness {
+                Usefulness::Useful => "useful",
+                Usefulness::Late => "late",
+                Usefulness::Stale => "stale",
+            });
+            None
+        }
+        LinkEvent::Computed(row_visits, nanoseconds) => {
+            line.event = "training-ended".to_owned();
+            (line.row_visits, line.took_ns) = (Some(row_visits), Some(nanoseconds));
+            None
+        }
+        LinkEvent::Lost(..) | LinkEvent::ComputeLost(..) => Some("lost"),
+        LinkEvent::Cancelled(..) | LinkEvent::ComputeCancelled(..) => Some("cancelled"),
+        LinkEvent::Unfinished(..) | LinkEvent::ComputeUnfinished(..) => Some("unfinished"),
+    };
+    if let Some(how) = cut_off {
+        match booking.event {
+            LinkEvent::Lost(direction, carried)
+            | LinkEvent::Cancelled(direction, carried)
+            | LinkEvent::Unfinished(direction, carried) => {
+                line.event = transfer(direction, how);
+                line.bytes = stretch.map(|stretch| stretch.frame_bytes);
+                line.carried_bytes = Some(carried);
+            }
+            LinkEvent::ComputeLost(row_visits, nanoseconds)
+            | LinkEvent::ComputeCancelled(row_visits, nanoseconds)
+            | LinkEvent::ComputeUnfinished(row_visits, nanoseconds) => {
+                line.event = format!("training-{how}");
+                (line.row_visits, line.took_ns) = (Some(row_visits), Some(nanoseconds));
+            }
+            _ => {}
+        }
+    }
+    put(out, &line)
+}
+
+/// Writes the line of a round's end.
+pub(super) fn round(out: &mut impl Write, span: &RoundSpan) -> io::Result<()> {
+    put(
+        out,
+        &Line {
+            time_ns: span.ended.as_nanos(),
+            event: "round-ended".to_owned(),
+            round: span.round,
+            took_ns: Some(span.ended.since(span.began).as_nanos()),
+            updates: Some(span.aggregated),
+            ..Line::default()
+        },
+    )
+}
+
+fn put(out: &mut impl Write, line: &Line) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, line)?;
+    out.write_all(b"\n")
+}

@@ -1,0 +1,204 @@
+//! The events of a run as files: JSON lines, a trace for a viewer, a picture, or the state at one instant.
+//!
+//! What a run books is written while it goes on and kept only as long as its participation lasts; a picture keeps what
+//! it shows. Reading order: [`stretch`] makes stretches of time of events; `lines`, `trace` and
+//! [`timeline`] write them; [`state`] sums them up.
+
+use std::io::{self, Write};
+use std::ops::RangeInclusive;
+
+mod lines;
+#[cfg(test)]
+mod sample;
+pub mod state;
+pub mod stretch;
+pub mod timeline;
+mod trace;
+
+use crate::sim::outcome::events::{Booking, RoundSpan};
+use stretch::{Participations, Stretch};
+use timeline::Timeline;
+use trace::Trace;
+
+/// How events are written.
+#[derive(Debug)]
+pub enum Form {
+    /// One JSON object per event and line.
+    Lines,
+    /// The Trace Event format of Perfetto and Chrome.
+    Trace,
+    /// A picture of the participations, as SVG.
+    Picture(Timeline),
+}
+
+/// Writes the events of the participations that were invited in some rounds, whole: also what happens to them later.
+#[derive(Debug)]
+pub struct EventLog<W> {
+    out: W,
+    form: Form,
+    trace: Trace,
+    /// From 1.
+    rounds: RangeInclusive<u32>,
+    participations: Participations,
+    /// Rounds that have ended.
+    ended: u32,
+}
+
+impl<W: Write> EventLog<W> {
+    /// A log of the participations of `rounds` (from 1).
+    ///
+    /// # Errors
+    /// What `out` says.
+    pub fn begin(mut out: W, form: Form, rounds: RangeInclusive<u32>) -> io::Result<Self> {
+        let mut trace = Trace::default();
+        if let Form::Trace = form {
+            trace.begin(&mut out)?;
+        }
+        Ok(Self { out, form, trace, rounds, participations: Participations::default(), ended: 0 })
+    }
+
+    /// What happened while a round was open, or since the last one ended.
+    ///
+    /// # Errors
+    /// What `out` says.
+    pub fn take(&mut self, span: Option<RoundSpan>, bookings: &[Booking]) -> io::Result<()> {
+        let open_round = self.ended + 1;
+        for booking in bookings {
+            let known = self.participations.round_of(booking.user);
+            let stretch = self.participations.follow(open_round, booking);
+            let Some(round) = known.or_else(|| self.participations.round_of(booking.user)) else { continue };
+            if self.rounds.contains(&round) {
+                self.write(booking, round, stretch.as_ref())?;
+            }
+        }
+        let Some(span) = span else { return Ok(()) };
+        self.ended = span.round;
+        if !self.rounds.contains(&span.round) {
+            return Ok(());
+        }
+        match &mut self.form {
+            Form::Lines => lines::round(&mut self.out, &span),
+            Form::Trace => self.trace.round(&mut self.out, &span),
+            Form::Picture(timeline) => {
+                timeline.rounds.push(span);
+                Ok(())
+            }
+        }
+    }
+
+    fn write(&mut self, booking: &Booking, round: u32, stretch: Option<&Stretch>) -> io::Result<()> {
+        match (&mut self.form, stretch) {
+            (Form::Lines, _) => lines::event(&mut self.out, booking, round, self.ended + 1, stretch),
+            (Form::Trace, Some(stretch)) => self.trace.stretch(&mut self.out, stretch),
+            (Form::Picture(timeline), Some(stretch)) => {
+                timeline.stretches.push(*stretch);
+                Ok(())
+            }
+            (Form::Trace | Form::Picture(_), None) => Ok(()),
+        }
+    }
+
+    /// Whether nothing that is still to come belongs into it.
+    pub fn is_complete(&self) -> bool {
+        let last = *self.rounds.end();
+        self.ended >= last && self.participations.earliest_round().is_none_or(|earliest| earliest > last)
+    }
+
+    /// Writes what is left, and gives the destination back.
+    ///
+    /// # Errors
+    /// What `out` says.
+    pub fn finish(mut self) -> io::Result<W> {
+        match &self.form {
+            Form::Lines => {}
+            Form::Trace => self.trace.end(&mut self.out)?,
+            Form::Picture(timeline) => {
+                let picture = timeline.render().map_err(|error| io::Error::other(error.to_string()))?;
+                self.out.write_all(picture.as_bytes())?;
+            }
+        }
+        self.out.flush()?;
+        Ok(self.out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::Value;
+
+    use super::*;
+
+    fn written(form: Form, rounds: RangeInclusive<u32>) -> String {
+        let mut log = EventLog::begin(Vec::new(), form, rounds).unwrap();
+        for (span, bookings) in sample::two_rounds() {
+            log.take(Some(span), &bookings).unwrap();
+        }
+        String::from_utf8(log.finish().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_lines_of_a_round_read_like_this() {
+        insta::assert_snapshot!(written(Form::Lines, 1..=1));
+    }
+
+    #[test]
+    fn participations_of_other_rounds_are_left_out() {
+        let lines = written(Form::Lines, 2..=2);
+        assert_eq!(lines.lines().count(), 1, "{lines}");
+        assert!(lines.contains("round-ended"), "the late upload is of round 1: {lines}");
+    }
+
+    /// The required fields of the Trace Event format, by phase: `X` (complete), `i` (instant), `M` (metadata).
+    #[test]
+    fn every_element_of_a_trace_has_what_the_format_requires() {
+        let trace: Value = serde_json::from_str(&written(Form::Trace, 1..=2)).unwrap();
+        let events = trace["traceEvents"].as_array().unwrap();
+        let mut slices = 0;
+        for event in events {
+            for key in ["pid", "tid"] {
+                assert!(event[key].is_u64(), "{key} of {event}");
+            }
+            assert!(event["name"].is_string(), "{event}");
+            match event["ph"].as_str().unwrap() {
+                "X" => {
+                    slices += 1;
+                    assert!(event["ts"].is_number() && event["dur"].as_f64().unwrap() >= 0.0, "{event}");
+                }
+                "i" => assert!(event["ts"].is_number() && event["s"] == "t", "{event}"),
+                "M" => assert!(event["args"]["name"].is_string(), "{event}"),
+                other => panic!("{other}"),
+            }
+        }
+        // Downloads of all, one wait in line, trainings of three, uploads of two, two rounds.
+        assert_eq!(slices, 4 + 1 + 3 + 2 + 2);
+        let upload = events.iter().find(|e| e["name"] == "upload" && e["tid"] == 2).unwrap();
+        assert_eq!((upload["ts"].as_f64(), upload["dur"].as_f64()), (Some(4.5), Some(1.501)), "microseconds");
+        let mut marks: Vec<_> = events.iter().filter(|e| e["ph"] == "i").map(|e| e["name"].as_str().unwrap()).collect();
+        marks.sort_unstable();
+        assert_eq!(marks, ["cancelled", "late", "lost"]);
+    }
+
+    /// If this fails, a viewer shows one slice inside another, or drops one.
+    #[test]
+    fn slices_of_a_track_follow_one_another() {
+        let trace: Value = serde_json::from_str(&written(Form::Trace, 1..=2)).unwrap();
+        let mut ends = std::collections::BTreeMap::new();
+        for event in trace["traceEvents"].as_array().unwrap().iter().filter(|event| event["ph"] == "X") {
+            let track = (event["pid"].as_u64().unwrap(), event["tid"].as_u64().unwrap());
+            let (ts, dur) = (event["ts"].as_f64().unwrap(), event["dur"].as_f64().unwrap());
+            let end = ends.insert(track, ts + dur).unwrap_or(0.0);
+            assert!(ts >= end - 1e-9, "{event} begins before {end}");
+        }
+    }
+
+    #[test]
+    fn a_log_is_complete_when_the_last_participation_of_its_rounds_has_ended() {
+        let mut log = EventLog::begin(Vec::new(), Form::Lines, 1..=1).unwrap();
+        let [(first, bookings), (second, late)] = sample::two_rounds();
+        log.take(Some(first), &bookings).unwrap();
+        assert!(!log.is_complete(), "user 2 is still uploading");
+        log.take(Some(second), &late).unwrap();
+        assert!(log.is_complete());
+    }
+}

@@ -1,0 +1,56 @@
+//! Made-up events for the tests of this folder.
+
+use crate::codec::FrameParts;
+use crate::ids::{UserId, Wave};
+use crate::sim::outcome::events::{Booking, LinkEvent, RoundSpan, Usefulness};
+use crate::units::{Direction, SimTime};
+
+/// A frame of so many bytes.
+pub fn parts(bytes: u64) -> FrameParts {
+    FrameParts { header: 20, index: 0, values: bytes - 20 }
+}
+
+/// The span of a round, in nanoseconds.
+pub fn span(round: u32, began: u64, ended: u64, aggregated: u32) -> RoundSpan {
+    RoundSpan { round, began: SimTime::from_nanos(began), ended: SimTime::from_nanos(ended), aggregated }
+}
+
+/// Bookings one after the other, all of wave 0.
+#[derive(Default)]
+pub struct Scene {
+    /// The bookings so far.
+    pub bookings: Vec<Booking>,
+}
+
+impl Scene {
+    /// One more, `at` this many nanoseconds.
+    pub fn at(mut self, at: u64, user: u32, event: LinkEvent) -> Self {
+        self.bookings.push(Booking { at: SimTime::from_nanos(at), wave: Wave(0), user: UserId(user), event });
+        self
+    }
+}
+
+/// A round of four users, who are used, late (in the next round), lost and cancelled: the bookings of two rounds.
+pub fn two_rounds() -> [(RoundSpan, Vec<Booking>); 2] {
+    let mut scene = Scene::default();
+    for user in 1..=4 {
+        scene = scene.at(1_000, user, LinkEvent::Sent(Direction::Down, parts(100)));
+    }
+    scene = scene.at(1_000, 4, LinkEvent::InLine(Direction::Down));
+    for user in 1..=3 {
+        let took = 1_000 * u64::from(user);
+        let arrived = LinkEvent::Delivered(Direction::Down, Usefulness::Useful, took);
+        scene = scene.at(1_000 + took, user, arrived);
+    }
+    let scene = scene
+        .at(4_500, 1, LinkEvent::Computed(50, 2_500))
+        .at(4_500, 1, LinkEvent::Sent(Direction::Up, parts(60)))
+        .at(4_600, 4, LinkEvent::Connected(Direction::Down))
+        .at(5_000, 3, LinkEvent::ComputeLost(10, 1_000))
+        .at(6_001, 1, LinkEvent::Delivered(Direction::Up, Usefulness::Useful, 1_501))
+        .at(8_000, 2, LinkEvent::Computed(50, 5_000))
+        .at(8_000, 2, LinkEvent::Sent(Direction::Up, parts(60)))
+        .at(9_000, 4, LinkEvent::Cancelled(Direction::Down, 70));
+    let late = Scene::default().at(9_500, 2, LinkEvent::Delivered(Direction::Up, Usefulness::Late, 1_500));
+    [(span(1, 1_000, 9_000, 1), scene.bookings), (span(2, 9_000, 12_000, 0), late.bookings)]
+}

@@ -1,0 +1,225 @@
+//! From events to stretches of time: what a client was at, from when to when, and how that ended.
+
+use std::collections::BTreeMap;
+
+use crate::ids::{UserId, Wave};
+use crate::sim::outcome::events::{Booking, LinkEvent, Usefulness};
+use crate::units::{Direction, SimTime};
+
+/// What a client is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// It waits for one of the server's connections.
+    InLine(Direction),
+    /// A frame is on its way.
+    Transfer(Direction),
+    /// It trains.
+    Training,
+}
+
+impl Phase {
+    /// In a word or a few.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::InLine(_) => "in line",
+            Self::Transfer(Direction::Down) => "download",
+            Self::Training => "training",
+            Self::Transfer(Direction::Up) => "upload",
+        }
+    }
+}
+
+/// How a stretch ended, and with the last one its participation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum End {
+    /// As planned.
+    Done,
+    /// The upload arrived after its round was over.
+    Late,
+    /// The upload came from a model that was too old.
+    Stale,
+    /// A dropout, a departure or a fault.
+    Lost,
+    /// The server gave it up.
+    Cancelled,
+    /// The run ended first.
+    Unfinished,
+}
+
+impl End {
+    /// Every one of them, in the order in which they are listed.
+    pub const ALL: [Self; 6] = [Self::Done, Self::Late, Self::Stale, Self::Lost, Self::Cancelled, Self::Unfinished];
+
+    /// In a word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Late => "late",
+            Self::Stale => "stale",
+            Self::Lost => "lost",
+            Self::Cancelled => "cancelled",
+            Self::Unfinished => "unfinished",
+        }
+    }
+}
+
+/// A stretch of a participation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// The user.
+    pub user: UserId,
+    /// The invitation.
+    pub wave: Wave,
+    /// The round of the invitation, from 1.
+    pub round: u32,
+    /// What the client was at.
+    pub phase: Phase,
+    /// Since when.
+    pub from: SimTime,
+    /// Until when.
+    pub to: SimTime,
+    /// How it ended.
+    pub end: End,
+    /// Length of the frame, in bytes; 0 in training.
+    pub frame_bytes: u64,
+    /// Bytes of it that were carried until then.
+    pub carried_bytes: u64,
+    /// Row visits of the training until then; 0 in a transfer.
+    pub row_visits: u64,
+}
+
+impl Stretch {
+    /// Whether the participation ends with it.
+    pub fn is_last(&self) -> bool {
+        self.end != End::Done || self.phase == Phase::Transfer(Direction::Up)
+    }
+}
+
+/// The participations that have not come to an end, by user.
+#[derive(Debug, Default)]
+pub struct Participations {
+    open: BTreeMap<UserId, Open>,
+}
+
+/// Where a participation stands.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    round: u32,
+    phase: Phase,
+    since: SimTime,
+    frame_bytes: u64,
+}
+
+impl Participations {
+    /// The round, from 1, in which the participation of `user` began that is under way.
+    pub fn round_of(&self, user: UserId) -> Option<u32> {
+        self.open.get(&user).map(|open| open.round)
+    }
+
+    /// The earliest round of those under way.
+    pub fn earliest_round(&self) -> Option<u32> {
+        self.open.values().map(|open| open.round).min()
+    }
+
+    /// Follows `booking`, which comes while `round` (from 1) is open: the stretch that ends with it, if one does.
+    pub fn follow(&mut self, round: u32, booking: &Booking) -> Option<Stretch> {
+        let Booking { at, wave, user, event } = *booking;
+        if let LinkEvent::Sent(direction, parts) = event {
+            let frame_bytes = parts.header + parts.index + parts.values;
+            let round = self.round_of(user).filter(|_| direction == Direction::Up).unwrap_or(round);
+            let open = Open { round, phase: Phase::Transfer(direction), since: at, frame_bytes };
+            self.open.insert(user, open);
+            return None;
+        }
+        let open = self.open.get_mut(&user)?;
+        let before = *open;
+        let (end, carried_bytes, row_visits) = match event {
+            LinkEvent::Sent(..) => return None,
+            LinkEvent::InLine(direction) => {
+                open.phase = Phase::InLine(direction);
+                return None;
+            }
+            LinkEvent::Connected(direction) => {
+                (open.phase, open.since) = (Phase::Transfer(direction), at);
+                (End::Done, 0, 0)
+            }
+            LinkEvent::Delivered(_, Usefulness::Useful, _) => (End::Done, before.frame_bytes, 0),
+            LinkEvent::Delivered(_, Usefulness::Late, _) => (End::Late, before.frame_bytes, 0),
+            LinkEvent::Delivered(_, Usefulness::Stale, _) => (End::Stale, before.frame_bytes, 0),
+            LinkEvent::Lost(_, carried) => (End::Lost, carried, 0),
+            LinkEvent::Cancelled(_, carried) => (End::Cancelled, carried, 0),
+            LinkEvent::Unfinished(_, carried) => (End::Unfinished, carried, 0),
+            LinkEvent::Computed(row_visits, _) => (End::Done, 0, row_visits),
+            LinkEvent::ComputeLost(row_visits, _) => (End::Lost, 0, row_visits),
+            LinkEvent::ComputeCancelled(row_visits, _) => (End::Cancelled, 0, row_visits),
+            LinkEvent::ComputeUnfinished(row_visits, _) => (End::Unfinished, 0, row_visits),
+        };
+        if matches!(event, LinkEvent::Delivered(Direction::Down, ..)) {
+            *open = Open { phase: Phase::Training, since: at, frame_bytes: 0, ..before };
+        }
+        let Open { round, phase, since: from, frame_bytes } = before;
+        let stretch = Stretch { user, wave, round, phase, from, to: at, end, frame_bytes, carried_bytes, row_visits };
+        if stretch.is_last() {
+            self.open.remove(&user);
+        }
+        Some(stretch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::events::sample::{Scene, parts};
+
+    #[test]
+    fn a_participation_is_a_download_a_training_and_an_upload_without_a_gap() {
+        let bookings = Scene::default()
+            .at(0, 7, LinkEvent::Sent(Direction::Down, parts(100)))
+            .at(0, 7, LinkEvent::InLine(Direction::Down))
+            .at(5, 7, LinkEvent::Connected(Direction::Down))
+            .at(20, 7, LinkEvent::Delivered(Direction::Down, Usefulness::Useful, 20))
+            .at(50, 7, LinkEvent::Computed(9, 30))
+            .at(50, 7, LinkEvent::Sent(Direction::Up, parts(40)))
+            .at(80, 7, LinkEvent::Delivered(Direction::Up, Usefulness::Late, 30))
+            .bookings;
+        let mut participations = Participations::default();
+        // The round has changed meanwhile: the participation is of the one that it was invited in.
+        let stretches: Vec<Stretch> = bookings
+            .iter()
+            .filter_map(|booking| participations.follow(if booking.at.as_nanos() < 60 { 3 } else { 4 }, booking))
+            .collect();
+        let seen: Vec<_> = stretches
+            .iter()
+            .map(|s| (s.phase.name(), s.from.as_nanos(), s.to.as_nanos(), s.end, s.carried_bytes, s.row_visits))
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                ("in line", 0, 5, End::Done, 0, 0),
+                ("download", 5, 20, End::Done, 100, 0),
+                ("training", 20, 50, End::Done, 0, 9),
+                ("upload", 50, 80, End::Late, 40, 0)
+            ]
+        );
+        assert!(stretches.iter().all(|stretch| stretch.round == 3 && stretch.wave == Wave(0)));
+        assert_eq!(participations.earliest_round(), None, "it has come to its end");
+    }
+
+    #[test]
+    fn whatever_cuts_a_participation_short_ends_it() {
+        for (event, end) in [
+            (LinkEvent::Lost(Direction::Down, 60), End::Lost),
+            (LinkEvent::Cancelled(Direction::Down, 60), End::Cancelled),
+            (LinkEvent::Unfinished(Direction::Down, 60), End::Unfinished),
+        ] {
+            let bookings =
+                Scene::default().at(0, 7, LinkEvent::Sent(Direction::Down, parts(100))).at(9, 7, event).bookings;
+            let mut participations = Participations::default();
+            assert_eq!(participations.follow(1, &bookings[0]), None);
+            assert_eq!(participations.round_of(UserId(7)), Some(1));
+            let stretch = participations.follow(1, &bookings[1]);
+            assert_eq!(stretch.map(|s| (s.end, s.carried_bytes, s.frame_bytes)), Some((end, 60, 100)));
+            assert_eq!(participations.round_of(UserId(7)), None);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! A picture of some rounds' participations: rows of bars over virtual time.
+
+use std::collections::BTreeMap;
+
+use plotters::prelude::RGBColor;
+
+use super::stretch::{End, Phase, Stretch};
+use crate::ids::{UserId, Wave};
+use crate::report::plot::timeline::{Instant, Mark, Row, Rule, TimelineChart};
+use crate::report::words::{counted, duration, thousands};
+use crate::sim::outcome::events::RoundSpan;
+use crate::units::{Direction, SimDuration, SimTime};
+
+/// Rows that are still told apart.
+const ROWS_MAX: usize = 60;
+
+/// What a picture shows.
+#[derive(Debug, Default)]
+pub struct Timeline {
+    /// First line of the picture.
+    pub title: String,
+    /// How rounds are run, in words.
+    pub mode: String,
+    /// Time from the invitation of a round to its deadline.
+    pub deadline: Option<SimDuration>,
+    /// The rounds, in order.
+    pub rounds: Vec<RoundSpan>,
+    /// The stretches of all participations that were invited in them, by their ends.
+    pub stretches: Vec<Stretch>,
+}
+
+/// Okabe and Ito's sky blue, orange and bluish green, which stay apart under every common colour blindness; waiting
+/// is grey.
+const COLORS: [(Phase, RGBColor); 4] = [
+    (Phase::Transfer(Direction::Down), RGBColor(86, 180, 233)),
+    (Phase::Training, RGBColor(230, 159, 0)),
+    (Phase::Transfer(Direction::Up), RGBColor(0, 158, 115)),
+    (Phase::InLine(Direction::Up), RGBColor(190, 190, 190)),
+];
+
+fn color(phase: Phase) -> RGBColor {
+    let of = |wanted: Phase| COLORS.iter().find(|(phase, _)| *phase == wanted).map(|(_, color)| *color);
+    match phase {
+        Phase::InLine(_) => of(Phase::InLine(Direction::Up)),
+        other => of(other),
+    }
+    .unwrap_or_default()
+}
+
+fn mark(end: End) -> Option<Mark> {
+    match end {
+        End::Done => None,
+        End::Late => Some(Mark::Ring),
+        End::Stale => Some(Mark::Disc),
+        End::Lost => Some(Mark::Cross),
+        End::Cancelled => Some(Mark::Stop),
+        End::Unfinished => Some(Mark::Arrow),
+    }
+}
+
+impl Timeline {
+    /// The participations by the order in which they ended.
+    fn participations(&self) -> Vec<Vec<&Stretch>> {
+        let mut by_name: BTreeMap<(Wave, UserId), Vec<&Stretch>> = BTreeMap::new();
+        for stretch in &self.stretches {
+            by_name.entry((stretch.wave, stretch.user)).or_default().push(stretch);
+        }
+        let mut all: Vec<_> = by_name.into_values().collect();
+        // Stable, so that those who end together stay in the order of their users.
+        all.sort_by_key(|stretches| stretches.last().map(|last| last.to));
+        all
+    }
+
+    /// The picture as an SVG document.
+    ///
+    /// # Errors
+    /// As [`plot::timeline::render`](crate::report::plot::timeline::render).
+    pub fn render(&self) -> Result<String, impl std::error::Error + use<>> {
+        crate::report::plot::timeline::render(&self.chart())
+    }
+
+    fn chart(&self) -> TimelineChart {
+        let all = self.participations();
+        let start = self.rounds.first().map_or(SimTime::ZERO, |round| round.began);
+        let seconds = |time: SimTime| time.since(start).as_secs_f64();
+        let shown: Vec<&Vec<&Stretch>> = spread(all.len(), ROWS_MAX).map(|place| &all[place]).collect();
+        let rows: Vec<Row> = shown.iter().map(|stretches| row(stretches, seconds)).collect();
+        let mut instants: Vec<Instant> =
+            self.rounds.iter().map(|round| Instant { at_s: seconds(round.ended), rule: Rule::Solid }).collect();
+        let deadlines: Vec<SimTime> = self.deadlines().into_iter().collect();
+        instants.extend(deadlines.iter().map(|at| Instant { at_s: seconds(*at), rule: Rule::Dashed }));
+        let last_bar = rows.iter().flat_map(|row| &row.bars).map(|bar| bar.2).fold(0.0, f64::max);
+        let length_s = instants.iter().map(|instant| instant.at_s).fold(last_bar, f64::max);
+        let mut lines = vec![(Rule::Solid, "end of a round".to_owned())];
+        lines.extend(self.deadline.map(|deadline| {
+            (Rule::Dashed, format!("deadline: {} after the invitation", duration(deadline.as_secs_f64())))
+        }));
+        TimelineChart {
+            title: self.title.clone(),
+            subtitle: self.subtitle(all.len(), rows.len()),
+            length_s,
+            since: self.rounds.first().map_or_else(String::new, |round| format!("round {} began", round.round)),
+            remark: rows.is_empty().then(|| "nobody took part".to_owned()),
+            rows,
+            instants,
+            bars: COLORS.iter().map(|(phase, color)| (*color, phase_name(*phase).to_owned())).collect(),
+            marks: marks(&all),
+            lines,
+        }
+    }
+
+    fn subtitle(&self, all: usize, shown: usize) -> String {
+        let rounds = match (self.rounds.first(), self.rounds.last()) {
+            (Some(first), Some(last)) if first.round < last.round => {
+                format!("rounds {} to {}", first.round, last.round)
+            }
+            (Some(first), _) => format!("round {}", first.round),
+            _ => "no round".to_owned(),
+        };
+        let which = if shown < all {
+            format!("{shown} of the {} participations that began in {rounds}, evenly spread", thousands(all as u64))
+        } else {
+            format!("the {} that began in {rounds}", counted(all as u64, "participation"))
+        };
+        format!("{}. Shown: {which}, in the order in which they ended.", self.mode)
+    }
+
+    /// The deadlines of the rounds, each counted from its invitation.
+    fn deadlines(&self) -> Vec<SimTime> {
+        let Some(deadline) = self.deadline else { return Vec::new() };
+        let mut invited: BTreeMap<u32, SimTime> = BTreeMap::new();
+        for stretch in &self.stretches {
+            let first = invited.entry(stretch.round).or_insert(stretch.from);
+            *first = (*first).min(stretch.from);
+        }
+        invited.into_values().map(|invited| invited + deadline).collect()
+    }
+}
+
+fn phase_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::InLine(_) => "in line for a connection",
+        other => other.name(),
+    }
+}
+
+fn row(stretches: &[&Stretch], seconds: impl Fn(SimTime) -> f64) -> Row {
+    let bars = stretches.iter().map(|stretch| (color(stretch.phase), seconds(stretch.from), seconds(stretch.to)));
+    let last = stretches.last();
+    Row {
+        label: last.map_or_else(String::new, |last| last.user.to_string()),
+        bars: bars.collect(),
+        mark: last.and_then(|last| Some((mark(last.end)?, seconds(last.to)))),
+    }
+}
+
+/// The names of the marks that there are, with how many participations have each.
+fn marks(participations: &[Vec<&Stretch>]) -> Vec<(Mark, String)> {
+    let count = |end: End| participations.iter().filter(|all| all.last().is_some_and(|last| last.end == end)).count();
+    let name = |end: End| match end {
+        End::Done => "used",
+        End::Late => "late: arrived, not used",
+        End::Stale => "stale: arrived, too old to be used",
+        End::Lost => "lost",
+        End::Cancelled => "cancelled by the server",
+        End::Unfinished => "under way when the run ended",
+    };
+    let marked = End::ALL.into_iter().filter_map(|end| Some((end, mark(end)?)));
+    marked
+        .filter(|(end, _)| count(*end) > 0)
+        .map(|(end, mark)| (mark, format!("{} ({})", name(end), thousands(count(end) as u64))))
+        .collect()
+}
+
+/// At most `most` places out of `all`, evenly spread, the first and the last among them.
+fn spread(all: usize, most: usize) -> impl Iterator<Item = usize> {
+    let shown = all.min(most);
+    (0..shown).map(move |place| if shown < 2 { 0 } else { place * (all - 1) / (shown - 1) })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::report::events::sample::{span, two_rounds};
+    use crate::report::events::stretch::Participations;
+
+    fn timeline() -> Timeline {
+        let mut participations = Participations::default();
+        let mut timeline = Timeline {
+            title: "small".to_owned(),
+            mode: "over-selection".to_owned(),
+            deadline: Some(SimDuration::from_nanos(8_000)),
+            ..Timeline::default()
+        };
+        let [(first, bookings), (_, late)] = two_rounds();
+        timeline.rounds.push(first);
+        timeline.stretches.extend(bookings.iter().filter_map(|booking| participations.follow(1, booking)));
+        timeline.stretches.extend(late.iter().filter_map(|booking| participations.follow(2, booking)));
+        timeline
+    }
+
+    #[test]
+    fn rows_are_participations_in_the_order_of_their_ends_with_marks() {
+        let chart = timeline().chart();
+        let rows: Vec<_> =
+            chart.rows.iter().map(|row| (row.label.as_str(), row.bars.len(), row.mark.map(|(mark, _)| mark))).collect();
+        assert_eq!(
+            rows,
+            [
+                ("user 3", 2, Some(Mark::Cross)),
+                ("user 1", 3, None),
+                ("user 4", 2, Some(Mark::Stop)),
+                ("user 2", 3, Some(Mark::Ring))
+            ]
+        );
+        assert!(chart.instants.contains(&Instant { at_s: 8e-6, rule: Rule::Dashed }), "{:?}", chart.instants);
+        assert_eq!(chart.length_s, 8.5e-6, "the late one's end is on the picture");
+    }
+
+    #[test]
+    fn of_many_participations_the_first_and_the_last_are_among_the_shown() {
+        let places: Vec<usize> = spread(943, 60).collect();
+        assert_eq!((places.len(), places[0], places[59]), (60, 0, 942));
+        assert!(places.windows(2).all(|pair| pair[0] < pair[1]));
+        assert_eq!(spread(1, 60).collect::<Vec<_>>(), [0]);
+        assert_eq!(spread(0, 60).count(), 0);
+    }
+
+    #[test]
+    fn the_picture_names_its_rows_marks_and_lines() {
+        let svg = timeline().render().unwrap();
+        for text in ["user 2", "cancelled by the server (1)", "deadline: 8.00 us", "round 1 began", "over-selection"] {
+            assert!(svg.contains(text), "no {text:?} in\n{svg}");
+        }
+        assert!(svg.trim_end().ends_with("</svg>"));
+    }
+
+    #[test]
+    fn a_round_of_nobody_has_a_picture() {
+        let empty = Timeline { rounds: vec![span(1, 0, 0, 0)], ..Timeline::default() };
+        assert!(empty.render().unwrap().contains("nobody took part"));
+    }
+}

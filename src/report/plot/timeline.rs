@@ -1,0 +1,225 @@
+//! A time line as SVG: rows of coloured bars over virtual time, with marks and vertical lines.
+
+use plotters::coord::ranged1d::Ranged;
+use plotters::prelude::{Circle, Color, IntoDrawingArea, PathElement, RGBColor, Rectangle, SVGBackend, Text, WHITE};
+
+use super::axis::Axis;
+use super::chart::{Area, DrawingError, GREY, GRID, INK, LEGEND_WIDTH, MARGIN, SIZE, bold, draw_header, font};
+use crate::report::words::lines;
+
+/// Everything on the picture.
+#[derive(Clone, Debug)]
+pub struct TimelineChart {
+    /// First line.
+    pub title: String,
+    /// Second line, broken where it is too long.
+    pub subtitle: String,
+    /// Seconds from the left edge.
+    pub length_s: f64,
+    /// What the horizontal axis counts from.
+    pub since: String,
+    /// From top to bottom.
+    pub rows: Vec<Row>,
+    /// Lines from top to bottom.
+    pub instants: Vec<Instant>,
+    /// Names of bars.
+    pub bars: Vec<(RGBColor, String)>,
+    /// Names of marks.
+    pub marks: Vec<(Mark, String)>,
+    /// Names of lines.
+    pub lines: Vec<(Rule, String)>,
+    /// Said in the middle of an empty picture.
+    pub remark: Option<String>,
+}
+
+/// One row.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Whose it is.
+    pub label: String,
+    /// Colour, from, to, in seconds.
+    pub bars: Vec<(RGBColor, f64, f64)>,
+    /// A mark at its end, in seconds.
+    pub mark: Option<(Mark, f64)>,
+}
+
+/// How a row ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// A ring.
+    Ring,
+    /// A ring that is filled.
+    Disc,
+    /// A cross.
+    Cross,
+    /// A bar across.
+    Stop,
+    /// An arrow head to the right.
+    Arrow,
+}
+
+/// A line from top to bottom.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Instant {
+    /// Where, in seconds.
+    pub at_s: f64,
+    /// How it is drawn.
+    pub rule: Rule,
+}
+
+/// How a line from top to bottom is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Unbroken.
+    Solid,
+    /// Dashed.
+    Dashed,
+}
+
+const LABELS_WIDTH: i32 = 110;
+const ROW_HEIGHT: i32 = 15;
+const RULE: RGBColor = INK;
+
+/// The picture as an SVG document; its height follows the rows.
+///
+/// # Errors
+/// None is known for a string: the library's drawing functions can fail for files only.
+pub fn render(chart: &TimelineChart) -> Result<String, DrawingError> {
+    let mut svg = String::new();
+    let header = 72 + 28 * lines(&chart.subtitle, 120).len() as i32 + 16;
+    // The legend needs its room, too.
+    let body = (chart.rows.len() as i32 * ROW_HEIGHT).max(520);
+    {
+        let size = (SIZE.0, (header + body + 100) as u32);
+        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        root.fill(&WHITE)?;
+        draw_header(&root, &chart.title, &chart.subtitle)?;
+        let plane = Plane {
+            axis: Axis::virtual_seconds(chart.length_s),
+            x: (MARGIN + LABELS_WIDTH, (SIZE.0 - LEGEND_WIDTH) as i32 - 10),
+            y: (header, header + body),
+        };
+        draw_axis(&root, chart, &plane)?;
+        draw_rows(&root, chart, &plane)?;
+        for instant in &chart.instants {
+            draw_rule(&root, plane.at(instant.at_s), plane.y, instant.rule)?;
+        }
+        if let Some(remark) = &chart.remark {
+            root.draw(&Text::new(remark.clone(), (plane.x.0 + 40, header + body / 2), font(22, GREY)))?;
+        }
+        draw_legend(&root, chart, header)?;
+        root.present()?;
+    }
+    Ok(svg)
+}
+
+/// Where time and rows are on the canvas, in pixels.
+struct Plane {
+    axis: Axis,
+    x: (i32, i32),
+    y: (i32, i32),
+}
+
+impl Plane {
+    fn at(&self, seconds: f64) -> i32 {
+        self.axis.map(&seconds, self.x)
+    }
+}
+
+fn draw_axis(root: &Area, chart: &TimelineChart, plane: &Plane) -> Result<(), DrawingError> {
+    let (top, bottom) = plane.y;
+    for &tick in &plane.axis.ticks {
+        let x = plane.at(tick * plane.axis.unit);
+        root.draw(&PathElement::new(vec![(x, top), (x, bottom)], GRID.stroke_width(2)))?;
+        let label = plane.axis.label(tick);
+        root.draw(&Text::new(label.clone(), (x - 5 * label.len() as i32, bottom + 10), font(20, INK)))?;
+    }
+    root.draw(&PathElement::new(vec![(plane.x.0, bottom), (plane.x.1, bottom)], INK.stroke_width(2)))?;
+    let title = plane.axis.title.replacen("virtual time", &format!("virtual time since {}", chart.since), 1);
+    let middle = (plane.x.0 + plane.x.1) / 2 - 5 * title.len() as i32;
+    root.draw(&Text::new(title, (middle, bottom + 48), font(22, INK)))
+}
+
+fn draw_rows(root: &Area, chart: &TimelineChart, plane: &Plane) -> Result<(), DrawingError> {
+    for (place, row) in chart.rows.iter().enumerate() {
+        let top = plane.y.0 + place as i32 * ROW_HEIGHT;
+        let middle = top + ROW_HEIGHT / 2;
+        root.draw(&Text::new(row.label.clone(), (MARGIN, middle - 7), font(14, GREY)))?;
+        for &(color, from, to) in &row.bars {
+            let (left, right) = (plane.at(from), plane.at(to));
+            // What is too short to be seen is still there.
+            let corners = [(left, top + 2), (right.max(left + 1), top + ROW_HEIGHT - 2)];
+            root.draw(&Rectangle::new(corners, color.filled()))?;
+        }
+        if let Some((mark, at)) = row.mark {
+            draw_mark(root, (plane.at(at), middle), mark)?;
+        }
+    }
+    Ok(())
+}
+
+fn draw_mark(root: &Area, (x, y): (i32, i32), mark: Mark) -> Result<(), DrawingError> {
+    let line = |points: Vec<(i32, i32)>| root.draw(&PathElement::new(points, INK.stroke_width(2)));
+    match mark {
+        Mark::Ring => {
+            root.draw(&Circle::new((x, y), 5, WHITE.filled()))?;
+            root.draw(&Circle::new((x, y), 5, INK.stroke_width(2)))
+        }
+        Mark::Disc => root.draw(&Circle::new((x, y), 5, INK.filled())),
+        Mark::Cross => {
+            line(vec![(x - 5, y - 5), (x + 5, y + 5)])?;
+            line(vec![(x - 5, y + 5), (x + 5, y - 5)])
+        }
+        Mark::Stop => line(vec![(x, y - 6), (x, y + 6)]),
+        Mark::Arrow => line(vec![(x, y - 5), (x + 7, y), (x, y + 5)]),
+    }
+}
+
+fn draw_rule(root: &Area, x: i32, (top, bottom): (i32, i32), rule: Rule) -> Result<(), DrawingError> {
+    let (dash, gap) = match rule {
+        Rule::Solid => (bottom - top, 1),
+        Rule::Dashed => (10, 8),
+    };
+    let mut from = top;
+    while from < bottom {
+        let to = (from + dash).min(bottom);
+        root.draw(&PathElement::new(vec![(x, from), (x, to)], RULE.stroke_width(2)))?;
+        from = to + gap;
+    }
+    Ok(())
+}
+
+fn draw_legend(root: &Area, chart: &TimelineChart, top: i32) -> Result<(), DrawingError> {
+    let left = (SIZE.0 - LEGEND_WIDTH) as i32 + 24;
+    let mut y = top;
+    let heading = |text: &str, y: &mut i32| {
+        root.draw(&Text::new(text.to_owned(), (left, *y), bold(20)))?;
+        *y += 34;
+        Ok::<(), DrawingError>(())
+    };
+    let label = |text: &str, y: &mut i32| {
+        for line in lines(text, 30) {
+            root.draw(&Text::new(line, (left + 48, *y), font(19, INK)))?;
+            *y += 27;
+        }
+        *y += 4;
+        Ok::<(), DrawingError>(())
+    };
+    heading("a client", &mut y)?;
+    for (color, name) in &chart.bars {
+        root.draw(&Rectangle::new([(left, y + 4), (left + 34, y + 15)], color.filled()))?;
+        label(name, &mut y)?;
+    }
+    y += 14;
+    heading("how it ended", &mut y)?;
+    for (mark, name) in &chart.marks {
+        draw_mark(root, (left + 17, y + 9), *mark)?;
+        label(name, &mut y)?;
+    }
+    y += 14;
+    for (rule, name) in &chart.lines {
+        draw_rule(root, left + 17, (y - 4, y + 24), *rule)?;
+        label(name, &mut y)?;
+    }
+    Ok(())
+}

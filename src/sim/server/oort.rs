@@ -1,0 +1,184 @@
+//! Cohorts by utility (Lai et al., Oort: Efficient Federated Learning via Guided Participant Selection, OSDI 2021).
+//!
+//! A user's utility is what its data are worth, times a penalty for being slow, plus a bonus for not having been seen
+//! for long. Part of a cohort explores users never seen; the rest is drawn, in proportion to utility, from those whose
+//! utility is at least 95 % of what it takes to be among the best. Differences from the paper: the worth of a user's
+//! data is |B| x mean loss instead of |B| x root mean square of the losses of its samples, since that is what clients
+//! report; the preferred duration is a quantile of the durations seen, not paced; and nobody is blacklisted.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{Round, UserId};
+use crate::math;
+use crate::rng::{PortableDraws, Stream};
+use crate::scenario::OortSpec;
+use crate::sim::utility_report::UtilityReport;
+use crate::units::SimDuration;
+
+/// Share of the utility of the last of the best that it takes to be drawn (c in the paper's section 4.4).
+const CUT_OFF: f64 = 0.95;
+/// Weight of the bonus for not having been seen (algorithm 1, line 10).
+const STALENESS_BONUS: f64 = 0.1;
+
+/// What the server has seen of users.
+#[derive(Debug)]
+pub(super) struct Utilities {
+    spec: OortSpec,
+    seen: BTreeMap<UserId, Seen>,
+}
+
+/// A user's last participation.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Seen {
+    worth: f64,
+    duration_s: f64,
+    round: Round,
+}
+
+impl Utilities {
+    pub fn new(spec: OortSpec) -> Self {
+        Self { spec, seen: BTreeMap::new() }
+    }
+
+    /// Notes what came of a participation that took `duration`.
+    pub fn observe(&mut self, user: UserId, report: UtilityReport, duration: SimDuration, round: Round) {
+        let worth = f64::from(report.ratings) * f64::from(report.loss.max(0.0));
+        self.seen.insert(user, Seen { worth, duration_s: duration.as_secs_f64(), round });
+    }
+
+    /// The last participation of every user, for a checkpoint.
+    pub fn seen(&self) -> &BTreeMap<UserId, Seen> {
+        &self.seen
+    }
+
+    /// Takes up what a checkpoint has.
+    pub fn restore(&mut self, seen: BTreeMap<UserId, Seen>) {
+        self.seen = seen;
+    }
+
+    /// Whether `user` was ever seen.
+    pub fn has_seen(&self, user: UserId) -> bool {
+        self.seen.contains_key(&user)
+    }
+
+    /// How many of `places` are for users never seen.
+    pub fn to_explore(&self, places: usize, round: Round) -> usize {
+        let decayed = self.spec.exploration * math::pow(self.spec.exploration_decay, f64::from(round.0));
+        (decayed.max(self.spec.least_exploration) * places as f64 + 0.5) as usize
+    }
+
+    /// At most `places` of the users seen who are `eligible`, by utility.
+    pub fn exploit(
+        &self,
+        places: usize,
+        round: Round,
+        stream: &mut Stream,
+        mut eligible: impl FnMut(UserId) -> bool,
+    ) -> Vec<UserId> {
+        let preferred = self.preferred_duration_s();
+        let mut utilities: Vec<(f64, UserId)> = self
+            .seen
+            .iter()
+            .filter(|(user, _)| eligible(**user))
+            .map(|(user, seen)| (self.utility(seen, round, preferred), *user))
+            .collect();
+        if places == 0 || utilities.is_empty() {
+            return Vec::new();
+        }
+        utilities.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let last = utilities[places.min(utilities.len()) - 1].0;
+        utilities.retain(|(utility, _)| *utility >= CUT_OFF * last);
+        // Without replacement, in proportion to utility: the largest of ln(u) / utility (Efraimidis and Spirakis 2006).
+        let mut keys: Vec<(f64, UserId)> = utilities
+            .into_iter()
+            .map(|(utility, user)| (math::ln(stream.open_unit()) / utility.max(f64::MIN_POSITIVE), user))
+            .collect();
+        keys.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        keys.into_iter().take(places).map(|(_, user)| user).collect()
+    }
+
+    /// The duration that the preferred quantile of the users seen does not exceed.
+    fn preferred_duration_s(&self) -> f64 {
+        let mut durations: Vec<f64> = self.seen.values().map(|seen| seen.duration_s).collect();
+        durations.sort_by(f64::total_cmp);
+        let place = (self.spec.preferred_quantile * durations.len() as f64).ceil() as usize;
+        durations.get(place.saturating_sub(1)).copied().unwrap_or(f64::INFINITY)
+    }
+
+    fn utility(&self, seen: &Seen, round: Round, preferred_s: f64) -> f64 {
+        // Rounds count from 1 here.
+        let (now, last) = (f64::from(round.0 + 1), f64::from(seen.round.0 + 1));
+        let bonus = math::sqrt(STALENESS_BONUS * math::ln(now) / last);
+        let utility = seen.worth + bonus;
+        if seen.duration_s > preferred_s {
+            return utility * math::pow(preferred_s / seen.duration_s, self.spec.straggler_penalty);
+        }
+        utility
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::{Purpose, Streams};
+
+    fn seen(users: &[(u32, f32, f64)]) -> Utilities {
+        let mut utilities = Utilities::new(OortSpec::default());
+        for &(user, loss, seconds) in users {
+            let report = UtilityReport { loss, ratings: 10 };
+            utilities.observe(UserId(user), report, SimDuration::from_secs_f64(seconds), Round(0));
+        }
+        utilities
+    }
+
+    /// How often each user is picked in 2,000 rounds of one place.
+    fn picked(utilities: &Utilities, users: usize) -> Vec<u32> {
+        let mut counts = vec![0; users];
+        for round in 0..2000 {
+            let mut stream = Streams::new(1).stream(Purpose::Cohort, 0, round);
+            let chosen = utilities.exploit(1, Round(1), &mut stream, |_| true);
+            counts[chosen[0].index()] += 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn a_high_loss_is_picked_and_what_is_nearly_as_high_shares_in_it() {
+        let counts = picked(&seen(&[(0, 1.0, 1.0), (1, 0.98, 1.0), (2, 0.5, 1.0)]), 3);
+        assert!(counts[0] > 900 && counts[1] > 800, "{counts:?}");
+        assert_eq!(counts[2], 0, "below 95 % of the best");
+    }
+
+    #[test]
+    fn the_slow_pay_for_it() {
+        // User 0 takes twice as long as four of five: with an exponent of 2 its utility is a quarter.
+        let users = [(0, 1.0, 2.0), (1, 0.3, 1.0), (2, 0.1, 1.0), (3, 0.1, 1.0), (4, 0.1, 1.0)];
+        assert_eq!(picked(&seen(&users), 5)[1], 2000);
+    }
+
+    #[test]
+    fn who_was_not_seen_for_long_has_a_bonus() {
+        let mut utilities = seen(&[(0, 0.0, 1.0)]);
+        let report = UtilityReport { loss: 0.0, ratings: 10 };
+        utilities.observe(UserId(1), report, SimDuration::from_secs_f64(1.0), Round(90));
+        let mut stream = Streams::new(1).stream(Purpose::Cohort, 0, 0);
+        assert_eq!(utilities.exploit(1, Round(100), &mut stream, |_| true), [UserId(0)]);
+    }
+
+    #[test]
+    fn exploration_fades_to_its_least_share() {
+        let utilities = seen(&[]);
+        let explored = [0, 10, 1000].map(|round| utilities.to_explore(100, Round(round)));
+        assert_eq!(explored, [90, 74, 20], "0.9, 0.9 x 0.98^10, 0.2");
+    }
+
+    #[test]
+    fn nobody_is_picked_who_may_not_be() {
+        let utilities = seen(&[(0, 1.0, 1.0), (1, 0.5, 1.0), (2, 0.4, 1.0)]);
+        let mut stream = Streams::new(1).stream(Purpose::Cohort, 0, 0);
+        assert_eq!(utilities.exploit(3, Round(1), &mut stream, |user| user.0 == 2), [UserId(2)]);
+        assert!(utilities.exploit(0, Round(1), &mut stream, |_| true).is_empty());
+    }
+}

@@ -1,0 +1,154 @@
+//! Who is invited, and what happens if there is nobody.
+
+use super::super::cohort::Occasion;
+use super::*;
+
+/// Stays and gaps so long that few are there at a time.
+const RARELY: &str = "availability={ on-off = { mean_on_s = 100, mean_off_s = 2000 } }";
+
+/// The cohorts of so many rounds in which everybody is lost.
+fn cohorts(rounds: u32, overrides: &[&str]) -> Vec<Vec<u32>> {
+    let limit = "training.empty_rounds_limit=1000";
+    let mut talk = Conversation::with(&[overrides, &[limit]].concat());
+    let cohort = |round| {
+        let cohort = invited(&talk.begin(round));
+        cohort.iter().for_each(|user| drop(talk.lose(*user, round)));
+        talk.close();
+        cohort
+    };
+    (0..rounds).map(cohort).collect()
+}
+
+#[test]
+fn nobody_is_invited_twice_in_a_row() {
+    let cohorts =
+        cohorts(40, &["training.participation={ cohort = 10 }", "training.client_selection=\"never-twice-in-a-row\""]);
+    for pair in cohorts.windows(2) {
+        assert_eq!((pair[0].len(), pair[1].len()), (10, 10));
+        assert!(pair[1].iter().all(|user| !pair[0].contains(user)), "{pair:?}");
+    }
+    assert!(cohorts.windows(3).any(|three| three[2] != three[0]), "who may be invited is drawn");
+}
+
+#[test]
+fn round_robin_goes_by_number_and_starts_again_after_the_last() {
+    let cohorts = cohorts(3, &["training.participation={ cohort = 8 }", "training.client_selection=\"round-robin\""]);
+    assert_eq!(cohorts[0], [0, 1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(cohorts[1], [8, 9, 10, 11, 12, 13, 14, 15]);
+    assert_eq!(cohorts[2], [0, 1, 2, 16, 17, 18, 19, 20]);
+}
+
+/// If this fails, users are picked although they are gone, or others than those who stay longest.
+#[test]
+fn who_is_picked_is_there_and_the_longest_available_stay_longest() {
+    let half = "availability={ on-off = { mean_on_s = 100, mean_off_s = 100 } }";
+    for selection in ["uniform", "round-robin", "longest-available", "never-twice-in-a-row", "by-data-size"] {
+        let selection = format!("training.client_selection=\"{selection}\"");
+        let mut talk = Conversation::with(&[half, &selection, "training.participation={ cohort = 3 }"]);
+        talk.now = instant(500.0);
+        let cohort = invited(&talk.begin(0));
+        let mut clock = talk.server.world.population.availability().clock();
+        let leaves = |user: u32| (clock.leaves_at(UserId(user), talk.now).unwrap(), user);
+        // Who is not there leaves at once.
+        let mut stays: Vec<_> = (0..21).map(leaves).filter(|(leaves, _)| *leaves > talk.now).collect();
+        assert!((4..18).contains(&stays.len()), "about half of them: {stays:?}");
+        assert_eq!(cohort.len(), 3, "{selection}");
+        assert!(cohort.iter().all(|user| stays.iter().any(|(_, there)| there == user)), "{selection}: {cohort:?}");
+        if selection.contains("longest") {
+            stays.sort_unstable();
+            let mut longest: Vec<u32> = stays.iter().rev().take(3).map(|(_, user)| *user).collect();
+            longest.sort_unstable();
+            assert_eq!(cohort, longest);
+        }
+    }
+}
+
+#[test]
+fn users_are_drawn_in_proportion_to_their_ratings() {
+    let mut server = server(&["training.client_selection=\"by-data-size\"", "dataset.generator.ratings_log_sigma=1"]);
+    let mut counts = [0.0; 21];
+    let draws = 20_000;
+    for wave in 0..draws {
+        let open = ByUser::default();
+        let at = Occasion { now: SimTime::ZERO, round: Round(wave), wave: Wave(wave), open: &open };
+        let chosen = server.cohorts.choose(1, at);
+        counts[chosen[0].index()] += 1.0;
+    }
+    let sizes: Vec<f64> = (0..21).map(|user| server.world.dataset.train_items(UserId(user)).len() as f64).collect();
+    let sum: f64 = sizes.iter().sum();
+    assert!(sizes.iter().any(|size| *size > 3.0 * sizes[0]) || sizes.iter().any(|size| 3.0 * size < sizes[0]));
+    for (count, size) in counts.iter().zip(&sizes) {
+        let expected = f64::from(draws) * size / sum;
+        assert!((count - expected).abs() < 4.5 * expected.sqrt(), "{count} times instead of {expected}");
+    }
+}
+
+/// If this fails, somebody trains on a device that has no room for the table, or a round waits for him.
+#[test]
+fn devices_without_the_memory_are_not_invited_and_not_waited_for() {
+    let classes = "devices.classes=[{ name = \"small\", share = 0.5, ns_per_row_visit = 1, memory_mb = 0.001 }, \
+                   { name = \"large\", share = 0.5, ns_per_row_visit = 1, memory_mb = 100 }]";
+    for selection in ["uniform", "round-robin", "longest-available", "by-data-size"] {
+        let selection = format!("training.client_selection=\"{selection}\"");
+        let mut talk = Conversation::with(&[classes, &selection]);
+        let excluded: Vec<u32> = talk.server.world.excluded.iter().map(|user| user.0).collect();
+        assert!((3..18).contains(&excluded.len()), "{excluded:?}");
+        let orders = talk.begin(0);
+        let cohort = invited(&orders);
+        assert_eq!(cohort, (0..21).filter(|user| !excluded.contains(user)).collect::<Vec<_>>(), "{selection}");
+        assert_eq!(orders.alarm, None, "nothing will give them more memory");
+        let complete: Vec<bool> = cohort.iter().map(|user| talk.lose(*user, 0).round_complete).collect();
+        assert_eq!(complete.iter().position(|complete| *complete), Some(cohort.len() - 1), "{selection}");
+    }
+}
+
+/// If this fails, the server asks at the wrong time, or never again.
+#[test]
+fn with_nobody_there_the_server_waits_for_the_next_arrival() {
+    for mode in ["\"synchronous\"", "{ fedbuff = { concurrency = 4, buffer = 2 } }"] {
+        let mut talk = Conversation::with(&[RARELY, &format!("training.mode={mode}")]);
+        let mut clock = talk.server.world.population.availability().clock();
+        // Some second at which nobody is there.
+        let empty = (0..).map(|second| instant(f64::from(second)));
+        let mut anybody = |at| (0..21).any(|user| clock.is_available(UserId(user), at));
+        talk.now = empty.into_iter().find(|at| !anybody(*at)).unwrap();
+        let orders = talk.begin(0);
+        let arrival = clock.anyone_after(talk.now).unwrap();
+        assert_eq!((invited(&orders), orders.alarm, orders.round_complete), (vec![], Some(arrival), false), "{mode}");
+        talk.now = arrival;
+        let orders = talk.server.handle(AlarmRang { now: arrival }, &mut talk.context).unwrap();
+        let there = (0..21).filter(|user| clock.is_available(UserId(*user), arrival)).collect::<Vec<_>>();
+        assert_eq!(invited(&orders), there, "{mode}");
+    }
+}
+
+#[test]
+fn nobody_within_the_limit_ends_the_run() {
+    let mut talk = Conversation::with(&[RARELY, "training.waiting_limit_s=1"]);
+    let mut clock = talk.server.world.population.availability().clock();
+    // A second before which nobody comes for long enough.
+    let seconds = (0..).map(|second| instant(f64::from(second)));
+    talk.now = { seconds }.find(|at| clock.anyone_after(*at).unwrap() > *at + SimDuration::from_secs_f64(1.0)).unwrap();
+    let began = BeginRound { round: Round(0), now: talk.now };
+    let error = talk.server.handle(began, &mut talk.context).unwrap_err();
+    assert!(matches!(error, Error::NobodyAvailable { round: Round(0), at, .. } if at == talk.now), "{error}");
+}
+
+/// If this fails, what has arrived is lost from the books because nobody can be invited after it.
+#[test]
+fn an_upload_after_which_nobody_comes_is_judged_before_the_run_ends() {
+    let mode = "training.mode={ fedbuff = { concurrency = 1, buffer = 2 } }";
+    let mut talk = Conversation::with(&[RARELY, "training.waiting_limit_s=1", mode]);
+    let mut clock = talk.server.world.population.availability().clock();
+    let seconds = || (0..).map(|second| instant(f64::from(second)));
+    talk.now = seconds().find(|at| clock.anyone_after(*at) == Some(*at)).unwrap();
+    let user = invited(&talk.begin(0))[0];
+    let limit = SimDuration::from_secs_f64(1.0);
+    talk.now = seconds().find(|at| *at > talk.now && clock.anyone_after(*at).unwrap() > *at + limit).unwrap();
+    let table = talk.server.global.clone();
+    let frame = codec::of(CodecName::DenseF32).encode(&TableUpdate::whole(&table), &table).bytes;
+    let arrival = UplinkArrived { user: UserId(user), wave: Wave(0), frame, now: talk.now };
+    let receipt = talk.server.handle(arrival, &mut talk.context).unwrap();
+    assert_eq!(receipt.usefulness, Some(Usefulness::Useful));
+    assert!(matches!(receipt.orders, Err(Error::NobodyAvailable { .. })));
+}

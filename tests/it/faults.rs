@@ -1,0 +1,209 @@
+use std::sync::Arc;
+
+use fedrecsim::dataset;
+use fedrecsim::method::registry::METHODS;
+use fedrecsim::population::Traces;
+use fedrecsim::rng::Streams;
+use fedrecsim::sim::outcome::{Flow, RoundRecord};
+use fedrecsim::sim::{self, Outcome, RunControl, World};
+
+use crate::support::{Workshop, assert_balanced, run, small, small_with, world};
+
+/// Bytes of a dense frame: header, and 150 rows of 32 values.
+const FRAME: u64 = 28 + 4 * 150 * 32;
+
+/// Rounds of everybody, with this rule about transfers.
+fn with_rule(rule: &str, overrides: &[&str]) -> Outcome {
+    let rule = format!("faults=[{{ {rule} }}]");
+    let outcome = run(small_with("fedmf", &[&[rule.as_str()], overrides].concat()), 2);
+    assert_balanced(&outcome);
+    outcome
+}
+
+/// What of all rounds arrived, and what was lost: up and down.
+fn arrived_and_lost(outcome: &Outcome) -> [(u64, u64); 2] {
+    let counts = |flow: Flow| (flow.delivered, flow.lost);
+    [counts(outcome.bytes.up), counts(outcome.bytes.down)]
+}
+
+/// If this fails, a frame that never arrives is averaged, or its bytes are nowhere.
+#[test]
+fn a_dropped_frame_is_sent_whole_and_never_arrives() {
+    let outcome = with_rule("effect = \"drop\", direction = \"up\", users = { numbers = [3, 17] }", &[]);
+    let round = 40 * FRAME;
+    assert_eq!(arrived_and_lost(&outcome), [(3 * 38 * FRAME, 3 * 2 * FRAME), (3 * round, 0)]);
+    assert!(outcome.rounds.iter().all(|round| (round.aggregated, round.dropped) == (38, 2)));
+    let outcome = with_rule("effect = \"drop\", direction = \"down\", users = { numbers = [3] }", &[]);
+    assert_eq!(arrived_and_lost(&outcome), [(3 * 39 * FRAME, 0), (3 * 39 * FRAME, 3 * FRAME)]);
+}
+
+/// If this fails, a connection that breaks loses more or fewer bytes than it carried.
+#[test]
+fn a_connection_that_breaks_at_a_byte_loses_exactly_those_before_it() {
+    for bytes in [0, 1, 28, 5000, FRAME - 1] {
+        for shared in [&[][..], &["network.server.uplink_mbit_per_s=10", "network.server.connections=7"]] {
+            let cut = |direction: &str| {
+                let rule = format!(
+                    "effect = {{ cut_at_byte = {bytes} }}, direction = \"{direction}\", users = {{ numbers = [5] }}"
+                );
+                with_rule(&rule, &[&["training.rounds=1"], shared].concat())
+            };
+            assert_eq!(arrived_and_lost(&cut("up")), [(39 * FRAME, bytes), (40 * FRAME, 0)]);
+            assert_eq!(arrived_and_lost(&cut("down")), [(39 * FRAME, 0), (39 * FRAME, bytes)]);
+        }
+    }
+    // There is no such byte.
+    let beyond = with_rule(&format!("effect = {{ cut_at_byte = {FRAME} }}"), &[]);
+    assert_eq!(beyond.rounds, run(small_with("fedmf", &[]), 2).rounds);
+}
+
+/// If this fails, a damaged frame is trained on or averaged, or a receiver does not notice one.
+#[test]
+fn corrupted_frames_of_every_codec_and_direction_are_noticed() {
+    for codec in ["dense-f32", "rows-f32", "sparse-f32"] {
+        let codecs = [format!("codec.uplink=\"{codec}\""), format!("codec.downlink=\"{codec}\"")];
+        let codecs = codecs.each_ref().map(String::as_str);
+        let overrides = [&codecs[..], &["training.rounds=6"]].concat();
+        let whole = run(small_with("fedmf", &overrides), 2);
+        let initial = world(small_with("fedmf", &overrides)).method.initial_table();
+        for direction in ["up", "down"] {
+            let outcome = with_rule(&format!("effect = \"corrupt\", direction = \"{direction}\""), &overrides);
+            assert!(outcome.rounds.iter().all(|round| (round.aggregated, round.dropped) == (0, 40)), "{codec}");
+            let (lost, delivered) = if direction == "up" {
+                (outcome.bytes.up, outcome.bytes.down.delivered)
+            } else {
+                (outcome.bytes.down, outcome.bytes.up.delivered)
+            };
+            assert_eq!((lost.delivered, lost.lost), (0, lost.sent), "{codec}, {direction}");
+            assert_eq!(delivered > 0, direction == "up", "{codec}: a download is of use before its upload is damaged");
+            assert_eq!(*outcome.table, initial, "{codec}, {direction}: the model has moved");
+        }
+        assert!(whole.rounds.iter().all(|round| round.aggregated == 40), "{codec}");
+    }
+}
+
+/// If this fails, a damaged update is averaged with the sound ones.
+#[test]
+fn a_corrupted_upload_counts_as_little_as_one_that_was_never_sent() {
+    let who = "direction = \"up\", users = { share = 0.3 }";
+    let corrupted = with_rule(&format!("effect = \"corrupt\", {who}"), &[]);
+    let dropped = with_rule(&format!("effect = \"drop\", {who}"), &[]);
+    assert!(corrupted.rounds[0].dropped > 3);
+    assert_eq!(corrupted.rounds, dropped.rounds);
+    assert_eq!(corrupted.digest, dropped.digest);
+}
+
+/// If this fails, a delay costs another time than its own, or something besides time.
+#[test]
+fn a_delay_moves_virtual_time_by_itself_and_nothing_else() {
+    let whole = run(small_with("fedmf", &[]), 2);
+    for (rule, later) in [
+        ("effect = { delay_s = 2.5 }, direction = \"up\"", 2.5),
+        ("effect = { delay_s = 2.5 }, direction = \"down\"", 2.5),
+        ("effect = { delay_s = 2.5 }", 5.0),
+    ] {
+        for shared in [&[][..], &["network.server.connections=40"]] {
+            let delayed = with_rule(rule, shared);
+            for (delayed, whole) in delayed.rounds.iter().zip(&whole.rounds) {
+                assert!((delayed.duration_s - whole.duration_s - later).abs() < 1e-8, "{rule}: {}", delayed.duration_s);
+                assert_eq!((delayed.bytes, &delayed.accuracy), (whole.bytes, &whole.accuracy), "{rule}");
+            }
+            assert_eq!(delayed.table, whole.table, "{rule}");
+        }
+    }
+}
+
+/// If this fails, a rule acts before it begins or after it ends.
+#[test]
+fn a_rule_acts_within_its_window_of_time() {
+    // A round lasts a second.
+    let alike =
+        ["network.rtt_ms=500", "devices.median_ns_per_row_visit=1e-3", "network.uplink_median_mbit_per_s=0.30764800"];
+    let whole = run(small_with("fedmf", &[&alike[..], &["training.rounds=4"]].concat()), 2);
+    let begins = |round: usize| whole.rounds[round - 2].virtual_time_s;
+    // A download begins with its round, and an upload in the middle of it.
+    let window = |direction: &str, from: f64, until: f64| {
+        let rule = format!("effect = \"drop\", direction = \"{direction}\", from_s = {from}, until_s = {until}");
+        let outcome = with_rule(&rule, &[&alike[..], &["training.rounds=4"]].concat());
+        outcome.rounds.iter().map(|round| round.dropped).collect::<Vec<_>>()
+    };
+    assert_eq!(window("up", begins(2), begins(3)), [0, 40, 0, 0]);
+    assert_eq!(window("up", begins(3), 1e9), [0, 0, 40, 40]);
+    assert_eq!(window("down", begins(4), begins(4) + 1e-9), [0, 0, 0, 40], "the window has its beginning");
+    assert_eq!(window("down", begins(4) - 1e-9, begins(4)), [0, 0, 0, 0], "and not its end");
+    assert_eq!(window("down", 0.0, 1e-9), [40, 0, 0, 0]);
+}
+
+/// A model that is private, on everybody's device: its download takes a second, its training a minute or so, its upload
+/// 224 seconds.
+const PRIVATE: [&str; 8] = [
+    "method.fedrap.tables=\"d-only\"",
+    "method.fedrap.learning_rate_tables=100",
+    "dataset.negatives.pool=\"unrated\"",
+    "network.rtt_ms=0",
+    "network.downlink_median_mbit_per_s=224e-6",
+    "network.uplink_median_mbit_per_s=1e-6",
+    "devices.median_ns_per_row_visit=1e8",
+    "training.rounds=1",
+];
+
+/// A round that everybody leaves after so many seconds.
+fn departure(seconds: f64) -> Outcome {
+    let workshop = Workshop::new();
+    workshop.write("stays.csv", &format!("user,on,off\n0,0,{seconds}\n"));
+    let scenario = small(&[&PRIVATE[..], &["availability.trace={ path = \"stays.csv\", period_s = 1e6 }"]].concat());
+    let traces = Traces::load(&scenario, &[workshop.path("")]).unwrap();
+    let dataset = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed)).unwrap();
+    let world = World::with_traces(scenario, Arc::new(dataset), &traces, METHODS).unwrap();
+    let outcome = sim::run(world, &RunControl::with_threads(2), Box::new(())).unwrap();
+    assert!(outcome.stopped_by.is_none(), "{:?}", outcome.stopped_by);
+    assert_balanced(&outcome);
+    assert_eq!((outcome.rounds[0].aggregated, outcome.rounds[0].dropped), (0, 40));
+    assert!((outcome.rounds[0].virtual_time_s - seconds).abs() < 1e-9, "they leave together");
+    outcome
+}
+
+/// If this fails, a device that leaves has learned what it did not finish, forgets what it has, or its bytes are nowhere.
+#[test]
+fn who_leaves_keeps_what_was_finished_and_loses_what_was_on_its_way() {
+    let nothing = ["faults=[{ effect = \"drop\", direction = \"down\" }]"];
+    let untouched = run(small(&[&PRIVATE[..], &nothing].concat()), 2).rounds[0].accuracy.clone();
+    let header = 28 * 40;
+    let downloading = departure(0.5);
+    assert_eq!(downloading.rounds[0].accuracy, untouched);
+    assert_eq!(arrived_and_lost(&downloading), [(0, 0), (0, header / 2)]);
+    let training = departure(10.0);
+    assert_eq!(training.rounds[0].accuracy, untouched);
+    assert_eq!(arrived_and_lost(&training), [(0, 0), (header, 0)]);
+    assert_eq!(training.durations["compute"].count, 0);
+    let uploading = departure(200.0);
+    assert_ne!(uploading.rounds[0].accuracy, untouched, "what was learned stays on the device");
+    assert_eq!(uploading.durations["compute"].count, 40);
+    let [(0, lost), (delivered, 0)] = arrived_and_lost(&uploading) else { panic!("{:?}", uploading.bytes) };
+    assert_eq!(delivered, header);
+    // A byte in eight seconds.
+    assert!((40 * 15..40 * 25).contains(&lost), "{lost} bytes");
+}
+
+/// If this fails, users who come and go leave bytes behind that nobody accounts for, or take part while they are gone.
+#[test]
+fn users_who_come_and_go_take_part_while_they_are_there() {
+    let stays = "availability.on-off={ mean_on_s = 20, mean_off_s = 60 }";
+    let slow = ["network.rtt_ms=4000", "network.uplink_median_mbit_per_s=0.1", "training.rounds=6"];
+    let always = run(small_with("fedmf", &slow), 2);
+    for mode in [
+        "\"synchronous\"",
+        "{ semi-synchronous = { deadline_s = 8 } }",
+        "{ fedbuff = { concurrency = 9, buffer = 5 } }",
+    ] {
+        let mode = format!("training.mode={mode}");
+        let outcome = run(small_with("fedmf", &[&slow[..], &[stays, &mode]].concat()), 2);
+        assert_balanced(&outcome);
+        let sum = |of: fn(&RoundRecord) -> u32| outcome.rounds.iter().map(of).sum::<u32>();
+        // A quarter of the time there, and about one in three leaves within the seven seconds that it takes.
+        assert!(sum(|round| round.invited) < 6 * 20, "{mode}");
+        assert!(sum(|round| round.dropped) > 5 && sum(|round| round.aggregated) > 10, "{mode}: {:?}", outcome.rounds);
+        assert_eq!(outcome.durations["round"].count, 6);
+    }
+    assert!(always.rounds.iter().all(|round| (round.invited, round.aggregated) == (40, 40)));
+}

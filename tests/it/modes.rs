@@ -1,0 +1,255 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fedrecsim::error::Error;
+use fedrecsim::ids::{Round, UserId, Wave};
+use fedrecsim::method::Client;
+use fedrecsim::model::table::Table;
+use fedrecsim::sim::broadcast::Broadcast;
+use fedrecsim::sim::training::Assignment;
+use fedrecsim::sim::{self, Outcome, RunControl, World};
+
+use crate::support::{assert_balanced, run, small, small_with, world};
+
+const WORLDLY: [&str; 3] =
+    ["network.preset=\"wifi-2020\"", "network.dropout=0.3", "devices.preset=\"phone-lognormal\""];
+
+const METHODS: [&str; 3] = ["fedrap", "pfedrec", "fedmf"];
+
+/// If this fails, a synchronous round is another one than before there were other modes. The digests are those of the
+/// last build without them.
+#[test]
+fn synchronous_rounds_are_as_they_were_before_there_were_other_modes() {
+    let cohort = [&WORLDLY[..], &["training.participation={ cohort = 15 }", "codec.uplink=\"rows-f32\""]].concat();
+    let share = [&WORLDLY[..], &["training.participation={ share = 0.5 }", "codec.uplink=\"sparse-f32\""]].concat();
+    for (scenario, digest) in [
+        (small_with("pfedrec", &[]), "017819dde0acd0dca653f8150818b9f5f6bd8d2264abf70540c41c958069e63c"),
+        (small_with("pfedrec", &cohort), "86c23d4c10bc666423c3d1c29abcca668bb96af88433582da69ec46a36d2607d"),
+        (small_with("fedmf", &[]), "74ceea65622a245d90f6cb836788b50443f98844790e458e08b85d3d0281cdf8"),
+        (small_with("fedmf", &cohort), "8b983ecf8cf7404492bc89083e385f2f8495ae841cfac3d8be0faffc236f23c6"),
+        (small(&share), "b65cda62e9b992db4203c5b6e66e0b69cd1a6221e9436a2be6b4d9f2206d8f87"),
+    ] {
+        let method = scenario.method.name.clone();
+        assert_eq!(run(scenario, 2).digest, digest, "{method}");
+    }
+}
+
+/// If this fails, a mode that waits for everybody and needs everybody is not the synchronous one.
+#[test]
+fn modes_without_an_effective_deadline_are_synchronous() {
+    for method in METHODS {
+        for participation in ["\"all\"", "{ cohort = 15 }"] {
+            let with = |mode: &str| {
+                let participation = format!("training.participation={participation}");
+                run(small_with(method, &[&WORLDLY[..], &[&participation, mode]].concat()), 2)
+            };
+            let synchronous = with("training.mode=\"synchronous\"");
+            for mode in ["semi-synchronous = { deadline_s = 1e9 }", "over-selection = { factor = 1.0 }"] {
+                let other = with(&format!("training.mode={{ {mode} }}"));
+                assert_eq!(other.rounds, synchronous.rounds, "{method}, {mode}");
+                assert_eq!(other.digest, synchronous.digest, "{method}, {mode}");
+            }
+        }
+    }
+}
+
+/// If this fails, the buffer's mean is another one than the synchronous one, although nobody's model is old.
+#[test]
+fn a_buffer_of_fresh_updates_of_everybody_is_a_synchronous_round() {
+    for method in METHODS {
+        for codec in ["dense-f32", "rows-f32", "sparse-f32"] {
+            let with = |mode: &str| {
+                let codec = format!("codec.uplink=\"{codec}\"");
+                run(small_with(method, &["training.rounds=1", &codec, &format!("training.mode={mode}")]), 2)
+            };
+            let synchronous = with("\"synchronous\"");
+            let buffered = with("{ fedbuff = { concurrency = 40, buffer = 40 } }");
+            // What follows an update at once is still on its way when the last one arrives.
+            assert!(buffered.rounds[0].invited > 40 && buffered.rounds[0].aggregated == 40, "{method}");
+            assert_eq!(bits(&buffered.table), bits(&synchronous.table), "{method}, {codec}");
+            assert_eq!(buffered.rounds[0].loss, synchronous.rounds[0].loss, "{method}, {codec}");
+        }
+    }
+}
+
+fn bits(table: &Table) -> Vec<u32> {
+    table.as_slice().iter().map(|value| value.to_bits()).collect()
+}
+
+/// Trainings one by one, as a program without a clock would do them.
+struct Loop {
+    world: Arc<World>,
+    clients: BTreeMap<u32, Box<dyn Client>>,
+}
+
+impl Loop {
+    fn of(overrides: &[&str], method: &str) -> Self {
+        Self { world: Arc::new(world(small_with(method, overrides))), clients: BTreeMap::new() }
+    }
+
+    /// The table that `user` makes of `global`, and its loss.
+    fn train(&mut self, user: u32, step: u32, wave: u32, global: &Table) -> (Table, f64) {
+        let broadcast = Arc::new(Broadcast::encode(global, self.world.downlink));
+        let client = self.clients.remove(&user);
+        let (round, wave, world) = (Round(step), Wave(wave), Arc::clone(&self.world));
+        let trained = Assignment { user: UserId(user), round, wave, client, broadcast, world }.run().unwrap();
+        self.clients.insert(user, trained.client);
+        let update = self.world.uplink.decode(&trained.frame.bytes, global.shape()).unwrap();
+        (update.apply(global).unwrap(), trained.loss)
+    }
+}
+
+/// If this fails, the asynchronous machinery adds something of its own to training: with one client at a time there is
+/// nothing asynchronous.
+#[test]
+fn fedbuff_with_one_client_and_a_buffer_of_one_is_sequential_training() {
+    let alone = "training.mode={ fedbuff = { concurrency = 1, buffer = 1 } }";
+    // Six users more than there are, so that some train for the second time.
+    let overrides =
+        [alone, "training.client_selection=\"round-robin\"", "training.rounds=46", "evaluation.every_rounds=46"];
+    for method in METHODS {
+        let outcome = run(small_with(method, &overrides), 2);
+        let mut sequence = Loop::of(&overrides, method);
+        let mut global = sequence.world.method.initial_table();
+        for (step, record) in (0..46).zip(&outcome.rounds) {
+            let (table, loss) = sequence.train(step % 40, step, step, &global);
+            assert_eq!((record.aggregated, record.loss), (1, Some(loss)), "{method}, step {step}");
+            global = table;
+        }
+        assert_eq!(bits(&outcome.table), bits(&global), "{method}");
+    }
+}
+
+/// A hundred microseconds of everything: a delay decides who is late. Links take .015 s, 0.02 s and 0.08 s.
+const LATE: [&str; 5] = [
+    "training.client_selection=\"round-robin\"",
+    "network.rtt_ms=30",
+    "network.downlink_median_mbit_per_s=8",
+    "network.uplink_median_mbit_per_s=2",
+    "devices.median_ns_per_row_visit=1e-3",
+];
+
+#[track_caller]
+fn assert_close(table: &Table, expected: impl Fn(usize) -> f64) {
+    for (index, value) in table.as_slice().iter().enumerate() {
+        let expected = expected(index);
+        let apart = (f64::from(*value) - expected).abs();
+        assert!(apart <= 1e-7 * expected.abs().max(1e-3), "value {index}: {value} instead of {expected}");
+    }
+}
+
+/// If this fails, FedAsync mixes otherwise than Xie et al. (2019, algorithm 1) say, or takes a model for older or newer
+/// than it is.
+#[test]
+fn fedasync_mixes_an_update_in_by_its_share_and_its_staleness() {
+    // User 1 uploads a millisecond later than user 0, by when the server has made a step and invited user 2.
+    let late = "faults=[{ effect = { delay_s = 0.001 }, direction = \"up\", users = { numbers = [1] } }]";
+    let mode =
+        "training.mode={ fedasync = { concurrency = 2, mixing = 0.6, staleness_weight = { polynomial = 0.5 } } }";
+    let overrides = [&LATE[..], &[late, mode, "training.rounds=2"]].concat();
+    let outcome = run(small_with("fedmf", &overrides), 2);
+    let mut trainings = Loop::of(&overrides, "fedmf");
+    let initial = trainings.world.method.initial_table();
+    let (first, _) = trainings.train(0, 0, 0, &initial);
+    let (second, _) = trainings.train(1, 0, 0, &initial);
+    let at = |table: &Table, index: usize| f64::from(table.as_slice()[index]);
+    let share = 0.6 / 2.0_f64.sqrt();
+    assert_close(&outcome.table, |index| {
+        let stepped = f64::from((0.4 * at(&initial, index) + 0.6 * at(&first, index)) as f32);
+        (1.0 - share) * stepped + share * at(&second, index)
+    });
+    assert_eq!(outcome.rounds[1].aggregated, 1);
+}
+
+/// If this fails, a late update is taken for a fresh one, or counts the model that it started from.
+#[test]
+fn a_late_update_joins_the_next_semi_synchronous_round_as_a_weighted_difference() {
+    // A round takes .03 + .0193 + .0769 s; user 1 arrives after the first round's deadline, before the second one's.
+    let late = "faults=[{ effect = { delay_s = 0.03 }, direction = \"up\", users = { numbers = [1] } }]";
+    let mode =
+        "training.mode={ semi-synchronous = { deadline_s = 0.14, staleness_weight = { hinge = { a = 3.0, b = 0 } } } }";
+    let overrides = [&LATE[..], &[late, mode, "training.participation={ cohort = 2 }", "training.rounds=2"]].concat();
+    let outcome = run(small_with("fedmf", &overrides), 2);
+    let taken: Vec<_> = outcome.rounds.iter().map(|round| (round.invited, round.aggregated, round.late)).collect();
+    assert_eq!(taken, [(2, 1, 0), (2, 3, 0)]);
+    assert_balanced(&outcome);
+    let mut trainings = Loop::of(&overrides, "fedmf");
+    let initial = trainings.world.method.initial_table();
+    let (first, _) = trainings.train(0, 0, 0, &initial);
+    let (late, _) = trainings.train(1, 0, 0, &initial);
+    let (third, _) = trainings.train(2, 1, 1, &first);
+    let (fourth, _) = trainings.train(3, 1, 1, &first);
+    let at = |table: &Table, index: usize| f64::from(table.as_slice()[index]);
+    let weight = 1.0 / (3.0 * 1.0 + 1.0);
+    assert_close(&outcome.table, |index| {
+        let step = |table: &Table, base: &Table| at(table, index) - at(base, index);
+        let sum = weight * step(&late, &initial) + step(&third, &first) + step(&fourth, &first);
+        at(&first, index) + sum / (weight + 2.0)
+    });
+}
+
+fn over_selected(mode: &str) -> Outcome {
+    let mode = format!("training.mode={{ over-selection = {mode} }}");
+    let worldly = ["network.preset=\"mobile-pessimistic\"", "devices.preset=\"phone-lognormal\"", "training.rounds=8"];
+    run(small_with("fedmf", &[&worldly[..], &["training.participation={ cohort = 10 }", &mode]].concat()), 2)
+}
+
+/// If this fails, an over-selected round waits for those whom it does not need, or forgets what became of them.
+#[test]
+fn over_selection_takes_the_first_and_gives_the_rest_up() {
+    let outcome = over_selected("{ factor = 1.5 }");
+    assert_balanced(&outcome);
+    let all = over_selected("{ factor = 1.0 }");
+    for (round, slow) in outcome.rounds.iter().zip(&all.rounds) {
+        assert_eq!((round.invited, round.aggregated, round.cancelled, round.late), (15, 10, 5, 0), "{round:?}");
+        assert_eq!((slow.invited, slow.aggregated, slow.cancelled), (10, 10, 0));
+    }
+    assert!(outcome.bytes.up.cancelled + outcome.bytes.down.cancelled > 0);
+    let time = |outcome: &Outcome| outcome.rounds[7].virtual_time_s;
+    assert!(time(&outcome) < 0.8 * time(&all), "{} s, without over-selection {} s", time(&outcome), time(&all));
+}
+
+/// If this fails, stragglers who may go on are cut off, used, or invited while they are at it.
+#[test]
+fn stragglers_who_go_on_are_late() {
+    let outcome = over_selected("{ factor = 1.5, stragglers = \"late\" }");
+    assert_balanced(&outcome);
+    assert!(outcome.rounds.iter().all(|round| (round.invited, round.aggregated, round.cancelled) == (15, 10, 0)));
+    let late: u32 = outcome.rounds.iter().map(|round| round.late).sum();
+    let frame = 28 + 4 * 150 * 32;
+    assert!(late > 0);
+    assert_eq!(outcome.bytes.up.late, u64::from(late) * frame);
+    let unfinished = 8 * 5 - late;
+    assert!(outcome.bytes.up.in_flight + outcome.bytes.down.in_flight <= u64::from(unfinished) * frame);
+}
+
+/// If this fails, a deadline that nobody meets changes the model, or a run without any progress goes on for ever.
+#[test]
+fn a_deadline_that_nobody_meets_leaves_empty_rounds_and_too_many_end_the_run() {
+    for mode in
+        ["over-selection = { deadline_s = 0.001 }", "semi-synchronous = { deadline_s = 0.001, maximum_staleness = 0 }"]
+    {
+        let mode = format!("training.mode={{ {mode} }}");
+        // Three cohorts of thirteen, since those of the rounds before are busy.
+        let few = ["training.participation={ cohort = 13 }", "training.rounds=5", "training.empty_rounds_limit=3"];
+        let overrides = [&few[..], &["network.rtt_ms=100", &mode]].concat();
+        let world = world(small_with("fedmf", &overrides));
+        let initial = world.method.initial_table();
+        let outcome = sim::run(world, &RunControl::with_threads(2), Box::new(())).unwrap();
+        assert!(
+            matches!(outcome.stopped_by, Some(Error::NobodyFinished { round: Round(3), rounds: 3 })),
+            "{outcome:?}"
+        );
+        assert_eq!(outcome.rounds.len(), 3);
+        for (number, round) in (1..).zip(&outcome.rounds) {
+            assert_eq!((round.aggregated, round.loss), (0, None), "{mode}");
+            assert!(
+                (round.virtual_time_s - 0.001 * f64::from(number)).abs() < 1e-9,
+                "{mode}: {}",
+                round.virtual_time_s
+            );
+        }
+        assert_eq!(*outcome.table, initial, "{mode}");
+        assert_balanced(&outcome);
+    }
+}
