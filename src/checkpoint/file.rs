@@ -26,6 +26,8 @@ pub struct Header {
     pub name: String,
     /// The scenario, resolved, as TOML.
     pub scenario: String,
+    /// The keys of the method's parameters in the order that the report shows, which TOML does not keep.
+    pub parameters: Vec<String>,
     /// What the run reads besides it ([`fingerprint`](super::fingerprint)).
     pub fingerprint: String,
     /// Arguments of the command that began the run, for its report.

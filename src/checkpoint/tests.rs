@@ -12,6 +12,7 @@ fn header() -> Header {
         program: PROGRAM_VERSION.to_owned(),
         name: "small".to_owned(),
         scenario: "seed = 1\n".to_owned(),
+        parameters: Vec::new(),
         fingerprint: "f".repeat(64),
         command: vec!["run".to_owned()],
         data_directories: vec![PathBuf::from("/data")],

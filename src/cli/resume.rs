@@ -35,7 +35,12 @@ pub fn resume(
     }
     let folder = ReportFolder::reopen(&arguments.folder)?;
     let file = format!("{}.toml", header.name);
-    let scenario = scenario::parse(&header.scenario, &file, &[], &vocabulary_of(methods))?;
+    let mut scenario = scenario::parse(&header.scenario, &file, &[], &vocabulary_of(methods))?;
+    if let Some(parameters) = scenario.method.parameters.as_object_mut() {
+        let in_order = header.parameters.iter().filter_map(|key| parameters.remove_entry(key)).collect();
+        let others = std::mem::replace(parameters, in_order);
+        parameters.extend(others);
+    }
     let directories = arguments.data_dir.as_ref().map_or(header.data_directories.clone(), |named| vec![named.clone()]);
     let Inputs { world, fingerprint } = Inputs::load(&scenario, &directories, methods)?;
     header.check(&scenario, &fingerprint)?;

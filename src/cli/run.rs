@@ -66,6 +66,14 @@ pub fn run(
             program: PROGRAM_VERSION.to_owned(),
             name: scenario.name.clone(),
             scenario: scenario.to_toml()?,
+            parameters: scenario
+                .method
+                .parameters
+                .as_object()
+                .into_iter()
+                .flatten()
+                .map(|(key, _)| key.clone())
+                .collect(),
             fingerprint,
             command: command.clone(),
             data_directories: absolute(directories),

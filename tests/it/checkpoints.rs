@@ -36,10 +36,10 @@ fn has_checkpoint(folder: &Path) -> bool {
 }
 
 /// The report without what belongs to the host and the command line.
-fn report(folder: &Path) -> (Value, Vec<(String, String)>) {
+fn report(folder: &Path) -> (String, Vec<(String, String)>) {
     let mut run: Value = serde_json::from_str(&fs::read_to_string(folder.join("run.json")).unwrap()).unwrap();
     for host in ["wall", "command"] {
-        run.as_object_mut().unwrap().remove(host).unwrap();
+        run.as_object_mut().unwrap().shift_remove(host).unwrap();
     }
     let mut others: Vec<(String, String)> = fs::read_dir(folder)
         .unwrap()
@@ -48,7 +48,8 @@ fn report(folder: &Path) -> (Value, Vec<(String, String)>) {
         .map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), contents(&path)))
         .collect();
     others.sort();
-    (run, others)
+    // As text: the order of keys counts, too.
+    (run.to_string(), others)
 }
 
 fn contents(path: &Path) -> String {
@@ -56,7 +57,7 @@ fn contents(path: &Path) -> String {
 }
 
 /// The report of the same run, never stopped and without checkpoints.
-fn uninterrupted(overrides: &[&str]) -> (Value, Vec<(String, String)>) {
+fn uninterrupted(overrides: &[&str]) -> (String, Vec<(String, String)>) {
     let workshop = Workshop::new();
     workshop.run(workshop.small(), overrides).unwrap();
     report(&workshop.report())
