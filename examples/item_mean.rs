@@ -19,6 +19,7 @@ use fedrecsim::method::registry::METHODS;
 use fedrecsim::method::{
     Client, Entry, LocalTask, LocalUpdate, Method, Problem, Scratch, largest_magnitude, parameters,
 };
+use fedrecsim::model::archive::{Archive, ArchiveReader};
 use fedrecsim::model::private::Private;
 use fedrecsim::model::table::{Table, TableShape, TableUpdate};
 use fedrecsim::{cli, math};
@@ -120,6 +121,15 @@ impl Client for ItemMeanClient {
 
     fn snapshot(&self) -> Box<dyn Client> {
         Box::new(self.clone())
+    }
+
+    fn save(&self, archive: &mut Archive) {
+        archive.put(self.participations.get());
+    }
+
+    fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
+        *self.participations.get_mut() = archive.take()?;
+        Ok(())
     }
 }
 

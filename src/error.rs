@@ -142,6 +142,9 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// A checkpoint that a run cannot go on from: damaged, of another version, scenario or data set, or not there.
+    #[error("cannot resume: {0}")]
+    Checkpoint(String),
     /// The user stopped the run.
     #[error("interrupted")]
     Interrupted,
@@ -172,7 +175,8 @@ impl Error {
             | Self::Usage(_)
             | Self::Read { .. }
             | Self::MalformedLine { .. }
-            | Self::Dataset(_) => 2,
+            | Self::Dataset(_)
+            | Self::Checkpoint(_) => 2,
             Self::Write { .. }
             | Self::Diverged { .. }
             | Self::TimeOverflow { .. }

@@ -91,6 +91,7 @@
 //! | [`method`] | FedRAP, PFedRec, FedMF and the baselines: one file each, and a registry; how to write one |
 //! | [`codec`] | tables to bytes and back |
 //! | [`sim`] | the actors, their messages, the clock, the ledger |
+//! | [`checkpoint`] | a run's state as a file that another process goes on from |
 //! | [`report`] | a run record to JSON, CSV, Markdown and SVG |
 //! | [`cli`] | the commands |
 //!
@@ -134,6 +135,8 @@ pub mod method;
 pub mod codec;
 
 pub mod sim;
+
+pub mod checkpoint;
 
 pub mod report;
 

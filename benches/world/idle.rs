@@ -8,6 +8,7 @@ use fedrecsim::dataset;
 use fedrecsim::error::Result;
 use fedrecsim::ids::UserId;
 use fedrecsim::method::{Client, Entry, LocalTask, LocalUpdate, Method, Scratch, registry};
+use fedrecsim::model::archive::{Archive, ArchiveReader};
 use fedrecsim::model::table::{RowSet, Table, TableShape, TableUpdate};
 use fedrecsim::rng::Streams;
 use fedrecsim::scenario;
@@ -62,6 +63,12 @@ impl Client for Idle {
 
     fn snapshot(&self) -> Box<dyn Client> {
         Box::new(Idle)
+    }
+
+    fn save(&self, _archive: &mut Archive) {}
+
+    fn restore(&mut self, _archive: &mut ArchiveReader) -> Result<()> {
+        Ok(())
     }
 }
 

@@ -1,13 +1,13 @@
 //! What can be written on the command line.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Simulates federated recommendation and measures what accuracy costs in bytes and in time.
 ///
-/// Exit codes: 0 done, 1 the run failed, 2 the scenario or the command line is wrong.
+/// Exit codes: 0 done, 1 the run failed, 2 the scenario, the command line or the checkpoint is wrong.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "fedrecsim", version, arg_required_else_help = true)]
 pub struct Cli {
@@ -23,6 +23,11 @@ pub enum Command {
     ///
     /// Ctrl-C gives up the round in progress and reports the finished ones; a second Ctrl-C ends the program at once.
     Run(RunArgs),
+    /// Go on with a run that was stopped, from the newest checkpoint in its report folder.
+    ///
+    /// The result is that of a run that was never stopped. `run --checkpoint-every N` leaves checkpoints. The scenario is
+    /// in the checkpoint; the ratings and traces must be those that the run began with.
+    Resume(ResumeArgs),
     /// Run a scenario and write what happens on links and devices: downloads, trainings, uploads, and how they end.
     ///
     /// A participation is written whole, whatever round it ends in. The run stops when nothing that is asked for can come
@@ -75,6 +80,28 @@ pub struct RunArgs {
     /// Replace the files of an earlier report in the same folder.
     #[arg(long)]
     pub overwrite: bool,
+    /// Leave a checkpoint in the report folder after every N rounds, for `resume` to go on from.
+    ///
+    /// The last two are kept until the run is complete. A crash loses N rounds at most.
+    #[arg(long, value_name = "N")]
+    pub checkpoint_every: Option<NonZeroU32>,
+}
+
+/// Arguments of `resume`.
+#[derive(Clone, Debug, Args)]
+pub struct ResumeArgs {
+    /// The report folder of the run that was stopped.
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Worker threads; the result does not depend on them [default: all cores].
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub threads: Option<NonZeroUsize>,
+    /// Folder with the data sets [default: where the run found them when it began].
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Print one JSON object with the results on standard output, and nothing else there.
+    #[arg(long)]
+    pub json: bool,
 }
 
 impl RunArgs {
@@ -206,14 +233,15 @@ mod tests {
 
     #[test]
     fn a_run_takes_every_flag_that_scripts_rely_on() {
-        let line =
-            "fedrecsim run a.toml --seed 7 --threads 2 --out o --data-dir d --set a.b=1 --set c=x=y --json --overwrite";
+        let line = "fedrecsim run a.toml --seed 7 --threads 2 --out o --data-dir d --set a.b=1 --set c=x=y --json \
+                    --overwrite --checkpoint-every 5";
         let Command::Run(run) = parse(line).unwrap().command else { panic!("`run` is parsed as another command") };
         assert_eq!(run.scenario, PathBuf::from("a.toml"));
         assert_eq!(run.threads, NonZeroUsize::new(2));
         assert_eq!((run.out.as_deref(), run.data_dir.as_deref()), (Some("o".as_ref()), Some("d".as_ref())));
         assert_eq!(run.overrides(), ["a.b=1", "c=x=y", "seed=7"]);
         assert!(run.json && run.overwrite);
+        assert_eq!(run.checkpoint_every, NonZeroU32::new(5));
     }
 
     #[test]
@@ -224,6 +252,8 @@ mod tests {
             "fedrecsim run",
             "fedrecsim run a.toml b.toml",
             "fedrecsim run a.toml --threads 0",
+            "fedrecsim run a.toml --checkpoint-every 0",
+            "fedrecsim resume",
             "fedrecsim run a.toml --seed -1",
             "fedrecsim run a.toml --seed 9223372036854775808",
             "fedrecsim run a.toml --sed 1",

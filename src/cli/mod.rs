@@ -10,14 +10,16 @@ mod methods;
 mod program;
 #[cfg(test)]
 mod readme;
+mod resume;
 mod run;
 mod world;
 
-pub use args::{Cli, Command, EventFormat, EventsArgs, InputArgs, ReplayArgs, RunArgs, ValidateArgs};
+pub use args::{Cli, Command, EventFormat, EventsArgs, InputArgs, ReplayArgs, ResumeArgs, RunArgs, ValidateArgs};
 pub use events::{events, replay};
 pub use inspect::{Validation, presets, schema, validate};
 pub use methods::methods;
 pub use program::program;
+pub use resume::resume;
 pub use run::{Finished, run};
 
 use inspect::wrapped;

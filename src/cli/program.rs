@@ -40,6 +40,12 @@ fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Vec<
             eprint!("{}", crate::stages::table());
             (finished.output, finished.stopped_by.into_iter().collect())
         }
+        Command::Resume(arguments) => {
+            let visible = std::io::stderr().is_terminal();
+            let finished = super::resume(&arguments, methods, interrupted_by_ctrl_c()?, visible, started)?;
+            eprint!("{}", crate::stages::table());
+            (finished.output, finished.stopped_by.into_iter().collect())
+        }
         Command::Events(arguments) => {
             let finished = super::events(&arguments, methods, interrupted_by_ctrl_c()?)?;
             (finished.output, finished.stopped_by.into_iter().collect())

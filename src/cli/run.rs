@@ -1,13 +1,15 @@
 //! `run`: from a scenario file to a report folder.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::RunArgs;
-use super::world::{threads_of, world_of};
+use super::world::{Inputs, data_directories, threads_of};
+use crate::checkpoint::{self, Header, Keeper, PROGRAM_VERSION};
 use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
@@ -16,7 +18,7 @@ use crate::report::record::{ParticipationTotals, RunRecord, Wall};
 use crate::report::{ReportFolder, cost, json, setup, terminal};
 use crate::scenario::{self, Scenario};
 use crate::sim::outcome::{ByDirection, Flow, RoundRecord};
-use crate::sim::{self, Outcome, RoundObserver, RunControl};
+use crate::sim::{self, Checkpoints, Outcome, RoundObserver, RunControl, World};
 
 /// A run that has come to an end, complete or not.
 #[derive(Debug)]
@@ -44,14 +46,77 @@ pub fn run(
 ) -> Result<Finished> {
     let scenario = scenario::load(&arguments.scenario, &arguments.overrides(), &vocabulary_of(methods))?;
     let default_folder = || PathBuf::from("reports").join(format!("{}-{}", scenario.name, scenario.seed));
+    let path = arguments.out.clone().unwrap_or_else(default_folder);
+    if !arguments.overwrite && checkpoint::is_in(&path) {
+        let path = path.display();
+        return Err(Error::Usage(format!(
+            "a run that was stopped left a checkpoint in {path}; go on with it by `fedrecsim resume {path}`, name another folder with --out, or begin anew with --overwrite"
+        )));
+    }
     // Before anything is read or computed: a run whose report cannot be written is not worth its time.
-    let folder = ReportFolder::create(arguments.out.clone().unwrap_or_else(default_folder), arguments.overwrite)?;
-    let threads = threads_of(arguments.threads);
-    let world = world_of(&scenario, arguments.data_dir.as_deref(), methods)?;
+    let folder = ReportFolder::create(path, arguments.overwrite)?;
+    let directories = data_directories(arguments.data_dir.as_deref());
+    let Inputs { world, fingerprint } = Inputs::load(&scenario, &directories, methods)?;
+    // Those of a run that this one replaces would be taken for its own.
+    checkpoint::remove_all(folder.path())?;
+    let command: Vec<String> = std::env::args().skip(1).collect();
+    let mut checkpoints = Checkpoints::none();
+    if let Some(every) = arguments.checkpoint_every {
+        let header = Header {
+            program: PROGRAM_VERSION.to_owned(),
+            name: scenario.name.clone(),
+            scenario: scenario.to_toml()?,
+            parameters: scenario
+                .method
+                .parameters
+                .as_object()
+                .into_iter()
+                .flatten()
+                .map(|(key, _)| key.clone())
+                .collect(),
+            fingerprint,
+            command: command.clone(),
+            data_directories: absolute(directories),
+            every: every.get(),
+            rounds: 0,
+        };
+        checkpoints.store = Box::new(Keeper::new(folder.path(), header, Box::new(warn)));
+    }
+    let output = Output { folder, threads: arguments.threads, json: arguments.json, visible, command };
+    carry_out(scenario, world, checkpoints, output, interrupted, started)
+}
+
+/// How a run is carried out and where its report goes.
+pub(super) struct Output {
+    pub folder: ReportFolder,
+    pub threads: Option<NonZeroUsize>,
+    pub json: bool,
+    pub visible: bool,
+    /// The arguments that the report shows.
+    pub command: Vec<String>,
+}
+
+/// Tells something that does not stop a run.
+pub(super) fn warn(text: &str) {
+    eprintln!("warning: {text}");
+}
+
+/// Runs a world to its end, and writes the report.
+pub(super) fn carry_out(
+    scenario: Scenario,
+    world: World,
+    checkpoints: Checkpoints,
+    output: Output,
+    interrupted: Arc<AtomicBool>,
+    started: Instant,
+) -> Result<Finished> {
+    let Output { folder, threads, json, visible, command } = output;
+    let threads = threads_of(threads);
     let laps = Arc::new(Mutex::new(Laps { last: Instant::now(), laps: Vec::new() }));
     let observer = Watch { progress: Progress::new(scenario.training.rounds, visible), laps: Arc::clone(&laps) };
     laps.lock().unwrap_or_else(PoisonError::into_inner).last = Instant::now();
-    let outcome = sim::run(world, &RunControl { threads, interrupted, until: None }, Box::new(observer))?;
+    let control = RunControl { threads, interrupted, until: None };
+    let outcome = sim::run_from(world, &control, Box::new(observer), checkpoints)?;
     let total = started.elapsed();
     let laps = laps.lock().unwrap_or_else(PoisonError::into_inner);
     let wall = Wall {
@@ -60,13 +125,21 @@ pub fn run(
         peak_rss_bytes: peak_resident_bytes(),
         threads: threads as u32,
     };
-    let (record, stopped_by) = record_of(scenario, outcome, wall);
+    let (record, stopped_by) = record_of(scenario, outcome, wall, command);
     folder.write(&record)?;
-    let output = if arguments.json { json::render(&record)? } else { terminal::summary(&record, folder.path()) };
+    if stopped_by.is_none() {
+        checkpoint::remove_all(folder.path())?;
+    }
+    let output = if json { json::render(&record)? } else { terminal::summary(&record, folder.path()) };
     Ok(Finished { output, stopped_by })
 }
 
-fn record_of(scenario: Scenario, outcome: Outcome, wall: Wall) -> (RunRecord, Option<Error>) {
+/// The folders for a process that starts in another one.
+fn absolute(folders: Vec<PathBuf>) -> Vec<PathBuf> {
+    folders.into_iter().map(|folder| std::path::absolute(&folder).unwrap_or(folder)).collect()
+}
+
+fn record_of(scenario: Scenario, outcome: Outcome, wall: Wall, command: Vec<String>) -> (RunRecord, Option<Error>) {
     let selected = outcome.selected.map(|position| &outcome.rounds[position]);
     let record = RunRecord {
         format: 1,
@@ -89,8 +162,8 @@ fn record_of(scenario: Scenario, outcome: Outcome, wall: Wall) -> (RunRecord, Op
         size: outcome.size,
         per_round: outcome.rounds,
         scenario,
-        command: std::env::args().skip(1).collect(),
-        versions: BTreeMap::from([("fedrecsim".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
+        command,
+        versions: BTreeMap::from([("fedrecsim".to_owned(), PROGRAM_VERSION.to_owned())]),
         wall,
     };
     (record, outcome.stopped_by)

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::checkpoint;
 use crate::dataset;
 use crate::error::Result;
 use crate::method::Entry;
@@ -14,14 +15,29 @@ use crate::sim::World;
 
 /// The world of `scenario`, with what it names read from `data_dir` or from where data are looked for without it.
 pub fn world_of(scenario: &Scenario, data_dir: Option<&Path>, methods: &[Entry]) -> Result<World> {
-    let directories = data_directories(data_dir);
-    let traces = Traces::load(scenario, &directories)?;
-    let dataset = dataset::load(&scenario.dataset, &directories, Streams::new(scenario.seed))?;
-    World::with_traces(scenario.clone(), Arc::new(dataset), &traces, methods)
+    Ok(Inputs::load(scenario, &data_directories(data_dir), methods)?.world)
+}
+
+/// What a run reads.
+pub struct Inputs {
+    /// All of it together.
+    pub world: World,
+    /// Of everything but the scenario.
+    pub fingerprint: String,
+}
+
+impl Inputs {
+    /// Reads the ratings and traces of a scenario, and puts its world together.
+    pub fn load(scenario: &Scenario, directories: &[PathBuf], methods: &[Entry]) -> Result<Self> {
+        let traces = Traces::load(scenario, directories)?;
+        let dataset = Arc::new(dataset::load(&scenario.dataset, directories, Streams::new(scenario.seed))?);
+        let fingerprint = checkpoint::fingerprint(&dataset, &traces);
+        Ok(Self { world: World::with_traces(scenario.clone(), dataset, &traces, methods)?, fingerprint })
+    }
 }
 
 /// Where data sets and traces are looked for, in this order.
-fn data_directories(data_dir: Option<&Path>) -> Vec<PathBuf> {
+pub fn data_directories(data_dir: Option<&Path>) -> Vec<PathBuf> {
     if let Some(directory) = data_dir {
         return vec![directory.to_owned()];
     }

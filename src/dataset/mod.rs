@@ -143,6 +143,17 @@ impl Dataset {
         self.train_items(user).iter().copied().chain(held_out.into_iter().flatten().map(|item| item.0))
     }
 
+    /// Feeds everything that a run can depend on to `sink`, as little-endian bytes in a fixed order.
+    pub fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
+        let Self { items, offsets, train_items, train_ratings, test, validation, user_names: _ } = self;
+        sink(&u64::from(*items).to_le_bytes());
+        sink(&(test.len() as u64).to_le_bytes());
+        offsets.iter().for_each(|offset| sink(&offset.to_le_bytes()));
+        train_items.iter().for_each(|item| sink(&item.to_le_bytes()));
+        train_ratings.iter().for_each(|rating| sink(&rating.to_le_bytes()));
+        test.iter().chain(validation.iter().flatten()).for_each(|item| sink(&item.0.to_le_bytes()));
+    }
+
     fn range(&self, user: UserId) -> std::ops::Range<usize> {
         self.offsets[user.index()] as usize..self.offsets[user.index() + 1] as usize
     }

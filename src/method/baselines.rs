@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{Client, Entry, LocalTask, LocalUpdate, Method, Scratch, parameters};
 use crate::error::{Error, Result};
 use crate::ids::UserId;
+use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::table::{Table, TableShape};
 
 /// The registry's line of `popularity`.
@@ -100,6 +101,12 @@ impl Client for Scorer {
 
     fn snapshot(&self) -> Box<dyn Client> {
         Box::new(self.clone())
+    }
+
+    fn save(&self, _archive: &mut Archive) {}
+
+    fn restore(&mut self, _archive: &mut ArchiveReader) -> Result<()> {
+        Ok(())
     }
 }
 

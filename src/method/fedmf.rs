@@ -12,6 +12,7 @@ use super::minibatch::{self, Schedule};
 use super::{Client, Entry, LocalTask, LocalUpdate, Method, Problem, Scratch, parameters};
 use crate::error::Result;
 use crate::ids::UserId;
+use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::kernel::MAX_DIMENSION;
 use crate::model::kernel::logistic::{LogisticStep, Target};
 use crate::model::kernel::score::{ScaledSum, score_sums};
@@ -141,5 +142,14 @@ impl Client for FedMfClient {
 
     fn snapshot(&self) -> Box<dyn Client> {
         Box::new(Self { shared: Arc::clone(&self.shared), user_vector: self.user_vector.clone() })
+    }
+
+    fn save(&self, archive: &mut Archive) {
+        archive.put_values(self.user_vector.get());
+    }
+
+    fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
+        *self.user_vector.get_mut() = archive.take_values(self.user_vector.get().len())?.into();
+        Ok(())
     }
 }

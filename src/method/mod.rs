@@ -16,7 +16,8 @@
 //!    clients; draw what is random from a stream of [`Problem::streams`] of its own.
 //! 3. **[`Client`]**: what [`Private`](crate::model::private::Private) parameters it holds, how it trains (return a
 //!    [`TableUpdate`] that lists the rows that were touched), and how it scores. Check magnitudes with
-//!    [`LocalTask::check_magnitude`]; take `exp`, `ln` and `pow` from [`crate::math`].
+//!    [`LocalTask::check_magnitude`]; take `exp`, `ln` and `pow` from [`crate::math`]. What it holds is saved and
+//!    restored, so that a run survives a crash.
 //! 4. **[`Entry`]**: name, one line about it, its source, and how it is built from checked [`parameters`].
 //!
 //! Then it is named, with one line: in this crate in [`registry::METHODS`] (beside its `mod` line here); in a program
@@ -35,6 +36,7 @@ use crate::dataset::Dataset;
 use crate::dataset::negatives::Samples;
 use crate::error::{Error, Result};
 use crate::ids::{Round, UserId, Wave};
+use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::batch::RoundRows;
 use crate::model::kernel::logistic::BatchRows;
 use crate::model::kernel::{PackedRows, RowWeights};
@@ -104,6 +106,17 @@ pub trait Client: Send {
 
     /// A copy to return to, should this participation be cut off before its training ends.
     fn snapshot(&self) -> Box<dyn Client>;
+
+    /// Appends every private parameter to a checkpoint, which nobody in the simulated world reads. A table that many
+    /// clients hold is written once ([`Archive::put_table`]).
+    fn save(&self, archive: &mut Archive);
+
+    /// Turns a client that [`Method::client`] has just made into the one that [`Self::save`] was called on: to the bit,
+    /// in everything that it does from now on.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] for what no client of this method has saved.
+    fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()>;
 }
 
 /// One participation, as the client sees it.

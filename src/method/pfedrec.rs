@@ -14,6 +14,7 @@ use super::minibatch::{self, Schedule};
 use super::{Client, Entry, LocalTask, LocalUpdate, Method, Problem, Scratch, parameters};
 use crate::error::Result;
 use crate::ids::UserId;
+use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::kernel::logistic::{LogisticStep, Target};
 use crate::model::kernel::score::{ScaledSum, score_sums};
 use crate::model::kernel::{MAX_DIMENSION, prefetch};
@@ -204,5 +205,22 @@ impl Client for PFedRecClient {
 
     fn snapshot(&self) -> Box<dyn Client> {
         Box::new(Self { shared: Arc::clone(&self.shared), own: self.own.clone() })
+    }
+
+    fn save(&self, archive: &mut Archive) {
+        let Own { w, b, downloaded, tuned } = self.own.get();
+        archive.put(b);
+        archive.put_values(w);
+        archive.put_table(downloaded);
+        archive.put_update(tuned);
+    }
+
+    fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
+        let shape = self.shared.initial.shape();
+        let b = archive.take()?;
+        let w = archive.take_values(shape.dimension)?;
+        let downloaded = archive.take_table(shape)?;
+        *self.own.get_mut() = Own { w, b, downloaded, tuned: archive.take_update(shape)? };
+        Ok(())
     }
 }

@@ -1,6 +1,8 @@
 //! Which rows of a table are held, and in which slot: a bitmap with ranks.
 
+use super::archive::{Archive, ArchiveReader, damaged};
 use super::instruction_sets::per_instruction_set;
+use crate::error::Result;
 
 /// The slot of a row that is not held.
 pub(super) const ABSENT: u32 = u32::MAX;
@@ -22,6 +24,34 @@ impl RowIndex {
     /// Number of rows held.
     pub fn len(&self) -> usize {
         self.slots.len()
+    }
+
+    /// Appends it to `archive`.
+    pub fn save(&self, archive: &mut Archive) {
+        archive.put(&(&self.words, &self.slots));
+    }
+
+    /// Reads what [`Self::save`] appended.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) for what is no index.
+    pub fn restore(archive: &mut ArchiveReader) -> Result<Self> {
+        let (words, slots): (Vec<u64>, Vec<u32>) = archive.take()?;
+        let mut held = 0;
+        let mut before = Vec::with_capacity(words.len());
+        for word in &words {
+            before.push(held);
+            held += word.count_ones();
+        }
+        let mut seen = vec![false; slots.len()];
+        let each_once = slots.iter().all(|slot| {
+            let seen = seen.get_mut(*slot as usize);
+            seen.is_some_and(|seen| !std::mem::replace(seen, true))
+        });
+        if held as usize != slots.len() || !each_once {
+            return Err(damaged("an index of rows contradicts itself"));
+        }
+        Ok(Self { words, before, slots })
     }
 
     /// Replaces `found` by the slot of each of `rows`, [`ABSENT`] where it is not held.

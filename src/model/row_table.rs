@@ -4,9 +4,11 @@
 //! factor, so its values need no work: each row has a scale, which decays in their stead and is applied when the
 //! row is next read. Rows never touched are the shared initial draw times everything that has decayed since.
 
+use super::archive::{Archive, ArchiveReader, damaged};
 use super::kernel::prefetch;
 use super::row_index::{ABSENT, RowIndex};
 use super::table::Table;
+use crate::error::Result;
 
 /// Rows per allocation: large enough to amortise it, small enough that the last one wastes little.
 const ROWS_PER_CHUNK: usize = 32;
@@ -80,6 +82,33 @@ impl RowTable {
             let start = slot % ROWS_PER_CHUNK * self.dimension;
             write(position, &mut self.chunks[slot / ROWS_PER_CHUNK][start..start + self.dimension]);
         }
+    }
+
+    /// Appends it to `archive`, as it is held: what it reads as afterwards has the same bits.
+    pub fn save(&self, archive: &mut Archive) {
+        self.index.save(archive);
+        archive.put(&(self.untouched_scale, &self.scales));
+        let values: Vec<f32> = self.chunks.iter().flatten().copied().collect();
+        archive.put_values(&values[..self.scales.len() * self.dimension]);
+    }
+
+    /// Reads what [`Self::save`] appended for a table of `dimension` columns.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) for what is no such table.
+    pub fn restore(archive: &mut ArchiveReader, dimension: usize) -> Result<Self> {
+        let index = RowIndex::restore(archive)?;
+        let (untouched_scale, scales): (f32, Vec<f32>) = archive.take()?;
+        if scales.len() != index.len() {
+            return Err(damaged("a table has other scales than rows"));
+        }
+        let values = archive.take_values(scales.len() * dimension)?;
+        let mut table = Self { dimension, index, chunks: Vec::new(), scales, untouched_scale };
+        table.make_room();
+        for (chunk, values) in table.chunks.iter_mut().zip(values.chunks(ROWS_PER_CHUNK * dimension)) {
+            chunk[..values.len()].copy_from_slice(values);
+        }
+        Ok(table)
     }
 
     /// Values and scales for every slot of the index.

@@ -38,6 +38,19 @@ impl Traces {
         }
         Ok(traces)
     }
+
+    /// Feeds everything that a run can depend on to `sink`, as little-endian bytes in a fixed order.
+    pub fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
+        if let Some(trace) = &self.devices {
+            for (speed, memory) in &trace.devices {
+                sink(&speed.to_bits().to_le_bytes());
+                sink(&memory.map_or(u64::MAX, f64::to_bits).to_le_bytes());
+            }
+        }
+        if let Some(trace) = &self.availability {
+            trace.visit_bytes(sink);
+        }
+    }
 }
 
 fn read(path: &Path, data_directories: &[PathBuf]) -> Result<(PathBuf, String)> {

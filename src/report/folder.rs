@@ -56,6 +56,14 @@ impl ReportFolder {
         Ok(folder)
     }
 
+    /// Takes the folder of a run that was stopped, with whatever is in it.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for what is no folder, or cannot be written to.
+    pub fn reopen(path: impl Into<PathBuf>) -> Result<Self> {
+        Self::create(path, true)
+    }
+
     /// The folder.
     pub fn path(&self) -> &Path {
         &self.path

@@ -1,11 +1,14 @@
 //! The download: the global table on its way to a cohort.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
+use super::world::World;
 use crate::codec::{Codec, Frame};
 use crate::error::{Error, Result};
+use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::table::{RowSet, SharedTable, Table, TableShape, TableUpdate, extend_bytes};
 use crate::stages::{Stage, enter};
 
@@ -29,6 +32,15 @@ impl Broadcast {
         // A receiver that is invited for the first time has no earlier table, so the base is the zero table.
         let frame = codec.encode(&nonzero_rows(table), &Table::zeros(shape));
         Self { frame, shape, codec, decoded: OnceLock::new() }
+    }
+
+    /// Appends it to `archive`: as the table that it says, which a codec makes the same frame of.
+    ///
+    /// # Errors
+    /// As [`Self::table`].
+    pub fn save(&self, archive: &mut Archive) -> Result<()> {
+        archive.put_table(&self.table()?);
+        Ok(())
     }
 
     /// The frame that travels.
@@ -63,6 +75,29 @@ impl Broadcast {
         };
         let decoded = self.decoded.get_or_init(|| decode().map_err(|error| error.to_string()));
         decoded.as_ref().map_err(|reason| Error::Frame(reason.clone()))
+    }
+}
+
+/// The broadcasts of a checkpoint that is being read: those who shared one share it again.
+#[derive(Debug, Default)]
+pub struct RestoredBroadcasts {
+    /// By the place of their table, which each keeps alive.
+    by_table: BTreeMap<usize, Arc<Broadcast>>,
+}
+
+impl RestoredBroadcasts {
+    /// Reads what [`Broadcast::save`] appended.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] if there is none for this world.
+    pub fn take(&mut self, archive: &mut ArchiveReader, world: &World) -> Result<Arc<Broadcast>> {
+        let table = archive.take_table(world.method.shape())?;
+        let restored = self.by_table.entry(Arc::as_ptr(&table) as usize).or_insert_with(|| {
+            let mut broadcast = Broadcast::encode(&table, world.downlink);
+            broadcast.decoded = OnceLock::from(Ok(table));
+            Arc::new(broadcast)
+        });
+        Ok(Arc::clone(restored))
     }
 }
 

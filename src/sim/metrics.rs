@@ -10,6 +10,7 @@ use actix::prelude::*;
 use hdrhistogram::Histogram;
 use rayon::prelude::*;
 
+use super::checkpoints::Save;
 use super::evaluation::{self, Ranks};
 use super::ledger::Ledger;
 use super::messages::{
@@ -23,9 +24,12 @@ use super::world::World;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::method::Client;
+use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::magnitude::MagnitudeCounts;
 use crate::model::table::{SharedTable, Table, extend_bytes};
 use crate::stages::{Stage, enter};
+
+mod saved;
 
 /// The phases whose durations are recorded, by the names that reports use.
 const PHASES: [&str; 4] = ["download", "compute", "upload", "round"];
@@ -71,6 +75,17 @@ impl MetricsActor {
         Ok(Self { world, workers, clients, books: Some(books) })
     }
 
+    /// Takes up the books of a checkpoint.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] for what are no books of this world.
+    pub fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
+        match &mut self.books {
+            Some(books) => books.restore(archive, &self.world),
+            None => Err(defect(&"the books are closed")),
+        }
+    }
+
     fn lenders(&self) -> Lenders {
         Lenders {
             world: Arc::clone(&self.world),
@@ -112,6 +127,16 @@ impl Handler<BookUnfinished> for MetricsActor {
         let books = self.books.as_mut().ok_or_else(|| defect(&"the books are closed"))?;
         books.observer.happened(None, &unfinished.bookings);
         unfinished.bookings.iter().try_for_each(|booking| books.book(booking))
+    }
+}
+
+impl Handler<Save> for MetricsActor {
+    type Result = Result<Archive>;
+
+    fn handle(&mut self, Save(mut archive): Save, _context: &mut Self::Context) -> Result<Archive> {
+        let books = self.books.as_ref().ok_or_else(|| defect(&"the books are closed"))?;
+        books.save(&mut archive);
+        Ok(archive)
     }
 }
 

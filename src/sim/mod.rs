@@ -18,8 +18,8 @@
 //! whom it picks, `averages` what an update counts) with the [`broadcast`] that it sends, [`network`] (`invitations`,
 //! `transfers`, `happenings`) with its [`calendar`] and the [`fair_link`] that all transfers share, [`client`] with
 //! [`training`], [`metrics`] with its [`ledger`] and [`evaluation`]. [`mod@run`] wires them, [`world`] holds what all of
-//! them may read, [`outcome`] what is left in the end. The actors know the messages and the pure layers, never one
-//! another.
+//! them may read, [`outcome`] what is left in the end, [`checkpoints`] what is left on the way. The actors know the
+//! messages and the pure layers, never one another.
 //!
 //! **Order.** Everything happens in (time, sequence) order of the calendar. The network asks and awaits every
 //! answer before it goes on, so the order in which mailboxes are polled cannot reach a result.
@@ -37,6 +37,7 @@
 pub mod broadcast;
 pub mod by_user;
 pub mod calendar;
+pub mod checkpoints;
 pub mod client;
 pub mod evaluation;
 pub mod fair_link;
@@ -54,7 +55,8 @@ pub mod training;
 pub mod utility_report;
 pub mod world;
 
+pub use checkpoints::{CheckpointStore, Checkpoints};
 pub use observer::RoundObserver;
 pub use outcome::Outcome;
-pub use run::{RunControl, run};
+pub use run::{RunControl, run, run_from};
 pub use world::World;

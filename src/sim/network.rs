@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use actix::prelude::*;
 
 use super::calendar::Calendar;
+use super::checkpoints::{CheckpointStore, Save};
 use super::messages::{
     AlarmRang, BeginRound, BookUnfinished, Booking, CloseRound, FromClient, LinkEvent, Orders, ParticipationLost,
     Participations, RoundEnded, Run, ToClient, UplinkArrived,
@@ -25,10 +26,12 @@ mod event;
 mod happenings;
 mod invitations;
 mod participation;
+mod saved;
 mod transfers;
 
 use event::Event;
 use participation::Participation;
+pub use saved::NetworkState;
 use transfers::ServerLink;
 
 /// Whom the network talks to.
@@ -49,21 +52,27 @@ pub struct Peers {
     pub round_ended: Recipient<RoundEnded>,
     /// The metrics, when the run ends with transfers on their way.
     pub book_unfinished: Recipient<BookUnfinished>,
+    /// The server, for a checkpoint.
+    pub save_server: Recipient<Save>,
+    /// The metrics, for a checkpoint.
+    pub save_metrics: Recipient<Save>,
 }
 
 /// The network's actor.
 pub struct NetworkActor {
     timeline: Option<Timeline>,
+    resumed: Option<NetworkState>,
 }
 
 impl NetworkActor {
-    /// A network at time zero. `interrupted` is looked at between events; what is later than `until` does not happen.
+    /// A network at time zero, or as it was `resumed`. `interrupted` is looked at between events, what is later than
+    /// `until` does not happen; `store` is asked after every round whether it wants a checkpoint.
     pub fn new(
         world: Arc<World>,
         workers: Arc<rayon::ThreadPool>,
         peers: Peers,
-        interrupted: Arc<AtomicBool>,
-        until: Option<SimTime>,
+        (interrupted, until): (Arc<AtomicBool>, Option<SimTime>),
+        (resumed, store): (Option<NetworkState>, Box<dyn CheckpointStore>),
     ) -> Self {
         let places = (0..world.dataset.users()).map(|_| None).collect();
         let server_link = ServerLink::new(&world.scenario.network.server);
@@ -82,8 +91,9 @@ impl NetworkActor {
             counts: Participations::default(),
             server_link,
             availability,
+            store,
         };
-        Self { timeline: Some(timeline) }
+        Self { timeline: Some(timeline), resumed }
     }
 }
 
@@ -95,10 +105,10 @@ impl Handler<Run> for NetworkActor {
     type Result = ResponseFuture<Result<()>>;
 
     fn handle(&mut self, _: Run, _context: &mut Self::Context) -> Self::Result {
-        let timeline = self.timeline.take();
+        let (timeline, resumed) = (self.timeline.take(), self.resumed.take());
         Box::pin(async move {
             match timeline {
-                Some(timeline) => timeline.run().await,
+                Some(timeline) => timeline.run(resumed).await,
                 None => Err(unanswered("network", "it has run already")),
             }
         })
@@ -124,6 +134,7 @@ struct Timeline {
     /// `None` if the server's link holds nobody back.
     server_link: Option<ServerLink>,
     availability: AvailabilityClock,
+    store: Box<dyn CheckpointStore>,
 }
 
 fn unanswered(actor: &'static str, reason: impl ToString) -> Error {
@@ -143,19 +154,24 @@ fn emptied<T>(list: &mut Vec<T>) -> Vec<T> {
 }
 
 impl Timeline {
-    async fn run(mut self) -> Result<()> {
-        let rounds = self.world.scenario.training.rounds;
-        let mut ended = Ok(());
-        for round in 0..rounds {
-            ended = self.run_round(Round(round)).await;
-            if ended.is_err() {
-                break;
-            }
-        }
+    async fn run(mut self, resumed: Option<NetworkState>) -> Result<()> {
+        let ended = self.run_rounds(resumed).await;
         self.book_unfinished()?;
         let bookings = std::mem::take(&mut self.bookings);
         asked(self.peers.book_unfinished.send(BookUnfinished { bookings }), "metrics").await??;
         ended
+    }
+
+    async fn run_rounds(&mut self, resumed: Option<NetworkState>) -> Result<()> {
+        let first = match resumed {
+            Some(state) => self.resume(state).await?,
+            None => 0,
+        };
+        for round in first..self.world.scenario.training.rounds {
+            self.run_round(Round(round)).await?;
+            self.save_if_due(round + 1).await?;
+        }
+        Ok(())
     }
 
     async fn run_round(&mut self, round: Round) -> Result<()> {

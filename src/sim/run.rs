@@ -9,18 +9,21 @@ use std::sync::atomic::AtomicBool;
 
 use actix::prelude::*;
 
+use super::broadcast::RestoredBroadcasts;
+use super::checkpoints::Checkpoints;
 use super::client::ClientActor;
 use super::evaluation;
 use super::messages::{Collect, Collected, Run, ToClient};
 use super::metrics::MetricsActor;
-use super::network::{NetworkActor, Peers};
+use super::network::{NetworkActor, NetworkState, Peers};
 use super::observer::RoundObserver;
 use super::outcome::{Outcome, ProblemSize, RoundRecord, SplitFigures};
 use super::server::ServerActor;
 use super::world::World;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
-use crate::method::{Method, Problem, baselines};
+use crate::method::{Client, Method, Problem, baselines};
+use crate::model::archive::ArchiveReader;
 use crate::scenario::{MethodSpec, Selection};
 use crate::units::SimTime;
 
@@ -48,14 +51,27 @@ impl RunControl {
 /// What goes wrong before the first round, and defects of the simulator. Divergence and interruption are part of
 /// the outcome.
 pub fn run(world: World, control: &RunControl, observer: Box<dyn RoundObserver>) -> Result<Outcome> {
+    run_from(world, control, observer, Checkpoints::none())
+}
+
+/// The same, from a checkpoint on, or with checkpoints on the way. The outcome is that of a run that was never stopped.
+///
+/// # Errors
+/// As [`run`], and [`Error::Checkpoint`] for a checkpoint that is none of this world.
+pub fn run_from(
+    world: World,
+    control: &RunControl,
+    observer: Box<dyn RoundObserver>,
+    checkpoints: Checkpoints,
+) -> Result<Outcome> {
     let workers = rayon::ThreadPoolBuilder::new()
         .num_threads(control.threads)
         .build()
         .map_err(|reason| Error::Usage(format!("cannot start {} threads: {reason}", control.threads)))?;
     let (world, workers) = (Arc::new(world), Arc::new(workers));
     let baselines = workers.install(|| score_baselines(&world))?;
-    let (collected, stopped_by) =
-        System::new().block_on(live(Arc::clone(&world), Arc::clone(&workers), control.clone(), observer))?;
+    let living = live(Arc::clone(&world), Arc::clone(&workers), control.clone(), observer, checkpoints);
+    let (collected, stopped_by) = System::new().block_on(living)?;
     let Collected { rounds, bytes, work, durations, table, digest } = collected;
     let size = ProblemSize {
         users: world.dataset.users() as u64,
@@ -74,23 +90,40 @@ async fn live(
     workers: Arc<rayon::ThreadPool>,
     control: RunControl,
     observer: Box<dyn RoundObserver>,
+    checkpoints: Checkpoints,
 ) -> Result<(Collected, Option<Error>)> {
+    let Checkpoints { resumed: mut archive, store } = checkpoints;
+    let mut broadcasts = RestoredBroadcasts::default();
+    // A checkpoint is read in the order in which the network has it written.
+    let server = match &mut archive {
+        Some(archive) => ServerActor::restore(archive, &mut broadcasts, Arc::clone(&world), Arc::clone(&workers))?,
+        None => ServerActor::new(Arc::clone(&world), Arc::clone(&workers)),
+    };
+    let mut touched = archive.as_mut().map_or(Ok(BTreeMap::new()), |archive| restore_clients(archive, &world))?;
     let clients: Arc<[Recipient<ToClient>]> = (0..world.dataset.users())
-        .map(|user| ClientActor::new(UserId::from(user), Arc::clone(&world)).start().recipient())
+        .map(UserId::from)
+        .map(|user| ClientActor::restored(user, Arc::clone(&world), touched.remove(&user)).start().recipient())
         .collect();
-    let server = ServerActor::new(Arc::clone(&world), Arc::clone(&workers)).start();
-    let metrics = MetricsActor::new(Arc::clone(&world), Arc::clone(&workers), Arc::clone(&clients), observer)?.start();
+    let mut metrics = MetricsActor::new(Arc::clone(&world), Arc::clone(&workers), Arc::clone(&clients), observer)?;
+    archive.as_mut().map_or(Ok(()), |archive| metrics.restore(archive))?;
+    let network =
+        archive.as_mut().map(|archive| NetworkState::restore(archive, &world, &mut broadcasts)).transpose()?;
+    drop((archive, broadcasts));
+    let (server, metrics) = (server.start(), metrics.start());
     let peers = Peers {
         begin_round: server.clone().recipient(),
         uplink_arrived: server.clone().recipient(),
         participation_lost: server.clone().recipient(),
         alarm_rang: server.clone().recipient(),
-        close_round: server.recipient(),
+        close_round: server.clone().recipient(),
         clients,
         round_ended: metrics.clone().recipient(),
         book_unfinished: metrics.clone().recipient(),
+        save_server: server.recipient(),
+        save_metrics: metrics.clone().recipient(),
     };
-    let network = NetworkActor::new(world, workers, peers, control.interrupted, control.until).start();
+    let stops = (control.interrupted, control.until);
+    let network = NetworkActor::new(world, workers, peers, stops, (network, store)).start();
     let unanswered = |actor| move |reason: MailboxError| Error::Actor { actor, reason: reason.to_string() };
     let stopped_by = match network.send(Run).await.map_err(unanswered("network"))? {
         Ok(()) => None,
@@ -110,6 +143,20 @@ async fn live(
     let collect = Collect { private_parameters: stopped_by.is_none() };
     let collected = metrics.send(collect).await.map_err(unanswered("metrics"))??;
     Ok((collected, stopped_by))
+}
+
+/// The private parameters of a checkpoint, by user.
+fn restore_clients(archive: &mut ArchiveReader, world: &World) -> Result<BTreeMap<UserId, Box<dyn Client>>> {
+    let mut clients = BTreeMap::new();
+    while let Some(user) = archive.take::<Option<UserId>>()? {
+        if user.index() >= world.dataset.users() {
+            return Err(Error::Checkpoint(format!("it has parameters of {user}, who is not there")));
+        }
+        let mut client = world.method.client(user);
+        client.restore(archive)?;
+        clients.insert(user, client);
+    }
+    Ok(clients)
 }
 
 /// Popularity and random, which stand beside every result.

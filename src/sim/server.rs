@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 
-use super::broadcast::Broadcast;
+use super::broadcast::{Broadcast, RestoredBroadcasts};
 use super::by_user::ByUser;
+use super::checkpoints::Save;
 use super::messages::{
     AlarmRang, BeginRound, CloseRound, Orders, ParticipationLost, Receipt, RoundOutcome, UplinkArrived, Usefulness,
 };
@@ -18,6 +19,7 @@ use super::utility_report::UtilityReport;
 use super::world::World;
 use crate::error::{Error, Result};
 use crate::ids::{Round, UserId, Wave};
+use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::table::SharedTable;
 use crate::scenario::{Mode, Stragglers};
 use crate::stages::{Stage, enter};
@@ -76,6 +78,41 @@ impl ServerActor {
             world,
             workers,
         }
+    }
+
+    /// The server of a checkpoint.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] for what no server of this world has saved.
+    pub fn restore(
+        archive: &mut ArchiveReader,
+        broadcasts: &mut RestoredBroadcasts,
+        world: Arc<World>,
+        workers: Arc<rayon::ThreadPool>,
+    ) -> Result<Self> {
+        let mut server = Self::new(world, workers);
+        let (open, has_broadcast): (Vec<(UserId, Round, Wave, SimTime)>, bool);
+        (server.waves, server.empty_rounds, has_broadcast, open) = archive.take()?;
+        server.cohorts.restore(archive)?;
+        server.global = archive.take_table(server.world.method.shape())?;
+        if has_broadcast {
+            server.broadcast = Some(broadcasts.take(archive, &server.world)?);
+        }
+        for (user, round, wave, began) in open {
+            let broadcast = broadcasts.take(archive, &server.world)?;
+            server.open.insert(user, Open { round, wave, began, broadcast });
+        }
+        Ok(server)
+    }
+
+    /// Appends the server to `archive`. At the end of a round nothing of the round is left, and nothing has arrived.
+    fn save(&self, archive: &mut Archive) -> Result<()> {
+        let open: Vec<_> = self.open.iter().map(|(user, open)| (user, open.round, open.wave, open.began)).collect();
+        archive.put(&(self.waves, self.empty_rounds, self.broadcast.is_some(), open));
+        self.cohorts.save(archive);
+        archive.put_table(&self.global);
+        self.broadcast.iter().try_for_each(|broadcast| broadcast.save(archive))?;
+        self.open.values().try_for_each(|open| open.broadcast.save(archive))
     }
 
     /// Forgets a participation that has come to an end; `None` if the server had given it up before.
@@ -202,6 +239,15 @@ impl Handler<CloseRound> for ServerActor {
         }
         let given_up = self.give_up();
         Ok(RoundOutcome { table: Arc::clone(&self.global), aggregated, uploads: averaged.uploads, given_up })
+    }
+}
+
+impl Handler<Save> for ServerActor {
+    type Result = Result<Archive>;
+
+    fn handle(&mut self, Save(mut archive): Save, _context: &mut Self::Context) -> Result<Archive> {
+        self.save(&mut archive)?;
+        Ok(archive)
     }
 }
 

@@ -1,3 +1,4 @@
+use std::io::Cursor;
 use std::sync::Arc;
 
 use fedrecsim::codec;
@@ -6,6 +7,7 @@ use fedrecsim::dataset::negatives::{NegativeSampler, Samples};
 use fedrecsim::ids::{Round, UserId, Wave};
 use fedrecsim::method::registry::vocabulary_of;
 use fedrecsim::method::{Client, LocalTask, LocalUpdate, Scratch};
+use fedrecsim::model::archive::{Archive, ArchiveReader};
 use fedrecsim::model::table::SharedTable;
 use fedrecsim::rng::{PortableDraws, Purpose, Streams};
 use fedrecsim::scenario::{CodecName, Scenario, unchecked_rules};
@@ -156,6 +158,36 @@ fn every_method_scores_a_user_that_never_took_part() {
         let bench = Bench::new(scenario);
         let scores = bench.scores(bench.client(0).as_ref());
         assert_eq!(scores, bench.scores(bench.client(0).as_ref()), "{name}: a fresh client is not what it was");
+    }
+}
+
+/// If this fails, a run that is resumed trains or scores with other private parameters than those that were saved.
+#[test]
+fn every_method_saves_and_restores_a_client_to_the_bit() {
+    for (name, scenario) in every_method() {
+        let mut bench = Bench::new(scenario);
+        let mut client = bench.client(1);
+        let rounds = if bench.world.method.trains() { 2 } else { 0 };
+        (0..rounds).for_each(|round| drop(bench.train(client.as_mut(), 1, round)));
+        let mut archive = Archive::default();
+        client.save(&mut archive);
+        archive.put(&"the end");
+        let mut saved = ArchiveReader::new(Box::new(Cursor::new(archive.take().unwrap())));
+        let mut restored = bench.client(1);
+        restored.restore(&mut saved).unwrap();
+        assert_eq!(saved.take::<String>().unwrap(), "the end", "{name} reads less or more than it saves");
+        assert_eq!(private_bytes(client.as_ref()), private_bytes(restored.as_ref()), "{name}");
+        assert_eq!(bench.scores(client.as_ref()), bench.scores(restored.as_ref()), "{name}");
+        if rounds > 0 {
+            assert_ne!(
+                private_bytes(client.as_ref()),
+                private_bytes(bench.client(1).as_ref()),
+                "{name}: nothing to save"
+            );
+            let (one, other) = (bench.train(client.as_mut(), 1, 2), bench.train(restored.as_mut(), 1, 2));
+            assert_eq!((one.table, one.loss.to_bits()), (other.table, other.loss.to_bits()), "{name}");
+            assert_eq!(private_bytes(client.as_ref()), private_bytes(restored.as_ref()), "{name}");
+        }
     }
 }
 

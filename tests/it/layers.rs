@@ -16,6 +16,7 @@ const LAYERS: &[&[&str]] = &[
     &["method"],
     &["codec"],
     &["sim"],
+    &["checkpoint"],
     &["report"],
     &["cli"],
 ];

@@ -5,6 +5,8 @@
 mod bad_input;
 /// What was sent is what arrived, was lost, or is on its way; dense frames have the size that their shape says.
 mod bytes;
+/// Runs leave checkpoints, and `resume` goes on from them; whatever is wrong with one is said.
+mod checkpoints;
 /// Promises that every registered method keeps.
 mod contract_suite;
 /// The result depends on the scenario and the seed, and on nothing else.
@@ -49,6 +51,8 @@ mod parity;
 mod random_scenarios;
 /// The public data sets, where they are at hand.
 mod real_data;
+/// A run that goes on from a checkpoint ends as if it had never been stopped.
+mod resume;
 /// Every scenario file, and every command that the documentation shows, works.
 mod scenario_files;
 /// What the modules share: small scenarios, and ways to run them.

@@ -15,6 +15,7 @@ mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::io::Cursor;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -22,11 +23,12 @@ use fedrecsim::cli::RunArgs;
 use fedrecsim::dataset;
 use fedrecsim::error::{Error, Result};
 use fedrecsim::method::registry::{METHODS, vocabulary};
+use fedrecsim::model::archive::ArchiveReader;
 use fedrecsim::population::Traces;
 use fedrecsim::rng::Streams;
 use fedrecsim::scenario::{self, Mode, Scenario};
 use fedrecsim::sim::outcome::RoundRecord;
-use fedrecsim::sim::{self, Outcome, RunControl, World};
+use fedrecsim::sim::{self, Checkpoints, Outcome, RunControl, World};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -35,6 +37,7 @@ use toml::{Table, Value};
 
 use self::rules::Draft;
 use crate::fuzz_case;
+use crate::resume::InMemory;
 use crate::support::{Workshop, assert_balanced, assert_finite, run_command};
 
 /// A scenario file; a failing case shows its text.
@@ -153,8 +156,12 @@ fn world_of(workshop: &Workshop, scenario: &Scenario) -> Result<World> {
 
 /// A run on one thread.
 fn run(workshop: &Workshop, scenario: &Scenario) -> Outcome {
+    run_from(workshop, scenario, Checkpoints::none())
+}
+
+fn run_from(workshop: &Workshop, scenario: &Scenario, checkpoints: Checkpoints) -> Outcome {
     let world = world_of(workshop, scenario).unwrap();
-    sim::run(world, &RunControl::with_threads(1), Box::new(())).unwrap()
+    sim::run_from(world, &RunControl::with_threads(1), Box::new(()), checkpoints).unwrap()
 }
 
 /// Training may explode, links may be too slow for any clock or any deadline, and nobody may come: then the run says so,
@@ -241,9 +248,23 @@ fn check(file: &File) {
     assert_balanced(&outcome);
     assert_finite(&outcome);
 
-    let again = run(&workshop, &scenario);
+    let store = InMemory::default();
+    let again = run_from(&workshop, &scenario, Checkpoints { resumed: None, store: Box::new(store.clone()) });
     assert_eq!(again.digest, outcome.digest, "repeated");
     assert_eq!((&again.rounds, &again.table), (&outcome.rounds, &outcome.table), "repeated");
+
+    let left = store.complete.lock().unwrap().clone();
+    if !left.is_empty() {
+        // Any of them: as good as a random one, and the same when the case is tried again.
+        let one = left[outcome.digest.bytes().map(usize::from).sum::<usize>() % left.len()].clone();
+        let resumed = Some(ArchiveReader::new(Box::new(Cursor::new(one))));
+        let resumed = run_from(&workshop, &scenario, Checkpoints { resumed, store: Box::new(()) });
+        assert_eq!(resumed.digest, outcome.digest, "resumed");
+        assert_eq!((&resumed.rounds, &resumed.table), (&outcome.rounds, &outcome.table), "resumed");
+        assert_eq!((&resumed.bytes, &resumed.durations), (&outcome.bytes, &outcome.durations), "resumed");
+        let reason = |outcome: &Outcome| outcome.stopped_by.as_ref().map(ToString::to_string);
+        assert_eq!(reason(&resumed), reason(&outcome), "resumed");
+    }
 
     let scenario_file = workshop.write("random.toml", &file.text);
     let arguments = RunArgs { threads: NonZeroUsize::new(3), ..workshop.arguments(scenario_file, &[]) };

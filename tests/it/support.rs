@@ -143,6 +143,7 @@ impl Workshop {
             set: overrides.iter().map(ToString::to_string).collect(),
             json: true,
             overwrite: false,
+            checkpoint_every: None,
         }
     }
 

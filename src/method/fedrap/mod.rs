@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::{Client, Entry, LocalTask, LocalUpdate, Method, Problem, Scratch};
 use crate::error::Result;
 use crate::ids::UserId;
+use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::kernel::score::{ScaledSum, score_sums};
 use crate::model::private::Private;
 use crate::model::row_table::RowTable;
@@ -140,5 +141,20 @@ impl Client for FedRapClient {
 
     fn snapshot(&self) -> Box<dyn Client> {
         Box::new(Self { shared: Arc::clone(&self.shared), own: self.own.clone() })
+    }
+
+    fn save(&self, archive: &mut Archive) {
+        let Own { w, b, d } = self.own.get();
+        archive.put(b);
+        archive.put_values(w);
+        d.save(archive);
+    }
+
+    fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
+        let dimension = self.shared.plan.dimension;
+        let b = archive.take()?;
+        let w = archive.take_values(dimension)?;
+        *self.own.get_mut() = Own { w, b, d: RowTable::restore(archive, dimension)? };
+        Ok(())
     }
 }

@@ -78,6 +78,17 @@ impl AvailabilityTrace {
         Ok(trace)
     }
 
+    /// Feeds the trace to `sink`, as little-endian bytes in a fixed order.
+    pub(in crate::population) fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
+        let Self { offsets, stays, period } = self;
+        sink(&period.to_le_bytes());
+        offsets.iter().for_each(|offset| sink(&(*offset as u64).to_le_bytes()));
+        for (on, off) in stays {
+            sink(&on.to_le_bytes());
+            sink(&off.to_le_bytes());
+        }
+    }
+
     /// The first stay that ends after `at`.
     pub(super) fn stay_after(&self, user: UserId, at: u64) -> Option<Stay> {
         let user = user.index() % (self.offsets.len() - 1);

@@ -1,10 +1,12 @@
 //! What the calendar holds.
 
+use serde::{Deserialize, Serialize};
+
 use crate::ids::UserId;
 use crate::units::Direction;
 
 /// What the calendar holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Event {
     /// The last byte is with the client.
     DownloadArrived(UserId),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes as Frame;
+use serde::{Deserialize, Serialize};
 
 use super::super::training::{Assignment, Trained};
 use crate::error::Result;
@@ -38,7 +39,7 @@ pub(super) enum Phase {
 }
 
 /// A frame on its way.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Transfer {
     pub direction: Direction,
     pub size: Bytes,
@@ -50,7 +51,7 @@ pub(super) struct Transfer {
 }
 
 /// What becomes of a frame on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Fate {
     /// It arrives as it was sent.
     Whole,
@@ -63,7 +64,7 @@ pub(super) enum Fate {
 }
 
 /// Where a frame is on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Way {
     /// On a link that it has for itself.
     Alone,
@@ -77,7 +78,7 @@ pub(super) enum Way {
 
 /// Where on its way a participation drops out: so long after the beginning of a phase, if the server's link holds
 /// nobody back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Dropout {
     InTransfer(Direction, SimDuration),
     InTraining(SimDuration),

@@ -5,13 +5,15 @@
 //! wait in line, and the calendar holds one event for the next end of each direction, which moves with every start
 //! and end.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
 
 use super::event::Event;
 use super::participation::{Dropout, Fate, Phase, Transfer, Way};
 use super::{Participation, Timeline};
 use crate::codec::FrameParts;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::population::Verdict;
 use crate::scenario::ServerLinkSpec;
@@ -19,6 +21,9 @@ use crate::sim::calendar::Appointment;
 use crate::sim::fair_link::{FairLink, FlowId};
 use crate::sim::messages::LinkEvent;
 use crate::units::{Bytes, Direction, SimDuration, SimTime};
+
+/// Places of appointments in a checkpoint's list of pending events.
+pub(super) type Places = BTreeMap<Appointment, u32>;
 
 /// The server's side of all transfers.
 pub(super) struct ServerLink {
@@ -29,6 +34,15 @@ pub(super) struct ServerLink {
     in_progress: u32,
     /// Who waits for a connection, first come, first served.
     line: VecDeque<UserId>,
+}
+
+/// The server's link in a checkpoint: each direction with its next end and the place of that event.
+#[derive(Serialize, Deserialize)]
+pub(super) struct SavedLink {
+    up: (FairLink, Option<(SimTime, u32)>),
+    down: (FairLink, Option<(SimTime, u32)>),
+    in_progress: u32,
+    line: Vec<UserId>,
 }
 
 /// One direction of it.
@@ -50,6 +64,38 @@ impl ServerLink {
             in_progress: 0,
             line: VecDeque::new(),
         })
+    }
+
+    /// What a checkpoint keeps of it.
+    pub fn save(&self, places: &Places) -> SavedLink {
+        let lane = |lane: &Lane| {
+            let next_end = lane.next_end.and_then(|(time, next)| Some((time, *places.get(&next)?)));
+            (lane.link.clone(), next_end)
+        };
+        SavedLink {
+            up: lane(&self.up),
+            down: lane(&self.down),
+            in_progress: self.in_progress,
+            line: self.line.iter().copied().collect(),
+        }
+    }
+
+    /// The link that was saved, of the same scenario.
+    ///
+    /// # Errors
+    /// Those of `appointment`, which finds an event's appointment by its place.
+    pub fn restore(
+        saved: SavedLink,
+        spec: &ServerLinkSpec,
+        appointment: impl Fn(u32) -> Result<Appointment>,
+    ) -> Result<Option<Self>> {
+        let lane = |(link, next_end): (FairLink, Option<(SimTime, u32)>)| -> Result<Lane> {
+            let next_end = next_end.map(|(time, place)| Ok::<_, Error>((time, appointment(place)?))).transpose()?;
+            Ok(Lane { link, next_end })
+        };
+        let (up, down) = (lane(saved.up)?, lane(saved.down)?);
+        let (in_progress, line) = (saved.in_progress, saved.line.into());
+        Ok(Self::new(spec).map(|link| Self { up, down, in_progress, line, ..link }))
     }
 
     /// Nobody in line gets a connection any more.

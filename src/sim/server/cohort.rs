@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Open;
-use super::oort::Utilities;
+use super::oort::{Seen, Utilities};
 use crate::dataset::alias::AliasTable;
+use crate::error::Result;
 use crate::ids::{Round, UserId, Wave};
+use crate::model::archive::{Archive, ArchiveReader};
 use crate::population::AvailabilityClock;
 use crate::rng::{PortableDraws, Purpose, Stream};
 use crate::scenario::ClientSelection;
@@ -59,6 +61,24 @@ impl Cohorts {
             },
             world,
         }
+    }
+
+    /// Appends what it remembers to `archive`.
+    pub fn save(&self, archive: &mut Archive) {
+        archive.put(&(&self.last_invited, self.next_in_turn, self.utilities.as_ref().map(Utilities::seen)));
+    }
+
+    /// Reads what [`Self::save`] appended.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) for anything else.
+    pub fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
+        let seen: Option<BTreeMap<UserId, Seen>>;
+        (self.last_invited, self.next_in_turn, seen) = archive.take()?;
+        if let (Some(utilities), Some(seen)) = (&mut self.utilities, seen) {
+            utilities.restore(seen);
+        }
+        Ok(())
     }
 
     /// Notes what an upload said of its user.

@@ -8,6 +8,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::ids::{Round, UserId};
 use crate::math;
 use crate::rng::{PortableDraws, Stream};
@@ -28,8 +30,8 @@ pub(super) struct Utilities {
 }
 
 /// A user's last participation.
-#[derive(Clone, Copy, Debug)]
-struct Seen {
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Seen {
     worth: f64,
     duration_s: f64,
     round: Round,
@@ -44,6 +46,16 @@ impl Utilities {
     pub fn observe(&mut self, user: UserId, report: UtilityReport, duration: SimDuration, round: Round) {
         let worth = f64::from(report.ratings) * f64::from(report.loss.max(0.0));
         self.seen.insert(user, Seen { worth, duration_s: duration.as_secs_f64(), round });
+    }
+
+    /// The last participation of every user, for a checkpoint.
+    pub fn seen(&self) -> &BTreeMap<UserId, Seen> {
+        &self.seen
+    }
+
+    /// Takes up what a checkpoint has.
+    pub fn restore(&mut self, seen: BTreeMap<UserId, Seen>) {
+        self.seen = seen;
     }
 
     /// Whether `user` was ever seen.

@@ -1,0 +1,147 @@
+//! One checkpoint file: written piece by piece, and read only if all of it is sound.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::PROGRAM_VERSION;
+use crate::error::{Error, Result};
+use crate::model::archive::{Archive, ArchiveReader};
+
+const MAGIC: [u8; 8] = *b"FEDRECSC";
+const VERSION: u32 = 1;
+/// Magic number and version.
+const START: u64 = 12;
+/// Length and checksum.
+const END: u64 = 8 + blake3::OUT_LEN as u64;
+
+/// What run a checkpoint is of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// Version of the program.
+    pub program: String,
+    /// Name of the scenario.
+    pub name: String,
+    /// The scenario, resolved, as TOML.
+    pub scenario: String,
+    /// The keys of the method's parameters in the order that the report shows, which TOML does not keep.
+    pub parameters: Vec<String>,
+    /// What the run reads besides it ([`fingerprint`](super::fingerprint)).
+    pub fingerprint: String,
+    /// Arguments of the command that began the run, for its report.
+    pub command: Vec<String>,
+    /// Folders in which that command looked for data.
+    pub data_directories: Vec<std::path::PathBuf>,
+    /// Rounds from one checkpoint to the next.
+    pub every: u32,
+    /// Rounds that are over.
+    pub rounds: u32,
+}
+
+/// A checkpoint that is sound.
+#[derive(Debug)]
+pub struct Opened {
+    /// What run it is of.
+    pub header: Header,
+    /// The simulated world.
+    pub world: ArchiveReader,
+}
+
+/// A checkpoint that is being written.
+pub(super) struct Writing {
+    file: BufWriter<File>,
+    digest: blake3::Hasher,
+    length: u64,
+}
+
+impl Writing {
+    /// Begins a checkpoint at `path`.
+    pub fn create(path: &Path, header: &Header) -> io::Result<Self> {
+        let file = BufWriter::with_capacity(1 << 16, File::create(path)?);
+        let mut writing = Self { file, digest: blake3::Hasher::new(), length: 0 };
+        writing.put(&MAGIC)?;
+        writing.put(&VERSION.to_le_bytes())?;
+        let mut archive = Archive::default();
+        archive.put(header);
+        writing.append(&archive.take().map_err(io::Error::other)?)?;
+        Ok(writing)
+    }
+
+    /// Appends bytes of the archive.
+    pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.length += bytes.len() as u64;
+        self.put(bytes)
+    }
+
+    /// Ends the checkpoint, and returns when it is on the disk.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.put(&self.length.to_le_bytes())?;
+        let checksum = self.digest.finalize();
+        self.file.write_all(checksum.as_bytes())?;
+        self.file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.digest.update(bytes);
+        self.file.write_all(bytes)
+    }
+}
+
+/// Opens the checkpoint at `path`, if all of it is there and undamaged.
+///
+/// # Errors
+/// [`Error::Read`] for a file that cannot be read, [`Error::Checkpoint`] for one that is no checkpoint, not whole,
+/// damaged, or of another version of the layout or the program.
+pub fn open(path: &Path) -> Result<Opened> {
+    let unreadable = |reason: io::Error| Error::read(path, reason);
+    let refuse = |what: &str| Err(Error::Checkpoint(format!("{} {what}", path.display())));
+    let mut file = File::open(path).map_err(unreadable)?;
+    let size = file.metadata().map_err(unreadable)?.len();
+    let mut start = [0; START as usize];
+    if size < START + END {
+        return refuse("is not a whole checkpoint");
+    }
+    file.read_exact(&mut start).map_err(unreadable)?;
+    let (magic, version) = start.split_at(MAGIC.len());
+    if magic != MAGIC {
+        return refuse("is not a checkpoint");
+    }
+    let version = u32::from_le_bytes(version.try_into().unwrap_or_default());
+    if version != VERSION {
+        return refuse(&format!("is a checkpoint of version {version}; this program reads version {VERSION}"));
+    }
+    let mut digest = blake3::Hasher::new();
+    digest.update(&start);
+    let mut rest = size - START - blake3::OUT_LEN as u64;
+    let mut last = [0; 8];
+    let mut buffer = vec![0; 1 << 20];
+    while rest > 0 {
+        let piece = rest.min(buffer.len() as u64) as usize;
+        file.read_exact(&mut buffer[..piece]).map_err(unreadable)?;
+        digest.update(&buffer[..piece]);
+        rest -= piece as u64;
+    }
+    let mut checksum = [0; blake3::OUT_LEN];
+    file.read_exact(&mut checksum).map_err(unreadable)?;
+    if digest.finalize() != blake3::Hash::from_bytes(checksum) {
+        return refuse("is damaged or not whole: its checksum is not that of its content");
+    }
+    file.seek(SeekFrom::Start(size - END)).map_err(unreadable)?;
+    file.read_exact(&mut last).map_err(unreadable)?;
+    if u64::from_le_bytes(last) != size - START - END {
+        return refuse("has another length than it says");
+    }
+    file.seek(SeekFrom::Start(START)).map_err(unreadable)?;
+    let body = BufReader::with_capacity(1 << 16, file).take(size - START - END);
+    let mut world = ArchiveReader::new(Box::new(body));
+    let header: Header = world.take()?;
+    if header.program != PROGRAM_VERSION {
+        let theirs = header.program;
+        return refuse(&format!(
+            "is of fedrecsim {theirs}, and this is {PROGRAM_VERSION}, which may come to other results"
+        ));
+    }
+    Ok(Opened { header, world })
+}

@@ -1,0 +1,161 @@
+//! The checkpoints of a folder: the last two are kept, and the newest sound one is found.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::file::{Header, Opened, Writing, open};
+use crate::error::{Error, Result};
+use crate::sim::CheckpointStore;
+
+/// So many are kept: one to go on from, and one in case that one cannot be read.
+const KEPT: usize = 2;
+
+/// What is being written; no user's file has such a name.
+pub(super) const PARTIAL: &str = ".fedrecsim-checkpoint.partial";
+
+/// Leaves checkpoints in a folder.
+///
+/// A checkpoint that cannot be written, on a full disk say, is given up with a warning; those before it stay, and the
+/// run goes on: it is worth more than what would save it.
+pub struct Keeper {
+    folder: PathBuf,
+    header: Header,
+    writing: Option<Writing>,
+    warn: Box<dyn Fn(&str)>,
+}
+
+impl Keeper {
+    /// A keeper of checkpoints in `folder`, of the run that `header` says, every `header.every` rounds. `warn` is told
+    /// of those that cannot be written.
+    pub fn new(folder: impl Into<PathBuf>, header: Header, warn: Box<dyn Fn(&str)>) -> Self {
+        Self { folder: folder.into(), header, writing: None, warn }
+    }
+
+    fn partial(&self) -> PathBuf {
+        self.folder.join(PARTIAL)
+    }
+
+    /// Gives the open checkpoint up.
+    fn give_up(&mut self, reason: &io::Error) {
+        self.writing = None;
+        // A leftover would only take the room that is missing.
+        let _ = fs::remove_file(self.partial());
+        let (rounds, folder) = (self.header.rounds, self.folder.display());
+        (self.warn)(&format!(
+            "the checkpoint after round {rounds} cannot be written to {folder}: {reason}; the run goes on without it"
+        ));
+    }
+
+    /// Puts the file under its name, and takes the oldest ones away.
+    fn publish(&self) -> io::Result<()> {
+        fs::rename(self.partial(), self.folder.join(name_of(self.header.rounds)))?;
+        // The name, too, has to be on the disk before an older one goes.
+        #[cfg(unix)]
+        fs::File::open(&self.folder)?.sync_all()?;
+        for (_, path) in numbered(&self.folder)?.into_iter().skip(KEPT) {
+            fs::remove_file(path)?;
+        }
+        Ok(())
+    }
+}
+
+impl CheckpointStore for Keeper {
+    fn is_due(&self, rounds: u32) -> bool {
+        rounds.is_multiple_of(self.header.every)
+    }
+
+    fn begin(&mut self, rounds: u32) {
+        self.header.rounds = rounds;
+        match Writing::create(&self.partial(), &self.header) {
+            Ok(writing) => self.writing = Some(writing),
+            Err(reason) => self.give_up(&reason),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        if let Some(Err(reason)) = self.writing.as_mut().map(|writing| writing.append(bytes)) {
+            self.give_up(&reason);
+        }
+    }
+
+    fn commit(&mut self) {
+        if let Some(writing) = self.writing.take()
+            && let Err(reason) = writing.finish().and_then(|()| self.publish())
+        {
+            self.give_up(&reason);
+        }
+    }
+}
+
+/// The checkpoint that a run can go on from.
+#[derive(Debug)]
+pub struct Found {
+    /// The newest sound one.
+    pub checkpoint: Opened,
+    /// What is wrong with those that are newer.
+    pub passed_over: Vec<String>,
+}
+
+/// Finds the newest sound checkpoint in `folder`.
+///
+/// # Errors
+/// [`Error::Checkpoint`] if there is none, saying what is wrong with each that is there; [`Error::Read`] for a folder
+/// that cannot be read.
+pub fn find(folder: &Path) -> Result<Found> {
+    let mut passed_over = Vec::new();
+    for (_, path) in numbered(folder).map_err(|reason| Error::read(folder, reason))? {
+        match open(&path) {
+            Ok(checkpoint) => return Ok(Found { checkpoint, passed_over }),
+            Err(Error::Checkpoint(reason)) => passed_over.push(reason),
+            Err(error) => passed_over.push(error.to_string()),
+        }
+    }
+    let folder = folder.display();
+    if passed_over.is_empty() {
+        return Err(Error::Checkpoint(format!(
+            "there is no checkpoint in {folder}; `run --checkpoint-every N` leaves them, and removes them when the run is complete"
+        )));
+    }
+    Err(Error::Checkpoint(format!("no checkpoint in {folder} can be used: {}", passed_over.join("; "))))
+}
+
+/// Whether there is a checkpoint in `folder`, sound or not.
+pub fn is_in(folder: &Path) -> bool {
+    numbered(folder).is_ok_and(|found| !found.is_empty())
+}
+
+/// Removes every checkpoint from `folder`, and what a crash left of one: of a run that is complete, or one that is replaced.
+///
+/// # Errors
+/// [`Error::Write`] for one that cannot be removed.
+pub fn remove_all(folder: &Path) -> Result<()> {
+    for (_, path) in numbered(folder).map_err(|reason| Error::write(folder, reason))? {
+        fs::remove_file(&path).map_err(|reason| Error::write(path, reason))?;
+    }
+    let partial = folder.join(PARTIAL);
+    match fs::remove_file(&partial) {
+        Err(reason) if reason.kind() != io::ErrorKind::NotFound => Err(Error::write(partial, reason)),
+        _ => Ok(()),
+    }
+}
+
+fn name_of(rounds: u32) -> String {
+    format!("checkpoint-{rounds}.bin")
+}
+
+/// The checkpoints of a folder with the rounds in their names, the newest first.
+fn numbered(folder: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let rounds =
+            name.to_str().and_then(|name| name.strip_prefix("checkpoint-")?.strip_suffix(".bin")?.parse().ok());
+        if let Some(rounds) = rounds.filter(|rounds| name == name_of(*rounds).as_str()) {
+            found.push((rounds, entry.path()));
+        }
+    }
+    found.sort_unstable_by(|one, other| other.cmp(one));
+    Ok(found)
+}

@@ -1,0 +1,292 @@
+//! What a run keeps of itself while it is under way: values and tables, one after another.
+//!
+//! An archive is the simulator's own. It stands outside the simulated world: nobody in there reads it, nothing of it
+//! travels over a link, and private parameters in it come back to the client that they are of (contract 4).
+//!
+//! Each value is written by postcard behind its length, so that an archive can be read piece by piece. Tables that many
+//! share are written once and shared again when they are read: a million clients may hold a handful of tables.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::table::{RowSet, SharedTable, Table, TableShape, TableUpdate, VALUE_BYTES, extend_bytes, floats};
+use crate::error::{Error, Result};
+
+/// No single value of an archive is longer: 2^36 bytes. A longer one is damage.
+const LONGEST: u64 = 1 << 36;
+
+/// Bytes that are read at once, so that a length that is damaged takes no memory that is not there.
+const READ_AT_ONCE: u64 = 1 << 20;
+
+/// An archive that is being written, in memory until somebody takes it.
+#[derive(Debug, Default)]
+pub struct Archive {
+    bytes: Vec<u8>,
+    /// Numbers of the tables written, by their place in memory; they are kept alive, so that no other takes it.
+    tables: BTreeMap<usize, (u32, SharedTable)>,
+    /// The same by content: one table may have come about in two places.
+    contents: BTreeMap<[u8; blake3::OUT_LEN], u32>,
+    failed: Option<String>,
+}
+
+impl Archive {
+    /// Appends a value.
+    pub fn put<T: Serialize + ?Sized>(&mut self, value: &T) {
+        let start = self.bytes.len();
+        self.bytes.extend([0; size_of::<u64>()]);
+        match postcard::to_extend(value, std::mem::take(&mut self.bytes)) {
+            Ok(bytes) => self.bytes = bytes,
+            // Only a type that says neither its length nor itself cannot be written.
+            Err(reason) => {
+                self.failed.get_or_insert_with(|| reason.to_string());
+                return;
+            }
+        }
+        let length = (self.bytes.len() - start - size_of::<u64>()) as u64;
+        self.bytes[start..start + size_of::<u64>()].copy_from_slice(&length.to_le_bytes());
+    }
+
+    /// Appends bytes as they are.
+    pub fn put_bytes(&mut self, bytes: &[u8]) {
+        self.bytes.extend((bytes.len() as u64).to_le_bytes());
+        self.bytes.extend(bytes);
+    }
+
+    /// Appends values with their bits.
+    pub fn put_values(&mut self, values: &[f32]) {
+        self.bytes.extend(((values.len() * VALUE_BYTES) as u64).to_le_bytes());
+        extend_bytes(&mut self.bytes, values);
+    }
+
+    /// Appends a table, or the number of the one that it is equal to.
+    pub fn put_table(&mut self, table: &SharedTable) {
+        let place = Arc::as_ptr(table) as usize;
+        if let Some((number, _)) = self.tables.get(&place) {
+            return self.put(&(*number, false));
+        }
+        let shape = table.shape();
+        let mut values = Vec::with_capacity(shape.values() * VALUE_BYTES);
+        extend_bytes(&mut values, table.as_slice());
+        let mut content = blake3::Hasher::new();
+        content.update(&(shape.dimension as u64).to_le_bytes()).update(&values);
+        let next = self.contents.len() as u32;
+        let number = *self.contents.entry(*content.finalize().as_bytes()).or_insert(next);
+        self.tables.insert(place, (number, Arc::clone(table)));
+        self.put(&(number, number == next));
+        if number == next {
+            self.put(&(shape.rows as u64, shape.dimension as u64));
+            self.put_bytes(&values);
+        }
+    }
+
+    /// Appends an update.
+    pub fn put_update(&mut self, update: &TableUpdate) {
+        let rows = match &update.rows {
+            RowSet::All => None,
+            RowSet::Listed(rows) => Some(rows),
+        };
+        self.put(&(rows, update.others_scale));
+        self.put_bytes(&update.values);
+    }
+
+    /// Takes what was appended since it was taken last.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] for a value of a type that cannot be written: a defect of whoever put it.
+    pub fn take(&mut self) -> Result<Vec<u8>> {
+        match &self.failed {
+            Some(reason) => Err(Error::Checkpoint(format!("a value cannot be written: {reason}"))),
+            None => Ok(std::mem::take(&mut self.bytes)),
+        }
+    }
+
+    /// Bytes that wait to be taken.
+    pub fn pending(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+/// An archive that is being read, in the order in which it was written.
+pub struct ArchiveReader {
+    source: Box<dyn Read>,
+    buffer: Vec<u8>,
+    tables: Vec<SharedTable>,
+}
+
+impl ArchiveReader {
+    /// Reads what `source` holds.
+    pub fn new(source: Box<dyn Read>) -> Self {
+        Self { source, buffer: Vec::new(), tables: Vec::new() }
+    }
+
+    /// The next value.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] if there is none, or one of another type.
+    pub fn take<T: DeserializeOwned>(&mut self) -> Result<T> {
+        self.fill()?;
+        match postcard::take_from_bytes(&self.buffer) {
+            Ok((value, [])) => Ok(value),
+            Ok(_) => Err(damaged("a value is longer than its type")),
+            Err(reason) => Err(damaged(reason)),
+        }
+    }
+
+    /// The next bytes.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] if there are none.
+    pub fn take_bytes(&mut self) -> Result<Vec<u8>> {
+        self.fill()?;
+        Ok(std::mem::take(&mut self.buffer))
+    }
+
+    /// The next values, which must be so many.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] if there are none, or more, or fewer.
+    pub fn take_values(&mut self, count: usize) -> Result<Vec<f32>> {
+        self.fill()?;
+        if self.buffer.len() != count * VALUE_BYTES {
+            return Err(damaged(format!("{} bytes stand where {count} values should", self.buffer.len())));
+        }
+        Ok(floats(&self.buffer).collect())
+    }
+
+    /// The next table, which others may share.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] if there is none, or one of another shape.
+    pub fn take_table(&mut self, shape: TableShape) -> Result<SharedTable> {
+        let (number, follows): (u32, bool) = self.take()?;
+        if follows {
+            let (rows, dimension): (u64, u64) = self.take()?;
+            let shape = TableShape { rows: rows as usize, dimension: dimension as usize };
+            let values = self.take_values(shape.rows.saturating_mul(shape.dimension))?;
+            let table = Table::from_values(shape, values).ok_or_else(|| damaged("a table of another shape"))?;
+            self.tables.push(Arc::new(table));
+        }
+        match self.tables.get(number as usize) {
+            Some(table) if table.shape() == shape => Ok(Arc::clone(table)),
+            _ => Err(damaged(format!("table {number} is not there, or not of {shape} values"))),
+        }
+    }
+
+    /// The next update, of a table of `shape`.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] if there is none, or none of such a table.
+    pub fn take_update(&mut self, shape: TableShape) -> Result<TableUpdate> {
+        let (rows, others_scale): (Option<Vec<u32>>, f32) = self.take()?;
+        let rows = rows.map_or(RowSet::All, RowSet::Listed);
+        let update = TableUpdate { shape, rows, values: self.take_bytes()?.into(), others_scale };
+        update.check().map_err(damaged)?;
+        Ok(update)
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        let mut length = [0; size_of::<u64>()];
+        self.source.read_exact(&mut length).map_err(damaged)?;
+        let mut rest = u64::from_le_bytes(length);
+        if rest > LONGEST {
+            return Err(damaged("a value is longer than any can be"));
+        }
+        self.buffer.clear();
+        while rest > 0 {
+            let wanted = rest.min(READ_AT_ONCE);
+            let read = (&mut self.source).take(wanted).read_to_end(&mut self.buffer).map_err(damaged)?;
+            if (read as u64) < wanted {
+                return Err(damaged("it ends in the middle of a value"));
+            }
+            rest -= wanted;
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for ArchiveReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ArchiveReader").field("tables", &self.tables.len()).finish_non_exhaustive()
+    }
+}
+
+/// An archive whose content makes no sense.
+pub(crate) fn damaged(reason: impl ToString) -> Error {
+    Error::Checkpoint(format!("its content cannot be used: {}", reason.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::io::Cursor;
+
+    use super::*;
+
+    const SHAPE: TableShape = TableShape { rows: 50, dimension: 4 };
+
+    fn table(first: f32) -> SharedTable {
+        let mut next = first;
+        Arc::new(Table::from_fn(SHAPE, || {
+            next += 1.0;
+            next
+        }))
+    }
+
+    fn reader(archive: &mut Archive) -> ArchiveReader {
+        ArchiveReader::new(Box::new(Cursor::new(archive.take().unwrap())))
+    }
+
+    #[test]
+    fn what_is_put_in_comes_out_in_its_order_and_with_its_bits() {
+        let mut archive = Archive::default();
+        archive.put(&(7u32, "word".to_owned(), -0.0f64));
+        archive.put_values(&[f32::from_bits(0x7fa0_0001), -0.0]);
+        archive.put_bytes(&[1, 2, 3]);
+        let mut reader = reader(&mut archive);
+        let (number, word, zero): (u32, String, f64) = reader.take().unwrap();
+        assert_eq!((number, word.as_str(), zero.to_bits()), (7, "word", (-0.0f64).to_bits()));
+        let bits: Vec<u32> = reader.take_values(2).unwrap().into_iter().map(f32::to_bits).collect();
+        assert_eq!(bits, [0x7fa0_0001, (-0.0f32).to_bits()]);
+        assert_eq!(reader.take_bytes().unwrap(), [1, 2, 3]);
+        assert!(reader.take::<u32>().is_err(), "there is nothing more");
+    }
+
+    /// If this fails, a checkpoint of a population has as many tables as users, and so has the run after it.
+    #[test]
+    fn a_table_that_many_share_is_written_once_and_shared_again() {
+        let (one, other) = (table(0.0), table(1000.0));
+        let equal = table(0.0);
+        let mut archive = Archive::default();
+        for table in [&one, &other, &one, &equal, &other] {
+            archive.put_table(table);
+        }
+        let two_tables = 2 * SHAPE.values() * VALUE_BYTES;
+        assert!((two_tables..two_tables + 200).contains(&archive.pending()), "{}", archive.pending());
+        let mut reader = reader(&mut archive);
+        let read: Vec<SharedTable> = (0..5).map(|_| reader.take_table(SHAPE).unwrap()).collect();
+        assert!(read[0] == one && read[1] == other);
+        assert!(Arc::ptr_eq(&read[0], &read[2]) && Arc::ptr_eq(&read[0], &read[3]) && Arc::ptr_eq(&read[1], &read[4]));
+    }
+
+    #[test]
+    fn a_wrong_length_or_shape_is_an_error_and_takes_no_memory() {
+        let mut archive = Archive::default();
+        archive.put_table(&table(0.0));
+        let bytes = archive.take().unwrap();
+        let read = |bytes: Vec<u8>| ArchiveReader::new(Box::new(Cursor::new(bytes)));
+        let wide = TableShape { rows: 4, dimension: 50 };
+        assert!(matches!(read(bytes.clone()).take_table(wide), Err(Error::Checkpoint(_))));
+        for cut in 0..bytes.len() {
+            assert!(read(bytes[..cut].to_vec()).take_table(SHAPE).is_err(), "{cut}");
+        }
+        for length in [u64::MAX, LONGEST, 1 << 35] {
+            let mut long = bytes.clone();
+            long[..8].copy_from_slice(&length.to_le_bytes());
+            assert!(read(long).take::<u32>().is_err());
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Checkpoints: what a run leaves while it is under way, so that another process can go on from there.
+//!
+//! At the end of a round every actor appends what it holds to an [`Archive`]; the pieces go to a [`CheckpointStore`],
+//! which knows where to. The network drives it, since nothing else happens while it asks. What follows from the
+//! scenario alone (conditions of a participation, availability, cohorts to come) is not stored, and neither are results
+//! of trainings that have not ended in virtual time: a training is a pure function of what is stored.
+
+use actix::prelude::*;
+
+use crate::error::Result;
+use crate::model::archive::{Archive, ArchiveReader};
+
+/// Network -> server and metrics: append your state to this, and give it back.
+#[derive(Message)]
+#[rtype(result = "Result<Archive>")]
+pub struct Save(pub Archive);
+
+/// Where checkpoints go. Like an observer it is told, and cannot reach a result: what goes wrong with it is its own.
+pub trait CheckpointStore {
+    /// Whether there should be a checkpoint now that so many rounds are over.
+    fn is_due(&self, rounds: u32) -> bool;
+
+    /// A checkpoint after so many rounds begins.
+    fn begin(&mut self, rounds: u32);
+
+    /// Its next bytes.
+    fn write(&mut self, bytes: &[u8]);
+
+    /// It is complete. One that was begun and never completed is none.
+    fn commit(&mut self);
+}
+
+/// Nobody keeps anything.
+impl CheckpointStore for () {
+    fn is_due(&self, _rounds: u32) -> bool {
+        false
+    }
+    fn begin(&mut self, _rounds: u32) {}
+    fn write(&mut self, _bytes: &[u8]) {}
+    fn commit(&mut self) {}
+}
+
+/// What a run goes on from, and where it leaves what another can go on from.
+pub struct Checkpoints {
+    /// The checkpoint of an earlier run of the same world; `None` to begin at the beginning.
+    pub resumed: Option<ArchiveReader>,
+    /// Where this run's own go.
+    pub store: Box<dyn CheckpointStore>,
+}
+
+impl Checkpoints {
+    /// A run from its beginning that leaves none.
+    pub fn none() -> Self {
+        Self { resumed: None, store: Box::new(()) }
+    }
+}

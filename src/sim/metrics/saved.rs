@@ -1,0 +1,60 @@
+//! The books in a checkpoint.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+
+use super::{Books, defect};
+use crate::error::Result;
+use crate::model::archive::{Archive, ArchiveReader, damaged};
+use crate::sim::outcome::{Figures, RoundRecord, SplitFigures};
+use crate::sim::world::World;
+
+/// Accuracy with every field: formats that are not self-describing cannot leave one out.
+type SavedAccuracy = Option<(Option<Figures>, Figures)>;
+
+impl Books {
+    /// Appends the books to `archive`.
+    pub(super) fn save(&self, archive: &mut Archive) {
+        archive.put(&self.ledger);
+        for histogram in &self.durations_ns {
+            // Whatever lies in one bucket counts as one value, so that the buckets are all that there is to know.
+            let buckets: BTreeMap<u64, u64> =
+                histogram.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value())).collect();
+            archive.put(&buckets);
+        }
+        archive.put(&(self.rounds.len() as u64));
+        for round in &self.rounds {
+            let accuracy: SavedAccuracy =
+                round.accuracy.as_ref().map(|figures| (figures.validation.clone(), figures.test.clone()));
+            archive.put(&(RoundRecord { accuracy: None, ..round.clone() }, accuracy));
+        }
+        archive.put(self.digest.as_bytes());
+        archive.put_table(&self.table);
+    }
+
+    /// Reads what [`Self::save`] appended into books that are empty.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) for what are no books of this world.
+    pub(super) fn restore(&mut self, archive: &mut ArchiveReader, world: &World) -> Result<()> {
+        self.ledger = archive.take()?;
+        for histogram in &mut self.durations_ns {
+            let buckets: BTreeMap<u64, u64> = archive.take()?;
+            let mut restored = Histogram::new(3).map_err(|reason| defect(&reason))?;
+            for (value, count) in buckets {
+                restored.record_n(value, count).map_err(damaged)?;
+            }
+            *histogram = restored;
+        }
+        let rounds: u64 = archive.take()?;
+        for _ in 0..rounds {
+            let (round, accuracy): (RoundRecord, SavedAccuracy) = archive.take()?;
+            let accuracy = accuracy.map(|(validation, test)| SplitFigures { validation, test });
+            self.rounds.push(RoundRecord { accuracy, ..round });
+        }
+        self.digest = blake3::Hash::from_bytes(archive.take()?);
+        self.table = archive.take_table(world.method.shape())?;
+        Ok(())
+    }
+}

@@ -1,0 +1,167 @@
+use std::io::Cursor;
+use std::sync::{Arc, Mutex};
+
+use fedrecsim::model::archive::ArchiveReader;
+use fedrecsim::scenario::Scenario;
+use fedrecsim::sim::{self, CheckpointStore, Checkpoints, Outcome, RunControl};
+
+use crate::support::{methods, run, small_with, world};
+
+/// Keeps a checkpoint of every round in memory.
+#[derive(Clone, Default)]
+pub struct InMemory {
+    pub complete: Arc<Mutex<Vec<Vec<u8>>>>,
+    open: Vec<u8>,
+}
+
+impl CheckpointStore for InMemory {
+    fn is_due(&self, _rounds: u32) -> bool {
+        true
+    }
+    fn begin(&mut self, _rounds: u32) {
+        self.open.clear();
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        self.open.extend_from_slice(bytes);
+    }
+    fn commit(&mut self) {
+        self.complete.lock().unwrap().push(std::mem::take(&mut self.open));
+    }
+}
+
+/// The outcome of a run that goes on from `checkpoint`, and the checkpoints that it leaves.
+fn resume(scenario: &Scenario, checkpoint: &[u8], threads: usize) -> (Outcome, Vec<Vec<u8>>) {
+    let store = InMemory::default();
+    let resumed = Some(ArchiveReader::new(Box::new(Cursor::new(checkpoint.to_vec()))));
+    let checkpoints = Checkpoints { resumed, store: Box::new(store.clone()) };
+    let control = RunControl::with_threads(threads);
+    let outcome = sim::run_from(world(scenario.clone()), &control, Box::new(()), checkpoints).unwrap();
+    (outcome, store.complete.lock().unwrap().clone())
+}
+
+fn assert_same(resumed: &Outcome, whole: &Outcome, what: &str) {
+    assert!(resumed.stopped_by.is_none(), "{what}: {:?}", resumed.stopped_by);
+    assert_eq!(resumed.rounds, whole.rounds, "{what}");
+    assert_eq!((&resumed.durations, resumed.bytes), (&whole.durations, whole.bytes), "{what}");
+    assert_eq!(resumed.table, whole.table, "{what}");
+    assert_eq!(resumed.digest, whole.digest, "{what}");
+}
+
+/// Ways to run rounds, with worlds in which participations are everywhere on their way when a round ends.
+const MODES: [(&str, &[&str]); 10] = [
+    ("synchronous", &["network.dropout=0.3", "training.participation={ share = 0.4 }"]),
+    ("on a shared link", &["network.server.downlink_mbit_per_s=0.5", "network.server.connections=3"]),
+    (
+        "over-selection",
+        &[
+            "training.mode={ over-selection = { factor = 1.5, deadline_s = 100 } }",
+            "training.participation={ cohort = 10 }",
+            "network.preset=\"mobile-pessimistic\"",
+        ],
+    ),
+    (
+        "by utility",
+        &[
+            "training.client_selection={ oort = { exploration = 0.5 } }",
+            "training.participation={ cohort = 10 }",
+            "network.preset=\"mobile-pessimistic\"",
+        ],
+    ),
+    (
+        "late ones go on",
+        &[
+            "training.mode={ over-selection = { factor = 2.0, stragglers = \"late\" } }",
+            "training.participation={ cohort = 10 }",
+            "network.preset=\"mobile-pessimistic\"",
+            "network.server.uplink_mbit_per_s=0.2",
+            "training.client_selection=\"round-robin\"",
+        ],
+    ),
+    (
+        "semi-synchronous",
+        &[
+            "training.mode={ semi-synchronous = { deadline_s = 0.4, maximum_staleness = 3 } }",
+            "training.participation={ cohort = 12 }",
+            "network.preset=\"mobile-pessimistic\"",
+            "training.client_selection=\"never-twice-in-a-row\"",
+        ],
+    ),
+    (
+        "fedbuff",
+        &[
+            "training.mode={ fedbuff = { concurrency = 12, buffer = 4 } }",
+            "network.preset=\"mobile-pessimistic\"",
+            "network.dropout=0.2",
+            "devices.log_sigma=2.0",
+        ],
+    ),
+    (
+        "fedbuff on a shared link",
+        &[
+            "training.mode={ fedbuff = { concurrency = 12, buffer = 3 } }",
+            "network.server.uplink_mbit_per_s=0.3",
+            "network.server.downlink_mbit_per_s=0.3",
+            "network.server.connections=5",
+            "availability.on-off={ mean_on_s = 60, mean_off_s = 30 }",
+            "devices.median_ns_per_row_visit=1000000",
+        ],
+    ),
+    (
+        "fedasync",
+        &[
+            "training.mode={ fedasync = { concurrency = 8 } }",
+            "network.preset=\"mobile-pessimistic\"",
+            "training.client_selection=\"by-data-size\"",
+        ],
+    ),
+    (
+        "fedasync with faults",
+        &[
+            "training.mode={ fedasync = { concurrency = 8 } }",
+            "network.preset=\"mobile-pessimistic\"",
+            "devices.median_ns_per_row_visit=1000000",
+            "faults=[{ effect = \"drop\", probability = 0.2 }, { effect = { delay_s = 2 }, probability = 0.3 }]",
+        ],
+    ),
+];
+
+/// If this fails, a run that was stopped and resumed comes to another result than one that was not.
+#[test]
+fn every_method_in_every_mode_ends_alike_from_every_checkpoint() {
+    for (mode, overrides) in MODES {
+        for entry in methods() {
+            let what = format!("{} {mode}", entry.name);
+            let scenario = small_with(entry.name, &[&["training.rounds=4"], overrides].concat());
+            let whole = run(scenario.clone(), 2);
+            let store = InMemory::default();
+            let checkpoints = Checkpoints { resumed: None, store: Box::new(store.clone()) };
+            let control = RunControl::with_threads(1);
+            let saving = sim::run_from(world(scenario.clone()), &control, Box::new(()), checkpoints).unwrap();
+            assert_same(&saving, &whole, &format!("{what}, saving"));
+            let saved = store.complete.lock().unwrap().clone();
+            assert_eq!(saved.len(), 3, "{what}: nothing is left to do after the last round");
+            for (rounds, checkpoint) in saved.iter().enumerate() {
+                let what = format!("{what}, from round {}", rounds + 1);
+                let threads = if rounds % 2 == 0 { 3 } else { 1 };
+                let (resumed, again) = resume(&scenario, checkpoint, threads);
+                assert_same(&resumed, &whole, &what);
+                // Nothing was lost on the way in that only a later round would have needed.
+                assert!(again == saved[rounds + 1..], "{what}: its own checkpoints differ");
+            }
+        }
+    }
+}
+
+/// If this fails, the modes above have nothing on its way at the end of a round, and resuming them shows little.
+#[test]
+fn the_worlds_above_leave_participations_in_every_phase() {
+    let mut lengths = Vec::new();
+    for (mode, overrides) in MODES {
+        let scenario = small_with("fedmf", &[&["training.rounds=2"], overrides].concat());
+        let outcome = run(scenario, 1);
+        let unfinished = outcome.bytes.up.in_flight + outcome.bytes.down.in_flight;
+        lengths.push((mode, unfinished));
+    }
+    let with_some = lengths.iter().filter(|(_, bytes)| *bytes > 0).count();
+    assert!(with_some >= 5, "{lengths:?}");
+}
