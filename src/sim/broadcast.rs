@@ -39,7 +39,7 @@ impl Broadcast {
     /// # Errors
     /// As [`Self::table`].
     pub fn save(&self, archive: &mut Archive) -> Result<()> {
-        archive.put_table(&self.table()?);
+        archive.put_table(self.table()?);
         Ok(())
     }
 
