@@ -105,7 +105,7 @@ pub enum Error {
     },
     /// A round without anybody to invite.
     #[error(
-        "nobody is available for round {}: the server waited from {:.0} s on, and within {:.0} s of virtual time (training.waiting_limit_s) nobody came",
+        "nobody can be invited to round {}: the server has waited since {:.0} s, and within {:.0} s of virtual time (training.waiting_limit_s) nobody becomes available whom it may pick",
         round.0 + 1, at.as_secs_f64(), limit.as_secs_f64()
     )]
     NobodyAvailable {

@@ -1,5 +1,6 @@
 //! `resume`: from a checkpoint to the report that the run would have had.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -8,7 +9,7 @@ use super::ResumeArgs;
 use super::run::{Finished, Output, carry_out, warn};
 use super::world::Inputs;
 use crate::checkpoint::{self, Found, Keeper, Opened};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
 use crate::report::ReportFolder;
@@ -19,7 +20,7 @@ use crate::sim::Checkpoints;
 /// [`run`](super::run).
 ///
 /// # Errors
-/// [`Error::Checkpoint`](crate::error::Error::Checkpoint) where there is no sound checkpoint, or one of other data or of
+/// [`Error::Checkpoint`] where there is no sound checkpoint, or one of other data or of
 /// another version; what keeps a run from starting, and a report from being written.
 pub fn resume(
     arguments: &ResumeArgs,
@@ -32,6 +33,10 @@ pub fn resume(
     let Opened { header, world: archive } = checkpoint;
     for reason in passed_over {
         warn(&format!("{reason}; going on from the checkpoint after round {}", header.rounds));
+    }
+    if is_complete(&arguments.folder) {
+        let folder = arguments.folder.display();
+        return Err(Error::Usage(format!("{folder} holds the report of a complete run: there is nothing to resume")));
     }
     let folder = ReportFolder::reopen(&arguments.folder)?;
     let file = format!("{}.toml", header.name);
@@ -48,4 +53,12 @@ pub fn resume(
     let store = Box::new(Keeper::new(&arguments.folder, header, Box::new(warn)));
     let output = Output { folder, threads: arguments.threads, json: arguments.json, visible, command };
     carry_out(scenario, world, Checkpoints { resumed: Some(archive), store }, output, interrupted, started)
+}
+
+/// Whether `folder` has the report of a run that came to its end. Its checkpoints are gone then; one that lies there all
+/// the same was put there by hand, or belongs to a run that was killed while it tidied up.
+fn is_complete(folder: &Path) -> bool {
+    let report = std::fs::read(folder.join("run.json")).ok();
+    let report: Option<serde_json::Value> = report.and_then(|text| serde_json::from_slice(&text).ok());
+    report.is_some_and(|report| report["complete"] == true)
 }

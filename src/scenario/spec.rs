@@ -215,7 +215,7 @@ pub struct TrainingSpec {
     #[serde(default = "default_empty_rounds")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub empty_rounds_limit: u32,
-    /// The server waits this long for enough users to be available; then the run ends.
+    /// Where nobody is available, the server waits for the first to be, but no longer than this; then the run ends.
     #[serde(default = "default_waiting_limit_s")]
     #[schemars(range(min = 1, max = 1e9))]
     pub waiting_limit_s: f64,

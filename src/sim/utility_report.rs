@@ -20,7 +20,7 @@ pub struct UtilityReport {
 }
 
 impl UtilityReport {
-    /// Puts the report behind `frame`, whose header it counts as.
+    /// Puts the report behind `frame`, as whose last values it counts.
     pub fn append_to(self, frame: &mut Frame) {
         let mut bytes = BytesMut::with_capacity(frame.bytes.len() + REPORT_BYTES);
         bytes.extend_from_slice(&frame.bytes);
@@ -30,7 +30,7 @@ impl UtilityReport {
         let checksum = crc32fast::hash(&bytes[start..]);
         bytes.extend_from_slice(&checksum.to_le_bytes());
         frame.bytes = bytes.freeze();
-        frame.parts.header += REPORT_BYTES as u64;
+        frame.parts.values += REPORT_BYTES as u64;
     }
 
     /// Takes the report off the end of `upload`; `None` if it is damaged.

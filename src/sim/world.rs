@@ -74,9 +74,13 @@ impl World {
                 "training.participation.cohort is {cohort}, but there are only {users} users to choose from"
             )));
         }
+        check_concurrency(&scenario, dataset.users())?;
         let candidates = Candidates::draw(&dataset, &scenario.evaluation, streams)?;
         let problem = Problem { dataset: Arc::clone(&dataset), streams };
         let method = registry::build(methods, &scenario.method, &problem)?;
+        if !method.trains() {
+            check_untrained(&scenario)?;
+        }
         if method.trains() {
             negatives::check(&dataset, &scenario.dataset.negatives)?;
         }
@@ -120,4 +124,31 @@ impl World {
     pub fn checks_frames_on_arrival(&self) -> bool {
         !self.population.faults().is_empty()
     }
+}
+
+/// As many clients can take part at a time as there are users.
+fn check_concurrency(scenario: &Scenario, users: usize) -> Result<()> {
+    let concurrency = match scenario.training.mode {
+        Mode::FedBuff(spec) => spec.concurrency,
+        Mode::FedAsync(spec) => spec.concurrency,
+        Mode::Synchronous | Mode::OverSelection(_) | Mode::SemiSynchronous(_) => return Ok(()),
+    };
+    if concurrency as usize <= users {
+        return Ok(());
+    }
+    Err(Error::Usage(format!(
+        "training.mode: {concurrency} clients cannot take part at a time, there are {users} users"
+    )))
+}
+
+/// A method that is ready at once takes part in no round, whatever the mode.
+fn check_untrained(scenario: &Scenario) -> Result<()> {
+    let training = &scenario.training;
+    if training.mode == Mode::Synchronous && training.client_selection == ClientSelection::Uniform {
+        return Ok(());
+    }
+    let method = &scenario.method.name;
+    Err(Error::Usage(format!(
+        "method `{method}` trains nothing: training.mode and training.client_selection have no meaning for it"
+    )))
 }

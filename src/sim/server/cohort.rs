@@ -184,8 +184,8 @@ impl Cohorts {
         let Some(utilities) = self.utilities.take() else { return Vec::new() };
         let draw = |stream: &mut Stream| stream.below(users);
         let unseen = |cohorts: &mut Self, user| !utilities.has_seen(user) && cohorts.can(user, at);
-        let mut explored =
-            drawn(users, utilities.to_explore(places, at.round), stream, draw, |user| unseen(self, user));
+        let to_explore = utilities.to_explore(places, at.round, stream);
+        let mut explored = drawn(users, to_explore, stream, draw, |user| unseen(self, user));
         let best = utilities.exploit(places - explored.len(), at.round, stream, |user| self.can(user, at));
         let missing = places - explored.len() - best.len();
         if missing > 0 {

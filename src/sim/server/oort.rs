@@ -63,10 +63,13 @@ impl Utilities {
         self.seen.contains_key(&user)
     }
 
-    /// How many of `places` are for users never seen.
-    pub fn to_explore(&self, places: usize, round: Round) -> usize {
+    /// How many of `places` are for users never seen: the share of them that is explored, with what is left of a whole
+    /// user drawn, so that the share holds where places come one at a time.
+    pub fn to_explore(&self, places: usize, round: Round, stream: &mut Stream) -> usize {
         let decayed = self.spec.exploration * math::pow(self.spec.exploration_decay, f64::from(round.0));
-        (decayed.max(self.spec.least_exploration) * places as f64 + 0.5) as usize
+        let explored = decayed.max(self.spec.least_exploration) * places as f64;
+        let whole = explored as usize;
+        whole + usize::from(stream.open_unit() < explored - whole as f64)
     }
 
     /// At most `places` of the users seen who are `eligible`, by utility.
@@ -170,8 +173,11 @@ mod tests {
     #[test]
     fn exploration_fades_to_its_least_share() {
         let utilities = seen(&[]);
-        let explored = [0, 10, 1000].map(|round| utilities.to_explore(100, Round(round)));
-        assert_eq!(explored, [90, 74, 20], "0.9, 0.9 x 0.98^10, 0.2");
+        let mut stream = Streams::new(1).stream(Purpose::Cohort, 0, 0);
+        let mut explored = |places, round| utilities.to_explore(places, Round(round), &mut stream);
+        assert_eq!([explored(100, 0), explored(100, 1000)], [90, 20]);
+        let one_at_a_time: usize = (0..5000).map(|_| explored(1, 1000)).sum();
+        assert!((900..1100).contains(&one_at_a_time), "a fifth of 5000: {one_at_a_time}");
     }
 
     #[test]

@@ -63,6 +63,12 @@ impl Draft {
 
     /// How rounds are run, and by whom.
     fn mend_rounds(&mut self, population: &Population) {
+        if ["popularity", "random"].iter().any(|untrained| self.is("method", untrained)) {
+            for choice in ["training.mode", "training.client_selection"] {
+                self.0.remove(choice);
+                self.remove_below(choice);
+            }
+        }
         let mode = self.0.get("training.mode").and_then(Value::as_str).unwrap_or("synchronous").to_owned();
         self.cap("training.participation.cohort", population.users);
         self.cap("training.mode.fedbuff.concurrency", population.users);
