@@ -220,3 +220,29 @@ item = "artist"
 "#;
     workshop.refused(workshop.write("delimited.toml", text), &[], &["plays.csv", "artist"]);
 }
+
+#[test]
+fn a_mode_that_has_no_meaning_for_a_method_or_its_users_is_refused() {
+    // If this fails, a run is told as asynchronous in which nobody took part, or fewer than the report says.
+    let workshop = Workshop::new();
+    let ratings: String = (0..3).flat_map(|user| (0..4).map(move |item| format!("{user},{}\n", user + item))).collect();
+    workshop.write("plays.csv", &ratings);
+    let text = r#"
+method = "popularity"
+training.rounds = 1
+evaluation.ranking = "full-catalogue"
+[dataset]
+name = "delimited"
+path = "plays.csv"
+[dataset.columns]
+separator = ","
+user = 1
+item = 2
+"#;
+    let scenario = workshop.write("delimited.toml", text);
+    let mode = |concurrency| format!("training.mode={{ fedasync = {{ concurrency = {concurrency} }} }}");
+    workshop.refused(scenario.clone(), &[&mode(2)], &["popularity", "trains nothing"]);
+    let oort = "training.client_selection={ oort = {} }";
+    workshop.refused(scenario.clone(), &[oort], &["popularity", "trains nothing"]);
+    workshop.refused(scenario, &["method=fedmf", &mode(4)], &["4 clients", "3 users"]);
+}
