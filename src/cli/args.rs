@@ -105,12 +105,16 @@ pub struct ResumeArgs {
 }
 
 impl RunArgs {
-    /// All overrides of the scenario in the order in which they are applied. `--seed` comes last: it is the
-    /// more specific of two ways to say the same.
+    /// All overrides of the scenario in the order in which they are applied.
     pub fn overrides(&self) -> Vec<String> {
-        let seed = self.seed.map(|seed| format!("seed={seed}"));
-        self.set.iter().cloned().chain(seed).collect()
+        overrides(&self.set, self.seed)
     }
+}
+
+/// `--set` and `--seed` as overrides. The seed comes last: it is the more specific of two ways to say the same.
+fn overrides(set: &[String], seed: Option<u64>) -> Vec<String> {
+    let seed = seed.map(|seed| format!("seed={seed}"));
+    set.iter().cloned().chain(seed).collect()
 }
 
 /// What is run, for commands that leave no report.
@@ -136,8 +140,7 @@ pub struct InputArgs {
 impl InputArgs {
     /// All overrides of the scenario in the order in which they are applied.
     pub fn overrides(&self) -> Vec<String> {
-        let seed = self.seed.map(|seed| format!("seed={seed}"));
-        self.set.iter().cloned().chain(seed).collect()
+        overrides(&self.set, self.seed)
     }
 }
 

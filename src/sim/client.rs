@@ -1,7 +1,7 @@
 //! One user: holds the private parameters and takes part when invited.
 //!
 //! Its parameters leave it in two ways only, and come back each time: with the assignment that a worker trains
-//! ([`super::training`]), and lent for an evaluation. What it sends is the frame that training made.
+//! ([`super::training`]), and lent for an evaluation, a digest or a checkpoint. What it sends is the frame that training made.
 
 use std::sync::Arc;
 

@@ -87,9 +87,9 @@ pub enum ToClient {
     TrainingEnded(Box<Trained>),
     /// You are cut off. If your training had not ended, you still have what you had before it.
     CutOff,
-    /// Metrics -> client: lend your parameters for scoring.
+    /// Metrics or network -> client: lend your parameters, for scoring, for the digest or for a checkpoint.
     Lend,
-    /// Metrics -> client: here they are again.
+    /// To whom lent them: here they are again.
     Return(Box<dyn Client>),
 }
 

@@ -121,7 +121,10 @@ impl Timeline {
                 }
             }
             for answer in returns {
-                asked(answer, "client").await?;
+                match asked(answer, "client").await? {
+                    FromClient::Done => {}
+                    _ => return Err(unanswered("client", "it did not take its parameters back")),
+                }
             }
         }
         archive.put(&None::<UserId>);
