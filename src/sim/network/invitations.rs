@@ -35,9 +35,8 @@ impl Timeline {
             self.untrained.push(user);
         }
         // Where on its way a participation drops out can be told only if it is known how long the way is.
-        let drops_out = |user: &&UserId| {
-            self.taking_part.get(user).is_some_and(|place| place.conditions.dropout_at.is_some())
-        };
+        let drops_out =
+            |user: &&UserId| self.taking_part.get(user).is_some_and(|place| place.conditions.dropout_at.is_some());
         if cohort.iter().any(|user| drops_out(&user)) {
             self.work_out_trainings()?;
         }
@@ -56,7 +55,7 @@ impl Timeline {
             let answers = users.iter().zip(conditions).map(|(&user, conditions)| {
                 let (round, wave, broadcast) = (*round, *wave, Arc::clone(broadcast));
                 let keep = cut_short || conditions.dropout_at.is_some();
-                self.peers.clients[user.index()].send(ToClient::Participate { round, wave, broadcast, keep })
+                self.peers.clients.send(user, ToClient::Participate { round, wave, broadcast, keep })
             });
             // A question is in its mailbox as soon as it is sent; the answers come while the first is awaited.
             let answers = answers.collect::<Vec<_>>();
