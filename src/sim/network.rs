@@ -231,9 +231,7 @@ impl Timeline {
 
     async fn end_round(&mut self, round: Round, began: SimTime) -> Result<()> {
         let outcome = asked(self.peers.close_round.send(CloseRound), "server").await??;
-        for &user in &outcome.given_up {
-            self.give_up(user).await?;
-        }
+        self.give_up(&outcome.given_up).await?;
         let mut losses = emptied(&mut self.losses);
         let bookings = emptied(&mut self.bookings);
         losses.sort_unstable_by_key(|(user, wave, _)| (*user, *wave));

@@ -1,13 +1,15 @@
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use fedrecsim::error::Error;
 use fedrecsim::ids::{Round, UserId, Wave};
 use fedrecsim::method::Client;
 use fedrecsim::model::table::Table;
 use fedrecsim::sim::broadcast::Broadcast;
+use fedrecsim::sim::outcome::events::{Booking, LinkEvent, RoundSpan};
+use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim::sim::training::Assignment;
-use fedrecsim::sim::{self, Outcome, RunControl, World};
+use fedrecsim::sim::{self, Outcome, RoundObserver, RunControl, World};
 
 use crate::support::{assert_balanced, run, small, small_with, world};
 
@@ -207,6 +209,37 @@ fn over_selection_takes_the_first_and_gives_the_rest_up() {
     assert!(outcome.bytes.up.cancelled + outcome.bytes.down.cancelled > 0);
     let time = |outcome: &Outcome| outcome.rounds[7].virtual_time_s;
     assert!(time(&outcome) < 0.8 * time(&all), "{} s, without over-selection {} s", time(&outcome), time(&all));
+}
+
+/// Counts connections given to somebody who is given up at the same instant.
+struct WastedConnections(mpsc::Sender<usize>);
+
+impl RoundObserver for WastedConnections {
+    fn round_finished(&mut self, _round: &RoundRecord, _total: ByDirection<Flow>) {}
+
+    fn happened(&mut self, _round: Option<RoundSpan>, bookings: &[Booking]) {
+        let is_given_up = |connected: &&Booking| {
+            let after = bookings.iter().filter(|booking| booking.user == connected.user && booking.at == connected.at);
+            { after }.any(|booking| matches!(booking.event, LinkEvent::Cancelled(..)))
+        };
+        let connected = bookings.iter().filter(|booking| matches!(booking.event, LinkEvent::Connected(_)));
+        // The receiver outlives the run.
+        let _ = self.0.send(connected.filter(is_given_up).count());
+    }
+}
+
+/// If this fails, whoever is given up while waiting in line is given a connection first.
+#[test]
+fn nobody_who_is_given_up_gets_a_connection_that_another_leaves() {
+    let mode = "training.mode={ over-selection = { factor = 2.0, deadline_s = 30 } }";
+    let server = "network.server={ downlink_mbit_per_s = 1, uplink_mbit_per_s = 1, connections = 4 }";
+    let scenario = small_with("fedmf", &[mode, server, "training.participation={ cohort = 20 }", "training.rounds=3"]);
+    let (sender, wasted) = mpsc::channel();
+    let outcome = sim::run(world(scenario), &RunControl::with_threads(1), Box::new(WastedConnections(sender))).unwrap();
+    assert_balanced(&outcome);
+    let idle: Vec<_> = outcome.rounds.iter().map(|round| round.cancelled).collect();
+    assert!(idle.iter().all(|cancelled| *cancelled > 8), "more than have a connection: {idle:?}");
+    assert_eq!(wasted.into_iter().sum::<usize>(), 0);
 }
 
 /// If this fails, stragglers who may go on are cut off, used, or invited while they are at it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes as Frame;
 
 use super::event::Event;
-use super::participation::{Dropout, Fate, Participation, Phase, Transfer, Work};
+use super::participation::{Dropout, Fate, Participation, Phase, Transfer, Way, Work};
 use super::transfers::ServerLink;
 use super::{Timeline, asked, unanswered};
 use crate::error::{Error, Result};
@@ -184,12 +184,22 @@ impl Timeline {
         self.obey(orders).await
     }
 
-    /// The server waits for this participation no longer.
-    pub(super) async fn give_up(&mut self, user: UserId) -> Result<()> {
-        let participation = self.take(user)?;
-        self.counts.cancelled += 1;
-        let so_far = self.so_far(self.calendar.now(), user, &participation, CutShort::Cancelled)?;
-        self.break_off(user, participation, so_far).await
+    /// The server waits for these participations no longer.
+    pub(super) async fn give_up(&mut self, users: &[UserId]) -> Result<()> {
+        // Whoever waits for a connection leaves the line first, or would be given one that another leaves.
+        let (waiting, others): (Vec<UserId>, Vec<UserId>) = users.iter().partition(|user| self.is_in_line(user));
+        for user in waiting.into_iter().chain(others) {
+            let participation = self.take(user)?;
+            self.counts.cancelled += 1;
+            let so_far = self.so_far(self.calendar.now(), user, &participation, CutShort::Cancelled)?;
+            self.break_off(user, participation, so_far).await?;
+        }
+        Ok(())
+    }
+
+    fn is_in_line(&self, user: &UserId) -> bool {
+        let transfer = self.taking_part.get(user).and_then(|participation| participation.transfer());
+        transfer.is_some_and(|transfer| matches!(transfer.way, Way::InLine(_)))
     }
 
     /// Ends a participation where it stands.

@@ -68,8 +68,8 @@ pub(super) enum Fate {
 pub(super) enum Way {
     /// On a link that it has for itself.
     Alone,
-    /// It waits for a connection.
-    InLine,
+    /// It waits for a connection; its number tells its place in the line.
+    InLine(u64),
     /// On the server's link.
     Shared,
     /// Its last byte has left; it arrives after the latency.

@@ -5,7 +5,7 @@
 //! wait in line, and the calendar holds one event for the next end of each direction, which moves with every start
 //! and end.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -32,8 +32,9 @@ pub(super) struct ServerLink {
     /// Transfers at once, in both directions together.
     connections: Option<u32>,
     in_progress: u32,
-    /// Who waits for a connection, first come, first served.
-    line: VecDeque<UserId>,
+    /// Who waits for a connection, by a number that grows: first come, first served.
+    line: BTreeMap<u64, UserId>,
+    next_in_line: u64,
 }
 
 /// The server's link in a checkpoint: each direction with its next end and the place of that event.
@@ -42,7 +43,8 @@ pub(super) struct SavedLink {
     up: (FairLink, Option<(SimTime, u32)>),
     down: (FairLink, Option<(SimTime, u32)>),
     in_progress: u32,
-    line: Vec<UserId>,
+    line: BTreeMap<u64, UserId>,
+    next_in_line: u64,
 }
 
 /// One direction of it.
@@ -62,7 +64,8 @@ impl ServerLink {
             down: lane(spec.downlink),
             connections: spec.connections,
             in_progress: 0,
-            line: VecDeque::new(),
+            line: BTreeMap::new(),
+            next_in_line: 0,
         })
     }
 
@@ -76,7 +79,8 @@ impl ServerLink {
             up: lane(&self.up),
             down: lane(&self.down),
             in_progress: self.in_progress,
-            line: self.line.iter().copied().collect(),
+            line: self.line.clone(),
+            next_in_line: self.next_in_line,
         }
     }
 
@@ -94,8 +98,8 @@ impl ServerLink {
             Ok(Lane { link, next_end })
         };
         let (up, down) = (lane(saved.up)?, lane(saved.down)?);
-        let (in_progress, line) = (saved.in_progress, saved.line.into());
-        Ok(Self::new(spec).map(|link| Self { up, down, in_progress, line, ..link }))
+        let SavedLink { in_progress, line, next_in_line, .. } = saved;
+        Ok(Self::new(spec).map(|link| Self { up, down, in_progress, line, next_in_line, ..link }))
     }
 
     /// Nobody in line gets a connection any more.
@@ -164,12 +168,13 @@ impl Timeline {
                 self.reschedule(direction);
             }
             Some(server) => {
-                transfer.way = Way::InLine;
-                server.line.push_back(user);
+                transfer.way = Way::InLine(server.next_in_line);
+                server.line.insert(server.next_in_line, user);
+                server.next_in_line += 1;
             }
         }
         self.book(participation.wave, user, LinkEvent::Sent(direction, parts));
-        if transfer.way == Way::InLine {
+        if let Way::InLine(_) = transfer.way {
             self.book(participation.wave, user, LinkEvent::InLine(direction));
         }
         Ok(transfer)
@@ -212,9 +217,9 @@ impl Timeline {
         match transfer.way {
             Way::Alone => Ok(participation.link(transfer.direction).carried(transfer.size, transfer.elapsed(now))),
             Way::Sent => Ok(transfer.size),
-            Way::InLine => {
+            Way::InLine(number) => {
                 if let Some(server) = &mut self.server_link {
-                    server.line.retain(|waiting| *waiting != user);
+                    server.line.remove(&number);
                 }
                 Ok(Bytes::new(0))
             }
@@ -233,7 +238,7 @@ impl Timeline {
         let now = self.calendar.now();
         let Some(server) = &mut self.server_link else { return Ok(()) };
         server.in_progress -= 1;
-        let Some(user) = server.line.pop_front() else { return Ok(()) };
+        let Some((_, user)) = server.line.pop_first() else { return Ok(()) };
         server.in_progress += 1;
         let mut participation = self.take(user)?;
         let (up, down) = (participation.conditions.up.rate, participation.conditions.down.rate);
@@ -270,6 +275,14 @@ impl Timeline {
 
 impl Participation {
     /// The frame on its way.
+    pub(super) fn transfer(&self) -> Option<&Transfer> {
+        match &self.phase {
+            Phase::Downloading(transfer) | Phase::Uploading { transfer, .. } => Some(transfer),
+            Phase::Training { .. } => None,
+        }
+    }
+
+    /// The frame on its way, to change.
     pub(super) fn transfer_mut(&mut self) -> Option<&mut Transfer> {
         match &mut self.phase {
             Phase::Downloading(transfer) | Phase::Uploading { transfer, .. } => Some(transfer),
