@@ -83,7 +83,7 @@ mod tests {
 
     fn vocabulary() -> Vec<MethodVocabulary> {
         let schema = schemars::json_schema!({ "type": "object", "additionalProperties": false });
-        vec![MethodVocabulary { name: "popularity", schema, resolve: |_| Vec::new() }]
+        vec![MethodVocabulary { name: "popularity", schema, resolve: |_| Vec::new(), trains: false }]
     }
 
     #[test]

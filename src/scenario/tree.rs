@@ -83,8 +83,9 @@ impl Node {
             let Value::Table(table) = &node.value else { break };
             let Some(entry) = table.get(key.as_ref()) else { break };
             node = &entry.node;
-            // A fault of a whole table is best shown at its name.
-            place = if matches!(node.value, Value::Table(_)) { &entry.key } else { &node.place };
+            // A fault of a whole table is best shown at its name, unless an override has put another table there.
+            let is_named = matches!(node.value, Value::Table(_)) && node.place.source == entry.key.source;
+            place = if is_named { &entry.key } else { &node.place };
         }
         place
     }

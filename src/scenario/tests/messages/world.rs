@@ -83,7 +83,14 @@ fn availability_and_faults() -> Vec<Case> {
     ]
 }
 
+/// As `with`, for a method that trains.
+fn training(lines: &str) -> String {
+    with(lines).replace("\"popularity\"", "\"fedrap\"")
+}
+
 fn rounds() -> Vec<Case> {
+    let with = training;
+    let never_twice = |lines: &str| with(&format!("client_selection = \"never-twice-in-a-row\"\n{lines}\n"));
     let fedbuff = |rest: &str| with(&format!("mode = {{ fedbuff = {{ {rest} }} }}\n"));
     vec![
         ("a mode without its table", with("mode = \"over-selection\"\n"), &[]),
@@ -111,6 +118,37 @@ fn rounds() -> Vec<Case> {
             ),
             &[],
         ),
+        (
+            "nobody twice, with a buffer of more than half",
+            never_twice("mode = { fedbuff = { concurrency = 5, buffer = 251 } }"),
+            &[],
+        ),
+        (
+            "nobody twice, with a buffer of everybody and more",
+            never_twice("mode = { fedbuff = { concurrency = 5, buffer = 501 } }").replace("rounds = 3", "rounds = 1"),
+            &[],
+        ),
+        (
+            "nobody twice, where nothing from the last round counts",
+            never_twice("mode = { fedasync = { concurrency = 500, maximum_staleness = 0 } }"),
+            &[],
+        ),
+        ("nobody to over-select", with("mode = { over-selection = {} }\n"), &[]),
+        (
+            "nobody to over-select, by override",
+            with("mode = { over-selection = {} }\nparticipation = { cohort = 5 }\n"),
+            &["training.participation={ share = 1 }"],
+        ),
+        (
+            "nobody to over-select, by the users",
+            with("mode = { over-selection = {} }\nparticipation = { cohort = 5 }\n"),
+            &["dataset.generator.users=5"],
+        ),
+        (
+            "rounds of a method that trains nothing",
+            with("mode = { fedasync = { concurrency = 5 } }\nclient_selection = { oort = {} }\n"),
+            &["method=popularity"],
+        ),
         ("cutoffs that everybody reaches", with("[evaluation]\ncutoffs = [5, 100]\n"), &[]),
         ("the tenth of nine", with("[evaluation]\ncandidates = 9\ncutoffs = [9]\n"), &[]),
     ]
@@ -129,6 +167,8 @@ fn faults_of_rounds_name_the_key_and_what_to_write() {
 /// If this fails, a bound that is stated here is one off.
 #[test]
 fn what_just_fits_is_accepted() {
+    let with = training;
+    let never_twice = |lines: &str| with(&format!("client_selection = \"never-twice-in-a-row\"\n{lines}\n"));
     for text in [
         with("mode = { fedbuff = { concurrency = 500, buffer = 500_999 } }\n"),
         with("mode = { fedbuff = { concurrency = 1, buffer = 1999 } }\n"),
@@ -136,6 +176,12 @@ fn what_just_fits_is_accepted() {
         with("client_selection = \"never-twice-in-a-row\"\nparticipation = { share = 0.5 }\n"),
         with("client_selection = \"never-twice-in-a-row\"\n").replace("rounds = 3", "rounds = 1"),
         with("mode = { fedasync = { concurrency = 500 } }\nclient_selection = \"never-twice-in-a-row\"\n"),
+        never_twice("mode = { fedbuff = { concurrency = 500, buffer = 250 } }"),
+        never_twice("mode = { fedbuff = { concurrency = 401, buffer = 50, maximum_staleness = 0 } }"),
+        never_twice("mode = { fedbuff = { concurrency = 5, buffer = 500 } }").replace("rounds = 3", "rounds = 1"),
+        with("mode = { over-selection = { deadline_s = 5 } }\n"),
+        with("mode = { over-selection = {} }\nparticipation = { cohort = 499 }\n"),
+        with("mode = { over-selection = { factor = 1 } }\n"),
         with("client_selection = { oort = { exploration = 0.2 } }\n"),
         with("[evaluation]\ncandidates = 20\ncutoffs = [20]\n"),
         with("[evaluation]\ncutoffs = [99]\n"),
