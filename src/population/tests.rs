@@ -129,7 +129,7 @@ fn every_wrong_line_of_a_trace_of_devices_is_named() {
 }
 
 fn rule(effect: FaultEffect) -> FaultSpec {
-    FaultSpec { effect, direction: None, from_s: 0.0, until_s: None, users: None, probability: 1.0 }
+    FaultSpec::always(effect)
 }
 
 fn rules(specs: &[FaultSpec]) -> FaultRules {

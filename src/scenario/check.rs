@@ -49,7 +49,7 @@ pub(super) fn check(
     let network = world::network(raw.network);
     let devices = checker.devices(raw.devices);
     let availability = checker.availability(raw.availability);
-    checker.fault_rules(&raw.faults, dataset.as_ref());
+    let faults = checker.fault_rules(raw.faults, dataset.as_ref());
     match (dataset, method) {
         (Some(dataset), Some(method)) if checker.faults.is_empty() => Ok(Scenario {
             name,
@@ -62,7 +62,7 @@ pub(super) fn check(
             network,
             devices,
             availability,
-            faults: raw.faults,
+            faults,
         }),
         _ => Err(checker.faults),
     }

@@ -225,6 +225,7 @@ fn faults() -> impl Strategy<Value = Vec<FaultSpec>> {
     ];
     let rule = (effect, direction, users, 0.0..1e6, proptest::option::of(1e-3..1e3), 1e-3..=1.0).prop_map(
         |(effect, direction, users, from_s, length_s, probability)| FaultSpec {
+            preset: (probability > 0.5).then(|| "lost-transfers".to_owned()),
             effect,
             direction,
             from_s,

@@ -59,6 +59,17 @@ fn availability_and_faults() -> Vec<Case> {
         ),
         ("a trace without its file", with("[availability]\ntrace = { period_s = 0 }\n"), &[]),
         ("a fault in single brackets", with("[faults]\neffect = \"drop\"\n"), &[]),
+        ("a fault without an effect", with("[[faults]]\neffect = \"drop\"\n[[faults]]\nprobability = 0.5\n"), &[]),
+        (
+            "a fault by a preset that there is not, and one that ends before its preset begins",
+            with("[[faults]]\npreset = \"bit-errors\"\n[[faults]]\npreset = \"regional-outage\"\nuntil_s = 60\n"),
+            &[],
+        ),
+        (
+            "a fault that ends before its preset begins",
+            with("[[faults]]\npreset = \"regional-outage\"\nfrom_s = 6000\n"),
+            &[],
+        ),
         ("an effect without its number", with("[[faults]]\neffect = \"delay_s\"\n"), &[]),
         (
             "two effects, and an unknown one",
