@@ -59,6 +59,22 @@ fn availability_and_faults() -> Vec<Case> {
         ),
         ("a trace without its file", with("[availability]\ntrace = { period_s = 0 }\n"), &[]),
         ("a fault in single brackets", with("[faults]\neffect = \"drop\"\n"), &[]),
+        (
+            "effects in place of their key, with a value that they do not take, or by another name",
+            with(
+                "[[faults]]\ndelay_s = 5\n[[faults]]\ncorrupt = true\n[[faults]]\neffect = { drop = 0.1 }\n[[faults]]\neffect = \"delay\"\n",
+            ),
+            &[],
+        ),
+        ("users by a bare list", with("[[faults]]\neffect = \"drop\"\nusers = [3, 4]\n"), &[]),
+        ("traces by a bare path", with("[availability]\ntrace = \"a.csv\"\n[devices]\ntrace = \"d.csv\"\n"), &[]),
+        (
+            "numbers beyond all bounds",
+            with(
+                "[network]\nserver = { uplink_mbit_per_s = 1e308 }\n[availability]\non-off = { mean_on_s = 1e-12, mean_off_s = -1e300 }\n",
+            ),
+            &[],
+        ),
         ("a fault without an effect", with("[[faults]]\neffect = \"drop\"\n[[faults]]\nprobability = 0.5\n"), &[]),
         (
             "a fault by a preset that there is not, and one that ends before its preset begins",
@@ -106,6 +122,11 @@ fn rounds() -> Vec<Case> {
     vec![
         ("a mode without its table", with("mode = \"over-selection\"\n"), &[]),
         ("a mode without its keys", with("mode = \"fedbuff\"\n"), &[]),
+        (
+            "weights by a bare number",
+            with("mode = { fedasync = { concurrency = 3, staleness_weight = 0.5 } }\nparticipation = 30\n"),
+            &[],
+        ),
         ("oort without its table", with("client_selection = \"oort\"\n"), &[]),
         ("an unknown mode", with("mode = \"asynchronous\"\nclient_selection = \"random\"\n"), &[]),
         (
