@@ -4,13 +4,16 @@
 //! calendar, and what has happened is told to the server and the client, and booked for the metrics. The server says
 //! whom to invite, when to wake it and when a round is complete; everything else follows from the clock.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use actix::prelude::*;
 
+use super::by_user::ByUser;
 use super::calendar::Calendar;
 use super::checkpoints::{CheckpointStore, Save};
+use super::directory::Directory;
 use super::messages::{
     AlarmRang, BeginRound, BookUnfinished, Booking, CloseRound, FromClient, LinkEvent, Orders, ParticipationLost,
     Participations, RoundEnded, Run, ToClient, UplinkArrived,
@@ -46,8 +49,8 @@ pub struct Peers {
     pub alarm_rang: Recipient<AlarmRang>,
     /// The server, when a round is over.
     pub close_round: Recipient<CloseRound>,
-    /// Every user, by number.
-    pub clients: Arc<[Recipient<ToClient>]>,
+    /// Every user.
+    pub clients: Rc<Directory>,
     /// The metrics, when a round is over.
     pub round_ended: Recipient<RoundEnded>,
     /// The metrics, when the run ends with transfers on their way.
@@ -74,7 +77,6 @@ impl NetworkActor {
         (interrupted, until): (Arc<AtomicBool>, Option<SimTime>),
         (resumed, store): (Option<NetworkState>, Box<dyn CheckpointStore>),
     ) -> Self {
-        let places = (0..world.dataset.users()).map(|_| None).collect();
         let server_link = ServerLink::new(&world.scenario.network.server);
         let availability = world.population.availability().clock();
         let timeline = Timeline {
@@ -84,7 +86,7 @@ impl NetworkActor {
             interrupted,
             until,
             calendar: Calendar::default(),
-            places,
+            taking_part: ByUser::default(),
             untrained: Vec::new(),
             bookings: Vec::new(),
             losses: Vec::new(),
@@ -123,8 +125,8 @@ struct Timeline {
     interrupted: Arc<AtomicBool>,
     until: Option<SimTime>,
     calendar: Calendar<Event>,
-    /// Who takes part, by user. Boxed, since most do not.
-    places: Vec<Option<Box<Participation>>>,
+    /// Who takes part. Boxed, since it is taken and put back at every event.
+    taking_part: ByUser<Box<Participation>>,
     /// Those whose training has not been worked out yet, in the order of their invitations; some of them may be gone.
     untrained: Vec<UserId>,
     bookings: Vec<Booking>,
@@ -194,8 +196,8 @@ impl Timeline {
 
     /// Why nothing is left to happen although the round is not complete: somebody's transfer never ends.
     fn without_end(&self, round: Round) -> Error {
-        match self.places.iter().position(Option::is_some) {
-            Some(user) => Error::TimeOverflow { round, user: UserId::from(user) },
+        match self.taking_part.keys().first() {
+            Some(&user) => Error::TimeOverflow { round, user },
             None => unanswered("server", "it waits for participations that nobody takes part in"),
         }
     }
@@ -248,7 +250,7 @@ impl Timeline {
     }
 
     async fn ask(&self, user: UserId, message: ToClient) -> Result<FromClient> {
-        asked(self.peers.clients[user.index()].send(message), "client").await
+        asked(self.peers.clients.send(user, message), "client").await
     }
 
     /// `time`, unless it is beyond what the clock can show.
