@@ -17,7 +17,7 @@ use super::spec::{
 
 mod world;
 
-pub(super) use world::{RawAvailability, RawDaily, RawDevices, RawFault, RawNetwork, RawServerLink};
+pub(super) use world::{RawAvailability, RawDaily, RawDevices, RawFault, RawNetwork, RawOnOff, RawServerLink};
 
 /// A simulation: the data, the method, how it is trained, and the simulated world around it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -1,10 +1,10 @@
 //! The simulated world: presets resolved, and keys of which only one can be meant.
 
 use super::super::presets::{self, Preset};
-use super::super::raw::{RawAvailability, RawDaily, RawDevices, RawFault, RawNetwork, RawServerLink};
+use super::super::raw::{RawAvailability, RawDaily, RawDevices, RawFault, RawNetwork, RawOnOff, RawServerLink};
 use super::super::spec::{
     AvailabilityPattern, AvailabilitySpec, DailySpec, DatasetSpec, DeviceClassSpec, DevicesSpec, FaultSpec, FaultUsers,
-    MemorySpec, NetworkSpec, ServerLinkSpec, SourceSpec, SpeedSpec,
+    MemorySpec, NetworkSpec, OnOffSpec, ServerLinkSpec, SourceSpec, SpeedSpec,
 };
 use super::Checker;
 use crate::units::BitsPerSecond;
@@ -161,11 +161,28 @@ impl Checker<'_> {
         }
         let pattern = match (raw.daily, raw.on_off, raw.trace) {
             (Some(daily), ..) => AvailabilityPattern::Daily(self::daily(daily, base)),
-            (None, Some(on_off), _) => AvailabilityPattern::OnOff(on_off),
+            (None, Some(on_off), _) => self.on_off(on_off, base),
             (None, None, Some(trace)) => AvailabilityPattern::Trace(trace),
             (None, None, None) => base.unwrap_or_default(),
         };
         AvailabilitySpec { preset: raw.preset, pattern }
+    }
+
+    fn on_off(&mut self, raw: RawOnOff, base: Option<AvailabilityPattern>) -> AvailabilityPattern {
+        let base = match base {
+            Some(AvailabilityPattern::OnOff(base)) => Some(base),
+            _ => None,
+        };
+        let mut mean = |key, written: Option<f64>, base: Option<f64>| {
+            written.or(base).unwrap_or_else(|| {
+                self.fault(&["availability", "on-off"], format!("missing key `{key}` in `on-off`"));
+                0.0
+            })
+        };
+        AvailabilityPattern::OnOff(OnOffSpec {
+            mean_on_s: mean("mean_on_s", raw.mean_on_s, base.map(|base| base.mean_on_s)),
+            mean_off_s: mean("mean_off_s", raw.mean_off_s, base.map(|base| base.mean_off_s)),
+        })
     }
 
     pub(super) fn fault_rules(&mut self, rules: Vec<RawFault>, dataset: Option<&DatasetSpec>) -> Vec<FaultSpec> {

@@ -162,7 +162,7 @@ pub(in super::super) struct RawAvailability {
     pub daily: Option<RawDaily>,
     /// In stays of random length with random gaps between them.
     #[serde(default, rename = "on-off", skip_serializing_if = "Option::is_none")]
-    pub on_off: Option<OnOffSpec>,
+    pub on_off: Option<RawOnOff>,
     /// As a file says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<AvailabilityTraceSpec>,
@@ -196,6 +196,22 @@ pub(in super::super) struct RawDaily {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64), inner(range(min = -24, max = 24)))]
     pub utc_offsets: Option<Vec<f64>>,
+}
+
+/// Alternation of stays and gaps, both exponential: a two-state Markov chain, stationary from the start. Without a preset
+/// it needs both means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "OnOff")]
+pub(in super::super) struct RawOnOff {
+    /// Mean length of a stay, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1e9))]
+    pub mean_on_s: Option<f64>,
+    /// Mean length of a gap, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1e9))]
+    pub mean_off_s: Option<f64>,
 }
 
 /// A rule that spoils transfers: a preset, and keys that replace its own, or an effect. Keys that are not given concern
@@ -317,7 +333,9 @@ impl From<&AvailabilitySpec> for RawAvailability {
         match &availability.pattern {
             AvailabilityPattern::Always => {}
             AvailabilityPattern::Daily(daily) => raw.daily = Some(RawDaily::from(daily)),
-            AvailabilityPattern::OnOff(on_off) => raw.on_off = Some(*on_off),
+            AvailabilityPattern::OnOff(OnOffSpec { mean_on_s, mean_off_s }) => {
+                raw.on_off = Some(RawOnOff { mean_on_s: Some(*mean_on_s), mean_off_s: Some(*mean_off_s) });
+            }
             AvailabilityPattern::Trace(trace) => raw.trace = Some(trace.clone()),
         }
         raw

@@ -152,15 +152,11 @@ pub struct DailySpec {
 }
 
 /// Alternation of stays and gaps, both exponential: a two-state Markov chain, stationary from the start.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "OnOff")]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OnOffSpec {
     /// Mean length of a stay, in seconds.
-    #[schemars(range(min = 1, max = 1e9))]
     pub mean_on_s: f64,
     /// Mean length of a gap, in seconds.
-    #[schemars(range(min = 1, max = 1e9))]
     pub mean_off_s: f64,
 }
 

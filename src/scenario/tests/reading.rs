@@ -70,9 +70,18 @@ fn every_preset_can_be_named_and_each_of_its_keys_replaced() {
     for preset in presets::availabilities() {
         let named = format!("{MINIMAL}[availability]\npreset = \"{}\"\n", preset.name);
         assert_eq!(read(&named).unwrap().availability, preset.values);
-        let AvailabilityPattern::Daily(daily) = preset.values.pattern else { continue };
-        let changed = read(&(named + "daily = { hours_on = 6 }\n")).unwrap().availability.pattern;
-        assert_eq!(changed, AvailabilityPattern::Daily(DailySpec { hours_on: 6.0, ..daily }));
+        let changed = |key: &str| read(&format!("{named}{key}\n")).unwrap().availability.pattern;
+        match preset.values.pattern {
+            AvailabilityPattern::Daily(daily) => {
+                let shorter = AvailabilityPattern::Daily(DailySpec { hours_on: 6.0, ..daily });
+                assert_eq!(changed("daily = { hours_on = 6 }"), shorter);
+            }
+            AvailabilityPattern::OnOff(on_off) => {
+                let shorter = AvailabilityPattern::OnOff(OnOffSpec { mean_on_s: 60.0, ..on_off });
+                assert_eq!(changed("on-off = { mean_on_s = 60 }"), shorter);
+            }
+            AvailabilityPattern::Always | AvailabilityPattern::Trace(_) => {}
+        }
     }
     for preset in presets::faults() {
         let named = format!("{MINIMAL}[[faults]]\npreset = \"{}\"\n", preset.name);

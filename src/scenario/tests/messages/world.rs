@@ -47,6 +47,7 @@ fn availability_and_faults() -> Vec<Case> {
             with("[availability]\ndaily = { hours_on = 25 }\non_off = 3\n[availability.on-off]\nmean_on_s = 0\n"),
             &[],
         ),
+        ("stays without gaps", with("[availability]\non-off = { mean_on_s = 60 }\n"), &[]),
         (
             "two sound patterns",
             with("[availability]\ndaily = {}\n[availability.on-off]\nmean_on_s = 5\nmean_off_s = 5\n"),
