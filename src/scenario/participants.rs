@@ -40,6 +40,11 @@ impl TrainingSpec {
         }
     }
 
+    /// Whether a round needs everybody, whatever their number, where rounds have cohorts.
+    fn needs_everybody(&self) -> bool {
+        matches!(self.participation, Participation::All | Participation::Share(1.0))
+    }
+
     /// How many of `users` users are invited to a round at once, where rounds have cohorts.
     pub fn invited(&self, users: u32) -> u32 {
         let needed = self.needed(users);
@@ -103,7 +108,7 @@ pub fn too_few_users(training: &TrainingSpec, users: Option<Users<'_>>) -> Vec<T
         users.and_then(|users| cohort(training, users)),
         nobody_to_over_select(training, users),
         users.and_then(|users| concurrency(training, users)),
-        users.filter(|_| never_twice).and_then(|users| repeats(training, users)),
+        repeats(training, users).filter(|_| never_twice),
     ];
     found.into_iter().flatten().collect()
 }
@@ -120,12 +125,7 @@ fn cohort(training: &TrainingSpec, users: Users<'_>) -> Option<TooFewUsers> {
 /// Where everybody is needed, over-selection is the synchronous mode by another name, unless a deadline ends its rounds.
 fn nobody_to_over_select(training: &TrainingSpec, users: Option<Users<'_>>) -> Option<TooFewUsers> {
     let Mode::OverSelection(spec) = training.mode else { return None };
-    let needs_all = match (training.participation, users) {
-        (Participation::All, _) => true,
-        (Participation::Share(share), None) => share == 1.0,
-        (Participation::Cohort(_), None) => false,
-        (_, Some(users)) => training.needed(users.all) == users.all,
-    };
+    let needs_all = users.map_or(training.needs_everybody(), |users| training.needed(users.all) == users.all);
     (needs_all && spec.factor > 1.0 && spec.deadline_s.is_none()).then(|| TooFewUsers {
         path: vec!["training", "participation"],
         other: &["training", "mode"],
@@ -147,10 +147,14 @@ fn concurrency(training: &TrainingSpec, users: Users<'_>) -> Option<TooFewUsers>
 }
 
 /// Whether nobody is left in some round because all were in the last one.
-fn repeats(training: &TrainingSpec, users: Users<'_>) -> Option<TooFewUsers> {
+fn repeats(training: &TrainingSpec, users: Option<Users<'_>>) -> Option<TooFewUsers> {
     let rounds = training.rounds;
-    let whom = if users.able == users.all { "users" } else { "users with the memory to take part" };
-    let reason = if let Some(mode) = Asynchronous::of(&training.mode) {
+    let whom = match users {
+        Some(users) if users.able < users.all => "users with the memory to take part",
+        _ => "users",
+    };
+    let mode = Asynchronous::of(&training.mode);
+    let reason = if let (Some(mode), Some(users)) = (mode, users) {
         let (name, least) = (mode.name, mode.least_users_without_repeats(rounds));
         (u64::from(users.able) < least).then(|| {
             let updates = if mode.buffer == 1 { "1 update".to_owned() } else { format!("{} updates", mode.buffer) };
@@ -160,12 +164,15 @@ fn repeats(training: &TrainingSpec, users: Users<'_>) -> Option<TooFewUsers> {
                 users.able
             )
         })
-    } else {
+    } else if let Some(users) = users {
         // Two cohorts in a row need twice as many users.
         let invited = training.invited(users.all);
         (rounds > 1 && u64::from(invited) * 2 > u64::from(users.able)).then(|| {
-            format!("{invited} of {} {whom} are invited to each round, which is more than half of them", users.able)
+            format!("{invited} users are invited to each round, which is more than half of the {} {whom}", users.able)
         })
+    } else {
+        let invites_all = mode.is_none() && training.needs_everybody();
+        (rounds > 1 && invites_all).then(|| "everybody is invited to each round".to_owned())
     };
     reason.map(|reason| TooFewUsers {
         path: vec!["training", "client_selection"],

@@ -250,6 +250,10 @@ item = 2
         (&[&fedasync(2)[..]][..], &["--set:1:10: `mode`", "`popularity` trains nothing"][..]),
         (&[oort], &["--set:1:10: `client_selection`", "`popularity` trains nothing"]),
         (&["method=fedmf", over_selection], &["--set:1:10: `over-selection` has nobody to invite"]),
+        (
+            &["method=fedmf", never_twice, "training.rounds=2"],
+            &["--set:1:27: `never-twice-in-a-row` cannot be kept: everybody is invited"],
+        ),
         // And what the number of users decides.
         (
             &["method=fedmf", over_selection, "training.participation.share=0.9"],
@@ -262,7 +266,10 @@ item = 2
         ),
         (
             &["method=fedmf", never_twice, "training.rounds=2", "training.participation.cohort=2"],
-            &["training.client_selection: `never-twice-in-a-row` cannot be kept", "2 of 3 users"],
+            &[
+                "training.client_selection: `never-twice-in-a-row` cannot be kept",
+                "2 users are invited to each round, which is more than half of the 3 users",
+            ],
         ),
     ] {
         workshop.refused(scenario.clone(), overrides, parts);
