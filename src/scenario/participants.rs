@@ -132,7 +132,9 @@ fn nobody_to_over_select(training: &TrainingSpec, users: Option<Users<'_>>) -> O
         message: format!(
             "`over-selection` has nobody to invite beyond those who are needed, as a round takes {}: take a smaller \
              `share` or `cohort`, or give the mode a `deadline_s`",
-            users.map_or("everybody".to_owned(), |users| format!("all {} users", users.all))
+            users
+                .filter(|users| users.all > 1)
+                .map_or("everybody".to_owned(), |users| format!("all {} users", users.all))
         ),
     })
 }

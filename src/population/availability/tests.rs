@@ -70,6 +70,11 @@ fn a_window_opens_at_its_local_hour_every_day() {
     assert_eq!(hours(&mut clock, 20.0), (true, Some(20.0), Some(28.0)));
     assert_eq!(hours(&mut clock, 24.0 * 100.0 + 3.0), (true, Some(2403.0), Some(2404.0)));
     assert_eq!(clock.anyone_after(at(5 * HOUR)), Some(at(20 * HOUR)));
+    // The shortest of them holds the instant at which it opens.
+    let mut shortest = daily(1e-300, 3.0, 0.0, &[0.0]);
+    assert_eq!(shortest.next_arrival(UserId(7), at(1)), Some(at(3 * HOUR)));
+    assert!(shortest.is_available(UserId(7), at(3 * HOUR)));
+    assert_eq!(shortest.leaves_at(UserId(7), at(3 * HOUR)), Some(at(3 * HOUR + 1)));
 }
 
 #[test]
