@@ -33,6 +33,7 @@ pub const ENTRY: Entry = Entry {
     source: "an example of this project",
     schema: || schemars::schema_for!(ItemMeanParameters),
     resolve: |_| Vec::new(),
+    trains: true,
     build: |value, problem| Ok(Box::new(ItemMean::new(parameters(ENTRY.name, value)?, problem))),
 };
 

@@ -22,6 +22,7 @@ const IDLE: Entry = Entry {
     source: "this benchmark",
     schema: || schemars::json_schema!({ "type": "object", "additionalProperties": false }),
     resolve: |_| Vec::new(),
+    trains: true,
     build: |_, _| Ok(Box::new(Idle)),
 };
 

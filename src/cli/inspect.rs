@@ -56,7 +56,8 @@ pub fn presets() -> String {
     for preset in scenario::listing::presets() {
         if preset.table != table {
             table = preset.table;
-            text.push_str(&format!("[{table}]\n\n"));
+            let header = if table == "faults" { format!("[[{table}]]") } else { format!("[{table}]") };
+            text.push_str(&format!("{header}\n\n"));
         }
         text.push_str(&format!("preset = \"{}\"\n", preset.name));
         let width = preset.keys.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
@@ -83,7 +84,7 @@ mod tests {
 
     fn vocabulary() -> Vec<MethodVocabulary> {
         let schema = schemars::json_schema!({ "type": "object", "additionalProperties": false });
-        vec![MethodVocabulary { name: "popularity", schema, resolve: |_| Vec::new() }]
+        vec![MethodVocabulary { name: "popularity", schema, resolve: |_| Vec::new(), trains: false }]
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub const POPULARITY: Entry = Entry {
     source: "the customary baseline",
     schema: || schemars::schema_for!(NoParameters),
     resolve: |_| Vec::new(),
+    trains: false,
     build: |value, problem| {
         let NoParameters {} = parameters("popularity", value)?;
         let counts = problem.dataset.popularity();
@@ -35,6 +36,7 @@ pub const RANDOM: Entry = Entry {
     source: "the customary baseline",
     schema: || schemars::schema_for!(NoParameters),
     resolve: |_| Vec::new(),
+    trains: false,
     build: |value, problem| {
         let NoParameters {} = parameters("random", value)?;
         Ok(Box::new(Baseline::Random { seed: problem.streams.seed() }))
@@ -69,10 +71,6 @@ impl Method for Baseline {
     fn client(&self, user: UserId) -> Box<dyn Client> {
         Box::new(Scorer { baseline: self.clone(), user })
     }
-
-    fn trains(&self) -> bool {
-        false
-    }
 }
 
 /// A user's view of a baseline: no private state.
@@ -84,7 +82,7 @@ struct Scorer {
 
 impl Client for Scorer {
     fn train(&mut self, _task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
-        // The server invites nobody where `Method::trains` is false.
+        // The server invites nobody where `Entry::trains` is false.
         Err(Error::Usage("a baseline has nothing to train".to_owned()))
     }
 

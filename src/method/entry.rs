@@ -19,6 +19,8 @@ pub struct Entry {
     pub schema: fn() -> schemars::Schema,
     /// Fills in defaults that hang on other parameters, and checks what a schema cannot say; most methods need neither.
     pub resolve: fn(&mut Value) -> Vec<ParameterFault>,
+    /// Whether there is anything to train. Baselines that are ready at once take part in no round.
+    pub trains: bool,
     /// Builds the method from checked parameters.
     pub build: fn(&Value, &Problem) -> Result<Box<dyn Method>>,
 }

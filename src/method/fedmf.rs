@@ -28,6 +28,7 @@ pub const ENTRY: Entry = Entry {
              that the FedRAP and PFedRec papers compare with",
     schema: || schemars::schema_for!(FedMfParameters),
     resolve: |_| Vec::new(),
+    trains: true,
     build: |value, problem| Ok(Box::new(FedMf::new(parameters("fedmf", value)?, problem))),
 };
 

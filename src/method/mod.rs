@@ -18,7 +18,7 @@
 //!    [`TableUpdate`] that lists the rows that were touched), and how it scores. Check magnitudes with
 //!    [`LocalTask::check_magnitude`]; take `exp`, `ln` and `pow` from [`crate::math`]. What it holds is saved and
 //!    restored, so that a run survives a crash.
-//! 4. **[`Entry`]**: name, one line about it, its source, and how it is built from checked [`parameters`].
+//! 4. **[`Entry`]**: name, one line about it, its source, whether it trains, and how it is built from checked [`parameters`].
 //!
 //! Then it is named, with one line: in this crate in [`registry::METHODS`] (beside its `mod` line here); in a program
 //! of your own that line is its `main`, `fedrecsim::cli::program(&[METHODS, &[ENTRY]].concat())`. Every command then
@@ -74,11 +74,6 @@ pub trait Method: Send + Sync + Debug {
 
     /// The private side of `user`, as it is before its first participation.
     fn client(&self, user: UserId) -> Box<dyn Client>;
-
-    /// Whether there is anything to train. Baselines that are ready at once take part in no round.
-    fn trains(&self) -> bool {
-        true
-    }
 
     /// Whether a client trains on samples. For a method that does not, none are drawn, and those of its tasks are empty.
     fn needs_samples(&self) -> bool {

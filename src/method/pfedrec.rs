@@ -29,6 +29,7 @@ pub const ENTRY: Entry = Entry {
     source: "Zhang et al., Dual Personalization on Federated Recommendation, IJCAI 2023; code Zhangcx19/IJCAI-23-PFedRec abc2380",
     schema: || schemars::schema_for!(PFedRecParameters),
     resolve: |_| Vec::new(),
+    trains: true,
     build: |value, problem| Ok(Box::new(PFedRec::new(parameters("pfedrec", value)?, problem))),
 };
 

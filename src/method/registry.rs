@@ -25,8 +25,20 @@ pub fn vocabulary() -> Vec<MethodVocabulary> {
 
 /// What scenario files may say about `methods`.
 pub fn vocabulary_of(methods: &[Entry]) -> Vec<MethodVocabulary> {
-    let words = |entry: &Entry| MethodVocabulary { name: entry.name, schema: (entry.schema)(), resolve: entry.resolve };
+    let words = |entry: &Entry| {
+        let Entry { name, resolve, trains, .. } = *entry;
+        MethodVocabulary { name, schema: (entry.schema)(), resolve, trains }
+    };
     methods.iter().map(words).collect()
+}
+
+/// The one of `methods` that `spec` names.
+///
+/// # Errors
+/// [`Error::Usage`] if there is none, which a scenario that was read with their vocabulary rules out.
+pub fn find<'m>(methods: &'m [Entry], spec: &MethodSpec) -> Result<&'m Entry> {
+    let entry = methods.iter().find(|entry| entry.name == spec.name);
+    entry.ok_or_else(|| Error::Usage(format!("there is no method named `{}`", spec.name)))
 }
 
 /// Builds the one of `methods` that `spec` names.
@@ -35,10 +47,7 @@ pub fn vocabulary_of(methods: &[Entry]) -> Vec<MethodVocabulary> {
 /// [`Error::Usage`] for a table beyond [`sizes::MAX_ENTRIES`], and for an unknown name or parameters that do not fit;
 /// a scenario that was read with the vocabulary of `methods` has neither of these.
 pub fn build(methods: &[Entry], spec: &MethodSpec, problem: &Problem) -> Result<Box<dyn Method>> {
-    let entry = methods
-        .iter()
-        .find(|entry| entry.name == spec.name)
-        .ok_or_else(|| Error::Usage(format!("there is no method named `{}`", spec.name)))?;
+    let entry = find(methods, spec)?;
     if let Some(reason) = sizes::table_too_large(spec, problem.dataset.items() as u64) {
         return Err(Error::Usage(reason));
     }

@@ -24,7 +24,7 @@ pub(super) fn problem() -> Problem {
 fn methods() -> impl Iterator<Item = (&'static str, Box<dyn Method>)> {
     let parameters = serde_json::json!({ "latent_dimension": DIMENSION });
     let build = move |entry: &Entry| (entry.build)(&parameters, &problem()).ok().map(|method| (entry.name, method));
-    registry::METHODS.iter().filter_map(build).filter(|(_, method)| method.trains())
+    registry::METHODS.iter().filter(|entry| entry.trains).filter_map(build)
 }
 
 fn private_bytes(client: &dyn Client) -> Vec<u8> {

@@ -111,7 +111,10 @@ fn places(header: &[&str], names: &[&str], required: usize) -> Result<Vec<Option
     for (place, column) in header.iter().enumerate() {
         if !names.contains(column) {
             let column: String = column.chars().take(60).collect();
-            return Err(Fault(format!("unknown column {column:?} in the header; known: {}", quoted(names))));
+            return Err(Fault(format!(
+                "unknown column {column:?}: the first line names the columns, separated by commas; known: {}",
+                quoted(names)
+            )));
         }
         if header[..place].contains(column) {
             return Err(Fault(format!("the header names column `{column}` twice")));

@@ -11,7 +11,7 @@ pub(super) const USERS: u32 = 20_000;
 /// The scenario of a file with these lines after its own.
 pub(super) fn scenario_with(tables: &str) -> Scenario {
     let schema = schemars::json_schema!({ "type": "object", "additionalProperties": false });
-    let vocabulary = [MethodVocabulary { name: "popularity", schema, resolve: |_| Vec::new() }];
+    let vocabulary = [MethodVocabulary { name: "popularity", schema, resolve: |_| Vec::new(), trains: false }];
     let text = format!("method = \"popularity\"\ndataset.name = \"ml-100k\"\ntraining.rounds = 1\n{tables}");
     scenario::parse(&text, "test.toml", &[], &vocabulary).unwrap()
 }
@@ -91,6 +91,12 @@ fn a_trace_of_devices_is_read_in_any_order_and_wraps_round() {
     assert_eq!(missing.exit_code(), 2);
     let message = "cannot read d.csv: there is no such file; looked for d.csv, /nonexistent/d.csv";
     assert_eq!(missing.to_string(), message);
+
+    let elsewhere = folder.path().join("latin.csv");
+    std::fs::write(&elsewhere, b"user,ns_per_row_visit\n0,4\n1,\xb5\n").unwrap();
+    let absolute = scenario_with(&format!("devices = {{ trace = {{ path = '{}' }} }}\n", elsewhere.display()));
+    let encoded = Traces::load(&absolute, &[]).unwrap_err();
+    assert!(encoded.to_string().ends_with("latin.csv:3: the line is not UTF-8; save the file as UTF-8"), "{encoded}");
 }
 
 #[test]
@@ -101,7 +107,11 @@ fn every_wrong_line_of_a_trace_of_devices_is_named() {
         ("", "cannot read d.csv: the file is empty"),
         (header, "cannot read d.csv: the file holds a header line and nothing else"),
         ("user\n0\n", "d.csv:1: the header has no column `ns_per_row_visit`; needed: `user`, `ns_per_row_visit`"),
-        ("0,5\n", "d.csv:1: unknown column \"0\" in the header; known: `user`, `ns_per_row_visit`, `memory_mb`"),
+        (
+            "0,5\n",
+            "d.csv:1: unknown column \"0\": the first line names the columns, separated by commas; known: `user`, \
+             `ns_per_row_visit`, `memory_mb`",
+        ),
         ("user,user\n", "d.csv:1: the header names column `user` twice"),
     ] {
         assert_eq!(fault(text), message);
@@ -112,6 +122,10 @@ fn every_wrong_line_of_a_trace_of_devices_is_named() {
         ("1.5,5,", "d.csv:3: expected a user's number from 0 in column `user`, found \"1.5\"".to_owned()),
         ("1,0,", format!("d.csv:3: expected {speed}, found \"0\"")),
         ("1,nan,", format!("d.csv:3: expected {speed}, found \"nan\"")),
+        ("1,inf,", format!("d.csv:3: expected {speed}, found \"inf\"")),
+        ("1,5 ns,", format!("d.csv:3: expected {speed}, found \"5 ns\"")),
+        ("1,\"5\",", format!("d.csv:3: expected {speed}, found \"\\\"5\\\"\"")),
+        ("# 1,5,", "d.csv:3: expected a user's number from 0 in column `user`, found \"# 1\"".to_owned()),
         ("1,2e12,", format!("d.csv:3: expected {speed}, found \"2e12\"")),
         ("1,,", format!("d.csv:3: expected {speed}, found nothing")),
         (
@@ -129,7 +143,7 @@ fn every_wrong_line_of_a_trace_of_devices_is_named() {
 }
 
 fn rule(effect: FaultEffect) -> FaultSpec {
-    FaultSpec { effect, direction: None, from_s: 0.0, until_s: None, users: None, probability: 1.0 }
+    FaultSpec::always(effect)
 }
 
 fn rules(specs: &[FaultSpec]) -> FaultRules {

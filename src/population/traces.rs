@@ -62,7 +62,11 @@ fn read(path: &Path, data_directories: &[PathBuf]) -> Result<(PathBuf, String)> 
         return Err(Error::read(path, format!("there is no such file; looked for {}", tried.join(", "))));
     };
     let bytes = std::fs::read(found).map_err(|reason| Error::read(found, reason))?;
-    let text = String::from_utf8(bytes).map_err(|_| Error::read(found, "the file is not UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let sound = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = sound.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
+        columns::Fault::new("the line is not UTF-8; save the file as UTF-8").at(found, line)
+    })?;
     Ok((found.clone(), text))
 }
 

@@ -7,8 +7,8 @@ use super::faults::Fault;
 use super::raw::{RawDataset, RawMethod, RawScenario, SourceName};
 use super::sizes::{candidates_too_many, table_too_large, too_large};
 use super::spec::{
-    ColumnRef, DatasetSpec, DelimitedSpec, EvaluationSpec, GeneratorSpec, MethodSpec, Participation, Ranking, Scenario,
-    Selection, SourceSpec,
+    ColumnRef, DatasetSpec, DelimitedSpec, EvaluationSpec, GeneratorSpec, MethodSpec, Ranking, Scenario, Selection,
+    SourceSpec,
 };
 use super::tree::Node;
 use super::vocabulary::{MethodVocabulary, fill_defaults};
@@ -39,16 +39,17 @@ pub(super) fn check(
     let method = checker.method(raw.method, schema, vocabulary);
     let evaluation = checker.evaluation(raw.evaluation, dataset.as_ref());
     if let Some(dataset) = &dataset {
-        checker.population(&raw.training.participation, &evaluation, dataset);
+        checker.population(&evaluation, dataset);
     }
     if let Some(SourceSpec::Generated(generator)) = dataset.as_ref().map(|dataset| &dataset.source) {
         checker.sizes(generator, method.as_ref(), &evaluation);
     }
-    checker.training(&raw.training, dataset.as_ref());
+    let trained = method.as_ref().and_then(|method| vocabulary.iter().find(|entry| entry.name == method.name));
+    checker.training(&raw.training, dataset.as_ref(), trained);
     let network = world::network(raw.network);
     let devices = checker.devices(raw.devices);
     let availability = checker.availability(raw.availability);
-    checker.fault_rules(&raw.faults, dataset.as_ref());
+    let faults = checker.fault_rules(raw.faults, dataset.as_ref());
     match (dataset, method) {
         (Some(dataset), Some(method)) if checker.faults.is_empty() => Ok(Scenario {
             name,
@@ -61,7 +62,7 @@ pub(super) fn check(
             network,
             devices,
             availability,
-            faults: raw.faults,
+            faults,
         }),
         _ => Err(checker.faults),
     }
@@ -214,20 +215,11 @@ impl Checker<'_> {
     }
 
     /// Numbers that must fit into a generated population. Those of a file are known when it is read.
-    fn population(&mut self, participation: &Participation, evaluation: &EvaluationSpec, dataset: &DatasetSpec) {
+    fn population(&mut self, evaluation: &EvaluationSpec, dataset: &DatasetSpec) {
         const USERS: &[&str] = &["dataset", "generator", "users"];
         const ITEMS: &[&str] = &["dataset", "generator", "items"];
         let SourceSpec::Generated(generator) = &dataset.source else { return };
         let (users, items) = (generator.users, generator.items);
-        if let Participation::Cohort(cohort) = participation
-            && *cohort > users
-        {
-            self.contradiction(
-                &["training", "participation", "cohort"],
-                USERS,
-                format!("a cohort of {cohort} is larger than the population: `dataset.generator.users` is {users}"),
-            );
-        }
         if evaluation.users > users {
             let message =
                 format!("`users` is {}, but the population (`dataset.generator.users`) is {users}", evaluation.users);

@@ -98,6 +98,11 @@ pub(super) fn required(leaf: &Json) -> impl Iterator<Item = &str> {
     leaf.get("required").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str)
 }
 
+/// A number as people write it: with a power of ten where it would have a row of zeros.
+pub(super) fn decimal(number: f64) -> String {
+    if number == 0.0 || (1e-6..1e15).contains(&number.abs()) { number.to_string() } else { format!("{number:e}") }
+}
+
 /// The bounds of a number, which the user wrote as `written`.
 pub(super) fn bounds(leaf: &Json, number: f64, written: &str, node: &Node, name: &str, faults: &mut Vec<Fault>) {
     // Bounds compare as f64: the integers beyond 2^53 that this could confuse are no bounds here.
@@ -115,7 +120,7 @@ pub(super) fn bounds(leaf: &Json, number: f64, written: &str, node: &Node, name:
             _ => number < bound,
         };
         if !holds {
-            let bound = if bound.abs() < 1e15 { bound.to_string() } else { format!("{bound:e}") };
+            let bound = decimal(bound);
             faults.push(Fault::new(&node.place, format!("`{name}` must be {words} {bound}, found {written}")));
         }
     }

@@ -3,12 +3,12 @@
 use serde_json::Value as Json;
 
 use super::presets;
-use super::raw::{RawAvailability, RawDevices, RawNetwork, RawServerLink};
+use super::raw::{RawAvailability, RawDevices, RawFault, RawNetwork, RawServerLink};
 
 /// A preset as a list of keys, for printing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listing {
-    /// The table of the scenario file that it belongs to.
+    /// The table of the scenario file that it belongs to; `faults` is a list of tables.
     pub table: &'static str,
     /// Name.
     pub name: &'static str,
@@ -37,7 +37,11 @@ pub fn presets() -> Vec<Listing> {
         let raw = serde_json::to_value(RawAvailability::from(&preset.values));
         listing("availability", preset.name, preset.source, keys(raw))
     });
-    networks.chain(server_links).chain(devices).chain(availabilities).collect()
+    let faults = presets::faults().into_iter().map(|preset| {
+        let raw = serde_json::to_value(RawFault::from(&preset.values));
+        listing("faults", preset.name, preset.source, keys(raw))
+    });
+    networks.chain(server_links).chain(devices).chain(availabilities).chain(faults).collect()
 }
 
 /// The keys of a table but for the preset's name. Converting it cannot fail, as it holds nothing but names and numbers.
@@ -74,7 +78,11 @@ mod tests {
         for listing in presets() {
             let expected = match (listing.table, listing.name) {
                 ("network", _) => 9,
+                ("network.server", "nginx-worker") => 1,
                 ("network.server", _) => 2,
+                ("devices", "phone-wifi" | "phone-lte") => 4,
+                ("faults", "regional-outage") => 5,
+                ("faults", _) => 3,
                 ("devices", "phone-classes") | ("availability", "night-charging" | "short-stays") => 1,
                 ("devices", _) => 2,
                 ("availability", _) => 0,

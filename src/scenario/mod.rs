@@ -25,6 +25,7 @@ mod leaf;
 pub mod listing;
 mod modes;
 mod overrides;
+pub mod participants;
 pub mod presets;
 mod raw;
 mod rules;

@@ -31,7 +31,8 @@ pub struct OverSelectionSpec {
     /// Users invited per user needed; rounded up, at most everybody.
     #[schemars(range(min = 1, max = 100))]
     pub factor: f64,
-    /// The round ends this long after it began, with what has arrived; without it, when enough have arrived.
+    /// The round ends this long after it began, with what has arrived; without it, when enough have arrived. Required
+    /// where everybody is needed, and nobody is left to be invited beyond them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0.0))]
     pub deadline_s: Option<f64>,
@@ -165,7 +166,8 @@ pub enum ClientSelection {
     /// could be worth.
     LongestAvailable,
     /// Uniformly, but nobody twice in a row: from two uploads in a row a server could tell more about a user (FedRAP,
-    /// section 3.3).
+    /// section 3.3). There must be twice as many users as are invited to a round; in the asynchronous modes, twice as
+    /// many as make a step.
     NeverTwiceInARow,
     /// At random, in proportion to the number of training ratings.
     ByDataSize,

@@ -1,8 +1,8 @@
-//! Named sets of numbers for links, devices and availability, each with where the numbers come from.
+//! Named sets of numbers for links, devices, availability and faults, each with where the numbers come from.
 
 use super::spec::{
-    AvailabilityPattern, AvailabilitySpec, DailySpec, DeviceClassSpec, DevicesSpec, NetworkSpec, OnOffSpec,
-    ServerLinkSpec, SpeedSpec,
+    AvailabilityPattern, AvailabilitySpec, DailySpec, DeviceClassSpec, DevicesSpec, FaultEffect, FaultSpec, FaultUsers,
+    NetworkSpec, OnOffSpec, ServerLinkSpec, SpeedSpec,
 };
 use crate::units::BitsPerSecond;
 
@@ -19,6 +19,9 @@ pub struct Preset<T> {
 
 /// Median time of a row visit in every device preset. No measurement stands behind it: see the sources.
 const REFERENCE_NS_PER_ROW_VISIT: f64 = 50.0;
+
+/// What a phone that trains is assumed to take more than an idle one: 1 W is 1 nJ for each nanosecond.
+const TRAINING_WATTS: f64 = 1.0;
 
 /// The network presets. The first one is what a scenario without a preset starts from.
 pub fn networks() -> [Preset<NetworkSpec>; 3] {
@@ -83,7 +86,7 @@ pub fn networks() -> [Preset<NetworkSpec>; 3] {
 }
 
 /// The presets of the server's link. Without one it is no limit.
-pub fn server_links() -> [Preset<ServerLinkSpec>; 2] {
+pub fn server_links() -> [Preset<ServerLinkSpec>; 3] {
     let port = |name: &'static str, gbit: u64, source| {
         let rate = Some(BitsPerSecond::new(gbit * 1_000_000_000));
         let values = ServerLinkSpec { preset: Some(name.to_owned()), downlink: rate, uplink: rate, connections: None };
@@ -102,11 +105,23 @@ pub fn server_links() -> [Preset<ServerLinkSpec>; 2] {
             "Defined, not measured: one full-duplex port of 10 Gbit/s, shared by all transfers in progress, without a \
              cap on connections.",
         ),
+        Preset {
+            name: "nginx-worker",
+            source: "One worker process of the web server nginx as its documentation has it (core functionality): \
+                     `worker_connections` is 512 by default, `worker_processes` 1. Packages of it often ship with \
+                     other values; where it passes requests on, every transfer takes two connections. No limit of \
+                     the rate.",
+            values: ServerLinkSpec {
+                preset: Some("nginx-worker".to_owned()),
+                connections: Some(512),
+                ..ServerLinkSpec::default()
+            },
+        },
     ]
 }
 
 /// The device presets. The first one is what a scenario without a preset starts from.
-pub fn devices() -> [Preset<DevicesSpec>; 4] {
+pub fn devices() -> [Preset<DevicesSpec>; 6] {
     let values = |name: &str, speed| DevicesSpec {
         preset: Some(name.to_owned()),
         speed,
@@ -115,6 +130,11 @@ pub fn devices() -> [Preset<DevicesSpec>; 4] {
         energy_nj_per_row_visit: None,
     };
     let lognormal = |log_sigma| SpeedSpec::Lognormal { median_ns_per_row_visit: REFERENCE_NS_PER_ROW_VISIT, log_sigma };
+    let with_energy = |name, nj_per_byte| DevicesSpec {
+        energy_nj_per_byte: Some(nj_per_byte),
+        energy_nj_per_row_visit: Some(REFERENCE_NS_PER_ROW_VISIT * TRAINING_WATTS),
+        ..values(name, lognormal(0.6))
+    };
     let class = |name: &str, share, ns_per_row_visit, memory_mb| DeviceClassSpec {
         name: name.to_owned(),
         share,
@@ -152,6 +172,25 @@ pub fn devices() -> [Preset<DevicesSpec>; 4] {
                      it as a pattern for the classes of your own fleet.",
             values: values("phone-classes", SpeedSpec::Classes(classes)),
         },
+        Preset {
+            name: "phone-wifi",
+            source: "The speeds of phone-lognormal, and energy. A byte: the power model of Huang et al. (A Close \
+                     Examination of Performance and Power Characteristics of 4G LTE Networks, MobiSys 2012, table 4) \
+                     for WiFi, 137.01 mW per Mbit/s down, 283.17 up, and 132.86 mW on top, at the median rates of \
+                     wifi-2020 (34.5 and 26.3 Mbit/s): 141 nJ per bit down, 288 up. One number serves both directions \
+                     here: their mean, 8 x 214.5 = 1716 nJ per byte. A phone of that time; others will differ. A row \
+                     visit: an assumption, 1 W more than idle for the 50 ns of the reference: 50 nJ.",
+            values: with_energy("phone-wifi", 1716.0),
+        },
+        Preset {
+            name: "phone-lte",
+            source: "The same with the model of that paper for LTE, 51.97 mW per Mbit/s down, 438.39 up, and 1288.04 mW \
+                     on top, at the median rates that it found (13 and 6 Mbit/s): 151 nJ per bit down, 653 up. One \
+                     number serves both directions: their mean, 8 x 402 = 3216 nJ per byte; a run that mostly uploads \
+                     needs more. Not counted is the tail after a transfer, which the paper found to be a large part. \
+                     A row visit: the assumption of phone-wifi, 50 nJ.",
+            values: with_energy("phone-lte", 3216.0),
+        },
     ]
 }
 
@@ -182,6 +221,42 @@ pub fn availabilities() -> [Preset<AvailabilitySpec>; 3] {
     ]
 }
 
+/// The presets of fault rules. Without any rule nothing goes wrong.
+pub fn faults() -> [Preset<FaultSpec>; 3] {
+    let rule = |name: &str, effect| FaultSpec { preset: Some(name.to_owned()), ..FaultSpec::always(effect) };
+    [
+        Preset {
+            name: "lost-transfers",
+            source: "After Bonawitz et al. (Towards Federated Learning at Scale: System Design, MLSys 2019): on average \
+                     6 to 10 % of the devices drop out of a round, for computation errors, failures of the network or \
+                     because they may not take part any more. That all of it are lost transfers, in both directions \
+                     alike, is an assumption: 1 - (1 - 0.04)^2 = 7.8 % of the participations. `network.dropout` is \
+                     another way to say the same; take one of them.",
+            values: FaultSpec { probability: 0.04, ..rule("lost-transfers", FaultEffect::Drop) },
+        },
+        Preset {
+            name: "undetected-bit-errors",
+            source: "After Stone and Partridge (When the CRC and TCP Checksum Disagree, SIGCOMM 2000): TCP's checksum \
+                     fails to detect an error in about 1 of 16 million to 10 billion packets. The worse end, for \
+                     transfers of 1 MB (an assumption) in packets of 1460 bytes: 685 / 16e6 = 4.3e-5. What is \
+                     encrypted has a stronger check than this.",
+            values: FaultSpec { probability: 4.3e-5, ..rule("undetected-bit-errors", FaultEffect::Corrupt) },
+        },
+        Preset {
+            name: "regional-outage",
+            source: "An assumption, made up as a whole: a tenth of the users has no network for half an hour, from one \
+                     hour after the start on; what they start to send or to receive then is lost. For trying out what \
+                     losing the same users for a while costs.",
+            values: FaultSpec {
+                from_s: 3600.0,
+                until_s: Some(5400.0),
+                users: Some(FaultUsers::Share(0.1)),
+                ..rule("regional-outage", FaultEffect::Drop)
+            },
+        },
+    ]
+}
+
 /// The window that daily availability starts from.
 pub fn night_charging() -> DailySpec {
     DailySpec { hours_on: 8.0, starts_at_hour: 22.0, jitter_hours: 2.0, utc_offsets: Vec::new() }
@@ -205,5 +280,22 @@ mod tests {
         for preset in availabilities() {
             assert_eq!(preset.values.preset.as_deref(), Some(preset.name));
         }
+        for preset in faults() {
+            assert_eq!(preset.values.preset.as_deref(), Some(preset.name));
+        }
+    }
+
+    #[test]
+    fn energy_per_byte_is_what_its_source_works_out() {
+        // mW per Mbit/s are nJ per bit.
+        let per_byte = |[down, up, on_top]: [f64; 3], [down_mbit_per_s, up_mbit_per_s]: [f64; 2]| {
+            8.0 * (down + on_top / down_mbit_per_s + up + on_top / up_mbit_per_s) / 2.0
+        };
+        let [_, wifi, _] = networks().map(|preset| preset.values);
+        let rates = [wifi.downlink_median_mbit_per_s, wifi.uplink_median_mbit_per_s];
+        let of = |name| devices().into_iter().find_map(|preset| (preset.name == name).then_some(preset.values));
+        let stated = |name| of(name).and_then(|values| values.energy_nj_per_byte).map(f64::round);
+        assert_eq!(stated("phone-wifi"), Some(per_byte([137.01, 283.17, 132.86], rates).round()));
+        assert_eq!(stated("phone-lte"), Some(per_byte([51.97, 438.39, 1288.04], [13.0, 6.0]).round()));
     }
 }

@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
 use super::spec::{
-    CodecSpec, DatasetSpec, DelimitedSpec, EvaluationSpec, FaultSpec, GeneratorSpec, MethodSpec, NegativesSpec,
-    Scenario, SourceSpec, TrainingSpec,
+    CodecSpec, DatasetSpec, DelimitedSpec, EvaluationSpec, GeneratorSpec, MethodSpec, NegativesSpec, Scenario,
+    SourceSpec, TrainingSpec,
 };
 
 mod world;
 
-pub(super) use world::{RawAvailability, RawDaily, RawDevices, RawNetwork, RawServerLink};
+pub(super) use world::{RawAvailability, RawDaily, RawDevices, RawFault, RawNetwork, RawOnOff, RawServerLink};
 
 /// A simulation: the data, the method, how it is trained, and the simulated world around it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -50,7 +50,7 @@ pub(super) struct RawScenario {
     /// What goes wrong with transfers: rules, of which the first one that hits a transfer counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
-    pub faults: Vec<FaultSpec>,
+    pub faults: Vec<RawFault>,
 }
 
 fn default_seed() -> u64 {
@@ -145,7 +145,7 @@ impl From<&Scenario> for RawScenario {
             network: RawNetwork::from(&scenario.network),
             devices: RawDevices::from(&scenario.devices),
             availability: RawAvailability::from(&scenario.availability),
-            faults: scenario.faults.clone(),
+            faults: scenario.faults.iter().map(RawFault::from).collect(),
         }
     }
 }

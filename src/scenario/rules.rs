@@ -7,11 +7,13 @@ use serde_json::{Map, Value as Json};
 
 use super::faults::{Fault, Place};
 use super::leaf::{
-    admits, bounds, choices, is_tagged, kind_in_words, length, literals, literals_of, required, tag, type_in_words,
-    types,
+    admits, bounds, choices, decimal, is_tagged, kind_in_words, length, literals, literals_of, required, tag,
+    type_in_words, types,
 };
 use super::suggest;
 use super::tree::{Entry, Node, Table, Value};
+
+mod meant;
 
 /// The keywords of JSON schema that are followed here, and those that only describe. A schema with any other
 /// keyword would state a rule that nobody checks.
@@ -76,12 +78,12 @@ impl<'s> Rules<'s> {
         match &node.value {
             Value::String(text) => self.string(&alternatives, &fitting, text, node, name, faults),
             Value::Table(table) if fitting.len() > 1 || is_tagged(fitting[0], &alternatives) => {
-                self.tagged(&fitting, table, node, key, name, faults);
+                self.tagged(&alternatives, table, node, key, name, faults);
             }
             Value::Table(table) => self.table(fitting[0], table, place_of_value(node, key), name, faults),
             Value::Array(items) => self.array(fitting[0], items, node, name, faults),
             Value::Integer(number) => bounds(fitting[0], *number as f64, &number.to_string(), node, name, faults),
-            Value::Float(number) => bounds(fitting[0], *number, &number.to_string(), node, name, faults),
+            Value::Float(number) => bounds(fitting[0], *number, &decimal(*number), node, name, faults),
             Value::Boolean(_) | Value::Datetime | Value::Unusable => {}
         }
     }
@@ -125,46 +127,6 @@ impl<'s> Rules<'s> {
         )
     }
 
-    /// The end of a message about a value of a wrong type: how to write what was probably meant.
-    fn instead_of_value(&self, alternatives: &[&'s Json], value: &Value, name: &str) -> String {
-        let admits = |wanted: &str| alternatives.iter().any(|leaf| types(leaf).any(|t| t == wanted));
-        match value {
-            // `network = "lan"`: the value of one key of the table.
-            Value::String(text) => {
-                let tables = alternatives.iter().filter_map(|leaf| leaf.get("properties")?.as_object());
-                let takes = |schema: &'s Json| {
-                    let mut leaves = Vec::new();
-                    self.flatten(schema, &mut leaves);
-                    leaves.iter().any(|leaf| literals(leaf).contains(&text.as_str()))
-                };
-                let key = tables.flatten().find(|(_, schema)| takes(schema)).map(|(key, _)| key);
-                key.map_or_else(String::new, |key| format!("; did you mean `{name}.{key} = \"{text}\"`?"))
-            }
-            Value::Array(items)
-                if admits("object")
-                    && !items.is_empty()
-                    && items.iter().all(|item| matches!(item.value, Value::Table(_))) =>
-            {
-                format!("; write `[{name}]` for `[[{name}]]`")
-            }
-            Value::Table(_) if alternatives.iter().any(|leaf| self.lists_tables(leaf)) => {
-                "; write its header in double brackets (`[[`)".to_owned()
-            }
-            Value::Float(number) if admits("integer") && number.fract() == 0.0 && number.abs() < 1e15 => {
-                format!("; write `{number}`")
-            }
-            _ => String::new(),
-        }
-    }
-
-    fn lists_tables(&self, leaf: &'s Json) -> bool {
-        let mut items = Vec::new();
-        if let Some(schema) = leaf.get("items") {
-            self.flatten(schema, &mut items);
-        }
-        items.iter().any(|item| types(item).any(|t| t == "object"))
-    }
-
     /// A string: one of the literals, or a free text within its length.
     fn string(
         &self,
@@ -198,41 +160,27 @@ impl<'s> Rules<'s> {
         faults.push(Fault::new(&node.place, message));
     }
 
-    /// What has to stand behind the key of a tagged alternative: its required keys, as far as can be said.
-    fn least_value(&self, leaf: &'s Json, tag: &str) -> String {
-        let mut alternatives = Vec::new();
-        if let Some(property) = leaf.get("properties").and_then(|properties| properties.get(tag)) {
-            self.flatten(property, &mut alternatives);
-        }
-        match alternatives.as_slice() {
-            [table] if types(table).any(|t| t == "object") => {
-                let keys: Vec<String> = required(table).map(|key| format!("{key} = ...")).collect();
-                if keys.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", keys.join(", ")) }
-            }
-            _ => "...".to_owned(),
-        }
-    }
-
     /// A table that names one of several alternatives by its only key.
     fn tagged(
         &self,
-        fitting: &[&'s Json],
+        alternatives: &[&'s Json],
         table: &Table,
         node: &Node,
         key: &Place,
         name: &str,
         faults: &mut Vec<Fault>,
     ) {
-        let tags: Vec<&str> = fitting.iter().filter_map(|leaf| tag(leaf)).collect();
+        let tags: Vec<&str> = alternatives.iter().filter_map(|leaf| tag(leaf)).collect();
+        let words: Vec<&str> = alternatives.iter().flat_map(|leaf| literals(leaf)).collect();
         for (chosen, entry) in table {
-            let property = fitting.iter().find_map(|leaf| {
+            let property = alternatives.iter().find_map(|leaf| {
                 (tag(leaf) == Some(chosen.as_str())).then(|| leaf.get("properties")?.get(chosen)).flatten()
             });
             match property {
                 Some(schema) => self.value(schema, &entry.node, &entry.key, chosen, faults),
                 None => {
                     // `method.lambda` for `method.fedrap.lambda`: the choice was left out.
-                    let owners = fitting.iter().filter_map(|leaf| {
+                    let owners = alternatives.iter().filter_map(|leaf| {
                         let owner = tag(leaf)?;
                         self.has_key(leaf.get("properties")?.get(owner)?, chosen).then_some(owner)
                     });
@@ -246,6 +194,10 @@ impl<'s> Rules<'s> {
                         _ => None,
                     };
                     let message = match left_out {
+                        // `effect = { drop = 1 }`
+                        _ if words.contains(&chosen.as_str()) => {
+                            format!("`{chosen}` takes no value: write `{name} = \"{chosen}\"`")
+                        }
                         _ if named.is_some() => format!(
                             "unknown value `{chosen}` for `{name}`; did you mean `{name} = \"{}\"`?",
                             named.map_or("", String::as_str)
@@ -290,8 +242,9 @@ impl<'s> Rules<'s> {
             }
             let nearest = suggest::nearest(key, &known);
             meant.extend(nearest);
-            let message = match (nearest, self.home_of(key)) {
-                (None, Some(home)) => format!("unknown key `{key}` here; it belongs {home}"),
+            let message = match (nearest, self.home_of(key), self.as_a_choice(key, properties)) {
+                (None, Some(home), _) => format!("unknown key `{key}` here; it belongs {home}"),
+                (None, None, Some(choice)) => format!("unknown key `{key}`; did you mean `{choice}`?"),
                 _ => format!("unknown key `{key}`{}", suggest::instead_of(key, &known)),
             };
             faults.push(Fault::new(&entry.key, message));
@@ -318,47 +271,6 @@ impl<'s> Rules<'s> {
                 format!("missing table `[{key}]`, which needs {}", suggest::list(&needed))
             }
             _ => format!("missing key `{key}`{choices}"),
-        }
-    }
-
-    /// Whether `key` is a key of the table that `schema` describes.
-    fn has_key(&self, schema: &'s Json, key: &str) -> bool {
-        let mut alternatives = Vec::new();
-        self.flatten(schema, &mut alternatives);
-        alternatives.iter().any(|leaf| leaf.get("properties").is_some_and(|known| known.get(key).is_some()))
-    }
-
-    /// Where in the file the key `key` is known, in words, if that is in few places: in TOML a key that is
-    /// written below a `[table]` belongs to that table, which is easily forgotten.
-    fn home_of(&self, key: &str) -> Option<String> {
-        let mut homes = Vec::new();
-        self.find_homes(self.root, "", key, &mut homes);
-        match homes.as_slice() {
-            [top] if top.is_empty() => Some("at the top of the file, above the first `[table]`".to_owned()),
-            [] | [_, _, _, _, ..] => None,
-            homes => {
-                let homes: Vec<String> = homes.iter().map(|home| format!("`[{home}]`")).collect();
-                Some(format!("to {}", suggest::or_list(&homes)))
-            }
-        }
-    }
-
-    fn find_homes(&self, schema: &'s Json, path: &str, key: &str, homes: &mut Vec<String>) {
-        let mut alternatives = Vec::new();
-        self.flatten(schema, &mut alternatives);
-        for leaf in alternatives {
-            let Some(properties) = leaf.get("properties").and_then(Json::as_object) else { continue };
-            if properties.contains_key(key) {
-                homes.push(path.to_owned());
-            }
-            // Deep enough for every table that people write; a schema may refer to itself.
-            if path.matches('.').count() >= 3 {
-                continue;
-            }
-            for (name, property) in properties {
-                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                self.find_homes(property, &path, key, homes);
-            }
         }
     }
 

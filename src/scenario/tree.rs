@@ -56,16 +56,18 @@ impl Node {
         }
     }
 
-    /// Whether the value at `path` was written, starting from this node.
+    /// Whether the value at `path` was written, starting from this node. The values of an array go by their number
+    /// from 0.
     pub(super) fn has<S: AsRef<str>>(&self, path: &[S]) -> bool {
-        let mut node = self;
-        path.iter().all(|key| {
-            let Value::Table(table) = &node.value else { return false };
-            table.get(key.as_ref()).is_some_and(|entry| {
-                node = &entry.node;
-                true
-            })
-        })
+        path.iter().try_fold(self, |node, key| node.below(key.as_ref())).is_some()
+    }
+
+    fn below(&self, key: &str) -> Option<&Self> {
+        match &self.value {
+            Value::Table(table) => table.get(key).map(|entry| &entry.node),
+            Value::Array(items) => items.get(key.parse::<usize>().ok()?),
+            _ => None,
+        }
     }
 
     /// The place of the deepest value on `path` that was written, starting from this node. The values of an array go
@@ -83,8 +85,9 @@ impl Node {
             let Value::Table(table) = &node.value else { break };
             let Some(entry) = table.get(key.as_ref()) else { break };
             node = &entry.node;
-            // A fault of a whole table is best shown at its name.
-            place = if matches!(node.value, Value::Table(_)) { &entry.key } else { &node.place };
+            // A fault of a whole table is best shown at its name, unless an override has put another table there.
+            let is_named = matches!(node.value, Value::Table(_)) && node.place.source == entry.key.source;
+            place = if is_named { &entry.key } else { &node.place };
         }
         place
     }

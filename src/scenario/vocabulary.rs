@@ -21,6 +21,8 @@ pub struct MethodVocabulary {
     /// Fills in defaults that hang on other parameters, so that a report shows what was really used, and finds
     /// the faults that the schema cannot state. The parameters obey the schema and have its defaults.
     pub resolve: fn(&mut serde_json::Value) -> Vec<ParameterFault>,
+    /// Whether there is anything to train. What says how rounds are run has no meaning for a method without.
+    pub trains: bool,
 }
 
 /// A fault in a method's parameters.

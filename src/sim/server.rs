@@ -241,7 +241,7 @@ impl Handler<CloseRound> for ServerActor {
             self.global = Arc::new(averaged.table);
             self.broadcast = None;
             self.empty_rounds = 0;
-        } else if self.world.method.trains() {
+        } else if self.world.trains {
             self.empty_rounds += 1;
         }
         let given_up = self.give_up();

@@ -15,7 +15,8 @@ use crate::method::{Entry, Method, Problem, registry};
 use crate::model::table::VALUE_BYTES;
 use crate::population::{Population, Traces};
 use crate::rng::Streams;
-use crate::scenario::{ClientSelection, Mode, Participation, Scenario};
+use crate::scenario::participants::{Users, too_few_users};
+use crate::scenario::{ClientSelection, Mode, Scenario};
 use crate::units::Bytes;
 
 /// The immutable side of a run.
@@ -29,6 +30,8 @@ pub struct World {
     pub candidates: Candidates,
     /// The method.
     pub method: Box<dyn Method>,
+    /// Whether there is anything to train; where there is not, nobody takes part in any round.
+    pub trains: bool,
     /// The users as machines.
     pub population: Population,
     /// Users whose device has no room for the table, ascending: they take no part.
@@ -61,40 +64,30 @@ impl World {
     /// The same with the traces that the scenario names.
     ///
     /// # Errors
-    /// What the scenario asks of the data and the data do not have: a cohort, candidates, evaluated users, negatives,
+    /// What the scenario asks of the data and the data do not have: enough users, candidates, evaluated users, negatives,
     /// the users whom a rule of faults names; a table beyond [`MAX_ENTRIES`](crate::scenario::sizes::MAX_ENTRIES); a
     /// trace that was not read; and a method that is not among `methods`.
     pub fn with_traces(scenario: Scenario, dataset: Arc<Dataset>, traces: &Traces, methods: &[Entry]) -> Result<Self> {
         let streams = Streams::new(scenario.seed);
-        if let Participation::Cohort(cohort) = scenario.training.participation
-            && cohort as usize > dataset.users()
-        {
-            let users = dataset.users();
-            return Err(Error::Usage(format!(
-                "training.participation.cohort is {cohort}, but there are only {users} users to choose from"
-            )));
-        }
-        check_concurrency(&scenario, dataset.users())?;
         let candidates = Candidates::draw(&dataset, &scenario.evaluation, streams)?;
         let problem = Problem { dataset: Arc::clone(&dataset), streams };
         let method = registry::build(methods, &scenario.method, &problem)?;
-        if !method.trains() {
-            check_untrained(&scenario)?;
-        }
-        if method.trains() {
+        let trains = registry::find(methods, &scenario.method)?.trains;
+        if trains {
             negatives::check(&dataset, &scenario.dataset.negatives)?;
         }
         let population = Population::new(&scenario, dataset.users(), traces, streams)?;
         let shape = method.shape();
         let table = Bytes::new((shape.rows * shape.dimension * VALUE_BYTES) as u64);
         let excluded = population.too_small_for(table, dataset.users());
-        if method.trains() && excluded.len() == dataset.users() {
+        if trains && excluded.len() == dataset.users() {
             return Err(Error::Usage(format!(
                 "no device has the memory for the table of {table} that it would download; see [devices]"
             )));
         }
+        check_users(&scenario, dataset.users(), excluded.len())?;
         let (uplink, downlink) = (codec::of(scenario.codec.uplink), codec::of(scenario.codec.downlink));
-        Ok(Self { scenario, dataset, candidates, method, population, excluded, streams, uplink, downlink })
+        Ok(Self { scenario, dataset, candidates, method, trains, population, excluded, streams, uplink, downlink })
     }
 
     /// Whether a participation may be cut off in the middle, or last beyond its round, for another reason than its
@@ -126,29 +119,13 @@ impl World {
     }
 }
 
-/// As many clients can take part at a time as there are users.
-fn check_concurrency(scenario: &Scenario, users: usize) -> Result<()> {
-    let concurrency = match scenario.training.mode {
-        Mode::FedBuff(spec) => spec.concurrency,
-        Mode::FedAsync(spec) => spec.concurrency,
-        Mode::Synchronous | Mode::OverSelection(_) | Mode::SemiSynchronous(_) => return Ok(()),
-    };
-    if concurrency as usize <= users {
-        return Ok(());
+/// Whether there are enough users for the way in which rounds are run; `excluded` of them take no part.
+fn check_users(scenario: &Scenario, users: usize, excluded: usize) -> Result<()> {
+    let words = format!("there are {users} users");
+    // Data sets with 2^32 users or more are refused on reading.
+    let users = Users { all: users as u32, able: (users - excluded) as u32, words: &words };
+    match too_few_users(&scenario.training, Some(users)).first() {
+        Some(short) => Err(Error::Usage(format!("{}: {}", short.path.join("."), short.message))),
+        None => Ok(()),
     }
-    Err(Error::Usage(format!(
-        "training.mode: {concurrency} clients cannot take part at a time, there are {users} users"
-    )))
-}
-
-/// A method that is ready at once takes part in no round, whatever the mode.
-fn check_untrained(scenario: &Scenario) -> Result<()> {
-    let training = &scenario.training;
-    if training.mode == Mode::Synchronous && training.client_selection == ClientSelection::Uniform {
-        return Ok(());
-    }
-    let method = &scenario.method.name;
-    Err(Error::Usage(format!(
-        "method `{method}` trains nothing: training.mode and training.client_selection have no meaning for it"
-    )))
 }

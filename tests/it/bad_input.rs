@@ -177,7 +177,7 @@ fn a_cohort_larger_than_the_file_has_users_is_refused() {
     let workshop = Workshop::new();
     let scenario = scenario_over_file(&workshop, &sound_ratings());
     let wrong = "training.participation={ cohort = 13 }";
-    workshop.refused(scenario, &[wrong], &["training.participation.cohort is 13", "only 12 users"]);
+    workshop.refused(scenario, &[wrong], &["training.participation.cohort: a cohort of 13", "there are 12 users"]);
 }
 
 #[test]
@@ -240,9 +240,38 @@ user = 1
 item = 2
 "#;
     let scenario = workshop.write("delimited.toml", text);
-    let mode = |concurrency| format!("training.mode={{ fedasync = {{ concurrency = {concurrency} }} }}");
-    workshop.refused(scenario.clone(), &[&mode(2)], &["popularity", "trains nothing"]);
+    let fedasync = |concurrency| format!("training.mode={{ fedasync = {{ concurrency = {concurrency} }} }}");
+    let fedbuff = "training.mode={ fedbuff = { concurrency = 2, buffer = 2 } }";
+    let never_twice = "training.client_selection=never-twice-in-a-row";
+    let over_selection = "training.mode={ over-selection = {} }";
     let oort = "training.client_selection={ oort = {} }";
-    workshop.refused(scenario.clone(), &[oort], &["popularity", "trains nothing"]);
-    workshop.refused(scenario, &["method=fedmf", &mode(4)], &["4 clients", "3 users"]);
+    for (overrides, parts) in [
+        // Known from the scenario alone, so told with its place.
+        (&[&fedasync(2)[..]][..], &["--set:1:10: `mode`", "`popularity` trains nothing"][..]),
+        (&[oort], &["--set:1:10: `client_selection`", "`popularity` trains nothing"]),
+        (&["method=fedmf", over_selection], &["--set:1:10: `over-selection` has nobody to invite"]),
+        (
+            &["method=fedmf", never_twice, "training.rounds=2"],
+            &["--set:1:27: `never-twice-in-a-row` cannot be kept: everybody is invited"],
+        ),
+        // And what the number of users decides.
+        (
+            &["method=fedmf", over_selection, "training.participation.share=0.9"],
+            &["training.participation: `over-selection` has nobody to invite"],
+        ),
+        (&["method=fedmf", &fedasync(4)], &["training.mode.fedasync.concurrency: 4 clients", "there are 3 users"]),
+        (
+            &["method=fedmf", fedbuff, never_twice, "training.rounds=2"],
+            &["training.client_selection: `never-twice-in-a-row` cannot be kept", "at least 4 users, found 3"],
+        ),
+        (
+            &["method=fedmf", never_twice, "training.rounds=2", "training.participation.cohort=2"],
+            &[
+                "training.client_selection: `never-twice-in-a-row` cannot be kept",
+                "2 users are invited to each round, which is more than half of the 3 users",
+            ],
+        ),
+    ] {
+        workshop.refused(scenario.clone(), overrides, parts);
+    }
 }

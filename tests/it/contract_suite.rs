@@ -92,7 +92,7 @@ every_rounds = 30
         let dataset = dataset::load(&scenario.dataset, &folder, Streams::new(scenario.seed)).unwrap();
         let world = World::with_methods(scenario, dataset.into(), &methods()).unwrap();
         // Popularity, random and the item mean score alike for users of both colours.
-        let learns = world.method.trains() && name != "item-mean";
+        let learns = world.trains && name != "item-mean";
         let outcome = sim::run(world, &RunControl::with_threads(2), Box::new(())).unwrap();
         // Of the 24 items that a user has not rated, the five of its colour come first if it knows its colour; at
         // random one in five of the held-out ones is among the first five.
@@ -167,7 +167,7 @@ fn every_method_saves_and_restores_a_client_to_the_bit() {
     for (name, scenario) in every_method() {
         let mut bench = Bench::new(scenario);
         let mut client = bench.client(1);
-        let rounds = if bench.world.method.trains() { 2 } else { 0 };
+        let rounds = if bench.world.trains { 2 } else { 0 };
         (0..rounds).for_each(|round| drop(bench.train(client.as_mut(), 1, round)));
         let mut archive = Archive::default();
         client.save(&mut archive);
@@ -197,7 +197,7 @@ fn every_method_scores_an_item_alike_in_any_company() {
     for (name, scenario) in every_method() {
         let mut bench = Bench::new(scenario);
         let mut client = bench.client(1);
-        if bench.world.method.trains() {
+        if bench.world.trains {
             bench.train(client.as_mut(), 1, 0);
         }
         let all = bench.scores(client.as_ref());
@@ -216,7 +216,7 @@ fn every_method_scores_an_item_alike_in_any_company() {
 fn every_methods_snapshot_is_the_state_before_training() {
     for (name, scenario) in every_method() {
         let mut bench = Bench::new(scenario);
-        if !bench.world.method.trains() {
+        if !bench.world.trains {
             continue;
         }
         let mut client = bench.client(2);
@@ -240,7 +240,7 @@ fn every_methods_snapshot_is_the_state_before_training() {
 fn every_method_is_the_same_with_its_values_in_the_frame() {
     for (name, scenario) in every_method() {
         let mut bench = Bench::new(scenario);
-        if !bench.world.method.trains() {
+        if !bench.world.trains {
             continue;
         }
         let mut client = bench.client(3);
@@ -260,7 +260,7 @@ fn every_method_is_the_same_with_its_values_in_the_frame() {
 fn every_method_trains_alike_with_used_and_with_fresh_buffers() {
     for (name, scenario) in every_method() {
         let mut bench = Bench::new(scenario);
-        if !bench.world.method.trains() {
+        if !bench.world.trains {
             continue;
         }
         for user in 0..5 {
@@ -280,7 +280,7 @@ fn every_method_trains_alike_with_used_and_with_fresh_buffers() {
 fn every_methods_update_has_the_shape_of_the_shared_table() {
     for (name, scenario) in every_method() {
         let mut bench = Bench::new(scenario);
-        if !bench.world.method.trains() {
+        if !bench.world.trains {
             assert!(private_bytes(bench.client(0).as_ref()).is_empty(), "{name}");
             continue;
         }

@@ -235,7 +235,7 @@ fn prepare(file: &File) -> Option<(Workshop, Scenario)> {
     }
     match world_of(&workshop, &scenario) {
         // Devices as small as some that are drawn are no devices for this method.
-        Err(Error::Usage(message)) if message.starts_with("no device has the memory") => return None,
+        Err(Error::Usage(message)) if message.contains("the memory") => return None,
         world => drop(world.unwrap()),
     }
     Some((workshop, scenario))

@@ -31,6 +31,7 @@ pub const ENTRY: Entry = Entry {
     source: "Li, Long, Zhou, Federated Recommendation with Additive Personalization, ICLR 2024; code mtics/FedRAP d6ee2ac",
     schema: || schemars::schema_for!(FedRapParameters),
     resolve: parameters::resolve,
+    trains: true,
     build: |value, problem| Ok(Box::new(FedRap::new(&super::parameters("fedrap", value)?, problem))),
 };
 

@@ -20,7 +20,8 @@ pub(super) struct Daily {
 
 impl Daily {
     pub(super) fn new(spec: &DailySpec, streams: Streams) -> Self {
-        Self { spec: spec.clone(), length: (spec.hours_on * HOUR + 0.5) as u64, streams }
+        // A window of less than a nanosecond would be one that opens and has nobody in it.
+        Self { spec: spec.clone(), length: ((spec.hours_on * HOUR + 0.5) as u64).max(1), streams }
     }
 
     /// Whether the window is never closed.

@@ -68,6 +68,11 @@ fn a_window_opens_at_its_local_hour_every_day() {
     assert_eq!(hours(&mut clock, 19.5), (false, Some(20.0), Some(19.5)));
     assert_eq!(hours(&mut clock, 20.0), (true, Some(20.0), Some(28.0)));
     assert_eq!(hours(&mut clock, 24.0 * 100.0 + 3.0), (true, Some(2403.0), Some(2404.0)));
+    // The shortest of them holds the instant at which it opens.
+    let mut shortest = daily(1e-300, 3.0, 0.0, &[0.0]);
+    assert_eq!(shortest.next_arrival(UserId(7), at(1)), Some(at(3 * HOUR)));
+    assert!(shortest.is_available(UserId(7), at(3 * HOUR)));
+    assert_eq!(shortest.leaves_at(UserId(7), at(3 * HOUR)), Some(at(3 * HOUR + 1)));
 }
 
 #[test]
@@ -108,6 +113,42 @@ fn stays_without_a_gap_are_one_also_over_the_end_of_the_period() {
     assert_eq!(asked(&mut clock, 1, 123.0), (true, Some(123.0), None), "never leaves");
 }
 
+/// If this fails, a trace that somebody's program has written a little differently means something else, or nothing.
+#[test]
+fn a_trace_means_the_same_however_it_is_written() {
+    let parse = |text: &str, period_s| AvailabilityTrace::parse(text, Path::new("a.csv"), period_s).unwrap();
+    let expected = parse("user,on,off\n0,0,3\n0,7,10\n1,2,8\n", None);
+    for text in [
+        "user,on,off\r\n0,0,3\r\n0,7,10\r\n1,2,8\r\n",
+        "\u{feff}user,on,off\n0,0,3\n0,7,10\n1,2,8",
+        "\n user , on ,off\t\n 0 ,0, 3 \n\n0,7.0,1e1\n  \n1,2,8\n\n",
+        "off,user,on\n8,1,2\n3,0,0\n10,0,7\n",
+        "user,on,off\n0,0,2\n1,2,8\n0,2,3\n0,7,7.5\n0,7.5,10\n",
+        "user,on,off\n+0,-0,3\n00,7,10.0000000001\n1,2,8\n",
+    ] {
+        assert_eq!(parse(text, None), expected, "{text:?}");
+        assert_eq!(parse(text, Some(10.0 + 1e-10)), expected, "{text:?} and its period");
+    }
+}
+
+#[test]
+fn a_trace_without_a_stay_or_with_other_columns_is_refused() {
+    let known = "the first line names the columns, separated by commas; known: `user`, `on`, `off`";
+    for (text, message) in [
+        ("", "cannot read a.csv: the file is empty".to_owned()),
+        (" \r\n\n", "cannot read a.csv: the file is empty".to_owned()),
+        ("user,on,off", "cannot read a.csv: the file holds a header line and nothing else".to_owned()),
+        ("user,on,off\n\n \n", "cannot read a.csv: the file holds a header line and nothing else".to_owned()),
+        ("0,1,2\n", format!("a.csv:1: unknown column \"0\": {known}")),
+        ("\nuser;on;off\n0;1;2\n", format!("a.csv:2: unknown column \"user;on;off\": {known}")),
+        ("User,on,off\n0,1,2\n", format!("a.csv:1: unknown column \"User\": {known}")),
+        ("user,on\n0,1\n", "a.csv:1: the header has no column `off`; needed: `user`, `on`, `off`".to_owned()),
+        ("user,on,off,on\n", "a.csv:1: the header names column `on` twice".to_owned()),
+    ] {
+        assert_eq!(AvailabilityTrace::parse(text, Path::new("a.csv"), None).unwrap_err().to_string(), message);
+    }
+}
+
 #[test]
 fn every_wrong_line_of_a_trace_is_named() {
     let fault = |lines: &str, period_s| {
@@ -123,11 +164,28 @@ fn every_wrong_line_of_a_trace_is_named() {
         ("1,-1,2", "a.csv:3: expected a number from 0 to 1e9 in column `on`, found \"-1\""),
         ("1,1,2e9", "a.csv:3: expected a number from 0 to 1e9 in column `off`, found \"2e9\""),
         ("-1,1,2", "a.csv:3: expected a user's number from 0 in column `user`, found \"-1\""),
+        ("4294967296,1,2", "a.csv:3: expected a user's number from 0 in column `user`, found \"4294967296\""),
+        ("1,nan,2", "a.csv:3: expected a number from 0 to 1e9 in column `on`, found \"nan\""),
+        ("1,1,inf", "a.csv:3: expected a number from 0 to 1e9 in column `off`, found \"inf\""),
+        ("1,1,1e999", "a.csv:3: expected a number from 0 to 1e9 in column `off`, found \"1e999\""),
+        ("1,,2", "a.csv:3: expected a number from 0 to 1e9 in column `on`, found nothing"),
+        ("1,1,2,", "a.csv:3: expected 3 columns as in the header, found 4"),
+        ("1;1;2", "a.csv:3: expected 3 columns as in the header, found 1"),
+        ("1,1,1.0000000001", "a.csv:3: the stay ends at 1.0000000001 s, which is not after its beginning at 1 s"),
+        // The line that is named is the file's, whatever stands between.
+        (
+            "1,1,2\n\n0,15,16",
+            "a.csv:5: user 0 has a stay that begins at 15 s, before the one in line 2 has ended at 20 s",
+        ),
+        ("3,1,2\n1,1,2", "a.csv:3: user 3 stands here, but no line has user 2: users are numbered from 0 without gaps"),
+        ("0,1e9,1e9", "a.csv:3: the stay ends at 1000000000 s, which is not after its beginning at 1000000000 s"),
     ] {
         assert_eq!(fault(line, None), message);
     }
     let message = "a.csv:3: the stay ends at 31 s, after the period of 30.5 s (`period_s`)";
     assert_eq!(fault("0,30,31", Some(30.5)), message);
+    let message = "a.csv:2: the stay ends at 20 s, after the period of 0.0000000001 s (`period_s`)";
+    assert_eq!(fault("", Some(1e-10)), message);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The simulated world in words.
 
-use crate::report::words::{counted, share};
+use crate::report::words::{counted, share, thousands};
 use crate::scenario::{
     AvailabilityPattern, AvailabilitySpec, DeviceClassSpec, DevicesSpec, FaultEffect, FaultSpec, FaultUsers,
     MemorySpec, NetworkSpec, ServerLinkSpec, SpeedSpec,
@@ -137,8 +137,12 @@ fn fault(rule: &FaultSpec) -> String {
         (from_s, None) => format!(" from {from_s} s on"),
         (from_s, Some(until_s)) => format!(" from {from_s} s to {until_s} s"),
     };
-    let all = if rule.probability < 1.0 { format!("{} of the ", share(rule.probability)) } else { String::new() };
-    format!("{all}{what}{whose} {effect}{when}")
+    let all = match rule.probability {
+        1.0 => String::new(),
+        rare if rare < 0.001 => format!("1 in {} of the ", thousands((1.0 / rare).round() as u64)),
+        probability => format!("{} of the ", share(probability)),
+    };
+    format!("{}{all}{what}{whose} {effect}{when}", preset(rule.preset.as_ref()))
 }
 
 #[cfg(test)]
@@ -155,7 +159,7 @@ mod tests {
 
     #[test]
     fn the_server_link_is_told_with_what_it_shares() {
-        let [one_gbit, _] = presets::server_links();
+        let [one_gbit, ..] = presets::server_links();
         let words = server_link(&ServerLinkSpec { uplink: None, connections: Some(1), ..one_gbit.values });
         let expected = "preset `port-1-gbit`; down 1000 Mbit/s, up unlimited, shared by the transfers in progress; \
                         at most 1 transfer at once";
@@ -208,15 +212,10 @@ mod tests {
 
     #[test]
     fn a_rule_of_faults_is_told_with_what_it_concerns() {
-        let all = FaultSpec {
-            effect: FaultEffect::Drop,
-            direction: None,
-            from_s: 0.0,
-            until_s: None,
-            users: None,
-            probability: 1.0,
-        };
+        let all = FaultSpec::always(FaultEffect::Drop);
+        let [lost, bit_errors, _] = presets::faults().map(|preset| preset.values);
         let narrow = FaultSpec {
+            preset: None,
             effect: FaultEffect::Delay(2.0),
             direction: Some(Direction::Up),
             from_s: 60.0,
@@ -227,5 +226,8 @@ mod tests {
         let expected =
             "transfers are lost; 25.0 % of the uploads of 10.0 % of the users arrive 2 s later from 60 s to 120 s";
         assert_eq!(faults(&[all, narrow]).as_deref(), Some(expected));
+        let expected = "preset `lost-transfers`; 4.0 % of the transfers are lost; preset `undetected-bit-errors`; 1 in \
+                        23,256 of the transfers are corrupted";
+        assert_eq!(faults(&[lost, bit_errors]).as_deref(), Some(expected));
     }
 }

@@ -1,7 +1,9 @@
-//! How rounds are run: keys of `[training]` that contradict one another or the population.
+//! How rounds are run: keys of `[training]` that contradict one another, the method or the population.
 
 use super::super::modes::{ClientSelection, Mode, OortSpec};
+use super::super::participants::{TooFewUsers, Users, too_few_users};
 use super::super::spec::{DatasetSpec, Participation, SourceSpec, TrainingSpec};
+use super::super::vocabulary::MethodVocabulary;
 use super::Checker;
 
 /// Most updates in a buffer for each client that trains at a time. A larger one would be full after so many trainings of
@@ -9,22 +11,18 @@ use super::Checker;
 const BUFFER_PER_CLIENT: u32 = 1000;
 
 impl Checker<'_> {
-    pub(super) fn training(&mut self, training: &TrainingSpec, dataset: Option<&DatasetSpec>) {
-        // Those of a file are counted when it is read.
-        let users = match dataset.map(|dataset| &dataset.source) {
-            Some(SourceSpec::Generated(generator)) => Some(generator.users),
-            _ => None,
-        };
-        let concurrency = match training.mode {
-            Mode::FedBuff(spec) => Some(("fedbuff", spec.concurrency)),
-            Mode::FedAsync(spec) => Some(("fedasync", spec.concurrency)),
-            Mode::Synchronous | Mode::OverSelection(_) | Mode::SemiSynchronous(_) => None,
-        };
-        if let Some((mode, concurrency)) = concurrency {
-            self.asynchronous(training, mode, concurrency, users);
-        } else if let Some(users) = users {
-            self.never_twice(training, users);
+    /// `method` is the one that is to be run, if it is known.
+    pub(super) fn training(
+        &mut self,
+        training: &TrainingSpec,
+        dataset: Option<&DatasetSpec>,
+        method: Option<&MethodVocabulary>,
+    ) {
+        if let Some(method) = method.filter(|method| !method.trains) {
+            self.untrained(training, method.name);
         }
+        self.users(training, dataset);
+        self.cohorts(training);
         if let Mode::FedBuff(spec) = training.mode
             && spec.buffer / BUFFER_PER_CLIENT > spec.concurrency
         {
@@ -40,7 +38,40 @@ impl Checker<'_> {
         }
     }
 
-    fn asynchronous(&mut self, training: &TrainingSpec, mode: &str, concurrency: u32, users: Option<u32>) {
+    /// A method that is ready at once takes part in no round, whatever the mode.
+    fn untrained(&mut self, training: &TrainingSpec, method: &str) {
+        let keys = [
+            ("mode", training.mode != Mode::Synchronous),
+            ("client_selection", training.client_selection != ClientSelection::Uniform),
+        ];
+        for (key, _) in keys.iter().filter(|(_, written)| *written) {
+            let message =
+                format!("`{key}` has no meaning here: the method `{method}` trains nothing, so no round is run");
+            self.fault(&["training", key], message);
+        }
+    }
+
+    fn users(&mut self, training: &TrainingSpec, dataset: Option<&DatasetSpec>) {
+        // Those of a file are counted when it is read.
+        let generated = match dataset.map(|dataset| &dataset.source) {
+            Some(SourceSpec::Generated(generator)) => Some(generator.users),
+            _ => None,
+        };
+        let words = generated.map(|users| format!("`dataset.generator.users` is {users}")).unwrap_or_default();
+        // Who has too little memory is known when the method's table is.
+        let users = generated.map(|users| Users { all: users, able: users, words: &words });
+        for TooFewUsers { path, other, message } in too_few_users(training, users) {
+            self.contradiction(&path, other, message);
+        }
+    }
+
+    /// The asynchronous modes have none.
+    fn cohorts(&mut self, training: &TrainingSpec) {
+        let mode = match training.mode {
+            Mode::FedBuff(_) => "fedbuff",
+            Mode::FedAsync(_) => "fedasync",
+            Mode::Synchronous | Mode::OverSelection(_) | Mode::SemiSynchronous(_) => return,
+        };
         // A printed scenario has the default written out.
         if training.participation != Participation::All {
             let message = format!(
@@ -48,39 +79,6 @@ impl Checker<'_> {
                  take part at a time"
             );
             self.fault(&["training", "participation"], message);
-        }
-        if let Some(users) = users
-            && concurrency > users
-        {
-            let message = format!(
-                "{concurrency} clients cannot take part at a time: the population (`dataset.generator.users`) is {users}"
-            );
-            let path = ["training", "mode", mode, "concurrency"];
-            self.contradiction(&path, &["dataset", "generator", "users"], message);
-        }
-    }
-
-    /// Two cohorts in a row need twice as many users, if nobody is to be in both.
-    fn never_twice(&mut self, training: &TrainingSpec, users: u32) {
-        if training.client_selection != ClientSelection::NeverTwiceInARow || training.rounds < 2 {
-            return;
-        }
-        let needed = match training.participation {
-            Participation::All => users,
-            // As a cohort is counted: to the nearest, at least one.
-            Participation::Share(share) => ((share * f64::from(users) + 0.5) as u32).max(1),
-            Participation::Cohort(cohort) => cohort,
-        };
-        let invited = match training.mode {
-            Mode::OverSelection(spec) => ((f64::from(needed) * spec.factor).ceil() as u32).min(users),
-            _ => needed,
-        };
-        if u64::from(invited) * 2 > u64::from(users) {
-            let message = format!(
-                "`never-twice-in-a-row` cannot be kept: {invited} of {users} users are invited to each round, which is \
-                 more than half of them"
-            );
-            self.contradiction(&["training", "client_selection"], &["training", "participation"], message);
         }
     }
 

@@ -1,10 +1,10 @@
 //! The simulated world: presets resolved, and keys of which only one can be meant.
 
 use super::super::presets::{self, Preset};
-use super::super::raw::{RawAvailability, RawDaily, RawDevices, RawNetwork, RawServerLink};
+use super::super::raw::{RawAvailability, RawDaily, RawDevices, RawFault, RawNetwork, RawOnOff, RawServerLink};
 use super::super::spec::{
     AvailabilityPattern, AvailabilitySpec, DailySpec, DatasetSpec, DeviceClassSpec, DevicesSpec, FaultSpec, FaultUsers,
-    MemorySpec, NetworkSpec, ServerLinkSpec, SourceSpec, SpeedSpec,
+    MemorySpec, NetworkSpec, OnOffSpec, ServerLinkSpec, SourceSpec, SpeedSpec,
 };
 use super::Checker;
 use crate::units::BitsPerSecond;
@@ -161,37 +161,75 @@ impl Checker<'_> {
         }
         let pattern = match (raw.daily, raw.on_off, raw.trace) {
             (Some(daily), ..) => AvailabilityPattern::Daily(self::daily(daily, base)),
-            (None, Some(on_off), _) => AvailabilityPattern::OnOff(on_off),
+            (None, Some(on_off), _) => self.on_off(on_off, base),
             (None, None, Some(trace)) => AvailabilityPattern::Trace(trace),
             (None, None, None) => base.unwrap_or_default(),
         };
         AvailabilitySpec { preset: raw.preset, pattern }
     }
 
-    pub(super) fn fault_rules(&mut self, rules: &[FaultSpec], dataset: Option<&DatasetSpec>) {
-        for (index, rule) in rules.iter().enumerate() {
-            let index = index.to_string();
-            let from_s = rule.from_s;
-            if let Some(until_s) = rule.until_s
-                && until_s <= from_s
-            {
-                let message =
-                    format!("the rule ends at {until_s} s, which is not after its beginning (`from_s`) at {from_s} s");
-                self.fault(&["faults", &index, "until_s"], message);
-            }
-            let (Some(FaultUsers::Numbers(numbers)), Some(SourceSpec::Generated(generator))) =
-                (&rule.users, dataset.map(|dataset| &dataset.source))
-            else {
-                continue;
-            };
-            if let Some(number) = numbers.iter().find(|number| **number >= generator.users) {
-                let users = generator.users;
-                let message = format!(
-                    "there is no user {number}: the population (`dataset.generator.users`) is {users}, counted from 0"
-                );
-                self.fault(&["faults", &index, "users", "numbers"], message);
-            }
+    fn on_off(&mut self, raw: RawOnOff, base: Option<AvailabilityPattern>) -> AvailabilityPattern {
+        let base = match base {
+            Some(AvailabilityPattern::OnOff(base)) => Some(base),
+            _ => None,
+        };
+        let mut mean = |key, written: Option<f64>, base: Option<f64>| {
+            written.or(base).unwrap_or_else(|| {
+                self.fault(&["availability", "on-off"], format!("missing key `{key}` in `on-off`"));
+                0.0
+            })
+        };
+        AvailabilityPattern::OnOff(OnOffSpec {
+            mean_on_s: mean("mean_on_s", raw.mean_on_s, base.map(|base| base.mean_on_s)),
+            mean_off_s: mean("mean_off_s", raw.mean_off_s, base.map(|base| base.mean_off_s)),
+        })
+    }
+
+    pub(super) fn fault_rules(&mut self, rules: Vec<RawFault>, dataset: Option<&DatasetSpec>) -> Vec<FaultSpec> {
+        let users = dataset.and_then(|dataset| match &dataset.source {
+            SourceSpec::Generated(generator) => Some(generator.users),
+            _ => None,
+        });
+        let rules = rules.into_iter().enumerate();
+        rules.filter_map(|(index, rule)| self.fault_rule(&index.to_string(), rule, users)).collect()
+    }
+
+    /// `None` if it does nothing; the fault is noted then.
+    fn fault_rule(&mut self, index: &str, raw: RawFault, users: Option<u32>) -> Option<FaultSpec> {
+        let base = named(presets::faults(), raw.preset.as_deref());
+        let Some(effect) = raw.effect.or(base.as_ref().map(|base| base.effect)) else {
+            let message = format!(
+                "`faults[{index}]` does nothing: it needs the key `effect` (`drop`, `corrupt`, `delay_s` or \
+                 `cut_at_byte`) or a `preset`"
+            );
+            self.fault(&["faults", index], message);
+            return None;
+        };
+        let base = base.unwrap_or(FaultSpec::always(effect));
+        let rule = FaultSpec {
+            preset: raw.preset,
+            effect,
+            direction: raw.direction.or(base.direction),
+            from_s: raw.from_s.unwrap_or(base.from_s),
+            until_s: raw.until_s.or(base.until_s),
+            users: raw.users.or(base.users),
+            probability: raw.probability.unwrap_or(base.probability),
+        };
+        let from_s = rule.from_s;
+        if let Some(until_s) = rule.until_s.filter(|until_s| *until_s <= from_s) {
+            let message =
+                format!("the rule ends at {until_s} s, which is not after its beginning (`from_s`) at {from_s} s");
+            self.contradiction(&["faults", index, "until_s"], &["faults", index, "from_s"], message);
         }
+        if let (Some(FaultUsers::Numbers(numbers)), Some(users)) = (&rule.users, users)
+            && let Some(number) = numbers.iter().find(|number| **number >= users)
+        {
+            let message = format!(
+                "there is no user {number}: the population (`dataset.generator.users`) is {users}, counted from 0"
+            );
+            self.fault(&["faults", index, "users", "numbers"], message);
+        }
+        Some(rule)
     }
 }
 

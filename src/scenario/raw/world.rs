@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::super::presets;
 use super::super::spec::{
-    AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, DailySpec, DeviceClassSpec, DevicesSpec, MemorySpec,
-    NetworkSpec, OnOffSpec, ServerLinkSpec, SpeedSpec,
+    AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, DailySpec, DeviceClassSpec, DevicesSpec, FaultEffect,
+    FaultSpec, FaultUsers, MemorySpec, NetworkSpec, OnOffSpec, ServerLinkSpec, SpeedSpec,
 };
-use crate::units::BitsPerSecond;
+use crate::units::{BitsPerSecond, Direction};
 
 /// Links: a preset, and keys that replace its numbers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -162,7 +162,7 @@ pub(in super::super) struct RawAvailability {
     pub daily: Option<RawDaily>,
     /// In stays of random length with random gaps between them.
     #[serde(default, rename = "on-off", skip_serializing_if = "Option::is_none")]
-    pub on_off: Option<OnOffSpec>,
+    pub on_off: Option<RawOnOff>,
     /// As a file says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<AvailabilityTraceSpec>,
@@ -198,6 +198,55 @@ pub(in super::super) struct RawDaily {
     pub utc_offsets: Option<Vec<f64>>,
 }
 
+/// Alternation of stays and gaps, both exponential: a two-state Markov chain, stationary from the start. Without a preset
+/// it needs both means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "OnOff")]
+pub(in super::super) struct RawOnOff {
+    /// Mean length of a stay, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1e9))]
+    pub mean_on_s: Option<f64>,
+    /// Mean length of a gap, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1e9))]
+    pub mean_off_s: Option<f64>,
+}
+
+/// A rule that spoils transfers: a preset, and keys that replace its own, or an effect. Keys that are not given concern
+/// every transfer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Fault")]
+pub(in super::super) struct RawFault {
+    /// The rule to start from; `fedrecsim presets` lists them with their sources.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "fault_preset_schema")]
+    pub preset: Option<String>,
+    /// What it does to a transfer. Required without a preset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect: Option<FaultEffect>,
+    /// Which transfers it concerns; both directions if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direction: Option<Direction>,
+    /// It concerns transfers that start at this virtual time or later, in seconds; 0 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1e9))]
+    pub from_s: Option<f64>,
+    /// It concerns transfers that start before this virtual time, in seconds; for ever if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0.0))]
+    pub until_s: Option<f64>,
+    /// Whom it concerns; everybody if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub users: Option<FaultUsers>,
+    /// Probability that it hits a transfer that it concerns, drawn for each; 1 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
+    pub probability: Option<f64>,
+}
+
 fn network_preset_schema(_: &mut SchemaGenerator) -> Schema {
     preset_schema(presets::networks().iter().map(|preset| (preset.name, preset.source)))
 }
@@ -212,6 +261,10 @@ fn server_preset_schema(_: &mut SchemaGenerator) -> Schema {
 
 fn availability_preset_schema(_: &mut SchemaGenerator) -> Schema {
     preset_schema(presets::availabilities().iter().map(|preset| (preset.name, preset.source)))
+}
+
+fn fault_preset_schema(_: &mut SchemaGenerator) -> Schema {
+    preset_schema(presets::faults().iter().map(|preset| (preset.name, preset.source)))
 }
 
 fn preset_schema(presets: impl Iterator<Item = (&'static str, &'static str)>) -> Schema {
@@ -280,7 +333,9 @@ impl From<&AvailabilitySpec> for RawAvailability {
         match &availability.pattern {
             AvailabilityPattern::Always => {}
             AvailabilityPattern::Daily(daily) => raw.daily = Some(RawDaily::from(daily)),
-            AvailabilityPattern::OnOff(on_off) => raw.on_off = Some(*on_off),
+            AvailabilityPattern::OnOff(OnOffSpec { mean_on_s, mean_off_s }) => {
+                raw.on_off = Some(RawOnOff { mean_on_s: Some(*mean_on_s), mean_off_s: Some(*mean_off_s) });
+            }
             AvailabilityPattern::Trace(trace) => raw.trace = Some(trace.clone()),
         }
         raw
@@ -294,6 +349,20 @@ impl From<&DailySpec> for RawDaily {
             starts_at_hour: Some(daily.starts_at_hour),
             jitter_hours: Some(daily.jitter_hours),
             utc_offsets: (!daily.utc_offsets.is_empty()).then(|| daily.utc_offsets.clone()),
+        }
+    }
+}
+
+impl From<&FaultSpec> for RawFault {
+    fn from(rule: &FaultSpec) -> Self {
+        Self {
+            preset: rule.preset.clone(),
+            effect: Some(rule.effect),
+            direction: rule.direction,
+            from_s: Some(rule.from_s),
+            until_s: rule.until_s,
+            users: rule.users.clone(),
+            probability: Some(rule.probability),
         }
     }
 }

@@ -152,15 +152,11 @@ pub struct DailySpec {
 }
 
 /// Alternation of stays and gaps, both exponential: a two-state Markov chain, stationary from the start.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "OnOff")]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OnOffSpec {
     /// Mean length of a stay, in seconds.
-    #[schemars(range(min = 1, max = 1e9))]
     pub mean_on_s: f64,
     /// Mean length of a gap, in seconds.
-    #[schemars(range(min = 1, max = 1e9))]
     pub mean_off_s: f64,
 }
 
@@ -180,35 +176,30 @@ pub struct AvailabilityTraceSpec {
     pub period_s: Option<f64>,
 }
 
-/// A rule that spoils transfers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "Fault")]
+/// A rule that spoils transfers, with the preset resolved.
+#[derive(Clone, Debug, PartialEq)]
 pub struct FaultSpec {
+    /// The preset that the rule started from, if one was named.
+    pub preset: Option<String>,
     /// What it does to a transfer.
     pub effect: FaultEffect,
-    /// Which transfers it concerns; both directions if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Which transfers it concerns; `None` is both directions.
     pub direction: Option<Direction>,
     /// It concerns transfers that start at this virtual time or later, in seconds.
-    #[serde(default)]
-    #[schemars(range(min = 0, max = 1e9))]
     pub from_s: f64,
-    /// It concerns transfers that start before this virtual time, in seconds; for ever if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0.0))]
+    /// It concerns transfers that start before this virtual time, in seconds; `None` is for ever.
     pub until_s: Option<f64>,
-    /// Whom it concerns; everybody if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Whom it concerns; `None` is everybody.
     pub users: Option<FaultUsers>,
     /// Probability that it hits a transfer that it concerns, drawn for each.
-    #[serde(default = "certain")]
-    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
     pub probability: f64,
 }
 
-fn certain() -> f64 {
-    1.0
+impl FaultSpec {
+    /// A rule that does this to every transfer.
+    pub fn always(effect: FaultEffect) -> Self {
+        Self { preset: None, effect, direction: None, from_s: 0.0, until_s: None, users: None, probability: 1.0 }
+    }
 }
 
 /// What becomes of a transfer.

@@ -102,7 +102,7 @@ fn check_fedrap(parameters: &mut Json) -> Vec<ParameterFault> {
 }
 
 fn vocabulary() -> Vec<MethodVocabulary> {
-    let entry = |name, schema, resolve| MethodVocabulary { name, schema, resolve };
+    let entry = |name, schema, resolve| MethodVocabulary { name, schema, resolve, trains: name != "popularity" };
     vec![
         entry("fedrap", schemars::schema_for!(FedrapLike), check_fedrap),
         entry("pfedrec", schemars::schema_for!(elsewhere::PfedrecLike), no_more_faults),
@@ -143,7 +143,7 @@ fn a_rule_that_nobody_checks_is_found() {
         "properties": { "name": { "type": "string", "pattern": "^a" } },
         "additionalProperties": false,
     });
-    let odd = MethodVocabulary { name: "odd", schema, resolve: no_more_faults };
+    let odd = MethodVocabulary { name: "odd", schema, resolve: no_more_faults, trains: true };
     assert_eq!(unchecked_rules(&[odd]), ["#/$defs/Method/oneOf/properties/odd/properties/name/pattern"]);
 }
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::units::BitsPerSecond;
+use crate::units::{BitsPerSecond, Direction};
 
 #[test]
 fn the_shortest_file_gets_every_documented_default() {
@@ -70,9 +70,25 @@ fn every_preset_can_be_named_and_each_of_its_keys_replaced() {
     for preset in presets::availabilities() {
         let named = format!("{MINIMAL}[availability]\npreset = \"{}\"\n", preset.name);
         assert_eq!(read(&named).unwrap().availability, preset.values);
-        let AvailabilityPattern::Daily(daily) = preset.values.pattern else { continue };
-        let changed = read(&(named + "daily = { hours_on = 6 }\n")).unwrap().availability.pattern;
-        assert_eq!(changed, AvailabilityPattern::Daily(DailySpec { hours_on: 6.0, ..daily }));
+        let changed = |key: &str| read(&format!("{named}{key}\n")).unwrap().availability.pattern;
+        match preset.values.pattern {
+            AvailabilityPattern::Daily(daily) => {
+                let shorter = AvailabilityPattern::Daily(DailySpec { hours_on: 6.0, ..daily });
+                assert_eq!(changed("daily = { hours_on = 6 }"), shorter);
+            }
+            AvailabilityPattern::OnOff(on_off) => {
+                let shorter = AvailabilityPattern::OnOff(OnOffSpec { mean_on_s: 60.0, ..on_off });
+                assert_eq!(changed("on-off = { mean_on_s = 60 }"), shorter);
+            }
+            AvailabilityPattern::Always | AvailabilityPattern::Trace(_) => {}
+        }
+    }
+    for preset in presets::faults() {
+        let named = format!("{MINIMAL}[[faults]]\npreset = \"{}\"\n", preset.name);
+        assert_eq!(read(&named).unwrap().faults, std::slice::from_ref(&preset.values));
+        let changed = read(&(named + "probability = 0.5\ndirection = \"up\"\neffect = \"corrupt\"\n")).unwrap().faults;
+        let (direction, effect) = (Some(Direction::Up), FaultEffect::Corrupt);
+        assert_eq!(changed, [FaultSpec { probability: 0.5, direction, effect, ..preset.values }]);
     }
 }
 
@@ -81,7 +97,8 @@ fn every_listed_preset_value_is_one_that_a_file_may_hold() {
     // A preset outside its own key's range could not be printed and read again.
     for listing in listing::presets() {
         let keys: String = listing.keys.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
-        read(&format!("{MINIMAL}[{}]\npreset = \"{}\"\n{keys}", listing.table, listing.name)).unwrap();
+        let table = if listing.table == "faults" { "[faults]" } else { listing.table };
+        read(&format!("{MINIMAL}[{table}]\npreset = \"{}\"\n{keys}", listing.name)).unwrap();
     }
 }
 

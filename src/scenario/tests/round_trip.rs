@@ -14,7 +14,7 @@ fn column() -> impl Strategy<Value = ColumnRef> {
 }
 
 fn source() -> impl Strategy<Value = SourceSpec> {
-    let generated = (1u32..5000, 200u32..5000, 3.0..100.0, 0.0..3.0, 0.0..20.0).prop_map(
+    let generated = (2u32..5000, 200u32..5000, 3.0..100.0, 0.0..3.0, 0.0..20.0).prop_map(
         |(users, items, ratings_per_user, popularity_exponent, taste_strength)| {
             let rest = GeneratorSpec::default();
             SourceSpec::Generated(GeneratorSpec {
@@ -225,6 +225,7 @@ fn faults() -> impl Strategy<Value = Vec<FaultSpec>> {
     ];
     let rule = (effect, direction, users, 0.0..1e6, proptest::option::of(1e-3..1e3), 1e-3..=1.0).prop_map(
         |(effect, direction, users, from_s, length_s, probability)| FaultSpec {
+            preset: (probability > 0.5).then(|| "lost-transfers".to_owned()),
             effect,
             direction,
             from_s,
@@ -239,7 +240,15 @@ fn faults() -> impl Strategy<Value = Vec<FaultSpec>> {
 fn scenario() -> impl Strategy<Value = Scenario> {
     let world = (network(), devices(), availability(), faults());
     (0..=i64::MAX as u64, dataset(), method(), training(), world).prop_map(
-        |(seed, dataset, method, training, (network, devices, availability, mut faults))| {
+        |(seed, dataset, method, mut training, (network, devices, availability, mut faults))| {
+            if method.name == "popularity" {
+                (training.mode, training.client_selection) = (Mode::Synchronous, ClientSelection::Uniform);
+            }
+            // Where everybody is needed, nobody is left to be over-selected: a deadline gives the mode its meaning.
+            if let Mode::OverSelection(spec) = &mut training.mode {
+                spec.deadline_s =
+                    spec.deadline_s.or(Some(7.5)).filter(|_| training.participation != Participation::Cohort(1));
+            }
             // The numbers of users whom there must be are known for a generated population.
             if matches!(dataset.source, SourceSpec::Generated(_)) {
                 faults.retain(|rule| !matches!(rule.users, Some(FaultUsers::Numbers(_))));

@@ -6,7 +6,7 @@ use super::roster::Occasion;
 use super::{Open, ServerActor};
 use crate::error::{Error, Result};
 use crate::ids::{Round, UserId, Wave};
-use crate::scenario::{Mode, Participation};
+use crate::scenario::Mode;
 use crate::sim::broadcast::Broadcast;
 use crate::sim::messages::{Invitation, Orders};
 use crate::sim::world::World;
@@ -31,20 +31,15 @@ pub(super) struct OpenRound {
 
 impl OpenRound {
     pub fn begin(round: Round, world: &World) -> Self {
-        let users = world.dataset.users();
+        let users = world.dataset.users() as u32;
         let training = &world.scenario.training;
-        let size = match training.participation {
-            _ if !world.method.trains() => 0,
-            Participation::All => users,
-            Participation::Share(share) => ((share * users as f64 + 0.5) as usize).clamp(1, users),
-            Participation::Cohort(cohort) => cohort as usize,
-        };
         let (to_invite, needed) = match training.mode {
-            _ if size == 0 => (0, 0),
-            Mode::Synchronous | Mode::SemiSynchronous(_) => (size, size),
-            Mode::OverSelection(spec) => (((spec.factor * size as f64).ceil() as usize).min(users), size),
+            _ if !world.trains => (0, 0),
             Mode::FedBuff(spec) => (0, spec.buffer as usize),
             Mode::FedAsync(_) => (0, 1),
+            Mode::Synchronous | Mode::OverSelection(_) | Mode::SemiSynchronous(_) => {
+                (training.invited(users) as usize, training.needed(users) as usize)
+            }
         };
         Self { round, to_invite, needed, ..Self::default() }
     }
@@ -115,7 +110,7 @@ impl ServerActor {
 
     fn is_complete(&self, now: SimTime) -> bool {
         let round = &self.round;
-        if !self.world.method.trains() {
+        if !self.world.trains {
             return true;
         }
         if self.is_asynchronous() {

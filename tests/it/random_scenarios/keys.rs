@@ -166,7 +166,7 @@ fn modes() -> Vec<Key> {
         always("training.mode", one_of(&modes)),
         always("training.mode.over-selection.factor", real(1.0, 3.0)),
         maybe("training.mode.over-selection.deadline_s", deadline()),
-        maybe("training.mode.over-selection.stragglers", one_of(&["cancelled", "late"])),
+        always("training.mode.over-selection.stragglers", one_of(&["cancelled", "late"])),
         always("training.mode.semi-synchronous.deadline_s", deadline()),
         always("training.mode.fedbuff.concurrency", integer(1..=30)),
         always("training.mode.fedbuff.buffer", integer(1..=20)),

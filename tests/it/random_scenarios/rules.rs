@@ -75,6 +75,9 @@ impl Draft {
         self.cap("training.mode.fedasync.concurrency", population.users);
         if mode.starts_with("fed") {
             self.0.remove("training.participation");
+            if self.is("training.client_selection", "never-twice-in-a-row") {
+                self.mend_repeats(&mode, population);
+            }
         } else if self.is("training.client_selection", "never-twice-in-a-row") {
             // Half of the users, of whom some are invited beyond those who are needed.
             let over_selected = mode == "over-selection";
@@ -87,6 +90,9 @@ impl Draft {
                 self.cap("training.participation.cohort", most);
             }
         }
+        if mode == "over-selection" {
+            self.mend_over_selection(population);
+        }
         let exploration = self.real("training.client_selection.oort.exploration", 0.9);
         let least = self.real("training.client_selection.oort.least_exploration", 0.2).min(exploration);
         self.0.insert("training.client_selection.oort.least_exploration", Value::Float(least));
@@ -96,6 +102,42 @@ impl Draft {
             self.keep_chosen(choice);
         }
         self.keep_chosen("training.mode");
+    }
+
+    /// Two rounds in a row take twice the buffer, and more where updates of an earlier round do not count.
+    fn mend_repeats(&mut self, mode: &str, population: &Population) {
+        let [concurrency, buffer, staleness] = match mode {
+            "fedbuff" => ["fedbuff.concurrency", "fedbuff.buffer", "fedbuff.maximum_staleness"],
+            _ => ["fedasync.concurrency", "", "fedasync.maximum_staleness"],
+        }
+        .map(|key| ["training.mode.", key].concat());
+        self.cap(&buffer, population.users / 2);
+        let (concurrency, buffer) = (self.integer(&concurrency, 0), self.integer(&buffer, 1));
+        if 2 * buffer > population.users || buffer == 0 {
+            self.set("training.client_selection", "uniform");
+            self.0.entry("training.mode.fedbuff.buffer").and_modify(|buffer| *buffer = Value::Integer(1));
+        } else if self.integer(&staleness, 5) == 0 && concurrency + 2 * buffer > population.users + 1 {
+            self.cap_below(&staleness, 1);
+        }
+    }
+
+    /// Where everybody is needed, only a deadline makes a difference.
+    fn mend_over_selection(&mut self, population: &Population) {
+        let users = population.users;
+        let needed = match self.0.get("training.participation").and_then(Value::as_str) {
+            Some("share") => ((self.real("training.participation.share", 1.0) * users as f64 + 0.5) as i64).max(1),
+            Some("cohort") => self.integer("training.participation.cohort", 1),
+            _ => users,
+        };
+        if needed < users || self.0.contains_key("training.mode.over-selection.deadline_s") {
+            return;
+        }
+        if users > 1 {
+            self.set("training.participation", "cohort");
+            self.cap("training.participation.cohort", users - 1);
+        } else {
+            self.0.insert("training.mode.over-selection.deadline_s", Value::Float(10.0));
+        }
     }
 
     /// Among so many candidates, a cutoff beyond their number says nothing.
@@ -236,6 +278,12 @@ impl Draft {
     fn cap(&mut self, path: &str, most: i64) {
         if let Some(Value::Integer(value)) = self.0.get_mut(path) {
             *value = (*value).min(most);
+        }
+    }
+
+    fn cap_below(&mut self, path: &str, least: i64) {
+        if let Some(Value::Integer(value)) = self.0.get_mut(path) {
+            *value = (*value).max(least);
         }
     }
 

@@ -97,17 +97,25 @@ fn faults() -> BoxedStrategy<Value> {
             .prop_map(move |numbers| table("numbers")(Value::Array(numbers))),
     ];
     let rule = (
-        effect,
+        option(presets("faults")),
+        option(effect),
         option(one_of(&["up", "down"])),
         option(0.0..100.0),
         option(0.01..100.0),
         option(users),
         option(real(0.01, 1.0)),
     );
-    let rule = rule.prop_map(|(effect, direction, from_s, length_s, users, probability)| {
-        let mut table = Table::from_iter([("effect".to_owned(), effect)]);
+    let rule = rule.prop_map(|(preset, effect, direction, mut from_s, length_s, users, probability)| {
+        let mut table = Table::new();
+        let effect = effect.or_else(|| preset.is_none().then(|| Value::from("drop")));
+        // A preset may begin later than the end that is drawn.
+        if length_s.is_some() {
+            from_s = from_s.or(Some(0.0));
+        }
         let until_s = length_s.map(|length_s: f64| Value::Float(from_s.unwrap_or(0.0) + length_s));
         let optional = [
+            ("preset", preset),
+            ("effect", effect),
             ("direction", direction),
             ("from_s", from_s.map(Value::Float)),
             ("until_s", until_s),

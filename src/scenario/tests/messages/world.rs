@@ -47,6 +47,7 @@ fn availability_and_faults() -> Vec<Case> {
             with("[availability]\ndaily = { hours_on = 25 }\non_off = 3\n[availability.on-off]\nmean_on_s = 0\n"),
             &[],
         ),
+        ("stays without gaps", with("[availability]\non-off = { mean_on_s = 60 }\n"), &[]),
         (
             "two sound patterns",
             with("[availability]\ndaily = {}\n[availability.on-off]\nmean_on_s = 5\nmean_off_s = 5\n"),
@@ -59,6 +60,33 @@ fn availability_and_faults() -> Vec<Case> {
         ),
         ("a trace without its file", with("[availability]\ntrace = { period_s = 0 }\n"), &[]),
         ("a fault in single brackets", with("[faults]\neffect = \"drop\"\n"), &[]),
+        (
+            "effects in place of their key, with a value that they do not take, or by another name",
+            with(
+                "[[faults]]\ndelay_s = 5\n[[faults]]\ncorrupt = true\n[[faults]]\neffect = { drop = 0.1 }\n[[faults]]\neffect = \"delay\"\n",
+            ),
+            &[],
+        ),
+        ("users by a bare list", with("[[faults]]\neffect = \"drop\"\nusers = [3, 4]\n"), &[]),
+        ("traces by a bare path", with("[availability]\ntrace = \"a.csv\"\n[devices]\ntrace = \"d.csv\"\n"), &[]),
+        (
+            "numbers beyond all bounds",
+            with(
+                "[network]\nserver = { uplink_mbit_per_s = 1e308 }\n[availability]\non-off = { mean_on_s = 1e-12, mean_off_s = -1e300 }\n",
+            ),
+            &[],
+        ),
+        ("a fault without an effect", with("[[faults]]\neffect = \"drop\"\n[[faults]]\nprobability = 0.5\n"), &[]),
+        (
+            "a fault by a preset that there is not, and one that ends before its preset begins",
+            with("[[faults]]\npreset = \"bit-errors\"\n[[faults]]\npreset = \"regional-outage\"\nuntil_s = 60\n"),
+            &[],
+        ),
+        (
+            "a fault that ends before its preset begins",
+            with("[[faults]]\npreset = \"regional-outage\"\nfrom_s = 6000\n"),
+            &[],
+        ),
         ("an effect without its number", with("[[faults]]\neffect = \"delay_s\"\n"), &[]),
         (
             "two effects, and an unknown one",
@@ -83,11 +111,23 @@ fn availability_and_faults() -> Vec<Case> {
     ]
 }
 
+/// As `with`, for a method that trains.
+fn training(lines: &str) -> String {
+    with(lines).replace("\"popularity\"", "\"fedrap\"")
+}
+
 fn rounds() -> Vec<Case> {
+    let with = training;
+    let never_twice = |lines: &str| with(&format!("client_selection = \"never-twice-in-a-row\"\n{lines}\n"));
     let fedbuff = |rest: &str| with(&format!("mode = {{ fedbuff = {{ {rest} }} }}\n"));
     vec![
         ("a mode without its table", with("mode = \"over-selection\"\n"), &[]),
         ("a mode without its keys", with("mode = \"fedbuff\"\n"), &[]),
+        (
+            "weights by a bare number",
+            with("mode = { fedasync = { concurrency = 3, staleness_weight = 0.5 } }\nparticipation = 30\n"),
+            &[],
+        ),
         ("oort without its table", with("client_selection = \"oort\"\n"), &[]),
         ("an unknown mode", with("mode = \"asynchronous\"\nclient_selection = \"random\"\n"), &[]),
         (
@@ -111,6 +151,37 @@ fn rounds() -> Vec<Case> {
             ),
             &[],
         ),
+        (
+            "nobody twice, with a buffer of more than half",
+            never_twice("mode = { fedbuff = { concurrency = 5, buffer = 251 } }"),
+            &[],
+        ),
+        (
+            "nobody twice, with a buffer of everybody and more",
+            never_twice("mode = { fedbuff = { concurrency = 5, buffer = 501 } }").replace("rounds = 3", "rounds = 1"),
+            &[],
+        ),
+        (
+            "nobody twice, where nothing from the last round counts",
+            never_twice("mode = { fedasync = { concurrency = 500, maximum_staleness = 0 } }"),
+            &[],
+        ),
+        ("nobody to over-select", with("mode = { over-selection = {} }\n"), &[]),
+        (
+            "nobody to over-select, by override",
+            with("mode = { over-selection = {} }\nparticipation = { cohort = 5 }\n"),
+            &["training.participation={ share = 1 }"],
+        ),
+        (
+            "nobody to over-select, by the users",
+            with("mode = { over-selection = {} }\nparticipation = { cohort = 5 }\n"),
+            &["dataset.generator.users=5"],
+        ),
+        (
+            "rounds of a method that trains nothing",
+            with("mode = { fedasync = { concurrency = 5 } }\nclient_selection = { oort = {} }\n"),
+            &["method=popularity"],
+        ),
         ("cutoffs that everybody reaches", with("[evaluation]\ncutoffs = [5, 100]\n"), &[]),
         ("the tenth of nine", with("[evaluation]\ncandidates = 9\ncutoffs = [9]\n"), &[]),
     ]
@@ -129,6 +200,8 @@ fn faults_of_rounds_name_the_key_and_what_to_write() {
 /// If this fails, a bound that is stated here is one off.
 #[test]
 fn what_just_fits_is_accepted() {
+    let with = training;
+    let never_twice = |lines: &str| with(&format!("client_selection = \"never-twice-in-a-row\"\n{lines}\n"));
     for text in [
         with("mode = { fedbuff = { concurrency = 500, buffer = 500_999 } }\n"),
         with("mode = { fedbuff = { concurrency = 1, buffer = 1999 } }\n"),
@@ -136,6 +209,12 @@ fn what_just_fits_is_accepted() {
         with("client_selection = \"never-twice-in-a-row\"\nparticipation = { share = 0.5 }\n"),
         with("client_selection = \"never-twice-in-a-row\"\n").replace("rounds = 3", "rounds = 1"),
         with("mode = { fedasync = { concurrency = 500 } }\nclient_selection = \"never-twice-in-a-row\"\n"),
+        never_twice("mode = { fedbuff = { concurrency = 500, buffer = 250 } }"),
+        never_twice("mode = { fedbuff = { concurrency = 401, buffer = 50, maximum_staleness = 0 } }"),
+        never_twice("mode = { fedbuff = { concurrency = 5, buffer = 500 } }").replace("rounds = 3", "rounds = 1"),
+        with("mode = { over-selection = { deadline_s = 5 } }\n"),
+        with("mode = { over-selection = {} }\nparticipation = { cohort = 499 }\n"),
+        with("mode = { over-selection = { factor = 1 } }\n"),
         with("client_selection = { oort = { exploration = 0.2 } }\n"),
         with("[evaluation]\ncandidates = 20\ncutoffs = [20]\n"),
         with("[evaluation]\ncutoffs = [99]\n"),

@@ -1,0 +1,184 @@
+//! How many users take part in a round, and whether there are enough of them.
+//!
+//! The users of a generated population are known from the scenario alone, those of a file when it has been read: both are
+//! held against the rules of this file.
+
+use super::modes::{ClientSelection, Mode};
+use super::spec::{Participation, TrainingSpec};
+
+/// The users of a run, as far as they are known.
+#[derive(Clone, Copy, Debug)]
+pub struct Users<'w> {
+    /// How many there are.
+    pub all: u32,
+    /// How many of them have a device with the memory to take part.
+    pub able: u32,
+    /// Where the first number is from, as the end of a sentence: "there are 5 users".
+    pub words: &'w str,
+}
+
+const GENERATED: &[&str] = &["dataset", "generator", "users"];
+
+/// A key of `[training]` that asks for more users than there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TooFewUsers {
+    /// The key, from the top of the file.
+    pub path: Vec<&'static str>,
+    /// The other side of the contradiction, where the key may have been left to its default.
+    pub other: &'static [&'static str],
+    /// What is wrong, as a sentence without a full stop.
+    pub message: String,
+}
+
+impl TrainingSpec {
+    /// How many of `users` users a round needs, where rounds have cohorts; a share is rounded to the nearest.
+    pub fn needed(&self, users: u32) -> u32 {
+        match self.participation {
+            Participation::All => users,
+            Participation::Share(share) => ((share * f64::from(users) + 0.5) as u32).clamp(1, users),
+            Participation::Cohort(cohort) => cohort,
+        }
+    }
+
+    /// Whether a round needs everybody, whatever their number, where rounds have cohorts.
+    fn needs_everybody(&self) -> bool {
+        matches!(self.participation, Participation::All | Participation::Share(1.0))
+    }
+
+    /// How many of `users` users are invited to a round at once, where rounds have cohorts.
+    pub fn invited(&self, users: u32) -> u32 {
+        let needed = self.needed(users);
+        match self.mode {
+            Mode::OverSelection(spec) => ((spec.factor * f64::from(needed)).ceil() as u32).min(users),
+            _ => needed,
+        }
+    }
+}
+
+/// The mode of a scenario with a fixed number of clients at work, as far as that number and its rounds go.
+#[derive(Clone, Copy, Debug)]
+struct Asynchronous {
+    name: &'static str,
+    concurrency: u32,
+    /// Updates that end a round, which is a step of the server.
+    buffer: u32,
+    maximum_staleness: u32,
+}
+
+impl Asynchronous {
+    fn of(mode: &Mode) -> Option<Self> {
+        match *mode {
+            Mode::FedBuff(spec) => Some(Self {
+                name: "fedbuff",
+                concurrency: spec.concurrency,
+                buffer: spec.buffer,
+                maximum_staleness: spec.maximum_staleness,
+            }),
+            Mode::FedAsync(spec) => Some(Self {
+                name: "fedasync",
+                concurrency: spec.concurrency,
+                buffer: 1,
+                maximum_staleness: spec.maximum_staleness,
+            }),
+            Mode::Synchronous | Mode::OverSelection(_) | Mode::SemiSynchronous(_) => None,
+        }
+    }
+
+    /// The fewest users with whom `rounds` rounds come to an end, where nobody takes part in two rounds in a row and no
+    /// update is lost.
+    ///
+    /// Within two rounds everybody is invited once at most, so they take the updates of two rounds, 2 B. That is enough:
+    /// of the users who were invited in a round, B at most are done in it; all others, the rest of N - B, give the next
+    /// one an update, as those still at work are one round late. If that is too late to count, the C - 1 who are at work
+    /// at the end of a round are lost to the next one, and N - (C + B - 1) are left for its B updates.
+    fn least_users_without_repeats(self, rounds: u32) -> u64 {
+        let (concurrency, buffer) = (u64::from(self.concurrency), u64::from(self.buffer));
+        match (rounds, self.maximum_staleness) {
+            (1, _) => buffer,
+            (_, 0) => concurrency + 2 * buffer - 1,
+            _ => 2 * buffer,
+        }
+    }
+}
+
+/// What of `training` asks for more users than there are. Without `users`, what would whatever their number.
+pub fn too_few_users(training: &TrainingSpec, users: Option<Users<'_>>) -> Vec<TooFewUsers> {
+    let never_twice = training.client_selection == ClientSelection::NeverTwiceInARow;
+    let found = [
+        users.and_then(|users| cohort(training, users)),
+        nobody_to_over_select(training, users),
+        users.and_then(|users| concurrency(training, users)),
+        repeats(training, users).filter(|_| never_twice),
+    ];
+    found.into_iter().flatten().collect()
+}
+
+fn cohort(training: &TrainingSpec, users: Users<'_>) -> Option<TooFewUsers> {
+    let Participation::Cohort(cohort) = training.participation else { return None };
+    (cohort > users.all).then(|| TooFewUsers {
+        path: vec!["training", "participation", "cohort"],
+        other: GENERATED,
+        message: format!("a cohort of {cohort} is larger than the population: {}", users.words),
+    })
+}
+
+/// Where everybody is needed, over-selection is the synchronous mode by another name, unless a deadline ends its rounds.
+fn nobody_to_over_select(training: &TrainingSpec, users: Option<Users<'_>>) -> Option<TooFewUsers> {
+    let Mode::OverSelection(spec) = training.mode else { return None };
+    let needs_all = users.map_or(training.needs_everybody(), |users| training.needed(users.all) == users.all);
+    (needs_all && spec.factor > 1.0 && spec.deadline_s.is_none()).then(|| TooFewUsers {
+        path: vec!["training", "participation"],
+        other: &["training", "mode"],
+        message: format!(
+            "`over-selection` has nobody to invite beyond those who are needed, as a round takes {}: take a smaller \
+             `share` or `cohort`, or give the mode a `deadline_s`",
+            users
+                .filter(|users| users.all > 1)
+                .map_or("everybody".to_owned(), |users| format!("all {} users", users.all))
+        ),
+    })
+}
+
+fn concurrency(training: &TrainingSpec, users: Users<'_>) -> Option<TooFewUsers> {
+    let mode = Asynchronous::of(&training.mode)?;
+    (mode.concurrency > users.all).then(|| TooFewUsers {
+        path: vec!["training", "mode", mode.name, "concurrency"],
+        other: GENERATED,
+        message: format!("{} clients cannot take part at a time: {}", mode.concurrency, users.words),
+    })
+}
+
+/// Whether nobody is left in some round because all were in the last one.
+fn repeats(training: &TrainingSpec, users: Option<Users<'_>>) -> Option<TooFewUsers> {
+    let rounds = training.rounds;
+    let whom = match users {
+        Some(users) if users.able < users.all => "users with the memory to take part",
+        _ => "users",
+    };
+    let mode = Asynchronous::of(&training.mode);
+    let reason = if let (Some(mode), Some(users)) = (mode, users) {
+        let (name, least) = (mode.name, mode.least_users_without_repeats(rounds));
+        (u64::from(users.able) < least).then(|| {
+            let updates = if mode.buffer == 1 { "1 update".to_owned() } else { format!("{} updates", mode.buffer) };
+            let stale = if mode.maximum_staleness == 0 { " that began in it (`maximum_staleness` is 0)" } else { "" };
+            format!(
+                "a round of `{name}` takes {updates}{stale}, so there must be at least {least} {whom}, found {}",
+                users.able
+            )
+        })
+    } else if let Some(users) = users {
+        // Two cohorts in a row need twice as many users.
+        let invited = training.invited(users.all);
+        (rounds > 1 && u64::from(invited) * 2 > u64::from(users.able)).then(|| {
+            format!("{invited} users are invited to each round, which is more than half of the {} {whom}", users.able)
+        })
+    } else {
+        let invites_all = mode.is_none() && training.needs_everybody();
+        (rounds > 1 && invites_all).then(|| "everybody is invited to each round".to_owned())
+    };
+    reason.map(|reason| TooFewUsers {
+        path: vec!["training", "client_selection"],
+        other: &["training", "participation"],
+        message: format!("`never-twice-in-a-row` cannot be kept: {reason}"),
+    })
+}

@@ -1,0 +1,162 @@
+//! What was probably meant by a value or a key that is wrong.
+
+use serde_json::Value as Json;
+
+use super::super::leaf::{admits, literals, required, tag, types};
+use super::super::suggest;
+use super::super::tree::Value;
+use super::Rules;
+
+impl<'s> Rules<'s> {
+    /// The end of a message about a value of a wrong type: how to write what was probably meant.
+    pub(super) fn instead_of_value(&self, alternatives: &[&'s Json], value: &Value, name: &str) -> String {
+        let admits = |wanted: &str| alternatives.iter().any(|leaf| types(leaf).any(|t| t == wanted));
+        match value {
+            // `network = "lan"`: the value of one key of the table.
+            Value::String(text) => {
+                let tables = alternatives.iter().filter_map(|leaf| leaf.get("properties")?.as_object());
+                let takes = |schema: &'s Json| {
+                    let mut leaves = Vec::new();
+                    self.flatten(schema, &mut leaves);
+                    leaves.iter().any(|leaf| literals(leaf).contains(&text.as_str()))
+                };
+                let key = tables.flatten().find(|(_, schema)| takes(schema)).map(|(key, _)| key);
+                match (key, self.only_text(alternatives)) {
+                    (Some(key), _) => format!("; did you mean `{name}.{key} = \"{text}\"`?"),
+                    // `trace = "a.csv"`: the value of the one key that there must be.
+                    (None, Some(key)) => format!("; write `{name} = {{ {key} = \"{text}\" }}`"),
+                    (None, None) => String::new(),
+                }
+            }
+            Value::Array(items)
+                if admits("object")
+                    && !items.is_empty()
+                    && items.iter().all(|item| matches!(item.value, Value::Table(_))) =>
+            {
+                format!("; write `[{name}]` for `[[{name}]]`")
+            }
+            Value::Table(_) if alternatives.iter().any(|leaf| self.lists_tables(leaf)) => {
+                "; write its header in double brackets (`[[`)".to_owned()
+            }
+            Value::Float(number) if admits("integer") && number.fract() == 0.0 && number.abs() < 1e15 => {
+                format!("; write `{number}`")
+            }
+            // `participation = 0.5`: the value of the one choice that could take it.
+            Value::Integer(_) | Value::Float(_) | Value::Array(_) => match self.only_taker(alternatives, value)[..] {
+                [tag] => format!("; write `{name} = {{ {tag} = {} }}`", in_short(value)),
+                _ => String::new(),
+            },
+            _ => String::new(),
+        }
+    }
+
+    fn lists_tables(&self, leaf: &'s Json) -> bool {
+        let mut items = Vec::new();
+        if let Some(schema) = leaf.get("items") {
+            self.flatten(schema, &mut items);
+        }
+        items.iter().any(|item| types(item).any(|t| t == "object"))
+    }
+
+    /// The key of the one table among the alternatives, if that key is all that it needs, and takes any text.
+    fn only_text(&self, alternatives: &[&'s Json]) -> Option<&'s str> {
+        let mut tables = alternatives.iter().filter(|leaf| types(leaf).any(|t| t == "object"));
+        let (table, None) = (tables.next()?, tables.next()) else { return None };
+        let mut keys = required(table);
+        let (key, None) = (keys.next()?, keys.next()) else { return None };
+        let mut takes = Vec::new();
+        self.flatten(table.get("properties")?.get(key)?, &mut takes);
+        takes.iter().any(|leaf| types(leaf).any(|t| t == "string") && literals(leaf).is_empty()).then_some(key)
+    }
+
+    /// The choices whose tables could hold `value` behind their names.
+    fn only_taker(&self, alternatives: &[&'s Json], value: &Value) -> Vec<&'s str> {
+        let takes = |leaf: &'s Json| {
+            let tag = tag(leaf).filter(|_| alternatives.len() > 1)?;
+            let mut inner = Vec::new();
+            self.flatten(leaf.get("properties")?.get(tag)?, &mut inner);
+            inner.iter().any(|leaf| admits(leaf, value)).then_some(tag)
+        };
+        alternatives.iter().filter_map(|leaf| takes(leaf)).collect()
+    }
+
+    /// How to write `key`, if it is no key but a choice of one of `properties`: `effect = "drop"` for `drop`.
+    pub(super) fn as_a_choice(&self, key: &str, properties: &'s serde_json::Map<String, Json>) -> Option<String> {
+        properties.iter().find_map(|(owner, schema)| {
+            let mut choices = Vec::new();
+            self.flatten(schema, &mut choices);
+            let chosen = |leaf: &&&Json| tag(leaf) == Some(key) && choices.len() > 1;
+            match choices.iter().find(chosen) {
+                Some(leaf) => Some(format!("{owner} = {{ {key} = {} }}", self.least_value(leaf, key))),
+                None => {
+                    choices.iter().any(|leaf| literals(leaf).contains(&key)).then(|| format!("{owner} = \"{key}\""))
+                }
+            }
+        })
+    }
+
+    /// What has to stand behind the key of a tagged alternative: its required keys, as far as can be said.
+    pub(super) fn least_value(&self, leaf: &'s Json, tag: &str) -> String {
+        let mut alternatives = Vec::new();
+        if let Some(property) = leaf.get("properties").and_then(|properties| properties.get(tag)) {
+            self.flatten(property, &mut alternatives);
+        }
+        match alternatives.as_slice() {
+            [table] if types(table).any(|t| t == "object") => {
+                let keys: Vec<String> = required(table).map(|key| format!("{key} = ...")).collect();
+                if keys.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", keys.join(", ")) }
+            }
+            _ => "...".to_owned(),
+        }
+    }
+
+    /// Whether `key` is a key of the table that `schema` describes.
+    pub(super) fn has_key(&self, schema: &'s Json, key: &str) -> bool {
+        let mut alternatives = Vec::new();
+        self.flatten(schema, &mut alternatives);
+        alternatives.iter().any(|leaf| leaf.get("properties").is_some_and(|known| known.get(key).is_some()))
+    }
+
+    /// Where in the file the key `key` is known, in words, if that is in few places: in TOML a key that is
+    /// written below a `[table]` belongs to that table, which is easily forgotten.
+    pub(super) fn home_of(&self, key: &str) -> Option<String> {
+        let mut homes = Vec::new();
+        self.find_homes(self.root, "", key, &mut homes);
+        match homes.as_slice() {
+            [top] if top.is_empty() => Some("at the top of the file, above the first `[table]`".to_owned()),
+            [] | [_, _, _, _, ..] => None,
+            homes => {
+                let homes: Vec<String> = homes.iter().map(|home| format!("`[{home}]`")).collect();
+                Some(format!("to {}", suggest::or_list(&homes)))
+            }
+        }
+    }
+
+    fn find_homes(&self, schema: &'s Json, path: &str, key: &str, homes: &mut Vec<String>) {
+        let mut alternatives = Vec::new();
+        self.flatten(schema, &mut alternatives);
+        for leaf in alternatives {
+            let Some(properties) = leaf.get("properties").and_then(Json::as_object) else { continue };
+            if properties.contains_key(key) {
+                homes.push(path.to_owned());
+            }
+            // Deep enough for every table that people write; a schema may refer to itself.
+            if path.matches('.').count() >= 3 {
+                continue;
+            }
+            for (name, property) in properties {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                self.find_homes(property, &path, key, homes);
+            }
+        }
+    }
+}
+
+/// A value as it may be written, or its beginning and end.
+fn in_short(value: &Value) -> String {
+    match value {
+        Value::Integer(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        _ => "[...]".to_owned(),
+    }
+}
