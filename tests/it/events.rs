@@ -1,10 +1,9 @@
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fedrecsim::cli::{self, EventFormat, EventsArgs, Finished, InputArgs, ReplayArgs};
+use fedrecsim::cli::{self, EventFormat, EventsArgs, Finished, ReplayArgs};
 use fedrecsim::error::{Error, Result};
 use fedrecsim::sim::{self, RunControl};
 use fedrecsim::units::SimTime;
@@ -24,19 +23,9 @@ const BUSY: [&str; 8] = [
     "faults=[{effect=\"drop\", direction=\"up\", probability=0.1}]",
 ];
 
-fn input(workshop: &Workshop, overrides: &[&str]) -> InputArgs {
-    InputArgs {
-        scenario: workshop.small(),
-        seed: None,
-        threads: NonZeroUsize::new(2),
-        data_dir: None,
-        set: overrides.iter().map(ToString::to_string).collect(),
-    }
-}
-
 fn arguments(workshop: &Workshop, format: EventFormat, overrides: &[&str]) -> EventsArgs {
     EventsArgs {
-        input: input(workshop, overrides),
+        input: workshop.input(workshop.small(), overrides),
         format,
         from_round: 1,
         to_round: None,
@@ -205,7 +194,7 @@ fn a_run_up_to_an_instant_is_the_beginning_of_the_whole_run() {
 }
 
 fn replay(workshop: &Workshop, until_s: f64) -> String {
-    let arguments = ReplayArgs { input: input(workshop, &BUSY), until_s };
+    let arguments = ReplayArgs { input: workshop.input(workshop.small(), &BUSY), until_s };
     cli::replay(&arguments, &methods(), Arc::default()).unwrap().output
 }
 

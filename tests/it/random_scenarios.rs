@@ -19,7 +19,6 @@ use std::io::Cursor;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use fedrecsim::cli::RunArgs;
 use fedrecsim::dataset;
 use fedrecsim::error::{Error, Result};
 use fedrecsim::method::registry::{METHODS, vocabulary};
@@ -267,7 +266,8 @@ fn check(file: &File) {
     }
 
     let scenario_file = workshop.write("random.toml", &file.text);
-    let arguments = RunArgs { threads: NonZeroUsize::new(3), ..workshop.arguments(scenario_file, &[]) };
+    let mut arguments = workshop.arguments(scenario_file, &[]);
+    arguments.input.threads = NonZeroUsize::new(3);
     let finished = run_command(&arguments).unwrap();
     let reason = |error: &Option<Error>| error.as_ref().map(ToString::to_string);
     assert_eq!(reason(&finished.stopped_by), reason(&outcome.stopped_by), "with 3 threads");
