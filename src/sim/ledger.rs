@@ -13,23 +13,18 @@ use crate::ids::{UserId, Wave};
 ///
 /// A frame is booked when its way ends, whether it arrives, is cut off or is still on it when the run ends; so it
 /// belongs to the round in which that happens, and of a frame that is cut off, `sent` is what a link really carried.
+///
+/// What is booked during a round stands apart, by client, until the round is over: few of many clients have a part in it.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Ledger {
-    total: ByDirection<Flow>,
+    /// Of the rounds that are over.
+    closed: ByDirection<Flow>,
+    closed_by_client: ByUser<ByDirection<Flow>>,
+    /// Of the open round.
     round: ByDirection<Flow>,
-    accounts: ByUser<Box<Account>>,
-    /// Users with something booked in the open round.
-    in_round: Vec<UserId>,
-}
-
-/// What is booked for one client.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Account {
-    run: ByDirection<Flow>,
-    round: ByDirection<Flow>,
-    is_in_round: bool,
+    round_by_client: ByUser<ByDirection<Flow>>,
     /// The frames on their way, and the invitations that they belong to.
-    open: ByDirection<Option<(Wave, FrameParts)>>,
+    on_their_way: ByDirection<ByUser<(Wave, FrameParts)>>,
 }
 
 fn length(parts: FrameParts) -> u64 {
@@ -60,16 +55,10 @@ fn side<T>(flows: &mut ByDirection<T>, direction: Direction) -> &mut T {
 }
 
 impl Ledger {
-    /// Applies `change` to the total, the round's and the client's flow.
+    /// Applies `change` to the open round's flow and its client's.
     fn book(&mut self, user: UserId, direction: Direction, change: impl Fn(&mut Flow)) {
-        change(side(&mut self.total, direction));
         change(side(&mut self.round, direction));
-        let account = self.accounts.get_or_insert_with(user, Box::default);
-        change(side(&mut account.run, direction));
-        change(side(&mut account.round, direction));
-        if !std::mem::replace(&mut account.is_in_round, true) {
-            self.in_round.push(user);
-        }
+        change(side(self.round_by_client.get_or_insert_with(user, ByDirection::default), direction));
     }
 
     /// A frame starts on its way; it is booked when that ends.
@@ -77,8 +66,7 @@ impl Ledger {
     /// # Errors
     /// [`Error::Unbalanced`] if that participation's frame is on its way already.
     pub fn sent(&mut self, wave: Wave, user: UserId, direction: Direction, parts: FrameParts) -> Result<()> {
-        let account = self.accounts.get_or_insert_with(user, Box::default);
-        if let Some((before, _)) = side(&mut account.open, direction).replace((wave, parts)) {
+        if let Some((before, _)) = side(&mut self.on_their_way, direction).insert(user, (wave, parts)) {
             return Err(Error::Unbalanced(format!("{user} sends ({direction:?}) in {wave} and still in {before}")));
         }
         Ok(())
@@ -149,8 +137,9 @@ impl Ledger {
     }
 
     fn close(&mut self, wave: Wave, user: UserId, direction: Direction) -> Result<FrameParts> {
-        let open = self.accounts.get_mut(&user).map(|account| side(&mut account.open, direction));
-        let parts = open.and_then(|open| open.take_if(|(of, _)| *of == wave)).map(|(_, parts)| parts);
+        let on_their_way = side(&mut self.on_their_way, direction);
+        let is_open = on_their_way.get(&user).is_some_and(|(of, _)| *of == wave);
+        let parts = is_open.then(|| on_their_way.remove(&user)).flatten().map(|(_, parts)| parts);
         parts.ok_or_else(|| Error::Unbalanced(format!("{user} has no frame on its way ({direction:?}) in {wave}")))
     }
 
@@ -160,25 +149,31 @@ impl Ledger {
     /// [`Error::Unbalanced`], naming what does not.
     pub fn end_round(&mut self) -> Result<ByDirection<Flow>> {
         let mut of_clients = ByDirection::<Flow>::default();
-        for user in std::mem::take(&mut self.in_round) {
-            let Some(account) = self.accounts.get_mut(&user) else { continue };
-            account.is_in_round = false;
-            let flows = std::mem::take(&mut account.round);
+        for (user, flows) in self.round_by_client.drain() {
             check_client("of the round", user, &flows)?;
             of_clients += flows;
+            *self.closed_by_client.get_or_insert_with(user, ByDirection::default) += flows;
         }
         check_sum("of the round", &of_clients, &self.round)?;
-        Ok(std::mem::take(&mut self.round))
+        let round = std::mem::take(&mut self.round);
+        self.closed += round;
+        Ok(round)
     }
 
     /// Bytes of the whole run so far.
     pub fn total(&self) -> ByDirection<Flow> {
-        self.total
+        let mut total = self.closed;
+        total += self.round;
+        total
     }
 
     /// Bytes per client, ascending.
-    pub fn clients(&self) -> impl Iterator<Item = (UserId, &ByDirection<Flow>)> {
-        self.accounts.iter().map(|(user, account)| (user, &account.run))
+    pub fn clients(&self) -> impl Iterator<Item = (UserId, ByDirection<Flow>)> {
+        let mut clients = self.closed_by_client.clone();
+        for (user, flows) in self.round_by_client.iter() {
+            *clients.get_or_insert_with(user, ByDirection::default) += *flows;
+        }
+        clients.drain()
     }
 
     /// Checks the equations of contract 3, in all and for every client.
@@ -188,10 +183,10 @@ impl Ledger {
     pub fn check(&self) -> Result<()> {
         let mut of_clients = ByDirection::<Flow>::default();
         for (user, flows) in self.clients() {
-            check_client("of the run", user, flows)?;
-            of_clients += *flows;
+            check_client("of the run", user, &flows)?;
+            of_clients += flows;
         }
-        check_sum("of the run", &of_clients, &self.total)
+        check_sum("of the run", &of_clients, &self.total())
     }
 
     /// Checks the same at the end of a run, and that no frame was forgotten on its way.
@@ -199,13 +194,13 @@ impl Ledger {
     /// # Errors
     /// [`Error::Unbalanced`], naming what does not hold.
     pub fn check_closed(&self) -> Result<()> {
-        for (user, account) in self.accounts.iter() {
-            let open = &account.open;
-            if let Some((wave, _)) = open.up.or(open.down) {
-                return Err(Error::Unbalanced(format!("a frame of {user} ({wave}) never came to an end")));
+        let ByDirection { up, down } = &self.on_their_way;
+        match up.iter().chain(down.iter()).next() {
+            Some((user, (wave, _))) => {
+                Err(Error::Unbalanced(format!("a frame of {user} ({wave}) never came to an end")))
             }
+            None => self.check(),
         }
-        self.check()
     }
 }
 
@@ -315,7 +310,7 @@ mod tests {
         let mut ledger = Ledger::default();
         ledger.sent(Wave(0), UserId(1), Direction::Up, PARTS).unwrap();
         ledger.delivered(Wave(0), UserId(1), Direction::Up, Usefulness::Useful).unwrap();
-        ledger.total.up.sent += 1;
+        ledger.round.up.sent += 1;
         assert!(ledger.check().is_err());
     }
 
@@ -326,8 +321,8 @@ mod tests {
             let mut ledger = Ledger::default();
             ledger.sent(Wave(0), UserId(1), direction, PARTS).unwrap();
             ledger.delivered(Wave(0), UserId(1), direction, Usefulness::Useful).unwrap();
-            side(&mut ledger.total, direction).sent += 1;
-            side(&mut ledger.accounts.get_mut(&UserId(1)).unwrap().run, direction).sent += 1;
+            side(&mut ledger.round, direction).sent += 1;
+            side(ledger.round_by_client.get_mut(&UserId(1)).unwrap(), direction).sent += 1;
             assert!(ledger.check().unwrap_err().to_string().contains("user 1"), "{direction:?}");
         }
     }
@@ -348,7 +343,7 @@ mod tests {
         let mut ledger = Ledger::default();
         ledger.sent(Wave(0), UserId(1), Direction::Up, PARTS).unwrap();
         ledger.delivered(Wave(0), UserId(1), Direction::Up, Usefulness::Useful).unwrap();
-        ledger.in_round.clear();
+        ledger.round_by_client.remove(&UserId(1));
         assert!(ledger.end_round().unwrap_err().to_string().contains("of the round"));
     }
 }

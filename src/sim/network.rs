@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use actix::prelude::*;
 
+use super::by_user::ByUser;
 use super::calendar::Calendar;
 use super::checkpoints::{CheckpointStore, Save};
 use super::messages::{
@@ -74,7 +75,6 @@ impl NetworkActor {
         (interrupted, until): (Arc<AtomicBool>, Option<SimTime>),
         (resumed, store): (Option<NetworkState>, Box<dyn CheckpointStore>),
     ) -> Self {
-        let places = (0..world.dataset.users()).map(|_| None).collect();
         let server_link = ServerLink::new(&world.scenario.network.server);
         let availability = world.population.availability().clock();
         let timeline = Timeline {
@@ -84,7 +84,7 @@ impl NetworkActor {
             interrupted,
             until,
             calendar: Calendar::default(),
-            places,
+            taking_part: ByUser::default(),
             untrained: Vec::new(),
             bookings: Vec::new(),
             losses: Vec::new(),
@@ -123,8 +123,8 @@ struct Timeline {
     interrupted: Arc<AtomicBool>,
     until: Option<SimTime>,
     calendar: Calendar<Event>,
-    /// Who takes part, by user. Boxed, since most do not.
-    places: Vec<Option<Box<Participation>>>,
+    /// Who takes part. Boxed, since it is taken and put back at every event.
+    taking_part: ByUser<Box<Participation>>,
     /// Those whose training has not been worked out yet, in the order of their invitations; some of them may be gone.
     untrained: Vec<UserId>,
     bookings: Vec<Booking>,
@@ -194,8 +194,8 @@ impl Timeline {
 
     /// Why nothing is left to happen although the round is not complete: somebody's transfer never ends.
     fn without_end(&self, round: Round) -> Error {
-        match self.places.iter().position(Option::is_some) {
-            Some(user) => Error::TimeOverflow { round, user: UserId::from(user) },
+        match self.taking_part.keys().first() {
+            Some(&user) => Error::TimeOverflow { round, user },
             None => unanswered("server", "it waits for participations that nobody takes part in"),
         }
     }

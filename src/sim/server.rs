@@ -112,7 +112,7 @@ impl ServerActor {
         self.cohorts.save(archive);
         archive.put_table(&self.global);
         self.broadcast.iter().try_for_each(|broadcast| broadcast.save(archive))?;
-        self.open.values().try_for_each(|open| open.broadcast.save(archive))
+        self.open.iter().try_for_each(|(_, open)| open.broadcast.save(archive))
     }
 
     /// Forgets a participation that has come to an end; `None` if the server had given it up before.
@@ -155,7 +155,7 @@ impl ServerActor {
         if !cancels {
             return Vec::new();
         }
-        self.open.drain_keys()
+        self.open.drain().map(|(user, _)| user).collect()
     }
 }
 

@@ -229,21 +229,19 @@ impl Timeline {
         let now = self.calendar.now();
         // Nobody takes a connection that becomes free now.
         self.server_link.iter_mut().for_each(ServerLink::close);
-        for user in (0..self.places.len()).map(UserId::from) {
-            if let Some(participation) = self.places[user.index()].take() {
-                let so_far = self.so_far(now, user, &participation, CutShort::Unfinished)?;
-                self.book(participation.wave, user, so_far);
-            }
+        for (user, participation) in self.taking_part.drain() {
+            let so_far = self.so_far(now, user, &participation, CutShort::Unfinished)?;
+            self.book(participation.wave, user, so_far);
         }
         Ok(())
     }
 
     pub(super) fn take(&mut self, user: UserId) -> Result<Box<Participation>> {
-        self.places[user.index()].take().ok_or_else(|| absent(user))
+        self.taking_part.remove(&user).ok_or_else(|| absent(user))
     }
 
     pub(super) fn put(&mut self, user: UserId, participation: Box<Participation>) {
-        self.places[user.index()] = Some(participation);
+        self.taking_part.insert(user, participation);
     }
 }
 

@@ -36,7 +36,7 @@ impl Timeline {
         }
         // Where on its way a participation drops out can be told only if it is known how long the way is.
         let drops_out = |user: &&UserId| {
-            self.places[user.index()].as_ref().is_some_and(|place| place.conditions.dropout_at.is_some())
+            self.taking_part.get(user).is_some_and(|place| place.conditions.dropout_at.is_some())
         };
         if cohort.iter().any(|user| drops_out(&user)) {
             self.work_out_trainings()?;
@@ -104,7 +104,7 @@ impl Timeline {
     pub(super) fn work_out_trainings(&mut self) -> Result<()> {
         let mut batch: Vec<(UserId, Box<Assignment>)> = Vec::with_capacity(self.untrained.len());
         for user in std::mem::take(&mut self.untrained) {
-            let Some(participation) = &mut self.places[user.index()] else { continue };
+            let Some(participation) = self.taking_part.get_mut(&user) else { continue };
             if matches!(participation.work, Work::Untrained(_))
                 && let Work::Untrained(assignment) = std::mem::replace(&mut participation.work, Work::Over)
             {
@@ -124,7 +124,7 @@ impl Timeline {
         };
         drop(waiting);
         for (user, trained) in trained {
-            if let Some(participation) = &mut self.places[user.index()] {
+            if let Some(participation) = self.taking_part.get_mut(&user) {
                 participation.work = Work::Trained(trained);
             }
         }

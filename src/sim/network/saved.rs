@@ -139,10 +139,8 @@ impl Timeline {
         archive.put(&(rounds, self.calendar.now()));
         archive.put(&events);
         archive.put(&self.server_link.as_ref().map(|link| link.save(&places)));
-        let taking_part =
-            || (0..).map(UserId).zip(&self.places).filter_map(|(user, place)| Some((user, place.as_ref()?)));
-        archive.put(&(taking_part().count() as u64));
-        for (user, participation) in taking_part() {
+        archive.put(&(self.taking_part.len() as u64));
+        for (user, participation) in self.taking_part.iter() {
             let Participation { round, wave, dropout, .. } = **participation;
             let phase = match &participation.phase {
                 Phase::Downloading(transfer) => SavedPhase::Downloading(*transfer),
