@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Simulates federated recommendation and measures what accuracy costs in bytes and in time.
 ///
-/// Exit codes: 0 done, 1 the run failed, 2 the scenario, the command line or the checkpoint is wrong.
+/// Exit codes: 0 done, 1 the run failed, 2 the scenario, the command line, the ratings or the checkpoint is wrong.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "fedrecsim", version, arg_required_else_help = true)]
 pub struct Cli {
@@ -61,8 +61,8 @@ pub struct InputArgs {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Seed, in place of the scenario's.
-    // TOML integers end at 2^63 - 1, and the seed must survive being printed as one.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    // TOML integers end at 2^63 - 1, and the seed must survive being printed as one. A negative one is told to be wrong.
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
     /// Folder with the data sets [default: $FEDRECSIM_DATA, then data, then ../shared/data].
     #[arg(long, value_name = "DIR")]
@@ -149,7 +149,7 @@ pub struct EventsArgs {
 pub enum EventFormat {
     /// One JSON object per event and line.
     Jsonl,
-    /// The Trace Event format, for ui.perfetto.dev or chrome://tracing: a track for each client and one for the rounds.
+    /// The Trace Event format, for ui.perfetto.dev or chrome://tracing: a track for the rounds and one for each client.
     Trace,
     /// A picture: at most 60 participations as rows.
     Svg,
@@ -162,14 +162,14 @@ pub struct ReplayArgs {
     #[command(flatten)]
     pub input: InputArgs,
     /// The virtual time, in seconds; what happens at that instant has happened.
-    #[arg(long, value_name = "SECONDS", value_parser = virtual_seconds)]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = virtual_seconds)]
     pub until_s: f64,
 }
 
 /// A virtual time that the clock can show.
 fn virtual_seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(seconds) if (0.0..1e10).contains(&seconds) => Ok(seconds),
+        Ok(seconds) if (0.0..=1e10).contains(&seconds) => Ok(seconds),
         _ => Err("expected a number of seconds from 0 to 1e10".to_owned()),
     }
 }
@@ -243,8 +243,13 @@ mod tests {
             "fedrecsim replay a.toml",
             "fedrecsim replay a.toml --until-s -1",
             "fedrecsim replay a.toml --until-s inf",
+            "fedrecsim replay a.toml --until-s 1.1e10",
         ] {
             assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
+        }
+        for line in ["fedrecsim run a.toml --seed -1", "fedrecsim replay a.toml --until-s -1"] {
+            let told = parse(line).unwrap_err();
+            assert_eq!(told.kind(), ErrorKind::ValueValidation, "told as another mistake: {told}");
         }
         assert_eq!(parse("fedrecsim --help").unwrap_err().kind(), ErrorKind::DisplayHelp);
     }

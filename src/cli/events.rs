@@ -12,7 +12,7 @@ use super::world::{Inputs, data_directories, threads_of};
 use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
-use crate::report::events::state::State;
+use crate::report::events::state::{Reached, State};
 use crate::report::events::timeline::Timeline;
 use crate::report::events::{EventLog, Form};
 use crate::report::setup;
@@ -33,10 +33,14 @@ type Sink = Box<dyn Write + Send>;
 /// here.
 pub fn events(arguments: &EventsArgs, methods: &[Entry], interrupted: Arc<AtomicBool>) -> Result<Finished> {
     let scenario = load(&arguments.input, methods)?;
+    let rounds = scenario.training.rounds;
+    if arguments.from_round > rounds {
+        return Err(Error::Usage(format!("--from-round {}: the scenario has {rounds} rounds", arguments.from_round)));
+    }
     let last = match (arguments.to_round, arguments.format) {
         (Some(last), _) => last,
         (None, EventFormat::Svg) => arguments.from_round,
-        (None, _) => scenario.training.rounds.max(arguments.from_round),
+        (None, _) => rounds,
     };
     if last < arguments.from_round {
         return Err(Error::Usage(format!("--to-round {last} is before --from-round {}", arguments.from_round)));
@@ -90,7 +94,12 @@ pub fn replay(arguments: &ReplayArgs, methods: &[Entry], interrupted: Arc<Atomic
         return Ok(Finished { output: String::new(), stopped_by });
     }
     let state = state.lock().unwrap_or_else(PoisonError::into_inner);
-    let output = state.describe(&scenario, until, stopped_by.is_none());
+    let reached = match &stopped_by {
+        None => Reached::LastRound,
+        Some(Error::Stopped { .. }) => Reached::Instant,
+        Some(_) => Reached::Failure,
+    };
+    let output = state.describe(&scenario, until, reached);
     Ok(Finished { output, stopped_by: stopped_by.filter(|error| !matches!(error, Error::Stopped { .. })) })
 }
 

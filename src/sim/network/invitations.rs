@@ -35,9 +35,8 @@ impl Timeline {
             self.untrained.push(user);
         }
         // Where on its way a participation drops out can be told only if it is known how long the way is.
-        let drops_out = |user: &&UserId| {
-            self.taking_part.get(user).is_some_and(|place| place.conditions.dropout_at.is_some())
-        };
+        let drops_out =
+            |user: &&UserId| self.taking_part.get(user).is_some_and(|place| place.conditions.dropout_at.is_some());
         if cohort.iter().any(|user| drops_out(&user)) {
             self.work_out_trainings()?;
         }
