@@ -37,10 +37,9 @@ impl ClientActor {
         Self { user, world, parameters: Parameters::Untouched, takes_part: false }
     }
 
-    /// The actor of `user` with the parameters of a checkpoint; `None` if nobody had touched them.
-    pub fn restored(user: UserId, world: Arc<World>, client: Option<Box<dyn Client>>) -> Self {
-        let parameters = client.map_or(Parameters::Untouched, Parameters::Held);
-        Self { parameters, ..Self::new(user, world) }
+    /// The actor of `user` with the parameters of a checkpoint.
+    pub fn restored(user: UserId, world: Arc<World>, client: Box<dyn Client>) -> Self {
+        Self { parameters: Parameters::Held(client), ..Self::new(user, world) }
     }
 
     /// What a worker trains; `None` for parameters that it has to make first. Whoever may be cut off, or asked to

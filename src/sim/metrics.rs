@@ -4,6 +4,7 @@
 //! parameters from the clients for scoring, and feeds all of it to the result digest.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use actix::prelude::*;
@@ -11,6 +12,7 @@ use hdrhistogram::Histogram;
 use rayon::prelude::*;
 
 use super::checkpoints::Save;
+use super::directory::Directory;
 use super::evaluation::{self, Ranks};
 use super::ledger::Ledger;
 use super::messages::{
@@ -38,7 +40,7 @@ const PHASES: [&str; 4] = ["download", "compute", "upload", "round"];
 pub struct MetricsActor {
     world: Arc<World>,
     workers: Arc<rayon::ThreadPool>,
-    clients: Arc<[Recipient<ToClient>]>,
+    clients: Rc<Directory>,
     books: Option<Books>,
 }
 
@@ -63,7 +65,7 @@ impl MetricsActor {
     pub fn new(
         world: Arc<World>,
         workers: Arc<rayon::ThreadPool>,
-        clients: Arc<[Recipient<ToClient>]>,
+        clients: Rc<Directory>,
         observer: Box<dyn RoundObserver>,
     ) -> Result<Self> {
         let histogram = || Histogram::new(3).map_err(|reason| defect(&reason));
@@ -90,7 +92,7 @@ impl MetricsActor {
         Lenders {
             world: Arc::clone(&self.world),
             workers: Arc::clone(&self.workers),
-            clients: Arc::clone(&self.clients),
+            clients: Rc::clone(&self.clients),
         }
     }
 }
@@ -293,7 +295,7 @@ fn distribution(histogram: &Histogram<u64>) -> Distribution {
 struct Lenders {
     world: Arc<World>,
     workers: Arc<rayon::ThreadPool>,
-    clients: Arc<[Recipient<ToClient>]>,
+    clients: Rc<Directory>,
 }
 
 impl Lenders {
@@ -312,7 +314,7 @@ impl Lenders {
 
     /// A digest of every user's private parameters, in the order of users.
     async fn private_digests(&self) -> Result<Vec<blake3::Hash>> {
-        let users: Vec<UserId> = (0..self.clients.len()).map(UserId::from).collect();
+        let users: Vec<UserId> = (0..self.world.dataset.users()).map(UserId::from).collect();
         self.with_parameters(&users, |_, client| {
             // In pieces of many chunks, which the hash takes several at a time.
             let (mut digest, mut piece) = (blake3::Hasher::new(), Vec::with_capacity(1 << 16));
@@ -340,20 +342,29 @@ impl Lenders {
         for users in users.chunks(ASKED_AT_ONCE) {
             let first = results.len();
             // A question is in its mailbox as soon as it is sent; the answers come while the first is awaited.
-            let asked: Vec<_> = users.iter().map(|user| self.clients[user.index()].send(ToClient::Lend)).collect();
+            let ask = |user: &UserId| {
+                let request = self.clients.has_started(*user).then(|| self.clients.send(*user, ToClient::Lend));
+                (*user, request)
+            };
+            let asked: Vec<_> = users.iter().map(ask).collect();
             let mut lent = Vec::with_capacity(users.len());
-            for answer in asked {
+            for (user, request) in asked {
+                let Some(answer) = request else {
+                    lent.push((user, None));
+                    continue;
+                };
                 match answer.await.map_err(|reason| defect(&reason))? {
                     FromClient::Lent(user, client) => lent.push((user, client)),
                     _ => return Err(defect(&"a user is busy and cannot lend its parameters")),
                 }
             }
             let waiting = enter(Stage::Wait);
+            let world = &*self.world;
             let worked = self.workers.install(|| {
                 let work = |(offset, (user, client)): (usize, (UserId, Option<Box<dyn Client>>))| {
                     let result = match &client {
                         Some(client) => work(first + offset, client.as_ref()),
-                        None => work(first + offset, self.world.method.client(user).as_ref()),
+                        None => work(first + offset, world.method.client(user).as_ref()),
                     };
                     (result, user, client)
                 };
@@ -364,7 +375,7 @@ impl Lenders {
             for (result, user, client) in worked {
                 results.push(result);
                 if let Some(client) = client {
-                    returns.push(self.clients[user.index()].send(ToClient::Return(client)));
+                    returns.push(self.clients.send(user, ToClient::Return(client)));
                 }
             }
             for answer in returns {

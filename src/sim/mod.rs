@@ -39,6 +39,7 @@ pub mod by_user;
 pub mod calendar;
 pub mod checkpoints;
 pub mod client;
+pub mod directory;
 pub mod evaluation;
 pub mod fair_link;
 pub mod ledger;

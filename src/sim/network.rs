@@ -4,6 +4,7 @@
 //! calendar, and what has happened is told to the server and the client, and booked for the metrics. The server says
 //! whom to invite, when to wake it and when a round is complete; everything else follows from the clock.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,6 +13,7 @@ use actix::prelude::*;
 use super::by_user::ByUser;
 use super::calendar::Calendar;
 use super::checkpoints::{CheckpointStore, Save};
+use super::directory::Directory;
 use super::messages::{
     AlarmRang, BeginRound, BookUnfinished, Booking, CloseRound, FromClient, LinkEvent, Orders, ParticipationLost,
     Participations, RoundEnded, Run, ToClient, UplinkArrived,
@@ -47,8 +49,8 @@ pub struct Peers {
     pub alarm_rang: Recipient<AlarmRang>,
     /// The server, when a round is over.
     pub close_round: Recipient<CloseRound>,
-    /// Every user, by number.
-    pub clients: Arc<[Recipient<ToClient>]>,
+    /// Every user.
+    pub clients: Rc<Directory>,
     /// The metrics, when a round is over.
     pub round_ended: Recipient<RoundEnded>,
     /// The metrics, when the run ends with transfers on their way.
@@ -248,7 +250,7 @@ impl Timeline {
     }
 
     async fn ask(&self, user: UserId, message: ToClient) -> Result<FromClient> {
-        asked(self.peers.clients[user.index()].send(message), "client").await
+        asked(self.peers.clients.send(user, message), "client").await
     }
 
     /// `time`, unless it is beyond what the clock can show.

@@ -4,6 +4,7 @@
 //! run early is sorted here into what belongs to its result and what is a defect.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -12,8 +13,9 @@ use actix::prelude::*;
 use super::broadcast::RestoredBroadcasts;
 use super::checkpoints::Checkpoints;
 use super::client::ClientActor;
+use super::directory::Directory;
 use super::evaluation;
-use super::messages::{Collect, Collected, Run, ToClient};
+use super::messages::{Collect, Collected, Run};
 use super::metrics::MetricsActor;
 use super::network::{NetworkActor, NetworkState, Peers};
 use super::observer::RoundObserver;
@@ -99,12 +101,14 @@ async fn live(
         Some(archive) => ServerActor::restore(archive, &mut broadcasts, Arc::clone(&world), Arc::clone(&workers))?,
         None => ServerActor::new(Arc::clone(&world), Arc::clone(&workers)),
     };
-    let mut touched = archive.as_mut().map_or(Ok(BTreeMap::new()), |archive| restore_clients(archive, &world))?;
-    let clients: Arc<[Recipient<ToClient>]> = (0..world.dataset.users())
-        .map(UserId::from)
-        .map(|user| ClientActor::restored(user, Arc::clone(&world), touched.remove(&user)).start().recipient())
-        .collect();
-    let mut metrics = MetricsActor::new(Arc::clone(&world), Arc::clone(&workers), Arc::clone(&clients), observer)?;
+    let touched = archive.as_mut().map_or(Ok(BTreeMap::new()), |archive| restore_clients(archive, &world))?;
+    let everybody = Arc::clone(&world);
+    let clients = Directory::new(move |user| ClientActor::new(user, Arc::clone(&everybody)).start().recipient());
+    for (user, client) in touched {
+        clients.add(user, ClientActor::restored(user, Arc::clone(&world), client).start().recipient());
+    }
+    let clients = Rc::new(clients);
+    let mut metrics = MetricsActor::new(Arc::clone(&world), Arc::clone(&workers), Rc::clone(&clients), observer)?;
     archive.as_mut().map_or(Ok(()), |archive| metrics.restore(archive))?;
     let network =
         archive.as_mut().map(|archive| NetworkState::restore(archive, &world, &mut broadcasts)).transpose()?;

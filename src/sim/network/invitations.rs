@@ -55,7 +55,7 @@ impl Timeline {
             let answers = users.iter().zip(conditions).map(|(&user, conditions)| {
                 let (round, wave, broadcast) = (*round, *wave, Arc::clone(broadcast));
                 let keep = cut_short || conditions.dropout_at.is_some();
-                self.peers.clients[user.index()].send(ToClient::Participate { round, wave, broadcast, keep })
+                self.peers.clients.send(user, ToClient::Participate { round, wave, broadcast, keep })
             });
             // A question is in its mailbox as soon as it is sent; the answers come while the first is awaited.
             let answers = answers.collect::<Vec<_>>();

@@ -102,9 +102,8 @@ impl Timeline {
 
     /// Appends the private parameters that somebody has touched; each user lends them meanwhile.
     async fn save_clients(&mut self, archive: &mut Archive) -> Result<()> {
-        let clients = Arc::clone(&self.peers.clients);
-        for clients in clients.chunks(ASKED_AT_ONCE) {
-            let asking: Vec<_> = clients.iter().map(|client| client.send(ToClient::Lend)).collect();
+        for users in self.peers.clients.started().chunks(ASKED_AT_ONCE) {
+            let asking: Vec<_> = users.iter().map(|user| self.peers.clients.send(*user, ToClient::Lend)).collect();
             let mut returns = Vec::new();
             for answer in asking {
                 match asked(answer, "client").await? {
@@ -112,7 +111,7 @@ impl Timeline {
                     FromClient::Lent(user, Some(client)) => {
                         archive.put(&Some(user));
                         client.save(archive);
-                        returns.push(self.peers.clients[user.index()].send(ToClient::Return(client)));
+                        returns.push(self.peers.clients.send(user, ToClient::Return(client)));
                     }
                     _ => return Err(unanswered("client", "it is busy and cannot lend its parameters")),
                 }
