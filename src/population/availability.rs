@@ -124,21 +124,6 @@ impl AvailabilityClock {
         Some(SimTime::from_nanos(stay.from).max(at))
     }
 
-    /// The first instant from `at` on at which anybody is available; `None` if nobody ever is again.
-    ///
-    /// It asks about one user after another until one is there: at most once about each.
-    pub fn anyone_after(&mut self, at: SimTime) -> Option<SimTime> {
-        let mut earliest = None;
-        for user in (0..self.availability.users).map(UserId) {
-            let arrival = self.next_arrival(user, at);
-            if arrival == Some(at) {
-                return arrival;
-            }
-            earliest = [earliest, arrival].into_iter().flatten().min();
-        }
-        earliest
-    }
-
     fn stay_after(&mut self, user: UserId, at: u64) -> Option<Stay> {
         let Some(cached) = self.cache.get_mut(user.index()) else { return self.availability.stay_after(user, at) };
         if (cached[0]..cached[2]).contains(&at) {

@@ -28,6 +28,7 @@ use crate::units::SimTime;
 mod averages;
 mod cohort;
 mod oort;
+mod roster;
 mod rounds;
 
 use averages::Arrived;
@@ -52,6 +53,8 @@ pub struct ServerActor {
     empty_rounds: u32,
     /// Participations in a row that came to nothing.
     fruitless: u64,
+    /// When the calendar wakes the server because somebody becomes available; one alarm is enough.
+    wakes_at: Option<SimTime>,
 }
 
 /// A participation, as the server knows it.
@@ -75,6 +78,7 @@ impl ServerActor {
             arrived: Vec::new(),
             empty_rounds: 0,
             fruitless: 0,
+            wakes_at: None,
             world,
             workers,
         }
@@ -92,7 +96,7 @@ impl ServerActor {
     ) -> Result<Self> {
         let mut server = Self::new(world, workers);
         let (open, has_broadcast): (Vec<(UserId, Round, Wave, SimTime)>, bool);
-        (server.waves, server.empty_rounds, has_broadcast, open) = archive.take()?;
+        (server.waves, server.empty_rounds, server.fruitless, server.wakes_at, has_broadcast, open) = archive.take()?;
         server.cohorts.restore(archive)?;
         server.global = archive.take_table(server.world.method.shape())?;
         if has_broadcast {
@@ -108,7 +112,7 @@ impl ServerActor {
     /// Appends the server to `archive`. At the end of a round nothing of the round is left, and nothing has arrived.
     fn save(&self, archive: &mut Archive) -> Result<()> {
         let open: Vec<_> = self.open.iter().map(|(user, open)| (user, open.round, open.wave, open.began)).collect();
-        archive.put(&(self.waves, self.empty_rounds, self.broadcast.is_some(), open));
+        archive.put(&(self.waves, self.empty_rounds, self.fruitless, self.wakes_at, self.broadcast.is_some(), open));
         self.cohorts.save(archive);
         archive.put_table(&self.global);
         self.broadcast.iter().try_for_each(|broadcast| broadcast.save(archive))?;
@@ -119,6 +123,7 @@ impl ServerActor {
     fn account_for(&mut self, user: UserId, wave: Wave) -> Option<Open> {
         self.open.get(&user).filter(|open| open.wave == wave)?;
         let open = self.open.remove(&user)?;
+        self.cohorts.released(user);
         if open.round == self.round.round {
             self.round.open -= 1;
         }
@@ -155,7 +160,9 @@ impl ServerActor {
         if !cancels {
             return Vec::new();
         }
-        self.open.drain().map(|(user, _)| user).collect()
+        let given_up: Vec<UserId> = self.open.drain().map(|(user, _)| user).collect();
+        given_up.iter().for_each(|user| self.cohorts.released(*user));
+        given_up
     }
 }
 

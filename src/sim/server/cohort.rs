@@ -1,19 +1,16 @@
 //! Whom the server picks.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::Open;
 use super::oort::{Seen, Utilities};
+use super::roster::{Occasion, Roster};
 use crate::dataset::alias::AliasTable;
 use crate::error::Result;
-use crate::ids::{Round, UserId, Wave};
+use crate::ids::{Round, UserId};
 use crate::model::archive::{Archive, ArchiveReader};
-use crate::population::AvailabilityClock;
 use crate::rng::{PortableDraws, Purpose, Stream};
 use crate::scenario::ClientSelection;
-use crate::sim::by_user::ByUser;
 use crate::sim::utility_report::UtilityReport;
 use crate::sim::world::World;
 use crate::stages::{Stage, enter};
@@ -22,7 +19,7 @@ use crate::units::{SimDuration, SimTime};
 /// The choice of cohorts, with what it remembers from one to the next.
 pub(super) struct Cohorts {
     world: Arc<World>,
-    availability: AvailabilityClock,
+    roster: Roster,
     /// The round in which a user was invited last; kept only where the choice asks for it.
     last_invited: BTreeMap<UserId, Round>,
     /// The user whose turn it is.
@@ -33,16 +30,6 @@ pub(super) struct Cohorts {
     utilities: Option<Utilities>,
 }
 
-/// An instant at which users are picked.
-#[derive(Clone, Copy)]
-pub(super) struct Occasion<'a> {
-    pub now: SimTime,
-    pub round: Round,
-    pub wave: Wave,
-    /// Those who are at it already.
-    pub open: &'a ByUser<Open>,
-}
-
 impl Cohorts {
     pub fn new(world: Arc<World>) -> Self {
         let selection = world.scenario.training.client_selection;
@@ -51,7 +38,7 @@ impl Cohorts {
             (0..world.dataset.users()).map(ratings).collect()
         };
         Self {
-            availability: world.population.availability().clock(),
+            roster: Roster::new(Arc::clone(&world)),
             last_invited: BTreeMap::new(),
             next_in_turn: 0,
             by_data_size: (selection == ClientSelection::ByDataSize).then(|| AliasTable::new(&sizes())),
@@ -81,6 +68,11 @@ impl Cohorts {
         Ok(())
     }
 
+    /// Notes that a participation of `user` has come to its end.
+    pub fn released(&mut self, user: UserId) {
+        self.roster.released(user);
+    }
+
     /// Notes what an upload said of its user.
     pub fn observe(&mut self, user: UserId, report: UtilityReport, duration: SimDuration, round: Round) {
         if let Some(utilities) = &mut self.utilities {
@@ -96,22 +88,23 @@ impl Cohorts {
         if places == 0 {
             return Vec::new();
         }
+        self.roster.catch_up(at);
         let mut stream = self.world.streams.stream(Purpose::Cohort, 0, u64::from(at.wave.0));
         let selection = self.world.scenario.training.client_selection;
         let everybody_can = at.open.is_empty() && self.world.everybody_can_take_part();
-        let users = users as u32;
+        let population = users as u32;
+        let anybody = |stream: &mut Stream| stream.below(population);
         let mut chosen = match selection {
-            ClientSelection::Uniform if everybody_can && places == users as usize => (0..users).map(UserId).collect(),
+            ClientSelection::Uniform if everybody_can && places == users => (0..population).map(UserId).collect(),
             ClientSelection::Uniform if everybody_can => {
-                sample_without_replacement(users, places as u32, &mut stream).into_iter().map(UserId).collect()
+                sample_without_replacement(population, places as u32, &mut stream).into_iter().map(UserId).collect()
             }
+            ClientSelection::Uniform => self.uniform(places, at, &mut stream),
             ClientSelection::RoundRobin => self.in_turn(places, at),
-            ClientSelection::LongestAvailable => self.longest_available(places, at),
+            ClientSelection::LongestAvailable => self.roster.idle(at).longest_first().take(places).collect(),
             ClientSelection::ByDataSize => self.by_data_size(places, at, &mut stream),
             ClientSelection::Oort(_) => self.by_utility(places, at, &mut stream),
-            ClientSelection::Uniform | ClientSelection::NeverTwiceInARow => {
-                drawn(users, places, &mut stream, |stream| stream.below(users), |user| self.can(user, at))
-            }
+            ClientSelection::NeverTwiceInARow => self.drawn(places, at, &mut stream, anybody, |_| true),
         };
         chosen.sort_unstable();
         if selection == ClientSelection::NeverTwiceInARow {
@@ -120,62 +113,73 @@ impl Cohorts {
                 self.last_invited.insert(*user, at.round);
             });
         }
+        self.roster.invited(&chosen);
         chosen
     }
 
-    /// When the next of those becomes available who are not at it; `None` if nobody does, or nobody would be picked.
+    /// When the next of those becomes available who are not at it and not there; `None` if nobody does. Who is there and
+    /// was not picked has a reason that time alone does not mend.
     pub fn next_arrival(&mut self, at: Occasion<'_>) -> Option<SimTime> {
-        if self.availability_is_always() {
-            return None;
+        match self.world.population.availability().is_always() {
+            true => None,
+            false => self.roster.idle(at).next_arrival(),
         }
-        let users = (0..self.world.dataset.users()).map(UserId::from);
-        let arrivals = users.filter_map(|user| {
-            let idle = !at.open.contains_key(&user) && self.world.has_memory(user);
-            let arrival = idle.then(|| self.availability.next_arrival(user, at.now))??;
-            // Who is there and was not picked has a reason that time alone does not mend.
-            (arrival > at.now).then_some(arrival)
-        });
-        arrivals.min()
-    }
-
-    fn availability_is_always(&self) -> bool {
-        self.world.population.availability().is_always()
     }
 
     /// Whether `user` may be picked.
     fn can(&mut self, user: UserId, at: Occasion<'_>) -> bool {
-        !at.open.contains_key(&user)
-            && self.world.has_memory(user)
-            && self.last_invited.get(&user).is_none_or(|last| last.0 + 1 < at.round.0)
-            && self.availability.is_available(user, at.now)
+        !at.open.contains_key(&user) && !self.has_just_been_invited(user, at) && self.roster.is_there(user, at.now)
+    }
+
+    /// Whether `user` took part in this round or the last, where the choice asks for that.
+    fn has_just_been_invited(&self, user: UserId, at: Occasion<'_>) -> bool {
+        self.last_invited.get(&user).is_some_and(|last| last.0 + 1 >= at.round.0)
+    }
+
+    /// Uniformly among those who can. Few of many are drawn and looked at; where that finds too few, all of them are
+    /// drawn from the list.
+    fn uniform(&mut self, places: usize, at: Occasion<'_>, stream: &mut Stream) -> Vec<UserId> {
+        let users = self.world.dataset.users() as u32;
+        let found = found(places, stream, |stream| stream.below(users), |user| self.can(user, at));
+        if found.len() == places {
+            return found.into_iter().collect();
+        }
+        let idle = self.roster.idle(at);
+        let places = places.min(idle.len()) as u32;
+        let ranks = sample_without_replacement(idle.len() as u32, places, stream);
+        ranks.into_iter().filter_map(|rank| idle.of_rank(rank)).collect()
+    }
+
+    /// Those who can and are `eligible`, as `draw` draws them, without replacement. Where few are, or few are left that
+    /// are likely to be drawn, the rest of the places is filled uniformly.
+    fn drawn(
+        &mut self,
+        places: usize,
+        at: Occasion<'_>,
+        stream: &mut Stream,
+        draw: impl Fn(&mut Stream) -> u32,
+        eligible: impl Fn(UserId) -> bool,
+    ) -> Vec<UserId> {
+        let found = found(places, stream, draw, |user| eligible(user) && self.can(user, at));
+        let missing = places - found.len();
+        if missing == 0 {
+            return found.into_iter().collect();
+        }
+        let idle: Vec<UserId> = self.roster.idle(at).from(UserId(0)).collect();
+        let may = |user: &UserId| !found.contains(user) && eligible(*user) && !self.has_just_been_invited(*user, at);
+        let rest: Vec<UserId> = idle.into_iter().filter(may).collect();
+        let ranks = sample_without_replacement(rest.len() as u32, missing.min(rest.len()) as u32, stream);
+        let more = ranks.into_iter().map(|rank| rest[rank as usize]);
+        found.iter().copied().chain(more).collect()
     }
 
     fn in_turn(&mut self, places: usize, at: Occasion<'_>) -> Vec<UserId> {
-        let users = self.world.dataset.users() as u32;
-        let first = self.next_in_turn;
-        let mut chosen = Vec::with_capacity(places);
-        for user in (first..users).chain(0..first).map(UserId) {
-            if self.can(user, at) {
-                chosen.push(user);
-                self.next_in_turn = (user.0 + 1) % users;
-                if chosen.len() == places {
-                    break;
-                }
-            }
+        let first = UserId(self.next_in_turn);
+        let chosen: Vec<UserId> = self.roster.idle(at).from(first).take(places).collect();
+        if let Some(last) = chosen.last() {
+            self.next_in_turn = (last.0 + 1) % self.world.dataset.users() as u32;
         }
         chosen
-    }
-
-    fn longest_available(&mut self, places: usize, at: Occasion<'_>) -> Vec<UserId> {
-        let mut stays = Vec::new();
-        for user in (0..self.world.dataset.users()).map(UserId::from) {
-            if self.can(user, at) {
-                let leaves = self.availability.leaves_at(user, at.now).unwrap_or(SimTime::END);
-                stays.push((Reverse(leaves), user));
-            }
-        }
-        stays.sort_unstable();
-        stays.into_iter().take(places).map(|(_, user)| user).collect()
     }
 
     /// Some never seen before, the rest by utility; where there are too few of either, more of the other.
@@ -183,13 +187,13 @@ impl Cohorts {
         let users = self.world.dataset.users() as u32;
         let Some(utilities) = self.utilities.take() else { return Vec::new() };
         let draw = |stream: &mut Stream| stream.below(users);
-        let unseen = |cohorts: &mut Self, user| !utilities.has_seen(user) && cohorts.can(user, at);
         let to_explore = utilities.to_explore(places, at.round, stream);
-        let mut explored = drawn(users, to_explore, stream, draw, |user| unseen(self, user));
+        let mut explored = self.drawn(to_explore, at, stream, draw, |user| !utilities.has_seen(user));
         let best = utilities.exploit(places - explored.len(), at.round, stream, |user| self.can(user, at));
         let missing = places - explored.len() - best.len();
         if missing > 0 {
-            let more = drawn(users, missing, stream, draw, |user| !explored.contains(&user) && unseen(self, user));
+            let unseen = |user| !explored.contains(&user) && !utilities.has_seen(user);
+            let more = self.drawn(missing, at, stream, draw, unseen);
             explored.extend(more);
         }
         self.utilities = Some(utilities);
@@ -197,9 +201,8 @@ impl Cohorts {
     }
 
     fn by_data_size(&mut self, places: usize, at: Occasion<'_>, stream: &mut Stream) -> Vec<UserId> {
-        let users = self.world.dataset.users() as u32;
         let Some(table) = self.by_data_size.take() else { return Vec::new() };
-        let chosen = drawn(users, places, stream, |stream| table.draw(stream), |user| self.can(user, at));
+        let chosen = self.drawn(places, at, stream, |stream| table.draw(stream), |_| true);
         self.by_data_size = Some(table);
         chosen
     }
@@ -218,38 +221,24 @@ fn sample_without_replacement(population: u32, size: u32, stream: &mut impl Port
     chosen.into_iter().collect()
 }
 
-/// At most `places` of the eligible ones of `0..users`, as `draw` draws them, without replacement.
-///
-/// Draws and looks, which costs nothing but the cohort where most are eligible. Where few are, or few are left that
-/// are likely to be drawn, it looks at everybody, and fills the rest of the places uniformly.
-fn drawn(
-    users: u32,
+/// At most `places` of those who are `eligible`, as `draw` draws them, without replacement. It draws and looks a few
+/// times for every place, which costs nothing but the cohort, and finds enough where many are eligible.
+fn found(
     places: usize,
     stream: &mut Stream,
     draw: impl Fn(&mut Stream) -> u32,
     mut eligible: impl FnMut(UserId) -> bool,
-) -> Vec<UserId> {
-    let mut chosen = BTreeSet::new();
-    if places == 0 {
-        return Vec::new();
-    }
-    for _ in 0..4 * places + 16 {
+) -> BTreeSet<UserId> {
+    let mut found = BTreeSet::new();
+    let mut tries = 4 * places + 16;
+    while found.len() < places && tries > 0 {
+        tries -= 1;
         let candidate = UserId(draw(stream));
-        if !chosen.contains(&candidate) && eligible(candidate) {
-            chosen.insert(candidate);
-            if chosen.len() == places {
-                return chosen.into_iter().collect();
-            }
+        if !found.contains(&candidate) && eligible(candidate) {
+            found.insert(candidate);
         }
     }
-    let mut rest: Vec<UserId> =
-        (0..users).map(UserId).filter(|user| !chosen.contains(user) && eligible(*user)).collect();
-    let missing = (places - chosen.len()).min(rest.len());
-    for at in 0..missing {
-        let other = at + stream.below((rest.len() - at) as u32) as usize;
-        rest.swap(at, other);
-    }
-    chosen.into_iter().chain(rest.into_iter().take(missing)).collect()
+    found
 }
 
 #[cfg(test)]
@@ -257,33 +246,16 @@ mod tests {
     use super::*;
     use crate::rng::Streams;
 
-    /// If this fails, some users take part more often than others.
     #[test]
-    fn cohorts_are_distinct_ascending_and_uniform() {
-        let mut counts = [[0u32; 20]; 3];
+    fn a_sample_is_distinct_ascending_and_uniform() {
+        let mut counts = [0u32; 20];
         for round in 0..4000 {
-            let stream = || Streams::new(1).stream(Purpose::Cohort, 0, round);
-            let all = sample_without_replacement(20, 5, &mut stream()).into_iter().map(UserId).collect::<Vec<_>>();
-            let most = drawn(20, 5, &mut stream(), |stream| stream.below(20), |user| user.0 != 7);
-            // So few that drawing and looking gives up.
-            let few = drawn(20, 5, &mut stream(), |stream| stream.below(20), |user| user.0 < 6);
-            for (cohort, counts) in [all, most, few].iter_mut().zip(&mut counts) {
-                assert_eq!(cohort.len(), 5);
-                cohort.iter().for_each(|user| counts[user.index()] += 1);
-                cohort.sort_unstable();
-                assert!(cohort.windows(2).all(|pair| pair[0] < pair[1]));
-            }
+            let sample = sample_without_replacement(20, 5, &mut Streams::new(1).stream(Purpose::Cohort, 0, round));
+            assert!(sample.len() == 5 && sample.windows(2).all(|pair| pair[0] < pair[1]));
+            sample.into_iter().for_each(|user| counts[user as usize] += 1);
         }
-        let within = |count: &u32, expected: u32| (expected * 22 / 25..expected * 28 / 25).contains(count);
-        assert!(counts[0].iter().all(|count| within(count, 1000)), "{counts:?}");
-        assert!(counts[1].iter().enumerate().all(|(user, count)| within(count, 1053) != (user == 7)), "{counts:?}");
-        assert!(counts[2][..6].iter().all(|count| within(count, 3333)) && counts[2][6..] == [0; 14], "{counts:?}");
+        assert!(counts.iter().all(|count| (880..1120).contains(count)), "{counts:?}");
         let mut stream = Streams::new(1).stream(Purpose::Cohort, 0, 0);
         assert_eq!(sample_without_replacement(4, 4, &mut stream), [0, 1, 2, 3]);
-        assert_eq!(
-            drawn(20, 5, &mut stream, |stream| stream.below(20), |user| user.0 < 2).len(),
-            2,
-            "as many as there are"
-        );
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::cohort::Occasion;
+use super::roster::Occasion;
 use super::{Open, ServerActor};
 use crate::error::{Error, Result};
 use crate::ids::{Round, UserId, Wave};
@@ -27,8 +27,6 @@ pub(super) struct OpenRound {
     deadline: Option<SimTime>,
     /// Since when nobody takes part for want of users.
     idle_since: Option<SimTime>,
-    /// When the server will be woken because somebody becomes available.
-    retry_at: Option<SimTime>,
 }
 
 impl OpenRound {
@@ -167,11 +165,10 @@ impl ServerActor {
                 return Err(Error::NobodyAvailable { round: self.round.round, at: since, limit });
             }
         }
-        // One alarm is enough.
-        if self.round.retry_at.is_some_and(|retry| now < retry && next.is_none_or(|next| retry <= next)) {
+        if self.wakes_at.is_some_and(|wakes| now < wakes && next.is_none_or(|next| wakes <= next)) {
             return Ok(None);
         }
-        self.round.retry_at = next;
+        self.wakes_at = next;
         Ok(next)
     }
 }

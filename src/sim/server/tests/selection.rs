@@ -1,10 +1,16 @@
 //! Who is invited, and what happens if there is nobody.
 
-use super::super::cohort::Occasion;
+use super::super::roster::Occasion;
 use super::*;
+use crate::population::AvailabilityClock;
 
 /// Stays and gaps so long that few are there at a time.
 const RARELY: &str = "availability={ on-off = { mean_on_s = 100, mean_off_s = 2000 } }";
+
+/// The first instant from `at` on at which anybody is available.
+fn anyone_after(clock: &mut AvailabilityClock, at: SimTime) -> Option<SimTime> {
+    (0..21).filter_map(|user| clock.next_arrival(UserId(user), at)).min()
+}
 
 /// The cohorts of so many rounds in which everybody is lost.
 fn cohorts(rounds: u32, overrides: &[&str]) -> Vec<Vec<u32>> {
@@ -17,6 +23,48 @@ fn cohorts(rounds: u32, overrides: &[&str]) -> Vec<Vec<u32>> {
         cohort
     };
     (0..rounds).map(cohort).collect()
+}
+
+/// If this fails, some users take part more often than others.
+#[test]
+fn cohorts_are_uniform_over_those_who_can_be_many_or_few() {
+    for selection in ["uniform", "never-twice-in-a-row"] {
+        let mut server = server(&[&format!("training.client_selection=\"{selection}\"")]);
+        let broadcast = Arc::new(Broadcast::encode(&server.global, server.world.downlink));
+        // Nobody is at work; one; so many that drawing and looking gives up.
+        for busy in [0, 1, 15] {
+            let mut open = ByUser::default();
+            for user in (0..busy).map(UserId) {
+                let (round, wave, broadcast) = (Round(0), Wave(0), Arc::clone(&broadcast));
+                open.insert(user, Open { round, wave, began: SimTime::ZERO, broadcast });
+            }
+            let mut counts = [0u32; 21];
+            for wave in 0..4000 {
+                // A round is left out, so that nobody needs a rest.
+                let at = Occasion {
+                    now: SimTime::ZERO,
+                    round: Round(8000 * busy + 2 * wave),
+                    wave: Wave(wave),
+                    open: &open,
+                };
+                let cohort = server.cohorts.choose(5, at);
+                assert!(cohort.len() == 5 && cohort.windows(2).all(|pair| pair[0] < pair[1]), "{cohort:?}");
+                cohort.iter().for_each(|user| counts[user.index()] += 1);
+                cohort.into_iter().for_each(|user| server.cohorts.released(user));
+            }
+            let expected = 4000 * 5 / (21 - busy);
+            let within = |count: &u32| (expected * 22 / 25..expected * 28 / 25).contains(count);
+            assert!(counts[..busy as usize].iter().all(|count| *count == 0), "{selection}: {counts:?}");
+            assert!(counts[busy as usize..].iter().all(within), "{selection}: {counts:?}");
+        }
+        let mut open = ByUser::default();
+        for user in (0..19).map(UserId) {
+            let (round, wave, broadcast) = (Round(0), Wave(0), Arc::clone(&broadcast));
+            open.insert(user, Open { round, wave, began: SimTime::ZERO, broadcast });
+        }
+        let at = Occasion { now: SimTime::ZERO, round: Round(200_000), wave: Wave(9000), open: &open };
+        assert_eq!(server.cohorts.choose(2, at), [UserId(19), UserId(20)], "as many as there are");
+    }
 }
 
 #[test]
@@ -113,7 +161,7 @@ fn with_nobody_there_the_server_waits_for_the_next_arrival() {
         let mut anybody = |at| (0..21).any(|user| clock.is_available(UserId(user), at));
         talk.now = empty.into_iter().find(|at| !anybody(*at)).unwrap();
         let orders = talk.begin(0);
-        let arrival = clock.anyone_after(talk.now).unwrap();
+        let arrival = anyone_after(&mut clock, talk.now).unwrap();
         assert_eq!((invited(&orders), orders.alarm, orders.round_complete), (vec![], Some(arrival), false), "{mode}");
         talk.now = arrival;
         let orders = talk.server.handle(AlarmRang { now: arrival }, &mut talk.context).unwrap();
@@ -122,13 +170,33 @@ fn with_nobody_there_the_server_waits_for_the_next_arrival() {
     }
 }
 
+/// If this fails, a run whose rounds are short fills its calendar with alarms for one and the same arrival.
+#[test]
+fn one_alarm_wakes_the_server_however_many_rounds_end_before_it() {
+    let half = "availability={ on-off = { mean_on_s = 100, mean_off_s = 100 } }";
+    let mut talk = Conversation::with(&[half, "training.mode={ fedasync = { concurrency = 21 } }"]);
+    let orders = talk.begin(0);
+    let alarm = orders.alarm.unwrap();
+    for (round, user) in (0..).zip(invited(&orders)).take(3) {
+        let (_, orders) = talk.upload(user, 0, 1.0);
+        assert!(orders.round_complete);
+        talk.close();
+        assert_eq!(talk.begin(round + 1).alarm, None, "there is one already");
+    }
+    talk.now = alarm;
+    let orders = talk.server.handle(AlarmRang { now: alarm }, &mut talk.context).unwrap();
+    assert_eq!(invited(&orders).len(), 1, "the one who came");
+    assert!(orders.alarm.is_some_and(|next| next > alarm), "and the next is waited for");
+}
+
 #[test]
 fn nobody_within_the_limit_ends_the_run() {
     let mut talk = Conversation::with(&[RARELY, "training.waiting_limit_s=1"]);
     let mut clock = talk.server.world.population.availability().clock();
     // A second before which nobody comes for long enough.
     let seconds = (0..).map(|second| instant(f64::from(second)));
-    talk.now = { seconds }.find(|at| clock.anyone_after(*at).unwrap() > *at + SimDuration::from_secs_f64(1.0)).unwrap();
+    talk.now =
+        { seconds }.find(|at| anyone_after(&mut clock, *at).unwrap() > *at + SimDuration::from_secs_f64(1.0)).unwrap();
     let began = BeginRound { round: Round(0), now: talk.now };
     let error = talk.server.handle(began, &mut talk.context).unwrap_err();
     assert!(matches!(error, Error::NobodyAvailable { round: Round(0), at, .. } if at == talk.now), "{error}");
@@ -141,10 +209,10 @@ fn an_upload_after_which_nobody_comes_is_judged_before_the_run_ends() {
     let mut talk = Conversation::with(&[RARELY, "training.waiting_limit_s=1", mode]);
     let mut clock = talk.server.world.population.availability().clock();
     let seconds = || (0..).map(|second| instant(f64::from(second)));
-    talk.now = seconds().find(|at| clock.anyone_after(*at) == Some(*at)).unwrap();
+    talk.now = seconds().find(|at| anyone_after(&mut clock, *at) == Some(*at)).unwrap();
     let user = invited(&talk.begin(0))[0];
     let limit = SimDuration::from_secs_f64(1.0);
-    talk.now = seconds().find(|at| *at > talk.now && clock.anyone_after(*at).unwrap() > *at + limit).unwrap();
+    talk.now = seconds().find(|at| *at > talk.now && anyone_after(&mut clock, *at).unwrap() > *at + limit).unwrap();
     let table = talk.server.global.clone();
     let frame = codec::of(CodecName::DenseF32).encode(&TableUpdate::whole(&table), &table).bytes;
     let arrival = UplinkArrived { user: UserId(user), wave: Wave(0), frame, now: talk.now };
