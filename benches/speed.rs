@@ -7,7 +7,10 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
+mod common;
+
 use actix::prelude::*;
+use common::median_ns;
 use fedrecsim::dataset;
 use fedrecsim::ids::UserId;
 use fedrecsim::method::registry::vocabulary;
@@ -30,19 +33,6 @@ fn main() {
     for users in [10_000, 100_000, 1_000_000] {
         actors(users);
     }
-}
-
-/// Median of `repetitions` timings of `work`, in nanoseconds.
-fn median_ns(repetitions: usize, mut work: impl FnMut()) -> f64 {
-    let mut timings: Vec<f64> = (0..repetitions)
-        .map(|_| {
-            let start = Instant::now();
-            work();
-            start.elapsed().as_secs_f64() * 1e9
-        })
-        .collect();
-    timings.sort_unstable_by(f64::total_cmp);
-    timings[timings.len() / 2]
 }
 
 fn print(what: &str, value: f64, unit: &str) {

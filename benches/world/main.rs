@@ -1,10 +1,17 @@
-//! Speed of the simulated world: the calendar, the shared link, and whole rounds in which nobody computes.
-//! `cargo bench --bench world`.
+//! Speed of the simulated world: the calendar, the shared link, rounds in which nobody computes, and whole runs at scale.
+//! `cargo bench --bench world`, or one part of it: `cargo bench --bench world scale`.
 //!
-//! Every figure is the median of several repetitions. Machines are noisy, so compare figures of one run.
+//! Every figure is the median of several repetitions, but for the whole runs, which are made once. Machines are noisy,
+//! so compare figures of one run.
 
-use std::time::Instant;
+use std::process::ExitCode;
 
+#[path = "../common/mod.rs"]
+mod common;
+mod idle;
+mod scale;
+
+use common::median_ns;
 use fedrecsim::rng::{PortableDraws, Purpose, Stream, Streams};
 use fedrecsim::sim::calendar::Calendar;
 use fedrecsim::sim::fair_link::{FairLink, FlowId};
@@ -13,7 +20,7 @@ use fedrecsim::units::{BitsPerSecond, Bytes, SimTime};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-fn main() {
+fn main() -> ExitCode {
     // With an argument, only the part of that name.
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let is_wanted = |part: &str| wanted.as_deref().is_none_or(|wanted| wanted == part);
@@ -38,21 +45,9 @@ fn main() {
             idle::rounds(users, cohort);
         }
     }
-}
-
-mod idle;
-
-/// Median of `repetitions` timings of `work`, in nanoseconds.
-fn median_ns(repetitions: usize, mut work: impl FnMut()) -> f64 {
-    let mut timings: Vec<f64> = (0..repetitions)
-        .map(|_| {
-            let start = Instant::now();
-            work();
-            start.elapsed().as_secs_f64() * 1e9
-        })
-        .collect();
-    timings.sort_unstable_by(f64::total_cmp);
-    timings[timings.len() / 2]
+    let exceeded = if is_wanted("scale") { scale::runs() } else { Vec::new() };
+    exceeded.iter().for_each(|limit| eprintln!("error: {limit}"));
+    if exceeded.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// How far ahead events are scheduled.

@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Simulates federated recommendation and measures what accuracy costs in bytes and in time.
 ///
-/// Exit codes: 0 done, 1 the run failed, 2 the scenario, the command line or the checkpoint is wrong.
+/// Exit codes: 0 done, 1 the run failed, 2 the scenario, the command line, the ratings or the checkpoint is wrong.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "fedrecsim", version, arg_required_else_help = true)]
 pub struct Cli {
@@ -51,35 +51,52 @@ pub enum Command {
     Presets,
 }
 
-/// Arguments of `run`.
+/// What is run.
 #[derive(Clone, Debug, Args)]
-pub struct RunArgs {
+pub struct InputArgs {
     /// The scenario file.
     #[arg(value_name = "SCENARIO")]
     pub scenario: PathBuf,
+    /// Replace a value of the scenario, such as training.rounds=5; may be given several times.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
     /// Seed, in place of the scenario's.
-    // TOML integers end at 2^63 - 1, and the seed must survive being printed as one.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    // TOML integers end at 2^63 - 1, and the seed must survive being printed as one. A negative one is told to be wrong.
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
+    /// Folder with the data sets [default: $FEDRECSIM_DATA, then data, then ../shared/data].
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
     /// Worker threads; the result does not depend on them [default: all cores].
     // More threads than any machine has would take minutes to start before they take the machine.
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<NonZeroUsize>,
+}
+
+impl InputArgs {
+    /// All overrides of the scenario in the order in which they are applied. The seed comes last: it is the more specific
+    /// of two ways to say the same.
+    pub fn overrides(&self) -> Vec<String> {
+        let seed = self.seed.map(|seed| format!("seed={seed}"));
+        self.set.iter().cloned().chain(seed).collect()
+    }
+}
+
+/// Arguments of `run`.
+#[derive(Clone, Debug, Args)]
+pub struct RunArgs {
+    /// What is run.
+    #[command(flatten)]
+    pub input: InputArgs,
     /// Folder for the report [default: reports/SCENARIO-SEED].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Folder with the data sets [default: $FEDRECSIM_DATA, then data, then ../shared/data].
-    #[arg(long, value_name = "DIR")]
-    pub data_dir: Option<PathBuf>,
-    /// Replace a value of the scenario, such as training.rounds=5; may be given several times.
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
-    /// Print one JSON object with the results on standard output, and nothing else there.
-    #[arg(long)]
-    pub json: bool,
     /// Replace the files of an earlier report in the same folder.
     #[arg(long)]
     pub overwrite: bool,
+    /// Print one JSON object with the results on standard output, and nothing else there.
+    #[arg(long)]
+    pub json: bool,
     /// Leave a checkpoint in the report folder after every N rounds, for `resume` to go on from.
     ///
     /// The last two are kept until the run is complete. A crash loses N rounds at most.
@@ -102,46 +119,6 @@ pub struct ResumeArgs {
     /// Print one JSON object with the results on standard output, and nothing else there.
     #[arg(long)]
     pub json: bool,
-}
-
-impl RunArgs {
-    /// All overrides of the scenario in the order in which they are applied.
-    pub fn overrides(&self) -> Vec<String> {
-        overrides(&self.set, self.seed)
-    }
-}
-
-/// `--set` and `--seed` as overrides. The seed comes last: it is the more specific of two ways to say the same.
-fn overrides(set: &[String], seed: Option<u64>) -> Vec<String> {
-    let seed = seed.map(|seed| format!("seed={seed}"));
-    set.iter().cloned().chain(seed).collect()
-}
-
-/// What is run, for commands that leave no report.
-#[derive(Clone, Debug, Args)]
-pub struct InputArgs {
-    /// The scenario file.
-    #[arg(value_name = "SCENARIO")]
-    pub scenario: PathBuf,
-    /// Seed, in place of the scenario's.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
-    pub seed: Option<u64>,
-    /// Worker threads; the result does not depend on them [default: all cores].
-    #[arg(long, value_name = "N", value_parser = threads)]
-    pub threads: Option<NonZeroUsize>,
-    /// Folder with the data sets [default: $FEDRECSIM_DATA, then data, then ../shared/data].
-    #[arg(long, value_name = "DIR")]
-    pub data_dir: Option<PathBuf>,
-    /// Replace a value of the scenario, such as training.rounds=5; may be given several times.
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
-}
-
-impl InputArgs {
-    /// All overrides of the scenario in the order in which they are applied.
-    pub fn overrides(&self) -> Vec<String> {
-        overrides(&self.set, self.seed)
-    }
 }
 
 /// Arguments of `events`.
@@ -172,7 +149,7 @@ pub struct EventsArgs {
 pub enum EventFormat {
     /// One JSON object per event and line.
     Jsonl,
-    /// The Trace Event format, for ui.perfetto.dev or chrome://tracing: a track for each client and one for the rounds.
+    /// The Trace Event format, for ui.perfetto.dev or chrome://tracing: a track for the rounds and one for each client.
     Trace,
     /// A picture: at most 60 participations as rows.
     Svg,
@@ -185,14 +162,14 @@ pub struct ReplayArgs {
     #[command(flatten)]
     pub input: InputArgs,
     /// The virtual time, in seconds; what happens at that instant has happened.
-    #[arg(long, value_name = "SECONDS", value_parser = virtual_seconds)]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = virtual_seconds)]
     pub until_s: f64,
 }
 
 /// A virtual time that the clock can show.
 fn virtual_seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(seconds) if (0.0..1e10).contains(&seconds) => Ok(seconds),
+        Ok(seconds) if (0.0..=1e10).contains(&seconds) => Ok(seconds),
         _ => Err("expected a number of seconds from 0 to 1e10".to_owned()),
     }
 }
@@ -239,10 +216,10 @@ mod tests {
         let line = "fedrecsim run a.toml --seed 7 --threads 2 --out o --data-dir d --set a.b=1 --set c=x=y --json \
                     --overwrite --checkpoint-every 5";
         let Command::Run(run) = parse(line).unwrap().command else { panic!("`run` is parsed as another command") };
-        assert_eq!(run.scenario, PathBuf::from("a.toml"));
-        assert_eq!(run.threads, NonZeroUsize::new(2));
-        assert_eq!((run.out.as_deref(), run.data_dir.as_deref()), (Some("o".as_ref()), Some("d".as_ref())));
-        assert_eq!(run.overrides(), ["a.b=1", "c=x=y", "seed=7"]);
+        assert_eq!(run.input.scenario, PathBuf::from("a.toml"));
+        assert_eq!(run.input.threads, NonZeroUsize::new(2));
+        assert_eq!((run.out.as_deref(), run.input.data_dir.as_deref()), (Some("o".as_ref()), Some("d".as_ref())));
+        assert_eq!(run.input.overrides(), ["a.b=1", "c=x=y", "seed=7"]);
         assert!(run.json && run.overwrite);
         assert_eq!(run.checkpoint_every, NonZeroU32::new(5));
     }
@@ -266,8 +243,13 @@ mod tests {
             "fedrecsim replay a.toml",
             "fedrecsim replay a.toml --until-s -1",
             "fedrecsim replay a.toml --until-s inf",
+            "fedrecsim replay a.toml --until-s 1.1e10",
         ] {
             assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
+        }
+        for line in ["fedrecsim run a.toml --seed -1", "fedrecsim replay a.toml --until-s -1"] {
+            let told = parse(line).unwrap_err();
+            assert_eq!(told.kind(), ErrorKind::ValueValidation, "told as another mistake: {told}");
         }
         assert_eq!(parse("fedrecsim --help").unwrap_err().kind(), ErrorKind::DisplayHelp);
     }

@@ -8,18 +8,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::args::{EventFormat, EventsArgs, InputArgs, ReplayArgs};
 use super::run::Finished;
-use super::world::{threads_of, world_of};
+use super::world::{Inputs, data_directories, threads_of};
 use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
-use crate::report::events::state::State;
+use crate::report::events::state::{Reached, State};
 use crate::report::events::timeline::Timeline;
 use crate::report::events::{EventLog, Form};
 use crate::report::setup;
 use crate::scenario::{self, Mode, Scenario};
 use crate::sim::outcome::events::{Booking, RoundSpan};
 use crate::sim::outcome::{ByDirection, Flow, RoundRecord};
-use crate::sim::{self, RoundObserver, RunControl};
+use crate::sim::{self, RoundObserver, RunControl, World};
 use crate::units::{SimDuration, SimTime};
 
 type Sink = Box<dyn Write + Send>;
@@ -33,15 +33,19 @@ type Sink = Box<dyn Write + Send>;
 /// here.
 pub fn events(arguments: &EventsArgs, methods: &[Entry], interrupted: Arc<AtomicBool>) -> Result<Finished> {
     let scenario = load(&arguments.input, methods)?;
+    let rounds = scenario.training.rounds;
+    if arguments.from_round > rounds {
+        return Err(Error::Usage(format!("--from-round {}: the scenario has {rounds} rounds", arguments.from_round)));
+    }
     let last = match (arguments.to_round, arguments.format) {
         (Some(last), _) => last,
         (None, EventFormat::Svg) => arguments.from_round,
-        (None, _) => scenario.training.rounds.max(arguments.from_round),
+        (None, _) => rounds,
     };
     if last < arguments.from_round {
         return Err(Error::Usage(format!("--to-round {last} is before --from-round {}", arguments.from_round)));
     }
-    let world = world_of(&scenario, arguments.input.data_dir.as_deref(), methods)?;
+    let world = world_of(&scenario, &arguments.input, methods)?;
     let form = match arguments.format {
         EventFormat::Jsonl => Form::Lines,
         EventFormat::Trace => Form::Trace,
@@ -79,7 +83,7 @@ pub fn events(arguments: &EventsArgs, methods: &[Entry], interrupted: Arc<Atomic
 /// Everything that keeps the run from starting.
 pub fn replay(arguments: &ReplayArgs, methods: &[Entry], interrupted: Arc<AtomicBool>) -> Result<Finished> {
     let scenario = load(&arguments.input, methods)?;
-    let world = world_of(&scenario, arguments.input.data_dir.as_deref(), methods)?;
+    let world = world_of(&scenario, &arguments.input, methods)?;
     let state = Arc::new(Mutex::new(State::default()));
     let until = SimTime::ZERO + SimDuration::from_secs_f64(arguments.until_s);
     let threads = threads_of(arguments.input.threads);
@@ -90,15 +94,26 @@ pub fn replay(arguments: &ReplayArgs, methods: &[Entry], interrupted: Arc<Atomic
         return Ok(Finished { output: String::new(), stopped_by });
     }
     let state = state.lock().unwrap_or_else(PoisonError::into_inner);
-    let output = state.describe(&scenario, until, stopped_by.is_none());
+    let reached = match &stopped_by {
+        None => Reached::LastRound,
+        Some(Error::Stopped { .. }) => Reached::Instant,
+        Some(_) => Reached::Failure,
+    };
+    let output = state.describe(&scenario, until, reached);
     Ok(Finished { output, stopped_by: stopped_by.filter(|error| !matches!(error, Error::Stopped { .. })) })
 }
 
-/// The scenario, without evaluations on the way: nobody asks for accuracy here, and it takes no virtual time.
+/// The scenario, all but without evaluations: nobody asks for accuracy here, and it takes no virtual time. What is left is
+/// one user after the last round.
 fn load(input: &InputArgs, methods: &[Entry]) -> Result<Scenario> {
     let mut scenario = scenario::load(&input.scenario, &input.overrides(), &vocabulary_of(methods))?;
     scenario.evaluation.every_rounds = scenario.training.rounds;
+    scenario.evaluation.users = 1;
     Ok(scenario)
+}
+
+fn world_of(scenario: &Scenario, input: &InputArgs, methods: &[Entry]) -> Result<World> {
+    Ok(Inputs::load(scenario, &data_directories(input.data_dir.as_deref()), methods)?.world)
 }
 
 fn create(path: &Path, overwrite: bool) -> Result<File> {

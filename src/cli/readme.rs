@@ -60,7 +60,7 @@ fn commands_in_the_readme_name_scenarios_that_exist_and_values_that_fit() {
     for arguments in commands {
         let parsed = Cli::try_parse_from(&arguments).unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
         match parsed.command {
-            Command::Run(run) => load(&run.scenario, &run.overrides()),
+            Command::Run(run) => load(&run.input.scenario, &run.input.overrides()),
             Command::Events(events) => load(&events.input.scenario, &events.input.overrides()),
             Command::Replay(replay) => load(&replay.input.scenario, &replay.input.overrides()),
             Command::Validate(validate) => validate.scenarios.iter().for_each(|path| load(path, &validate.set)),

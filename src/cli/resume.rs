@@ -47,12 +47,12 @@ pub fn resume(
         parameters.extend(others);
     }
     let directories = arguments.data_dir.as_ref().map_or(header.data_directories.clone(), |named| vec![named.clone()]);
-    let Inputs { world, fingerprint } = Inputs::load(&scenario, &directories, methods)?;
-    header.check(&scenario, &fingerprint)?;
+    let inputs = Inputs::load(&scenario, &directories, methods)?;
+    header.check(&scenario, &inputs.fingerprint())?;
     let command = header.command.clone();
     let store = Box::new(Keeper::new(&arguments.folder, header, Box::new(warn)));
     let output = Output { folder, threads: arguments.threads, json: arguments.json, visible, command };
-    carry_out(scenario, world, Checkpoints { resumed: Some(archive), store }, output, interrupted, started)
+    carry_out(scenario, inputs.world, Checkpoints { resumed: Some(archive), store }, output, interrupted, started)
 }
 
 /// Whether `folder` has the report of a run that came to its end. Its checkpoints are gone then; one that lies there all

@@ -44,7 +44,8 @@ pub fn run(
     visible: bool,
     started: Instant,
 ) -> Result<Finished> {
-    let scenario = scenario::load(&arguments.scenario, &arguments.overrides(), &vocabulary_of(methods))?;
+    let input = &arguments.input;
+    let scenario = scenario::load(&input.scenario, &input.overrides(), &vocabulary_of(methods))?;
     let default_folder = || PathBuf::from("reports").join(format!("{}-{}", scenario.name, scenario.seed));
     let path = arguments.out.clone().unwrap_or_else(default_folder);
     if !arguments.overwrite && checkpoint::is_in(&path) {
@@ -55,8 +56,8 @@ pub fn run(
     }
     // Before anything is read or computed: a run whose report cannot be written is not worth its time.
     let folder = ReportFolder::create(path, arguments.overwrite)?;
-    let directories = data_directories(arguments.data_dir.as_deref());
-    let Inputs { world, fingerprint } = Inputs::load(&scenario, &directories, methods)?;
+    let directories = data_directories(input.data_dir.as_deref());
+    let inputs = Inputs::load(&scenario, &directories, methods)?;
     // Those of a run that this one replaces would be taken for its own.
     checkpoint::remove_all(folder.path())?;
     let command: Vec<String> = std::env::args().skip(1).collect();
@@ -74,7 +75,7 @@ pub fn run(
                 .flatten()
                 .map(|(key, _)| key.clone())
                 .collect(),
-            fingerprint,
+            fingerprint: inputs.fingerprint(),
             command: command.clone(),
             data_directories: absolute(directories),
             every: every.get(),
@@ -82,8 +83,8 @@ pub fn run(
         };
         checkpoints.store = Box::new(Keeper::new(folder.path(), header, Box::new(warn)));
     }
-    let output = Output { folder, threads: arguments.threads, json: arguments.json, visible, command };
-    carry_out(scenario, world, checkpoints, output, interrupted, started)
+    let output = Output { folder, threads: input.threads, json: arguments.json, visible, command };
+    carry_out(scenario, inputs.world, checkpoints, output, interrupted, started)
 }
 
 /// How a run is carried out and where its report goes.

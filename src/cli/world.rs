@@ -13,17 +13,11 @@ use crate::rng::Streams;
 use crate::scenario::Scenario;
 use crate::sim::World;
 
-/// The world of `scenario`, with what it names read from `data_dir` or from where data are looked for without it.
-pub fn world_of(scenario: &Scenario, data_dir: Option<&Path>, methods: &[Entry]) -> Result<World> {
-    Ok(Inputs::load(scenario, &data_directories(data_dir), methods)?.world)
-}
-
 /// What a run reads.
 pub struct Inputs {
-    /// All of it together.
+    /// All of it together, and the scenario.
     pub world: World,
-    /// Of everything but the scenario.
-    pub fingerprint: String,
+    traces: Traces,
 }
 
 impl Inputs {
@@ -31,8 +25,12 @@ impl Inputs {
     pub fn load(scenario: &Scenario, directories: &[PathBuf], methods: &[Entry]) -> Result<Self> {
         let traces = Traces::load(scenario, directories)?;
         let dataset = Arc::new(dataset::load(&scenario.dataset, directories, Streams::new(scenario.seed))?);
-        let fingerprint = checkpoint::fingerprint(&dataset, &traces);
-        Ok(Self { world: World::with_traces(scenario.clone(), dataset, &traces, methods)?, fingerprint })
+        Ok(Self { world: World::with_traces(scenario.clone(), dataset, &traces, methods)?, traces })
+    }
+
+    /// Of everything but the scenario. It reads all ratings once more.
+    pub fn fingerprint(&self) -> String {
+        checkpoint::fingerprint(&self.world.dataset, &self.traces)
     }
 }
 

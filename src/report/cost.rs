@@ -35,20 +35,21 @@ pub fn by_round(record: &RunRecord) -> Vec<Cost> {
     costs
 }
 
-/// The energy that clients with these devices spent on `bytes` and `work`; `None` if the scenario states none. A download
-/// counts as used when it has arrived, whatever becomes of its participation.
+/// The energy that clients with these devices spent on `bytes` and `work`; `None` if the scenario states none. A device
+/// spends on every byte that it sends and on every byte that it receives. A download counts as used when it has arrived,
+/// whatever becomes of its participation.
 pub fn energy(devices: &DevicesSpec, bytes: &ByDirection<Flow>, work: Work) -> Option<Energy> {
     if devices.energy_nj_per_byte.is_none() && devices.energy_nj_per_row_visit.is_none() {
         return None;
     }
     let per_byte_j = devices.energy_nj_per_byte.unwrap_or(0.0) / 1e9;
     let per_visit_j = devices.energy_nj_per_row_visit.unwrap_or(0.0) / 1e9;
-    let sent = bytes.up.sent + bytes.down.sent;
+    let handled = bytes.up.sent + (bytes.down.sent - bytes.down.unreceived);
     let useful = bytes.up.useful + bytes.down.useful;
     Some(Energy {
-        transfer_j: sent as f64 * per_byte_j,
+        transfer_j: handled as f64 * per_byte_j,
         training_j: (work.finished + work.lost) as f64 * per_visit_j,
-        wasted_j: (sent - useful.min(sent)) as f64 * per_byte_j + work.lost as f64 * per_visit_j,
+        wasted_j: (handled - useful.min(handled)) as f64 * per_byte_j + work.lost as f64 * per_visit_j,
     })
 }
 
@@ -119,6 +120,9 @@ mod tests {
         let work = Work { finished: 2_000_000_000, lost: 500_000_000 };
         let spent = energy(&record.scenario.devices, &bytes, work).unwrap();
         assert_eq!((spent.transfer_j, spent.training_j, spent.wasted_j), (20.0, 0.0, 0.5));
+        let down = Flow { sent: 3_500_000_000, lost: 500_000_000, unreceived: 500_000_000, ..bytes.down };
+        let swallowed = energy(&record.scenario.devices, &ByDirection { down, ..bytes }, work).unwrap();
+        assert_eq!(swallowed, spent, "what no device receives costs no device anything");
         record.scenario.devices.energy_nj_per_row_visit = Some(2.0);
         let spent = energy(&record.scenario.devices, &bytes, work).unwrap();
         assert_eq!((spent.total_j(), spent.wasted_j), (25.0, 1.5));

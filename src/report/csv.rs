@@ -55,13 +55,14 @@ fn threshold_name(threshold: f32) -> String {
     if threshold == 0.0 { "0".to_owned() } else { format!("{threshold:e}") }
 }
 
-fn flow_columns(flow: &Flow) -> [(&'static str, u64); 12] {
+fn flow_columns(flow: &Flow) -> [(&'static str, u64); 13] {
     [
         ("sent_bytes", flow.sent),
         ("delivered_bytes", flow.delivered),
         ("lost_bytes", flow.lost),
         ("cancelled_bytes", flow.cancelled),
         ("in_flight_bytes", flow.in_flight),
+        ("unreceived_bytes", flow.unreceived),
         ("useful_bytes", flow.useful),
         ("late_bytes", flow.late),
         ("stale_bytes", flow.stale),

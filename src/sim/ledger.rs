@@ -115,6 +115,11 @@ impl Ledger {
         self.cut(wave, user, direction, carried, |flow| &mut flow.in_flight)
     }
 
+    /// Of what a frame carried, `bytes` reach nobody. Its way ends in the same round.
+    pub fn swallowed(&mut self, user: UserId, direction: Direction, bytes: u64) {
+        self.book(user, direction, |flow| flow.unreceived += bytes);
+    }
+
     /// Of a frame on its way, `carried` bytes become what `fate` names; the others never left the sender.
     fn cut(
         &mut self,

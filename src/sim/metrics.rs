@@ -168,6 +168,10 @@ impl Books {
             }
             LinkEvent::Cancelled(direction, carried) => self.ledger.cancelled(wave, user, direction, carried),
             LinkEvent::Unfinished(direction, carried) => self.ledger.unfinished(wave, user, direction, carried),
+            LinkEvent::Swallowed(direction, bytes) => {
+                self.ledger.swallowed(user, direction, bytes);
+                Ok(())
+            }
             LinkEvent::Computed(row_visits, nanoseconds) => {
                 self.work.finished += row_visits;
                 self.record_duration(1, nanoseconds)

@@ -83,6 +83,8 @@ pub struct Flow {
     pub cancelled: u64,
     /// Bytes of transfers in progress when the run ended.
     pub in_flight: u64,
+    /// Of the last three, bytes of frames that a fault swallowed: they were sent, and nobody received them.
+    pub unreceived: u64,
     /// Delivered and used.
     pub useful: u64,
     /// Delivered after their round was over.
@@ -101,25 +103,41 @@ pub struct Flow {
 
 impl Flow {
     /// Whether the three equations above hold (contract 3): every byte that was sent went somewhere, every
-    /// delivered byte was judged, and every byte was of some kind. Sums beyond 2^64 do not balance.
+    /// delivered byte was judged, and every byte was of some kind; and whether what nobody received was not delivered.
+    /// Sums beyond 2^64 do not balance.
     pub fn is_balanced(&self) -> bool {
         let sum = |parts: &[u64]| parts.iter().try_fold(0u64, |total, &part| total.checked_add(part));
         sum(&[self.delivered, self.lost, self.cancelled, self.in_flight]) == Some(self.sent)
             && sum(&[self.useful, self.late, self.stale]) == Some(self.delivered)
             && sum(&[self.header, self.index, self.values]) == Some(self.sent)
+            && self.unreceived <= self.sent - self.delivered
     }
 }
 
 impl AddAssign for Flow {
     fn add_assign(&mut self, other: Self) {
         // Destructured, so that a field added later cannot be forgotten here.
-        let Self { sent, delivered, lost, cancelled, in_flight, useful, late, stale, header, index, values, frames } =
-            other;
+        let Self {
+            sent,
+            delivered,
+            lost,
+            cancelled,
+            in_flight,
+            unreceived,
+            useful,
+            late,
+            stale,
+            header,
+            index,
+            values,
+            frames,
+        } = other;
         self.sent += sent;
         self.delivered += delivered;
         self.lost += lost;
         self.cancelled += cancelled;
         self.in_flight += in_flight;
+        self.unreceived += unreceived;
         self.useful += useful;
         self.late += late;
         self.stale += stale;
@@ -231,6 +249,7 @@ mod tests {
         lost: 20,
         cancelled: 7,
         in_flight: 3,
+        unreceived: 30,
         useful: 60,
         late: 9,
         stale: 1,
@@ -249,6 +268,7 @@ mod tests {
             Flow { sent: 101, ..FLOW },
             Flow { late: 10, ..FLOW },
             Flow { index: 14, ..FLOW },
+            Flow { unreceived: 31, ..FLOW },
             // Wrapping addition would make this one balance.
             Flow { lost: u64::MAX, cancelled: 28, ..FLOW },
         ] {

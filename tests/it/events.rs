@@ -1,10 +1,9 @@
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fedrecsim::cli::{self, EventFormat, EventsArgs, Finished, InputArgs, ReplayArgs};
+use fedrecsim::cli::{self, EventFormat, EventsArgs, Finished, ReplayArgs};
 use fedrecsim::error::{Error, Result};
 use fedrecsim::sim::{self, RunControl};
 use fedrecsim::units::SimTime;
@@ -24,19 +23,9 @@ const BUSY: [&str; 8] = [
     "faults=[{effect=\"drop\", direction=\"up\", probability=0.1}]",
 ];
 
-fn input(workshop: &Workshop, overrides: &[&str]) -> InputArgs {
-    InputArgs {
-        scenario: workshop.small(),
-        seed: None,
-        threads: NonZeroUsize::new(2),
-        data_dir: None,
-        set: overrides.iter().map(ToString::to_string).collect(),
-    }
-}
-
 fn arguments(workshop: &Workshop, format: EventFormat, overrides: &[&str]) -> EventsArgs {
     EventsArgs {
-        input: input(workshop, overrides),
+        input: workshop.input(workshop.small(), overrides),
         format,
         from_round: 1,
         to_round: None,
@@ -166,6 +155,8 @@ fn a_file_that_is_there_is_left_alone() {
     assert!(!lines(&workshop.path("events")).is_empty());
     let backward = EventsArgs { from_round: 3, to_round: Some(2), ..arguments_of_another(&workshop) };
     assert_refusal(&events(&backward).unwrap_err(), &["--to-round 2 is before --from-round 3"]);
+    let beyond = EventsArgs { from_round: 4, ..arguments_of_another(&workshop) };
+    assert_refusal(&events(&beyond).unwrap_err(), &["--from-round 4: the scenario has 3 rounds"]);
 }
 
 fn arguments_of_another(workshop: &Workshop) -> EventsArgs {
@@ -205,7 +196,7 @@ fn a_run_up_to_an_instant_is_the_beginning_of_the_whole_run() {
 }
 
 fn replay(workshop: &Workshop, until_s: f64) -> String {
-    let arguments = ReplayArgs { input: input(workshop, &BUSY), until_s };
+    let arguments = ReplayArgs { input: workshop.input(workshop.small(), &BUSY), until_s };
     cli::replay(&arguments, &methods(), Arc::default()).unwrap().output
 }
 
@@ -223,4 +214,24 @@ fn a_replay_tells_who_is_at_what() {
     assert!(over.contains("the last of 4 rounds has ended"), "{over}");
     let before = replay(&workshop, 0.0);
     assert!(before.contains("round 1 of 4 is open") && before.contains("0 steps"), "{before}");
+    // At the very end, and a nanosecond before it.
+    let end = whole.rounds[3].virtual_time_s;
+    assert!(replay(&workshop, end).contains("the last of 4 rounds has ended"));
+    assert!(replay(&workshop, end - 1e-9).contains("round 4 of 4 is open"));
+}
+
+/// If this fails, the end of a run that failed is shown as its state at a later time.
+#[test]
+fn a_replay_of_a_run_that_fails_on_the_way_says_so() {
+    let workshop = Workshop::new();
+    let nobody = [
+        "training.rounds=30",
+        "training.mode.over-selection={factor=1.0, deadline_s=1e-6}",
+        "network.preset=\"mobile-pessimistic\"",
+    ];
+    let arguments = ReplayArgs { input: workshop.input(workshop.small(), &nobody), until_s: 50.0 };
+    let finished = cli::replay(&arguments, &methods(), Arc::default()).unwrap();
+    assert!(matches!(finished.stopped_by, Some(Error::NobodyFinished { .. })), "{:?}", finished.stopped_by);
+    assert!(finished.output.contains("small: the run has failed in round"), "{}", finished.output);
+    assert!(!finished.output.contains("at 50 s:"), "{}", finished.output);
 }

@@ -10,6 +10,8 @@ mod files;
 mod keys;
 /// What keys have to do with each other.
 mod rules;
+/// What devices do.
+mod toil;
 /// The keys of the simulated world.
 mod world;
 
@@ -19,7 +21,6 @@ use std::io::Cursor;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use fedrecsim::cli::RunArgs;
 use fedrecsim::dataset;
 use fedrecsim::error::{Error, Result};
 use fedrecsim::method::registry::{METHODS, vocabulary};
@@ -36,6 +37,7 @@ use serde_json::Value as Json;
 use toml::{Table, Value};
 
 use self::rules::Draft;
+use self::toil::{Toil, Watch, assert_energy};
 use crate::fuzz_case;
 use crate::resume::InMemory;
 use crate::support::{Workshop, assert_balanced, assert_finite, run_command};
@@ -159,6 +161,15 @@ fn run(workshop: &Workshop, scenario: &Scenario) -> Outcome {
     run_from(workshop, scenario, Checkpoints::none())
 }
 
+/// A run that is watched.
+fn watched(workshop: &Workshop, scenario: &Scenario) -> (Outcome, Toil) {
+    let (watch, toil) = Watch::new();
+    let world = world_of(workshop, scenario).unwrap();
+    let outcome = sim::run(world, &RunControl::with_threads(1), Box::new(watch)).unwrap();
+    let toil = *toil.lock().unwrap();
+    (outcome, toil)
+}
+
 fn run_from(workshop: &Workshop, scenario: &Scenario, checkpoints: Checkpoints) -> Outcome {
     let world = world_of(workshop, scenario).unwrap();
     sim::run_from(world, &RunControl::with_threads(1), Box::new(()), checkpoints).unwrap()
@@ -243,7 +254,7 @@ fn prepare(file: &File) -> Option<(Workshop, Scenario)> {
 
 fn check(file: &File) {
     let Some((workshop, scenario)) = prepare(file) else { return };
-    let outcome = run(&workshop, &scenario);
+    let (outcome, toil) = watched(&workshop, &scenario);
     assert_well_ended(&outcome, &scenario);
     assert_balanced(&outcome);
     assert_finite(&outcome);
@@ -267,11 +278,13 @@ fn check(file: &File) {
     }
 
     let scenario_file = workshop.write("random.toml", &file.text);
-    let arguments = RunArgs { threads: NonZeroUsize::new(3), ..workshop.arguments(scenario_file, &[]) };
+    let mut arguments = workshop.arguments(scenario_file, &[]);
+    arguments.input.threads = NonZeroUsize::new(3);
     let finished = run_command(&arguments).unwrap();
     let reason = |error: &Option<Error>| error.as_ref().map(ToString::to_string);
     assert_eq!(reason(&finished.stopped_by), reason(&outcome.stopped_by), "with 3 threads");
     assert_report(&workshop, &outcome);
+    assert_energy(&workshop, &scenario, toil);
 }
 
 /// What became of bytes, of participations and of the run, by name.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use fedrecsim::cli::{self, Finished, RunArgs};
+use fedrecsim::cli::{self, Finished, InputArgs, RunArgs};
 use fedrecsim::dataset;
 use fedrecsim::error::{Error, Result};
 use fedrecsim::method::Entry;
@@ -132,17 +132,24 @@ impl Workshop {
         self.path("report")
     }
 
+    /// `scenario` as a command takes it, on two threads.
+    pub fn input(&self, scenario: PathBuf, overrides: &[&str]) -> InputArgs {
+        InputArgs {
+            scenario,
+            set: overrides.iter().map(ToString::to_string).collect(),
+            seed: None,
+            data_dir: Some(self.folder.path().to_owned()),
+            threads: NonZeroUsize::new(2),
+        }
+    }
+
     /// Arguments of `run` for `scenario`; the report goes to [`Self::report`].
     pub fn arguments(&self, scenario: PathBuf, overrides: &[&str]) -> RunArgs {
         RunArgs {
-            scenario,
-            seed: None,
-            threads: NonZeroUsize::new(2),
+            input: self.input(scenario, overrides),
             out: Some(self.report()),
-            data_dir: Some(self.folder.path().to_owned()),
-            set: overrides.iter().map(ToString::to_string).collect(),
-            json: true,
             overwrite: false,
+            json: true,
             checkpoint_every: None,
         }
     }

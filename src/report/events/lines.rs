@@ -65,6 +65,8 @@ pub(super) fn event(
             line.event = transfer(direction, "started");
             None
         }
+        // How the frame's way ends is the next event.
+        LinkEvent::Swallowed(..) => return Ok(()),
         LinkEvent::InLine(direction) => {
             line.event = transfer(direction, "in-line");
             None

@@ -166,17 +166,39 @@ mod tests {
                     assert!(event["ts"].is_number() && event["dur"].as_f64().unwrap() >= 0.0, "{event}");
                 }
                 "i" => assert!(event["ts"].is_number() && event["s"] == "t", "{event}"),
+                "M" if event["name"] == "thread_sort_index" => assert!(event["args"]["sort_index"].is_u64(), "{event}"),
                 "M" => assert!(event["args"]["name"].is_string(), "{event}"),
                 other => panic!("{other}"),
             }
         }
         // Downloads of all, one wait in line, trainings of three, uploads of two, two rounds.
         assert_eq!(slices, 4 + 1 + 3 + 2 + 2);
-        let upload = events.iter().find(|e| e["name"] == "upload" && e["tid"] == 2).unwrap();
+        let upload = events.iter().find(|e| e["name"] == "upload" && e["tid"] == 1_000_000_001).unwrap();
         assert_eq!((upload["ts"].as_f64(), upload["dur"].as_f64()), (Some(4.5), Some(1.501)), "microseconds");
         let mut marks: Vec<_> = events.iter().filter(|e| e["ph"] == "i").map(|e| e["name"].as_str().unwrap()).collect();
         marks.sort_unstable();
         assert_eq!(marks, ["cancelled", "late", "lost"]);
+    }
+
+    /// Perfetto puts the track with the number of its process first and has uses of its own for number 0;
+    /// chrome://tracing sorts by the index. If this fails, tracks stand in no order or are taken for another thing.
+    #[test]
+    fn tracks_are_the_rounds_and_then_the_users_by_number() {
+        let trace: Value = serde_json::from_str(&written(Form::Trace, 1..=2)).unwrap();
+        let of = |event: &Value, key: &str| event[key].as_u64().unwrap();
+        let metadata = |what| {
+            let events = trace["traceEvents"].as_array().unwrap().iter();
+            let mut found: Vec<_> = events.filter(|e| e["ph"] == "M" && e["name"] == what).collect();
+            found.sort_by_key(|event| of(event, "tid"));
+            found
+        };
+        let names = metadata("thread_name");
+        let shown: Vec<_> = names.iter().map(|event| event["args"]["name"].as_str().unwrap()).collect();
+        assert_eq!(shown, ["rounds", "user 1", "user 2", "user 3", "user 4"]);
+        assert_eq!(of(names[0], "tid"), of(names[0], "pid"));
+        assert!(names[1..].iter().all(|event| of(event, "tid") >= 1_000_000_000), "{names:?}");
+        let order: Vec<_> = metadata("thread_sort_index").iter().map(|e| of(&e["args"], "sort_index")).collect();
+        assert!(order.len() == 5 && order.is_sorted(), "{order:?}");
     }
 
     /// If this fails, a viewer shows one slice inside another, or drops one.

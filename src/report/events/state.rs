@@ -4,13 +4,28 @@ use std::collections::BTreeMap;
 
 use super::stretch::{End, Participations, Phase, Stretch};
 use crate::report::setup;
-use crate::report::words::{counted, thousands};
+use crate::report::words::{self, counted, thousands};
 use crate::scenario::Scenario;
 use crate::sim::outcome::events::{Booking, LinkEvent, RoundSpan};
 use crate::units::{Bytes, Direction, SimTime};
 
 /// Users that are named of each phase.
 const NAMED_MAX: usize = 12;
+
+/// Of a line, and of what stands before its text.
+const WIDTH: usize = 100;
+const LABEL_WIDTH: usize = 16;
+
+/// How far a run went that was to go on up to an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// Up to that instant.
+    Instant,
+    /// To the end of its last round, which is no later.
+    LastRound,
+    /// Something ended it before that.
+    Failure,
+}
 
 /// What a run is at.
 #[derive(Debug, Default)]
@@ -63,27 +78,42 @@ impl State {
         }
     }
 
-    /// The state in words, at `at` of a run of `scenario`; `over` says that its last round has ended before that.
-    pub fn describe(&self, scenario: &Scenario, at: SimTime, over: bool) -> String {
+    /// The state in words of a run of `scenario` that was to go on up to `at`, in lines of at most 100 columns but for the
+    /// first one.
+    pub fn describe(&self, scenario: &Scenario, at: SimTime, reached: Reached) -> String {
         let seconds = |time: SimTime| format!("{} s", time.as_secs_f64());
         let planned = scenario.training.rounds;
         let (finished, since) = self.last_round.map_or((0, SimTime::ZERO), |last| (last.round, last.ended));
-        let mut lines = vec![if over {
-            let rounds = counted(planned.into(), "round");
-            format!("{}: the last of {rounds} has ended at {}, before {}", scenario.name, seconds(since), seconds(at))
-        } else {
-            let open = format!("round {} of {planned} is open since {}", finished + 1, seconds(since));
-            format!("{}, at {}: {open}", scenario.name, seconds(at))
+        let (name, open) = (&scenario.name, finished + 1);
+        let before = if since < at { format!(", before {}", seconds(at)) } else { String::new() };
+        let mut lines = vec![match reached {
+            Reached::Instant => {
+                format!("{name}, at {}: round {open} of {planned} is open since {}", seconds(at), seconds(since))
+            }
+            Reached::LastRound => {
+                let rounds = counted(planned.into(), "round");
+                format!("{name}: the last of {rounds} has ended at {}{before}", seconds(since))
+            }
+            Reached::Failure => {
+                let since = seconds(since);
+                format!("{name}: the run has failed in round {open} of {planned}, open since {since}{before}")
+            }
         }];
-        let mut entry = |name: &str, text: String| lines.push(format!("  {name:<16}{text}"));
+        let mut entry = |name: &str, text: String| {
+            let wrapped = words::lines(&text, WIDTH - LABEL_WIDTH - 2);
+            let names = std::iter::once(name).chain(std::iter::repeat(""));
+            lines.extend(wrapped.iter().zip(names).map(|(text, name)| format!("  {name:<LABEL_WIDTH$}{text}")));
+        };
         entry("rounds", setup::mode(&scenario.training.mode));
         entry("model", counted(self.model_steps.into(), "step"));
-        entry("updates waiting", format!("{} for the end of the round", thousands(self.waiting.into())));
         entry("participations", self.participations_in_words());
         for (name, direction) in [("down", Direction::Down), ("up", Direction::Up)] {
             entry(name, self.carried_in_words(direction));
         }
         entry("row visits", thousands(self.row_visits));
+        if reached == Reached::Instant && self.under_way.is_empty() {
+            entry("under way", "nobody: the round waits for a user to come, or for its deadline".to_owned());
+        }
         for phase in [
             Phase::InLine(Direction::Down),
             Phase::Transfer(Direction::Down),
@@ -106,15 +136,15 @@ impl State {
     fn participations_in_words(&self) -> String {
         let count = |end: End| self.ended.get(&end).copied().unwrap_or_default();
         let name = |end: End| match end {
-            End::Done => "used",
             End::Unfinished => "under way",
             other => other.name(),
         };
-        let fates: Vec<String> = End::ALL
-            .into_iter()
-            .filter(|end| count(*end) > 0)
-            .map(|end| format!("{} {}", thousands(count(end)), name(end)))
-            .collect();
+        // An update that has arrived is used when its round ends.
+        let waiting = u64::from(self.waiting);
+        let mut fates = vec![(count(End::Done) - waiting, "used"), (waiting, "waiting for the end of the round")];
+        fates.extend(End::ALL.into_iter().filter(|end| *end != End::Done).map(|end| (count(end), name(end))));
+        fates.retain(|(count, _)| *count > 0);
+        let fates: Vec<String> = fates.iter().map(|(count, name)| format!("{} {name}", thousands(*count))).collect();
         let fates = if fates.is_empty() { String::new() } else { format!(": {}", fates.join(", ")) };
         format!("{} begun{fates}", thousands(self.begun))
     }
@@ -141,6 +171,9 @@ impl State {
         let users: Vec<&Stretch> = self.under_way.iter().filter(|stretch| stretch.phase == phase).collect();
         let how_far = |stretch: &Stretch| match stretch.phase {
             Phase::InLine(_) => format!("since {} s", stretch.from.as_secs_f64()),
+            Phase::Transfer(_) if stretch.carried_bytes == stretch.frame_bytes => {
+                format!("all {} sent", Bytes::new(stretch.frame_bytes))
+            }
             Phase::Transfer(_) => {
                 format!("{} of {}", Bytes::new(stretch.carried_bytes), Bytes::new(stretch.frame_bytes))
             }
@@ -177,7 +210,35 @@ mod tests {
             .at(9_400, 6, LinkEvent::Unfinished(Direction::Down, 0));
         state.take(None, &rest.bookings);
         let scenario = sample::run(60).scenario;
-        insta::assert_snapshot!(state.describe(&scenario, SimTime::from_nanos(9_400), false));
+        insta::assert_snapshot!(state.describe(&scenario, SimTime::from_nanos(9_400), Reached::Instant));
+    }
+
+    #[test]
+    fn a_round_of_nobody_says_what_it_waits_for() {
+        let state = State::default();
+        let says = |reached| {
+            let text = state.describe(&sample::run(60).scenario, SimTime::from_nanos(9_400), reached);
+            text.contains("waits for a user to come")
+        };
+        assert!(says(Reached::Instant) && !says(Reached::LastRound));
+    }
+
+    /// If this fails, a reader takes the end of a run for its state at the instant that was asked for.
+    #[test]
+    fn a_run_that_does_not_get_that_far_says_where_it_ended() {
+        let mut state = State::default();
+        let [(first, bookings), _] = two_rounds();
+        state.take(Some(first), &bookings);
+        let first_line = |at, reached| {
+            let text = state.describe(&sample::run(60).scenario, SimTime::from_nanos(at), reached);
+            text.lines().next().map(str::to_owned)
+        };
+        let expected = |text: &str| Some(format!("ml100k-fedrap: {text}"));
+        let failed = "the run has failed in round 2 of 60, open since 0.000009 s, before 7 s";
+        assert_eq!(first_line(7_000_000_000, Reached::Failure), expected(failed));
+        let over = "the last of 60 rounds has ended at 0.000009 s";
+        assert_eq!(first_line(9_000, Reached::LastRound), expected(over), "at that instant, and not before it");
+        assert_eq!(first_line(9_500, Reached::LastRound), expected(&format!("{over}, before 0.0000095 s")));
     }
 
     #[test]

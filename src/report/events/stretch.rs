@@ -134,7 +134,7 @@ impl Participations {
         let open = self.open.get_mut(&user)?;
         let before = *open;
         let (end, carried_bytes, row_visits) = match event {
-            LinkEvent::Sent(..) => return None,
+            LinkEvent::Sent(..) | LinkEvent::Swallowed(..) => return None,
             LinkEvent::InLine(direction) => {
                 open.phase = Phase::InLine(direction);
                 return None;

@@ -14,6 +14,9 @@ use crate::units::{Direction, SimDuration, SimTime};
 /// Rows that are still told apart.
 const ROWS_MAX: usize = 60;
 
+/// How far a deadline may be that is drawn, as a multiple of the time that is filled.
+const DEADLINE_MAX: f64 = 1.5;
+
 /// What a picture shows.
 #[derive(Debug, Default)]
 pub struct Timeline {
@@ -53,7 +56,7 @@ fn mark(end: End) -> Option<Mark> {
         End::Late => Some(Mark::Ring),
         End::Stale => Some(Mark::Disc),
         End::Lost => Some(Mark::Cross),
-        End::Cancelled => Some(Mark::Stop),
+        End::Cancelled => Some(Mark::Square),
         End::Unfinished => Some(Mark::Arrow),
     }
 }
@@ -87,14 +90,22 @@ impl Timeline {
         let rows: Vec<Row> = shown.iter().map(|stretches| row(stretches, seconds)).collect();
         let mut instants: Vec<Instant> =
             self.rounds.iter().map(|round| Instant { at_s: seconds(round.ended), rule: Rule::Solid }).collect();
-        let deadlines: Vec<SimTime> = self.deadlines().into_iter().collect();
-        instants.extend(deadlines.iter().map(|at| Instant { at_s: seconds(*at), rule: Rule::Dashed }));
         let last_bar = rows.iter().flat_map(|row| &row.bars).map(|bar| bar.2).fold(0.0, f64::max);
-        let length_s = instants.iter().map(|instant| instant.at_s).fold(last_bar, f64::max);
+        let happened_s = instants.iter().map(|instant| instant.at_s).fold(last_bar, f64::max);
+        // One that is far away would leave little room for what happens.
+        let near = |at_s: &f64| *at_s <= DEADLINE_MAX * happened_s;
+        let deadlines: Vec<f64> = self.deadlines().into_iter().map(seconds).filter(near).collect();
+        let length_s = deadlines.iter().copied().fold(happened_s, f64::max);
+        instants.extend(deadlines.iter().map(|&at_s| Instant { at_s, rule: Rule::Dashed }));
         let mut lines = vec![(Rule::Solid, "end of a round".to_owned())];
         lines.extend(self.deadline.map(|deadline| {
-            (Rule::Dashed, format!("deadline: {} after the invitation", duration(deadline.as_secs_f64())))
+            let beyond = if deadlines.is_empty() { ", beyond the picture" } else { "" };
+            let deadline = duration(deadline.as_secs_f64());
+            (Rule::Dashed, format!("deadline: {deadline} after the invitation{beyond}"))
         }));
+        let waits = shown.iter().copied().flatten().any(|stretch| matches!(stretch.phase, Phase::InLine(_)));
+        let is_named = |phase: &Phase| waits || !matches!(phase, Phase::InLine(_));
+        let bars = COLORS.iter().filter(|(phase, _)| is_named(phase));
         TimelineChart {
             title: self.title.clone(),
             subtitle: self.subtitle(all.len(), rows.len()),
@@ -103,8 +114,8 @@ impl Timeline {
             remark: rows.is_empty().then(|| "nobody took part".to_owned()),
             rows,
             instants,
-            bars: COLORS.iter().map(|(phase, color)| (*color, phase_name(*phase).to_owned())).collect(),
-            marks: marks(&all),
+            bars: bars.map(|(phase, color)| (*color, phase_name(*phase).to_owned())).collect(),
+            marks: marks(&all, shown.len()),
             lines,
         }
     }
@@ -154,8 +165,12 @@ fn row(stretches: &[&Stretch], seconds: impl Fn(SimTime) -> f64) -> Row {
     }
 }
 
-/// The names of the marks that there are, with how many participations have each.
-fn marks(participations: &[Vec<&Stretch>]) -> Vec<(Mark, String)> {
+/// The names of the marks that there are, with how many participations have each, be they among the `shown` or not.
+fn marks(participations: &[Vec<&Stretch>], shown: usize) -> Vec<(Mark, String)> {
+    let of_all = match participations.len() {
+        all if all > shown => format!(" of all {}", thousands(all as u64)),
+        _ => String::new(),
+    };
     let count = |end: End| participations.iter().filter(|all| all.last().is_some_and(|last| last.end == end)).count();
     let name = |end: End| match end {
         End::Done => "used",
@@ -168,7 +183,7 @@ fn marks(participations: &[Vec<&Stretch>]) -> Vec<(Mark, String)> {
     let marked = End::ALL.into_iter().filter_map(|end| Some((end, mark(end)?)));
     marked
         .filter(|(end, _)| count(*end) > 0)
-        .map(|(end, mark)| (mark, format!("{} ({})", name(end), thousands(count(end) as u64))))
+        .map(|(end, mark)| (mark, format!("{} ({}{of_all})", name(end), thousands(count(end) as u64))))
         .collect()
 }
 
@@ -210,12 +225,38 @@ mod tests {
             [
                 ("user 3", 2, Some(Mark::Cross)),
                 ("user 1", 3, None),
-                ("user 4", 2, Some(Mark::Stop)),
+                ("user 4", 2, Some(Mark::Square)),
                 ("user 2", 3, Some(Mark::Ring))
             ]
         );
         assert!(chart.instants.contains(&Instant { at_s: 8e-6, rule: Rule::Dashed }), "{:?}", chart.instants);
         assert_eq!(chart.length_s, 8.5e-6, "the late one's end is on the picture");
+    }
+
+    /// If this fails, a long deadline presses everything that happens into a corner.
+    #[test]
+    fn a_deadline_far_away_is_told_and_not_drawn() {
+        let far = Timeline { deadline: Some(SimDuration::from_nanos(1_000_000)), ..timeline() };
+        let chart = far.chart();
+        assert!(chart.instants.iter().all(|instant| instant.rule == Rule::Solid), "{:?}", chart.instants);
+        assert_eq!(chart.length_s, 8.5e-6);
+        assert_eq!(chart.lines[1].1, "deadline: 1.00 ms after the invitation, beyond the picture");
+    }
+
+    #[test]
+    fn a_line_for_connections_is_named_where_there_is_one() {
+        let mut timeline = timeline();
+        assert_eq!(timeline.chart().bars.len(), 4, "user 4 waits");
+        timeline.stretches.retain(|stretch| !matches!(stretch.phase, Phase::InLine(_)));
+        assert_eq!(timeline.chart().bars.len(), 3);
+    }
+
+    #[test]
+    fn marks_count_the_participations_that_are_not_shown_too() {
+        let timeline = timeline();
+        let all = timeline.participations();
+        assert_eq!(marks(&all, 4)[1].1, "lost (1)");
+        assert_eq!(marks(&all, 2)[1].1, "lost (1 of all 4)");
     }
 
     #[test]

@@ -1,19 +1,27 @@
 //! Events in the Trace Event format, which Perfetto (ui.perfetto.dev) and chrome://tracing show on a time line.
 //!
-//! One process for the server, with a track for its rounds, and one for the clients, with a track for each. Times are
-//! microseconds; the nanoseconds stand behind the point, written as integers so that none is lost in a float.
+//! One process, with a track for the rounds and below it one for each client that took part, in the order of their
+//! numbers. Times are microseconds; the nanoseconds stand behind the point, written as integers so that none is lost in a
+//! float. A slice has what is told of it among its arguments; colours are hints, which chrome://tracing takes and Perfetto
+//! does not.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use crate::ids::UserId;
 use crate::sim::outcome::events::RoundSpan;
-use crate::units::SimTime;
+use crate::units::{Direction, SimTime};
 
 use super::stretch::{End, Phase, Stretch};
 
-const SERVER: u32 = 1;
-const CLIENTS: u32 = 2;
+const PROCESS: u32 = 1;
+
+/// Perfetto puts the track that has its process's number first.
+const ROUNDS: u32 = PROCESS;
+
+/// Perfetto shows the number of a track after its name, so that of a user has to be seen in it; small ones, and 0 above
+/// all, mean something else there.
+const FIRST_USER: u32 = 1_000_000_000;
 
 /// A trace that is being written.
 #[derive(Debug, Default)]
@@ -28,9 +36,8 @@ impl Trace {
     /// What comes before the first event.
     pub fn begin(&mut self, out: &mut impl Write) -> io::Result<()> {
         out.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[")?;
-        self.metadata(out, SERVER, 0, "process_name", "server")?;
-        self.metadata(out, SERVER, 1, "thread_name", "rounds")?;
-        self.metadata(out, CLIENTS, 0, "process_name", "clients")
+        self.metadata(out, ROUNDS, "process_name", "\"name\":\"simulation\"")?;
+        self.track(out, ROUNDS, "rounds")
     }
 
     /// What comes after the last event.
@@ -38,44 +45,57 @@ impl Trace {
         out.write_all(b"\n]}\n")
     }
 
-    /// A slice on the server's track.
+    /// A slice on the rounds' track.
     pub fn round(&mut self, out: &mut impl Write, span: &RoundSpan) -> io::Result<()> {
-        let name = format!("round {}", span.round);
+        let head = format!("\"cat\":\"round\",\"name\":\"round {}\"", span.round);
         let args = format!("\"updates\":{}", span.aggregated);
-        self.slice(out, (SERVER, 1), &name, (span.began, span.ended), &args)
+        self.slice(out, ROUNDS, &head, (span.began, span.ended), &args)
     }
 
     /// A slice on a client's track; what ends in another way than planned has a mark at its end.
     pub fn stretch(&mut self, out: &mut impl Write, stretch: &Stretch) -> io::Result<()> {
-        let track = (CLIENTS, stretch.user.0.saturating_add(1));
+        let track = FIRST_USER.saturating_add(stretch.user.0);
         if self.named.insert(stretch.user) {
-            self.metadata(out, track.0, track.1, "thread_name", &stretch.user.to_string())?;
+            self.track(out, track, &stretch.user.to_string())?;
         }
-        let mut args =
-            format!("\"round\":{},\"wave\":{},\"end\":\"{}\"", stretch.round, stretch.wave.0, stretch.end.name());
+        let (name, end) = (stretch.phase.name(), stretch.end.name());
+        let (category, color) = match stretch.phase {
+            Phase::InLine(_) => ("line", "grey"),
+            Phase::Transfer(Direction::Down) => ("transfer", "thread_state_runnable"),
+            Phase::Training => ("training", "rail_idle"),
+            Phase::Transfer(Direction::Up) => ("transfer", "rail_load"),
+        };
+        let mut args = format!("\"round\":{},\"wave\":{},\"end\":\"{end}\"", stretch.round, stretch.wave.0);
         match stretch.phase {
-            Phase::InLine(_) => {}
+            Phase::InLine(direction) => args += &format!(",\"for\":\"{}\"", Phase::Transfer(direction).name()),
             Phase::Transfer(_) => {
                 args += &format!(",\"bytes\":{},\"carried_bytes\":{}", stretch.frame_bytes, stretch.carried_bytes);
             }
             Phase::Training => args += &format!(",\"row_visits\":{}", stretch.row_visits),
         }
-        self.slice(out, track, stretch.phase.name(), (stretch.from, stretch.to), &args)?;
-        if stretch.end == End::Done {
-            return Ok(());
-        }
-        let (name, ts, (pid, tid)) = (stretch.end.name(), microseconds(stretch.to.as_nanos()), track);
+        let head = format!("\"cat\":\"{category}\",\"name\":\"{name}\",\"cname\":\"{color}\"");
+        self.slice(out, track, &head, (stretch.from, stretch.to), &args)?;
+        let color = match stretch.end {
+            End::Done => return Ok(()),
+            End::Lost => "terrible",
+            End::Late | End::Stale => "bad",
+            End::Cancelled | End::Unfinished => "black",
+        };
+        let ts = microseconds(stretch.to.as_nanos());
         self.element(
             out,
-            &format!("{{\"ph\":\"i\",\"s\":\"t\",\"cat\":\"fate\",\"name\":\"{name}\",\"ts\":{ts},\"pid\":{pid},\"tid\":{tid}}}"),
+            &format!(
+                "{{\"ph\":\"i\",\"s\":\"t\",\"cat\":\"end\",\"name\":\"{end}\",\"cname\":\"{color}\",\"ts\":{ts},\"pid\":{PROCESS},\"tid\":{track},\"args\":{{\"in\":\"{name}\",\"round\":{}}}}}",
+                stretch.round
+            ),
         )
     }
 
     fn slice(
         &mut self,
         out: &mut impl Write,
-        (pid, tid): (u32, u32),
-        name: &str,
+        track: u32,
+        head: &str,
         (from, to): (SimTime, SimTime),
         args: &str,
     ) -> io::Result<()> {
@@ -83,17 +103,21 @@ impl Trace {
         self.element(
             out,
             &format!(
-                "{{\"ph\":\"X\",\"cat\":\"simulated\",\"name\":\"{name}\",\"ts\":{ts},\"dur\":{dur},\"pid\":{pid},\"tid\":{tid},\"args\":{{{args}}}}}"
+                "{{\"ph\":\"X\",{head},\"ts\":{ts},\"dur\":{dur},\"pid\":{PROCESS},\"tid\":{track},\"args\":{{{args}}}}}"
             ),
         )
     }
 
-    fn metadata(&mut self, out: &mut impl Write, pid: u32, tid: u32, what: &str, name: &str) -> io::Result<()> {
+    /// Names a track, and puts it in its place: chrome://tracing would sort users by their names as texts.
+    fn track(&mut self, out: &mut impl Write, track: u32, name: &str) -> io::Result<()> {
+        self.metadata(out, track, "thread_name", &format!("\"name\":\"{name}\""))?;
+        self.metadata(out, track, "thread_sort_index", &format!("\"sort_index\":{track}"))
+    }
+
+    fn metadata(&mut self, out: &mut impl Write, track: u32, what: &str, args: &str) -> io::Result<()> {
         self.element(
             out,
-            &format!(
-                "{{\"ph\":\"M\",\"name\":\"{what}\",\"pid\":{pid},\"tid\":{tid},\"args\":{{\"name\":\"{name}\"}}}}"
-            ),
+            &format!("{{\"ph\":\"M\",\"name\":\"{what}\",\"pid\":{PROCESS},\"tid\":{track},\"args\":{{{args}}}}}"),
         )
     }
 

@@ -52,8 +52,8 @@ pub enum Mark {
     Disc,
     /// A cross.
     Cross,
-    /// A bar across.
-    Stop,
+    /// A square.
+    Square,
     /// An arrow head to the right.
     Arrow,
 }
@@ -104,6 +104,7 @@ pub fn render(chart: &TimelineChart) -> Result<String, DrawingError> {
         for instant in &chart.instants {
             draw_rule(&root, plane.at(instant.at_s), plane.y, instant.rule)?;
         }
+        draw_marks(&root, chart, &plane)?;
         if let Some(remark) = &chart.remark {
             root.draw(&Text::new(remark.clone(), (plane.x.0 + 40, header + body / 2), font(22, GREY)))?;
         }
@@ -124,6 +125,11 @@ impl Plane {
     fn at(&self, seconds: f64) -> i32 {
         self.axis.map(&seconds, self.x)
     }
+
+    /// Middles of the rows, without end.
+    fn middles(&self) -> impl Iterator<Item = i32> {
+        (self.y.0 + ROW_HEIGHT / 2..).step_by(ROW_HEIGHT as usize)
+    }
 }
 
 fn draw_axis(root: &Area, chart: &TimelineChart, plane: &Plane) -> Result<(), DrawingError> {
@@ -141,9 +147,8 @@ fn draw_axis(root: &Area, chart: &TimelineChart, plane: &Plane) -> Result<(), Dr
 }
 
 fn draw_rows(root: &Area, chart: &TimelineChart, plane: &Plane) -> Result<(), DrawingError> {
-    for (place, row) in chart.rows.iter().enumerate() {
-        let top = plane.y.0 + place as i32 * ROW_HEIGHT;
-        let middle = top + ROW_HEIGHT / 2;
+    for (row, middle) in chart.rows.iter().zip(plane.middles()) {
+        let top = middle - ROW_HEIGHT / 2;
         root.draw(&Text::new(row.label.clone(), (MARGIN, middle - 7), font(14, GREY)))?;
         for &(color, from, to) in &row.bars {
             let (left, right) = (plane.at(from), plane.at(to));
@@ -151,6 +156,13 @@ fn draw_rows(root: &Area, chart: &TimelineChart, plane: &Plane) -> Result<(), Dr
             let corners = [(left, top + 2), (right.max(left + 1), top + ROW_HEIGHT - 2)];
             root.draw(&Rectangle::new(corners, color.filled()))?;
         }
+    }
+    Ok(())
+}
+
+/// Above the lines: the server cancels at the end of a round.
+fn draw_marks(root: &Area, chart: &TimelineChart, plane: &Plane) -> Result<(), DrawingError> {
+    for (row, middle) in chart.rows.iter().zip(plane.middles()) {
         if let Some((mark, at)) = row.mark {
             draw_mark(root, (plane.at(at), middle), mark)?;
         }
@@ -170,7 +182,7 @@ fn draw_mark(root: &Area, (x, y): (i32, i32), mark: Mark) -> Result<(), DrawingE
             line(vec![(x - 5, y - 5), (x + 5, y + 5)])?;
             line(vec![(x - 5, y + 5), (x + 5, y - 5)])
         }
-        Mark::Stop => line(vec![(x, y - 6), (x, y + 6)]),
+        Mark::Square => root.draw(&Rectangle::new([(x - 4, y - 4), (x + 4, y + 4)], INK.filled())),
         Mark::Arrow => line(vec![(x, y - 5), (x + 7, y), (x, y + 5)]),
     }
 }

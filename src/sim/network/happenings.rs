@@ -107,8 +107,9 @@ impl Timeline {
 
     /// A transfer has come to nothing, and the participation with it.
     async fn failed(&mut self, user: UserId, participation: Box<Participation>, transfer: Transfer) -> Result<bool> {
-        let lost = LinkEvent::Lost(transfer.direction, transfer.size.get());
-        self.lose(user, participation, lost).await
+        let size = transfer.size.get();
+        self.book_if_swallowed(user, &participation, &transfer, size);
+        self.lose(user, participation, LinkEvent::Lost(transfer.direction, size)).await
     }
 
     async fn training_ended(&mut self, now: SimTime, user: UserId) -> Result<()> {
@@ -229,9 +230,18 @@ impl Timeline {
                 cut_short.training(participation.conditions.row_visits_in(elapsed), elapsed.as_nanos())
             }
             Phase::Downloading(transfer) | Phase::Uploading { transfer, .. } => {
-                cut_short.transfer(transfer.direction, self.stop_transfer(user, participation, transfer)?.get())
+                let carried = self.stop_transfer(user, participation, transfer)?.get();
+                self.book_if_swallowed(user, participation, transfer, carried);
+                cut_short.transfer(transfer.direction, carried)
             }
         })
+    }
+
+    /// What is carried of a frame that a fault drops reaches nobody, whatever ends its way.
+    fn book_if_swallowed(&mut self, user: UserId, participation: &Participation, transfer: &Transfer, carried: u64) {
+        if transfer.fate == Fate::Dropped {
+            self.book(participation.wave, user, LinkEvent::Swallowed(transfer.direction, carried));
+        }
     }
 
     /// Books what is under way when the run ends.

@@ -146,7 +146,9 @@ impl Timeline {
         };
         let (size, fate) = match dropout {
             // How far it gets until then does not hang on how many share the server's link.
-            Some(elapsed) if self.server_link.is_some() => (link.carried(size, elapsed), Fate::Cut),
+            Some(elapsed) if self.server_link.is_some() => {
+                (link.carried(size, elapsed), if fate == Fate::Dropped { fate } else { Fate::Cut })
+            }
             _ => (size, fate),
         };
         let mut transfer = Transfer { direction, size, began: now, way: Way::Alone, fate, delay };

@@ -34,6 +34,9 @@ pub enum LinkEvent {
     Cancelled(Direction, u64),
     /// The run ended when this many bytes were on their way.
     Unfinished(Direction, u64),
+    /// So many bytes of a frame that a fault swallows had been sent when its way ended, which is booked next: they reach
+    /// nobody.
+    Swallowed(Direction, u64),
     /// A training of so many row visits took this many nanoseconds.
     Computed(u64, u64),
     /// A training was cut off after so many row visits and this many nanoseconds.

@@ -1,0 +1,77 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use fedrecsim::ids::UserId;
+use fedrecsim::scenario::Scenario;
+use fedrecsim::sim::RoundObserver;
+use fedrecsim::sim::outcome::events::{Booking, LinkEvent, RoundSpan};
+use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim::units::Direction;
+
+use crate::support::Workshop;
+
+/// What the devices of a run did, by its events: bytes that they sent or received, and rows that they visited.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Toil {
+    pub bytes: u64,
+    pub row_visits: u64,
+}
+
+/// Takes down what devices do, event by event.
+pub struct Watch {
+    toil: Arc<Mutex<Toil>>,
+    /// Of the frames on their way.
+    lengths: BTreeMap<(UserId, Direction), u64>,
+}
+
+impl Watch {
+    /// One who sees a run from its beginning, and what he takes down.
+    pub fn new() -> (Self, Arc<Mutex<Toil>>) {
+        let toil = Arc::new(Mutex::new(Toil::default()));
+        (Self { toil: Arc::clone(&toil), lengths: BTreeMap::new() }, toil)
+    }
+}
+
+impl RoundObserver for Watch {
+    fn round_finished(&mut self, _round: &RoundRecord, _total: ByDirection<Flow>) {}
+
+    fn happened(&mut self, _round: Option<RoundSpan>, bookings: &[Booking]) {
+        let mut toil = self.toil.lock().unwrap();
+        let mut swallowed = 0;
+        for &Booking { user, event, .. } in bookings {
+            match event {
+                LinkEvent::Sent(direction, parts) => {
+                    self.lengths.insert((user, direction), parts.header + parts.index + parts.values);
+                }
+                LinkEvent::Delivered(direction, ..) => toil.bytes += self.lengths[&(user, direction)],
+                LinkEvent::Swallowed(Direction::Down, bytes) => swallowed = bytes,
+                LinkEvent::Lost(_, carried) | LinkEvent::Cancelled(_, carried) | LinkEvent::Unfinished(_, carried) => {
+                    toil.bytes += carried - std::mem::take(&mut swallowed);
+                }
+                LinkEvent::Computed(row_visits, _)
+                | LinkEvent::ComputeLost(row_visits, _)
+                | LinkEvent::ComputeCancelled(row_visits, _)
+                | LinkEvent::ComputeUnfinished(row_visits, _) => toil.row_visits += row_visits,
+                LinkEvent::Swallowed(Direction::Up, _) | LinkEvent::InLine(_) | LinkEvent::Connected(_) => {}
+            }
+        }
+    }
+}
+
+/// The energy of the report is what the devices did times its price, to the last digits.
+pub fn assert_energy(workshop: &Workshop, scenario: &Scenario, toil: Toil) {
+    let report = workshop.run_json();
+    let devices = &scenario.devices;
+    if devices.energy_nj_per_byte.is_none() && devices.energy_nj_per_row_visit.is_none() {
+        return assert!(report.get("energy").is_none());
+    }
+    let energy = |key: &str| report["energy"][key].as_f64().unwrap();
+    let close = |found: f64, price_nj: Option<f64>, amount: u64| {
+        let expected = price_nj.unwrap_or(0.0) * amount as f64 * 1e-9;
+        assert!((found - expected).abs() <= 1e-12 * expected, "{found} J, not {expected} J");
+    };
+    close(energy("transfer_j"), devices.energy_nj_per_byte, toil.bytes);
+    close(energy("training_j"), devices.energy_nj_per_row_visit, toil.row_visits);
+    let total = energy("transfer_j") + energy("training_j");
+    assert!((0.0..=total).contains(&energy("wasted_j")), "{} J of {total} J are wasted", energy("wasted_j"));
+}
