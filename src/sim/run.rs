@@ -136,6 +136,7 @@ async fn live(
             | Error::NobodyFinished { .. }
             | Error::NothingArrives { .. }
             | Error::NobodyAvailable { .. }
+            | Error::CheckpointUnwritten { .. }
             | Error::Dataset(_)),
         ) => Some(stop),
         Err(defect) => return Err(defect),
