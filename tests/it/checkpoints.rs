@@ -227,6 +227,17 @@ fn relative_paths_begin_where_the_run_was_started() {
     assert_eq!(command("there", &["resume", "../report"]), stopped);
     assert!(report(&workshop.report()) == whole);
     assert!(!whole.0.contains(&*workshop.path("").to_string_lossy()), "the report tells where it was made");
+    // Of the traces, too, every line counts.
+    for (trace, other) in
+        [("devices", format!("user,ns_per_row_visit\n{devices}40,7\n")), ("stays", "user,on,off\n0,0,999\n".into())]
+    {
+        let path = workshop.path(&format!("here/traces/{trace}.csv"));
+        let before = fs::read(&path).unwrap();
+        fs::write(&path, other).unwrap();
+        let refused = command("there", &["resume", "../report"]);
+        assert!(refused.0 == Some(2) && refused.1.contains("a trace is not what it was"), "{trace}: {refused:?}");
+        fs::write(&path, before).unwrap();
+    }
     fs::remove_file(workshop.path("here/ratings.txt")).unwrap();
     let refused = command("there", &["resume", "../report"]);
     assert_eq!(refused.0, Some(2), "{refused:?}");
