@@ -3,7 +3,7 @@
 //! A variant is a kind of place to look at (a line, a file, a round and user), not a module that failed; the exit code
 //! of a command follows from it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::ids::{Round, UserId};
 use crate::units::{SimDuration, SimTime};
@@ -40,6 +40,21 @@ pub enum Error {
     Write {
         /// The file or folder.
         path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// A checkpoint that was due and could not be written.
+    ///
+    /// It ends the run: one that went on would have more to lose to a crash than was asked for, and its report goes to
+    /// the same disk.
+    #[error("cannot write the checkpoint after round {rounds} to {}: {source}; {}", path.display(), way_on(path, *left))]
+    CheckpointUnwritten {
+        /// The name that the checkpoint would have had.
+        path: PathBuf,
+        /// Rounds that are over.
+        rounds: u32,
+        /// Rounds of the newest checkpoint that is left, if there is one.
+        left: Option<u32>,
         /// The system's reason.
         source: std::io::Error,
     },
@@ -178,6 +193,7 @@ impl Error {
             | Self::Dataset(_)
             | Self::Checkpoint(_) => 2,
             Self::Write { .. }
+            | Self::CheckpointUnwritten { .. }
             | Self::Diverged { .. }
             | Self::TimeOverflow { .. }
             | Self::NobodyFinished { .. }
@@ -191,5 +207,16 @@ impl Error {
             | Self::Interrupted
             | Self::Stopped { .. } => 1,
         }
+    }
+}
+
+/// What to do after a checkpoint could not be written to `path`.
+fn way_on(path: &Path, left: Option<u32>) -> String {
+    let folder = path.parent().unwrap_or(path).display();
+    match left {
+        Some(rounds) => format!(
+            "that after round {rounds} is left: see to the cause, and go on from there with `fedrecsim resume {folder}`"
+        ),
+        None => "there is none before it: see to the cause, and begin anew with --overwrite".to_owned(),
     }
 }

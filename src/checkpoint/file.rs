@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::model::archive::{Archive, ArchiveReader};
 
 const MAGIC: [u8; 8] = *b"FEDRECSC";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Magic number and version.
 const START: u64 = 12;
 /// Length and checksum.
@@ -32,8 +32,12 @@ pub struct Header {
     pub fingerprint: String,
     /// Arguments of the command that began the run, for its report.
     pub command: Vec<String>,
-    /// Folders in which that command looked for data.
-    pub data_directories: Vec<std::path::PathBuf>,
+    /// The folder that it was started in, which relative paths of the scenario begin at; absolute.
+    pub directory: PathBuf,
+    /// Folders in which it looked for data; absolute.
+    pub data_directories: Vec<PathBuf>,
+    /// BLAKE3 (hexadecimal) of the `run.json` that the run was to replace, and which is no report of its own.
+    pub replaces: Option<String>,
     /// Rounds from one checkpoint to the next.
     pub every: u32,
     /// Rounds that are over.

@@ -16,45 +16,57 @@ pub(super) const PARTIAL: &str = ".fedrecsim-checkpoint.partial";
 
 /// Leaves checkpoints in a folder.
 ///
-/// A checkpoint that cannot be written, on a full disk say, is given up with a warning; those before it stay, and the
-/// run goes on: it is worth more than what would save it.
+/// One that cannot be written, on a full disk say, is taken away again, and those before it stay.
 pub struct Keeper {
     folder: PathBuf,
     header: Header,
     writing: Option<Writing>,
-    warn: Box<dyn Fn(&str)>,
+    /// Rounds of the newest checkpoint that is on the disk.
+    left: Option<u32>,
 }
 
 impl Keeper {
-    /// A keeper of checkpoints in `folder`, of the run that `header` says, every `header.every` rounds. `warn` is told
-    /// of those that cannot be written.
-    pub fn new(folder: impl Into<PathBuf>, header: Header, warn: Box<dyn Fn(&str)>) -> Self {
-        Self { folder: folder.into(), header, writing: None, warn }
+    /// A keeper of checkpoints in `folder`, of the run that `header` says, every `header.every` rounds. If rounds are
+    /// over already, there is a checkpoint after them.
+    pub fn new(folder: impl Into<PathBuf>, header: Header) -> Self {
+        let left = (header.rounds > 0).then_some(header.rounds);
+        Self { folder: folder.into(), header, writing: None, left }
     }
 
     fn partial(&self) -> PathBuf {
         self.folder.join(PARTIAL)
     }
 
-    /// Gives the open checkpoint up.
-    fn give_up(&mut self, reason: &io::Error) {
+    fn path(&self) -> PathBuf {
+        self.folder.join(name_of(self.header.rounds))
+    }
+
+    /// Gives the open checkpoint up if `step`, a part of writing it, has failed.
+    fn checked<T>(&mut self, step: io::Result<T>) -> Result<T> {
+        step.map_err(|source| {
+            self.give_up();
+            Error::CheckpointUnwritten { path: self.path(), rounds: self.header.rounds, left: self.left, source }
+        })
+    }
+
+    fn give_up(&mut self) {
         self.writing = None;
         // A leftover would only take the room that is missing.
         let _ = fs::remove_file(self.partial());
-        let (rounds, folder) = (self.header.rounds, self.folder.display());
-        (self.warn)(&format!(
-            "the checkpoint after round {rounds} cannot be written to {folder}: {reason}; the run goes on without it"
-        ));
     }
 
-    /// Puts the file under its name, and takes the oldest ones away.
-    fn publish(&self) -> io::Result<()> {
-        fs::rename(self.partial(), self.folder.join(name_of(self.header.rounds)))?;
+    /// Puts the file under its name, and takes older ones away.
+    fn publish(&mut self) -> io::Result<()> {
+        fs::rename(self.partial(), self.path())?;
         // The name, too, has to be on the disk before an older one goes.
-        #[cfg(unix)]
-        fs::File::open(&self.folder)?.sync_all()?;
-        for (_, path) in numbered(&self.folder)?.into_iter().skip(KEPT) {
-            fs::remove_file(path)?;
+        sync_folder(&self.folder)?;
+        let rounds = self.header.rounds;
+        self.left = Some(rounds);
+        // Newer ones are damaged ones that were passed over: they do not count, and the run will come to replace them.
+        let older = numbered(&self.folder).into_iter().flatten().filter(|(number, _)| *number < rounds);
+        for (_, path) in older.skip(KEPT - 1) {
+            // One that stays costs room, and nothing that was asked for.
+            let _ = fs::remove_file(path);
         }
         Ok(())
     }
@@ -65,26 +77,43 @@ impl CheckpointStore for Keeper {
         rounds.is_multiple_of(self.header.every)
     }
 
-    fn begin(&mut self, rounds: u32) {
+    fn begin(&mut self, rounds: u32) -> Result<()> {
         self.header.rounds = rounds;
-        match Writing::create(&self.partial(), &self.header) {
-            Ok(writing) => self.writing = Some(writing),
-            Err(reason) => self.give_up(&reason),
-        }
+        let writing = Writing::create(&self.partial(), &self.header);
+        self.writing = Some(self.checked(writing)?);
+        Ok(())
     }
 
-    fn write(&mut self, bytes: &[u8]) {
-        if let Some(Err(reason)) = self.writing.as_mut().map(|writing| writing.append(bytes)) {
-            self.give_up(&reason);
-        }
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let written = self.writing.as_mut().map_or(Ok(()), |writing| writing.append(bytes));
+        self.checked(written)
     }
 
-    fn commit(&mut self) {
-        if let Some(writing) = self.writing.take()
-            && let Err(reason) = writing.finish().and_then(|()| self.publish())
-        {
-            self.give_up(&reason);
+    fn commit(&mut self) -> Result<()> {
+        let Some(writing) = self.writing.take() else { return Ok(()) };
+        let published = writing.finish().and_then(|()| self.publish());
+        self.checked(published)
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // Somebody stopped answering in the middle of a checkpoint.
+        if self.writing.is_some() {
+            self.give_up();
         }
+    }
+}
+
+/// Forces the names in `folder` to the disk, where that is done so.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    if !cfg!(unix) {
+        return Ok(());
+    }
+    match fs::File::open(folder)?.sync_all() {
+        // Not every file system can.
+        Err(reason) if matches!(reason.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
+        synced => synced,
     }
 }
 

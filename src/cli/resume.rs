@@ -1,6 +1,6 @@
 //! `resume`: from a checkpoint to the report that the run would have had.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -8,12 +8,12 @@ use std::time::Instant;
 use super::ResumeArgs;
 use super::run::{Finished, Output, carry_out, warn};
 use super::world::Inputs;
-use crate::checkpoint::{self, Found, Keeper, Opened};
+use crate::checkpoint::{self, Found, Header, Keeper, Opened};
 use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
 use crate::report::ReportFolder;
-use crate::scenario;
+use crate::scenario::{self, AvailabilityPattern, Scenario, SpeedSpec};
 use crate::sim::Checkpoints;
 
 /// Goes on with the run whose checkpoint is in a folder, and writes its report there. The other arguments are those of
@@ -29,16 +29,17 @@ pub fn resume(
     visible: bool,
     started: Instant,
 ) -> Result<Finished> {
-    let Found { checkpoint, passed_over } = checkpoint::find(&arguments.folder)?;
+    // Before a checkpoint is looked for: a run that is at work there would replace it meanwhile.
+    let folder = ReportFolder::reopen(&arguments.folder)?;
+    let Found { checkpoint, passed_over } = checkpoint::find(folder.path())?;
     let Opened { header, world: archive } = checkpoint;
     for reason in passed_over {
         warn(&format!("{reason}; going on from the checkpoint after round {}", header.rounds));
     }
-    if is_complete(&arguments.folder) {
+    if is_complete(&folder, &header) {
         let folder = arguments.folder.display();
         return Err(Error::Usage(format!("{folder} holds the report of a complete run: there is nothing to resume")));
     }
-    let folder = ReportFolder::reopen(&arguments.folder)?;
     let file = format!("{}.toml", header.name);
     let mut scenario = scenario::parse(&header.scenario, &file, &[], &vocabulary_of(methods))?;
     if let Some(parameters) = scenario.method.parameters.as_object_mut() {
@@ -47,18 +48,41 @@ pub fn resume(
         parameters.extend(others);
     }
     let directories = arguments.data_dir.as_ref().map_or(header.data_directories.clone(), |named| vec![named.clone()]);
-    let inputs = Inputs::load(&scenario, &directories, methods)?;
+    // The report shows the scenario as it was given, whoever reads its files from where.
+    let placed = placed(&scenario, &header.directory, &directories);
+    let inputs = Inputs::load(&placed, &directories, methods)?;
     header.check(&scenario, &inputs.fingerprint())?;
     let command = header.command.clone();
-    let store = Box::new(Keeper::new(&arguments.folder, header, Box::new(warn)));
+    let store = Box::new(Keeper::new(folder.path(), header));
     let output = Output { folder, threads: arguments.threads, json: arguments.json, visible, command };
     carry_out(scenario, inputs.world, Checkpoints { resumed: Some(archive), store }, output, interrupted, started)
 }
 
-/// Whether `folder` has the report of a run that came to its end. Its checkpoints are gone then; one that lies there all
-/// the same was put there by hand, or belongs to a run that was killed while it tidied up.
-fn is_complete(folder: &Path) -> bool {
-    let report = std::fs::read(folder.join("run.json")).ok();
-    let report: Option<serde_json::Value> = report.and_then(|text| serde_json::from_slice(&text).ok());
-    report.is_some_and(|report| report["complete"] == true)
+/// Whether `folder` has this run's report of its end. Its checkpoints are gone then; one that lies there all the same was
+/// put there by hand, or belongs to a run that was killed while it tidied up.
+fn is_complete(folder: &ReportFolder, header: &Header) -> bool {
+    folder.earlier_report().is_some_and(|(digest, is_complete)| is_complete && header.replaces != Some(digest))
+}
+
+/// `scenario` with its files where the run found them that began in `directory`, this process being in another one
+/// perhaps: a relative path was tried from there, then below each of `data_directories`. One that is in neither any
+/// more stays as it is.
+fn placed(scenario: &Scenario, directory: &Path, data_directories: &[PathBuf]) -> Scenario {
+    let mut placed = scenario.clone();
+    let speeds = match &mut placed.devices.speed {
+        SpeedSpec::Trace(path) => Some(path),
+        SpeedSpec::Lognormal { .. } | SpeedSpec::Classes(_) => None,
+    };
+    let stays = match &mut placed.availability.pattern {
+        AvailabilityPattern::Trace(spec) => Some(&mut spec.path),
+        AvailabilityPattern::Always | AvailabilityPattern::Daily(_) | AvailabilityPattern::OnOff(_) => None,
+    };
+    for path in [placed.dataset.path.as_mut(), speeds, stays].into_iter().flatten() {
+        let places = std::iter::once(directory).chain(data_directories.iter().map(PathBuf::as_path));
+        // Joined to a folder, an absolute path is what it was.
+        if let Some(found) = places.map(|folder| folder.join(&*path)).find(|place| place.exists()) {
+            *path = found;
+        }
+    }
+    placed
 }

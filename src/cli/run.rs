@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
 use crate::report::progress::{Progress, ProgressLine};
 use crate::report::record::{ParticipationTotals, RunRecord, Wall};
-use crate::report::{ReportFolder, cost, json, setup, terminal};
+use crate::report::{FolderLock, ReportFolder, cost, json, setup, terminal};
 use crate::scenario::{self, Scenario};
 use crate::sim::outcome::{ByDirection, Flow, RoundRecord};
 use crate::sim::{self, Checkpoints, Outcome, RoundObserver, RunControl, World};
@@ -49,6 +49,8 @@ pub fn run(
     let default_folder = || PathBuf::from("reports").join(format!("{}-{}", scenario.name, scenario.seed));
     let path = arguments.out.clone().unwrap_or_else(default_folder);
     if !arguments.overwrite && checkpoint::is_in(&path) {
+        // Unless it is still at work.
+        FolderLock::take(&path)?;
         let path = path.display();
         return Err(Error::Usage(format!(
             "a run that was stopped left a checkpoint in {path}; go on with it by `fedrecsim resume {path}`, name another folder with --out, or begin anew with --overwrite"
@@ -77,11 +79,13 @@ pub fn run(
                 .collect(),
             fingerprint: inputs.fingerprint(),
             command: command.clone(),
-            data_directories: absolute(directories),
+            directory: absolute(Path::new(".")),
+            data_directories: directories.iter().map(|folder| absolute(folder)).collect(),
+            replaces: folder.earlier_report().map(|(digest, _)| digest),
             every: every.get(),
             rounds: 0,
         };
-        checkpoints.store = Box::new(Keeper::new(folder.path(), header, Box::new(warn)));
+        checkpoints.store = Box::new(Keeper::new(folder.path(), header));
     }
     let output = Output { folder, threads: input.threads, json: arguments.json, visible, command };
     carry_out(scenario, inputs.world, checkpoints, output, interrupted, started)
@@ -127,7 +131,9 @@ pub(super) fn carry_out(
         threads: threads as u32,
     };
     let (record, stopped_by) = record_of(scenario, outcome, wall, command);
-    folder.write(&record)?;
+    if let Err(error) = folder.write(&record) {
+        return Err(without_report(error, stopped_by, &folder));
+    }
     if stopped_by.is_none() {
         checkpoint::remove_all(folder.path())?;
     }
@@ -135,9 +141,27 @@ pub(super) fn carry_out(
     Ok(Finished { output, stopped_by })
 }
 
-/// The folders for a process that starts in another one.
-fn absolute(folders: Vec<PathBuf>) -> Vec<PathBuf> {
-    folders.into_iter().map(|folder| std::path::absolute(&folder).unwrap_or(folder)).collect()
+/// What to tell of a run whose report cannot be written for `error`.
+fn without_report(error: Error, stopped_by: Option<Error>, folder: &ReportFolder) -> Error {
+    match stopped_by {
+        // The disk that had no room for the one has none for the other; the first says what to do.
+        Some(first @ Error::CheckpointUnwritten { .. }) => {
+            warn(&format!("the finished rounds are not reported: {error}"));
+            first
+        }
+        _ => {
+            if checkpoint::is_in(folder.path()) {
+                let folder = folder.path().display();
+                warn(&format!("the checkpoints in {folder} are left; `fedrecsim resume {folder}` comes to the report"));
+            }
+            error
+        }
+    }
+}
+
+/// The folder for a process that starts in another one.
+fn absolute(folder: &Path) -> PathBuf {
+    std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned())
 }
 
 fn record_of(scenario: Scenario, outcome: Outcome, wall: Wall, command: Vec<String>) -> (RunRecord, Option<Error>) {

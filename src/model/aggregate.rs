@@ -31,6 +31,9 @@ pub struct Contribution<'a> {
     pub update: TableUpdate,
     /// The table b that the client downloaded.
     pub base: &'a SharedTable,
+    /// The number of b: one for those who downloaded the same, another for every other download, whether or not it said
+    /// the same.
+    pub base_number: u32,
     /// What x counts.
     pub weight: f64,
     /// What is taken away of b: 0 for the mean of tables, `weight` where x - b counts and not x.
@@ -40,7 +43,13 @@ pub struct Contribution<'a> {
 /// The plain mean of `updates`, all of them based on `base`: [`Averaging`] with equal weights.
 pub fn mean(base: &SharedTable, updates: &[TableUpdate]) -> Aggregate {
     let mut averaging = Averaging::new(base.shape());
-    let plain = |update: &TableUpdate| Contribution { update: update.clone(), base, weight: 1.0, base_weight: 0.0 };
+    let plain = |update: &TableUpdate| Contribution {
+        update: update.clone(),
+        base,
+        base_number: 0,
+        weight: 1.0,
+        base_weight: 0.0,
+    };
     averaging.add(&updates.iter().map(plain).collect::<Vec<_>>());
     averaging.finish(base, 0.0, updates.len() as f64)
 }
@@ -62,6 +71,7 @@ pub struct Averaging {
 #[derive(Debug)]
 struct Origin {
     base: SharedTable,
+    base_number: u32,
     /// Factor of rows not listed.
     scale: f32,
     weight: f64,
@@ -113,15 +123,17 @@ impl Averaging {
 
     /// The position of a contribution's origin among the distinct ones, after it has been counted.
     fn count_origin(&mut self, contribution: &Contribution<'_>) -> usize {
-        let Contribution { update, base, weight, base_weight } = contribution;
+        let Contribution { update, base, base_number, weight, base_weight } = contribution;
+        // Not by place in memory or by content: which tables share either, a checkpoint may change.
         let place = self.origins.iter().position(|known| {
-            Arc::ptr_eq(&known.base, base)
+            known.base_number == *base_number
                 && known.scale.to_bits() == update.others_scale.to_bits()
                 && (known.weight, known.base_weight) == (*weight, *base_weight)
         });
         let place = place.unwrap_or_else(|| {
-            let (base, scale) = (Arc::clone(base), update.others_scale);
-            self.origins.push(Origin { base, scale, weight: *weight, base_weight: *base_weight, clients: 0 });
+            let (base, base_number, scale) = (Arc::clone(base), *base_number, update.others_scale);
+            let (weight, base_weight) = (*weight, *base_weight);
+            self.origins.push(Origin { base, base_number, scale, weight, base_weight, clients: 0 });
             self.origins.len() - 1
         });
         self.origins[place].clients += 1;

@@ -4,35 +4,42 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use super::lock::{self, FolderLock};
 use super::record::RunRecord;
 use super::{csv, json, markdown, plot};
 use crate::error::{Error, Result};
 
+const RUN_JSON: &str = "run.json";
+
+/// What names of files begin and end with as long as they are not complete.
+const PARTIAL: (&str, &str) = (".fedrecsim-", ".partial");
+
 /// A folder that a report can be written to, held open for one run.
 ///
-/// Dropped with nothing in it, it takes the folders that it made away again (never a file), so that a run which failed
-/// before there was anything to tell leaves no trace.
+/// No other process takes it meanwhile. Dropped with nothing in it, it takes the folders that it made away again (never a
+/// file), so that a run which failed before there was anything to tell leaves no trace.
 #[derive(Debug)]
 #[must_use]
 pub struct ReportFolder {
     path: PathBuf,
     /// Folders that were made for this report, outermost first.
     made: Vec<PathBuf>,
+    lock: Option<FolderLock>,
 }
 
 impl ReportFolder {
-    /// Claims `path` for a report: makes the folder, parents included, and tries it with a file that is
-    /// removed again. A folder with nothing in it is free: a run that was killed leaves one. With `overwrite` any
-    /// folder is taken as it is.
+    /// Claims `path` for a report: makes the folder, parents included, locks it, removes what a run that was killed left
+    /// half written, and tries it with a file that is removed again. A folder with nothing else in it is free. With
+    /// `overwrite` any folder is taken as it is.
     ///
     /// # Errors
     /// [`Error::Usage`], so that the run does not start: something is there already and `overwrite` is false, it is
-    /// not a folder, or it cannot be written to.
+    /// not a folder, another process is at work in it, or it cannot be written to.
     pub fn create(path: impl Into<PathBuf>, overwrite: bool) -> Result<Self> {
         let path = path.into();
         // Not `exists`, which takes a dangling link for nothing.
         match fs::symlink_metadata(&path) {
-            Ok(_) if !overwrite && !is_empty_folder(&path) => {
+            Ok(_) if !overwrite && !is_free_folder(&path) => {
                 return Err(Error::Usage(format!(
                     "the report folder {} is there already; name another one with --out, or replace the report in it with --overwrite",
                     path.display()
@@ -46,22 +53,33 @@ impl ReportFolder {
             }
             _ => {}
         }
-        let mut folder = Self { path, made: Vec::new() };
-        folder.make_folders().and_then(|()| folder.try_writing()).map_err(|cause| {
-            Error::Usage(format!(
-                "the report cannot be written to {}: {cause}; name another folder with --out",
+        let mut folder = Self { path, made: Vec::new(), lock: None };
+        let claimed = folder.claim();
+        claimed.map_err(|error| match error {
+            Error::Write { source, .. } => Error::Usage(format!(
+                "the report cannot be written to {}: {source}; name another folder with --out",
                 folder.path.display()
-            ))
+            )),
+            other => other,
         })?;
         Ok(folder)
     }
 
-    /// Takes the folder of a run that was stopped, with whatever is in it.
+    /// Takes the folder of a run that was stopped, with whatever else is in it.
     ///
     /// # Errors
-    /// [`Error::Usage`] for what is no folder, or cannot be written to.
+    /// [`Error::Read`] if there is none; otherwise as [`Self::create`].
     pub fn reopen(path: impl Into<PathBuf>) -> Result<Self> {
+        let path = path.into();
+        fs::read_dir(&path).map_err(|reason| Error::read(&path, reason))?;
         Self::create(path, true)
+    }
+
+    fn claim(&mut self) -> Result<()> {
+        self.make_folders().map_err(|reason| Error::write(&self.path, reason))?;
+        self.lock = Some(FolderLock::take(&self.path)?);
+        // Not before it is locked: they are of a run that was killed, not of one that is at work.
+        self.remove_leftovers().and_then(|()| self.try_writing()).map_err(|reason| Error::write(&self.path, reason))
     }
 
     /// The folder.
@@ -72,17 +90,15 @@ impl ReportFolder {
     /// Writes the report: `run.json`, `rounds.csv`, `summary.md` and the charts. Files of an earlier report in
     /// the folder are replaced, or removed where this one has no such file; other files are left alone.
     ///
-    /// Everything is rendered before anything is written, and each file appears whole under its name or not at all.
+    /// Everything is rendered before anything is written, and each file appears whole under its name or not at all;
+    /// `run.json` is the last, so that the run does not count as complete before all of its report is there.
     ///
     /// # Errors
     /// A record that the exporters refuse, or [`Error::Write`] with the file.
     pub fn write(&self, record: &RunRecord) -> Result<()> {
         let charts = plot::charts(record)?;
-        let mut files = vec![
-            ("run.json", json::render(record)?),
-            ("rounds.csv", csv::render(record)?),
-            ("summary.md", markdown::render(record)?),
-        ];
+        let run = json::render(record)?;
+        let mut files = vec![("rounds.csv", csv::render(record)?), ("summary.md", markdown::render(record)?)];
         files.extend(charts);
         for (name, text) in &files {
             self.put(name, text.as_bytes())?;
@@ -92,7 +108,16 @@ impl ReportFolder {
                 self.remove_if_there(name)?;
             }
         }
-        Ok(())
+        self.put(RUN_JSON, run.as_bytes())
+    }
+
+    /// BLAKE3 of the `run.json` in the folder, hexadecimal, and whether it is of a run that came to its end; `None` if
+    /// there is none.
+    pub fn earlier_report(&self) -> Option<(String, bool)> {
+        let text = fs::read(self.path.join(RUN_JSON)).ok()?;
+        let report: Option<serde_json::Value> = serde_json::from_slice(&text).ok();
+        let is_complete = report.is_some_and(|report| report["complete"] == true);
+        Some((blake3::hash(&text).to_hex().to_string(), is_complete))
     }
 
     fn make_folders(&mut self) -> io::Result<()> {
@@ -105,6 +130,16 @@ impl ReportFolder {
         for folder in missing.into_iter().rev() {
             fs::create_dir(&folder)?;
             self.made.push(folder);
+        }
+        Ok(())
+    }
+
+    fn remove_leftovers(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            if is_leftover(&entry) && !entry.file_type()?.is_dir() {
+                fs::remove_file(entry.path())?;
+            }
         }
         Ok(())
     }
@@ -135,6 +170,7 @@ impl ReportFolder {
 
 impl Drop for ReportFolder {
     fn drop(&mut self) {
+        self.lock = None;
         for folder in self.made.iter().rev() {
             // Fails on a folder with anything in it, which is what keeps a report, and stops at the first that stays.
             if fs::remove_dir(folder).is_err() {
@@ -144,13 +180,22 @@ impl Drop for ReportFolder {
     }
 }
 
-fn is_empty_folder(path: &Path) -> bool {
-    fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+/// Whether there is nothing in the folder but what a run that was killed leaves, or holds while it is at work.
+fn is_free_folder(path: &Path) -> bool {
+    fs::read_dir(path).is_ok_and(|mut entries| {
+        entries.all(|entry| entry.is_ok_and(|entry| entry.file_name() == lock::FILE_NAME || is_leftover(&entry)))
+    })
+}
+
+/// Whether it is a file of a report or a checkpoint that was not completed.
+fn is_leftover(entry: &fs::DirEntry) -> bool {
+    let name = entry.file_name();
+    name.to_str().is_some_and(|name| name.starts_with(PARTIAL.0) && name.ends_with(PARTIAL.1))
 }
 
 /// A name that no user's file has, in the same folder because a rename does not cross file systems.
 fn partial_name(name: &str) -> String {
-    format!(".fedrecsim-{name}.partial")
+    format!("{}{name}{}", PARTIAL.0, PARTIAL.1)
 }
 
 #[cfg(test)]
@@ -274,6 +319,57 @@ mod tests {
         let mut record = sample::run(2);
         record.virtual_time_s = f64::NAN;
         assert!(matches!(folder.write(&record), Err(Error::NonFinite { .. })));
-        assert!(names(folder.path()).is_empty());
+        assert_eq!(names(folder.path()), [lock::FILE_NAME]);
+    }
+
+    /// If this fails, a report of which half is missing counts as that of a complete run, and nothing comes to the rest.
+    #[test]
+    fn what_says_that_a_run_is_complete_is_written_last() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = ReportFolder::create(root.path(), true).unwrap();
+        assert_eq!(folder.earlier_report(), None);
+        for name in ["rounds.csv", "summary.md", "accuracy-by-bytes.svg"] {
+            let in_the_way = root.path().join(name);
+            fs::create_dir_all(in_the_way.join("mine")).unwrap();
+            assert!(matches!(folder.write(&sample::run(3)), Err(Error::Write { path, .. }) if path == in_the_way));
+            assert!(!names(root.path()).iter().any(|name| name == RUN_JSON || name.ends_with(".partial")), "{name}");
+            fs::remove_dir_all(in_the_way).unwrap();
+        }
+        folder.write(&sample::run(3)).unwrap();
+        let (digest, is_complete) = folder.earlier_report().unwrap();
+        assert!(is_complete);
+        let mut stopped = sample::run(2);
+        stopped.complete = false;
+        folder.write(&stopped).unwrap();
+        assert!(matches!(folder.earlier_report(), Some((other, false)) if other != digest));
+    }
+
+    /// If this fails, what a killed run has left half written stays for ever, or keeps the next one from starting.
+    #[test]
+    fn leftovers_of_a_run_that_was_killed_go_and_nothing_else() {
+        let root = tempfile::tempdir().unwrap();
+        let killed = ReportFolder::create(root.path(), false).unwrap();
+        let leave = |names: &[&str]| names.iter().for_each(|name| fs::write(root.path().join(name), "half").unwrap());
+        leave(&[".fedrecsim-run.json.partial", ".fedrecsim-checkpoint.partial", ".fedrecsim-probe.partial"]);
+        assert!(
+            matches!(ReportFolder::create(root.path(), false), Err(Error::Usage(text)) if text.contains("at work"))
+        );
+        assert_eq!(names(root.path()).len(), 4, "they are of a run that is at work");
+        // A kill leaves the file of the lock as well.
+        drop(killed);
+        leave(&[lock::FILE_NAME]);
+        drop(ReportFolder::create(root.path(), false).unwrap());
+        assert!(names(root.path()).is_empty());
+        leave(&["checkpoint-5.bin", "x.partial", ".fedrecsim-notes", ".fedrecsim-x.partial"]);
+        fs::create_dir(root.path().join(".fedrecsim-folder.partial")).unwrap();
+        assert!(usage_error(root.path(), false).contains("is there already"));
+        drop(ReportFolder::reopen(root.path()).unwrap());
+        assert_eq!(
+            names(root.path()),
+            [".fedrecsim-folder.partial", ".fedrecsim-notes", "checkpoint-5.bin", "x.partial"]
+        );
+        let nowhere = root.path().join("nowhere");
+        assert!(matches!(ReportFolder::reopen(&nowhere), Err(Error::Read { .. })));
+        assert!(!nowhere.exists());
     }
 }

@@ -13,6 +13,7 @@ pub mod figures;
 mod finite;
 mod folder;
 pub mod json;
+mod lock;
 pub mod markdown;
 pub mod plot;
 pub mod progress;
@@ -24,3 +25,4 @@ pub mod terminal;
 pub(crate) mod words;
 
 pub use folder::ReportFolder;
+pub use lock::FolderLock;

@@ -8,7 +8,8 @@ use bytes::Bytes;
 use super::world::World;
 use crate::codec::{Codec, Frame};
 use crate::error::{Error, Result};
-use crate::model::archive::{Archive, ArchiveReader};
+use crate::ids::Wave;
+use crate::model::archive::{Archive, ArchiveReader, damaged};
 use crate::model::table::{RowSet, SharedTable, Table, TableShape, TableUpdate, extend_bytes};
 use crate::stages::{Stage, enter};
 
@@ -18,6 +19,7 @@ use crate::stages::{Stage, enter};
 /// what the frame says, not what the server meant.
 #[derive(Debug)]
 pub struct Broadcast {
+    first_wave: Wave,
     frame: Frame,
     shape: TableShape,
     codec: &'static dyn Codec,
@@ -25,13 +27,18 @@ pub struct Broadcast {
 }
 
 impl Broadcast {
-    /// Encodes `table`.
-    pub fn encode(table: &Table, codec: &'static dyn Codec) -> Self {
+    /// Encodes `table`, which goes out with the invitations from `first_wave` on.
+    pub fn encode(first_wave: Wave, table: &Table, codec: &'static dyn Codec) -> Self {
         let _stage = enter(Stage::Encode);
         let shape = table.shape();
         // A receiver that is invited for the first time has no earlier table, so the base is the zero table.
         let frame = codec.encode(&nonzero_rows(table), &Table::zeros(shape));
-        Self { frame, shape, codec, decoded: OnceLock::new() }
+        Self { first_wave, frame, shape, codec, decoded: OnceLock::new() }
+    }
+
+    /// The first invitation that it went out with, which no other broadcast did: two may say the same, and be two.
+    pub fn first_wave(&self) -> Wave {
+        self.first_wave
     }
 
     /// Appends it to `archive`: as the table that it says, which a codec makes the same frame of.
@@ -39,6 +46,7 @@ impl Broadcast {
     /// # Errors
     /// As [`Self::table`].
     pub fn save(&self, archive: &mut Archive) -> Result<()> {
+        archive.put(&self.first_wave);
         archive.put_table(self.table()?);
         Ok(())
     }
@@ -81,22 +89,26 @@ impl Broadcast {
 /// The broadcasts of a checkpoint that is being read: those who shared one share it again.
 #[derive(Debug, Default)]
 pub struct RestoredBroadcasts {
-    /// By the place of their table, which each keeps alive.
-    by_table: BTreeMap<usize, Arc<Broadcast>>,
+    by_wave: BTreeMap<Wave, Arc<Broadcast>>,
 }
 
 impl RestoredBroadcasts {
     /// Reads what [`Broadcast::save`] appended.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if there is none for this world.
+    /// [`Error::Checkpoint`] if there is none for this world, or another one of this name.
     pub fn take(&mut self, archive: &mut ArchiveReader, world: &World) -> Result<Arc<Broadcast>> {
+        let first_wave = archive.take()?;
         let table = archive.take_table(world.method.shape())?;
-        let restored = self.by_table.entry(Arc::as_ptr(&table) as usize).or_insert_with(|| {
-            let mut broadcast = Broadcast::encode(&table, world.downlink);
-            broadcast.decoded = OnceLock::from(Ok(table));
+        let restored = self.by_wave.entry(first_wave).or_insert_with(|| {
+            let mut broadcast = Broadcast::encode(first_wave, &table, world.downlink);
+            broadcast.decoded = OnceLock::from(Ok(Arc::clone(&table)));
             Arc::new(broadcast)
         });
+        // An archive has every table once.
+        if !Arc::ptr_eq(restored.table()?, &table) {
+            return Err(damaged("two broadcasts of one invitation"));
+        }
         Ok(Arc::clone(restored))
     }
 }
@@ -137,7 +149,7 @@ mod tests {
             }
         });
         let size = |name| {
-            let broadcast = Broadcast::encode(&table, codec::of(name));
+            let broadcast = Broadcast::encode(Wave(0), &table, codec::of(name));
             let decoded = broadcast.table().unwrap();
             let bits = |table: &Table| table.as_slice().iter().map(|value| value.to_bits()).collect::<Vec<_>>();
             assert_eq!(bits(decoded), bits(&table), "{name:?}");
@@ -147,5 +159,28 @@ mod tests {
         assert_eq!(size(CodecName::DenseF32), 9 * row);
         assert_eq!(size(CodecName::RowsF32), 6 * row, "rows of zeros need not be sent");
         assert_eq!(size(CodecName::SparseF32), 6 * row);
+    }
+
+    /// If this fails, a checkpoint makes two broadcasts of one, which costs memory, or one of two, which moves the order
+    /// of a sum.
+    #[test]
+    fn who_shared_a_broadcast_shares_it_again_and_nobody_else() {
+        let world = crate::sim::small::world(&[]);
+        let table = world.method.initial_table();
+        let of_wave = |wave, table: &Table| Broadcast::encode(Wave(wave), table, world.downlink);
+        let restored = |broadcasts: &[&Broadcast]| -> Result<Vec<Arc<Broadcast>>> {
+            let mut archive = Archive::default();
+            broadcasts.iter().for_each(|broadcast| broadcast.save(&mut archive).unwrap());
+            let mut reader = ArchiveReader::new(Box::new(std::io::Cursor::new(archive.take().unwrap())));
+            let mut all = RestoredBroadcasts::default();
+            broadcasts.iter().map(|_| all.take(&mut reader, &world)).collect()
+        };
+        let (first, second) = (of_wave(3, &table), of_wave(5, &table));
+        let back = restored(&[&first, &second, &first, &second]).unwrap();
+        assert_eq!(back.iter().map(|one| one.first_wave()).collect::<Vec<_>>(), [3, 5, 3, 5].map(Wave));
+        assert!(Arc::ptr_eq(&back[0], &back[2]) && Arc::ptr_eq(&back[1], &back[3]) && !Arc::ptr_eq(&back[0], &back[1]));
+        assert!(back.iter().all(|one| one.bytes() == first.bytes() && **one.table().unwrap() == table));
+        let other = of_wave(3, &Table::zeros(table.shape()));
+        assert!(matches!(restored(&[&first, &other]), Err(Error::Checkpoint(_))));
     }
 }

@@ -15,19 +15,30 @@ use crate::model::archive::{Archive, ArchiveReader};
 #[rtype(result = "Result<Archive>")]
 pub struct Save(pub Archive);
 
-/// Where checkpoints go. Like an observer it is told, and cannot reach a result: what goes wrong with it is its own.
+/// Where checkpoints go. Like an observer it is told, and cannot reach a result. What goes wrong with it ends the run
+/// at the end of the round: whoever asked for checkpoints would lose more than they allowed for if it went on.
 pub trait CheckpointStore {
     /// Whether there should be a checkpoint now that so many rounds are over.
     fn is_due(&self, rounds: u32) -> bool;
 
     /// A checkpoint after so many rounds begins.
-    fn begin(&mut self, rounds: u32);
+    ///
+    /// # Errors
+    /// [`Error::CheckpointUnwritten`](crate::error::Error::CheckpointUnwritten), from here on to [`Self::commit`]; those
+    /// before it are as they were.
+    fn begin(&mut self, rounds: u32) -> Result<()>;
 
     /// Its next bytes.
-    fn write(&mut self, bytes: &[u8]);
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    fn write(&mut self, bytes: &[u8]) -> Result<()>;
 
     /// It is complete. One that was begun and never completed is none.
-    fn commit(&mut self);
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    fn commit(&mut self) -> Result<()>;
 }
 
 /// Nobody keeps anything.
@@ -35,9 +46,15 @@ impl CheckpointStore for () {
     fn is_due(&self, _rounds: u32) -> bool {
         false
     }
-    fn begin(&mut self, _rounds: u32) {}
-    fn write(&mut self, _bytes: &[u8]) {}
-    fn commit(&mut self) {}
+    fn begin(&mut self, _rounds: u32) -> Result<()> {
+        Ok(())
+    }
+    fn write(&mut self, _bytes: &[u8]) -> Result<()> {
+        Ok(())
+    }
+    fn commit(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// What a run goes on from, and where it leaves what another can go on from.

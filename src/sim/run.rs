@@ -140,6 +140,7 @@ async fn live(
             | Error::NobodyFinished { .. }
             | Error::NothingArrives { .. }
             | Error::NobodyAvailable { .. }
+            | Error::CheckpointUnwritten { .. }
             | Error::Dataset(_)),
         ) => Some(stop),
         Err(defect) => return Err(defect),

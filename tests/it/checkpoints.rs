@@ -1,42 +1,43 @@
 use std::fs;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use fedrecsim::cli::{self, Finished, ResumeArgs, RunArgs};
 use fedrecsim::error::{Error, Result};
+use fedrecsim::report::FolderLock;
 use serde_json::Value;
 
 use crate::support::{Workshop, assert_refusal, methods, run_command};
 
 /// From some instant on no frame arrives, so that the run ends before its last round and its checkpoints stay.
-const DOOMED: [&str; 4] = [
+pub const DOOMED: [&str; 4] = [
     "training.rounds=50",
     "training.empty_rounds_limit=3",
     "network.preset=\"wifi-2020\"",
     "faults=[{ effect = \"drop\", from_s = 1.0 }]",
 ];
 
-fn saving(workshop: &Workshop, overrides: &[&str], every: u32) -> RunArgs {
+pub fn saving(workshop: &Workshop, overrides: &[&str], every: u32) -> RunArgs {
     RunArgs { checkpoint_every: NonZeroU32::new(every), ..workshop.arguments(workshop.small(), overrides) }
 }
 
-fn resume(folder: &Path, data: &Path) -> Result<Finished> {
+pub fn resume(folder: &Path, data: &Path) -> Result<Finished> {
     let (folder, data_dir) = (folder.to_owned(), Some(data.to_owned()));
     let arguments = ResumeArgs { folder, threads: NonZeroUsize::new(1), data_dir, json: true };
     cli::resume(&arguments, &methods(), Arc::default(), false, Instant::now())
 }
 
-fn has_checkpoint(folder: &Path) -> bool {
+pub fn has_checkpoint(folder: &Path) -> bool {
     let entries = fs::read_dir(folder).map(|entries| entries.flatten().collect()).unwrap_or_else(|_| Vec::new());
     entries.iter().any(|entry| entry.file_name().to_string_lossy().starts_with("checkpoint-"))
 }
 
 /// The report without what belongs to the host and the command line.
-fn report(folder: &Path) -> (String, Vec<(String, String)>) {
+pub fn report(folder: &Path) -> (String, Vec<(String, String)>) {
     let mut run: Value = serde_json::from_str(&fs::read_to_string(folder.join("run.json")).unwrap()).unwrap();
     for host in ["wall", "command"] {
         run.as_object_mut().unwrap().shift_remove(host).unwrap();
@@ -57,40 +58,10 @@ fn contents(path: &Path) -> String {
 }
 
 /// The report of the same run, never stopped and without checkpoints.
-fn uninterrupted(overrides: &[&str]) -> (String, Vec<(String, String)>) {
+pub fn uninterrupted(overrides: &[&str]) -> (String, Vec<(String, String)>) {
     let workshop = Workshop::new();
     workshop.run(workshop.small(), overrides).unwrap();
     report(&workshop.report())
-}
-
-/// If this fails, a crash loses more than the rounds since the last checkpoint, or changes the result.
-#[cfg(unix)]
-#[test]
-fn a_run_that_is_killed_is_resumed_to_the_same_report() {
-    let overrides = [
-        "method=\"fedmf\"",
-        "method.fedmf.learning_rate_items=100",
-        "training.rounds=400",
-        "evaluation.every_rounds=100",
-        "training.mode={ fedbuff = { concurrency = 12, buffer = 4 } }",
-        "network.preset=\"mobile-pessimistic\"",
-    ];
-    let workshop = Workshop::new();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fedrecsim"));
-    command.arg("run").arg(workshop.small()).args(["--checkpoint-every", "2", "--threads", "1", "--out"]);
-    command.arg(workshop.report()).args(overrides.iter().flat_map(|text| ["--set", text]));
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    while !has_checkpoint(&workshop.report()) {
-        assert!(child.try_wait().unwrap().is_none(), "it ended before there was a checkpoint");
-        std::thread::yield_now();
-    }
-    // SIGKILL: nobody can prepare for it.
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert!(!workshop.report().join("run.json").exists(), "it was killed too late for this test to mean anything");
-    assert!(has_checkpoint(&workshop.report()));
-    assert!(resume(&workshop.report(), &workshop.path("")).unwrap().stopped_by.is_none());
-    assert!(report(&workshop.report()) == uninterrupted(&overrides));
 }
 
 #[test]
@@ -182,4 +153,92 @@ fn a_folder_with_a_checkpoint_is_resumed_or_overwritten_but_not_mixed() {
     assert!(!has_checkpoint(&workshop.report()));
     let error = resume(&workshop.report(), &workshop.path("")).unwrap_err();
     assert_refusal(&error, &["there is no checkpoint in", "--checkpoint-every"]);
+}
+
+/// If this fails, a run that replaces an older report cannot be resumed, or a complete report is lost.
+#[test]
+fn only_the_report_that_the_run_was_to_replace_is_resumed_over() {
+    let workshop = Workshop::new();
+    workshop.run(workshop.small(), &[]).unwrap();
+    let older = fs::read(workshop.report().join("run.json")).unwrap();
+    let mut arguments = saving(&workshop, &DOOMED, 1);
+    arguments.overwrite = true;
+    run_command(&arguments).unwrap();
+    let stopped = report(&workshop.report());
+    // As if it had been killed before its own report.
+    fs::write(workshop.report().join("run.json"), &older).unwrap();
+    resume(&workshop.report(), &workshop.path("")).unwrap();
+    assert!(report(&workshop.report()) == stopped);
+    fs::write(workshop.report().join("run.json"), [&older[..], b"\n"].concat()).unwrap();
+    let error = resume(&workshop.report(), &workshop.path("")).unwrap_err();
+    assert_refusal(&error, &["holds the report of a complete run"]);
+}
+
+/// If this fails, two processes write checkpoints over one another.
+#[test]
+fn a_folder_at_which_another_process_is_at_work_is_refused() {
+    let workshop = Workshop::new();
+    run_command(&saving(&workshop, &DOOMED, 1)).unwrap();
+    let other = FolderLock::take(&workshop.report()).unwrap();
+    let mut arguments = saving(&workshop, &DOOMED, 1);
+    for overwrite in [false, true] {
+        arguments.overwrite = overwrite;
+        assert_refusal(&run_command(&arguments).unwrap_err(), &["another process is at work on the run in"]);
+    }
+    let refused = |workshop: &Workshop| resume(&workshop.report(), &workshop.path("")).unwrap_err();
+    assert_refusal(&refused(&workshop), &["another process is at work on the run in"]);
+    drop(other);
+    resume(&workshop.report(), &workshop.path("")).unwrap();
+}
+
+/// If this fails, a run can be resumed only from the folder that it was started in, or reads other files elsewhere.
+#[test]
+fn relative_paths_begin_where_the_run_was_started() {
+    let workshop = Workshop::new();
+    for folder in ["here", "there", "here/traces"] {
+        fs::create_dir(workshop.path(folder)).unwrap();
+    }
+    let ratings: String =
+        (0..40).flat_map(|user| (0..9).map(move |item| format!("{user} {}\n", (user * 7 + item * 11) % 99))).collect();
+    let devices: String = (0..40).map(|user| format!("{user},{}\n", 1000 + user)).collect();
+    workshop.write("here/ratings.txt", &ratings);
+    workshop.write("here/traces/devices.csv", &format!("user,ns_per_row_visit\n{devices}"));
+    workshop.write("here/traces/stays.csv", "user,on,off\n0,0,1000000\n");
+    // Found first by whoever looks in the folder that it is in.
+    workshop.write("there/ratings.txt", "1 1\n");
+    let files = r#"
+        method = "fedmf"
+        evaluation.candidates = 20
+        dataset = { name = "delimited", path = "ratings.txt", columns = { separator = " ", user = 1, item = 2 } }
+        devices.trace = { path = "traces/devices.csv" }
+        availability.trace = { path = "traces/stays.csv" }
+    "#;
+    workshop.write("here/relative.toml", files);
+    let command = |folder: &str, arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fedrecsim"));
+        let output = command.current_dir(workshop.path(folder)).args(arguments).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let overrides = DOOMED.iter().flat_map(|text| ["--set", text]);
+    let run = ["run", "relative.toml", "--out", "../report", "--checkpoint-every", "1"];
+    let stopped = command("here", &run.into_iter().chain(overrides).collect::<Vec<_>>());
+    assert!(stopped.0 == Some(1) && stopped.1.contains("nobody finished"), "{stopped:?}");
+    let whole = report(&workshop.report());
+    assert_eq!(command("there", &["resume", "../report"]), stopped);
+    assert!(report(&workshop.report()) == whole);
+    assert!(!whole.0.contains(&*workshop.path("").to_string_lossy()), "the report tells where it was made");
+    // Of the traces, too, every line counts.
+    for (trace, other) in
+        [("devices", format!("user,ns_per_row_visit\n{devices}40,7\n")), ("stays", "user,on,off\n0,0,999\n".into())]
+    {
+        let path = workshop.path(&format!("here/traces/{trace}.csv"));
+        let before = fs::read(&path).unwrap();
+        fs::write(&path, other).unwrap();
+        let refused = command("there", &["resume", "../report"]);
+        assert!(refused.0 == Some(2) && refused.1.contains("a trace is not what it was"), "{trace}: {refused:?}");
+        fs::write(&path, before).unwrap();
+    }
+    fs::remove_file(workshop.path("here/ratings.txt")).unwrap();
+    let refused = command("there", &["resume", "../report"]);
+    assert_eq!(refused.0, Some(2), "{refused:?}");
 }

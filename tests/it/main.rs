@@ -9,6 +9,9 @@ mod bytes;
 mod checkpoints;
 /// Promises that every registered method keeps.
 mod contract_suite;
+/// Runs that are killed, or find no room, go on where they left a checkpoint and leave nothing half written.
+#[cfg(unix)]
+mod crashes;
 /// The result depends on the scenario and the seed, and on nothing else.
 mod determinism;
 /// A run that explodes names the round and the parameter and keeps the rounds before.

@@ -123,9 +123,9 @@ impl Loop {
 
     /// The table that `user` makes of `global`, and its loss.
     fn train(&mut self, user: u32, step: u32, wave: u32, global: &Table) -> (Table, f64) {
-        let broadcast = Arc::new(Broadcast::encode(global, self.world.downlink));
         let client = self.clients.remove(&user);
         let (round, wave, world) = (Round(step), Wave(wave), Arc::clone(&self.world));
+        let broadcast = Arc::new(Broadcast::encode(wave, global, world.downlink));
         let trained = Assignment { user: UserId(user), round, wave, client, broadcast, world }.run().unwrap();
         self.clients.insert(user, trained.client);
         let update = self.world.uplink.decode(&trained.frame.bytes, global.shape()).unwrap();

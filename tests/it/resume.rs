@@ -1,6 +1,7 @@
 use std::io::Cursor;
 use std::sync::{Arc, Mutex};
 
+use fedrecsim::error::Result;
 use fedrecsim::method::Entry;
 use fedrecsim::model::archive::ArchiveReader;
 use fedrecsim::scenario::Scenario;
@@ -19,14 +20,17 @@ impl CheckpointStore for InMemory {
     fn is_due(&self, _rounds: u32) -> bool {
         true
     }
-    fn begin(&mut self, _rounds: u32) {
+    fn begin(&mut self, _rounds: u32) -> Result<()> {
         self.open.clear();
+        Ok(())
     }
-    fn write(&mut self, bytes: &[u8]) {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.open.extend_from_slice(bytes);
+        Ok(())
     }
-    fn commit(&mut self) {
+    fn commit(&mut self) -> Result<()> {
         self.complete.lock().unwrap().push(std::mem::take(&mut self.open));
+        Ok(())
     }
 }
 

@@ -88,8 +88,13 @@ fn the_mean_depends_neither_on_threads_nor_on_how_updates_are_dealt_out() {
     };
     assert_eq!(with_threads(1), with_threads(3));
     let mut in_two = Averaging::new(shape);
-    let contribution =
-        |update: &TableUpdate| Contribution { update: update.clone(), base: &base, weight: 1.0, base_weight: 0.0 };
+    let contribution = |update: &TableUpdate| Contribution {
+        update: update.clone(),
+        base: &base,
+        base_number: 0,
+        weight: 1.0,
+        base_weight: 0.0,
+    };
     let contributions: Vec<Contribution<'_>> = updates.iter().map(contribution).collect();
     in_two.add(&contributions[..4]);
     in_two.add(&contributions[4..]);
@@ -100,4 +105,18 @@ fn the_mean_depends_neither_on_threads_nor_on_how_updates_are_dealt_out() {
 fn without_updates_the_model_stays() {
     let base = Arc::new(Table::zeros(TableShape { rows: 3, dimension: 2 }));
     assert_eq!(mean(&base, &[]).table, *base);
+}
+
+/// If this fails, the order in which an average is summed depends on which tables happen to share their memory.
+#[test]
+fn contributions_share_an_origin_by_number_and_not_by_memory() {
+    let shape = TableShape { rows: 1, dimension: 1 };
+    let (base, copy) = (Arc::new(Table::zeros(shape)), Arc::new(Table::zeros(shape)));
+    let update =
+        TableUpdate { shape, rows: RowSet::Listed(Vec::new()), values: bytes::Bytes::new(), others_scale: 1.0 };
+    let of =
+        |base, base_number| Contribution { update: update.clone(), base, base_number, weight: 1.0, base_weight: 0.0 };
+    let mut averaging = Averaging::new(shape);
+    averaging.add(&[of(&base, 0), of(&copy, 0), of(&base, 1), of(&base, 0)]);
+    assert_eq!(averaging.origins.iter().map(|origin| origin.clients).collect::<Vec<_>>(), [3, 1]);
 }

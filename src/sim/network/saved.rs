@@ -89,15 +89,14 @@ impl Timeline {
         if rounds == self.world.scenario.training.rounds || !self.store.is_due(rounds) {
             return Ok(());
         }
-        self.store.begin(rounds);
+        self.store.begin(rounds)?;
         let mut archive = Archive::default();
         archive = asked(self.peers.save_server.send(Save(archive)), "server").await??;
         self.save_clients(&mut archive).await?;
         archive = asked(self.peers.save_metrics.send(Save(archive)), "metrics").await??;
         self.save(rounds, &mut archive)?;
-        self.store.write(&archive.take()?);
-        self.store.commit();
-        Ok(())
+        self.store.write(&archive.take()?)?;
+        self.store.commit()
     }
 
     /// Appends the private parameters that somebody has touched; each user lends them meanwhile.
@@ -116,7 +115,7 @@ impl Timeline {
                     _ => return Err(unanswered("client", "it is busy and cannot lend its parameters")),
                 }
                 if archive.pending() >= WRITTEN_AT_ONCE {
-                    self.store.write(&archive.take()?);
+                    self.store.write(&archive.take()?)?;
                 }
             }
             for answer in returns {

@@ -67,7 +67,8 @@ fn contribution<'a>(
     let (weight, base_weight) = weights(mode, arrived.staleness);
     // Rows that an update leaves out refer to what the client downloaded, which is what the frame said.
     let base = arrived.broadcast.table()?;
-    Ok(Contribution { update: codec.decode(&arrived.frame, shape)?, base, weight, base_weight })
+    let base_number = arrived.broadcast.first_wave().0;
+    Ok(Contribution { update: codec.decode(&arrived.frame, shape)?, base, base_number, weight, base_weight })
 }
 
 /// What x counts, and what is taken away of b.

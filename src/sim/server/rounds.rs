@@ -136,7 +136,7 @@ impl ServerActor {
     fn invite(&mut self, cohort: Vec<UserId>, wave: Wave, now: SimTime) -> Invitation {
         self.waves += 1;
         let (global, downlink) = (&self.global, self.world.downlink);
-        let broadcast = self.broadcast.get_or_insert_with(|| Arc::new(Broadcast::encode(global, downlink)));
+        let broadcast = self.broadcast.get_or_insert_with(|| Arc::new(Broadcast::encode(wave, global, downlink)));
         let round = self.round.round;
         for user in &cohort {
             self.open.insert(*user, Open { round, wave, began: now, broadcast: Arc::clone(broadcast) });

@@ -1,14 +1,17 @@
 //! Whom a round waits for, and what it makes of what arrives.
 #![allow(clippy::unwrap_used)]
 
+use bytes::Bytes;
+
 use super::*;
 use crate::codec;
-use crate::model::table::{Table, TableUpdate};
+use crate::model::table::{RowSet, Table, TableUpdate};
 use crate::scenario::CodecName;
 use crate::sim::small;
 use crate::units::{SimDuration, SimTime};
 
 mod modes;
+mod resumed;
 mod selection;
 
 pub(super) fn server(overrides: &[&str]) -> ServerActor {
@@ -39,6 +42,24 @@ impl Conversation {
         let arrival = UplinkArrived { user: UserId(user), wave: Wave(wave), frame, now: self.now };
         let Receipt { usefulness, orders } = self.server.handle(arrival, &mut self.context).unwrap();
         (usefulness, orders.unwrap())
+    }
+
+    /// An upload in a rows codec: of this value everywhere, or of the table as it came.
+    fn upload_rows(&mut self, user: u32, wave: u32, value: Option<f32>) {
+        let table = Arc::clone(&self.server.global);
+        let update = match value {
+            Some(value) => TableUpdate::whole(&Table::from_fn(table.shape(), || value)),
+            None => TableUpdate {
+                shape: table.shape(),
+                rows: RowSet::Listed(Vec::new()),
+                values: Bytes::new(),
+                others_scale: 1.0,
+            },
+        };
+        let frame = codec::of(CodecName::RowsF32).encode(&update, &table).bytes;
+        let arrival = UplinkArrived { user: UserId(user), wave: Wave(wave), frame, now: self.now };
+        let receipt = self.server.handle(arrival, &mut self.context).unwrap();
+        assert_eq!(receipt.usefulness, Some(Usefulness::Useful));
     }
 
     /// The alarm, so many seconds after the run's beginning.

@@ -30,7 +30,7 @@ fn cohorts(rounds: u32, overrides: &[&str]) -> Vec<Vec<u32>> {
 fn cohorts_are_uniform_over_those_who_can_be_many_or_few() {
     for selection in ["uniform", "never-twice-in-a-row"] {
         let mut server = server(&[&format!("training.client_selection=\"{selection}\"")]);
-        let broadcast = Arc::new(Broadcast::encode(&server.global, server.world.downlink));
+        let broadcast = Arc::new(Broadcast::encode(Wave(0), &server.global, server.world.downlink));
         // Nobody is at work; one; so many that drawing and looking gives up.
         for busy in [0, 1, 15] {
             let mut open = ByUser::default();

@@ -1,0 +1,203 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::checkpoints::{DOOMED, has_checkpoint, report, resume, saving, uninterrupted};
+use crate::support::{Workshop, assert_refusal, run_command};
+
+/// What a checkpoint is called while it is written.
+const PARTIAL: &str = ".fedrecsim-checkpoint.partial";
+
+/// If this fails, a crash loses more than the rounds since the last checkpoint, or changes the result.
+#[test]
+fn a_run_that_is_killed_is_resumed_to_the_same_report() {
+    let overrides = [
+        "method=\"fedmf\"",
+        "method.fedmf.learning_rate_items=100",
+        "training.rounds=400",
+        "evaluation.every_rounds=100",
+        "training.mode={ fedbuff = { concurrency = 12, buffer = 4 } }",
+        "network.preset=\"mobile-pessimistic\"",
+    ];
+    let workshop = Workshop::new();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fedrecsim"));
+    command.arg("run").arg(workshop.small()).args(["--checkpoint-every", "2", "--threads", "1", "--out"]);
+    command.arg(workshop.report()).args(overrides.iter().flat_map(|text| ["--set", text]));
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while !has_checkpoint(&workshop.report()) {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before there was a checkpoint");
+        std::thread::yield_now();
+    }
+    // Stopped, it is at work all the same.
+    let stopped = Command::new("kill").args(["-STOP", &child.id().to_string()]).status().unwrap();
+    assert!(stopped.success());
+    let error = resume(&workshop.report(), &workshop.path("")).unwrap_err();
+    assert_refusal(&error, &["another process is at work on the run in"]);
+    // SIGKILL: nobody can prepare for it.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!workshop.report().join("run.json").exists(), "it was killed too late for this test to mean anything");
+    assert!(has_checkpoint(&workshop.report()));
+    assert!(resume(&workshop.report(), &workshop.path("")).unwrap().stopped_by.is_none());
+    assert!(report(&workshop.report()) == uninterrupted(&overrides));
+}
+
+/// If this fails, there is an instant of writing a checkpoint at which a kill costs more than the rounds since the last
+/// one, or leaves something for ever.
+#[test]
+fn whatever_a_kill_leaves_is_resumed_from_and_tidied_up() {
+    let workshop = Workshop::new();
+    run_command(&saving(&workshop, &DOOMED, 1)).unwrap();
+    let whole = report(&workshop.report());
+    let (older, newer) = checkpoints_in(&workshop.report());
+    let oldest = workshop.report().join("checkpoint-1.bin");
+    let partial = workshop.report().join(PARTIAL);
+    let bytes = fs::read(&newer).unwrap();
+    // While it is written, and before it is renamed.
+    for length in [0, 1, bytes.len() / 2, bytes.len()] {
+        fs::remove_file(&newer).unwrap();
+        fs::write(&partial, &bytes[..length]).unwrap();
+        resume(&workshop.report(), &workshop.path("")).unwrap();
+        assert!(report(&workshop.report()) == whole, "{length}");
+    }
+    // Before the oldest went, the time before.
+    fs::remove_file(&newer).unwrap();
+    fs::copy(&older, &oldest).unwrap();
+    resume(&workshop.report(), &workshop.path("")).unwrap();
+    assert!(report(&workshop.report()) == whole);
+    // The first one of a run that leaves nothing else: the folder is free.
+    fs::remove_dir_all(workshop.report()).unwrap();
+    fs::create_dir(workshop.report()).unwrap();
+    for name in [PARTIAL, ".fedrecsim.lock", ".fedrecsim-run.json.partial"] {
+        fs::write(workshop.report().join(name), &bytes[..10]).unwrap();
+    }
+    run_command(&saving(&workshop, &DOOMED, 1)).unwrap();
+    assert!(report(&workshop.report()) == whole);
+}
+
+/// The older and the newer checkpoint in a folder, which has two.
+fn checkpoints_in(folder: &Path) -> (PathBuf, PathBuf) {
+    let number = |name: &str| name.strip_prefix("checkpoint-")?.strip_suffix(".bin")?.parse::<u32>().ok();
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let mut numbers: Vec<u32> = entries.filter_map(|entry| number(&entry.file_name().to_string_lossy())).collect();
+    numbers.sort_unstable();
+    let [older, newer] = numbers[..] else { panic!("not two checkpoints: {numbers:?}") };
+    let path = |number: u32| folder.join(format!("checkpoint-{number}.bin"));
+    (path(older), path(newer))
+}
+
+/// If this fails, a full disk costs more than the rounds since the last checkpoint, or the result, or goes unnoticed
+/// until a crash.
+#[test]
+fn a_run_that_finds_no_room_ends_and_is_resumed_when_there_is_some() {
+    let overrides = ["training.rounds=20", "training.participation={ cohort = 2 }"];
+    let whole = uninterrupted(&overrides);
+    // Files may have so many blocks of 512 bytes: private tables outgrow them, and charts need some 80.
+    for (blocks, is_reported) in [(120, true), (60, false)] {
+        let workshop = Workshop::new();
+        let mut command = Command::new("sh");
+        // Not ended by the signal, so that it is told as on a full disk.
+        command.args(["-c", &format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"")]);
+        command.arg(env!("CARGO_BIN_EXE_fedrecsim")).arg("run").arg(workshop.small());
+        command.args(["--checkpoint-every", "2", "--threads", "1", "--out"]).arg(workshop.report());
+        let output = command.args(overrides.iter().flat_map(|text| ["--set", text])).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let (_, newer) = checkpoints_in(&workshop.report());
+        let error = said.lines().last().unwrap();
+        let way_on = format!("go on from there with `fedrecsim resume {}`", workshop.report().display());
+        for part in ["error: cannot write the checkpoint after round", "File too large", "is left", &way_on] {
+            assert!(error.contains(part), "no {part:?} in {said}");
+        }
+        assert_eq!(said.contains("warning: the finished rounds are not reported"), !is_reported, "{said}");
+        assert_eq!(workshop.report().join("run.json").exists(), is_reported, "{said}");
+        if is_reported {
+            let left = workshop.run_json()["rounds"].as_u64().unwrap() - 2;
+            assert!(newer.ends_with(format!("checkpoint-{left}.bin")), "{said}");
+            assert!(error.contains(&format!("that after round {left} is left")), "{said}");
+        }
+        let hidden = |entry: fs::DirEntry| entry.file_name().to_string_lossy().starts_with('.');
+        assert!(!fs::read_dir(workshop.report()).unwrap().any(|entry| hidden(entry.unwrap())), "half a file is left");
+        assert!(resume(&workshop.report(), &workshop.path("")).unwrap().stopped_by.is_none());
+        assert!(report(&workshop.report()) == whole, "{blocks}");
+    }
+}
+
+/// Kills by the hundred, most of them while a checkpoint is written. How many of them hit depends on the host.
+///
+/// ```sh
+/// cargo test --release --test it kills_at_any -- --ignored --nocapture
+/// ```
+#[test]
+#[ignore = "takes minutes, and needs a host that is quick enough to kill in time"]
+fn kills_at_any_instant_cost_one_checkpoint_at_most() {
+    const EVERY: u32 = 2;
+    const KILLS: u64 = 60;
+    // Megabytes of checkpoints: private tables of every item, since no row of them stays as it was.
+    let overrides = [
+        "dataset.generator.users=400",
+        "dataset.generator.items=800",
+        "dataset.generator.ratings_per_user=30",
+        "training.rounds=12",
+        "evaluation.every_rounds=12",
+    ];
+    let whole = uninterrupted(&overrides);
+    let mut hits = 0;
+    for kill in 0..KILLS {
+        let mut random = Draws(kill + 1);
+        let workshop = Workshop::new();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fedrecsim"));
+        command.arg("run").arg(workshop.small()).args(["--checkpoint-every", &EVERY.to_string(), "--out"]);
+        command.arg(workshop.report()).args(overrides.iter().flat_map(|text| ["--set", text]));
+        hits += u64::from(kill_while_writing(command, &workshop.report(), &mut random, EVERY));
+        // Every third one is killed a second time, on its way from there.
+        if kill % 3 == 0 && has_checkpoint(&workshop.report()) {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_fedrecsim"));
+            command.arg("resume").arg(workshop.report());
+            hits += u64::from(kill_while_writing(command, &workshop.report(), &mut random, EVERY));
+        }
+        if has_checkpoint(&workshop.report()) {
+            assert!(resume(&workshop.report(), &workshop.path("")).unwrap().stopped_by.is_none());
+        } else if !workshop.report().join("run.json").exists() {
+            run_command(&saving(&workshop, &overrides, EVERY)).unwrap();
+        }
+        assert!(report(&workshop.report()) == whole, "kill {kill}");
+    }
+    println!("{hits} of {} kills hit a checkpoint that was being written", KILLS + KILLS.div_ceil(3));
+    assert!(hits > KILLS / 3, "too slow to hit: {hits}");
+}
+
+/// Runs `command`, and kills it some time after it has begun to write one of its first three checkpoints; whether it was
+/// still at it. Those before it are in `folder` then.
+fn kill_while_writing(mut command: Command, folder: &Path, random: &mut Draws, every: u32) -> bool {
+    let newest = || fedrecsim::checkpoint::find(folder).map_or(0, |found| found.checkpoint.header.rounds);
+    let (before, partial) = (newest(), folder.join(PARTIAL));
+    let (which, bytes) = (1 + random.below(3) as u32, random.below(1 << 21));
+    let mut child: Child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    // An earlier kill may have left one, which goes first.
+    let (mut begun, mut was_there) = (0, partial.exists());
+    while child.try_wait().unwrap().is_none() {
+        let size = fs::metadata(&partial).ok().map(|file| file.len());
+        begun += u32::from(size.is_some() && !was_there);
+        was_there = size.is_some();
+        if begun > which || (begun == which && size.is_none_or(|size| size >= bytes)) {
+            break;
+        }
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let left = newest();
+    let reported = folder.join("run.json").exists();
+    assert!(reported || left >= before + (begun.max(1) - 1) * every, "{before}, {begun} begun, {left} left");
+    partial.exists()
+}
+
+/// Numbers that are as good as random.
+struct Draws(u64);
+
+impl Draws {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
