@@ -117,23 +117,20 @@ impl Cohorts {
         chosen
     }
 
-    /// When the next of those becomes available who are not at it and not there; `None` if nobody does. Who is there and
-    /// was not picked has a reason that time alone does not mend.
+    /// When the next of those becomes available who are not at it, not there and might be picked; `None` if nobody does.
+    /// Who is there and was not picked has a reason that time alone does not mend.
     pub fn next_arrival(&mut self, at: Occasion<'_>) -> Option<SimTime> {
-        match self.world.population.availability().is_always() {
-            true => None,
-            false => self.roster.idle(at).next_arrival(),
+        if self.world.population.availability().is_always() {
+            return None;
         }
+        let Self { roster, last_invited, .. } = self;
+        let mut arrivals = roster.idle(at).arrivals();
+        arrivals.find(|(_, user)| !rests(last_invited, *user, at.round)).map(|(arrives, _)| arrives)
     }
 
     /// Whether `user` may be picked.
     fn can(&mut self, user: UserId, at: Occasion<'_>) -> bool {
-        !at.open.contains_key(&user) && !self.has_just_been_invited(user, at) && self.roster.is_there(user, at.now)
-    }
-
-    /// Whether `user` took part in this round or the last, where the choice asks for that.
-    fn has_just_been_invited(&self, user: UserId, at: Occasion<'_>) -> bool {
-        self.last_invited.get(&user).is_some_and(|last| last.0 + 1 >= at.round.0)
+        !at.open.contains_key(&user) && !rests(&self.last_invited, user, at.round) && self.roster.is_there(user, at.now)
     }
 
     /// Uniformly among those who can. Few of many are drawn and looked at; where that finds too few, all of them are
@@ -166,7 +163,8 @@ impl Cohorts {
             return found.into_iter().collect();
         }
         let idle: Vec<UserId> = self.roster.idle(at).from(UserId(0)).collect();
-        let may = |user: &UserId| !found.contains(user) && eligible(*user) && !self.has_just_been_invited(*user, at);
+        let may =
+            |user: &UserId| !found.contains(user) && eligible(*user) && !rests(&self.last_invited, *user, at.round);
         let rest: Vec<UserId> = idle.into_iter().filter(may).collect();
         let ranks = sample_without_replacement(rest.len() as u32, missing.min(rest.len()) as u32, stream);
         let more = ranks.into_iter().map(|rank| rest[rank as usize]);
@@ -206,6 +204,11 @@ impl Cohorts {
         self.by_data_size = Some(table);
         chosen
     }
+}
+
+/// Whether `user` took part in this round or the last, where the choice asks for that.
+fn rests(last_invited: &BTreeMap<UserId, Round>, user: UserId, round: Round) -> bool {
+    last_invited.get(&user).is_some_and(|last| last.0 + 1 >= round.0)
 }
 
 /// `size` of `0..population`, uniformly without replacement, ascending, in O(size log size): Floyd's algorithm

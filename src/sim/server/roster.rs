@@ -147,9 +147,9 @@ impl Idle {
         self.stays.iter().map(|(_, user)| *user).filter(|user| self.here.contains(user.0))
     }
 
-    /// When the next of those who are away comes.
-    pub fn next_arrival(&self) -> Option<SimTime> {
-        self.arrivals.first().map(|(arrives, _)| *arrives)
+    /// Those who are away and come back, the next first.
+    pub fn arrivals(&self) -> impl Iterator<Item = (SimTime, UserId)> {
+        self.arrivals.iter().copied()
     }
 }
 
@@ -212,7 +212,7 @@ mod tests {
                         let idle = roster.idle(at);
                         prop_assert_eq!(idle.from(UserId(0)).collect::<Vec<_>>(), &here[..]);
                         prop_assert_eq!(idle.longest_first().collect::<Vec<_>>(), longest);
-                        prop_assert_eq!(idle.next_arrival(), next);
+                        prop_assert_eq!(idle.arrivals().next().map(|(arrives, _)| arrives), next);
                         prop_assert_eq!(idle.len(), here.len());
                         let ranks = (0..=here.len() as u32).map(|rank| idle.of_rank(rank));
                         prop_assert!(ranks.eq(here.iter().copied().map(Some).chain([None])));

@@ -189,6 +189,33 @@ fn one_alarm_wakes_the_server_however_many_rounds_end_before_it() {
     assert!(orders.alarm.is_some_and(|next| next > alarm), "and the next is waited for");
 }
 
+/// If this fails, a run in which everybody needs a rest is woken at every arrival until the limit of its waiting, and none
+/// of them helps.
+#[test]
+fn nobody_is_waited_for_who_would_not_be_picked() {
+    let half = "availability={ on-off = { mean_on_s = 100, mean_off_s = 100 } }";
+    let mut server = server(&[half, "training.client_selection=\"never-twice-in-a-row\""]);
+    let mut clock = server.world.population.availability().clock();
+    let open = ByUser::default();
+    let (mut now, mut picked) = (SimTime::ZERO, std::collections::BTreeSet::new());
+    loop {
+        let at = Occasion { now, round: Round(0), wave: Wave(0), open: &open };
+        let cohort = server.cohorts.choose(21, at);
+        cohort.iter().for_each(|user| server.cohorts.released(*user));
+        picked.extend(cohort);
+        let left = (0..21).map(UserId).filter(|user| !picked.contains(user));
+        let next = left.filter_map(|user| clock.next_arrival(user, now)).min();
+        assert_eq!(server.cohorts.next_arrival(at), next);
+        match next {
+            Some(next) => now = next,
+            None => break,
+        }
+    }
+    assert_eq!(picked.len(), 21);
+    let at = Occasion { now, round: Round(2), wave: Wave(0), open: &open };
+    assert!(server.cohorts.next_arrival(at).is_some(), "by then they have rested");
+}
+
 #[test]
 fn nobody_within_the_limit_ends_the_run() {
     let mut talk = Conversation::with(&[RARELY, "training.waiting_limit_s=1"]);
