@@ -50,6 +50,8 @@ pub enum Purpose {
     Fault = 18,
     /// Which users a rule of faults concerns.
     FaultUsers = 19,
+    /// Who of a cohort is first where the server's connections do not suffice for all.
+    Line = 20,
 }
 
 /// The generator behind every stream.

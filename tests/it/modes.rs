@@ -8,10 +8,11 @@ use fedrecsim::model::table::Table;
 use fedrecsim::scenario::ClientSelection;
 use fedrecsim::scenario::participants::{Users, too_few_users};
 use fedrecsim::sim::broadcast::Broadcast;
-use fedrecsim::sim::outcome::events::{Booking, LinkEvent, RoundSpan};
+use fedrecsim::sim::outcome::events::{Booking, LinkEvent, RoundSpan, Usefulness};
 use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim::sim::training::Assignment;
 use fedrecsim::sim::{self, Outcome, RoundObserver, RunControl, World};
+use fedrecsim::units::Direction;
 
 use crate::support::{assert_balanced, run, small, small_with, world};
 
@@ -272,6 +273,38 @@ fn nobody_who_is_given_up_gets_a_connection_that_another_leaves() {
     let idle: Vec<_> = outcome.rounds.iter().map(|round| round.cancelled).collect();
     assert!(idle.iter().all(|cancelled| *cancelled > 8), "more than have a connection: {idle:?}");
     assert_eq!(wasted.into_iter().sum::<usize>(), 0);
+}
+
+/// Tells whose updates were used.
+struct Used(mpsc::Sender<UserId>);
+
+impl RoundObserver for Used {
+    fn round_finished(&mut self, _round: &RoundRecord, _total: ByDirection<Flow>) {}
+
+    fn happened(&mut self, _round: Option<RoundSpan>, bookings: &[Booking]) {
+        let used =
+            |booking: &&Booking| matches!(booking.event, LinkEvent::Delivered(Direction::Up, Usefulness::Useful, _));
+        for booking in bookings.iter().filter(used) {
+            // The receiver outlives the run.
+            let _ = self.0.send(booking.user);
+        }
+    }
+}
+
+/// If this fails, a user's number decides who waits in line, and an over-selecting server never hears of the last ones.
+#[test]
+fn nobody_is_always_the_last_in_line() {
+    let mode = "training.mode={ over-selection = { factor = 2.0 } }";
+    let server = "network.server={ connections = 1 }";
+    let scenario = small_with("fedmf", &[mode, server, "training.participation={ cohort = 20 }", "training.rounds=16"]);
+    let (sender, used) = mpsc::channel();
+    sim::run(world(scenario), &RunControl::with_threads(1), Box::new(Used(sender))).unwrap();
+    let mut updates = BTreeMap::new();
+    used.into_iter().for_each(|user| *updates.entry(user).or_insert(0) += 1);
+    // Everybody is invited sixteen times and one of the first twenty with probability 1/2; 0 or 16 of 16 are out of the
+    // question for any of forty.
+    assert_eq!(updates.len(), 40, "{updates:?}");
+    assert!(updates.values().all(|&times| (1..16).contains(&times)), "{updates:?}");
 }
 
 /// If this fails, stragglers who may go on are cut off, used, or invited while they are at it.

@@ -11,6 +11,7 @@ use super::{Timeline, unanswered};
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::population::Conditions;
+use crate::rng::{PortableDraws, Purpose};
 use crate::sim::messages::{ASKED_AT_ONCE, FromClient, Invitation, TAKEN_AT_ONCE, ToClient};
 use crate::sim::training::{Assignment, Trained};
 use crate::stages::{Stage, enter};
@@ -40,7 +41,10 @@ impl Timeline {
         if cohort.iter().any(|user| drops_out(&user)) {
             self.work_out_trainings()?;
         }
-        for &user in cohort {
+        // Where they have to wait in line, or the first to be done are enough, a user's number must not decide.
+        let mut order = cohort.clone();
+        self.world.streams.stream(Purpose::Line, 0, u64::from(wave.0)).shuffle_portably(&mut order);
+        for user in order {
             self.start(user, &invitation)?;
         }
         Ok(())
