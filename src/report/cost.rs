@@ -36,8 +36,8 @@ pub fn by_round(record: &RunRecord) -> Vec<Cost> {
 }
 
 /// The energy that clients with these devices spent on `bytes` and `work`; `None` if the scenario states none. A device
-/// spends on every byte that it sends and on every byte that it receives. A download counts as used when it has arrived,
-/// whatever becomes of its participation.
+/// spends on every byte that it sends and on every byte that it receives. Wasted is what was spent on updates that were not
+/// used, their downloads and trainings included.
 pub fn energy(devices: &DevicesSpec, bytes: &ByDirection<Flow>, work: Work) -> Option<Energy> {
     if devices.energy_nj_per_byte.is_none() && devices.energy_nj_per_row_visit.is_none() {
         return None;
@@ -46,10 +46,12 @@ pub fn energy(devices: &DevicesSpec, bytes: &ByDirection<Flow>, work: Work) -> O
     let per_visit_j = devices.energy_nj_per_row_visit.unwrap_or(0.0) / 1e9;
     let handled = bytes.up.sent + (bytes.down.sent - bytes.down.unreceived);
     let useful = bytes.up.useful + bytes.down.useful;
+    // What a round finds unused may have been downloaded in an earlier one.
+    let unused = (handled - useful.min(handled)) + work.unused_download_bytes;
     Some(Energy {
         transfer_j: handled as f64 * per_byte_j,
         training_j: (work.finished + work.lost) as f64 * per_visit_j,
-        wasted_j: (handled - useful.min(handled)) as f64 * per_byte_j + work.lost as f64 * per_visit_j,
+        wasted_j: unused as f64 * per_byte_j + (work.lost + work.unused) as f64 * per_visit_j,
     })
 }
 
@@ -117,7 +119,7 @@ mod tests {
         record.scenario.devices.energy_nj_per_byte = Some(5.0);
         let flow = |sent, useful| Flow { sent, useful, ..Flow::default() };
         let bytes = ByDirection { up: flow(1_000_000_000, 900_000_000), down: flow(3_000_000_000, 3_000_000_000) };
-        let work = Work { finished: 2_000_000_000, lost: 500_000_000 };
+        let work = Work { finished: 2_000_000_000, lost: 500_000_000, ..Work::default() };
         let spent = energy(&record.scenario.devices, &bytes, work).unwrap();
         assert_eq!((spent.transfer_j, spent.training_j, spent.wasted_j), (20.0, 0.0, 0.5));
         let down = Flow { sent: 3_500_000_000, lost: 500_000_000, unreceived: 500_000_000, ..bytes.down };
@@ -126,6 +128,9 @@ mod tests {
         record.scenario.devices.energy_nj_per_row_visit = Some(2.0);
         let spent = energy(&record.scenario.devices, &bytes, work).unwrap();
         assert_eq!((spent.total_j(), spent.wasted_j), (25.0, 1.5));
+        let work = Work { unused: 1_000_000_000, unused_download_bytes: 600_000_000, ..work };
+        let spent = energy(&record.scenario.devices, &bytes, work).unwrap();
+        assert_eq!((spent.total_j(), spent.wasted_j), (25.0, 6.5), "downloads and trainings for updates not used");
     }
 
     #[test]

@@ -133,9 +133,12 @@ fn bytes(record: &RunRecord) -> String {
         vec![name.to_owned(), cell(up), cell(down)]
     };
     let sent = |flow: &Flow| format!("{} ({} B)", Bytes::new(flow.sent), thousands(flow.sent));
+    let unused = record.work.unused_download_bytes;
+    let for_nothing = format!("{} ({})", Bytes::new(unused), percent(unused, down.sent));
     let mut rows = vec![
         vec!["**sent**".to_owned(), sent(up), sent(down)],
         line("delivered and useful", |flow| flow.useful),
+        vec!["of it for updates that were not used".to_owned(), "-".to_owned(), for_nothing],
         line("delivered late", |flow| flow.late),
         line("delivered stale", |flow| flow.stale),
         line("lost (dropouts, departures, faults)", |flow| flow.lost),
@@ -196,8 +199,12 @@ fn virtual_time(record: &RunRecord) -> Option<String> {
         })
         .collect();
     let header = ["phase", "count", "mean", "median", "90 % within", "99 % within", "longest"];
+    let line = match record.scenario.network.server.connections {
+        Some(_) => " Downloads and uploads include the time in line for a connection.",
+        None => "",
+    };
     Some(format!(
-        "## Virtual time\n\n{} for {}.\n\n{}",
+        "## Virtual time\n\n{} for {}.{line}\n\n{}",
         words::duration(record.virtual_time_s),
         words::counted(record.rounds.into(), "round"),
         table(&header, &rows)

@@ -266,7 +266,12 @@ fn round(round: u32) -> RoundRecord {
             test: figures(hr, ndcg),
         }),
         bytes: ByDirection { up: flow(USERS, 84_200), down: flow(USERS, 215_316) },
-        work: Work { finished: u64::from(USERS) * 4_000, lost: 120_000 },
+        work: Work {
+            finished: u64::from(USERS) * 4_000,
+            lost: 120_000,
+            unused: 20_000,
+            unused_download_bytes: 5 * 215_316,
+        },
         sparsity: Some(Sparsity { uploads: above(90.0), averaged: above(160.0) }),
     }
 }

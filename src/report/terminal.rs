@@ -18,9 +18,8 @@ pub fn summary(record: &RunRecord, report: &Path) -> String {
     lines.extend(accuracy(record));
     lines.push(entry("protocol", &record.protocol));
     lines.extend(participations(record));
-    for (direction, flow) in [("up", &record.bytes.up), ("down", &record.bytes.down)] {
-        lines.push(entry(direction, &traffic(flow)));
-    }
+    lines.push(entry("up", &traffic(&record.bytes.up, 0)));
+    lines.push(entry("down", &traffic(&record.bytes.down, record.work.unused_download_bytes)));
     lines.extend(record.energy.map(|energy| {
         let (total, wasted) = (words::energy(energy.total_j()), words::energy(energy.wasted_j));
         entry("energy", &format!("{total}, {wasted} of it on what was of no use"))
@@ -63,8 +62,9 @@ fn accuracy(record: &RunRecord) -> Vec<String> {
     lines
 }
 
-fn traffic(flow: &Flow) -> String {
-    let wasted = flow.sent - flow.useful.min(flow.sent);
+/// `unused` of the useful bytes were of no use in the end.
+fn traffic(flow: &Flow, unused: u64) -> String {
+    let wasted = (flow.sent - flow.useful.min(flow.sent)) + unused;
     format!(
         "{} sent in {} frames, {} not used ({})",
         Bytes::new(flow.sent),

@@ -72,11 +72,11 @@ impl Ledger {
         Ok(())
     }
 
-    /// It arrives whole.
+    /// It arrives whole: its length in bytes.
     ///
     /// # Errors
     /// [`Error::Unbalanced`] if it was not on its way.
-    pub fn delivered(&mut self, wave: Wave, user: UserId, direction: Direction, usefulness: Usefulness) -> Result<()> {
+    pub fn delivered(&mut self, wave: Wave, user: UserId, direction: Direction, usefulness: Usefulness) -> Result<u64> {
         let parts = self.close(wave, user, direction)?;
         let bytes = length(parts);
         self.book(user, direction, |flow| {
@@ -88,7 +88,7 @@ impl Ledger {
                 Usefulness::Stale => flow.stale += bytes,
             }
         });
-        Ok(())
+        Ok(bytes)
     }
 
     /// A dropout, a departure or a fault cuts it off after `carried` bytes.

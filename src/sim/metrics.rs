@@ -11,13 +11,13 @@ use actix::prelude::*;
 use hdrhistogram::Histogram;
 use rayon::prelude::*;
 
+use super::by_user::ByUser;
 use super::checkpoints::Save;
 use super::directory::Directory;
 use super::evaluation::{self, Ranks};
 use super::ledger::Ledger;
 use super::messages::{
-    ASKED_AT_ONCE, BookUnfinished, Booking, Collect, Collected, Direction, FromClient, LinkEvent, RoundEnded,
-    TAKEN_AT_ONCE, ToClient,
+    ASKED_AT_ONCE, BookUnfinished, Collect, Collected, FromClient, RoundEnded, TAKEN_AT_ONCE, ToClient,
 };
 use super::observer::RoundObserver;
 use super::outcome::events::RoundSpan;
@@ -31,7 +31,10 @@ use crate::model::magnitude::MagnitudeCounts;
 use crate::model::table::{SharedTable, Table, extend_bytes};
 use crate::stages::{Stage, enter};
 
+mod bookings;
 mod saved;
+
+use bookings::Spent;
 
 /// The phases whose durations are recorded, by the names that reports use.
 const PHASES: [&str; 4] = ["download", "compute", "upload", "round"];
@@ -49,6 +52,8 @@ struct Books {
     ledger: Ledger,
     /// Of the open round.
     work: Work,
+    /// What the participations under way have taken so far.
+    under_way: ByUser<Spent>,
     durations_ns: [Histogram<u64>; 4],
     rounds: Vec<RoundRecord>,
     table: SharedTable,
@@ -73,7 +78,8 @@ impl MetricsActor {
         let digest = blake3::hash(&[]);
         let table = Arc::new(world.method.initial_table());
         let (ledger, work, rounds) = (Ledger::default(), Work::default(), Vec::new());
-        let books = Books { ledger, work, durations_ns, rounds, table, digest, observer };
+        let under_way = ByUser::default();
+        let books = Books { ledger, work, under_way, durations_ns, rounds, table, digest, observer };
         Ok(Self { world, workers, clients, books: Some(books) })
     }
 
@@ -157,40 +163,6 @@ impl Handler<Collect> for MetricsActor {
 }
 
 impl Books {
-    fn book(&mut self, booking: &Booking) -> Result<()> {
-        let Booking { wave, user, event, .. } = *booking;
-        match event {
-            LinkEvent::Sent(direction, parts) => self.ledger.sent(wave, user, direction, parts),
-            LinkEvent::Lost(direction, carried) => self.ledger.lost(wave, user, direction, carried),
-            LinkEvent::Delivered(direction, usefulness, nanoseconds) => {
-                self.record_duration(if direction == Direction::Down { 0 } else { 2 }, nanoseconds)?;
-                self.ledger.delivered(wave, user, direction, usefulness)
-            }
-            LinkEvent::Cancelled(direction, carried) => self.ledger.cancelled(wave, user, direction, carried),
-            LinkEvent::Unfinished(direction, carried) => self.ledger.unfinished(wave, user, direction, carried),
-            LinkEvent::Swallowed(direction, bytes) => {
-                self.ledger.swallowed(user, direction, bytes);
-                Ok(())
-            }
-            LinkEvent::Computed(row_visits, nanoseconds) => {
-                self.work.finished += row_visits;
-                self.record_duration(1, nanoseconds)
-            }
-            LinkEvent::ComputeLost(row_visits, _)
-            | LinkEvent::ComputeCancelled(row_visits, _)
-            | LinkEvent::ComputeUnfinished(row_visits, _) => {
-                self.work.lost += row_visits;
-                Ok(())
-            }
-            // The frame was booked when it was sent, and is again when its way ends.
-            LinkEvent::InLine(_) | LinkEvent::Connected(_) => Ok(()),
-        }
-    }
-
-    fn record_duration(&mut self, phase: usize, nanoseconds: u64) -> Result<()> {
-        self.durations_ns[phase].record(nanoseconds).map_err(|reason| defect(&reason))
-    }
-
     fn close_round(&mut self, ended: RoundEnded, accuracy: Result<Option<SplitFigures>>) -> Result<()> {
         let _stage = enter(Stage::Simulate);
         // What was sent was sent, whether or not the model can be scored.

@@ -181,19 +181,30 @@ pub struct ProblemSize {
     pub excluded_users: u64,
 }
 
-/// Training work in row visits (one item row in one local epoch).
+/// Training work in row visits (one item row in one local epoch), and what was taken for updates that were not used:
+/// they were late or stale, lost, cancelled, or not there when the run ended. That is booked when it shows, which may be
+/// rounds after the download and the training.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Work {
     /// Row visits of trainings that came to their end.
     pub finished: u64,
     /// Row visits of trainings that did not: cut off, given up, or still going on when the run ended.
     pub lost: u64,
+    /// Of the finished, row visits of trainings whose update was not used.
+    #[serde(default)]
+    pub unused: u64,
+    /// Bytes of downloads that arrived and whose update was not used.
+    #[serde(default)]
+    pub unused_download_bytes: u64,
 }
 
 impl AddAssign for Work {
     fn add_assign(&mut self, other: Self) {
-        self.finished += other.finished;
-        self.lost += other.lost;
+        let Self { finished, lost, unused, unused_download_bytes } = other;
+        self.finished += finished;
+        self.lost += lost;
+        self.unused += unused;
+        self.unused_download_bytes += unused_download_bytes;
     }
 }
 

@@ -10,6 +10,29 @@ const ITEMS: u64 = 150;
 
 const CODECS: [&str; 3] = ["dense-f32", "rows-f32", "sparse-f32"];
 
+/// If this fails, downloads and trainings for updates that nobody used pass for useful ones, and so does their energy.
+#[test]
+fn what_was_spent_on_unused_updates_is_all_that_was_not_spent_on_used_ones() {
+    for (mode, ends_whole) in [
+        ("\"synchronous\"", true),
+        ("{ over-selection = { factor = 1.8 } }", true),
+        ("{ over-selection = { factor = 1.8, stragglers = \"late\" } }", false),
+        ("{ semi-synchronous = { deadline_s = 0.12, maximum_staleness = 1 } }", false),
+    ] {
+        let mode = format!("training.mode={mode}");
+        let worldly = ["network.preset=\"mobile-pessimistic\"", "network.dropout=0.2", "training.rounds=8"];
+        let share = "training.participation={ share = 0.5 }";
+        let outcome = run(small_with("pfedrec", &[&worldly[..], &[&mode, share]].concat()), 2);
+        assert_balanced(&outcome);
+        let used: u64 = outcome.rounds.iter().map(|round| u64::from(round.aggregated)).sum();
+        let (work, down) = (outcome.work, outcome.bytes.down);
+        assert_eq!(down.delivered - work.unused_download_bytes, used * (HEADER + 4 * ITEMS * 32), "{mode}: {work:?}");
+        assert!(0 < work.unused && work.unused < work.finished, "{mode}: {work:?}");
+        let in_rounds: u64 = outcome.rounds.iter().map(|round| round.work.unused_download_bytes).sum();
+        assert_eq!(in_rounds == work.unused_download_bytes, ends_whole, "{mode}: {in_rounds} of {work:?}");
+    }
+}
+
 /// If this fails, bytes are declared instead of measured, or somebody is charged twice.
 #[test]
 fn dense_frames_cost_exactly_what_their_shape_says() {

@@ -45,6 +45,6 @@ pub(super) fn energy(record: &RunRecord) -> Option<String> {
         rows.push(vec![format!("per finished round (of {})", record.rounds), cell(per_round)]);
     }
     let text = "Of all clients together, from the energies of a byte and of a row visit that the scenario states. Of no use \
-                is what was late, stale, lost, cancelled or in flight, and training that was cut off.";
+                is what was spent on updates that were not used: they were late, stale, lost, cancelled or not there at the end.";
     Some(format!("## Energy\n\n{text}\n\n{}", table(&["", "energy"], &rows)))
 }

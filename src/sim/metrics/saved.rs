@@ -16,7 +16,7 @@ type SavedAccuracy = Option<(Option<Figures>, Figures)>;
 impl Books {
     /// Appends the books to `archive`.
     pub(super) fn save(&self, archive: &mut Archive) {
-        archive.put(&self.ledger);
+        archive.put(&(&self.ledger, &self.under_way));
         for histogram in &self.durations_ns {
             // Whatever lies in one bucket counts as one value, so that the buckets are all that there is to know.
             let buckets: BTreeMap<u64, u64> =
@@ -38,7 +38,7 @@ impl Books {
     /// # Errors
     /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) for what are no books of this world.
     pub(super) fn restore(&mut self, archive: &mut ArchiveReader, world: &World) -> Result<()> {
-        self.ledger = archive.take()?;
+        (self.ledger, self.under_way) = archive.take()?;
         for histogram in &mut self.durations_ns {
             let buckets: BTreeMap<u64, u64> = archive.take()?;
             let mut restored = Histogram::new(3).map_err(|reason| defect(&reason))?;
