@@ -98,7 +98,7 @@ pub enum Error {
     },
     /// Rounds in a row that nobody finished in time.
     #[error(
-        "nobody finished in the {rounds} rounds before round {}: no update arrived in time; check the deadline, the dropouts and the faults, or raise training.empty_rounds_limit",
+        "nobody finished in the {rounds} rounds before round {}: no update arrived in time; check the deadline, the server's link, who stays available, the dropouts and the faults, or raise training.empty_rounds_limit",
         round.0 + 1
     )]
     NobodyFinished {

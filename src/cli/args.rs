@@ -100,7 +100,7 @@ pub struct RunArgs {
     /// Leave a checkpoint in the report folder after every N rounds, for `resume` to go on from.
     ///
     /// The last two are kept until the run is complete. A crash loses N rounds at most.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = rounds)]
     pub checkpoint_every: Option<NonZeroU32>,
 }
 
@@ -172,6 +172,11 @@ fn virtual_seconds(text: &str) -> Result<f64, String> {
         Ok(seconds) if (0.0..=1e10).contains(&seconds) => Ok(seconds),
         _ => Err("expected a number of seconds from 0 to 1e10".to_owned()),
     }
+}
+
+/// A number of rounds that is not 0.
+fn rounds(text: &str) -> Result<NonZeroU32, String> {
+    text.parse().map_err(|_| "expected a whole number of rounds from 1".to_owned())
 }
 
 /// A number of threads from 1 to 1024.

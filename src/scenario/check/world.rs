@@ -73,6 +73,7 @@ impl Checker<'_> {
                     self.fault(&["devices", "trace"], "devices come from `classes` or from a `trace`, not from both");
                 }
                 self.shares(classes);
+                self.memory_beside_classes(raw, classes);
                 SpeedSpec::Classes(classes.clone())
             }
             (None, Some(trace), _) => SpeedSpec::Trace(trace.path.clone()),
@@ -82,7 +83,12 @@ impl Checker<'_> {
                     log_sigma: raw.log_sigma.unwrap_or(*log_sigma),
                 };
             }
-            (None, None, other) => other.clone(),
+            (None, None, other) => {
+                if let SpeedSpec::Classes(classes) = other {
+                    self.memory_beside_classes(raw, classes);
+                }
+                other.clone()
+            }
         };
         let source = match &distribution {
             SpeedSpec::Trace(_) => "a `trace`",
@@ -105,6 +111,17 @@ impl Checker<'_> {
                 let message = format!("a class with the name `{}` stands here for the second time", class.name);
                 self.fault(&["devices", "classes", &index.to_string(), "name"], message);
             }
+        }
+    }
+
+    /// A limit that no device would heed must not pass for one.
+    fn memory_beside_classes(&mut self, raw: &RawDevices, classes: &[DeviceClassSpec]) {
+        if !classes.iter().all(|class| class.memory_mb.is_some()) {
+            return;
+        }
+        let written = [("memory_mb", raw.memory_mb), ("memory_median_mb", raw.memory_median_mb)];
+        for (key, _) in written.into_iter().filter(|(_, value)| value.is_some()) {
+            self.fault(&["devices", key], format!("`{key}` has no meaning here: every class has its own `memory_mb`"));
         }
     }
 

@@ -52,13 +52,14 @@ fn every_preset_can_be_named_and_each_of_its_keys_replaced() {
     for preset in presets::devices() {
         let named = format!("{MINIMAL}[devices]\npreset = \"{}\"\n", preset.name);
         assert_eq!(read(&named).unwrap().devices, preset.values);
-        let changed = read(&(named.clone() + "memory_mb = 12.5\nenergy_nj_per_byte = 3\n")).unwrap().devices;
-        let memory = Some(MemorySpec { median_mb: 12.5, log_sigma: 0.0 });
-        assert_eq!(changed, DevicesSpec { memory, energy_nj_per_byte: Some(3.0), ..preset.values.clone() });
+        let changed = read(&(named.clone() + "energy_nj_per_byte = 3\n")).unwrap().devices;
+        assert_eq!(changed, DevicesSpec { energy_nj_per_byte: Some(3.0), ..preset.values.clone() });
+        // Classes have speeds and memories of their own.
         let SpeedSpec::Lognormal { log_sigma, .. } = preset.values.speed else { continue };
-        let changed = read(&(named + "median_ns_per_row_visit = 12.5\n")).unwrap().devices;
+        let changed = read(&(named + "median_ns_per_row_visit = 12.5\nmemory_mb = 12.5\n")).unwrap().devices;
         let speed = SpeedSpec::Lognormal { median_ns_per_row_visit: 12.5, log_sigma };
-        assert_eq!(changed, DevicesSpec { speed, ..preset.values });
+        let memory = Some(MemorySpec { median_mb: 12.5, log_sigma: 0.0 });
+        assert_eq!(changed, DevicesSpec { speed, memory, ..preset.values });
     }
     for preset in presets::server_links() {
         let named = format!("{MINIMAL}[network.server]\npreset = \"{}\"\n", preset.name);

@@ -153,7 +153,7 @@ impl Draft {
         }
     }
 
-    /// Speeds come from one place, and memory is fixed or spread.
+    /// Speeds come from one place, and memory is fixed or spread, unless every class has its own.
     fn mend_devices(&mut self) {
         if self.0.contains_key("devices.classes") {
             self.0.remove("devices.trace.path");
@@ -162,6 +162,14 @@ impl Draft {
         if elsewhere || self.is("devices.preset", "phone-classes") {
             self.0.remove("devices.median_ns_per_row_visit");
             self.0.remove("devices.log_sigma");
+        }
+        let every_class_has_its_own = match self.0.get("devices.classes") {
+            Some(Value::Array(classes)) => classes.iter().all(|class| class.get("memory_mb").is_some()),
+            _ => !elsewhere && self.is("devices.preset", "phone-classes"),
+        };
+        if every_class_has_its_own {
+            self.0.remove("devices.memory_mb");
+            self.0.remove("devices.memory_median_mb");
         }
         let spread = ["devices.memory_median_mb", "devices.memory_log_sigma"];
         if self.0.contains_key("devices.memory_mb") || !spread.iter().all(|path| self.0.contains_key(path)) {

@@ -32,6 +32,7 @@ fn world() -> Vec<Case> {
             devices("median_ns_per_row_visit = 5\ntrace = { path = \"d.csv\" }"),
             &[],
         ),
+        ("a limit of memory that no class heeds", devices("preset = \"phone-classes\"\nmemory_mb = 5"), &[]),
         ("memory in two ways", devices("memory_mb = 5\nmemory_median_mb = 5\nmemory_log_sigma = 0.5"), &[]),
         ("a median of memory without its spread", devices("memory_median_mb = 5"), &[]),
         ("a spread of memory without its median", devices("memory_log_sigma = 5.5\nmemory_mb = 0"), &[]),
