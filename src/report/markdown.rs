@@ -203,8 +203,10 @@ fn virtual_time(record: &RunRecord) -> Option<String> {
         Some(_) => " Downloads and uploads include the time in line for a connection.",
         None => "",
     };
+    let link = setup::server_link_use(record);
+    let link = link.map_or_else(String::new, |used| format!(" The server's link carried, on average: {used}."));
     Some(format!(
-        "## Virtual time\n\n{} for {}.{line}\n\n{}",
+        "## Virtual time\n\n{} for {}.{line}{link}\n\n{}",
         words::duration(record.virtual_time_s),
         words::counted(record.rounds.into(), "round"),
         table(&header, &rows)

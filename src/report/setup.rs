@@ -8,6 +8,7 @@ mod rounds;
 mod world;
 
 pub use rounds::{mode, mode_name};
+pub(super) use world::server_link_use;
 
 /// What was run, as (what, words), in the order of a scenario file.
 pub fn describe(record: &RunRecord) -> Vec<(&'static str, String)> {

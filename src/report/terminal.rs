@@ -24,6 +24,7 @@ pub fn summary(record: &RunRecord, report: &Path) -> String {
         let (total, wasted) = (words::energy(energy.total_j()), words::energy(energy.wasted_j));
         entry("energy", &format!("{total}, {wasted} of it on what was of no use"))
     }));
+    lines.extend(setup::server_link_use(record).map(|used| entry("server link", &used)));
     lines.push(entry("virtual time", &words::duration(record.virtual_time_s)));
     lines.push(entry("wall time", &wall(record)));
     lines.push(entry("digest", &record.digest));

@@ -1,5 +1,6 @@
 //! The simulated world in words.
 
+use crate::report::record::RunRecord;
 use crate::report::words::{counted, share, thousands};
 use crate::scenario::{
     AvailabilityPattern, AvailabilitySpec, DeviceClassSpec, DevicesSpec, FaultEffect, FaultSpec, FaultUsers,
@@ -47,6 +48,19 @@ pub(super) fn server_link(server: &ServerLinkSpec) -> Option<String> {
         "{}down {down}, up {up}, shared by the transfers in progress; {connections}",
         preset(server.preset.as_ref())
     ))
+}
+
+/// How much of its capacity the server's link carried, on average over the run; `None` where it has no limit, or for a
+/// run that stopped between the rounds whose time is known.
+pub(in crate::report) fn server_link_use(record: &RunRecord) -> Option<String> {
+    let server = &record.scenario.network.server;
+    let sides = [("down", server.downlink, record.bytes.down.sent), ("up", server.uplink, record.bytes.up.sent)];
+    let used = |(direction, capacity, sent): (&str, Option<BitsPerSecond>, u64)| {
+        let could_carry = capacity?.get() as f64 / 8.0 * record.virtual_time_s;
+        Some(format!("{direction} {} of what it can carry", share(sent as f64 / could_carry)))
+    };
+    let used: Vec<String> = sides.into_iter().filter_map(used).collect();
+    (record.complete && record.virtual_time_s > 0.0 && !used.is_empty()).then(|| used.join(", "))
 }
 
 pub(super) fn devices(devices: &DevicesSpec) -> String {
@@ -148,6 +162,7 @@ fn fault(rule: &FaultSpec) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::sample;
     use crate::scenario::{AvailabilityTraceSpec, OnOffSpec, presets};
 
     #[test]
@@ -155,6 +170,25 @@ mod tests {
         assert_eq!(server_link(&ServerLinkSpec::default()), None);
         assert_eq!(availability(&AvailabilitySpec::default()), None);
         assert_eq!(faults(&[]), None);
+    }
+
+    /// If this fails, an engineer is told a link that is full has room, or the other way round.
+    #[test]
+    fn the_use_of_the_server_link_is_what_it_carried_of_what_it_could() {
+        let mut record = sample::run(4);
+        assert_eq!(server_link_use(&record), None, "it has no limit");
+        record.virtual_time_s = 100.0;
+        record.bytes.down.sent = 1_000_000;
+        record.bytes.up.sent = 250;
+        record.scenario.network.server.downlink = Some(BitsPerSecond::new(100_000));
+        assert_eq!(server_link_use(&record).as_deref(), Some("down 80.0 % of what it can carry"));
+        record.scenario.network.server.uplink = Some(BitsPerSecond::new(1_000));
+        assert_eq!(
+            server_link_use(&record).as_deref(),
+            Some("down 80.0 % of what it can carry, up 2.0 % of what it can carry")
+        );
+        record.complete = false;
+        assert_eq!(server_link_use(&record), None, "bytes of a round whose time is not known");
     }
 
     #[test]
