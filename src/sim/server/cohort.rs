@@ -113,7 +113,7 @@ impl Cohorts {
                 self.last_invited.insert(*user, at.round);
             });
         }
-        self.roster.invited(&chosen);
+        self.roster.invited(&chosen, at.now);
         chosen
     }
 
