@@ -135,6 +135,11 @@ impl Cohorts {
         arrivals.find(|(_, user)| !rests(last_invited, *user, at.round)).map(|(arrives, _)| arrives)
     }
 
+    /// How many may not be picked in `round` because they were in it or in the last one.
+    pub fn resting(&self, round: Round) -> u32 {
+        self.last_invited.keys().filter(|user| rests(&self.last_invited, **user, round)).count() as u32
+    }
+
     /// Whether `user` may be picked.
     fn can(&mut self, user: UserId, at: Occasion<'_>) -> bool {
         !at.open.contains_key(&user) && !rests(&self.last_invited, user, at.round) && self.roster.is_there(user, at.now)
