@@ -13,7 +13,10 @@ modules='
 calendar   src/sim/calendar/**
 fair_link  src/sim/fair_link/**
 ledger     src/sim/ledger.rs
-network    src/sim/{network,server,client,training,broadcast,world}.rs
+network    src/sim/{network.rs,network/**,client.rs,directory.rs,training.rs,broadcast.rs,world.rs}
+server     src/sim/{server.rs,server/**,by_user.rs}
+checkpoint src/{checkpoint/**,sim/checkpoints.rs}
+modes      src/scenario/{modes,participants}.rs
 codecs     src/codec/**
 split      src/dataset/split.rs
 negatives  src/dataset/{negatives,pool,candidates,alias}.rs

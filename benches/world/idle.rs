@@ -85,8 +85,7 @@ impl RoundObserver for Clock {
 
 /// Prints the calendar's events per second of wall time, and the time of a round, in medians over rounds. A
 /// participation has three events: its download, its training and its upload come to their ends.
-pub fn rounds(users: u32, cohort: u32) {
-    const ROUNDS: usize = 21;
+pub fn rounds(users: u32, cohort: u32, rounds: usize) {
     let text = format!(
         r#"
         method = "idle"
@@ -101,7 +100,7 @@ pub fn rounds(users: u32, cohort: u32) {
         [dataset.negatives]
         per_positive = 1
         [training]
-        rounds = {ROUNDS}
+        rounds = {rounds}
         participation = {{ cohort = {cohort} }}
         [evaluation]
         users = 1
@@ -123,11 +122,11 @@ pub fn rounds(users: u32, cohort: u32) {
     let (sender, ends) = std::sync::mpsc::channel();
     sim::run(world, &RunControl::with_threads(2), Box::new(Clock(sender))).expect("a run to the end");
     let ends: Vec<Instant> = ends.into_iter().collect();
-    let mut rounds: Vec<f64> = ends.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
+    let mut times_s: Vec<f64> = ends.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
     // The last one evaluates.
-    rounds.pop();
-    rounds.sort_unstable_by(f64::total_cmp);
-    let median = rounds[rounds.len() / 2];
+    times_s.pop();
+    times_s.sort_unstable_by(f64::total_cmp);
+    let median = times_s[times_s.len() / 2];
     let events = 3.0 * f64::from(cohort) / median / 1e6;
     println!("rounds without compute, {users} users, cohort {cohort}: {:.2} ms, {events:.2} M events/s", median * 1e3);
 }

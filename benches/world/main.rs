@@ -1,5 +1,6 @@
 //! Speed of the simulated world: the calendar, the shared link, rounds in which nobody computes, and whole runs at scale.
-//! `cargo bench --bench world`, or one part of it: `cargo bench --bench world scale`.
+//! `cargo bench --bench world`, or one part of it: `cargo bench --bench world scale`. For a profiler, so many users,
+//! a cohort and a number of rounds: `cargo bench --bench world rounds 1000000 10000 200`.
 //!
 //! Every figure is the median of several repetitions, but for the whole runs, which are made once. Machines are noisy,
 //! so compare figures of one run.
@@ -38,11 +39,14 @@ fn main() -> ExitCode {
             }
         }
     }
-    if is_wanted("rounds") {
+    let numbers: Vec<u32> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
+    if let [users, cohort, rounds] = numbers[..] {
+        idle::rounds(users, cohort, rounds as usize);
+    } else if is_wanted("rounds") {
         for (users, cohort) in
             [(10_000, 10_000), (1_000_000, 10_000), (10_000, 1_000), (100_000, 1_000), (1_000_000, 1_000)]
         {
-            idle::rounds(users, cohort);
+            idle::rounds(users, cohort, 21);
         }
     }
     let exceeded = if is_wanted("scale") { scale::runs() } else { Vec::new() };
