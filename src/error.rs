@@ -120,8 +120,8 @@ pub enum Error {
     },
     /// A round without anybody to invite.
     #[error(
-        "nobody can be invited to round {}: the server has waited since {:.0} s, and within {:.0} s of virtual time (training.waiting_limit_s) nobody becomes available whom it may pick",
-        round.0 + 1, at.as_secs_f64(), limit.as_secs_f64()
+        "nobody can be invited to round {}: the server has waited since {:.0} s, and within {:.0} s of virtual time (training.waiting_limit_s) nobody becomes available whom it may pick{}",
+        round.0 + 1, at.as_secs_f64(), limit.as_secs_f64(), who_rests(*resting)
     )]
     NobodyAvailable {
         /// The round, numbered from zero.
@@ -130,6 +130,8 @@ pub enum Error {
         at: SimTime,
         /// How long it may.
         limit: SimDuration,
+        /// Users who may not be picked because they were invited to this round or the last one.
+        resting: u32,
     },
     /// A frame that cannot be decoded.
     #[error("cannot decode a frame: {0}")]
@@ -218,5 +220,14 @@ fn way_on(path: &Path, left: Option<u32>) -> String {
             "that after round {rounds} is left: see to the cause, and go on from there with `fedrecsim resume {folder}`"
         ),
         None => "there is none before it: see to the cause, and begin anew with --overwrite".to_owned(),
+    }
+}
+
+/// How many users `never-twice-in-a-row` keeps from taking part; nothing if it keeps nobody.
+fn who_rests(resting: u32) -> String {
+    match resting {
+        0 => String::new(),
+        1 => "; 1 user rests (`never-twice-in-a-row`)".to_owned(),
+        many => format!("; {many} users rest (`never-twice-in-a-row`)"),
     }
 }

@@ -59,7 +59,7 @@ impl Keeper {
     fn publish(&mut self) -> io::Result<()> {
         fs::rename(self.partial(), self.path())?;
         // The name, too, has to be on the disk before an older one goes.
-        sync_folder(&self.folder)?;
+        sync_names(&self.folder)?;
         let rounds = self.header.rounds;
         self.left = Some(rounds);
         // Newer ones are damaged ones that were passed over: they do not count, and the run will come to replace them.
@@ -106,7 +106,14 @@ impl Drop for Keeper {
 }
 
 /// Forces the names in `folder` to the disk, where that is done so.
-fn sync_folder(folder: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// [`Error::Write`] if that fails.
+pub fn sync_folder(folder: &Path) -> Result<()> {
+    sync_names(folder).map_err(|reason| Error::write(folder, reason))
+}
+
+fn sync_names(folder: &Path) -> io::Result<()> {
     if !cfg!(unix) {
         return Ok(());
     }

@@ -21,7 +21,7 @@ mod folder;
 mod tests;
 
 pub use file::{Header, Opened, open};
-pub use folder::{Found, Keeper, find, is_in, remove_all};
+pub use folder::{Found, Keeper, find, is_in, remove_all, sync_folder};
 
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};

@@ -100,7 +100,7 @@ pub struct RunArgs {
     /// Leave a checkpoint in the report folder after every N rounds, for `resume` to go on from.
     ///
     /// The last two are kept until the run is complete. A crash loses N rounds at most.
-    #[arg(long, value_name = "N", value_parser = rounds)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = rounds)]
     pub checkpoint_every: Option<NonZeroU32>,
 }
 
@@ -174,17 +174,17 @@ fn virtual_seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A number of rounds that is not 0.
-fn rounds(text: &str) -> Result<NonZeroU32, String> {
-    text.parse().map_err(|_| "expected a whole number of rounds from 1".to_owned())
-}
-
 /// A number of threads from 1 to 1024.
 fn threads(text: &str) -> Result<NonZeroUsize, String> {
     match text.parse::<NonZeroUsize>() {
         Ok(threads) if threads.get() <= 1024 => Ok(threads),
         _ => Err("expected a whole number from 1 to 1024".to_owned()),
     }
+}
+
+/// A number of rounds, at least one.
+fn rounds(text: &str) -> Result<NonZeroU32, String> {
+    text.parse().map_err(|_| format!("expected a whole number from 1 to {}", u32::MAX))
 }
 
 /// Arguments of `validate`.
@@ -252,10 +252,16 @@ mod tests {
         ] {
             assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
         }
-        for line in ["fedrecsim run a.toml --seed -1", "fedrecsim replay a.toml --until-s -1"] {
+        for line in [
+            "fedrecsim run a.toml --seed -1",
+            "fedrecsim run a.toml --checkpoint-every -1",
+            "fedrecsim replay a.toml --until-s -1",
+        ] {
             let told = parse(line).unwrap_err();
             assert_eq!(told.kind(), ErrorKind::ValueValidation, "told as another mistake: {told}");
         }
+        let told = parse("fedrecsim run a.toml --checkpoint-every 0").unwrap_err().to_string();
+        assert!(told.contains("expected a whole number from 1"), "{told}");
         assert_eq!(parse("fedrecsim --help").unwrap_err().kind(), ErrorKind::DisplayHelp);
     }
 }

@@ -135,6 +135,11 @@ pub(super) fn carry_out(
         return Err(without_report(error, stopped_by, &folder));
     }
     if stopped_by.is_none() {
+        if checkpoint::is_in(folder.path()) {
+            // A power cut would find neither, if the report were not on the disk when they go.
+            folder.sync()?;
+            checkpoint::sync_folder(folder.path())?;
+        }
         checkpoint::remove_all(folder.path())?;
     }
     let output = if json { json::render(&record)? } else { terminal::summary(&record, folder.path()) };

@@ -105,10 +105,21 @@ impl ReportFolder {
         }
         for name in plot::FILE_NAMES {
             if !files.iter().any(|(written, _)| *written == name) {
-                self.remove_if_there(name)?;
+                self.if_there(name, |path| fs::remove_file(path))?;
             }
         }
         self.put(RUN_JSON, run.as_bytes())
+    }
+
+    /// Forces the report to the disk, so that what a run could go on from may go.
+    ///
+    /// # Errors
+    /// [`Error::Write`] with the file.
+    pub fn sync(&self) -> Result<()> {
+        // Not read-only: not every system forces such a file to the disk.
+        let force = |path: &Path| fs::File::options().append(true).open(path)?.sync_all();
+        let mut names = ["rounds.csv", "summary.md", RUN_JSON].into_iter().chain(plot::FILE_NAMES);
+        names.try_for_each(|name| self.if_there(name, force))
     }
 
     /// BLAKE3 of the `run.json` in the folder, hexadecimal, and whether it is of a run that came to its end; `None` if
@@ -159,9 +170,9 @@ impl ReportFolder {
         })
     }
 
-    fn remove_if_there(&self, name: &str) -> Result<()> {
+    fn if_there(&self, name: &str, what: impl Fn(&Path) -> io::Result<()>) -> Result<()> {
         let path = self.path.join(name);
-        match fs::remove_file(&path) {
+        match what(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::write(path, error)),
             _ => Ok(()),
         }
@@ -342,6 +353,20 @@ mod tests {
         stopped.complete = false;
         folder.write(&stopped).unwrap();
         assert!(matches!(folder.earlier_report(), Some((other, false)) if other != digest));
+    }
+
+    /// If this fails, a report is taken for one that is on the disk although it could not be forced there.
+    #[test]
+    fn a_report_that_cannot_be_forced_to_the_disk_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = ReportFolder::create(root.path(), true).unwrap();
+        for name in ["rounds.csv", "summary.md", RUN_JSON].into_iter().chain(plot::FILE_NAMES) {
+            folder.sync().unwrap();
+            let in_the_way = root.path().join(name);
+            fs::create_dir(&in_the_way).unwrap();
+            assert!(matches!(folder.sync(), Err(Error::Write { path, .. }) if path == in_the_way));
+            fs::remove_dir(in_the_way).unwrap();
+        }
     }
 
     /// If this fails, what a killed run has left half written stays for ever, or keeps the next one from starting.

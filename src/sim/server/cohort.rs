@@ -22,6 +22,8 @@ pub(super) struct Cohorts {
     roster: Roster,
     /// The round in which a user was invited last; kept only where the choice asks for it.
     last_invited: BTreeMap<UserId, Round>,
+    /// The round in which those were forgotten who have rested.
+    forgotten_in: Round,
     /// The user whose turn it is.
     next_in_turn: u32,
     /// Draws users in proportion to their data; only where the choice asks for it.
@@ -40,6 +42,7 @@ impl Cohorts {
         Self {
             roster: Roster::new(Arc::clone(&world)),
             last_invited: BTreeMap::new(),
+            forgotten_in: Round(0),
             next_in_turn: 0,
             by_data_size: (selection == ClientSelection::ByDataSize).then(|| AliasTable::new(&sizes())),
             utilities: match selection {
@@ -108,12 +111,16 @@ impl Cohorts {
         };
         chosen.sort_unstable();
         if selection == ClientSelection::NeverTwiceInARow {
-            self.last_invited.retain(|_, last| last.0 + 1 >= at.round.0);
+            // Once a round: in the asynchronous modes it has as many choices as updates.
+            if self.forgotten_in != at.round {
+                self.last_invited.retain(|_, last| last.0 + 1 >= at.round.0);
+                self.forgotten_in = at.round;
+            }
             chosen.iter().for_each(|user| {
                 self.last_invited.insert(*user, at.round);
             });
         }
-        self.roster.invited(&chosen);
+        self.roster.invited(&chosen, at.now);
         chosen
     }
 
@@ -128,6 +135,11 @@ impl Cohorts {
         arrivals.find(|(_, user)| !rests(last_invited, *user, at.round)).map(|(arrives, _)| arrives)
     }
 
+    /// How many may not be picked in `round` because they were in it or in the last one.
+    pub fn resting(&self, round: Round) -> u32 {
+        self.last_invited.keys().filter(|user| rests(&self.last_invited, **user, round)).count() as u32
+    }
+
     /// Whether `user` may be picked.
     fn can(&mut self, user: UserId, at: Occasion<'_>) -> bool {
         !at.open.contains_key(&user) && !rests(&self.last_invited, user, at.round) && self.roster.is_there(user, at.now)
@@ -137,7 +149,9 @@ impl Cohorts {
     /// drawn from the list.
     fn uniform(&mut self, places: usize, at: Occasion<'_>, stream: &mut Stream) -> Vec<UserId> {
         let users = self.world.dataset.users() as u32;
-        let found = found(places, stream, |stream| stream.below(users), |user| self.can(user, at));
+        let mut found = BTreeSet::new();
+        let draw = |stream: &mut Stream| Some(UserId(stream.below(users)));
+        draw_into(&mut found, places, stream, draw, |user| self.can(user, at));
         if found.len() == places {
             return found.into_iter().collect();
         }
@@ -157,18 +171,27 @@ impl Cohorts {
         draw: impl Fn(&mut Stream) -> u32,
         eligible: impl Fn(UserId) -> bool,
     ) -> Vec<UserId> {
-        let found = found(places, stream, draw, |user| eligible(user) && self.can(user, at));
-        let missing = places - found.len();
-        if missing == 0 {
-            return found.into_iter().collect();
+        let mut chosen = BTreeSet::new();
+        let draw = |stream: &mut Stream| Some(UserId(draw(stream)));
+        draw_into(&mut chosen, places, stream, draw, |user| eligible(user) && self.can(user, at));
+        if chosen.len() == places {
+            return chosen.into_iter().collect();
         }
-        let idle: Vec<UserId> = self.roster.idle(at).from(UserId(0)).collect();
-        let may =
-            |user: &UserId| !found.contains(user) && eligible(*user) && !rests(&self.last_invited, *user, at.round);
-        let rest: Vec<UserId> = idle.into_iter().filter(may).collect();
-        let ranks = sample_without_replacement(rest.len() as u32, missing.min(rest.len()) as u32, stream);
-        let more = ranks.into_iter().map(|rank| rest[rank as usize]);
-        found.iter().copied().chain(more).collect()
+        let Self { roster, last_invited, .. } = self;
+        let idle = roster.idle(at);
+        let may = |user| eligible(user) && !rests(last_invited, user, at.round);
+        // Of those who are there, most may be picked; only where few may are all of them gone through.
+        let there = idle.len() as u32;
+        if there > 0 {
+            draw_into(&mut chosen, places, stream, |stream| idle.of_rank(stream.below(there)), may);
+        }
+        let missing = places - chosen.len();
+        if missing > 0 {
+            let rest: Vec<UserId> = idle.from(UserId(0)).filter(|user| !chosen.contains(user) && may(*user)).collect();
+            let ranks = sample_without_replacement(rest.len() as u32, missing.min(rest.len()) as u32, stream);
+            chosen.extend(ranks.into_iter().map(|rank| rest[rank as usize]));
+        }
+        chosen.into_iter().collect()
     }
 
     fn in_turn(&mut self, places: usize, at: Occasion<'_>) -> Vec<UserId> {
@@ -224,24 +247,25 @@ fn sample_without_replacement(population: u32, size: u32, stream: &mut impl Port
     chosen.into_iter().collect()
 }
 
-/// At most `places` of those who are `eligible`, as `draw` draws them, without replacement. It draws and looks a few
-/// times for every place, which costs nothing but the cohort, and finds enough where many are eligible.
-fn found(
+/// Fills `chosen` up to `places` with those who are `eligible`, as `draw` draws them, without replacement. It draws and
+/// looks a few times for every place, which costs nothing but the cohort, and finds enough where many are eligible.
+fn draw_into(
+    chosen: &mut BTreeSet<UserId>,
     places: usize,
     stream: &mut Stream,
-    draw: impl Fn(&mut Stream) -> u32,
+    draw: impl Fn(&mut Stream) -> Option<UserId>,
     mut eligible: impl FnMut(UserId) -> bool,
-) -> BTreeSet<UserId> {
-    let mut found = BTreeSet::new();
-    let mut tries = 4 * places + 16;
-    while found.len() < places && tries > 0 {
+) {
+    let mut tries = 4 * (places - chosen.len()) + 16;
+    while chosen.len() < places && tries > 0 {
         tries -= 1;
-        let candidate = UserId(draw(stream));
-        if !found.contains(&candidate) && eligible(candidate) {
-            found.insert(candidate);
+        if let Some(candidate) = draw(stream)
+            && !chosen.contains(&candidate)
+            && eligible(candidate)
+        {
+            chosen.insert(candidate);
         }
     }
-    found
 }
 
 #[cfg(test)]

@@ -80,6 +80,10 @@ impl Utilities {
         stream: &mut Stream,
         mut eligible: impl FnMut(UserId) -> bool,
     ) -> Vec<UserId> {
+        // In the asynchronous modes a place comes with every update, and most of them are for those never seen.
+        if places == 0 {
+            return Vec::new();
+        }
         let preferred = self.preferred_duration_s();
         let mut utilities: Vec<(f64, UserId)> = self
             .seen
@@ -87,12 +91,14 @@ impl Utilities {
             .filter(|(user, _)| eligible(**user))
             .map(|(user, seen)| (self.utility(seen, round, preferred), *user))
             .collect();
-        if places == 0 || utilities.is_empty() {
+        if utilities.is_empty() {
             return Vec::new();
         }
-        utilities.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        let last = utilities[places.min(utilities.len()) - 1].0;
+        let best_first = |a: &(f64, UserId), b: &(f64, UserId)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
+        let last = places.min(utilities.len()) - 1;
+        let last = utilities.select_nth_unstable_by(last, best_first).1.0;
         utilities.retain(|(utility, _)| *utility >= CUT_OFF * last);
+        utilities.sort_by(best_first);
         // Without replacement, in proportion to utility: the largest of ln(u) / utility (Efraimidis and Spirakis 2006).
         let mut keys: Vec<(f64, UserId)> = utilities
             .into_iter()
@@ -105,9 +111,11 @@ impl Utilities {
     /// The duration that the preferred quantile of the users seen does not exceed.
     fn preferred_duration_s(&self) -> f64 {
         let mut durations: Vec<f64> = self.seen.values().map(|seen| seen.duration_s).collect();
-        durations.sort_by(f64::total_cmp);
-        let place = (self.spec.preferred_quantile * durations.len() as f64).ceil() as usize;
-        durations.get(place.saturating_sub(1)).copied().unwrap_or(f64::INFINITY)
+        let place = ((self.spec.preferred_quantile * durations.len() as f64).ceil() as usize).saturating_sub(1);
+        if place >= durations.len() {
+            return f64::INFINITY;
+        }
+        *durations.select_nth_unstable_by(place, f64::total_cmp).1
     }
 
     fn utility(&self, seen: &Seen, round: Round, preferred_s: f64) -> f64 {

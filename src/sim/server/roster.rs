@@ -38,8 +38,7 @@ pub(super) struct Roster {
 #[derive(Default)]
 pub(super) struct Idle {
     here: RoaringBitmap,
-    /// Those who are here, the longest to stay first; [`SimTime::END`] for good. Whoever was invited since is gone from
-    /// `here` alone.
+    /// Those who are here, the longest to stay first; [`SimTime::END`] for good.
     stays: BTreeSet<(Reverse<SimTime>, UserId)>,
     /// Those who are away and come back, by when.
     arrivals: BTreeSet<(SimTime, UserId)>,
@@ -59,11 +58,13 @@ impl Roster {
     }
 
     /// These are at work from now on.
-    pub fn invited(&mut self, users: &[UserId]) {
-        if let Some(idle) = &mut self.idle {
-            users.iter().for_each(|user| {
-                idle.here.remove(user.0);
-            });
+    pub fn invited(&mut self, users: &[UserId], now: SimTime) {
+        let Some(idle) = &mut self.idle else { return };
+        for &user in users {
+            idle.here.remove(user.0);
+            // The longest to stay are the first to be picked: left in their place, they would be passed over every time.
+            let leaves = self.availability.leaves_at(user, now).unwrap_or(SimTime::END);
+            idle.stays.remove(&(Reverse(leaves), user));
         }
     }
 
@@ -144,7 +145,7 @@ impl Idle {
 
     /// Those who are here, the longest to stay first; of equals the first by number.
     pub fn longest_first(&self) -> impl Iterator<Item = UserId> {
-        self.stays.iter().map(|(_, user)| *user).filter(|user| self.here.contains(user.0))
+        self.stays.iter().map(|(_, user)| *user)
     }
 
     /// Those who are away and come back, the next first.
@@ -200,7 +201,7 @@ mod tests {
                     } else if roster.is_there(user, now) {
                         let (round, wave, broadcast) = (Round(0), Wave(0), Arc::clone(&broadcast));
                         open.insert(user, Open { round, wave, began: now, broadcast });
-                        roster.invited(&[user]);
+                        roster.invited(&[user], now);
                     }
                 }
                 let at = Occasion { now, round: Round(0), wave: Wave(0), open: &open };
@@ -213,7 +214,7 @@ mod tests {
                         prop_assert_eq!(idle.from(UserId(0)).collect::<Vec<_>>(), &here[..]);
                         prop_assert_eq!(idle.longest_first().collect::<Vec<_>>(), longest);
                         prop_assert_eq!(idle.arrivals().next().map(|(arrives, _)| arrives), next);
-                        prop_assert_eq!(idle.len(), here.len());
+                        prop_assert_eq!((idle.len(), idle.stays.len()), (here.len(), here.len()));
                         let ranks = (0..=here.len() as u32).map(|rank| idle.of_rank(rank));
                         prop_assert!(ranks.eq(here.iter().copied().map(Some).chain([None])));
                         let after: Vec<UserId> = idle.from(UserId(9)).collect();

@@ -157,7 +157,8 @@ impl ServerActor {
             let since = *self.round.idle_since.get_or_insert(now);
             let limit = SimDuration::from_secs_f64(self.world.scenario.training.waiting_limit_s);
             if next.is_none_or(|next| next > since + limit) {
-                return Err(Error::NobodyAvailable { round: self.round.round, at: since, limit });
+                let round = self.round.round;
+                return Err(Error::NobodyAvailable { round, at: since, limit, resting: self.cohorts.resting(round) });
             }
         }
         if self.wakes_at.is_some_and(|wakes| now < wakes && next.is_none_or(|next| wakes <= next)) {

@@ -229,6 +229,26 @@ fn nobody_within_the_limit_ends_the_run() {
     assert!(matches!(error, Error::NobodyAvailable { round: Round(0), at, .. } if at == talk.now), "{error}");
 }
 
+/// If this fails, who reads the message looks for what is wrong with the availability, and there is none.
+#[test]
+fn where_all_have_to_rest_the_message_says_so() {
+    let rest = "training.client_selection=\"never-twice-in-a-row\"";
+    let mode = "training.mode={ fedasync = { concurrency = 1 } }";
+    let mut talk = Conversation::with(&[rest, mode, "training.empty_rounds_limit=1000"]);
+    let mut user = invited(&talk.begin(0))[0];
+    for wave in 0.. {
+        let lost = ParticipationLost { user: UserId(user), wave: Wave(wave), now: talk.now };
+        match talk.server.handle(lost, &mut talk.context) {
+            Ok(orders) => user = invited(&orders)[0],
+            Err(error) => {
+                assert!(matches!(error, Error::NobodyAvailable { resting: 21, .. }), "{error}");
+                assert!(error.to_string().ends_with("; 21 users rest (`never-twice-in-a-row`)"), "{error}");
+                return;
+            }
+        }
+    }
+}
+
 /// If this fails, what has arrived is lost from the books because nobody can be invited after it.
 #[test]
 fn an_upload_after_which_nobody_comes_is_judged_before_the_run_ends() {
