@@ -175,8 +175,9 @@ pub fn devices() -> [Preset<DevicesSpec>; 6] {
         Preset {
             name: "phone-wifi",
             source: "The speeds of phone-lognormal, and energy. A byte: the power model of Huang et al. (A Close \
-                     Examination of Performance and Power Characteristics of 4G LTE Networks, MobiSys 2012, table 4) \
-                     for WiFi, 137.01 mW per Mbit/s down, 283.17 up, and 132.86 mW on top, at the median rates of \
+                     Examination of Performance and Power Characteristics of 4G LTE Networks, MobiSys 2012, table 4), \
+                     whose numbers are quoted from memory and were not checked against the paper: check them before \
+                     you rest anything on them. For WiFi, 137.01 mW per Mbit/s down, 283.17 up, and 132.86 mW on top, at the median rates of \
                      wifi-2020: 141 nJ per bit down, 288 up; at lower ones, as behind a busy server, a bit takes more. \
                      One number serves both directions: their mean, 8 x 214.5 = 1716 nJ per byte. A phone of that \
                      time. A row visit: an assumption, 1 W more than idle for the 50 ns of the reference: 50 nJ.",
@@ -184,7 +185,7 @@ pub fn devices() -> [Preset<DevicesSpec>; 6] {
         },
         Preset {
             name: "phone-lte",
-            source: "The same with the model of that paper for LTE, 51.97 mW per Mbit/s down, 438.39 up, and 1288.04 mW \
+            source: "The same with the model of that paper for LTE, as unchecked: 51.97 mW per Mbit/s down, 438.39 up, and 1288.04 mW \
                      on top, at the median rates that it found (13 and 6 Mbit/s): 151 nJ per bit down, 653 up. One \
                      number serves both directions: their mean, 8 x 402 = 3216 nJ per byte; a run that mostly uploads \
                      needs more. Not counted is the tail after a transfer, which the paper found to be a large part. \
