@@ -175,12 +175,12 @@ pub fn devices() -> [Preset<DevicesSpec>; 6] {
         Preset {
             name: "phone-wifi",
             source: "The speeds of phone-lognormal, and energy. A byte: the power model of Huang et al. (A Close \
-                     Examination of Performance and Power Characteristics of 4G LTE Networks, MobiSys 2012, table 4), \
-                     whose numbers are quoted from memory and were not checked against the paper: check them before \
-                     you rest anything on them. For WiFi, 137.01 mW per Mbit/s down, 283.17 up, and 132.86 mW on top, at the median rates of \
-                     wifi-2020: 141 nJ per bit down, 288 up; at lower ones, as behind a busy server, a bit takes more. \
-                     One number serves both directions: their mean, 8 x 214.5 = 1716 nJ per byte. A phone of that \
-                     time. A row visit: an assumption, 1 W more than idle for the 50 ns of the reference: 50 nJ.",
+                     Examination of Performance and Power Characteristics of 4G LTE Networks, MobiSys 2012, table 4; \
+                     numbers from memory, unchecked) for WiFi, 137.01 mW per Mbit/s down, 283.17 up, and 132.86 mW on \
+                     top, at the median rates of wifi-2020: 141 nJ per bit down, 288 up; at lower ones, as behind a \
+                     busy server, a bit takes more. One number serves both directions: their mean, 8 x 214.5 = 1716 \
+                     nJ per byte. A row visit: an assumption, 1 W more than idle for the 50 ns of the reference: 50 \
+                     nJ.",
             values: with_energy("phone-wifi", 1716.0),
         },
         Preset {
