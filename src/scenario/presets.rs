@@ -179,17 +179,16 @@ pub fn devices() -> [Preset<DevicesSpec>; 6] {
                      numbers from memory, unchecked) for WiFi, 137.01 mW per Mbit/s down, 283.17 up, and 132.86 mW on \
                      top, at the median rates of wifi-2020: 141 nJ per bit down, 288 up; at lower ones, as behind a \
                      busy server, a bit takes more. One number serves both directions: their mean, 8 x 214.5 = 1716 \
-                     nJ per byte. A row visit: an assumption, 1 W more than idle for the 50 ns of the reference: 50 \
-                     nJ.",
+                     nJ per byte. A row visit: an assumption, 1 W for the reference's 50 ns: 50 nJ.",
             values: with_energy("phone-wifi", 1716.0),
         },
         Preset {
             name: "phone-lte",
-            source: "The same with the model of that paper for LTE, as unchecked: 51.97 mW per Mbit/s down, 438.39 up, and 1288.04 mW \
-                     on top, at the median rates that it found (13 and 6 Mbit/s): 151 nJ per bit down, 653 up. One \
-                     number serves both directions: their mean, 8 x 402 = 3216 nJ per byte; a run that mostly uploads \
-                     needs more. Not counted is the tail after a transfer, which the paper found to be a large part. \
-                     A row visit: the assumption of phone-wifi, 50 nJ.",
+            source: "The same with the model of that paper for LTE, as unchecked: 51.97 mW per Mbit/s down, 438.39 \
+                     up, and 1288.04 mW on top, at the median rates that it found (13 and 6 Mbit/s): 151 nJ per bit \
+                     down, 653 up. One number serves both directions: their mean, 8 x 402 = 3216 nJ per byte; a run \
+                     that mostly uploads needs more. Not counted is the tail after a transfer, which the paper found \
+                     to be a large part. A row visit: the assumption of phone-wifi, 50 nJ.",
             values: with_energy("phone-lte", 3216.0),
         },
     ]
