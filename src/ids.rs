@@ -51,7 +51,7 @@ dense_id!(
 );
 dense_id!(
     /// Invitations that the server sent at once, numbered from zero. In synchronous modes a round has one, of the same
-    /// number; in asynchronous ones a round may have many, and (user, wave) still names one participation.
-    Wave,
-    "wave"
+    /// number; in asynchronous ones a round may have many, and (user, invitation) still names one participation.
+    InvitationId,
+    "invitation"
 );

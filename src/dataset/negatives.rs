@@ -5,7 +5,7 @@
 use crate::dataset::Dataset;
 use crate::dataset::pool::Pool;
 use crate::error::{Error, Result};
-use crate::ids::{UserId, Wave};
+use crate::ids::{InvitationId, UserId};
 use crate::rng::{Purpose, Streams};
 use crate::scenario::{NegativePool, NegativesSpec};
 
@@ -83,7 +83,7 @@ impl NegativeSampler {
         dataset: &Dataset,
         streams: Streams,
         user: UserId,
-        wave: Wave,
+        invitation_id: InvitationId,
         samples: &mut Samples,
     ) -> Result<()> {
         let positives = dataset.train_items(user);
@@ -96,7 +96,7 @@ impl NegativeSampler {
             return Err(too_few(dataset, user, per_positive, self.pool.available() as usize));
         }
         let group = per_positive as usize + 1;
-        let mut stream = streams.stream(Purpose::Negatives, u64::from(user.0), u64::from(wave.0));
+        let mut stream = streams.stream(Purpose::Negatives, u64::from(user.0), u64::from(invitation_id.0));
         samples.items.clear();
         samples.labels.clear();
         samples.labels.resize(positives.len() * group, 0.0);
@@ -138,7 +138,7 @@ mod tests {
     fn draw(dataset: &Dataset, pool: NegativePool, per_positive: u32, user: u32, round: u32) -> Result<Samples> {
         let mut sampler = NegativeSampler::new(dataset.items(), &NegativesSpec { pool, per_positive });
         let mut samples = Samples::default();
-        sampler.draw(dataset, Streams::new(5), UserId(user), Wave(round), &mut samples)?;
+        sampler.draw(dataset, Streams::new(5), UserId(user), InvitationId(round), &mut samples)?;
         Ok(samples)
     }
 
@@ -215,7 +215,7 @@ mod tests {
         let mut sampler = NegativeSampler::new(50, &NegativesSpec { pool: NegativePool::NotInTrain, per_positive: 4 });
         let mut samples = Samples::default();
         for user in [2, 0, 1] {
-            sampler.draw(&more, Streams::new(5), UserId(user), Wave(7), &mut samples).unwrap();
+            sampler.draw(&more, Streams::new(5), UserId(user), InvitationId(7), &mut samples).unwrap();
         }
         assert_eq!(samples, alone);
         assert_ne!(draw(&few, NegativePool::NotInTrain, 4, 1, 8).unwrap(), alone);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::dataset::candidates::{CandidateScratch, Candidates};
 use crate::dataset::negatives::{NegativeSampler, Samples};
 use crate::dataset::{Dataset, load, registry};
-use crate::ids::{UserId, Wave};
+use crate::ids::{InvitationId, UserId};
 use crate::rng::Streams;
 use crate::scenario::{DatasetSpec, EvaluationSpec, NegativePool, NegativesSpec, SourceSpec};
 
@@ -101,7 +101,7 @@ fn every_ml_100k_user_has_negatives_in_both_pools() {
         let mut sampler = NegativeSampler::new(dataset.items(), &NegativesSpec { pool, per_positive: 4 });
         let (mut samples, mut total) = (Samples::default(), 0);
         for user in (0..dataset.users()).map(UserId::from) {
-            sampler.draw(&dataset, Streams::new(1), user, Wave(0), &mut samples).unwrap();
+            sampler.draw(&dataset, Streams::new(1), user, InvitationId(0), &mut samples).unwrap();
             total += samples.items.len();
         }
         assert_eq!(total, dataset.training_ratings() * 5);

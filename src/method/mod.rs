@@ -35,7 +35,7 @@ use bytes::Bytes;
 use crate::dataset::Dataset;
 use crate::dataset::negatives::Samples;
 use crate::error::{Error, Result};
-use crate::ids::{Round, UserId, Wave};
+use crate::ids::{InvitationId, Round, UserId};
 use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::batch::RoundRows;
 use crate::model::kernel::logistic::BatchRows;
@@ -122,7 +122,7 @@ pub struct LocalTask<'a> {
     /// The round that trains: the number of steps that the model has made, for what changes from round to round.
     pub round: Round,
     /// Number of the invitation: what this participation draws is named by it.
-    pub wave: Wave,
+    pub invitation_id: InvitationId,
     /// The table as decoded from the download.
     pub global: &'a SharedTable,
     /// Training samples of this round.
@@ -136,7 +136,7 @@ pub struct LocalTask<'a> {
 impl LocalTask<'_> {
     /// This participation's randomness for `purpose`.
     pub fn stream(&self, purpose: Purpose) -> Stream {
-        self.streams.stream(purpose, u64::from(self.user.0), u64::from(self.wave.0))
+        self.streams.stream(purpose, u64::from(self.user.0), u64::from(self.invitation_id.0))
     }
 
     /// Refuses a parameter whose largest magnitude is not below the limit (or is NaN).

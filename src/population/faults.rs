@@ -1,7 +1,7 @@
 //! What goes wrong with transfers, by rule.
 
 use crate::error::{Error, Result};
-use crate::ids::{UserId, Wave};
+use crate::ids::{InvitationId, UserId};
 use crate::rng::{PortableDraws, Purpose, Streams};
 use crate::scenario::{FaultEffect, FaultSpec, FaultUsers};
 use crate::units::{Bytes, Direction, SimDuration, SimTime};
@@ -64,15 +64,21 @@ impl FaultRules {
     }
 
     /// What becomes of the transfer to or from `user` that starts at `at`, by the first rule that hits it; `None` if
-    /// none does. `wave` counts the user's participations in the run; it has one transfer in each direction.
-    pub fn verdict(&self, user: UserId, wave: Wave, direction: Direction, at: SimTime) -> Option<Verdict> {
+    /// none does. `invitation_id` counts the user's participations in the run; it has one transfer in each direction.
+    pub fn verdict(
+        &self,
+        user: UserId,
+        invitation_id: InvitationId,
+        direction: Direction,
+        at: SimTime,
+    ) -> Option<Verdict> {
         (0..).zip(&self.rules).find_map(|(number, rule)| {
             let spec = &rule.spec;
             let concerned = spec.direction.is_none_or(|only| only == direction)
                 && at >= rule.from
                 && rule.until.is_none_or(|until| at < until)
                 && self.concerns(number, spec, user);
-            concerned.then(|| self.draw(number, spec, user, wave, direction)).flatten()
+            concerned.then(|| self.draw(number, spec, user, invitation_id, direction)).flatten()
         })
     }
 
@@ -86,9 +92,17 @@ impl FaultRules {
         }
     }
 
-    fn draw(&self, number: u32, spec: &FaultSpec, user: UserId, wave: Wave, direction: Direction) -> Option<Verdict> {
-        // Rule, direction and wave side by side: at most 100 rules, 1 bit, 32 bits.
-        let transfer = u64::from(number) << 33 | u64::from(direction == Direction::Down) << 32 | u64::from(wave.0);
+    fn draw(
+        &self,
+        number: u32,
+        spec: &FaultSpec,
+        user: UserId,
+        invitation_id: InvitationId,
+        direction: Direction,
+    ) -> Option<Verdict> {
+        // Rule, direction and invitation side by side: at most 100 rules, 1 bit, 32 bits.
+        let transfer =
+            u64::from(number) << 33 | u64::from(direction == Direction::Down) << 32 | u64::from(invitation_id.0);
         let mut stream = self.streams.stream(Purpose::Fault, u64::from(user.0), transfer);
         (stream.open_unit() < spec.probability).then(|| match spec.effect {
             FaultEffect::Delay(seconds) => Verdict::Delay(SimDuration::from_secs_f64(seconds)),

@@ -1,7 +1,7 @@
 //! Links of users: rates, latency, and whether a participation is cut off.
 
 use super::Conditions;
-use crate::ids::{UserId, Wave};
+use crate::ids::{InvitationId, UserId};
 use crate::math;
 use crate::rng::{PortableDraws, Purpose, Streams};
 use crate::scenario::NetworkSpec;
@@ -43,15 +43,20 @@ impl Links {
     }
 
     /// Link and dropout of one participation; the speed of the device is passed on.
-    pub(super) fn conditions(&self, user: UserId, wave: Wave, picoseconds_per_row_visit: u64) -> Conditions {
+    pub(super) fn conditions(
+        &self,
+        user: UserId,
+        invitation_id: InvitationId,
+        picoseconds_per_row_visit: u64,
+    ) -> Conditions {
         let [down_mbit, up_mbit, rtt_ms] = self.link_of(user);
         let network = &self.network;
-        let mut transfer = self.streams.stream(Purpose::Transfer, u64::from(user.0), u64::from(wave.0));
+        let mut transfer = self.streams.stream(Purpose::Transfer, u64::from(user.0), u64::from(invitation_id.0));
         let mut vary = |mbit: f64| BitsPerSecond::from_mbit_f64(transfer.lognormal(mbit, network.transfer_log_sigma));
         let latency = SimDuration::from_millis_f64(rtt_ms / 2.0);
         let down = Link { rate: vary(down_mbit), latency };
         let up = Link { rate: vary(up_mbit), latency };
-        let mut dropout = self.streams.stream(Purpose::Dropout, u64::from(user.0), u64::from(wave.0));
+        let mut dropout = self.streams.stream(Purpose::Dropout, u64::from(user.0), u64::from(invitation_id.0));
         let dropout_at = (dropout.open_unit() < network.dropout).then(|| dropout.open_unit());
         Conditions { down, up, picoseconds_per_row_visit, dropout_at }
     }
@@ -97,7 +102,7 @@ mod tests {
         let population = population(1);
         let logs: Vec<(f64, f64)> = (0..20_000)
             .map(|user| {
-                let conditions = population.conditions(UserId(user), Wave(0));
+                let conditions = population.conditions(UserId(user), InvitationId(0));
                 let log_mbit = |link: Link| math::ln(link.rate.get() as f64 / 1e6);
                 (log_mbit(conditions.down), log_mbit(conditions.up))
             })
@@ -119,7 +124,7 @@ mod tests {
     fn conditions_are_the_stated_functions_of_the_users_streams() {
         // Distributions alone would not tell a formula from its mirror image, and every digest rests on the draws.
         let streams = Streams::new(1);
-        let conditions = population(1).conditions(UserId(5), Wave(2));
+        let conditions = population(1).conditions(UserId(5), InvitationId(2));
         let mut link = streams.stream(Purpose::Link, 5, 0);
         let (first, second) = (link.standard_normal(), link.standard_normal());
         let correlated = 0.45 * first + (1.0 - 0.45 * 0.45_f64).sqrt() * second;
@@ -136,7 +141,7 @@ mod tests {
     fn dropout_has_its_probability_and_a_uniform_instant() {
         let population = population(1);
         let instants: Vec<f64> =
-            (0..20_000).filter_map(|user| population.conditions(UserId(user), Wave(3)).dropout_at).collect();
+            (0..20_000).filter_map(|user| population.conditions(UserId(user), InvitationId(3)).dropout_at).collect();
         let share = instants.len() as f64 / 20_000.0;
         assert!((share - 0.25).abs() < 0.01, "share {share}");
         let early = instants.iter().filter(|instant| **instant < 0.5).count() as f64 / instants.len() as f64;
@@ -146,16 +151,16 @@ mod tests {
     #[test]
     fn a_users_machine_is_its_own_and_does_not_change_between_rounds() {
         let population = population(1);
-        let speed = |user, round| population.conditions(UserId(user), Wave(round)).picoseconds_per_row_visit;
+        let speed = |user, round| population.conditions(UserId(user), InvitationId(round)).picoseconds_per_row_visit;
         assert_eq!(speed(3, 0), speed(3, 9));
         assert_ne!(speed(3, 0), speed(4, 0));
-        let rate = |round| population.conditions(UserId(3), Wave(round)).down.rate;
+        let rate = |round| population.conditions(UserId(3), InvitationId(round)).down.rate;
         assert_eq!(rate(0), rate(9), "without transfer variation a user's rate is constant");
     }
 
     #[test]
     fn compute_time_is_work_times_speed() {
-        let mut conditions = population(1).conditions(UserId(0), Wave(0));
+        let mut conditions = population(1).conditions(UserId(0), InvitationId(0));
         conditions.picoseconds_per_row_visit = 1_500;
         assert_eq!(conditions.compute_time(3).as_nanos(), 5, "4.5 ns rounded up");
         let visits = |nanoseconds| conditions.row_visits_in(SimDuration::from_nanos(nanoseconds));

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::ids::{UserId, Wave};
+use crate::ids::{InvitationId, UserId};
 use crate::rng::Streams;
 use crate::scenario::Scenario;
 use crate::units::{Bytes, SimDuration};
@@ -86,11 +86,11 @@ impl Population {
         })
     }
 
-    /// The conditions of a participation of `user`, whom `wave` tells from its others.
+    /// The conditions of a participation of `user`, which `invitation_id` tells apart from the other participations of that user.
     ///
     /// Device speed and link belong to the user; the variation of a transfer and a dropout to the participation.
-    pub fn conditions(&self, user: UserId, wave: Wave) -> Conditions {
-        self.links.conditions(user, wave, self.devices.speed(user).0)
+    pub fn conditions(&self, user: UserId, invitation_id: InvitationId) -> Conditions {
+        self.links.conditions(user, invitation_id, self.devices.speed(user).0)
     }
 
     /// The device of `user`.

@@ -37,7 +37,10 @@ fn classes_have_their_shares_speeds_and_memories() {
     let fast = Device { picoseconds_per_row_visit: 2_000, memory: Some(Bytes::new(9_500_000)) };
     for user in (0..1000).map(UserId) {
         let device = population.device(user);
-        assert_eq!(population.conditions(user, Wave(3)).picoseconds_per_row_visit, device.picoseconds_per_row_visit);
+        assert_eq!(
+            population.conditions(user, InvitationId(3)).picoseconds_per_row_visit,
+            device.picoseconds_per_row_visit
+        );
         if device != fast {
             assert_eq!(device.memory, Some(Bytes::new(7_000_000)), "what the class does not say");
             assert!((18_000..50_000).contains(&device.picoseconds_per_row_visit), "{device:?}");
@@ -66,7 +69,7 @@ fn memory_and_classes_leave_the_speeds_of_others_where_they_were() {
         let speed = plain.device(user).picoseconds_per_row_visit;
         assert_eq!(limited.device(user).picoseconds_per_row_visit, speed);
         assert_eq!(classes.device(user).picoseconds_per_row_visit, speed);
-        assert_eq!(limited.conditions(user, Wave(1)), plain.conditions(user, Wave(1)));
+        assert_eq!(limited.conditions(user, InvitationId(1)), plain.conditions(user, InvitationId(1)));
     }
 }
 
@@ -153,7 +156,7 @@ fn rules(specs: &[FaultSpec]) -> FaultRules {
 /// The verdict on the first upload of a user at a second.
 fn upload(rules: &FaultRules, user: u32, second: f64) -> Option<Verdict> {
     let at = SimTime::ZERO + SimDuration::from_secs_f64(second);
-    rules.verdict(UserId(user), Wave(0), Direction::Up, at)
+    rules.verdict(UserId(user), InvitationId(0), Direction::Up, at)
 }
 
 #[test]
@@ -168,7 +171,7 @@ fn the_first_rule_that_hits_counts_within_its_window_and_direction() {
     let cut = Some(Verdict::CutAt(Bytes::new(100)));
     assert_eq!([9.999, 10.0, 19.999, 20.0].map(|second| upload(&rules, 0, second)), [None, delay, delay, None]);
     assert_eq!([9.0, 10.0, 20.0].map(|second| upload(&rules, 17, second)), [cut, delay, cut]);
-    assert_eq!(rules.verdict(UserId(3), Wave(0), Direction::Down, SimTime::ZERO), Some(Verdict::Drop));
+    assert_eq!(rules.verdict(UserId(3), InvitationId(0), Direction::Down, SimTime::ZERO), Some(Verdict::Drop));
 }
 
 #[test]
@@ -181,7 +184,7 @@ fn a_share_of_users_is_the_same_set_all_along_and_differs_by_rule() {
     // Drawn apart, 1 - 0.7 * 0.7 of the users are in one of two sets.
     assert!((share_of(|user| hit(&both, user)) - 0.51).abs() < 0.01);
     for user in (0..100).map(UserId) {
-        let later = first.verdict(user, Wave(7), Direction::Down, SimTime::from_nanos(5));
+        let later = first.verdict(user, InvitationId(7), Direction::Down, SimTime::from_nanos(5));
         assert_eq!(later.is_some(), hit(&first, user), "{user}");
     }
 }
@@ -189,7 +192,8 @@ fn a_share_of_users_is_the_same_set_all_along_and_differs_by_rule() {
 #[test]
 fn a_probability_is_drawn_for_every_transfer_on_its_own() {
     let rules = rules(&[FaultSpec { probability: 0.2, ..rule(FaultEffect::Corrupt) }]);
-    let verdict = |user: UserId, invitation, direction| rules.verdict(user, Wave(invitation), direction, SimTime::ZERO);
+    let verdict =
+        |user: UserId, invitation, direction| rules.verdict(user, InvitationId(invitation), direction, SimTime::ZERO);
     let share = share_of(|user| verdict(user, 0, Direction::Up).is_some());
     assert!((share - 0.2).abs() < 0.01, "{share} of the transfers");
     for other in [(1, Direction::Up), (0, Direction::Down)] {

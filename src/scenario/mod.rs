@@ -21,11 +21,11 @@ use crate::error::{Error, Result};
 
 mod check;
 mod faults;
-mod leaf;
 pub mod listing;
 mod modes;
 mod overrides;
 pub mod participants;
+mod plain_schema;
 pub mod presets;
 mod raw;
 mod rules;

@@ -98,8 +98,8 @@ fn find_unchecked<'s>(rules: &Rules<'s>, schema: &'s Json, place: &str, found: &
         found.extend(PASSED_OVER.iter().filter(|key| object.contains_key(**key)).map(|key| format!("{place}/{key}")));
         let mut alternatives = Vec::new();
         rules.flatten(schema, &mut alternatives);
-        let tables = alternatives.iter().filter(|leaf| leaf.get("type").is_some_and(|t| t == "object"));
-        if tables.clone().count() > 1 && tables.clone().any(|leaf| leaf.get("required").is_none()) {
+        let tables = alternatives.iter().filter(|plain_schema| plain_schema.get("type").is_some_and(|t| t == "object"));
+        if tables.clone().count() > 1 && tables.clone().any(|plain_schema| plain_schema.get("required").is_none()) {
             found.push(format!("{place}: several tables without a tag"));
         }
     }
@@ -199,8 +199,8 @@ fn each_object(json: &mut Json, change: &mut impl FnMut(&mut Map<String, Json>))
 pub(super) fn fill_defaults(root: &Json, schema: &Json, value: &mut Json) {
     let mut alternatives = Vec::new();
     Rules::new(root).flatten(schema, &mut alternatives);
-    let (Some(object), [leaf]) = (value.as_object_mut(), alternatives.as_slice()) else { return };
-    let Some(properties) = leaf.get("properties").and_then(Json::as_object) else { return };
+    let (Some(object), [plain_schema]) = (value.as_object_mut(), alternatives.as_slice()) else { return };
+    let Some(properties) = plain_schema.get("properties").and_then(Json::as_object) else { return };
     for (key, property) in properties {
         match (object.get_mut(key), property.get("default")) {
             (Some(inner), _) => fill_defaults(root, property, inner),

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::world::World;
 use crate::codec::{Codec, Frame};
 use crate::error::{Error, Result};
-use crate::ids::Wave;
+use crate::ids::InvitationId;
 use crate::model::archive::{Archive, ArchiveReader, damaged};
 use crate::model::table::{RowSet, SharedTable, Table, TableShape, TableUpdate, extend_bytes};
 use crate::stages::{Stage, enter};
@@ -19,7 +19,7 @@ use crate::stages::{Stage, enter};
 /// what the frame says, not what the server meant.
 #[derive(Debug)]
 pub struct Broadcast {
-    first_wave: Wave,
+    first_invitation: InvitationId,
     frame: Frame,
     shape: TableShape,
     codec: &'static dyn Codec,
@@ -27,18 +27,18 @@ pub struct Broadcast {
 }
 
 impl Broadcast {
-    /// Encodes `table`, which goes out with the invitations from `first_wave` on.
-    pub fn encode(first_wave: Wave, table: &Table, codec: &'static dyn Codec) -> Self {
+    /// Encodes `table`, which goes out with the invitations from `first_invitation` on.
+    pub fn encode(first_invitation: InvitationId, table: &Table, codec: &'static dyn Codec) -> Self {
         let _stage = enter(Stage::Encode);
         let shape = table.shape();
         // A receiver that is invited for the first time has no earlier table, so the base is the zero table.
         let frame = codec.encode(&nonzero_rows(table), &Table::zeros(shape));
-        Self { first_wave, frame, shape, codec, decoded: OnceLock::new() }
+        Self { first_invitation, frame, shape, codec, decoded: OnceLock::new() }
     }
 
     /// The first invitation that it went out with, which no other broadcast did: two may say the same, and be two.
-    pub fn first_wave(&self) -> Wave {
-        self.first_wave
+    pub fn first_invitation(&self) -> InvitationId {
+        self.first_invitation
     }
 
     /// Appends it to `archive`: as the table that it says, which a codec makes the same frame of.
@@ -46,7 +46,7 @@ impl Broadcast {
     /// # Errors
     /// As [`Self::table`].
     pub fn save(&self, archive: &mut Archive) -> Result<()> {
-        archive.put(&self.first_wave);
+        archive.put(&self.first_invitation);
         archive.put_table(self.table()?);
         Ok(())
     }
@@ -89,7 +89,7 @@ impl Broadcast {
 /// The broadcasts of a checkpoint that is being read: those who shared one share it again.
 #[derive(Debug, Default)]
 pub struct RestoredBroadcasts {
-    by_wave: BTreeMap<Wave, Arc<Broadcast>>,
+    by_invitation: BTreeMap<InvitationId, Arc<Broadcast>>,
 }
 
 impl RestoredBroadcasts {
@@ -98,10 +98,10 @@ impl RestoredBroadcasts {
     /// # Errors
     /// [`Error::Checkpoint`] if there is none for this world, or another one of this name.
     pub fn take(&mut self, archive: &mut ArchiveReader, world: &World) -> Result<Arc<Broadcast>> {
-        let first_wave = archive.take()?;
+        let first_invitation = archive.take()?;
         let table = archive.take_table(world.method.shape())?;
-        let restored = self.by_wave.entry(first_wave).or_insert_with(|| {
-            let mut broadcast = Broadcast::encode(first_wave, &table, world.downlink);
+        let restored = self.by_invitation.entry(first_invitation).or_insert_with(|| {
+            let mut broadcast = Broadcast::encode(first_invitation, &table, world.downlink);
             broadcast.decoded = OnceLock::from(Ok(Arc::clone(&table)));
             Arc::new(broadcast)
         });
@@ -149,7 +149,7 @@ mod tests {
             }
         });
         let size = |name| {
-            let broadcast = Broadcast::encode(Wave(0), &table, codec::of(name));
+            let broadcast = Broadcast::encode(InvitationId(0), &table, codec::of(name));
             let decoded = broadcast.table().unwrap();
             let bits = |table: &Table| table.as_slice().iter().map(|value| value.to_bits()).collect::<Vec<_>>();
             assert_eq!(bits(decoded), bits(&table), "{name:?}");
@@ -167,7 +167,8 @@ mod tests {
     fn who_shared_a_broadcast_shares_it_again_and_nobody_else() {
         let world = crate::sim::small::world(&[]);
         let table = world.method.initial_table();
-        let of_wave = |wave, table: &Table| Broadcast::encode(Wave(wave), table, world.downlink);
+        let of_invitation =
+            |invitation_id, table: &Table| Broadcast::encode(InvitationId(invitation_id), table, world.downlink);
         let restored = |broadcasts: &[&Broadcast]| -> Result<Vec<Arc<Broadcast>>> {
             let mut archive = Archive::default();
             broadcasts.iter().for_each(|broadcast| broadcast.save(&mut archive).unwrap());
@@ -175,12 +176,12 @@ mod tests {
             let mut all = RestoredBroadcasts::default();
             broadcasts.iter().map(|_| all.take(&mut reader, &world)).collect()
         };
-        let (first, second) = (of_wave(3, &table), of_wave(5, &table));
+        let (first, second) = (of_invitation(3, &table), of_invitation(5, &table));
         let back = restored(&[&first, &second, &first, &second]).unwrap();
-        assert_eq!(back.iter().map(|one| one.first_wave()).collect::<Vec<_>>(), [3, 5, 3, 5].map(Wave));
+        assert_eq!(back.iter().map(|one| one.first_invitation()).collect::<Vec<_>>(), [3, 5, 3, 5].map(InvitationId));
         assert!(Arc::ptr_eq(&back[0], &back[2]) && Arc::ptr_eq(&back[1], &back[3]) && !Arc::ptr_eq(&back[0], &back[1]));
         assert!(back.iter().all(|one| one.bytes() == first.bytes() && **one.table().unwrap() == table));
-        let other = of_wave(3, &Table::zeros(table.shape()));
+        let other = of_invitation(3, &Table::zeros(table.shape()));
         assert!(matches!(restored(&[&first, &other]), Err(Error::Checkpoint(_))));
     }
 }

@@ -66,11 +66,11 @@ impl Handler<ToClient> for ClientActor {
     fn handle(&mut self, message: ToClient, _context: &mut Self::Context) -> FromClient {
         use Parameters::{Away, Held, Untouched};
         match (message, self.takes_part, &self.parameters) {
-            (ToClient::Participate { round, wave, broadcast, keep }, false, Held(_) | Untouched) => {
+            (ToClient::Participate { round, invitation_id, broadcast, keep }, false, Held(_) | Untouched) => {
                 self.takes_part = true;
                 let (user, world) = (self.user, Arc::clone(&self.world));
                 let client = self.parameters_to_train(keep);
-                FromClient::Assignment(Box::new(Assignment { user, round, wave, client, broadcast, world }))
+                FromClient::Assignment(Box::new(Assignment { user, round, invitation_id, client, broadcast, world }))
             }
             (ToClient::Downloaded(frame, broadcast), true, _) => FromClient::Sound(broadcast.reads(&frame)),
             (ToClient::TrainingEnded(trained), true, _) => {

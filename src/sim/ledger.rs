@@ -7,7 +7,7 @@ use super::messages::{Direction, Usefulness};
 use super::outcome::{ByDirection, Flow};
 use crate::codec::FrameParts;
 use crate::error::{Error, Result};
-use crate::ids::{UserId, Wave};
+use crate::ids::{InvitationId, UserId};
 
 /// Bytes per direction: in all, per round, per client, and per client of the open round.
 ///
@@ -24,7 +24,7 @@ pub struct Ledger {
     round: ByDirection<Flow>,
     round_by_client: ByUser<ByDirection<Flow>>,
     /// The frames on their way, and the invitations that they belong to.
-    on_their_way: ByDirection<ByUser<(Wave, FrameParts)>>,
+    on_their_way: ByDirection<ByUser<(InvitationId, FrameParts)>>,
 }
 
 fn length(parts: FrameParts) -> u64 {
@@ -65,9 +65,17 @@ impl Ledger {
     ///
     /// # Errors
     /// [`Error::Unbalanced`] if that participation's frame is on its way already.
-    pub fn sent(&mut self, wave: Wave, user: UserId, direction: Direction, parts: FrameParts) -> Result<()> {
-        if let Some((before, _)) = side(&mut self.on_their_way, direction).insert(user, (wave, parts)) {
-            return Err(Error::Unbalanced(format!("{user} sends ({direction:?}) in {wave} and still in {before}")));
+    pub fn sent(
+        &mut self,
+        invitation_id: InvitationId,
+        user: UserId,
+        direction: Direction,
+        parts: FrameParts,
+    ) -> Result<()> {
+        if let Some((before, _)) = side(&mut self.on_their_way, direction).insert(user, (invitation_id, parts)) {
+            return Err(Error::Unbalanced(format!(
+                "{user} sends ({direction:?}) in {invitation_id} and still in {before}"
+            )));
         }
         Ok(())
     }
@@ -76,8 +84,14 @@ impl Ledger {
     ///
     /// # Errors
     /// [`Error::Unbalanced`] if it was not on its way.
-    pub fn delivered(&mut self, wave: Wave, user: UserId, direction: Direction, usefulness: Usefulness) -> Result<u64> {
-        let parts = self.close(wave, user, direction)?;
+    pub fn delivered(
+        &mut self,
+        invitation_id: InvitationId,
+        user: UserId,
+        direction: Direction,
+        usefulness: Usefulness,
+    ) -> Result<u64> {
+        let parts = self.close(invitation_id, user, direction)?;
         let bytes = length(parts);
         self.book(user, direction, |flow| {
             send(flow, parts);
@@ -95,24 +109,42 @@ impl Ledger {
     ///
     /// # Errors
     /// [`Error::Unbalanced`] if it was not on its way, or is shorter.
-    pub fn lost(&mut self, wave: Wave, user: UserId, direction: Direction, carried: u64) -> Result<()> {
-        self.cut(wave, user, direction, carried, |flow| &mut flow.lost)
+    pub fn lost(
+        &mut self,
+        invitation_id: InvitationId,
+        user: UserId,
+        direction: Direction,
+        carried: u64,
+    ) -> Result<()> {
+        self.cut(invitation_id, user, direction, carried, |flow| &mut flow.lost)
     }
 
     /// The server gives it up after `carried` bytes.
     ///
     /// # Errors
     /// As [`Self::lost`].
-    pub fn cancelled(&mut self, wave: Wave, user: UserId, direction: Direction, carried: u64) -> Result<()> {
-        self.cut(wave, user, direction, carried, |flow| &mut flow.cancelled)
+    pub fn cancelled(
+        &mut self,
+        invitation_id: InvitationId,
+        user: UserId,
+        direction: Direction,
+        carried: u64,
+    ) -> Result<()> {
+        self.cut(invitation_id, user, direction, carried, |flow| &mut flow.cancelled)
     }
 
     /// The run ends when `carried` bytes of it are on their way.
     ///
     /// # Errors
     /// As [`Self::lost`].
-    pub fn unfinished(&mut self, wave: Wave, user: UserId, direction: Direction, carried: u64) -> Result<()> {
-        self.cut(wave, user, direction, carried, |flow| &mut flow.in_flight)
+    pub fn unfinished(
+        &mut self,
+        invitation_id: InvitationId,
+        user: UserId,
+        direction: Direction,
+        carried: u64,
+    ) -> Result<()> {
+        self.cut(invitation_id, user, direction, carried, |flow| &mut flow.in_flight)
     }
 
     /// Of what a frame carried, `bytes` reach nobody. Its way ends in the same round.
@@ -123,15 +155,18 @@ impl Ledger {
     /// Of a frame on its way, `carried` bytes become what `fate` names; the others never left the sender.
     fn cut(
         &mut self,
-        wave: Wave,
+        invitation_id: InvitationId,
         user: UserId,
         direction: Direction,
         carried: u64,
         fate: impl Fn(&mut Flow) -> &mut u64,
     ) -> Result<()> {
-        let parts = self.close(wave, user, direction)?;
+        let parts = self.close(invitation_id, user, direction)?;
         if carried > length(parts) {
-            return Err(Error::Unbalanced(format!("{user} lost {carried} bytes of {} in {wave}", length(parts))));
+            return Err(Error::Unbalanced(format!(
+                "{user} lost {carried} bytes of {} in {invitation_id}",
+                length(parts)
+            )));
         }
         let kept = prefix(parts, carried);
         self.book(user, direction, |flow| {
@@ -141,11 +176,13 @@ impl Ledger {
         Ok(())
     }
 
-    fn close(&mut self, wave: Wave, user: UserId, direction: Direction) -> Result<FrameParts> {
+    fn close(&mut self, invitation_id: InvitationId, user: UserId, direction: Direction) -> Result<FrameParts> {
         let on_their_way = side(&mut self.on_their_way, direction);
-        let is_open = on_their_way.get(&user).is_some_and(|(of, _)| *of == wave);
+        let is_open = on_their_way.get(&user).is_some_and(|(of, _)| *of == invitation_id);
         let parts = is_open.then(|| on_their_way.remove(&user)).flatten().map(|(_, parts)| parts);
-        parts.ok_or_else(|| Error::Unbalanced(format!("{user} has no frame on its way ({direction:?}) in {wave}")))
+        parts.ok_or_else(|| {
+            Error::Unbalanced(format!("{user} has no frame on its way ({direction:?}) in {invitation_id}"))
+        })
     }
 
     /// Checks that everything adds up, and starts a new round.
@@ -201,8 +238,8 @@ impl Ledger {
     pub fn check_closed(&self) -> Result<()> {
         let ByDirection { up, down } = &self.on_their_way;
         match up.iter().chain(down.iter()).next() {
-            Some((user, (wave, _))) => {
-                Err(Error::Unbalanced(format!("a frame of {user} ({wave}) never came to an end")))
+            Some((user, (invitation_id, _))) => {
+                Err(Error::Unbalanced(format!("a frame of {user} ({invitation_id}) never came to an end")))
             }
             None => self.check(),
         }
@@ -244,7 +281,7 @@ mod tests {
             let mut ledger = Ledger::default();
             let mut carried_in_all = 0;
             for (number, (user, up, fate, carried)) in fates.into_iter().enumerate() {
-                let (round, user) = (Wave(number as u32), UserId(user));
+                let (round, user) = (InvitationId(number as u32), UserId(user));
                 let direction = if up { Direction::Up } else { Direction::Down };
                 ledger.sent(round, user, direction, PARTS).unwrap();
                 carried_in_all += match fate {
@@ -268,8 +305,8 @@ mod tests {
     #[test]
     fn a_cut_frame_keeps_its_first_bytes_by_purpose() {
         let mut ledger = Ledger::default();
-        ledger.sent(Wave(0), UserId(1), Direction::Down, PARTS).unwrap();
-        ledger.lost(Wave(0), UserId(1), Direction::Down, 33).unwrap();
+        ledger.sent(InvitationId(0), UserId(1), Direction::Down, PARTS).unwrap();
+        ledger.lost(InvitationId(0), UserId(1), Direction::Down, 33).unwrap();
         let flow = ledger.total().down;
         assert_eq!((flow.header, flow.index, flow.values, flow.sent, flow.lost), (28, 5, 0, 33, 33));
     }
@@ -277,11 +314,11 @@ mod tests {
     #[test]
     fn each_client_has_its_own_account_and_frames_are_counted() {
         let mut ledger = Ledger::default();
-        for (wave, user, direction) in
+        for (invitation_id, user, direction) in
             [(0, 4, Direction::Up), (0, 2, Direction::Down), (1, 4, Direction::Up), (2, 4, Direction::Up)]
         {
-            ledger.sent(Wave(wave), UserId(user), direction, PARTS).unwrap();
-            ledger.delivered(Wave(wave), UserId(user), direction, Usefulness::Useful).unwrap();
+            ledger.sent(InvitationId(invitation_id), UserId(user), direction, PARTS).unwrap();
+            ledger.delivered(InvitationId(invitation_id), UserId(user), direction, Usefulness::Useful).unwrap();
         }
         let frames: Vec<_> =
             ledger.clients().map(|(user, flows)| (user.0, flows.up.frames, flows.down.frames)).collect();
@@ -294,8 +331,8 @@ mod tests {
     fn a_frame_can_be_lost_with_its_last_byte() {
         // The dropout may come when everything has left the sender.
         let mut ledger = Ledger::default();
-        ledger.sent(Wave(0), UserId(1), Direction::Up, PARTS).unwrap();
-        ledger.lost(Wave(0), UserId(1), Direction::Up, 138).unwrap();
+        ledger.sent(InvitationId(0), UserId(1), Direction::Up, PARTS).unwrap();
+        ledger.lost(InvitationId(0), UserId(1), Direction::Up, 138).unwrap();
         assert_eq!((ledger.total().up.lost, ledger.total().up.values), (138, 100));
         ledger.check().unwrap();
     }
@@ -303,7 +340,7 @@ mod tests {
     #[test]
     fn impossible_bookings_are_refused() {
         let mut ledger = Ledger::default();
-        let (round, user) = (Wave(0), UserId(1));
+        let (round, user) = (InvitationId(0), UserId(1));
         assert!(ledger.delivered(round, user, Direction::Up, Usefulness::Useful).is_err(), "never sent");
         ledger.sent(round, user, Direction::Up, PARTS).unwrap();
         assert!(ledger.sent(round, user, Direction::Up, PARTS).is_err(), "sent twice");
@@ -313,8 +350,8 @@ mod tests {
     #[test]
     fn a_byte_that_is_booked_nowhere_is_noticed() {
         let mut ledger = Ledger::default();
-        ledger.sent(Wave(0), UserId(1), Direction::Up, PARTS).unwrap();
-        ledger.delivered(Wave(0), UserId(1), Direction::Up, Usefulness::Useful).unwrap();
+        ledger.sent(InvitationId(0), UserId(1), Direction::Up, PARTS).unwrap();
+        ledger.delivered(InvitationId(0), UserId(1), Direction::Up, Usefulness::Useful).unwrap();
         ledger.round.up.sent += 1;
         assert!(ledger.check().is_err());
     }
@@ -324,8 +361,8 @@ mod tests {
         // Every sum agrees, so that only the equation within one direction of one client can tell.
         for direction in [Direction::Up, Direction::Down] {
             let mut ledger = Ledger::default();
-            ledger.sent(Wave(0), UserId(1), direction, PARTS).unwrap();
-            ledger.delivered(Wave(0), UserId(1), direction, Usefulness::Useful).unwrap();
+            ledger.sent(InvitationId(0), UserId(1), direction, PARTS).unwrap();
+            ledger.delivered(InvitationId(0), UserId(1), direction, Usefulness::Useful).unwrap();
             side(&mut ledger.round, direction).sent += 1;
             side(ledger.round_by_client.get_mut(&UserId(1)).unwrap(), direction).sent += 1;
             assert!(ledger.check().unwrap_err().to_string().contains("user 1"), "{direction:?}");
@@ -335,10 +372,10 @@ mod tests {
     #[test]
     fn a_frame_that_never_came_to_an_end_is_noticed() {
         let mut ledger = Ledger::default();
-        ledger.sent(Wave(0), UserId(1), Direction::Up, PARTS).unwrap();
+        ledger.sent(InvitationId(0), UserId(1), Direction::Up, PARTS).unwrap();
         ledger.check().unwrap();
         assert!(ledger.check_closed().unwrap_err().to_string().contains("user 1"));
-        ledger.unfinished(Wave(0), UserId(1), Direction::Up, 30).unwrap();
+        ledger.unfinished(InvitationId(0), UserId(1), Direction::Up, 30).unwrap();
         ledger.check_closed().unwrap();
         assert_eq!((ledger.total().up.sent, ledger.total().up.in_flight), (30, 30));
     }
@@ -346,8 +383,8 @@ mod tests {
     #[test]
     fn a_round_whose_clients_do_not_add_up_does_not_end() {
         let mut ledger = Ledger::default();
-        ledger.sent(Wave(0), UserId(1), Direction::Up, PARTS).unwrap();
-        ledger.delivered(Wave(0), UserId(1), Direction::Up, Usefulness::Useful).unwrap();
+        ledger.sent(InvitationId(0), UserId(1), Direction::Up, PARTS).unwrap();
+        ledger.delivered(InvitationId(0), UserId(1), Direction::Up, Usefulness::Useful).unwrap();
         ledger.round_by_client.remove(&UserId(1));
         assert!(ledger.end_round().unwrap_err().to_string().contains("of the round"));
     }

@@ -12,7 +12,7 @@ pub use super::outcome::events::{Booking, LinkEvent, Usefulness};
 use super::outcome::{RoundRecord, Work};
 use super::training::{Assignment, Trained};
 use crate::error::Result;
-use crate::ids::{Round, UserId, Wave};
+use crate::ids::{InvitationId, Round, UserId};
 use crate::method::Client;
 use crate::model::magnitude::MagnitudeCounts;
 use crate::model::table::SharedTable;
@@ -59,7 +59,7 @@ pub struct Invitation {
     /// The round whose model it is.
     pub round: Round,
     /// Number of the invitation.
-    pub wave: Wave,
+    pub invitation_id: InvitationId,
     /// The invited users, ascending.
     pub cohort: Vec<UserId>,
     /// The global table, encoded.
@@ -75,7 +75,7 @@ pub enum ToClient {
         /// The round whose model it is.
         round: Round,
         /// Number of the invitation.
-        wave: Wave,
+        invitation_id: InvitationId,
         /// What is being downloaded.
         broadcast: Arc<Broadcast>,
         /// Whether you may need what you have now again: you may be cut off, or asked to lend it meanwhile.
@@ -117,7 +117,7 @@ pub struct UplinkArrived {
     /// The sender.
     pub user: UserId,
     /// The invitation that it answers.
-    pub wave: Wave,
+    pub invitation_id: InvitationId,
     /// The frame, as it came over the link.
     pub frame: Bytes,
     /// The virtual time.
@@ -131,7 +131,7 @@ pub struct ParticipationLost {
     /// The user.
     pub user: UserId,
     /// The invitation.
-    pub wave: Wave,
+    pub invitation_id: InvitationId,
     /// The virtual time.
     pub now: SimTime,
 }

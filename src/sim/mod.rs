@@ -16,7 +16,7 @@
 //!
 //! Read in the order of a round: [`messages`], [`server`] (its `rounds` are the rules of each mode, `cohort` and `oort`
 //! whom it picks, `averages` what an update counts) with the [`broadcast`] that it sends, [`network`] (`invitations`,
-//! `transfers`, `happenings`) with its [`calendar`] and the [`fair_link`] that all transfers share, [`client`] with
+//! `transfers`, `event_handlers`) with its [`calendar`] and the [`fair_link`] that all transfers share, [`client`] with
 //! [`training`], [`metrics`] with its [`ledger`] and [`evaluation`]. [`mod@run`] wires them, [`world`] holds what all of
 //! them may read, [`outcome`] what is left in the end, [`checkpoints`] what is left on the way. The actors know the
 //! messages and the pure layers, never one another.
@@ -26,7 +26,7 @@
 //!
 //! **Modes.** The server decides, the network obeys: after everything that happens the server says whom to invite,
 //! when to wake it and whether the round is complete. A round is one step of the server in every mode. A participation
-//! may outlive its round; it is named by its user and the number of its invitation, the [wave](crate::ids::Wave), and
+//! may outlive its round; it is named by its user and the number of its invitation, see [`InvitationId`](crate::ids::InvitationId), and
 //! so is everything that it draws.
 //!
 //! **Parallelism.** What a client trains on is fixed as soon as it is invited. So the user actors hand over their

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use fedrecsim::codec;
 use fedrecsim::dataset;
 use fedrecsim::dataset::negatives::{NegativeSampler, Samples};
-use fedrecsim::ids::{Round, UserId, Wave};
+use fedrecsim::ids::{InvitationId, Round, UserId};
 use fedrecsim::method::registry::vocabulary_of;
 use fedrecsim::method::{Client, LocalTask, LocalUpdate, Scratch};
 use fedrecsim::model::archive::{Archive, ArchiveReader};
@@ -123,11 +123,11 @@ impl Bench {
         let World { dataset, scenario, streams, .. } = &self.world;
         let mut samples = Samples::default();
         let mut sampler = NegativeSampler::new(dataset.items(), &scenario.dataset.negatives);
-        sampler.draw(dataset, *streams, UserId(user), Wave(round), &mut samples).unwrap();
+        sampler.draw(dataset, *streams, UserId(user), InvitationId(round), &mut samples).unwrap();
         let task = LocalTask {
             user: UserId(user),
             round: Round(round),
-            wave: Wave(round),
+            invitation_id: InvitationId(round),
             global: &self.global,
             samples: &samples,
             streams: *streams,

@@ -2,7 +2,7 @@ use std::sync::OnceLock;
 
 use fedrecsim::dataset::negatives::{NegativeSampler, Samples};
 use fedrecsim::dataset::{self, candidates::CandidateScratch};
-use fedrecsim::ids::{UserId, Wave};
+use fedrecsim::ids::{InvitationId, UserId};
 use fedrecsim::rng::Streams;
 use fedrecsim::scenario::Scenario;
 use fedrecsim::sim::Outcome;
@@ -151,7 +151,7 @@ fn one_more_user_leaves_the_others_as_they_were() {
         let position = user.index();
         let few_candidates = few_world.candidates.test(&few_data, position, &mut scratch).to_vec();
         assert_eq!(few_candidates, more_world.candidates.test(&more_data, position, &mut scratch), "{user}");
-        for round in [Wave(0), Wave(7)] {
+        for round in [InvitationId(0), InvitationId(7)] {
             sampler.draw(&few_data, streams, user, round, &mut few_samples).unwrap();
             sampler.draw(&more_data, streams, user, round, &mut more_samples).unwrap();
             assert_eq!(few_samples, more_samples, "{user}, {round}");

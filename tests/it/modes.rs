@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, mpsc};
 
 use fedrecsim::error::Error;
-use fedrecsim::ids::{Round, UserId, Wave};
+use fedrecsim::ids::{InvitationId, Round, UserId};
 use fedrecsim::method::Client;
 use fedrecsim::model::table::Table;
 use fedrecsim::scenario::ClientSelection;
@@ -18,6 +18,8 @@ use crate::support::{assert_balanced, run, small, small_with, world};
 
 const WORLDLY: [&str; 3] =
     ["network.preset=\"wifi-2020\"", "network.dropout=0.3", "devices.preset=\"phone-lognormal\""];
+
+const COHORT: &str = "training.participation={ cohort = 15 }";
 
 const METHODS: [&str; 3] = ["fedrap", "pfedrec", "fedmf"];
 
@@ -36,6 +38,71 @@ fn synchronous_rounds_are_as_they_were_before_there_were_other_modes() {
     ] {
         let method = scenario.method.name.clone();
         assert_eq!(run(scenario, 2).digest, digest, "{method}");
+    }
+}
+
+/// If this fails, a redesign has changed what a mode other than the synchronous one computes. The digests are those of
+/// the last build before the seams were redesigned.
+#[test]
+fn every_other_mode_is_as_it_was_before_the_seams_were_redesigned() {
+    let over_selection = ["training.mode={ over-selection = { factor = 1.5, deadline_s = 3.0 } }", COHORT];
+    let late = ["training.mode={ over-selection = { factor = 1.5, stragglers = \"late\" } }", COHORT];
+    let semi_synchronous = ["training.mode={ semi-synchronous = { deadline_s = 0.03 } }", COHORT];
+    let fedbuff =
+        ["training.mode={ fedbuff = { concurrency = 12, buffer = 4, server_rate = 0.8 } }", "training.rounds=8"];
+    let fedasync = ["training.mode={ fedasync = { concurrency = 9, mixing = 0.5 } }", "training.rounds=12"];
+    for (name, mode, digests) in [
+        (
+            "over-selection",
+            over_selection,
+            [
+                "234419de09cbdc656690edbd23355b4af0ef271bf113df2b32417487b128bec3",
+                "71eecdca956259b13889587bb2193f4894d03afd568780e8c5f8fc08b09009c7",
+            ],
+        ),
+        (
+            "over-selection, late stragglers",
+            late,
+            [
+                "a97147c2a5c99b50b4ff05bd3eead4026d0def41a548e3d6ef8e8a103dfecd8e",
+                "0b0563704b51a8672c521563ef1274c4d1feaf9d90f963da34c1dd3aeee4f523",
+            ],
+        ),
+        (
+            "semi-synchronous",
+            semi_synchronous,
+            [
+                "3b828cdeeaad5f25e44f5606732f0a2eac449d6bc0492ca1f6f7592896e5f0c2",
+                "8c933326b9e37d09ef7121d8ebe16c70a6441db6c80f1f5b0c1c1cda5a15ca6c",
+            ],
+        ),
+        (
+            "fedbuff",
+            fedbuff,
+            [
+                "3a88aa7081f839216d5e4c05768575b40afb5078eb0b5701ff5f5e51b987f427",
+                "15ba271f5ac495d2f8400d786cf5158b9bd64823c4ecd6d6bbdf2d3e831ea73e",
+            ],
+        ),
+        (
+            "fedasync",
+            fedasync,
+            [
+                "761731807e8585369214926d8451100f5e2064af9702f21e9241c55fef02b60f",
+                "fb8119edd20253ca127400698a82a1771fb6e696a500776a87d973a7f693ac8e",
+            ],
+        ),
+    ] {
+        for (method, digest) in ["fedrap", "fedmf"].into_iter().zip(digests) {
+            let outcome = run(
+                small_with(
+                    method,
+                    &[&WORLDLY[..], &["codec.uplink=\"rows-f32\"", "network.dropout=0.05"], &mode].concat(),
+                ),
+                2,
+            );
+            assert_eq!(outcome.digest, digest, "{name}, {method}");
+        }
     }
 }
 
@@ -123,11 +190,11 @@ impl Loop {
     }
 
     /// The table that `user` makes of `global`, and its loss.
-    fn train(&mut self, user: u32, step: u32, wave: u32, global: &Table) -> (Table, f64) {
+    fn train(&mut self, user: u32, step: u32, invitation_id: u32, global: &Table) -> (Table, f64) {
         let client = self.clients.remove(&user);
-        let (round, wave, world) = (Round(step), Wave(wave), Arc::clone(&self.world));
-        let broadcast = Arc::new(Broadcast::encode(wave, global, world.downlink));
-        let trained = Assignment { user: UserId(user), round, wave, client, broadcast, world }.run().unwrap();
+        let (round, invitation_id, world) = (Round(step), InvitationId(invitation_id), Arc::clone(&self.world));
+        let broadcast = Arc::new(Broadcast::encode(invitation_id, global, world.downlink));
+        let trained = Assignment { user: UserId(user), round, invitation_id, client, broadcast, world }.run().unwrap();
         self.clients.insert(user, trained.client);
         let update = self.world.uplink.decode(&trained.frame.bytes, global.shape()).unwrap();
         (update.apply(global).unwrap(), trained.loss)

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fedrecsim::dataset::negatives::Samples;
-use fedrecsim::ids::{Round, UserId, Wave};
+use fedrecsim::ids::{InvitationId, Round, UserId};
 use fedrecsim::method::fedrap::{FedRap, FedRapParameters, Regularizer, Start};
 use fedrecsim::method::pfedrec::{PFedRec, PFedRecParameters};
 use fedrecsim::method::{Client, LocalTask, Method, Scratch};
@@ -204,7 +204,7 @@ fn replay(path: &Path) {
             let task = LocalTask {
                 user: UserId(user),
                 round: Round(recorded.round),
-                wave: Wave(recorded.round),
+                invitation_id: InvitationId(recorded.round),
                 global: &global,
                 samples: &samples,
                 streams: Streams::new(0),

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use fedrecsim::dataset::negatives::{NegativeSampler, Samples};
 use fedrecsim::error::Error;
-use fedrecsim::ids::{UserId, Wave};
+use fedrecsim::ids::{InvitationId, UserId};
 use fedrecsim::scenario::Scenario;
 use fedrecsim::sim::{self, RunControl};
 
@@ -26,7 +26,7 @@ fn most_row_visits(scenario: &Scenario, round: u32) -> usize {
     let mut sampler = NegativeSampler::new(world.dataset.items(), &scenario.dataset.negatives);
     let mut samples = Samples::default();
     let visits = |user: usize| {
-        sampler.draw(&world.dataset, world.streams, UserId::from(user), Wave(round), &mut samples).unwrap();
+        sampler.draw(&world.dataset, world.streams, UserId::from(user), InvitationId(round), &mut samples).unwrap();
         samples.items.iter().collect::<BTreeSet<_>>().len()
     };
     (0..world.dataset.users()).map(visits).max().unwrap()

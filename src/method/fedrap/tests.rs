@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::dataset::negatives::Samples;
-use crate::ids::{Round, Wave};
+use crate::ids::{InvitationId, Round};
 use crate::method::tests::problem;
 
 /// FedRAP's client after one participation with 11 distinct items out of 17 samples.
@@ -20,7 +20,7 @@ fn update_in(scratch: &mut Scratch, parameters: &serde_json::Value) -> LocalUpda
     let task = LocalTask {
         user: UserId(1),
         round: Round(0),
-        wave: Wave(0),
+        invitation_id: InvitationId(0),
         global: &global,
         samples: &Samples { items, labels },
         streams: problem.streams,

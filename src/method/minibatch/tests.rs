@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::dataset::negatives::Samples;
-use crate::ids::{Round, UserId, Wave};
+use crate::ids::{InvitationId, Round, UserId};
 use crate::model::kernel::logistic::Target;
 use crate::model::table::{Table, TableShape};
 use crate::rng::{PortableDraws, Streams};
@@ -13,7 +13,7 @@ use crate::rng::{PortableDraws, Streams};
 const STREAMS: Streams = Streams::new(3);
 const USER: UserId = UserId(6);
 const ROUND: Round = Round(2);
-const WAVE: Wave = Wave(5);
+const WAVE: InvitationId = InvitationId(5);
 
 /// Everything that moves, and what the loop reports, by the textbook: every row in every step, one sample at a time.
 struct Plain {
@@ -118,7 +118,7 @@ fn check(distinct: u32, batch_size: usize, targets: &[Target], weight_decay: f32
     let task = LocalTask {
         user: USER,
         round: ROUND,
-        wave: WAVE,
+        invitation_id: WAVE,
         global: &global,
         samples: &samples,
         streams: STREAMS,

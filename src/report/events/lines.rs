@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::ids::{UserId, Wave};
+use crate::ids::{InvitationId, UserId};
 use crate::sim::outcome::events::{Booking, LinkEvent, RoundSpan, Usefulness};
 use crate::units::Direction;
 
@@ -18,7 +18,7 @@ struct Line {
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<UserId>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    wave: Option<Wave>,
+    invitation_id: Option<InvitationId>,
     /// The round of the participation's invitation, or the round itself.
     round: u32,
     /// The round that was open then, where it is another one.
@@ -50,7 +50,7 @@ pub(super) fn event(
     let mut line = Line {
         time_ns: booking.at.as_nanos(),
         user: Some(booking.user),
-        wave: Some(booking.wave),
+        invitation_id: Some(booking.invitation_id),
         round,
         open_round: (open_round != round).then_some(open_round),
         ..Line::default()

@@ -1,7 +1,7 @@
 //! Made-up events for the tests of this folder.
 
 use crate::codec::FrameParts;
-use crate::ids::{UserId, Wave};
+use crate::ids::{InvitationId, UserId};
 use crate::sim::outcome::events::{Booking, LinkEvent, RoundSpan, Usefulness};
 use crate::units::{Direction, SimTime};
 
@@ -15,7 +15,7 @@ pub fn span(round: u32, began: u64, ended: u64, aggregated: u32) -> RoundSpan {
     RoundSpan { round, began: SimTime::from_nanos(began), ended: SimTime::from_nanos(ended), aggregated }
 }
 
-/// Bookings one after the other, all of wave 0.
+/// Bookings one after the other, all of invitation 0.
 #[derive(Default)]
 pub struct Scene {
     /// The bookings so far.
@@ -25,7 +25,12 @@ pub struct Scene {
 impl Scene {
     /// One more, `at` this many nanoseconds.
     pub fn at(mut self, at: u64, user: u32, event: LinkEvent) -> Self {
-        self.bookings.push(Booking { at: SimTime::from_nanos(at), wave: Wave(0), user: UserId(user), event });
+        self.bookings.push(Booking {
+            at: SimTime::from_nanos(at),
+            invitation_id: InvitationId(0),
+            user: UserId(user),
+            event,
+        });
         self
     }
 }

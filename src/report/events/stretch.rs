@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::ids::{UserId, Wave};
+use crate::ids::{InvitationId, UserId};
 use crate::sim::outcome::events::{Booking, LinkEvent, Usefulness};
 use crate::units::{Direction, SimTime};
 
@@ -69,7 +69,7 @@ pub struct Stretch {
     /// The user.
     pub user: UserId,
     /// The invitation.
-    pub wave: Wave,
+    pub invitation_id: InvitationId,
     /// The round of the invitation, from 1.
     pub round: u32,
     /// What the client was at.
@@ -123,7 +123,7 @@ impl Participations {
 
     /// Follows `booking`, which comes while `round` (from 1) is open: the stretch that ends with it, if one does.
     pub fn follow(&mut self, round: u32, booking: &Booking) -> Option<Stretch> {
-        let Booking { at, wave, user, event } = *booking;
+        let Booking { at, invitation_id, user, event } = *booking;
         if let LinkEvent::Sent(direction, parts) = event {
             let frame_bytes = parts.header + parts.index + parts.values;
             let round = self.round_of(user).filter(|_| direction == Direction::Up).unwrap_or(round);
@@ -158,7 +158,8 @@ impl Participations {
             *open = Open { phase: Phase::Training, since: at, frame_bytes: 0, ..before };
         }
         let Open { round, phase, since: from, frame_bytes } = before;
-        let stretch = Stretch { user, wave, round, phase, from, to: at, end, frame_bytes, carried_bytes, row_visits };
+        let stretch =
+            Stretch { user, invitation_id, round, phase, from, to: at, end, frame_bytes, carried_bytes, row_visits };
         if stretch.is_last() {
             self.open.remove(&user);
         }
@@ -201,7 +202,7 @@ mod tests {
                 ("upload", 50, 80, End::Late, 40, 0)
             ]
         );
-        assert!(stretches.iter().all(|stretch| stretch.round == 3 && stretch.wave == Wave(0)));
+        assert!(stretches.iter().all(|stretch| stretch.round == 3 && stretch.invitation_id == InvitationId(0)));
         assert_eq!(participations.earliest_round(), None, "it has come to its end");
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plotters::prelude::RGBColor;
 
 use super::stretch::{End, Phase, Stretch};
-use crate::ids::{UserId, Wave};
+use crate::ids::{InvitationId, UserId};
 use crate::report::plot::timeline::{Instant, Mark, Row, Rule, TimelineChart};
 use crate::report::words::{counted, duration, thousands};
 use crate::sim::outcome::events::RoundSpan;
@@ -64,9 +64,9 @@ fn mark(end: End) -> Option<Mark> {
 impl Timeline {
     /// The participations by the order in which they ended.
     fn participations(&self) -> Vec<Vec<&Stretch>> {
-        let mut by_name: BTreeMap<(Wave, UserId), Vec<&Stretch>> = BTreeMap::new();
+        let mut by_name: BTreeMap<(InvitationId, UserId), Vec<&Stretch>> = BTreeMap::new();
         for stretch in &self.stretches {
-            by_name.entry((stretch.wave, stretch.user)).or_default().push(stretch);
+            by_name.entry((stretch.invitation_id, stretch.user)).or_default().push(stretch);
         }
         let mut all: Vec<_> = by_name.into_values().collect();
         // Stable, so that those who end together stay in the order of their users.

@@ -65,7 +65,8 @@ impl Trace {
             Phase::Training => ("training", "rail_idle"),
             Phase::Transfer(Direction::Up) => ("transfer", "rail_load"),
         };
-        let mut args = format!("\"round\":{},\"wave\":{},\"end\":\"{end}\"", stretch.round, stretch.wave.0);
+        let mut args =
+            format!("\"round\":{},\"invitation_id\":{},\"end\":\"{end}\"", stretch.round, stretch.invitation_id.0);
         match stretch.phase {
             Phase::InLine(direction) => args += &format!(",\"for\":\"{}\"", Phase::Transfer(direction).name()),
             Phase::Transfer(_) => {

@@ -16,19 +16,23 @@ pub(super) struct Spent {
 
 impl Books {
     pub(super) fn book(&mut self, booking: &Booking) -> Result<()> {
-        let Booking { wave, user, event, .. } = *booking;
+        let Booking { invitation_id, user, event, .. } = *booking;
         match event {
-            LinkEvent::Sent(direction, parts) => self.ledger.sent(wave, user, direction, parts)?,
-            LinkEvent::Lost(direction, carried) => self.ledger.lost(wave, user, direction, carried)?,
+            LinkEvent::Sent(direction, parts) => self.ledger.sent(invitation_id, user, direction, parts)?,
+            LinkEvent::Lost(direction, carried) => self.ledger.lost(invitation_id, user, direction, carried)?,
             LinkEvent::Delivered(direction, usefulness, nanoseconds) => {
                 self.record_duration(if direction == Direction::Down { 0 } else { 2 }, nanoseconds)?;
-                let bytes = self.ledger.delivered(wave, user, direction, usefulness)?;
+                let bytes = self.ledger.delivered(invitation_id, user, direction, usefulness)?;
                 if direction == Direction::Down {
                     self.under_way.insert(user, Spent { download_bytes: bytes, row_visits: 0 });
                 }
             }
-            LinkEvent::Cancelled(direction, carried) => self.ledger.cancelled(wave, user, direction, carried)?,
-            LinkEvent::Unfinished(direction, carried) => self.ledger.unfinished(wave, user, direction, carried)?,
+            LinkEvent::Cancelled(direction, carried) => {
+                self.ledger.cancelled(invitation_id, user, direction, carried)?
+            }
+            LinkEvent::Unfinished(direction, carried) => {
+                self.ledger.unfinished(invitation_id, user, direction, carried)?
+            }
             LinkEvent::Swallowed(direction, bytes) => self.ledger.swallowed(user, direction, bytes),
             LinkEvent::Computed(row_visits, nanoseconds) => {
                 self.work.finished += row_visits;

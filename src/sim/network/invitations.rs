@@ -20,14 +20,14 @@ use crate::units::{Bytes, Direction, SimTime};
 impl Timeline {
     /// Starts the downloads of a cohort.
     pub(super) async fn invite(&mut self, invitation: Invitation) -> Result<()> {
-        let Invitation { wave, cohort, .. } = &invitation;
+        let Invitation { invitation_id, cohort, .. } = &invitation;
         self.counts.invited += cohort.len() as u32;
         let population = &self.world.population;
         let conditions: Vec<Conditions> = if cohort.len() == 1 {
-            vec![population.conditions(cohort[0], *wave)]
+            vec![population.conditions(cohort[0], *invitation_id)]
         } else {
             let _waiting = enter(Stage::Wait);
-            let draw = |user: &UserId| population.conditions(*user, *wave);
+            let draw = |user: &UserId| population.conditions(*user, *invitation_id);
             self.workers.install(|| cohort.par_iter().with_min_len(64).map(draw).collect())
         };
         let assignments = self.assignments(&invitation, &conditions).await?;
@@ -43,7 +43,7 @@ impl Timeline {
         }
         // Where they have to wait in line, or the first to be done are enough, a user's number must not decide.
         let mut order = cohort.clone();
-        self.world.streams.stream(Purpose::Line, 0, u64::from(wave.0)).shuffle_portably(&mut order);
+        self.world.streams.stream(Purpose::Line, 0, u64::from(invitation_id.0)).shuffle_portably(&mut order);
         for user in order {
             self.start(user, &invitation)?;
         }
@@ -52,14 +52,14 @@ impl Timeline {
 
     /// Asks everybody for the work that a worker can do for it.
     async fn assignments(&self, invitation: &Invitation, conditions: &[Conditions]) -> Result<Vec<Box<Assignment>>> {
-        let Invitation { round, wave, cohort, broadcast } = invitation;
+        let Invitation { round, invitation_id, cohort, broadcast } = invitation;
         let cut_short = self.world.may_be_cut_short();
         let mut assignments = Vec::with_capacity(cohort.len());
         for (users, conditions) in cohort.chunks(ASKED_AT_ONCE).zip(conditions.chunks(ASKED_AT_ONCE)) {
             let answers = users.iter().zip(conditions).map(|(&user, conditions)| {
-                let (round, wave, broadcast) = (*round, *wave, Arc::clone(broadcast));
+                let (round, invitation_id, broadcast) = (*round, *invitation_id, Arc::clone(broadcast));
                 let keep = cut_short || conditions.dropout_at.is_some();
-                self.peers.clients.send(user, ToClient::Participate { round, wave, broadcast, keep })
+                self.peers.clients.send(user, ToClient::Participate { round, invitation_id, broadcast, keep })
             });
             // A question is in its mailbox as soon as it is sent; the answers come while the first is awaited.
             let answers = answers.collect::<Vec<_>>();

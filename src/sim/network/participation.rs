@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::training::{Assignment, Trained};
 use crate::error::Result;
-use crate::ids::{Round, Wave};
+use crate::ids::{InvitationId, Round};
 use crate::population::{Conditions, Link};
 use crate::sim::broadcast::Broadcast;
 use crate::sim::calendar::Appointment;
@@ -17,7 +17,7 @@ use crate::units::{Bytes, Direction, SimDuration, SimTime};
 /// A participation from invitation to upload.
 pub(super) struct Participation {
     pub round: Round,
-    pub wave: Wave,
+    pub invitation_id: InvitationId,
     /// What is downloaded.
     pub broadcast: Arc<Broadcast>,
     pub conditions: Conditions,
@@ -105,7 +105,7 @@ impl Participation {
     pub fn new(invitation: &Invitation, conditions: Conditions, assignment: Box<Assignment>, now: SimTime) -> Self {
         Self {
             round: invitation.round,
-            wave: invitation.wave,
+            invitation_id: invitation.invitation_id,
             broadcast: Arc::clone(&invitation.broadcast),
             conditions,
             phase: Phase::Training { began: now },

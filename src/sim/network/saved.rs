@@ -13,7 +13,7 @@ use super::participation::{Dropout, Participation, Phase, Transfer, Work};
 use super::transfers::{Places, SavedLink, ServerLink};
 use super::{Timeline, asked, unanswered};
 use crate::error::Result;
-use crate::ids::{Round, UserId, Wave};
+use crate::ids::{InvitationId, Round, UserId};
 use crate::model::archive::{Archive, ArchiveReader, damaged};
 use crate::sim::broadcast::{Broadcast, RestoredBroadcasts};
 use crate::sim::calendar::Calendar;
@@ -30,7 +30,7 @@ const WRITTEN_AT_ONCE: usize = 1 << 20;
 struct SavedParticipation {
     user: UserId,
     round: Round,
-    wave: Wave,
+    invitation_id: InvitationId,
     phase: SavedPhase,
     next: Option<u32>,
     dropout: Option<Dropout>,
@@ -139,7 +139,7 @@ impl Timeline {
         archive.put(&self.server_link.as_ref().map(|link| link.save(&places)));
         archive.put(&(self.taking_part.len() as u64));
         for (user, participation) in self.taking_part.iter() {
-            let Participation { round, wave, dropout, .. } = **participation;
+            let Participation { round, invitation_id, dropout, .. } = **participation;
             let phase = match &participation.phase {
                 Phase::Downloading(transfer) => SavedPhase::Downloading(*transfer),
                 Phase::Training { began } => SavedPhase::Training { began: *began },
@@ -148,7 +148,7 @@ impl Timeline {
             // An appointment that was kept stands here no longer, and cancels nothing.
             let next = participation.next.and_then(|next| places.get(&next).copied());
             let cut = participation.cut.and_then(|(time, cut)| Some((time, *places.get(&cut)?)));
-            archive.put(&SavedParticipation { user, round, wave, phase, next, dropout, cut });
+            archive.put(&SavedParticipation { user, round, invitation_id, phase, next, dropout, cut });
             participation.broadcast.save(archive)?;
             if let Phase::Uploading { frame, .. } = &participation.phase {
                 archive.put_bytes(frame);
@@ -171,23 +171,24 @@ impl Timeline {
         }
         let mut training = false;
         for (saved, broadcast, frame) in participations {
-            let SavedParticipation { user, round, wave, phase, next, dropout, cut } = saved;
+            let SavedParticipation { user, round, invitation_id, phase, next, dropout, cut } = saved;
             training |= matches!(phase, SavedPhase::Training { .. });
             let (phase, work) = match phase {
                 SavedPhase::Uploading { transfer, loss } => {
                     (Phase::Uploading { transfer, frame: frame.into(), loss }, Work::Over)
                 }
                 SavedPhase::Downloading(transfer) => {
-                    (Phase::Downloading(transfer), self.work_again(user, round, wave, &broadcast).await?)
+                    (Phase::Downloading(transfer), self.work_again(user, round, invitation_id, &broadcast).await?)
                 }
                 SavedPhase::Training { began } => {
-                    (Phase::Training { began }, self.work_again(user, round, wave, &broadcast).await?)
+                    (Phase::Training { began }, self.work_again(user, round, invitation_id, &broadcast).await?)
                 }
             };
-            let conditions = self.world.population.conditions(user, wave);
+            let conditions = self.world.population.conditions(user, invitation_id);
             let next = next.map(appointment).transpose()?;
             let cut = cut.map(|(time, place)| Ok((time, appointment(place)?))).transpose()?;
-            let participation = Participation { round, wave, broadcast, conditions, phase, work, next, dropout, cut };
+            let participation =
+                Participation { round, invitation_id, broadcast, conditions, phase, work, next, dropout, cut };
             self.put(user, Box::new(participation));
         }
         if training {
@@ -197,10 +198,16 @@ impl Timeline {
     }
 
     /// The training of a participation that was under way, from what the user kept.
-    async fn work_again(&mut self, user: UserId, round: Round, wave: Wave, broadcast: &Arc<Broadcast>) -> Result<Work> {
+    async fn work_again(
+        &mut self,
+        user: UserId,
+        round: Round,
+        invitation_id: InvitationId,
+        broadcast: &Arc<Broadcast>,
+    ) -> Result<Work> {
         let broadcast = Arc::clone(broadcast);
         // What lasts beyond a round may be cut short, so that its user keeps what it had.
-        match self.ask(user, ToClient::Participate { round, wave, broadcast, keep: true }).await? {
+        match self.ask(user, ToClient::Participate { round, invitation_id, broadcast, keep: true }).await? {
             FromClient::Assignment(assignment) => {
                 self.untrained.push(user);
                 Ok(Work::Untrained(assignment))

@@ -130,7 +130,7 @@ impl Timeline {
     ) -> Result<Transfer> {
         let size = Bytes::new(parts.header + parts.index + parts.values);
         let now = self.calendar.now();
-        let verdict = self.world.population.faults().verdict(user, participation.wave, direction, now);
+        let verdict = self.world.population.faults().verdict(user, participation.invitation_id, direction, now);
         let (size, fate, delay) = match verdict {
             None => (size, Fate::Whole, SimDuration::ZERO),
             Some(Verdict::Delay(delay)) => (size, Fate::Whole, delay),
@@ -175,9 +175,9 @@ impl Timeline {
                 server.next_in_line += 1;
             }
         }
-        self.book(participation.wave, user, LinkEvent::Sent(direction, parts));
+        self.book(participation.invitation_id, user, LinkEvent::Sent(direction, parts));
         if let Way::InLine(_) = transfer.way {
-            self.book(participation.wave, user, LinkEvent::InLine(direction));
+            self.book(participation.invitation_id, user, LinkEvent::InLine(direction));
         }
         Ok(transfer)
     }
@@ -252,7 +252,7 @@ impl Timeline {
                 let started = server.lane(direction).link.start(now, FlowId(user.0), transfer.size, rate);
                 debug_assert!(started, "{user} has two transfers in one direction");
             }
-            self.book(participation.wave, user, LinkEvent::Connected(direction));
+            self.book(participation.invitation_id, user, LinkEvent::Connected(direction));
             self.reschedule(direction);
         }
         self.put(user, participation);

@@ -1,7 +1,7 @@
 //! What happens on links and devices, as it is booked: everything that bytes, durations and pictures of a run are made of.
 
 use crate::codec::FrameParts;
-use crate::ids::{UserId, Wave};
+use crate::ids::{InvitationId, UserId};
 use crate::units::{Direction, SimTime};
 
 /// Something to be booked.
@@ -10,7 +10,7 @@ pub struct Booking {
     /// When it happened.
     pub at: SimTime,
     /// The invitation that it belongs to.
-    pub wave: Wave,
+    pub invitation_id: InvitationId,
     /// The user.
     pub user: UserId,
     /// What happened.

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use crate::codec::Codec;
 use crate::error::Result;
-use crate::ids::{UserId, Wave};
+use crate::ids::{InvitationId, UserId};
 use crate::math;
 use crate::model::aggregate::{Aggregate, Averaging, Contribution};
 use crate::model::table::{Table, TableShape};
@@ -21,7 +21,7 @@ const FRAMES_AT_ONCE: usize = 128;
 /// An update that the server took in.
 pub(super) struct Arrived {
     pub user: UserId,
-    pub wave: Wave,
+    pub invitation_id: InvitationId,
     pub frame: Bytes,
     /// What the client started from.
     pub broadcast: Arc<Broadcast>,
@@ -40,7 +40,7 @@ pub(super) struct Arrived {
 /// A fresh update's b is g as the client received it, so the second and third are the mean of x if all are fresh.
 pub(super) fn step(mode: &Mode, global: &Table, mut arrived: Vec<Arrived>, codec: &dyn Codec) -> Result<Aggregate> {
     // In the order of users, not of arrival: the average does not depend on who has the faster link.
-    arrived.sort_by_key(|arrived| (arrived.user, arrived.wave));
+    arrived.sort_by_key(|arrived| (arrived.user, arrived.invitation_id));
     let shape = global.shape();
     let mut averaging = Averaging::new(shape);
     let Rule { kept, divisor } = Rule::of(mode, &arrived);
@@ -67,7 +67,7 @@ fn contribution<'a>(
     let (weight, base_weight) = weights(mode, arrived.staleness);
     // Rows that an update leaves out refer to what the client downloaded, which is what the frame said.
     let base = arrived.broadcast.table()?;
-    let base_number = arrived.broadcast.first_wave().0;
+    let base_number = arrived.broadcast.first_invitation().0;
     Ok(Contribution { update: codec.decode(&arrived.frame, shape)?, base, base_number, weight, base_weight })
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::oort::{Seen, Utilities};
-use super::roster::{Occasion, Roster};
+use super::roster::{Roster, SelectionContext};
 use crate::dataset::alias::AliasTable;
 use crate::error::Result;
 use crate::ids::{Round, UserId};
@@ -84,7 +84,7 @@ impl Cohorts {
     }
 
     /// At most `places` users who can take part now and are not at it already, ascending.
-    pub fn choose(&mut self, places: usize, at: Occasion<'_>) -> Vec<UserId> {
+    pub fn choose(&mut self, places: usize, at: SelectionContext<'_>) -> Vec<UserId> {
         let _stage = enter(Stage::Select);
         let users = self.world.dataset.users();
         let places = places.min(users - self.world.excluded.len() - at.open.len());
@@ -92,7 +92,7 @@ impl Cohorts {
             return Vec::new();
         }
         self.roster.catch_up(at);
-        let mut stream = self.world.streams.stream(Purpose::Cohort, 0, u64::from(at.wave.0));
+        let mut stream = self.world.streams.stream(Purpose::Cohort, 0, u64::from(at.invitation_id.0));
         let selection = self.world.scenario.training.client_selection;
         let everybody_can = at.open.is_empty() && self.world.everybody_can_take_part();
         let population = users as u32;
@@ -126,7 +126,7 @@ impl Cohorts {
 
     /// When the next of those becomes available who are not at it, not there and might be picked; `None` if nobody does.
     /// Who is there and was not picked has a reason that time alone does not mend.
-    pub fn next_arrival(&mut self, at: Occasion<'_>) -> Option<SimTime> {
+    pub fn next_arrival(&mut self, at: SelectionContext<'_>) -> Option<SimTime> {
         if self.world.population.availability().is_always() {
             return None;
         }
@@ -141,13 +141,13 @@ impl Cohorts {
     }
 
     /// Whether `user` may be picked.
-    fn can(&mut self, user: UserId, at: Occasion<'_>) -> bool {
+    fn can(&mut self, user: UserId, at: SelectionContext<'_>) -> bool {
         !at.open.contains_key(&user) && !rests(&self.last_invited, user, at.round) && self.roster.is_there(user, at.now)
     }
 
     /// Uniformly among those who can. Few of many are drawn and looked at; where that finds too few, all of them are
     /// drawn from the list.
-    fn uniform(&mut self, places: usize, at: Occasion<'_>, stream: &mut Stream) -> Vec<UserId> {
+    fn uniform(&mut self, places: usize, at: SelectionContext<'_>, stream: &mut Stream) -> Vec<UserId> {
         let users = self.world.dataset.users() as u32;
         let mut found = BTreeSet::new();
         let draw = |stream: &mut Stream| Some(UserId(stream.below(users)));
@@ -166,7 +166,7 @@ impl Cohorts {
     fn drawn(
         &mut self,
         places: usize,
-        at: Occasion<'_>,
+        at: SelectionContext<'_>,
         stream: &mut Stream,
         draw: impl Fn(&mut Stream) -> u32,
         eligible: impl Fn(UserId) -> bool,
@@ -194,7 +194,7 @@ impl Cohorts {
         chosen.into_iter().collect()
     }
 
-    fn in_turn(&mut self, places: usize, at: Occasion<'_>) -> Vec<UserId> {
+    fn in_turn(&mut self, places: usize, at: SelectionContext<'_>) -> Vec<UserId> {
         let first = UserId(self.next_in_turn);
         let chosen: Vec<UserId> = self.roster.idle(at).from(first).take(places).collect();
         if let Some(last) = chosen.last() {
@@ -204,7 +204,7 @@ impl Cohorts {
     }
 
     /// Some never seen before, the rest by utility; where there are too few of either, more of the other.
-    fn by_utility(&mut self, places: usize, at: Occasion<'_>, stream: &mut Stream) -> Vec<UserId> {
+    fn by_utility(&mut self, places: usize, at: SelectionContext<'_>, stream: &mut Stream) -> Vec<UserId> {
         let users = self.world.dataset.users() as u32;
         let Some(utilities) = self.utilities.take() else { return Vec::new() };
         let draw = |stream: &mut Stream| stream.below(users);
@@ -221,7 +221,7 @@ impl Cohorts {
         explored.into_iter().chain(best).collect()
     }
 
-    fn by_data_size(&mut self, places: usize, at: Occasion<'_>, stream: &mut Stream) -> Vec<UserId> {
+    fn by_data_size(&mut self, places: usize, at: SelectionContext<'_>, stream: &mut Stream) -> Vec<UserId> {
         let Some(table) = self.by_data_size.take() else { return Vec::new() };
         let chosen = self.drawn(places, at, stream, |stream| table.draw(stream), |_| true);
         self.by_data_size = Some(table);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use roaring::RoaringBitmap;
 
 use super::Open;
-use crate::ids::{Round, UserId, Wave};
+use crate::ids::{InvitationId, Round, UserId};
 use crate::population::AvailabilityClock;
 use crate::sim::by_user::ByUser;
 use crate::sim::world::World;
@@ -19,10 +19,10 @@ use crate::units::SimTime;
 
 /// An instant at which users are picked.
 #[derive(Clone, Copy)]
-pub(super) struct Occasion<'a> {
+pub(super) struct SelectionContext<'a> {
     pub now: SimTime,
     pub round: Round,
-    pub wave: Wave,
+    pub invitation_id: InvitationId,
     /// Those who are at it already.
     pub open: &'a ByUser<Open>,
 }
@@ -76,14 +76,14 @@ impl Roster {
     }
 
     /// Brings the list up to date, if there is one.
-    pub fn catch_up(&mut self, at: Occasion<'_>) {
+    pub fn catch_up(&mut self, at: SelectionContext<'_>) {
         if self.idle.is_some() {
             self.idle(at);
         }
     }
 
     /// The list, up to date.
-    pub fn idle(&mut self, at: Occasion<'_>) -> &Idle {
+    pub fn idle(&mut self, at: SelectionContext<'_>) -> &Idle {
         let Self { world, availability, idle } = self;
         let mut place = |idle: &mut Idle, user| {
             if !at.open.contains_key(&user) {
@@ -165,7 +165,7 @@ mod tests {
     use crate::units::SimDuration;
 
     /// What the list must be, by asking about everybody.
-    fn by_asking(world: &World, at: Occasion<'_>) -> (Vec<UserId>, Vec<UserId>, Option<SimTime>) {
+    fn by_asking(world: &World, at: SelectionContext<'_>) -> (Vec<UserId>, Vec<UserId>, Option<SimTime>) {
         let mut clock = world.population.availability().clock();
         let idle = || (0..21).map(UserId).filter(|user| world.has_memory(*user) && !at.open.contains_key(user));
         let here: Vec<UserId> = idle().filter(|user| clock.is_available(*user, at.now)).collect();
@@ -189,7 +189,7 @@ mod tests {
             let on_off = "availability={ on-off = { mean_on_s = 100, mean_off_s = 60 } }";
             let overrides = [on_off, classes];
             let world = small::world(&overrides[..1 + usize::from(limits_memory)]);
-            let broadcast = Arc::new(Broadcast::encode(Wave(0), &Arc::new(world.method.initial_table()), world.downlink));
+            let broadcast = Arc::new(Broadcast::encode(InvitationId(0), &Arc::new(world.method.initial_table()), world.downlink));
             let (mut roster, mut open) = (Roster::new(Arc::clone(&world)), ByUser::default());
             let mut now = SimTime::ZERO;
             for (seconds, users, what) in steps {
@@ -199,12 +199,12 @@ mod tests {
                     if open.remove(&user).is_some() {
                         roster.released(user);
                     } else if roster.is_there(user, now) {
-                        let (round, wave, broadcast) = (Round(0), Wave(0), Arc::clone(&broadcast));
-                        open.insert(user, Open { round, wave, began: now, broadcast });
+                        let (round, invitation_id, broadcast) = (Round(0), InvitationId(0), Arc::clone(&broadcast));
+                        open.insert(user, Open { round, invitation_id, began: now, broadcast });
                         roster.invited(&[user], now);
                     }
                 }
-                let at = Occasion { now, round: Round(0), wave: Wave(0), open: &open };
+                let at = SelectionContext { now, round: Round(0), invitation_id: InvitationId(0), open: &open };
                 match what {
                     0 => continue,
                     1 => roster.catch_up(at),

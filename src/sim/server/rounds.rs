@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::roster::Occasion;
+use super::roster::SelectionContext;
 use super::{Open, ServerActor};
 use crate::error::{Error, Result};
-use crate::ids::{Round, UserId, Wave};
+use crate::ids::{InvitationId, Round, UserId};
 use crate::scenario::Mode;
 use crate::sim::broadcast::Broadcast;
 use crate::sim::messages::{Invitation, Orders};
@@ -53,17 +53,17 @@ impl ServerActor {
             orders.round_complete = true;
             return Ok(orders);
         }
-        self.check_fruitless()?;
+        self.check_participations_without_update()?;
         let places = self.free_places();
         if places == 0 {
             return Ok(orders);
         }
-        let wave = Wave(self.waves);
-        let at = Occasion { now, round: self.round.round, wave, open: &self.open };
+        let invitation_id = InvitationId(self.invitations_sent);
+        let at = SelectionContext { now, round: self.round.round, invitation_id, open: &self.open };
         let cohort = self.cohorts.choose(places, at);
         let missing = places - cohort.len();
         if !cohort.is_empty() {
-            orders.invitation = Some(self.invite(cohort, wave, now));
+            orders.invitation = Some(self.invite(cohort, invitation_id, now));
             self.round.idle_since = None;
             if let Mode::OverSelection(_) | Mode::SemiSynchronous(_) = self.world.scenario.training.mode
                 && let Some(deadline) = self.deadline()
@@ -81,7 +81,7 @@ impl ServerActor {
 
     /// An asynchronous round has no end but its updates: it is given up when as many participations in a row come to
     /// nothing as the empty rounds in a row that end another run would have.
-    fn check_fruitless(&self) -> Result<()> {
+    fn check_participations_without_update(&self) -> Result<()> {
         let training = &self.world.scenario.training;
         let participations = match training.mode {
             Mode::FedBuff(spec) => spec.concurrency.max(spec.buffer),
@@ -89,10 +89,10 @@ impl ServerActor {
             Mode::Synchronous | Mode::OverSelection(_) | Mode::SemiSynchronous(_) => return Ok(()),
         };
         let limit = u64::from(training.empty_rounds_limit) * u64::from(participations);
-        if self.fruitless < limit {
+        if self.ended_without_update < limit {
             return Ok(());
         }
-        Err(Error::NothingArrives { round: self.round.round, participations: self.fruitless })
+        Err(Error::NothingArrives { round: self.round.round, participations: self.ended_without_update })
     }
 
     fn is_asynchronous(&self) -> bool {
@@ -133,17 +133,18 @@ impl ServerActor {
         }
     }
 
-    fn invite(&mut self, cohort: Vec<UserId>, wave: Wave, now: SimTime) -> Invitation {
-        self.waves += 1;
+    fn invite(&mut self, cohort: Vec<UserId>, invitation_id: InvitationId, now: SimTime) -> Invitation {
+        self.invitations_sent += 1;
         let (global, downlink) = (&self.global, self.world.downlink);
-        let broadcast = self.broadcast.get_or_insert_with(|| Arc::new(Broadcast::encode(wave, global, downlink)));
+        let broadcast =
+            self.broadcast.get_or_insert_with(|| Arc::new(Broadcast::encode(invitation_id, global, downlink)));
         let round = self.round.round;
         for user in &cohort {
-            self.open.insert(*user, Open { round, wave, began: now, broadcast: Arc::clone(broadcast) });
+            self.open.insert(*user, Open { round, invitation_id, began: now, broadcast: Arc::clone(broadcast) });
         }
         self.round.invited = true;
         self.round.open += cohort.len();
-        Invitation { round, wave, cohort, broadcast: Arc::clone(broadcast) }
+        Invitation { round, invitation_id, cohort, broadcast: Arc::clone(broadcast) }
     }
 
     /// When to look again for users, if nothing happens before.
@@ -151,7 +152,12 @@ impl ServerActor {
     /// # Errors
     /// [`Error::NobodyAvailable`] if that is too long, with nobody at work meanwhile.
     fn wait_for_users(&mut self, now: SimTime) -> Result<Option<SimTime>> {
-        let at = Occasion { now, round: self.round.round, wave: Wave(self.waves), open: &self.open };
+        let at = SelectionContext {
+            now,
+            round: self.round.round,
+            invitation_id: InvitationId(self.invitations_sent),
+            open: &self.open,
+        };
         let next = self.cohorts.next_arrival(at);
         if self.open.is_empty() {
             let since = *self.round.idle_since.get_or_insert(now);

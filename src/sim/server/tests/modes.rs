@@ -167,14 +167,14 @@ fn fedasync_steps_with_every_update_that_is_not_stale() {
     let base = f64::from(talk.server.global.as_slice()[7]);
     let old = invited(&talk.begin(0));
     let mut expected = base;
-    let (mut user, mut wave) = (old[0], 0);
+    let (mut user, mut invitation_id) = (old[0], 0);
     for round in 0..2 {
-        let (usefulness, orders) = talk.upload(user, wave, 8.0);
+        let (usefulness, orders) = talk.upload(user, invitation_id, 8.0);
         assert_eq!((usefulness, orders.round_complete), (Some(Usefulness::Useful), true));
         expected = 0.5 * expected + 4.0;
         let value = f64::from(talk.close().table.as_slice()[7]);
         assert!((value - expected).abs() < 1e-6, "{value} instead of {expected}");
-        (user, wave) = (invited(&talk.begin(round + 1))[0], round + 1);
+        (user, invitation_id) = (invited(&talk.begin(round + 1))[0], round + 1);
     }
     let (usefulness, orders) = talk.upload(old[1], 0, 1e6);
     assert_eq!((usefulness, orders.round_complete), (Some(Usefulness::Stale), false), "two steps old");
@@ -187,11 +187,11 @@ fn an_asynchronous_round_in_which_everything_comes_to_nothing_ends_the_run() {
     for (spec, most) in [("fedasync = { concurrency = 2 }", 6), ("fedbuff = { concurrency = 2, buffer = 4 }", 12)] {
         let mut talk = Conversation::with(&["training.empty_rounds_limit=3", &mode(spec)]);
         let users = invited(&talk.begin(0));
-        let (mut user, mut wave) = (users[0], 0);
+        let (mut user, mut invitation_id) = (users[0], 0);
         for _ in 0..most - 1 {
-            (user, wave) = (invited(&talk.lose(user, wave))[0], wave + 1);
+            (user, invitation_id) = (invited(&talk.lose(user, invitation_id))[0], invitation_id + 1);
         }
-        let lost = ParticipationLost { user: UserId(user), wave: Wave(wave), now: talk.now };
+        let lost = ParticipationLost { user: UserId(user), invitation_id: InvitationId(invitation_id), now: talk.now };
         let error = talk.server.handle(lost, &mut talk.context).unwrap_err();
         assert!(matches!(error, Error::NothingArrives { round: Round(0), participations } if participations == most));
     }

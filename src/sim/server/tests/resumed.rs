@@ -15,9 +15,9 @@ fn after_two_rounds_that_change_nothing() -> Conversation {
         talk.begin(round);
         for _ in 0..4 {
             // Of those who began first.
-            let open = talk.server.open.iter().map(|(user, open)| (open.wave.0, user.0));
-            let (wave, user) = open.min().unwrap();
-            talk.upload_rows(user, wave, Some(3.0));
+            let open = talk.server.open.iter().map(|(user, open)| (open.invitation_id.0, user.0));
+            let (invitation_id, user) = open.min().unwrap();
+            talk.upload_rows(user, invitation_id, Some(3.0));
         }
         talk.close();
         assert!(*talk.server.global == before, "this test is void: round {round} moves the table");
@@ -31,12 +31,12 @@ fn third_round(talk: &mut Conversation) -> Vec<u32> {
     talk.begin(2);
     let by_round = |talk: &Conversation, round: u32| -> Vec<(u32, u32)> {
         let open = talk.server.open.iter().filter(|(_, open)| open.round.0 == round);
-        open.map(|(user, open)| (user.0, open.wave.0)).collect()
+        open.map(|(user, open)| (user.0, open.invitation_id.0)).collect()
     };
     let (first, second, third) = (by_round(talk, 0), by_round(talk, 1), by_round(talk, 2));
     assert!(!first.is_empty() && second.len() >= 2 && !third.is_empty(), "{first:?} {second:?} {third:?}");
-    for (user, wave) in [first[0], second[0], second[1]] {
-        talk.upload_rows(user, wave, None);
+    for (user, invitation_id) in [first[0], second[0], second[1]] {
+        talk.upload_rows(user, invitation_id, None);
     }
     talk.upload_rows(third[0].0, third[0].1, Some(-57.0));
     talk.close().table.as_slice().iter().map(|value| value.to_bits()).collect()

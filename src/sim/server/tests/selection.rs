@@ -1,6 +1,6 @@
 //! Who is invited, and what happens if there is nobody.
 
-use super::super::roster::Occasion;
+use super::super::roster::SelectionContext;
 use super::*;
 use crate::population::AvailabilityClock;
 
@@ -30,21 +30,21 @@ fn cohorts(rounds: u32, overrides: &[&str]) -> Vec<Vec<u32>> {
 fn cohorts_are_uniform_over_those_who_can_be_many_or_few() {
     for selection in ["uniform", "never-twice-in-a-row"] {
         let mut server = server(&[&format!("training.client_selection=\"{selection}\"")]);
-        let broadcast = Arc::new(Broadcast::encode(Wave(0), &server.global, server.world.downlink));
+        let broadcast = Arc::new(Broadcast::encode(InvitationId(0), &server.global, server.world.downlink));
         // Nobody is at work; one; so many that drawing and looking gives up.
         for busy in [0, 1, 15] {
             let mut open = ByUser::default();
             for user in (0..busy).map(UserId) {
-                let (round, wave, broadcast) = (Round(0), Wave(0), Arc::clone(&broadcast));
-                open.insert(user, Open { round, wave, began: SimTime::ZERO, broadcast });
+                let (round, invitation_id, broadcast) = (Round(0), InvitationId(0), Arc::clone(&broadcast));
+                open.insert(user, Open { round, invitation_id, began: SimTime::ZERO, broadcast });
             }
             let mut counts = [0u32; 21];
-            for wave in 0..4000 {
+            for invitation_id in 0..4000 {
                 // A round is left out, so that nobody needs a rest.
-                let at = Occasion {
+                let at = SelectionContext {
                     now: SimTime::ZERO,
-                    round: Round(8000 * busy + 2 * wave),
-                    wave: Wave(wave),
+                    round: Round(8000 * busy + 2 * invitation_id),
+                    invitation_id: InvitationId(invitation_id),
                     open: &open,
                 };
                 let cohort = server.cohorts.choose(5, at);
@@ -59,10 +59,15 @@ fn cohorts_are_uniform_over_those_who_can_be_many_or_few() {
         }
         let mut open = ByUser::default();
         for user in (0..19).map(UserId) {
-            let (round, wave, broadcast) = (Round(0), Wave(0), Arc::clone(&broadcast));
-            open.insert(user, Open { round, wave, began: SimTime::ZERO, broadcast });
+            let (round, invitation_id, broadcast) = (Round(0), InvitationId(0), Arc::clone(&broadcast));
+            open.insert(user, Open { round, invitation_id, began: SimTime::ZERO, broadcast });
         }
-        let at = Occasion { now: SimTime::ZERO, round: Round(200_000), wave: Wave(9000), open: &open };
+        let at = SelectionContext {
+            now: SimTime::ZERO,
+            round: Round(200_000),
+            invitation_id: InvitationId(9000),
+            open: &open,
+        };
         assert_eq!(server.cohorts.choose(2, at), [UserId(19), UserId(20)], "as many as there are");
     }
 }
@@ -116,9 +121,14 @@ fn users_are_drawn_in_proportion_to_their_ratings() {
     let mut server = server(&["training.client_selection=\"by-data-size\"", "dataset.generator.ratings_log_sigma=1"]);
     let mut counts = [0.0; 21];
     let draws = 20_000;
-    for wave in 0..draws {
+    for invitation_id in 0..draws {
         let open = ByUser::default();
-        let at = Occasion { now: SimTime::ZERO, round: Round(wave), wave: Wave(wave), open: &open };
+        let at = SelectionContext {
+            now: SimTime::ZERO,
+            round: Round(invitation_id),
+            invitation_id: InvitationId(invitation_id),
+            open: &open,
+        };
         let chosen = server.cohorts.choose(1, at);
         counts[chosen[0].index()] += 1.0;
     }
@@ -199,7 +209,7 @@ fn nobody_is_waited_for_who_would_not_be_picked() {
     let open = ByUser::default();
     let (mut now, mut picked) = (SimTime::ZERO, std::collections::BTreeSet::new());
     loop {
-        let at = Occasion { now, round: Round(0), wave: Wave(0), open: &open };
+        let at = SelectionContext { now, round: Round(0), invitation_id: InvitationId(0), open: &open };
         let cohort = server.cohorts.choose(21, at);
         cohort.iter().for_each(|user| server.cohorts.released(*user));
         picked.extend(cohort);
@@ -212,7 +222,7 @@ fn nobody_is_waited_for_who_would_not_be_picked() {
         }
     }
     assert_eq!(picked.len(), 21);
-    let at = Occasion { now, round: Round(2), wave: Wave(0), open: &open };
+    let at = SelectionContext { now, round: Round(2), invitation_id: InvitationId(0), open: &open };
     assert!(server.cohorts.next_arrival(at).is_some(), "by then they have rested");
 }
 
@@ -236,8 +246,8 @@ fn where_all_have_to_rest_the_message_says_so() {
     let mode = "training.mode={ fedasync = { concurrency = 1 } }";
     let mut talk = Conversation::with(&[rest, mode, "training.empty_rounds_limit=1000"]);
     let mut user = invited(&talk.begin(0))[0];
-    for wave in 0.. {
-        let lost = ParticipationLost { user: UserId(user), wave: Wave(wave), now: talk.now };
+    for invitation_id in 0.. {
+        let lost = ParticipationLost { user: UserId(user), invitation_id: InvitationId(invitation_id), now: talk.now };
         match talk.server.handle(lost, &mut talk.context) {
             Ok(orders) => user = invited(&orders)[0],
             Err(error) => {
@@ -262,7 +272,7 @@ fn an_upload_after_which_nobody_comes_is_judged_before_the_run_ends() {
     talk.now = seconds().find(|at| *at > talk.now && anyone_after(&mut clock, *at).unwrap() > *at + limit).unwrap();
     let table = talk.server.global.clone();
     let frame = codec::of(CodecName::DenseF32).encode(&TableUpdate::whole(&table), &table).bytes;
-    let arrival = UplinkArrived { user: UserId(user), wave: Wave(0), frame, now: talk.now };
+    let arrival = UplinkArrived { user: UserId(user), invitation_id: InvitationId(0), frame, now: talk.now };
     let receipt = talk.server.handle(arrival, &mut talk.context).unwrap();
     assert_eq!(receipt.usefulness, Some(Usefulness::Useful));
     assert!(matches!(receipt.orders, Err(Error::NobodyAvailable { .. })));

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use super::super::leaf::{admits, literals, required, tag, types};
+use super::super::plain_schema::{admits, literals, required, tag, types};
 use super::super::suggest;
 use super::super::tree::Value;
 use super::Rules;
@@ -10,15 +10,15 @@ use super::Rules;
 impl<'s> Rules<'s> {
     /// The end of a message about a value of a wrong type: how to write what was probably meant.
     pub(super) fn instead_of_value(&self, alternatives: &[&'s Json], value: &Value, name: &str) -> String {
-        let admits = |wanted: &str| alternatives.iter().any(|leaf| types(leaf).any(|t| t == wanted));
+        let admits = |wanted: &str| alternatives.iter().any(|plain_schema| types(plain_schema).any(|t| t == wanted));
         match value {
             // `network = "lan"`: the value of one key of the table.
             Value::String(text) => {
-                let tables = alternatives.iter().filter_map(|leaf| leaf.get("properties")?.as_object());
+                let tables = alternatives.iter().filter_map(|plain_schema| plain_schema.get("properties")?.as_object());
                 let takes = |schema: &'s Json| {
-                    let mut leaves = Vec::new();
-                    self.flatten(schema, &mut leaves);
-                    leaves.iter().any(|leaf| literals(leaf).contains(&text.as_str()))
+                    let mut plain_schemas = Vec::new();
+                    self.flatten(schema, &mut plain_schemas);
+                    plain_schemas.iter().any(|plain_schema| literals(plain_schema).contains(&text.as_str()))
                 };
                 let key = tables.flatten().find(|(_, schema)| takes(schema)).map(|(key, _)| key);
                 match (key, self.only_text(alternatives)) {
@@ -35,7 +35,7 @@ impl<'s> Rules<'s> {
             {
                 format!("; write `[{name}]` for `[[{name}]]`")
             }
-            Value::Table(_) if alternatives.iter().any(|leaf| self.lists_tables(leaf)) => {
+            Value::Table(_) if alternatives.iter().any(|plain_schema| self.lists_tables(plain_schema)) => {
                 "; write its header in double brackets (`[[`)".to_owned()
             }
             Value::Float(number) if admits("integer") && number.fract() == 0.0 && number.abs() < 1e15 => {
@@ -50,9 +50,9 @@ impl<'s> Rules<'s> {
         }
     }
 
-    fn lists_tables(&self, leaf: &'s Json) -> bool {
+    fn lists_tables(&self, plain_schema: &'s Json) -> bool {
         let mut items = Vec::new();
-        if let Some(schema) = leaf.get("items") {
+        if let Some(schema) = plain_schema.get("items") {
             self.flatten(schema, &mut items);
         }
         items.iter().any(|item| types(item).any(|t| t == "object"))
@@ -60,24 +60,27 @@ impl<'s> Rules<'s> {
 
     /// The key of the one table among the alternatives, if that key is all that it needs, and takes any text.
     fn only_text(&self, alternatives: &[&'s Json]) -> Option<&'s str> {
-        let mut tables = alternatives.iter().filter(|leaf| types(leaf).any(|t| t == "object"));
+        let mut tables = alternatives.iter().filter(|plain_schema| types(plain_schema).any(|t| t == "object"));
         let (table, None) = (tables.next()?, tables.next()) else { return None };
         let mut keys = required(table);
         let (key, None) = (keys.next()?, keys.next()) else { return None };
         let mut takes = Vec::new();
         self.flatten(table.get("properties")?.get(key)?, &mut takes);
-        takes.iter().any(|leaf| types(leaf).any(|t| t == "string") && literals(leaf).is_empty()).then_some(key)
+        takes
+            .iter()
+            .any(|plain_schema| types(plain_schema).any(|t| t == "string") && literals(plain_schema).is_empty())
+            .then_some(key)
     }
 
     /// The choices whose tables could hold `value` behind their names.
     fn only_taker(&self, alternatives: &[&'s Json], value: &Value) -> Vec<&'s str> {
-        let takes = |leaf: &'s Json| {
-            let tag = tag(leaf).filter(|_| alternatives.len() > 1)?;
+        let takes = |plain_schema: &'s Json| {
+            let tag = tag(plain_schema).filter(|_| alternatives.len() > 1)?;
             let mut inner = Vec::new();
-            self.flatten(leaf.get("properties")?.get(tag)?, &mut inner);
-            inner.iter().any(|leaf| admits(leaf, value)).then_some(tag)
+            self.flatten(plain_schema.get("properties")?.get(tag)?, &mut inner);
+            inner.iter().any(|plain_schema| admits(plain_schema, value)).then_some(tag)
         };
-        alternatives.iter().filter_map(|leaf| takes(leaf)).collect()
+        alternatives.iter().filter_map(|plain_schema| takes(plain_schema)).collect()
     }
 
     /// How to write `key`, if it is no key but a choice of one of `properties`: `effect = "drop"` for `drop`.
@@ -85,20 +88,21 @@ impl<'s> Rules<'s> {
         properties.iter().find_map(|(owner, schema)| {
             let mut choices = Vec::new();
             self.flatten(schema, &mut choices);
-            let chosen = |leaf: &&&Json| tag(leaf) == Some(key) && choices.len() > 1;
+            let chosen = |plain_schema: &&&Json| tag(plain_schema) == Some(key) && choices.len() > 1;
             match choices.iter().find(chosen) {
-                Some(leaf) => Some(format!("{owner} = {{ {key} = {} }}", self.least_value(leaf, key))),
-                None => {
-                    choices.iter().any(|leaf| literals(leaf).contains(&key)).then(|| format!("{owner} = \"{key}\""))
-                }
+                Some(plain_schema) => Some(format!("{owner} = {{ {key} = {} }}", self.least_value(plain_schema, key))),
+                None => choices
+                    .iter()
+                    .any(|plain_schema| literals(plain_schema).contains(&key))
+                    .then(|| format!("{owner} = \"{key}\"")),
             }
         })
     }
 
     /// What has to stand behind the key of a tagged alternative: its required keys, as far as can be said.
-    pub(super) fn least_value(&self, leaf: &'s Json, tag: &str) -> String {
+    pub(super) fn least_value(&self, plain_schema: &'s Json, tag: &str) -> String {
         let mut alternatives = Vec::new();
-        if let Some(property) = leaf.get("properties").and_then(|properties| properties.get(tag)) {
+        if let Some(property) = plain_schema.get("properties").and_then(|properties| properties.get(tag)) {
             self.flatten(property, &mut alternatives);
         }
         match alternatives.as_slice() {
@@ -114,7 +118,9 @@ impl<'s> Rules<'s> {
     pub(super) fn has_key(&self, schema: &'s Json, key: &str) -> bool {
         let mut alternatives = Vec::new();
         self.flatten(schema, &mut alternatives);
-        alternatives.iter().any(|leaf| leaf.get("properties").is_some_and(|known| known.get(key).is_some()))
+        alternatives
+            .iter()
+            .any(|plain_schema| plain_schema.get("properties").is_some_and(|known| known.get(key).is_some()))
     }
 
     /// Where in the file the key `key` is known, in words, if that is in few places: in TOML a key that is
@@ -135,8 +141,8 @@ impl<'s> Rules<'s> {
     fn find_homes(&self, schema: &'s Json, path: &str, key: &str, homes: &mut Vec<String>) {
         let mut alternatives = Vec::new();
         self.flatten(schema, &mut alternatives);
-        for leaf in alternatives {
-            let Some(properties) = leaf.get("properties").and_then(Json::as_object) else { continue };
+        for plain_schema in alternatives {
+            let Some(properties) = plain_schema.get("properties").and_then(Json::as_object) else { continue };
             if properties.contains_key(key) {
                 homes.push(path.to_owned());
             }

@@ -69,7 +69,7 @@ impl Timeline {
             participation = self.take(user)?;
         }
         let took = transfer.elapsed(now).as_nanos();
-        self.book(participation.wave, user, LinkEvent::Delivered(Direction::Down, Usefulness::Useful, took));
+        self.book(participation.invitation_id, user, LinkEvent::Delivered(Direction::Down, Usefulness::Useful, took));
         let row_visits = match &participation.work {
             Work::Trained(Ok(trained)) => trained.row_visits,
             // The training fails on the device at once.
@@ -123,7 +123,7 @@ impl Timeline {
         let FromClient::Upload(frame) = self.ask(user, ToClient::TrainingEnded(trained)).await? else {
             return Err(unanswered("client", "it did not upload after training"));
         };
-        self.book(participation.wave, user, LinkEvent::Computed(row_visits, now.since(began).as_nanos()));
+        self.book(participation.invitation_id, user, LinkEvent::Computed(row_visits, now.since(began).as_nanos()));
         let transfer = self.start_transfer(user, &mut participation, Direction::Up, parts)?;
         participation.phase = Phase::Uploading { transfer, frame, loss };
         self.put(user, participation);
@@ -144,8 +144,9 @@ impl Timeline {
         if let Some((_, cut)) = participation.cut {
             self.calendar.cancel(cut);
         }
-        let wave = participation.wave;
-        let receipt = asked(self.peers.uplink_arrived.send(UplinkArrived { user, wave, frame, now }), "server").await?;
+        let invitation_id = participation.invitation_id;
+        let receipt =
+            asked(self.peers.uplink_arrived.send(UplinkArrived { user, invitation_id, frame, now }), "server").await?;
         let Receipt { usefulness, orders } = receipt?;
         match usefulness {
             Some(_) if transfer.fate != Fate::Whole => {
@@ -153,15 +154,15 @@ impl Timeline {
             }
             Some(usefulness) => {
                 let took = transfer.elapsed(now).as_nanos();
-                self.book(wave, user, LinkEvent::Delivered(Direction::Up, usefulness, took));
+                self.book(invitation_id, user, LinkEvent::Delivered(Direction::Up, usefulness, took));
                 if usefulness == Usefulness::Useful {
-                    self.losses.push((user, wave, loss));
+                    self.losses.push((user, invitation_id, loss));
                 } else {
                     self.counts.late += 1;
                 }
             }
             None => {
-                self.book(wave, user, LinkEvent::Lost(Direction::Up, transfer.size.get()));
+                self.book(invitation_id, user, LinkEvent::Lost(Direction::Up, transfer.size.get()));
                 self.counts.dropped += 1;
             }
         }
@@ -171,16 +172,21 @@ impl Timeline {
     /// A dropout or a departure ends a participation.
     async fn cut_off(&mut self, now: SimTime, user: UserId) -> Result<bool> {
         let participation = self.take(user)?;
-        let so_far = self.so_far(now, user, &participation, CutShort::Lost)?;
-        self.lose(user, participation, so_far).await
+        let interrupted_at = self.interrupt(now, user, &participation, CutShort::Lost)?;
+        self.lose(user, participation, interrupted_at).await
     }
 
-    /// A participation is lost; `so_far` is what it was at.
-    async fn lose(&mut self, user: UserId, participation: Box<Participation>, so_far: LinkEvent) -> Result<bool> {
-        let (wave, now) = (participation.wave, self.calendar.now());
-        self.break_off(user, participation, so_far).await?;
+    /// A participation is lost; `interrupted_at` is what it was at.
+    async fn lose(
+        &mut self,
+        user: UserId,
+        participation: Box<Participation>,
+        interrupted_at: LinkEvent,
+    ) -> Result<bool> {
+        let (invitation_id, now) = (participation.invitation_id, self.calendar.now());
+        self.break_off(user, participation, interrupted_at).await?;
         self.counts.dropped += 1;
-        let lost = ParticipationLost { user, wave, now };
+        let lost = ParticipationLost { user, invitation_id, now };
         let orders = asked(self.peers.participation_lost.send(lost), "server").await??;
         self.obey(orders).await
     }
@@ -192,8 +198,8 @@ impl Timeline {
         for user in waiting.into_iter().chain(others) {
             let participation = self.take(user)?;
             self.counts.cancelled += 1;
-            let so_far = self.so_far(self.calendar.now(), user, &participation, CutShort::Cancelled)?;
-            self.break_off(user, participation, so_far).await?;
+            let interrupted_at = self.interrupt(self.calendar.now(), user, &participation, CutShort::Cancelled)?;
+            self.break_off(user, participation, interrupted_at).await?;
         }
         Ok(())
     }
@@ -204,12 +210,17 @@ impl Timeline {
     }
 
     /// Ends a participation where it stands.
-    async fn break_off(&mut self, user: UserId, participation: Box<Participation>, so_far: LinkEvent) -> Result<()> {
+    async fn break_off(
+        &mut self,
+        user: UserId,
+        participation: Box<Participation>,
+        interrupted_at: LinkEvent,
+    ) -> Result<()> {
         let cut = participation.cut.map(|(_, appointment)| appointment);
         for appointment in [participation.next, cut].into_iter().flatten() {
             self.calendar.cancel(appointment);
         }
-        self.book(participation.wave, user, so_far);
+        self.book(participation.invitation_id, user, interrupted_at);
         match self.ask(user, ToClient::CutOff).await? {
             FromClient::Done => Ok(()),
             _ => Err(unanswered("client", "it cannot be cut off in its state")),
@@ -217,7 +228,7 @@ impl Timeline {
     }
 
     /// Stops what a participation is at, and says what came of it.
-    fn so_far(
+    fn interrupt(
         &mut self,
         now: SimTime,
         user: UserId,
@@ -240,7 +251,7 @@ impl Timeline {
     /// What is carried of a frame that a fault drops reaches nobody, whatever ends its way.
     fn book_if_swallowed(&mut self, user: UserId, participation: &Participation, transfer: &Transfer, carried: u64) {
         if transfer.fate == Fate::Dropped {
-            self.book(participation.wave, user, LinkEvent::Swallowed(transfer.direction, carried));
+            self.book(participation.invitation_id, user, LinkEvent::Swallowed(transfer.direction, carried));
         }
     }
 
@@ -250,8 +261,8 @@ impl Timeline {
         // Nobody takes a connection that becomes free now.
         self.server_link.iter_mut().for_each(ServerLink::close);
         for (user, participation) in self.taking_part.drain() {
-            let so_far = self.so_far(now, user, &participation, CutShort::Unfinished)?;
-            self.book(participation.wave, user, so_far);
+            let interrupted_at = self.interrupt(now, user, &participation, CutShort::Unfinished)?;
+            self.book(participation.invitation_id, user, interrupted_at);
         }
         Ok(())
     }

@@ -6,14 +6,14 @@
 use serde_json::{Map, Value as Json};
 
 use super::faults::{Fault, Place};
-use super::leaf::{
+use super::plain_schema::{
     admits, bounds, choices, decimal, is_tagged, kind_in_words, length, literals, literals_of, required, tag,
     type_in_words, types,
 };
 use super::suggest;
 use super::tree::{Entry, Node, Table, Value};
 
-mod meant;
+mod corrections;
 
 /// The keywords of JSON schema that are followed here, and those that only describe. A schema with any other
 /// keyword would state a rule that nobody checks.
@@ -70,7 +70,8 @@ impl<'s> Rules<'s> {
         }
         let mut alternatives = Vec::new();
         self.flatten(schema, &mut alternatives);
-        let fitting: Vec<&Json> = alternatives.iter().copied().filter(|leaf| admits(leaf, &node.value)).collect();
+        let fitting: Vec<&Json> =
+            alternatives.iter().copied().filter(|plain_schema| admits(plain_schema, &node.value)).collect();
         if fitting.is_empty() {
             faults.push(Fault::new(place_of_value(node, key), self.wrong_type(&alternatives, node, name)));
             return;
@@ -104,16 +105,16 @@ impl<'s> Rules<'s> {
     }
 
     fn wrong_type(&self, alternatives: &[&'s Json], node: &Node, name: &str) -> String {
-        let bare_words: Vec<&str> = alternatives.iter().flat_map(|leaf| literals(leaf)).collect();
-        let words = |leaf: &Json| match (literals_of(leaf), tag(leaf)) {
+        let bare_words: Vec<&str> = alternatives.iter().flat_map(|plain_schema| literals(plain_schema)).collect();
+        let words = |plain_schema: &Json| match (literals_of(plain_schema), tag(plain_schema)) {
             (Some(literals), _) => literals.into_iter().map(|literal| format!("`{literal}`")).collect::<Vec<_>>(),
             (None, Some(tag)) if alternatives.len() > 1 && !bare_words.contains(&tag) => {
                 vec![format!("`{{ {tag} = ... }}`")]
             }
-            (None, _) => types(leaf).filter_map(type_in_words).map(str::to_owned).collect(),
+            (None, _) => types(plain_schema).filter_map(type_in_words).map(str::to_owned).collect(),
         };
         let mut expected: Vec<String> = Vec::new();
-        for word in alternatives.iter().flat_map(|leaf| words(leaf)) {
+        for word in alternatives.iter().flat_map(|plain_schema| words(plain_schema)) {
             if !expected.contains(&word) {
                 expected.push(word);
             }
@@ -137,11 +138,11 @@ impl<'s> Rules<'s> {
         name: &str,
         faults: &mut Vec<Fault>,
     ) {
-        let literals: Vec<&str> = fitting.iter().flat_map(|leaf| literals(leaf)).collect();
+        let literals: Vec<&str> = fitting.iter().flat_map(|plain_schema| literals(plain_schema)).collect();
         if literals.contains(&text) {
             return;
         }
-        if let Some(free) = fitting.iter().find(|leaf| literals_of(leaf).is_none()) {
+        if let Some(free) = fitting.iter().find(|plain_schema| literals_of(plain_schema).is_none()) {
             return faults.extend(length(
                 free,
                 ["minLength", "maxLength"],
@@ -150,9 +151,9 @@ impl<'s> Rules<'s> {
                 name,
             ));
         }
-        let message = match alternatives.iter().find(|leaf| tag(leaf) == Some(text)) {
-            Some(leaf) => {
-                let value = self.least_value(leaf, text);
+        let message = match alternatives.iter().find(|plain_schema| tag(plain_schema) == Some(text)) {
+            Some(plain_schema) => {
+                let value = self.least_value(plain_schema, text);
                 format!("`{text}` alone does not say enough: write `{name} = {{ {text} = {value} }}`")
             }
             None => format!("unknown value `{text}` for `{name}`{}", suggest::instead_of(text, &choices(alternatives))),
@@ -170,19 +171,21 @@ impl<'s> Rules<'s> {
         name: &str,
         faults: &mut Vec<Fault>,
     ) {
-        let tags: Vec<&str> = alternatives.iter().filter_map(|leaf| tag(leaf)).collect();
-        let words: Vec<&str> = alternatives.iter().flat_map(|leaf| literals(leaf)).collect();
+        let tags: Vec<&str> = alternatives.iter().filter_map(|plain_schema| tag(plain_schema)).collect();
+        let words: Vec<&str> = alternatives.iter().flat_map(|plain_schema| literals(plain_schema)).collect();
         for (chosen, entry) in table {
-            let property = alternatives.iter().find_map(|leaf| {
-                (tag(leaf) == Some(chosen.as_str())).then(|| leaf.get("properties")?.get(chosen)).flatten()
+            let property = alternatives.iter().find_map(|plain_schema| {
+                (tag(plain_schema) == Some(chosen.as_str()))
+                    .then(|| plain_schema.get("properties")?.get(chosen))
+                    .flatten()
             });
             match property {
                 Some(schema) => self.value(schema, &entry.node, &entry.key, chosen, faults),
                 None => {
                     // `method.lambda` for `method.fedrap.lambda`: the choice was left out.
-                    let owners = alternatives.iter().filter_map(|leaf| {
-                        let owner = tag(leaf)?;
-                        self.has_key(leaf.get("properties")?.get(owner)?, chosen).then_some(owner)
+                    let owners = alternatives.iter().filter_map(|plain_schema| {
+                        let owner = tag(plain_schema)?;
+                        self.has_key(plain_schema.get("properties")?.get(owner)?, chosen).then_some(owner)
                     });
                     let left_out = match suggest::nearest(chosen, &tags) {
                         None => owners.min_by_key(|owner| !table.contains_key(*owner)),
@@ -266,8 +269,8 @@ impl<'s> Rules<'s> {
             return format!("missing key `{key}` in `{name}`{choices}");
         }
         match alternatives.as_slice() {
-            [leaf] if types(leaf).any(|t| t == "object") => {
-                let needed: Vec<&str> = required(leaf).collect();
+            [plain_schema] if types(plain_schema).any(|t| t == "object") => {
+                let needed: Vec<&str> = required(plain_schema).collect();
                 format!("missing table `[{key}]`, which needs {}", suggest::list(&needed))
             }
             _ => format!("missing key `{key}`{choices}"),

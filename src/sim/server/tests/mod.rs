@@ -36,16 +36,17 @@ impl Conversation {
     }
 
     /// An upload of a table of this value everywhere.
-    fn upload(&mut self, user: u32, wave: u32, value: f32) -> (Option<Usefulness>, Orders) {
+    fn upload(&mut self, user: u32, invitation_id: u32, value: f32) -> (Option<Usefulness>, Orders) {
         let table = Table::from_fn(self.server.global.shape(), || value);
         let frame = codec::of(CodecName::DenseF32).encode(&TableUpdate::whole(&table), &self.server.global).bytes;
-        let arrival = UplinkArrived { user: UserId(user), wave: Wave(wave), frame, now: self.now };
+        let arrival =
+            UplinkArrived { user: UserId(user), invitation_id: InvitationId(invitation_id), frame, now: self.now };
         let Receipt { usefulness, orders } = self.server.handle(arrival, &mut self.context).unwrap();
         (usefulness, orders.unwrap())
     }
 
     /// An upload in a rows codec: of this value everywhere, or of the table as it came.
-    fn upload_rows(&mut self, user: u32, wave: u32, value: Option<f32>) {
+    fn upload_rows(&mut self, user: u32, invitation_id: u32, value: Option<f32>) {
         let table = Arc::clone(&self.server.global);
         let update = match value {
             Some(value) => TableUpdate::whole(&Table::from_fn(table.shape(), || value)),
@@ -57,7 +58,8 @@ impl Conversation {
             },
         };
         let frame = codec::of(CodecName::RowsF32).encode(&update, &table).bytes;
-        let arrival = UplinkArrived { user: UserId(user), wave: Wave(wave), frame, now: self.now };
+        let arrival =
+            UplinkArrived { user: UserId(user), invitation_id: InvitationId(invitation_id), frame, now: self.now };
         let receipt = self.server.handle(arrival, &mut self.context).unwrap();
         assert_eq!(receipt.usefulness, Some(Usefulness::Useful));
     }
@@ -68,8 +70,8 @@ impl Conversation {
         self.server.handle(AlarmRang { now: self.now }, &mut self.context).unwrap()
     }
 
-    fn lose(&mut self, user: u32, wave: u32) -> Orders {
-        let lost = ParticipationLost { user: UserId(user), wave: Wave(wave), now: self.now };
+    fn lose(&mut self, user: u32, invitation_id: u32) -> Orders {
+        let lost = ParticipationLost { user: UserId(user), invitation_id: InvitationId(invitation_id), now: self.now };
         self.server.handle(lost, &mut self.context).unwrap()
     }
 

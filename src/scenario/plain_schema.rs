@@ -6,20 +6,20 @@ use super::faults::Fault;
 use super::tree::{Node, Value};
 
 /// The types that a schema without alternatives allows.
-pub(super) fn types(leaf: &Json) -> impl Iterator<Item = &str> {
-    let (one, many) = match leaf.get("type") {
+pub(super) fn types(plain_schema: &Json) -> impl Iterator<Item = &str> {
+    let (one, many) = match plain_schema.get("type") {
         Some(Json::String(one)) => (Some(one.as_str()), None),
         Some(Json::Array(many)) => (None, Some(many)),
         // A literal without a type is a string: there are no others here.
-        _ if literals_of(leaf).is_some() => (Some("string"), None),
+        _ if literals_of(plain_schema).is_some() => (Some("string"), None),
         _ => (None, None),
     };
     one.into_iter().chain(many.into_iter().flatten().filter_map(Json::as_str))
 }
 
 /// Whether the schema allows values of the type of `value`.
-pub(super) fn admits(leaf: &Json, value: &Value) -> bool {
-    types(leaf).any(|t| match value {
+pub(super) fn admits(plain_schema: &Json, value: &Value) -> bool {
+    types(plain_schema).any(|t| match value {
         Value::Boolean(_) => t == "boolean",
         Value::Integer(_) => t == "integer" || t == "number",
         Value::Float(_) => t == "number",
@@ -58,30 +58,31 @@ pub(super) fn kind_in_words(value: &Value) -> &'static str {
 }
 
 /// The strings that a schema admits, if it lists them.
-pub(super) fn literals_of(leaf: &Json) -> Option<Vec<&str>> {
-    match (leaf.get("const"), leaf.get("enum")) {
+pub(super) fn literals_of(plain_schema: &Json) -> Option<Vec<&str>> {
+    match (plain_schema.get("const"), plain_schema.get("enum")) {
         (Some(literal), _) => Some(literal.as_str().into_iter().collect()),
         (None, Some(Json::Array(literals))) => Some(literals.iter().filter_map(Json::as_str).collect()),
         _ => None,
     }
 }
 
-pub(super) fn literals(leaf: &Json) -> Vec<&str> {
-    literals_of(leaf).unwrap_or_default()
+pub(super) fn literals(plain_schema: &Json) -> Vec<&str> {
+    literals_of(plain_schema).unwrap_or_default()
 }
 
 /// The key that marks an alternative of an externally tagged enum: its only property, and required.
-pub(super) fn tag(leaf: &Json) -> Option<&str> {
-    let properties = leaf.get("properties")?.as_object()?;
+pub(super) fn tag(plain_schema: &Json) -> Option<&str> {
+    let properties = plain_schema.get("properties")?.as_object()?;
     let mut keys = properties.keys();
     let only = keys.next().filter(|_| keys.next().is_none())?;
-    required(leaf).any(|key| key == only).then_some(only)
+    required(plain_schema).any(|key| key == only).then_some(only)
 }
 
 /// The names that the alternatives offer, as a word or as the key of a table.
 pub(super) fn choices<'s>(alternatives: &[&'s Json]) -> Vec<&'s str> {
     let mut names = Vec::new();
-    for name in alternatives.iter().flat_map(|leaf| literals(leaf).into_iter().chain(tag(leaf))) {
+    for name in alternatives.iter().flat_map(|plain_schema| literals(plain_schema).into_iter().chain(tag(plain_schema)))
+    {
         if !names.contains(&name) {
             names.push(name);
         }
@@ -89,13 +90,13 @@ pub(super) fn choices<'s>(alternatives: &[&'s Json]) -> Vec<&'s str> {
     names
 }
 
-/// Whether `leaf` is the tagged one among several alternatives.
-pub(super) fn is_tagged(leaf: &Json, alternatives: &[&Json]) -> bool {
-    alternatives.len() > 1 && tag(leaf).is_some()
+/// Whether `plain_schema` is the tagged one among several alternatives.
+pub(super) fn is_tagged(plain_schema: &Json, alternatives: &[&Json]) -> bool {
+    alternatives.len() > 1 && tag(plain_schema).is_some()
 }
 
-pub(super) fn required(leaf: &Json) -> impl Iterator<Item = &str> {
-    leaf.get("required").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str)
+pub(super) fn required(plain_schema: &Json) -> impl Iterator<Item = &str> {
+    plain_schema.get("required").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str)
 }
 
 /// A number as people write it: with a power of ten where it would have a row of zeros.
@@ -104,7 +105,14 @@ pub(super) fn decimal(number: f64) -> String {
 }
 
 /// The bounds of a number, which the user wrote as `written`.
-pub(super) fn bounds(leaf: &Json, number: f64, written: &str, node: &Node, name: &str, faults: &mut Vec<Fault>) {
+pub(super) fn bounds(
+    plain_schema: &Json,
+    number: f64,
+    written: &str,
+    node: &Node,
+    name: &str,
+    faults: &mut Vec<Fault>,
+) {
     // Bounds compare as f64: the integers beyond 2^53 that this could confuse are no bounds here.
     for (keyword, words) in [
         ("minimum", "at least"),
@@ -112,7 +120,7 @@ pub(super) fn bounds(leaf: &Json, number: f64, written: &str, node: &Node, name:
         ("maximum", "at most"),
         ("exclusiveMaximum", "less than"),
     ] {
-        let Some(bound) = leaf.get(keyword).and_then(Json::as_f64) else { continue };
+        let Some(bound) = plain_schema.get(keyword).and_then(Json::as_f64) else { continue };
         let holds = match keyword {
             "minimum" => number >= bound,
             "exclusiveMinimum" => number > bound,
@@ -128,13 +136,13 @@ pub(super) fn bounds(leaf: &Json, number: f64, written: &str, node: &Node, name:
 
 /// Whether the `length` of a string or an array is within the limits under the two `keywords`, in words `unit`.
 pub(super) fn length(
-    leaf: &Json,
+    plain_schema: &Json,
     keywords: [&str; 2],
     (length, unit): (usize, &str),
     node: &Node,
     name: &str,
 ) -> Option<Fault> {
-    let limit = |keyword: &str| leaf.get(keyword).and_then(Json::as_u64);
+    let limit = |keyword: &str| plain_schema.get(keyword).and_then(Json::as_u64);
     let plural = |count: u64| if count == 1 { "" } else { "s" };
     let (words, limit) = match keywords.map(limit) {
         [Some(least), _] if (length as u64) < least => ("at least", least),

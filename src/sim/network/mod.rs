@@ -20,13 +20,13 @@ use super::messages::{
 };
 use super::world::World;
 use crate::error::{Error, Result};
-use crate::ids::{Round, UserId, Wave};
+use crate::ids::{InvitationId, Round, UserId};
 use crate::population::AvailabilityClock;
 use crate::stages::{Stage, enter};
 use crate::units::SimTime;
 
 mod event;
-mod happenings;
+mod event_handlers;
 mod invitations;
 mod participation;
 mod saved;
@@ -131,7 +131,7 @@ struct Timeline {
     untrained: Vec<UserId>,
     bookings: Vec<Booking>,
     /// Local losses of the updates that the server took in since the last round ended.
-    losses: Vec<(UserId, Wave, f64)>,
+    losses: Vec<(UserId, InvitationId, f64)>,
     counts: Participations,
     /// `None` if the server's link holds nobody back.
     server_link: Option<ServerLink>,
@@ -234,7 +234,7 @@ impl Timeline {
         self.give_up(&outcome.given_up).await?;
         let mut losses = emptied(&mut self.losses);
         let bookings = emptied(&mut self.bookings);
-        losses.sort_unstable_by_key(|(user, wave, _)| (*user, *wave));
+        losses.sort_unstable_by_key(|(user, invitation_id, _)| (*user, *invitation_id));
         let ended = RoundEnded {
             round,
             began,
@@ -256,7 +256,7 @@ impl Timeline {
         if time == SimTime::END { Err(Error::TimeOverflow { round, user }) } else { Ok(time) }
     }
 
-    fn book(&mut self, wave: Wave, user: UserId, event: LinkEvent) {
-        self.bookings.push(Booking { at: self.calendar.now(), wave, user, event });
+    fn book(&mut self, invitation_id: InvitationId, user: UserId, event: LinkEvent) {
+        self.bookings.push(Booking { at: self.calendar.now(), invitation_id, user, event });
     }
 }

@@ -12,7 +12,7 @@ use super::world::World;
 use crate::codec::Frame;
 use crate::dataset::negatives::{NegativeSampler, Samples};
 use crate::error::{Error, Result};
-use crate::ids::{Round, UserId, Wave};
+use crate::ids::{InvitationId, Round, UserId};
 use crate::method::{Client, LocalTask, Scratch};
 use crate::stages::{Stage, enter};
 
@@ -23,7 +23,7 @@ pub struct Assignment {
     /// The round whose model is trained.
     pub round: Round,
     /// Number of the invitation.
-    pub wave: Wave,
+    pub invitation_id: InvitationId,
     /// The user's private parameters; `None` if they are still to be made.
     pub client: Option<Box<dyn Client>>,
     /// The download.
@@ -78,7 +78,7 @@ impl Assignment {
                 Some(sampler) if sampler.fits(items, negatives) => sampler,
                 other => other.insert(NegativeSampler::new(items, negatives)),
             };
-            sampler.draw(&world.dataset, world.streams, self.user, self.wave, samples)?;
+            sampler.draw(&world.dataset, world.streams, self.user, self.invitation_id, samples)?;
         } else {
             samples.clear();
         }
@@ -88,7 +88,7 @@ impl Assignment {
         let task = LocalTask {
             user: self.user,
             round: self.round,
-            wave: self.wave,
+            invitation_id: self.invitation_id,
             global,
             samples,
             streams: world.streams,

@@ -18,7 +18,7 @@ use super::messages::{
 use super::utility_report::UtilityReport;
 use super::world::World;
 use crate::error::{Error, Result};
-use crate::ids::{Round, UserId, Wave};
+use crate::ids::{InvitationId, Round, UserId};
 use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::table::SharedTable;
 use crate::scenario::{Mode, Stragglers};
@@ -43,7 +43,7 @@ pub struct ServerActor {
     /// The global table on its way, once somebody has been invited to it.
     broadcast: Option<Arc<Broadcast>>,
     /// Invitations so far.
-    waves: u32,
+    invitations_sent: u32,
     cohorts: Cohorts,
     /// Who takes part, of this round or an earlier one.
     open: ByUser<Open>,
@@ -52,7 +52,7 @@ pub struct ServerActor {
     /// Rounds in a row without an update.
     empty_rounds: u32,
     /// Participations in a row that came to nothing.
-    fruitless: u64,
+    ended_without_update: u64,
     /// When the calendar wakes the server because somebody becomes available; one alarm is enough.
     wakes_at: Option<SimTime>,
 }
@@ -60,7 +60,7 @@ pub struct ServerActor {
 /// A participation, as the server knows it.
 struct Open {
     round: Round,
-    wave: Wave,
+    invitation_id: InvitationId,
     began: SimTime,
     broadcast: Arc<Broadcast>,
 }
@@ -71,13 +71,13 @@ impl ServerActor {
         Self {
             global: Arc::new(world.method.initial_table()),
             broadcast: None,
-            waves: 0,
+            invitations_sent: 0,
             cohorts: Cohorts::new(Arc::clone(&world)),
             open: ByUser::default(),
             round: OpenRound::default(),
             arrived: Vec::new(),
             empty_rounds: 0,
-            fruitless: 0,
+            ended_without_update: 0,
             wakes_at: None,
             world,
             workers,
@@ -95,24 +95,39 @@ impl ServerActor {
         workers: Arc<rayon::ThreadPool>,
     ) -> Result<Self> {
         let mut server = Self::new(world, workers);
-        let (open, has_broadcast): (Vec<(UserId, Round, Wave, SimTime)>, bool);
-        (server.waves, server.empty_rounds, server.fruitless, server.wakes_at, has_broadcast, open) = archive.take()?;
+        let (open, has_broadcast): (Vec<(UserId, Round, InvitationId, SimTime)>, bool);
+        (
+            server.invitations_sent,
+            server.empty_rounds,
+            server.ended_without_update,
+            server.wakes_at,
+            has_broadcast,
+            open,
+        ) = archive.take()?;
         server.cohorts.restore(archive)?;
         server.global = archive.take_table(server.world.method.shape())?;
         if has_broadcast {
             server.broadcast = Some(broadcasts.take(archive, &server.world)?);
         }
-        for (user, round, wave, began) in open {
+        for (user, round, invitation_id, began) in open {
             let broadcast = broadcasts.take(archive, &server.world)?;
-            server.open.insert(user, Open { round, wave, began, broadcast });
+            server.open.insert(user, Open { round, invitation_id, began, broadcast });
         }
         Ok(server)
     }
 
     /// Appends the server to `archive`. At the end of a round nothing of the round is left, and nothing has arrived.
     fn save(&self, archive: &mut Archive) -> Result<()> {
-        let open: Vec<_> = self.open.iter().map(|(user, open)| (user, open.round, open.wave, open.began)).collect();
-        archive.put(&(self.waves, self.empty_rounds, self.fruitless, self.wakes_at, self.broadcast.is_some(), open));
+        let open: Vec<_> =
+            self.open.iter().map(|(user, open)| (user, open.round, open.invitation_id, open.began)).collect();
+        archive.put(&(
+            self.invitations_sent,
+            self.empty_rounds,
+            self.ended_without_update,
+            self.wakes_at,
+            self.broadcast.is_some(),
+            open,
+        ));
         self.cohorts.save(archive);
         archive.put_table(&self.global);
         self.broadcast.iter().try_for_each(|broadcast| broadcast.save(archive))?;
@@ -120,8 +135,8 @@ impl ServerActor {
     }
 
     /// Forgets a participation that has come to an end; `None` if the server had given it up before.
-    fn account_for(&mut self, user: UserId, wave: Wave) -> Option<Open> {
-        self.open.get(&user).filter(|open| open.wave == wave)?;
+    fn account_for(&mut self, user: UserId, invitation_id: InvitationId) -> Option<Open> {
+        self.open.get(&user).filter(|open| open.invitation_id == invitation_id)?;
         let open = self.open.remove(&user)?;
         self.cohorts.released(user);
         if open.round == self.round.round {
@@ -131,8 +146,8 @@ impl ServerActor {
     }
 
     /// A participation has come to its end: with an update, or with nothing.
-    fn count_fruitless(&mut self, with_update: bool) {
-        self.fruitless = if with_update { 0 } else { self.fruitless + 1 };
+    fn count_ended_participation(&mut self, with_update: bool) {
+        self.ended_without_update = if with_update { 0 } else { self.ended_without_update + 1 };
     }
 
     /// The use of an upload of a participation that began in `began`.
@@ -187,8 +202,8 @@ impl Handler<UplinkArrived> for ServerActor {
     type Result = Result<Receipt>;
 
     fn handle(&mut self, arrival: UplinkArrived, _context: &mut Self::Context) -> Result<Receipt> {
-        let UplinkArrived { user, wave, mut frame, now } = arrival;
-        let Some(open) = self.account_for(user, wave) else {
+        let UplinkArrived { user, invitation_id, mut frame, now } = arrival;
+        let Some(open) = self.account_for(user, invitation_id) else {
             return Err(Error::Actor { actor: "server", reason: format!("{user} uploads without an invitation") });
         };
         let report = self.world.reports_utility().then(|| UtilityReport::split_off(&mut frame));
@@ -200,9 +215,9 @@ impl Handler<UplinkArrived> for ServerActor {
         let usefulness = sound.then(|| self.usefulness(open.round));
         if usefulness == Some(Usefulness::Useful) {
             let staleness = self.round.round.0 - open.round.0;
-            self.arrived.push(Arrived { user, wave, frame, broadcast: open.broadcast, staleness });
+            self.arrived.push(Arrived { user, invitation_id, frame, broadcast: open.broadcast, staleness });
         }
-        self.count_fruitless(usefulness == Some(Usefulness::Useful));
+        self.count_ended_participation(usefulness == Some(Usefulness::Useful));
         Ok(Receipt { usefulness, orders: self.advance(now) })
     }
 }
@@ -211,8 +226,8 @@ impl Handler<ParticipationLost> for ServerActor {
     type Result = Result<Orders>;
 
     fn handle(&mut self, lost: ParticipationLost, _context: &mut Self::Context) -> Result<Orders> {
-        self.account_for(lost.user, lost.wave);
-        self.count_fruitless(false);
+        self.account_for(lost.user, lost.invitation_id);
+        self.count_ended_participation(false);
         self.advance(lost.now)
     }
 }
