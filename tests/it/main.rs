@@ -50,6 +50,8 @@ mod output_folder;
 mod own_method;
 /// Training replays the recordings of the authors' code.
 mod parity;
+/// Each mode still computes what it computed when its digest was pinned.
+mod pinned_digests;
 /// Random small scenarios keep the contracts.
 mod random_scenarios;
 /// The public data sets, where they are at hand.
