@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 pub use update::{RowSet, TableUpdate};
 
 mod update;
@@ -34,7 +35,12 @@ impl TableShape {
     }
 }
 
-/// A dense item table (m x k, row-major). Immutable once it is shared: every round has its own.
+/// A dense table of single-precision values (m x k, row-major): an item table has a row for every item, a layer of a
+/// network one for every input. Immutable once it is shared, since every step makes a table of its own.
+///
+/// It is an [`ndarray::Array2`] in standard layout to whoever writes a method: [`Table::from_array`], [`Table::view`],
+/// [`Table::into_array`] copy nothing. It is held as its shape and values, because the hot loops take rows as slices, and
+/// an array would check its strides for each of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     shape: TableShape,
@@ -45,40 +51,80 @@ pub struct Table {
 pub type SharedTable = Arc<Table>;
 
 impl Table {
-    /// All zeros.
+    /// Makes a table of zeros.
     pub fn zeros(shape: TableShape) -> Self {
         Self { shape, values: vec![0.0; shape.values()] }
     }
 
-    /// From row-major values; `None` unless there are exactly m k of them.
+    /// Makes a table of row-major values; `None` unless there are exactly m k of them.
     pub fn from_values(shape: TableShape, values: Vec<f32>) -> Option<Self> {
         (values.len() == shape.values()).then_some(Self { shape, values })
     }
 
-    /// Filled row by row, so that the draw of a row does not depend on the layout in memory.
+    /// Makes a table row by row, so that the draw of a row does not depend on the layout in memory.
     pub fn from_fn(shape: TableShape, mut value: impl FnMut() -> f32) -> Self {
         Self { shape, values: (0..shape.values()).map(|_| value()).collect() }
     }
 
-    /// The shape.
+    /// Makes a table of an array (m x k). The values are copied only if the array is not in standard (row-major) layout.
+    pub fn from_array(array: Array2<f32>) -> Self {
+        let shape = TableShape { rows: array.nrows(), dimension: array.ncols() };
+        let values = match array.is_standard_layout() {
+            true => match array.into_raw_vec_and_offset() {
+                (values, None | Some(0)) if values.len() == shape.values() => values,
+                (values, offset) => values[offset.unwrap_or(0)..][..shape.values()].to_vec(),
+            },
+            false => array.iter().copied().collect(),
+        };
+        Self { shape, values }
+    }
+
+    /// Turns the table into an array (m x k).
+    pub fn into_array(self) -> Array2<f32> {
+        let shape = (self.shape.rows, self.shape.dimension);
+        // A table has as many values as its shape says, so this cannot fail; an empty array would be the answer if it did.
+        Array2::from_shape_vec(shape, self.values).unwrap_or_default()
+    }
+
+    /// Returns the shape.
     pub fn shape(&self) -> TableShape {
         self.shape
     }
 
-    /// Row `row`, k values.
+    /// Returns the table as an array (m x k) to read.
+    pub fn view(&self) -> ArrayView2<'_, f32> {
+        let array = ArrayView2::from_shape((self.shape.rows, self.shape.dimension), &self.values[..]);
+        // As for `into_array`: there are exactly as many values.
+        array.unwrap_or_else(|_| ArrayView2::from(&[[]; 0]))
+    }
+
+    /// Returns the table as an array (m x k) to write to.
+    pub fn view_mut(&mut self) -> ArrayViewMut2<'_, f32> {
+        let array = ArrayViewMut2::from_shape((self.shape.rows, self.shape.dimension), &mut self.values[..]);
+        array.unwrap_or_else(|_| ArrayViewMut2::from(&mut [[]; 0]))
+    }
+
+    /// Returns row `row`, k values.
     #[inline]
     pub fn row(&self, row: usize) -> &[f32] {
         let k = self.shape.dimension;
         &self.values[row * k..(row + 1) * k]
     }
 
-    /// All values, row-major.
+    /// Returns row `row`, k values, to write to.
+    #[inline]
+    pub fn row_mut(&mut self, row: usize) -> &mut [f32] {
+        let k = self.shape.dimension;
+        &mut self.values[row * k..(row + 1) * k]
+    }
+
+    /// Returns all values, row-major.
     #[inline]
     pub fn as_slice(&self) -> &[f32] {
         &self.values
     }
 
-    /// All values, row-major, for writing.
+    /// Returns all values, row-major, to write to.
     #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [f32] {
         &mut self.values
@@ -109,5 +155,27 @@ fn extend_scaled_bytes(out: &mut Vec<u8>, values: &[f32], scale: f32) {
         } else {
             bytes.iter_mut().zip(values).for_each(|(bytes, value)| *bytes = (value * scale).to_le_bytes());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_and_an_array_are_the_same_values_in_the_same_order() {
+        let shape = TableShape { rows: 2, dimension: 3 };
+        let mut next = 0.0;
+        let mut table = Table::from_fn(shape, || {
+            next += 1.0;
+            next
+        });
+        assert_eq!(table.view().row(1).to_vec(), table.row(1));
+        table.view_mut()[[0, 2]] = 9.0;
+        assert_eq!(table.as_slice(), [1.0, 2.0, 9.0, 4.0, 5.0, 6.0]);
+        let turned = Table::from_array(table.view().reversed_axes().to_owned());
+        assert_eq!(turned.shape(), TableShape { rows: 3, dimension: 2 });
+        assert_eq!(turned.as_slice(), [1.0, 4.0, 2.0, 5.0, 9.0, 6.0], "a transposed array is copied into rows");
+        assert_eq!(Table::from_array(table.clone().into_array()), table);
     }
 }
