@@ -16,7 +16,7 @@ use crate::report::events::state::{Reached, State};
 use crate::report::events::timeline::Timeline;
 use crate::report::events::{EventLog, Form};
 use crate::report::setup;
-use crate::scenario::{self, Mode, Scenario};
+use crate::scenario::{self, Policy, Scenario};
 use crate::sim::outcome::events::{Booking, RoundSpan};
 use crate::sim::outcome::{ByDirection, Flow, RoundRecord};
 use crate::sim::{self, RoundObserver, RunControl, World};
@@ -128,15 +128,11 @@ fn create(path: &Path, overwrite: bool) -> Result<File> {
 }
 
 fn timeline(scenario: &Scenario) -> Timeline {
-    let deadline_s = match scenario.training.mode {
-        Mode::OverSelection(spec) => spec.deadline_s,
-        Mode::SemiSynchronous(spec) => Some(spec.deadline_s),
-        _ => None,
-    };
+    let policy = Policy::of(&scenario.training.mode);
     Timeline {
         title: format!("{}: {}, seed {}", scenario.name, scenario.method.name, scenario.seed),
-        mode: setup::mode(&scenario.training.mode),
-        deadline: deadline_s.map(SimDuration::from_secs_f64),
+        mode: setup::policy(&policy),
+        deadline: policy.deadline,
         ..Timeline::default()
     }
 }

@@ -190,6 +190,7 @@ fn record_of(scenario: Scenario, outcome: Outcome, wall: Wall, command: Vec<Stri
         virtual_time_s: outcome.rounds.last().map_or(0.0, |round| round.virtual_time_s),
         durations: outcome.durations,
         size: outcome.size,
+        policy: outcome.policy,
         per_round: outcome.rounds,
         scenario,
         command,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::Scenario;
+use crate::scenario::{Policy, Scenario};
 pub use crate::sim::outcome::{
     ByDirection, Distribution, Figures, Flow, ProblemSize, RoundRecord, SPARSITY_THRESHOLDS, Sparsity, SplitFigures,
     Work,
@@ -53,6 +53,9 @@ pub struct RunRecord {
     pub durations: BTreeMap<String, Distribution>,
     /// Size of the problem.
     pub size: ProblemSize,
+    /// How the server ran its steps.
+    #[serde(skip)]
+    pub policy: Policy,
     /// Every finished round.
     #[serde(skip)]
     pub per_round: Vec<RoundRecord>,

@@ -12,8 +12,8 @@ use super::record::{
 use crate::math;
 use crate::scenario::{
     AvailabilitySpec, CodecName, CodecSpec, DatasetSpec, DevicesSpec, EvaluationSpec, MethodSpec, Mode, NegativePool,
-    NegativesSpec, NetworkSpec, OverSelectionSpec, Participation, Scenario, Selection, ServerLinkSpec, SourceSpec,
-    SpeedSpec, TrainingSpec,
+    NegativesSpec, NetworkSpec, OverSelectionSpec, Participation, Policy, Scenario, Selection, ServerLinkSpec,
+    SourceSpec, SpeedSpec, TrainingSpec,
 };
 
 const USERS: u32 = 943;
@@ -60,6 +60,7 @@ pub fn over_selected(rounds: u32) -> RunRecord {
     let mut record = run(rounds);
     record.scenario.training.mode =
         Mode::OverSelection(OverSelectionSpec { deadline_s: Some(30.0), ..OverSelectionSpec::default() });
+    record.policy = Policy::of(&record.scenario.training.mode);
     record.scenario.devices.energy_nj_per_byte = Some(5.0);
     record.scenario.devices.energy_nj_per_row_visit = Some(200.0);
     record.size.excluded_users = 12;
@@ -149,6 +150,7 @@ fn empty(rounds: u32) -> RunRecord {
             evaluated_users: USERS.into(),
             excluded_users: 0,
         },
+        policy: Policy::of(&Mode::Synchronous),
         per_round: Vec::new(),
         scenario: scenario(rounds),
         command: ["run", "scenarios/ml100k-fedrap.toml", "--set", "method.mu = 0.1", "--seed", "1"]

@@ -93,9 +93,8 @@ fn participations(record: &RunRecord) -> Vec<String> {
         .filter(|(count, _)| *count > 0)
         .map(|(count, name)| format!("{} {name}", words::thousands(count)))
         .collect();
-    let mode = setup::mode_name(&record.scenario.training.mode);
     let mut lines = vec![
-        entry("rounds", mode),
+        entry("rounds", &record.policy.name),
         entry("invited", &format!("{}: {}", words::thousands(totals.invited), fates.join(", "))),
     ];
     lines.extend(setup::excluded(record).map(|text| entry("excluded", &text)));

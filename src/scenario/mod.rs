@@ -26,6 +26,7 @@ mod modes;
 mod overrides;
 pub mod participants;
 mod plain_schema;
+mod policy;
 pub mod presets;
 mod raw;
 mod rules;
@@ -42,6 +43,7 @@ pub use modes::{
     ClientSelection, FedAsyncSpec, FedBuffSpec, Mode, OortSpec, OverSelectionSpec, SemiSynchronousSpec,
     StalenessWeight, Stragglers,
 };
+pub use policy::{Invitations, LateUpdates, Policy, StepWeights, UpdateRule, UpdatesNeeded};
 pub use spec::{
     AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, CodecName, CodecSpec, ColumnRef, DailySpec,
     DatasetSpec, DelimitedSpec, DeviceClassSpec, DevicesSpec, EvaluationSpec, FaultEffect, FaultSpec, FaultUsers,

@@ -24,6 +24,19 @@ pub enum Mode {
     FedAsync(FedAsyncSpec),
 }
 
+impl Mode {
+    /// The mode's name in scenario files.
+    pub fn key(&self) -> &'static str {
+        match self {
+            Self::Synchronous => "synchronous",
+            Self::OverSelection(_) => "over-selection",
+            Self::SemiSynchronous(_) => "semi-synchronous",
+            Self::FedBuff(_) => "fedbuff",
+            Self::FedAsync(_) => "fedasync",
+        }
+    }
+}
+
 /// Over-selection with a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

@@ -3,7 +3,8 @@
 //! The users of a generated population are known from the scenario alone, those of a file when it has been read: both are
 //! held against the rules of this file.
 
-use super::modes::{ClientSelection, Mode};
+use super::modes::ClientSelection;
+use super::policy::{Invitations, Policy};
 use super::spec::{Participation, TrainingSpec};
 
 /// The users of a run, as far as they are known.
@@ -44,44 +45,23 @@ impl TrainingSpec {
     fn needs_everybody(&self) -> bool {
         matches!(self.participation, Participation::All | Participation::Share(1.0))
     }
-
-    /// How many of `users` users are invited to a round at once, where rounds have cohorts.
-    pub fn invited(&self, users: u32) -> u32 {
-        let needed = self.needed(users);
-        match self.mode {
-            Mode::OverSelection(spec) => ((spec.factor * f64::from(needed)).ceil() as u32).min(users),
-            _ => needed,
-        }
-    }
 }
 
-/// The mode of a scenario with a fixed number of clients at work, as far as that number and its rounds go.
+/// A policy with a fixed number of clients at work, as far as that number and its steps go.
 #[derive(Clone, Copy, Debug)]
 struct Asynchronous {
-    name: &'static str,
     concurrency: u32,
-    /// Updates that end a round, which is a step of the server.
+    /// Updates that make a step.
     buffer: u32,
     maximum_staleness: u32,
 }
 
 impl Asynchronous {
-    fn of(mode: &Mode) -> Option<Self> {
-        match *mode {
-            Mode::FedBuff(spec) => Some(Self {
-                name: "fedbuff",
-                concurrency: spec.concurrency,
-                buffer: spec.buffer,
-                maximum_staleness: spec.maximum_staleness,
-            }),
-            Mode::FedAsync(spec) => Some(Self {
-                name: "fedasync",
-                concurrency: spec.concurrency,
-                buffer: 1,
-                maximum_staleness: spec.maximum_staleness,
-            }),
-            Mode::Synchronous | Mode::OverSelection(_) | Mode::SemiSynchronous(_) => None,
-        }
+    /// `participants` are those that a step asks for, if it is known how many.
+    fn of(policy: &Policy, participants: u32) -> Option<Self> {
+        let Invitations::WheneverFree { concurrency } = policy.invitations else { return None };
+        let buffer = policy.updates(participants).unwrap_or(1);
+        Some(Self { concurrency, buffer, maximum_staleness: policy.maximum_staleness() })
     }
 
     /// The fewest users with whom `rounds` rounds come to an end, where nobody takes part in two rounds in a row and no
@@ -101,14 +81,15 @@ impl Asynchronous {
     }
 }
 
-/// What of `training` asks for more users than there are. Without `users`, what would whatever their number.
-pub fn too_few_users(training: &TrainingSpec, users: Option<Users<'_>>) -> Vec<TooFewUsers> {
+/// What of `training`, run under `policy`, asks for more users than there are. Without `users`, what would whatever
+/// their number.
+pub fn too_few_users(training: &TrainingSpec, policy: &Policy, users: Option<Users<'_>>) -> Vec<TooFewUsers> {
     let never_twice = training.client_selection == ClientSelection::NeverTwiceInARow;
     let found = [
-        users.and_then(|users| cohort(training, users)),
-        nobody_to_over_select(training, users),
-        users.and_then(|users| concurrency(training, users)),
-        repeats(training, users).filter(|_| never_twice),
+        users.filter(|_| policy.has_cohorts()).and_then(|users| cohort(training, users)),
+        nobody_to_over_select(training, policy, users),
+        users.and_then(|users| concurrency(training, policy, users)),
+        repeats(training, policy, users).filter(|_| never_twice),
     ];
     found.into_iter().flatten().collect()
 }
@@ -123,10 +104,10 @@ fn cohort(training: &TrainingSpec, users: Users<'_>) -> Option<TooFewUsers> {
 }
 
 /// Where everybody is needed, over-selection is the synchronous mode by another name, unless a deadline ends its rounds.
-fn nobody_to_over_select(training: &TrainingSpec, users: Option<Users<'_>>) -> Option<TooFewUsers> {
-    let Mode::OverSelection(spec) = training.mode else { return None };
+fn nobody_to_over_select(training: &TrainingSpec, policy: &Policy, users: Option<Users<'_>>) -> Option<TooFewUsers> {
+    let Invitations::AtOnce { over_selection } = policy.invitations else { return None };
     let needs_all = users.map_or(training.needs_everybody(), |users| training.needed(users.all) == users.all);
-    (needs_all && spec.factor > 1.0 && spec.deadline_s.is_none()).then(|| TooFewUsers {
+    (needs_all && over_selection > 1.0 && policy.deadline.is_none()).then(|| TooFewUsers {
         path: vec!["training", "participation"],
         other: &["training", "mode"],
         message: format!(
@@ -139,25 +120,25 @@ fn nobody_to_over_select(training: &TrainingSpec, users: Option<Users<'_>>) -> O
     })
 }
 
-fn concurrency(training: &TrainingSpec, users: Users<'_>) -> Option<TooFewUsers> {
-    let mode = Asynchronous::of(&training.mode)?;
+fn concurrency(training: &TrainingSpec, policy: &Policy, users: Users<'_>) -> Option<TooFewUsers> {
+    let mode = Asynchronous::of(policy, training.needed(users.all))?;
     (mode.concurrency > users.all).then(|| TooFewUsers {
-        path: vec!["training", "mode", mode.name, "concurrency"],
+        path: vec!["training", "mode", training.mode.key(), "concurrency"],
         other: GENERATED,
         message: format!("{} clients cannot take part at a time: {}", mode.concurrency, users.words),
     })
 }
 
 /// Whether nobody is left in some round because all were in the last one.
-fn repeats(training: &TrainingSpec, users: Option<Users<'_>>) -> Option<TooFewUsers> {
+fn repeats(training: &TrainingSpec, policy: &Policy, users: Option<Users<'_>>) -> Option<TooFewUsers> {
     let rounds = training.rounds;
     let whom = match users {
         Some(users) if users.able < users.all => "users with the memory to take part",
         _ => "users",
     };
-    let mode = Asynchronous::of(&training.mode);
+    let mode = Asynchronous::of(policy, users.map_or(0, |users| training.needed(users.all)));
     let reason = if let (Some(mode), Some(users)) = (mode, users) {
-        let (name, least) = (mode.name, mode.least_users_without_repeats(rounds));
+        let (name, least) = (training.mode.key(), mode.least_users_without_repeats(rounds));
         (u64::from(users.able) < least).then(|| {
             let updates = if mode.buffer == 1 { "1 update".to_owned() } else { format!("{} updates", mode.buffer) };
             let stale = if mode.maximum_staleness == 0 { " that began in it (`maximum_staleness` is 0)" } else { "" };
@@ -168,7 +149,7 @@ fn repeats(training: &TrainingSpec, users: Option<Users<'_>>) -> Option<TooFewUs
         })
     } else if let Some(users) = users {
         // Two cohorts in a row need twice as many users.
-        let invited = training.invited(users.all);
+        let invited = policy.invited(training.needed(users.all), users.all);
         (rounds > 1 && u64::from(invited) * 2 > u64::from(users.able)).then(|| {
             format!("{invited} users are invited to each round, which is more than half of the {} {whom}", users.able)
         })

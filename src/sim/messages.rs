@@ -47,7 +47,9 @@ pub struct BeginRound {
 pub struct Orders {
     /// Send this to them.
     pub invitation: Option<Invitation>,
-    /// Wake me then.
+    /// Ring the alarm then, since the step is due.
+    pub deadline: Option<SimTime>,
+    /// Ring the alarm then, since somebody becomes available.
     pub alarm: Option<SimTime>,
     /// Whether the round has all that it waits for: close it.
     pub round_complete: bool,

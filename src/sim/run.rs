@@ -82,8 +82,9 @@ pub fn run_from(
         evaluated_users: world.candidates.evaluated_users().len() as u64,
         excluded_users: world.excluded.len() as u64,
     };
+    let policy = world.policy.clone();
     let selected = select(&rounds, world.scenario.evaluation.selection);
-    Ok(Outcome { rounds, selected, baselines, bytes, work, durations, size, table, digest, stopped_by })
+    Ok(Outcome { policy, rounds, selected, baselines, bytes, work, durations, size, table, digest, stopped_by })
 }
 
 /// The actors' life: all on one arbiter, workers beside it.

@@ -16,7 +16,7 @@ use crate::model::table::VALUE_BYTES;
 use crate::population::{Population, Traces};
 use crate::rng::Streams;
 use crate::scenario::participants::{Users, too_few_users};
-use crate::scenario::{ClientSelection, Mode, Scenario};
+use crate::scenario::{ClientSelection, Policy, Scenario};
 use crate::units::Bytes;
 
 /// The immutable side of a run.
@@ -28,6 +28,8 @@ pub struct World {
     pub dataset: Arc<Dataset>,
     /// What held-out items are ranked against.
     pub candidates: Candidates,
+    /// How the server runs its steps: what the scenario's mode stands for, or a program's own.
+    pub policy: Policy,
     /// The method.
     pub method: Box<dyn Method>,
     /// Whether there is anything to train; where there is not, nobody takes part in any round.
@@ -85,15 +87,38 @@ impl World {
                 "no device has the memory for the table of {table} that it would download; see [devices]"
             )));
         }
-        check_users(&scenario, dataset.users(), excluded.len())?;
+        let policy = Policy::of(&scenario.training.mode);
+        check_users(&scenario, &policy, dataset.users(), excluded.len())?;
         let (uplink, downlink) = (codec::of(scenario.codec.uplink), codec::of(scenario.codec.downlink));
-        Ok(Self { scenario, dataset, candidates, method, trains, population, excluded, streams, uplink, downlink })
+        Ok(Self {
+            scenario,
+            dataset,
+            candidates,
+            policy,
+            method,
+            trains,
+            population,
+            excluded,
+            streams,
+            uplink,
+            downlink,
+        })
+    }
+
+    /// The same world under a policy of a program's own, in place of the scenario's mode.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a policy that [`Policy::check`] refuses, or that asks for more users than there are.
+    pub fn with_policy(self, policy: Policy) -> Result<Self> {
+        policy.check().map_err(|reason| Error::Usage(format!("the policy `{}`: {reason}", policy.name)))?;
+        check_users(&self.scenario, &policy, self.dataset.users(), self.excluded.len())?;
+        Ok(Self { policy, ..self })
     }
 
     /// Whether a participation may be cut off in the middle, or last beyond its round, for another reason than its
     /// own dropout.
     pub fn may_be_cut_short(&self) -> bool {
-        self.scenario.training.mode != Mode::Synchronous
+        !self.policy.waits_for_everybody()
             || !self.population.availability().is_always()
             || !self.population.faults().is_empty()
     }
@@ -120,11 +145,11 @@ impl World {
 }
 
 /// Whether there are enough users for the way in which rounds are run; `excluded` of them take no part.
-fn check_users(scenario: &Scenario, users: usize, excluded: usize) -> Result<()> {
+fn check_users(scenario: &Scenario, policy: &Policy, users: usize, excluded: usize) -> Result<()> {
     let words = format!("there are {users} users");
     // Data sets with 2^32 users or more are refused on reading.
     let users = Users { all: users as u32, able: (users - excluded) as u32, words: &words };
-    match too_few_users(&scenario.training, Some(users)).first() {
+    match too_few_users(&scenario.training, policy, Some(users)).first() {
         Some(short) => Err(Error::Usage(format!("{}: {}", short.path.join("."), short.message))),
         None => Ok(()),
     }

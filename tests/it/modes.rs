@@ -77,7 +77,7 @@ fn nobody_twice_in_a_row_is_refused_where_and_only_where_a_round_would_have_nobo
                 let mut world = world(small_with("fedmf", &overrides));
                 world.scenario.training.client_selection = ClientSelection::NeverTwiceInARow;
                 let all = Users { all: users, able: users, words: "" };
-                let is_refused = !too_few_users(&world.scenario.training, Some(all)).is_empty();
+                let is_refused = !too_few_users(&world.scenario.training, &world.policy, Some(all)).is_empty();
                 let stopped_by = sim::run(world, &RunControl::with_threads(1), Box::new(())).unwrap().stopped_by;
                 let had_nobody = matches!(stopped_by, Some(Error::NobodyAvailable { .. }));
                 assert!(had_nobody || stopped_by.is_none(), "{stopped_by:?}");

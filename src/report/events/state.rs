@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::stretch::{End, Participations, Phase, Stretch};
 use crate::report::setup;
 use crate::report::words::{self, counted, thousands};
-use crate::scenario::Scenario;
+use crate::scenario::{Policy, Scenario};
 use crate::sim::outcome::events::{Booking, LinkEvent, RoundSpan};
 use crate::units::{Bytes, Direction, SimTime};
 
@@ -104,7 +104,7 @@ impl State {
             let names = std::iter::once(name).chain(std::iter::repeat(""));
             lines.extend(wrapped.iter().zip(names).map(|(text, name)| format!("  {name:<LABEL_WIDTH$}{text}")));
         };
-        entry("rounds", setup::mode(&scenario.training.mode));
+        entry("rounds", setup::policy(&Policy::of(&scenario.training.mode)));
         entry("model", counted(self.model_steps.into(), "step"));
         entry("participations", self.participations_in_words());
         for (name, direction) in [("down", Direction::Down), ("up", Direction::Up)] {

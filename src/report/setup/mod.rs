@@ -2,12 +2,12 @@
 
 use super::record::RunRecord;
 use super::words::{counted, name_of, percent, thousands};
-use crate::scenario::{NegativePool, Ranking, Scenario, Selection, SourceSpec};
+use crate::scenario::{NegativePool, Policy, Ranking, Scenario, Selection, SourceSpec};
 
 mod rounds;
 mod world;
 
-pub use rounds::{mode, mode_name};
+pub use rounds::policy;
 pub(super) use world::server_link_use;
 
 /// What was run, as (what, words), in the order of a scenario file.
@@ -16,8 +16,8 @@ pub fn describe(record: &RunRecord) -> Vec<(&'static str, String)> {
     let mut lines = vec![
         ("Method", method(scenario)),
         ("Data", data(record)),
-        ("Training", training(scenario)),
-        ("Rounds", rounds::mode(&scenario.training.mode)),
+        ("Training", training(scenario, &record.policy)),
+        ("Rounds", rounds::policy(&record.policy)),
         ("Selection", rounds::selection(&scenario.training.client_selection)),
         ("Evaluation", evaluation(record)),
         ("Codecs", format!("{} up, {} down", name_of(&scenario.codec.uplink), name_of(&scenario.codec.downlink))),
@@ -150,9 +150,9 @@ fn source(source: &SourceSpec) -> &'static str {
     }
 }
 
-fn training(scenario: &Scenario) -> String {
+fn training(scenario: &Scenario, policy: &Policy) -> String {
     let (training, negatives) = (&scenario.training, &scenario.dataset.negatives);
-    let who = rounds::participants(training).map_or_else(String::new, |who| format!(", {who}"));
+    let who = rounds::participants(training, policy).map_or_else(String::new, |who| format!(", {who}"));
     format!(
         "{} planned{who}; {} per positive from the pool `{}`",
         counted(training.rounds.into(), "round"),

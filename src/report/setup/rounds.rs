@@ -1,66 +1,87 @@
-//! How rounds are run, in words: the mode, and whom the server picks.
+//! How rounds are run, in words: the policy, and whom the server picks.
 
 use crate::report::words::{counted, duration, share, thousands};
-use crate::scenario::{ClientSelection, Mode, Participation, StalenessWeight, Stragglers, TrainingSpec};
+use crate::scenario::{
+    ClientSelection, Invitations, LateUpdates, Participation, Policy, StalenessWeight, Stragglers, TrainingSpec,
+    UpdateRule, UpdatesNeeded,
+};
 
-/// The mode's name.
-pub fn mode_name(mode: &Mode) -> &'static str {
-    match mode {
-        Mode::Synchronous => "synchronous",
-        Mode::OverSelection(_) => "over-selection",
-        Mode::SemiSynchronous(_) => "semi-synchronous",
-        Mode::FedBuff(_) => "FedBuff",
-        Mode::FedAsync(_) => "FedAsync",
+/// Says what a round is, and what becomes of those who are late.
+pub fn policy(policy: &Policy) -> String {
+    let clauses = [invitations(policy), Some(end(policy)), update_rule(policy), stragglers(policy), late(policy)];
+    format!("{}: {}", policy.name, clauses.into_iter().flatten().collect::<Vec<_>>().join("; "))
+}
+
+/// Whom the server invites, unless it is who is asked for.
+fn invitations(policy: &Policy) -> Option<String> {
+    match policy.invitations {
+        Invitations::AtOnce { over_selection: 1.0 } => None,
+        Invitations::AtOnce { over_selection } => {
+            Some(format!("{over_selection} users are invited for each that is needed"))
+        }
+        Invitations::WheneverFree { concurrency } => {
+            Some(format!("{} take part at any time", counted(concurrency.into(), "client")))
+        }
     }
 }
 
-/// What a round is, and what becomes of those who are late.
-pub fn mode(mode: &Mode) -> String {
-    let name = mode_name(mode);
-    let weight = |weight, maximum: u32| {
-        let weight = staleness_weight(weight);
-        format!("weight by staleness s: {weight}; with s above {maximum} it is not used")
+/// What ends a round.
+fn end(policy: &Policy) -> String {
+    let deadline = policy.deadline.map(|deadline| duration(deadline.as_secs_f64()));
+    let at_the_latest = |after: &str| {
+        deadline.as_ref().map_or_else(String::new, |deadline| format!(", and at the latest {deadline} after {after}"))
     };
-    match mode {
-        Mode::Synchronous => format!("{name}: a round ends when everybody whom it invited is done or lost"),
-        Mode::OverSelection(spec) => {
-            let deadline = spec
-                .deadline_s
-                .map_or_else(String::new, |s| format!(", and at the latest {} after the invitation", duration(s)));
-            let stragglers = match spec.stragglers {
-                Stragglers::Cancelled => "who is not done then is cancelled",
-                Stragglers::Late => "who is not done then goes on, and what arrives late is not used",
-            };
-            format!(
-                "{name}: {} users are invited for each that is needed; a round ends when enough updates have \
-                 arrived{deadline}; {stragglers}",
-                spec.factor
-            )
+    let updates = match policy.updates_needed {
+        UpdatesNeeded::NoNumber => None,
+        UpdatesNeeded::Participants => Some("enough updates have".to_owned()),
+        UpdatesNeeded::Number(1) => Some("1 update has".to_owned()),
+        UpdatesNeeded::Number(many) => Some(format!("{} updates have", thousands(many.into()))),
+    };
+    match (policy.has_cohorts(), updates, &deadline) {
+        (true, Some(updates), _) => format!("a round ends when {updates} arrived{}", at_the_latest("the invitation")),
+        (true, None, None) => "a round ends when everybody whom it invited is done or lost".to_owned(),
+        (true, None, Some(deadline)) => {
+            format!("a round ends {deadline} after the invitation, or when everybody is done")
         }
-        Mode::SemiSynchronous(spec) => format!(
-            "{name}: a round ends {} after the invitation, or when everybody is done; an update that is s rounds late \
-             joins the round in which it arrives, {}",
-            duration(spec.deadline_s),
-            weight(spec.staleness_weight, spec.maximum_staleness)
-        ),
-        Mode::FedBuff(spec) => format!(
-            "{name}: {} take part at any time; a round is a step of the server, taken when {} arrived, at the server's \
-             rate {}; {}",
-            counted(spec.concurrency.into(), "client"),
-            match spec.buffer {
-                1 => "1 update has".to_owned(),
-                many => format!("{} updates have", thousands(many.into())),
-            },
-            spec.server_rate,
-            weight(spec.staleness_weight, spec.maximum_staleness)
-        ),
-        Mode::FedAsync(spec) => format!(
-            "{name}: {} take part at any time; a round is one update, mixed in with the share {} as it arrives; {}",
-            counted(spec.concurrency.into(), "client"),
-            spec.mixing,
-            weight(spec.staleness_weight, spec.maximum_staleness)
-        ),
+        (false, Some(updates), _) => {
+            let latest = at_the_latest("the one before");
+            format!("a round is a step of the server, taken when {updates} arrived{latest}")
+        }
+        (false, None, _) => {
+            let deadline = deadline.unwrap_or_default();
+            format!("a round is a step of the server, taken {deadline} after the one before")
+        }
     }
+}
+
+/// The server's rate, where it has one.
+fn update_rule(policy: &Policy) -> Option<String> {
+    match policy.update_rule {
+        UpdateRule::Mean | UpdateRule::DifferencesPerWeight => None,
+        UpdateRule::DifferencesPerUpdate { server_rate } => Some(format!("the server's rate is {server_rate}")),
+        UpdateRule::Mixed { share } => Some(format!("the update is mixed in with the share {share}")),
+    }
+}
+
+/// What becomes of those who are not done at the end of a round, where there may be any.
+fn stragglers(policy: &Policy) -> Option<String> {
+    let words = match (policy.stragglers, policy.late_updates) {
+        _ if policy.waits_for_everybody() => return None,
+        (Stragglers::Cancelled, _) => "who is not done then is cancelled",
+        (Stragglers::Late, LateUpdates::NotUsed) => "who is not done then goes on, and what arrives late is not used",
+        (Stragglers::Late, LateUpdates::Used { .. }) if policy.has_cohorts() => {
+            "an update that is s rounds late joins the round in which it arrives"
+        }
+        (Stragglers::Late, LateUpdates::Used { .. }) => return None,
+    };
+    Some(words.to_owned())
+}
+
+/// What an update of an earlier model counts, where it counts something.
+fn late(policy: &Policy) -> Option<String> {
+    let LateUpdates::Used { maximum_staleness, weight } = policy.late_updates else { return None };
+    let weight = staleness_weight(weight);
+    Some(format!("weight by staleness s: {weight}; with s above {maximum_staleness} it is not used"))
 }
 
 fn staleness_weight(weight: StalenessWeight) -> String {
@@ -72,8 +93,8 @@ fn staleness_weight(weight: StalenessWeight) -> String {
 }
 
 /// How many take part in a round; `None` where the mode says it.
-pub(super) fn participants(training: &TrainingSpec) -> Option<String> {
-    if matches!(training.mode, Mode::FedBuff(_) | Mode::FedAsync(_)) {
+pub(super) fn participants(training: &TrainingSpec, policy: &Policy) -> Option<String> {
+    if !policy.has_cohorts() {
         return None;
     }
     let who = match training.participation {
@@ -81,7 +102,7 @@ pub(super) fn participants(training: &TrainingSpec) -> Option<String> {
         Participation::Share(of_all) => format!("{} of the users", share(of_all)),
         Participation::Cohort(users) => format!("{} users", thousands(users.into())),
     };
-    let needed = if matches!(training.mode, Mode::OverSelection(_)) { "needed" } else { "invited" };
+    let needed = if policy.updates_needed == UpdatesNeeded::Participants { "needed" } else { "invited" };
     Some(format!("{who} {needed} in each"))
 }
 
@@ -108,22 +129,26 @@ pub(super) fn selection(selection: &ClientSelection) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{FedBuffSpec, OverSelectionSpec, SemiSynchronousSpec};
+    use crate::scenario::{FedBuffSpec, Mode, OverSelectionSpec, SemiSynchronousSpec};
+
+    fn words(mode: Mode) -> String {
+        policy(&Policy::of(&mode))
+    }
 
     #[test]
     fn every_mode_says_what_ends_a_round_and_what_becomes_of_the_late() {
         let over = OverSelectionSpec { deadline_s: Some(30.0), ..OverSelectionSpec::default() };
-        let words = mode(&Mode::OverSelection(over));
-        assert!(words.contains("1.3 users are invited") && words.contains("30.0 s") && words.contains("cancelled"));
+        let said = words(Mode::OverSelection(over));
+        assert!(said.contains("1.3 users are invited") && said.contains("30.0 s") && said.contains("cancelled"));
         let late = OverSelectionSpec { stragglers: Stragglers::Late, deadline_s: None, ..over };
-        assert!(mode(&Mode::OverSelection(late)).contains("not used"));
+        assert!(words(Mode::OverSelection(late)).contains("not used"));
         let semi = SemiSynchronousSpec {
             deadline_s: 10.0,
             staleness_weight: StalenessWeight::Hinge { a: 2.0, b: 1 },
             maximum_staleness: 4,
         };
-        let words = mode(&Mode::SemiSynchronous(semi));
-        assert!(words.contains("1 up to s = 1, then 1 / (2 (s - 1) + 1)") && words.contains("above 4"), "{words}");
+        let said = words(Mode::SemiSynchronous(semi));
+        assert!(said.contains("1 up to s = 1, then 1 / (2 (s - 1) + 1)") && said.contains("above 4"), "{said}");
         let buffered = FedBuffSpec {
             concurrency: 100,
             buffer: 1,
@@ -131,8 +156,8 @@ mod tests {
             staleness_weight: StalenessWeight::default(),
             maximum_staleness: 5,
         };
-        let words = mode(&Mode::FedBuff(buffered));
-        assert!(words.contains("100 clients") && words.contains("1 update has") && words.contains("(1 + s)^-0.5"));
+        let said = words(Mode::FedBuff(buffered));
+        assert!(said.contains("100 clients") && said.contains("1 update has") && said.contains("(1 + s)^-0.5"));
     }
 
     /// If this fails, a report hides what a way of choosing users lets the server know.

@@ -2,6 +2,7 @@
 
 use super::super::modes::{ClientSelection, Mode, OortSpec};
 use super::super::participants::{TooFewUsers, Users, too_few_users};
+use super::super::policy::Policy;
 use super::super::spec::{DatasetSpec, Participation, SourceSpec, TrainingSpec};
 use super::super::vocabulary::MethodVocabulary;
 use super::Checker;
@@ -60,20 +61,16 @@ impl Checker<'_> {
         let words = generated.map(|users| format!("`dataset.generator.users` is {users}")).unwrap_or_default();
         // Who has too little memory is known when the method's table is.
         let users = generated.map(|users| Users { all: users, able: users, words: &words });
-        for TooFewUsers { path, other, message } in too_few_users(training, users) {
+        for TooFewUsers { path, other, message } in too_few_users(training, &Policy::of(&training.mode), users) {
             self.contradiction(&path, other, message);
         }
     }
 
-    /// The asynchronous modes have none.
+    /// Refuses a number of participants where no cohorts are invited.
     fn cohorts(&mut self, training: &TrainingSpec) {
-        let mode = match training.mode {
-            Mode::FedBuff(_) => "fedbuff",
-            Mode::FedAsync(_) => "fedasync",
-            Mode::Synchronous | Mode::OverSelection(_) | Mode::SemiSynchronous(_) => return,
-        };
         // A printed scenario has the default written out.
-        if training.participation != Participation::All {
+        if !Policy::of(&training.mode).has_cohorts() && training.participation != Participation::All {
+            let mode = training.mode.key();
             let message = format!(
                 "`participation` has no meaning in the mode `{mode}`, which has no cohorts: `concurrency` says how many \
                  take part at a time"

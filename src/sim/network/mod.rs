@@ -220,7 +220,7 @@ impl Timeline {
 
     /// Does what the server wants; whether the round is complete.
     async fn obey(&mut self, orders: Orders) -> Result<bool> {
-        if let Some(time) = orders.alarm {
+        for time in orders.deadline.into_iter().chain(orders.alarm) {
             self.calendar.schedule(time, Event::Alarm);
         }
         if let Some(invitation) = orders.invitation {

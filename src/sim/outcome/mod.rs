@@ -11,12 +11,15 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 pub use crate::model::magnitude::MAGNITUDE_THRESHOLDS as SPARSITY_THRESHOLDS;
 use crate::model::table::SharedTable;
+use crate::scenario::Policy;
 
 pub mod events;
 
 /// What a run leaves.
 #[derive(Debug)]
 pub struct Outcome {
+    /// How the server ran its steps.
+    pub policy: Policy,
     /// Every finished round.
     pub rounds: Vec<RoundRecord>,
     /// Position in `rounds` of the one that the run is judged by; `None` if none was evaluated.

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Round, UserId};
 use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::table::SharedTable;
-use crate::scenario::{Mode, Stragglers};
+use crate::scenario::{LateUpdates, Stragglers};
 use crate::stages::{Stage, enter};
 use crate::units::SimTime;
 
@@ -153,26 +153,17 @@ impl ServerActor {
     /// The use of an upload of a participation that began in `began`.
     fn usefulness(&self, began: Round) -> Usefulness {
         let staleness = self.round.round.0 - began.0;
-        let maximum = match self.world.scenario.training.mode {
-            Mode::Synchronous | Mode::OverSelection(_) => 0,
-            Mode::SemiSynchronous(spec) => spec.maximum_staleness,
-            Mode::FedBuff(spec) => spec.maximum_staleness,
-            Mode::FedAsync(spec) => spec.maximum_staleness,
-        };
-        match self.world.scenario.training.mode {
-            Mode::Synchronous | Mode::OverSelection(_) if staleness > 0 => Usefulness::Late,
-            _ if staleness > maximum => Usefulness::Stale,
-            _ => Usefulness::Useful,
+        match self.world.policy.late_updates {
+            _ if staleness == 0 => Usefulness::Useful,
+            LateUpdates::NotUsed => Usefulness::Late,
+            LateUpdates::Used { maximum_staleness, .. } if staleness > maximum_staleness => Usefulness::Stale,
+            LateUpdates::Used { .. } => Usefulness::Useful,
         }
     }
 
     /// What becomes of the participations that a round which is over did not wait for.
     fn give_up(&mut self) -> Vec<UserId> {
-        let cancels = match self.world.scenario.training.mode {
-            Mode::OverSelection(spec) => spec.stragglers == Stragglers::Cancelled,
-            _ => false,
-        };
-        if !cancels {
+        if self.world.policy.stragglers == Stragglers::Late {
             return Vec::new();
         }
         let given_up: Vec<UserId> = self.open.drain().map(|(user, _)| user).collect();
@@ -248,8 +239,8 @@ impl Handler<CloseRound> for ServerActor {
         let arrived = std::mem::replace(&mut self.arrived, room);
         let aggregated = arrived.len() as u32;
         let waiting = enter(Stage::Wait);
-        let mode = &self.world.scenario.training.mode;
-        let averaged = self.workers.install(|| averages::step(mode, &self.global, arrived, self.world.uplink))?;
+        let policy = &self.world.policy;
+        let averaged = self.workers.install(|| averages::step(policy, &self.global, arrived, self.world.uplink))?;
         drop(waiting);
         // An empty round leaves the server's own table as it is, whatever the downlink codec made of it.
         if aggregated > 0 {

@@ -1,4 +1,4 @@
-//! When to invite, and when a round is complete: the rules of each mode.
+//! When to invite, and when a step is due: the scenario's policy, carried out.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::roster::SelectionContext;
 use super::{Open, ServerActor};
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Round, UserId};
-use crate::scenario::Mode;
+use crate::scenario::Invitations;
 use crate::sim::broadcast::Broadcast;
 use crate::sim::messages::{Invitation, Orders};
 use crate::sim::world::World;
@@ -16,10 +16,10 @@ use crate::units::{SimDuration, SimTime};
 #[derive(Debug, Default)]
 pub(super) struct OpenRound {
     pub round: Round,
-    /// Users to invite at once; the asynchronous modes invite whenever there is a place.
+    /// Users to invite at once, where the policy invites cohorts.
     to_invite: usize,
-    /// Updates that complete it; in synchronous modes it is complete, too, when nobody is left to wait for.
-    needed: usize,
+    /// Usable updates that make the step due; `None` if no number does.
+    needed: Option<usize>,
     /// Whether its cohort has been invited.
     invited: bool,
     /// Participations of this round that have not come to an end.
@@ -32,15 +32,9 @@ pub(super) struct OpenRound {
 impl OpenRound {
     pub fn begin(round: Round, world: &World) -> Self {
         let users = world.dataset.users() as u32;
-        let training = &world.scenario.training;
-        let (to_invite, needed) = match training.mode {
-            _ if !world.trains => (0, 0),
-            Mode::FedBuff(spec) => (0, spec.buffer as usize),
-            Mode::FedAsync(_) => (0, 1),
-            Mode::Synchronous | Mode::OverSelection(_) | Mode::SemiSynchronous(_) => {
-                (training.invited(users) as usize, training.needed(users) as usize)
-            }
-        };
+        let participants = world.scenario.training.needed(users);
+        let to_invite = world.policy.invited(participants, users) as usize;
+        let needed = world.policy.updates(participants).map(|updates| updates as usize);
         Self { round, to_invite, needed, ..Self::default() }
     }
 }
@@ -54,6 +48,10 @@ impl ServerActor {
             return Ok(orders);
         }
         self.check_participations_without_update()?;
+        let has_cohorts = self.world.policy.has_cohorts();
+        if !has_cohorts {
+            orders.deadline = self.set_deadline(now);
+        }
         let places = self.free_places();
         if places == 0 {
             return Ok(orders);
@@ -65,47 +63,42 @@ impl ServerActor {
         if !cohort.is_empty() {
             orders.invitation = Some(self.invite(cohort, invitation_id, now));
             self.round.idle_since = None;
-            if let Mode::OverSelection(_) | Mode::SemiSynchronous(_) = self.world.scenario.training.mode
-                && let Some(deadline) = self.deadline()
-            {
-                self.round.deadline = Some(now + deadline);
-                orders.alarm = self.round.deadline;
+            if has_cohorts {
+                orders.deadline = self.set_deadline(now);
             }
         }
         // The cohort of a round is invited at once; who is not available then is not waited for.
-        if missing > 0 && (self.is_asynchronous() || !self.round.invited) {
+        if missing > 0 && (!has_cohorts || !self.round.invited) {
             orders.alarm = self.wait_for_users(now)?;
         }
         Ok(orders)
     }
 
-    /// An asynchronous round has no end but its updates: it is given up when as many participations in a row come to
-    /// nothing as the empty rounds in a row that end another run would have.
+    /// Lets the time to the step's deadline begin, unless it has begun; the deadline, if it is new.
+    fn set_deadline(&mut self, now: SimTime) -> Option<SimTime> {
+        if self.round.deadline.is_some() {
+            return None;
+        }
+        self.round.deadline = self.world.policy.deadline.map(|deadline| now + deadline);
+        self.round.deadline
+    }
+
+    /// Refuses to wait any longer for a step that nothing but updates makes due, after as many participations in a row
+    /// without one as the empty steps in a row that end another run would have.
+    ///
+    /// # Errors
+    /// [`Error::NothingArrives`] after too many of them.
     fn check_participations_without_update(&self) -> Result<()> {
-        let training = &self.world.scenario.training;
-        let participations = match training.mode {
-            Mode::FedBuff(spec) => spec.concurrency.max(spec.buffer),
-            Mode::FedAsync(spec) => spec.concurrency,
-            Mode::Synchronous | Mode::OverSelection(_) | Mode::SemiSynchronous(_) => return Ok(()),
+        let policy = &self.world.policy;
+        let (Invitations::WheneverFree { concurrency }, None) = (policy.invitations, policy.deadline) else {
+            return Ok(());
         };
-        let limit = u64::from(training.empty_rounds_limit) * u64::from(participations);
+        let participations = self.round.needed.unwrap_or(0).max(concurrency as usize) as u64;
+        let limit = u64::from(self.world.scenario.training.empty_rounds_limit) * participations;
         if self.ended_without_update < limit {
             return Ok(());
         }
         Err(Error::NothingArrives { round: self.round.round, participations: self.ended_without_update })
-    }
-
-    fn is_asynchronous(&self) -> bool {
-        matches!(self.world.scenario.training.mode, Mode::FedBuff(_) | Mode::FedAsync(_))
-    }
-
-    fn deadline(&self) -> Option<SimDuration> {
-        let seconds = match self.world.scenario.training.mode {
-            Mode::OverSelection(spec) => spec.deadline_s,
-            Mode::SemiSynchronous(spec) => Some(spec.deadline_s),
-            _ => None,
-        };
-        seconds.map(SimDuration::from_secs_f64)
     }
 
     fn is_complete(&self, now: SimTime) -> bool {
@@ -113,23 +106,18 @@ impl ServerActor {
         if !self.world.trains {
             return true;
         }
-        if self.is_asynchronous() {
-            return self.arrived.len() >= round.needed;
-        }
-        let in_time = || self.arrived.iter().filter(|arrived| arrived.staleness == 0).count();
-        round.invited
-            && (round.open == 0
-                || round.deadline.is_some_and(|deadline| deadline <= now)
-                || (round.needed < round.to_invite && in_time() >= round.needed))
+        let cohort_is_done = self.world.policy.has_cohorts() && round.invited && round.open == 0;
+        cohort_is_done
+            || round.needed.is_some_and(|needed| self.arrived.len() >= needed)
+            || round.deadline.is_some_and(|deadline| deadline <= now)
     }
 
     /// How many more could take part now.
     fn free_places(&self) -> usize {
-        match self.world.scenario.training.mode {
-            Mode::FedBuff(spec) => (spec.concurrency as usize).saturating_sub(self.open.len()),
-            Mode::FedAsync(spec) => (spec.concurrency as usize).saturating_sub(self.open.len()),
-            _ if self.round.invited => 0,
-            _ => self.round.to_invite,
+        match self.world.policy.invitations {
+            Invitations::WheneverFree { concurrency } => (concurrency as usize).saturating_sub(self.open.len()),
+            Invitations::AtOnce { .. } if self.round.invited => 0,
+            Invitations::AtOnce { .. } => self.round.to_invite,
         }
     }
 

@@ -14,7 +14,7 @@ fn the_first_uploads_of_an_over_selected_round_complete_it_and_the_rest_is_given
     let mut talk = Conversation::with(&[COHORT, &mode("over-selection = { factor = 1.6 }")]);
     let orders = talk.begin(0);
     let cohort = invited(&orders);
-    assert_eq!((cohort.len(), orders.alarm), (7, None), "6.4 of them");
+    assert_eq!((cohort.len(), orders.deadline), (7, None), "6.4 of them");
     assert!(!talk.lose(cohort[0], 0).round_complete);
     let complete: Vec<bool> = cohort[1..5].iter().map(|user| talk.upload(*user, 0, 1.0).1.round_complete).collect();
     assert_eq!(complete, [false, false, false, true]);
@@ -61,14 +61,14 @@ fn a_round_ends_at_its_deadline_with_what_there_is() {
         let mut talk = Conversation::with(&[COHORT, &mode(spec)]);
         talk.now = instant(2.0);
         let orders = talk.begin(0);
-        assert_eq!(orders.alarm, Some(instant(12.0)), "{spec}");
+        assert_eq!(orders.deadline, Some(instant(12.0)), "{spec}");
         let cohort = invited(&orders);
         talk.upload(cohort[0], 0, 1.0);
         assert!(!talk.ring(11.9).round_complete, "{spec}");
         assert!(talk.ring(12.0).round_complete, "{spec}");
         assert_eq!(talk.close().aggregated, 1, "{spec}");
 
-        assert_eq!(talk.begin(1).alarm, Some(instant(22.0)), "{spec}");
+        assert_eq!(talk.begin(1).deadline, Some(instant(22.0)), "{spec}");
         assert!(!talk.ring(12.0).round_complete, "{spec}: that of the round before");
         assert!(talk.ring(22.0).round_complete, "{spec}");
         let before = Arc::clone(&talk.server.global);
