@@ -45,8 +45,11 @@ use crate::rng::{Purpose, Stream, Streams};
 
 pub mod baselines;
 mod entry;
+pub mod fcf;
+pub mod fedgram;
 pub mod fedmf;
 pub mod fedrap;
+pub mod fedrec;
 mod minibatch;
 pub mod pfedrec;
 pub mod registry;

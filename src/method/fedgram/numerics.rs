@@ -1,0 +1,202 @@
+//! FedGram's arithmetic: what a device works out, and one step of the server.
+//!
+//! The loss is that of implicit alternating least squares (see [`least_squares`](crate::model::least_squares)):
+//!
+//! ```text
+//! sum over users u of ( sum over its positives i of (1 - x_u . y_i)^2 + a0 sum over all items j of (x_u . y_j)^2
+//!                       + lambda (n_u + a0 m) |x_u|^2 )
+//! + lambda sum over items i of (n_i + a0 n) |y_i|^2
+//! ```
+//!
+//! with n users, m items, n_u positives of user u and n_i users with item i among their positives. Devices minimise it
+//! over x_u exactly. The server needs two sums for its gradient in Y, all negatives included: over the positives'
+//! rows, sum of (x_u . y_i - 1) x_u, and over users, G = sum of x_u x_u^T.
+
+use ndarray::{Array2, ArrayView2, ArrayViewMut2};
+
+use crate::math;
+use crate::model::algebra::eigen::symmetric_eigen;
+use crate::model::algebra::gram::add_outer_product;
+use crate::model::algebra::product::product;
+use crate::model::algebra::{AlgebraError, Result};
+use crate::model::least_squares::score;
+
+/// The loss's constants, and the server's step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Constants {
+    /// a0: weight of an item as a negative; that of a positive is 1.
+    pub unobserved_weight: f64,
+    /// lambda.
+    pub regularization: f64,
+    /// eta: share of a Newton step that the server makes; 1 for all of it.
+    pub server_rate: f64,
+}
+
+impl Constants {
+    /// Returns the regulariser's weight lambda (count + a0 others): of a user with `count` positives among `others`
+    /// items, or of an item with `count` of `others` users.
+    pub fn ridge(&self, count: usize, others: usize) -> f64 {
+        self.regularization * (count as f64 + self.unobserved_weight * others as f64)
+    }
+}
+
+/// Returns the number of values in the upper triangle of a k x k matrix.
+pub const fn triangle_values(dimension: usize) -> usize {
+    dimension * (dimension + 1) / 2
+}
+
+/// Returns the upper triangle of a square matrix, row after row, in single precision: as it travels.
+pub fn packed_triangle(matrix: &Array2<f64>) -> Vec<f32> {
+    let upper = matrix.indexed_iter().filter(|((row, column), _)| row <= column);
+    upper.map(|(_, value)| *value as f32).collect()
+}
+
+/// Returns the k x k matrix with this upper triangle, and zeros below the diagonal.
+///
+/// # Errors
+/// [`AlgebraError::Shape`] if there are not k (k + 1) / 2 values.
+pub fn unpacked_triangle(values: &[f32], dimension: usize) -> Result<Array2<f64>> {
+    if values.len() != triangle_values(dimension) {
+        return Err(AlgebraError::Shape { what: "a packed triangle", rows: values.len(), columns: 1 });
+    }
+    let mut matrix = Array2::zeros((dimension, dimension));
+    let places = matrix.indexed_iter_mut().filter(|((row, column), _)| row <= column);
+    places.zip(values).for_each(|((_, place), value)| *place = f64::from(*value));
+    Ok(matrix)
+}
+
+/// Returns the gradients (x . y_i - 1) x of the rows of `items`, one after the other: n k values.
+pub fn row_gradients(vector: &[f64], table: &ArrayView2<'_, f32>, items: &[u32]) -> Vec<f32> {
+    let mut gradients = Vec::with_capacity(items.len() * vector.len());
+    for &item in items {
+        let error = score(vector, &table.row(item as usize)) - 1.0;
+        gradients.extend(vector.iter().map(|value| (error * value) as f32));
+    }
+    gradients
+}
+
+/// Returns the upper triangle of x x^T, row after row: k (k + 1) / 2 values.
+pub fn outer_triangle(vector: &[f64]) -> Vec<f32> {
+    let rows = vector.iter().enumerate();
+    rows.flat_map(|(row, x)| vector[row..].iter().map(move |y| (x * y) as f32)).collect()
+}
+
+/// Returns the weights floor + exp(-rho_i / tau) of a user's positives, scaled so that their sum is their number.
+///
+/// `later` is rho_i: how many of the user's positives are strictly later than i. The weights stay on the device.
+pub fn recency_weights(later: &[u32], floor: f64, tau: f64) -> Vec<f64> {
+    let mut weights: Vec<f64> = later.iter().map(|rank| floor + math::exp(-f64::from(*rank) / tau)).collect();
+    let sum: f64 = weights.iter().sum();
+    let scale = weights.len() as f64 / sum;
+    weights.iter_mut().for_each(|weight| *weight *= scale);
+    weights
+}
+
+/// What the participants of a step have sent, added up in the order of [`Sums::absorb`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sums {
+    /// Sum of the gradients of every row (m x k).
+    pub rows: Array2<f64>,
+    /// n_i: how many participants sent row i.
+    pub senders: Vec<u32>,
+    /// The upper triangle of G, the sum of x x^T, row after row.
+    pub triangle: Vec<f64>,
+    /// n: number of participants.
+    pub participants: u32,
+}
+
+impl Sums {
+    /// Makes empty sums for m items in k dimensions.
+    pub fn new(items: usize, dimension: usize) -> Self {
+        Self {
+            rows: Array2::zeros((items, dimension)),
+            senders: vec![0; items],
+            triangle: vec![0.0; triangle_values(dimension)],
+            participants: 0,
+        }
+    }
+
+    /// Adds one participant's gradients of the rows of `items` (packed) and its triangle of x x^T.
+    ///
+    /// # Errors
+    /// [`AlgebraError::Shape`] if they do not fit the sums; then nothing is added.
+    pub fn absorb(&mut self, items: &[u32], gradients: &[f32], triangle: &[f32]) -> Result<()> {
+        let (rows, columns) = self.rows.dim();
+        let fits = items.iter().all(|item| (*item as usize) < rows)
+            && gradients.len() == items.len() * columns
+            && triangle.len() == self.triangle.len();
+        if !fits {
+            return Err(AlgebraError::Shape { what: "a contribution to FedGram", rows: items.len(), columns });
+        }
+        for (&item, gradient) in items.iter().zip(gradients.chunks_exact(columns.max(1))) {
+            self.senders[item as usize] += 1;
+            let mut row = self.rows.row_mut(item as usize);
+            row.iter_mut().zip(gradient).for_each(|(sum, value)| *sum += f64::from(*value));
+        }
+        self.triangle.iter_mut().zip(triangle).for_each(|(sum, value)| *sum += f64::from(*value));
+        self.participants += 1;
+        Ok(())
+    }
+
+    /// Adds what another holder of sums has absorbed. Both must have the same shape.
+    pub fn merge(&mut self, other: &Self) {
+        self.rows += &other.rows;
+        self.senders.iter_mut().zip(&other.senders).for_each(|(sum, count)| *sum += count);
+        self.triangle.iter_mut().zip(&other.triangle).for_each(|(sum, value)| *sum += value);
+        self.participants += other.participants;
+    }
+
+    /// Makes one step of every row of the item table (m x k):
+    ///
+    /// ```text
+    /// y_i -= eta ((a0 + n_i / n) G + ridge_i I)^(-1) (g_i + a0 G y_i + ridge_i y_i),  ridge_i = lambda (n_i + a0 n)
+    /// ```
+    ///
+    /// The inverted matrix is the Hessian of row i with its positives' part of G replaced by their share of all users; so one
+    /// eigendecomposition of G serves all rows. Without participants nothing moves. Costs 3 m k^2 multiply-adds and
+    /// the decomposition.
+    ///
+    /// # Errors
+    /// [`AlgebraError::NotFinite`] if a participant sent something that is no finite number.
+    pub fn step(&self, table: &mut ArrayViewMut2<'_, f32>, constants: &Constants) -> Result<()> {
+        let Constants { unobserved_weight: a0, server_rate, .. } = *constants;
+        let (items, dimension) = self.rows.dim();
+        if table.dim() != (items, dimension) {
+            return Err(AlgebraError::Shape { what: "the item table", rows: table.nrows(), columns: table.ncols() });
+        }
+        if self.participants == 0 {
+            return Ok(());
+        }
+        let users = self.participants as usize;
+        let mut gram = Array2::zeros((dimension, dimension));
+        let places = gram.indexed_iter_mut().filter(|((row, column), _)| row <= column);
+        places.zip(&self.triangle).for_each(|((_, place), value)| *place = *value);
+        let eigen = symmetric_eigen(&gram.view())?;
+        // Everything is diagonal in the coordinates of the eigenvectors.
+        let turn = eigen.vectors.t().as_standard_layout().into_owned();
+        let rows = product(&table.mapv(f64::from).as_standard_layout().view(), &turn.view())?;
+        let mut steps = product(&self.rows.view(), &turn.view())?;
+        for ((mut step, row), senders) in steps.rows_mut().into_iter().zip(rows.rows()).zip(&self.senders) {
+            let ridge = constants.ridge(*senders as usize, users);
+            let curvature = a0 + f64::from(*senders) / users as f64;
+            for ((step, y), value) in step.iter_mut().zip(row).zip(&eigen.values) {
+                // Rounding may leave an eigenvalue of G, which has none below zero, a trifle there.
+                let value = value.max(0.0);
+                *step = (*step + (a0 * value + ridge) * y) / (curvature * value + ridge);
+            }
+        }
+        let steps = product(&steps.view(), &eigen.vectors.view())?;
+        for (y, step) in table.iter_mut().zip(&steps) {
+            *y = (f64::from(*y) - server_rate * step) as f32;
+        }
+        Ok(())
+    }
+}
+
+/// Adds x x^T to the upper triangle of `gram`: the sum that [`Sums::triangle`] holds, unpacked and in double precision.
+///
+/// # Errors
+/// [`AlgebraError::Shape`] if `vector` has another dimension.
+pub fn add_user(gram: &mut Array2<f64>, vector: &[f64]) -> Result<()> {
+    add_outer_product(gram, 1.0, vector)
+}

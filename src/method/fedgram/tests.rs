@@ -1,0 +1,145 @@
+#![allow(clippy::unwrap_used)]
+
+use ndarray::{Array1, Array2};
+
+use super::numerics::*;
+use crate::model::algebra::product::product;
+use crate::model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
+use crate::rng::{PortableDraws, Purpose, Streams};
+
+const CONSTANTS: Constants = Constants { unobserved_weight: 0.3, regularization: 0.02, server_rate: 1.0 };
+const ITEMS: usize = 12;
+const DIMENSION: usize = 4;
+
+fn table() -> Array2<f32> {
+    let mut stream = Streams::new(5).stream(Purpose::GlobalInit, 0, 0);
+    Array2::from_shape_fn((ITEMS, DIMENSION), |_| stream.standard_normal() as f32)
+}
+
+fn users() -> Vec<Vec<u32>> {
+    vec![vec![0, 3, 4], vec![1, 3, 7, 9], vec![0, 9], vec![3, 5, 6, 7, 8]]
+}
+
+fn user_vectors(table: &Array2<f32>) -> Vec<Vec<f64>> {
+    let everything = gram_of_table(&table.view()).unwrap().mapv(|value| CONSTANTS.unobserved_weight * value);
+    let mut solver = LeastSquares::default();
+    let mut solve = |items: &Vec<u32>| {
+        let positives = Positives { items, weights: Weights::Equal(1.0), target_offset: 0.0 };
+        solver.user_vector(&everything, &table.view(), positives, CONSTANTS.ridge(items.len(), ITEMS)).unwrap()
+    };
+    users().iter().map(&mut solve).collect()
+}
+
+fn sums(table: &Array2<f32>, vectors: &[Vec<f64>]) -> Sums {
+    let mut sums = Sums::new(ITEMS, DIMENSION);
+    for (vector, items) in vectors.iter().zip(users()) {
+        sums.absorb(&items, &row_gradients(vector, &table.view(), &items), &outer_triangle(vector)).unwrap();
+    }
+    sums
+}
+
+/// The loss by its definition, over every pair of a user and an item.
+fn loss(table: &Array2<f64>, vectors: &[Vec<f64>]) -> f64 {
+    let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(a, b)| a * b).sum::<f64>();
+    let (mut loss, mut counts) = (0.0, [0; ITEMS]);
+    for (x, items) in vectors.iter().zip(users()) {
+        for (item, row) in table.rows().into_iter().enumerate() {
+            let predicted = dot(x, &row.to_vec());
+            loss += CONSTANTS.unobserved_weight * predicted * predicted;
+            if items.contains(&(item as u32)) {
+                loss += (1.0 - predicted) * (1.0 - predicted);
+                counts[item] += 1;
+            }
+        }
+        loss += CONSTANTS.ridge(items.len(), ITEMS) * dot(x, x);
+    }
+    for (row, count) in table.rows().into_iter().zip(counts) {
+        loss += CONSTANTS.ridge(count, vectors.len()) * dot(&row.to_vec(), &row.to_vec());
+    }
+    loss
+}
+
+/// If this fails, the server descends another loss than the devices, or leaves part of the negatives out.
+#[test]
+fn the_step_times_the_stated_matrix_is_half_the_slope_of_the_loss() {
+    let table = table();
+    let vectors = user_vectors(&table);
+    let sums = sums(&table, &vectors);
+    let mut after = table.clone();
+    sums.step(&mut after.view_mut(), &CONSTANTS).unwrap();
+    let exact = table.mapv(f64::from);
+    let mut gram = Array2::<f64>::zeros((DIMENSION, DIMENSION));
+    vectors.iter().for_each(|vector| add_user(&mut gram, vector).unwrap());
+    crate::model::algebra::gram::mirror_upper(&mut gram).unwrap();
+    for item in 0..ITEMS {
+        let ridge = CONSTANTS.ridge(sums.senders[item] as usize, vectors.len());
+        let share = CONSTANTS.unobserved_weight + f64::from(sums.senders[item]) / vectors.len() as f64;
+        let step: Array1<f64> = (0..DIMENSION).map(|c| exact[(item, c)] - f64::from(after[(item, c)])).collect();
+        let column = step.clone().into_shape_with_order((DIMENSION, 1)).unwrap();
+        let turned = product(&gram.view(), &column.view()).unwrap();
+        for axis in 0..DIMENSION {
+            let moved = |by: f64| {
+                let mut other = exact.clone();
+                other[(item, axis)] += by;
+                loss(&other, &vectors)
+            };
+            let slope = (moved(1e-4) - moved(-1e-4)) / 2e-4;
+            let claimed = share * turned[(axis, 0)] + ridge * step[axis];
+            assert!((slope / 2.0 - claimed).abs() < 1e-5, "item {item}: {} is not {claimed}", slope / 2.0);
+        }
+    }
+}
+
+#[test]
+fn a_round_lowers_the_loss() {
+    let mut table = table();
+    let mut last = f64::INFINITY;
+    for _ in 0..4 {
+        let vectors = user_vectors(&table);
+        let now = loss(&table.mapv(f64::from), &vectors);
+        assert!(now < last, "{now} after {last}");
+        last = now;
+        sums(&table, &vectors).step(&mut table.view_mut(), &CONSTANTS).unwrap();
+    }
+}
+
+/// If this fails, an aggregator in between changes what the server knows.
+#[test]
+fn merged_sums_are_the_sums_of_all_participants() {
+    let table = table();
+    let vectors = user_vectors(&table);
+    let (mut left, mut right) = (Sums::new(ITEMS, DIMENSION), Sums::new(ITEMS, DIMENSION));
+    for (index, (vector, items)) in vectors.iter().zip(users()).enumerate() {
+        let half = if index < 2 { &mut left } else { &mut right };
+        half.absorb(&items, &row_gradients(vector, &table.view(), &items), &outer_triangle(vector)).unwrap();
+    }
+    left.merge(&right);
+    let whole = sums(&table, &vectors);
+    assert_eq!((left.participants, &left.senders), (whole.participants, &whole.senders));
+    assert!(left.rows.iter().zip(&whole.rows).all(|(a, b)| (a - b).abs() < 1e-12));
+    assert!(left.triangle.iter().zip(&whole.triangle).all(|(a, b)| (a - b).abs() < 1e-12));
+}
+
+#[test]
+fn triangles_survive_their_way_and_contributions_of_another_shape_are_refused() {
+    let matrix = Array2::from_shape_fn((3, 3), |(i, j)| if i <= j { (3 * i + j) as f64 } else { 0.0 });
+    assert_eq!(unpacked_triangle(&packed_triangle(&matrix), 3).unwrap(), matrix);
+    assert!(unpacked_triangle(&[0.0; 5], 3).is_err());
+    assert_eq!(outer_triangle(&[2.0, 3.0]), [4.0, 6.0, 9.0]);
+    let mut sums = Sums::new(2, 2);
+    assert!(sums.absorb(&[2], &[0.0; 2], &[0.0; 3]).is_err());
+    assert!(sums.absorb(&[1], &[0.0; 3], &[0.0; 3]).is_err());
+    assert!(sums.absorb(&[1], &[0.0; 2], &[0.0; 2]).is_err());
+    assert_eq!(sums, Sums::new(2, 2));
+    let mut table = Array2::from_elem((2, 2), 1.5f32);
+    sums.step(&mut table.view_mut(), &CONSTANTS).unwrap();
+    assert_eq!(table, Array2::from_elem((2, 2), 1.5), "a step without participants");
+}
+
+#[test]
+fn recency_weights_fall_with_age_and_keep_their_sum() {
+    let weights = recency_weights(&[0, 1, 1, 40], 0.1, 5.0);
+    assert!((weights.iter().sum::<f64>() - 4.0).abs() < 1e-12);
+    assert!(weights[0] > weights[1] && weights[1] == weights[2] && weights[2] > weights[3]);
+    assert!((weights[3] / weights[0] - (0.1 + (-8f64).exp()) / 1.1).abs() < 1e-12);
+}

@@ -1,0 +1,262 @@
+//! FedRec's arithmetic for probabilistic matrix factorisation: what a device works out in one participation.
+//!
+//! A rating is predicted by U_u . V_i. For an item with rating r, the gradients are (U . V_i - r) V_i + lambda U in U
+//! (equation 7) and (U . V_i - r) U + lambda V_i in V_i (equation 8). Unrated items that are trained along hide which
+//! items are rated; their ratings are *virtual*: the user's mean (user averaging, equation 5) or a prediction (hybrid
+//! filling, equation 6).
+//!
+//! Source: Lin, Liang, Pan and Ming, FedRec: Federated Recommendation with Explicit Feedback (IEEE Intelligent Systems
+//! 2020), in its slides, and the authors' code Guanyu-Lin/FedRec at 521b7cf, `Client.java` of both styles. Single
+//! precision like the code; every sum has a fixed order (contract 1).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// When the user vector moves within a participation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Style {
+    /// Once, by the mean gradient over all of its items (Algorithm 2).
+    Batch,
+    /// After every item (Algorithm 5).
+    Stochastic,
+}
+
+/// Which of two readings of hybrid filling is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HybridFilling {
+    /// The authors' code: a temporary copy of U takes the local steps, gives the virtual ratings and is discarded; it is
+    /// made only in iterations that predict, which are those numbered above T_predict when the first has number 0.
+    Code,
+    /// The slides' Algorithm 3: U itself takes the local steps, over the rated items, in every iteration; iterations from
+    /// number T_predict on predict when the first has number 1.
+    Slides,
+}
+
+/// Where virtual ratings come from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Filling {
+    /// The user's mean rating.
+    UserAveraging,
+    /// The user's mean rating at first, then predictions.
+    Hybrid {
+        /// The reading.
+        reading: HybridFilling,
+        /// T_predict: number of the iteration from which ratings are predicted.
+        predict_from: u32,
+        /// T_local: steps over the rated items that the predicting vector takes first.
+        local_steps: u32,
+    },
+}
+
+impl Filling {
+    /// Says whether virtual ratings are predicted in this iteration (from 0).
+    pub fn predicts(&self, iteration: u32) -> bool {
+        match *self {
+            Self::UserAveraging => false,
+            Self::Hybrid { reading: HybridFilling::Code, predict_from, .. } => iteration > predict_from,
+            Self::Hybrid { reading: HybridFilling::Slides, predict_from, .. } => iteration + 1 >= predict_from,
+        }
+    }
+}
+
+/// One participation of one user.
+#[derive(Clone, Copy, Debug)]
+pub struct Participation<'a> {
+    /// When U moves.
+    pub style: Style,
+    /// Rows of V as downloaded, d values each: those of the rated items, then those of the virtual ones.
+    pub rows: &'a [f32],
+    /// The ratings of the rated items. Rows beyond them are virtual items.
+    pub ratings: &'a [f32],
+    /// Where the virtual items' ratings come from.
+    pub filling: Filling,
+    /// The iteration of the server, from 0.
+    pub iteration: u32,
+    /// gamma: learning rate of U.
+    pub rate: f32,
+    /// lambda.
+    pub regularization: f32,
+}
+
+/// Working memory, reused from client to client.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    targets: Vec<f32>,
+    local_vector: Vec<f32>,
+    gradient: Vec<f32>,
+}
+
+impl Participation<'_> {
+    /// Trains U, `user_vector` (d values), and writes the gradient of every row to `gradients`, which has the length of
+    /// `rows`. Returns the mean squared error over the rated items before they moved anything.
+    pub fn train(&self, user_vector: &mut [f32], gradients: &mut [f32], memory: &mut Memory) -> f64 {
+        let (rated_rows, virtual_rows) = self.rows.split_at(self.ratings.len() * user_vector.len());
+        let (rated_gradients, virtual_gradients) = gradients.split_at_mut(rated_rows.len());
+        let Self { rate, regularization, .. } = *self;
+        if let Filling::Hybrid { reading: HybridFilling::Slides, local_steps, .. } = self.filling {
+            for _ in 0..local_steps {
+                self.batch_step(user_vector, rated_rows, self.ratings, None, memory);
+            }
+        }
+        let squares = match self.style {
+            Style::Batch => {
+                let mut targets = std::mem::take(&mut memory.targets);
+                targets.clear();
+                targets.extend_from_slice(self.ratings);
+                self.append_virtual_ratings(user_vector, rated_rows, virtual_rows, &mut targets, memory);
+                let squares = self.batch_step(user_vector, self.rows, &targets, Some(gradients), memory);
+                memory.targets = targets;
+                squares
+            }
+            Style::Stochastic => {
+                let pass = (rate, regularization);
+                let squares = stochastic_pass(user_vector, rated_rows, self.ratings, Some(rated_gradients), pass);
+                let mut targets = std::mem::take(&mut memory.targets);
+                targets.clear();
+                self.append_virtual_ratings(user_vector, rated_rows, virtual_rows, &mut targets, memory);
+                stochastic_pass(user_vector, virtual_rows, &targets, Some(virtual_gradients), pass);
+                memory.targets = targets;
+                squares
+            }
+        };
+        squares / self.ratings.len().max(1) as f64
+    }
+
+    /// Returns how many rows are visited, local steps of hybrid filling included.
+    pub fn row_visits(&self, dimension: usize) -> u64 {
+        let (rows, rated) = ((self.rows.len() / dimension.max(1)) as u64, self.ratings.len() as u64);
+        let local_passes = match self.filling {
+            Filling::Hybrid { reading: HybridFilling::Slides, local_steps, .. } => local_steps,
+            Filling::Hybrid { local_steps, .. } if rows > rated && self.filling.predicts(self.iteration) => local_steps,
+            _ => 0,
+        };
+        rows + u64::from(local_passes) * rated
+    }
+
+    /// Appends the virtual items' ratings to `targets`.
+    fn append_virtual_ratings(
+        &self,
+        user_vector: &[f32],
+        rated_rows: &[f32],
+        virtual_rows: &[f32],
+        targets: &mut Vec<f32>,
+        memory: &mut Memory,
+    ) {
+        let dimension = user_vector.len();
+        if !self.filling.predicts(self.iteration) {
+            let mean = mean(self.ratings);
+            targets.extend(virtual_rows.chunks_exact(dimension).map(|_| mean));
+            return;
+        }
+        let mut local = std::mem::take(&mut memory.local_vector);
+        local.clear();
+        local.extend_from_slice(user_vector);
+        if let (Filling::Hybrid { reading: HybridFilling::Code, local_steps, .. }, false) =
+            (self.filling, virtual_rows.is_empty())
+        {
+            for _ in 0..local_steps {
+                match self.style {
+                    Style::Batch => self.batch_step(&mut local, rated_rows, self.ratings, None, memory),
+                    Style::Stochastic => {
+                        let pass = (self.rate, self.regularization);
+                        stochastic_pass(&mut local, rated_rows, self.ratings, None, pass)
+                    }
+                };
+            }
+        }
+        targets.extend(virtual_rows.chunks_exact(dimension).map(|row| dot(&local, row)));
+        memory.local_vector = local;
+    }
+
+    /// Moves U once by the mean gradient over `rows`; gradients of rows are those at the old U. Returns the sum of
+    /// squared errors over the rated items.
+    fn batch_step(
+        &self,
+        user_vector: &mut [f32],
+        rows: &[f32],
+        targets: &[f32],
+        mut gradients: Option<&mut [f32]>,
+        memory: &mut Memory,
+    ) -> f64 {
+        let dimension = user_vector.len();
+        memory.gradient.clear();
+        memory.gradient.resize(dimension, 0.0);
+        let mut squares = 0.0;
+        for (index, (row, &target)) in rows.chunks_exact(dimension).zip(targets).enumerate() {
+            let error = dot(user_vector, row) - target;
+            if index < self.ratings.len() {
+                squares += f64::from(error) * f64::from(error);
+            }
+            memory.gradient.iter_mut().zip(row).for_each(|(sum, v)| *sum += error * v);
+            if let Some(gradients) = &mut gradients {
+                let gradient = &mut gradients[index * dimension..(index + 1) * dimension];
+                for ((g, u), v) in gradient.iter_mut().zip(&*user_vector).zip(row) {
+                    *g = error * u + self.regularization * v;
+                }
+            }
+        }
+        if !targets.is_empty() {
+            let count = targets.len() as f32;
+            for (u, sum) in user_vector.iter_mut().zip(&memory.gradient) {
+                *u -= self.rate * (sum / count + self.regularization * *u);
+            }
+        }
+        squares
+    }
+}
+
+/// Moves U after every row of `rows`; the gradient of a row is that at the U before it. Returns the sum of squared
+/// errors.
+#[inline]
+fn stochastic_pass(
+    user_vector: &mut [f32],
+    rows: &[f32],
+    targets: &[f32],
+    mut gradients: Option<&mut [f32]>,
+    (rate, regularization): (f32, f32),
+) -> f64 {
+    let dimension = user_vector.len();
+    let mut squares = 0.0;
+    for (index, (row, &target)) in rows.chunks_exact(dimension).zip(targets).enumerate() {
+        let error = dot(user_vector, row) - target;
+        squares += f64::from(error) * f64::from(error);
+        if let Some(gradients) = &mut gradients {
+            let gradient = &mut gradients[index * dimension..(index + 1) * dimension];
+            for ((g, u), v) in gradient.iter_mut().zip(&*user_vector).zip(row) {
+                *g = error * u + regularization * v;
+            }
+        }
+        for (u, v) in user_vector.iter_mut().zip(row) {
+            *u -= rate * (error * v + regularization * *u);
+        }
+    }
+    squares
+}
+
+/// Returns the mean rating; 0 of none.
+pub fn mean(ratings: &[f32]) -> f32 {
+    ratings.iter().sum::<f32>() / ratings.len().max(1) as f32
+}
+
+/// Returns the scalar product in four partial sums, (0 + 2) + (1 + 3).
+#[inline]
+pub fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let mut sums = [0.0f32; 4];
+    let ((a_groups, a_rest), (b_groups, b_rest)) = (a.as_chunks::<4>(), b.as_chunks::<4>());
+    for (a, b) in a_groups.iter().zip(b_groups) {
+        for (sum, (a, b)) in sums.iter_mut().zip(a.iter().zip(b)) {
+            *sum += a * b;
+        }
+    }
+    for (sum, (a, b)) in sums.iter_mut().zip(a_rest.iter().zip(b_rest)) {
+        *sum += a * b;
+    }
+    (sums[0] + sums[2]) + (sums[1] + sums[3])
+}
+
+/// Returns the learning rate of an iteration (from 0): `rate` times `decay` to that power.
+pub fn decayed(rate: f64, decay: f64, iterations: u32) -> f32 {
+    (rate * crate::math::pow(decay, f64::from(iterations))) as f32
+}

@@ -1,0 +1,78 @@
+//! Operations on vectors, in a fixed order. Inlined into callers that are compiled for several instruction sets.
+
+/// Partial sums of a scalar product, whatever the width of the machine's vectors.
+const LANES: usize = 8;
+
+/// Returns the scalar product: eight partial sums, then the tree ((0+4)+(2+6))+((1+5)+(3+7)).
+///
+/// The shorter length counts.
+#[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
+#[inline(always)]
+pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let length = a.len().min(b.len());
+    let mut sums = [0.0; LANES];
+    let ((a_groups, a_rest), (b_groups, b_rest)) = (a[..length].as_chunks::<LANES>(), b[..length].as_chunks::<LANES>());
+    for (a, b) in a_groups.iter().zip(b_groups) {
+        for lane in 0..LANES {
+            sums[lane] += a[lane] * b[lane];
+        }
+    }
+    for (lane, (a, b)) in a_rest.iter().zip(b_rest).enumerate() {
+        sums[lane] += a * b;
+    }
+    tree_sum(&sums)
+}
+
+/// Returns the scalar product of a vector in double precision with one in single precision, in the order of [`dot`].
+#[allow(clippy::needless_range_loop)] // As for `dot`.
+#[inline]
+pub fn mixed_dot(a: &[f64], b: &[f32]) -> f64 {
+    let length = a.len().min(b.len());
+    let mut sums = [0.0; LANES];
+    let ((a_groups, a_rest), (b_groups, b_rest)) = (a[..length].as_chunks::<LANES>(), b[..length].as_chunks::<LANES>());
+    for (a, b) in a_groups.iter().zip(b_groups) {
+        for lane in 0..LANES {
+            sums[lane] += a[lane] * f64::from(b[lane]);
+        }
+    }
+    for (lane, (a, b)) in a_rest.iter().zip(b_rest).enumerate() {
+        sums[lane] += a * f64::from(*b);
+    }
+    tree_sum(&sums)
+}
+
+/// Returns the sum of eight partial sums, always in the same tree.
+#[inline(always)]
+fn tree_sum(sums: &[f64; LANES]) -> f64 {
+    let four: [f64; 4] = std::array::from_fn(|lane| sums[lane] + sums[lane + 4]);
+    (four[0] + four[2]) + (four[1] + four[3])
+}
+
+/// Adds `factor * x` to `y`.
+#[inline(always)]
+pub(super) fn add_scaled(y: &mut [f64], factor: f64, x: &[f64]) {
+    for (y, x) in y.iter_mut().zip(x) {
+        *y += factor * x;
+    }
+}
+
+/// Turns the pair (x, y) by a rotation: x becomes cosine * x - sine * y, and y becomes sine * x + cosine * y.
+#[inline(always)]
+pub(super) fn rotate(x: &mut [f64], y: &mut [f64], cosine: f64, sine: f64) {
+    for (x, y) in x.iter_mut().zip(y) {
+        let (old_x, old_y) = (*x, *y);
+        *x = cosine * old_x - sine * old_y;
+        *y = sine * old_x + cosine * old_y;
+    }
+}
+
+/// Returns tangent, cosine and sine of the smaller angle whose rotation makes `off` zero in the symmetric matrix
+/// ((first, off), (off, second)); `off` must not be 0 (Golub and Van Loan, Matrix Computations, section 8.5.2).
+#[inline(always)]
+pub(super) fn jacobi_angle(first: f64, off: f64, second: f64) -> (f64, f64, f64) {
+    let cotangent_twice = (second - first) / (2.0 * off);
+    let magnitude = 1.0 / (cotangent_twice.abs() + (cotangent_twice * cotangent_twice + 1.0).sqrt());
+    let tangent = if cotangent_twice < 0.0 { -magnitude } else { magnitude };
+    let cosine = 1.0 / (tangent * tangent + 1.0).sqrt();
+    (tangent, cosine, tangent * cosine)
+}
