@@ -93,7 +93,16 @@
 //! | [`sim`] | the actors, their messages, the clock, the ledger |
 //! | [`checkpoint`] | a run's state as a file that another process goes on from |
 //! | [`report`] | a run record to JSON, CSV, Markdown and SVG |
-//! | [`cli`] | the commands |
+//! | `cli` | the commands, in a build with the feature `cli` |
+//!
+//! # Features
+//!
+//! Both are on by default; `default-features = false` builds the simulator as a library without either.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `cli` | the `fedrecsim` command and the module `cli`, with clap, indicatif, ctrlc and mimalloc |
+//! | `plots` | the SVG charts of reports and of the events, with plotters |
 //!
 //! # The contracts
 //!
@@ -140,4 +149,5 @@ pub mod checkpoint;
 
 pub mod report;
 
+#[cfg(feature = "cli")]
 pub mod cli;

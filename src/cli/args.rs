@@ -152,6 +152,7 @@ pub enum EventFormat {
     /// The Trace Event format, for ui.perfetto.dev or chrome://tracing: a track for the rounds and one for each client.
     Trace,
     /// A picture: at most 60 participations as rows.
+    #[cfg(feature = "plots")]
     Svg,
 }
 

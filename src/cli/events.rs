@@ -13,10 +13,14 @@ use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
 use crate::report::events::state::{Reached, State};
+#[cfg(feature = "plots")]
 use crate::report::events::timeline::Timeline;
 use crate::report::events::{EventLog, Form};
+#[cfg(feature = "plots")]
 use crate::report::setup;
-use crate::scenario::{self, Policy, Scenario};
+#[cfg(feature = "plots")]
+use crate::scenario::Policy;
+use crate::scenario::{self, Scenario};
 use crate::sim::outcome::events::{Booking, RoundSpan};
 use crate::sim::outcome::{ByDirection, Flow, RoundRecord};
 use crate::sim::{self, RoundObserver, RunControl, World};
@@ -39,6 +43,7 @@ pub fn events(arguments: &EventsArgs, methods: &[Entry], interrupted: Arc<Atomic
     }
     let last = match (arguments.to_round, arguments.format) {
         (Some(last), _) => last,
+        #[cfg(feature = "plots")]
         (None, EventFormat::Svg) => arguments.from_round,
         (None, _) => rounds,
     };
@@ -49,6 +54,7 @@ pub fn events(arguments: &EventsArgs, methods: &[Entry], interrupted: Arc<Atomic
     let form = match arguments.format {
         EventFormat::Jsonl => Form::Lines,
         EventFormat::Trace => Form::Trace,
+        #[cfg(feature = "plots")]
         EventFormat::Svg => Form::Picture(timeline(&scenario)),
     };
     let place = arguments.out.as_deref().unwrap_or(Path::new("standard output"));
@@ -127,6 +133,7 @@ fn create(path: &Path, overwrite: bool) -> Result<File> {
     })
 }
 
+#[cfg(feature = "plots")]
 fn timeline(scenario: &Scenario) -> Timeline {
     let policy = Policy::of(&scenario.training.mode);
     Timeline {

@@ -5,8 +5,10 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::lock::{self, FolderLock};
+#[cfg(feature = "plots")]
+use super::plot;
 use super::record::RunRecord;
-use super::{csv, json, markdown, plot};
+use super::{charts, csv, json, markdown};
 use crate::error::{Error, Result};
 
 const RUN_JSON: &str = "run.json";
@@ -96,14 +98,17 @@ impl ReportFolder {
     /// # Errors
     /// A record that the exporters refuse, or [`Error::Write`] with the file.
     pub fn write(&self, record: &RunRecord) -> Result<()> {
-        let charts = plot::charts(record)?;
         let run = json::render(record)?;
-        let mut files = vec![("rounds.csv", csv::render(record)?), ("summary.md", markdown::render(record)?)];
-        files.extend(charts);
+        let tables = [("rounds.csv", csv::render(record)?), ("summary.md", markdown::render(record)?)];
+        #[cfg(feature = "plots")]
+        let drawn = plot::charts(record)?;
+        #[cfg(not(feature = "plots"))]
+        let drawn = [];
+        let files: Vec<(&str, String)> = tables.into_iter().chain(drawn).collect();
         for (name, text) in &files {
             self.put(name, text.as_bytes())?;
         }
-        for name in plot::FILE_NAMES {
+        for name in charts::FILE_NAMES {
             if !files.iter().any(|(written, _)| *written == name) {
                 self.if_there(name, |path| fs::remove_file(path))?;
             }
@@ -118,7 +123,7 @@ impl ReportFolder {
     pub fn sync(&self) -> Result<()> {
         // Not read-only: not every system forces such a file to the disk.
         let force = |path: &Path| fs::File::options().append(true).open(path)?.sync_all();
-        let mut names = ["rounds.csv", "summary.md", RUN_JSON].into_iter().chain(plot::FILE_NAMES);
+        let mut names = ["rounds.csv", "summary.md", RUN_JSON].into_iter().chain(charts::FILE_NAMES);
         names.try_for_each(|name| self.if_there(name, force))
     }
 
@@ -230,24 +235,17 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_seven_files_and_no_leftovers() {
+    fn a_report_is_its_charts_and_three_files_and_no_leftovers() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("reports/quickstart-1");
         let folder = ReportFolder::create(&path, false).unwrap();
         folder.write(&sample::run(3)).unwrap();
         drop(folder);
-        assert_eq!(
-            names(&path),
-            [
-                "accuracy-by-bytes.svg",
-                "accuracy-by-round.svg",
-                "accuracy-by-time.svg",
-                "rounds.csv",
-                "run.json",
-                "sparsity-by-round.svg",
-                "summary.md"
-            ]
-        );
+        let mut expected = charts::file_names(&sample::run(3));
+        assert_eq!(expected.len(), if cfg!(feature = "plots") { 4 } else { 0 });
+        expected.extend(["rounds.csv", "run.json", "summary.md"]);
+        expected.sort_unstable();
+        assert_eq!(names(&path), expected);
         assert_eq!(fs::read_to_string(path.join("run.json")).unwrap(), json::render(&sample::run(3)).unwrap());
     }
 
@@ -339,7 +337,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let folder = ReportFolder::create(root.path(), true).unwrap();
         assert_eq!(folder.earlier_report(), None);
-        for name in ["rounds.csv", "summary.md", "accuracy-by-bytes.svg"] {
+        for name in ["rounds.csv", "summary.md"].into_iter().chain(charts::file_names(&sample::run(3))) {
             let in_the_way = root.path().join(name);
             fs::create_dir_all(in_the_way.join("mine")).unwrap();
             assert!(matches!(folder.write(&sample::run(3)), Err(Error::Write { path, .. }) if path == in_the_way));
@@ -360,7 +358,7 @@ mod tests {
     fn a_report_that_cannot_be_forced_to_the_disk_is_named() {
         let root = tempfile::tempdir().unwrap();
         let folder = ReportFolder::create(root.path(), true).unwrap();
-        for name in ["rounds.csv", "summary.md", RUN_JSON].into_iter().chain(plot::FILE_NAMES) {
+        for name in ["rounds.csv", "summary.md", RUN_JSON].into_iter().chain(charts::FILE_NAMES) {
             folder.sync().unwrap();
             let in_the_way = root.path().join(name);
             fs::create_dir(&in_the_way).unwrap();

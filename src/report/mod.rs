@@ -1,10 +1,11 @@
 //! From a run record to files: JSON, CSV, Markdown, SVG.
 //!
 //! Reading order: [`record`] is what a run leaves; [`check`] is what it must satisfy; [`json`], [`mod@csv`],
-//! [`markdown`] and [`plot`] turn it into text; [`ReportFolder`] puts the text into files; [`progress`] and
+//! [`markdown`] and `plot` turn it into text; [`ReportFolder`] puts the text into files; `progress` and
 //! [`terminal`] are what a user sees while it runs and after. [`events`] writes what happened on links and devices while it
 //! happens. The other exporters are pure: they take a record and return text.
 
+pub mod charts;
 pub mod check;
 pub mod cost;
 pub mod csv;
@@ -15,7 +16,9 @@ mod folder;
 pub mod json;
 mod lock;
 pub mod markdown;
+#[cfg(feature = "plots")]
 pub mod plot;
+#[cfg(feature = "cli")]
 pub mod progress;
 pub mod record;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! What a run books is written while it goes on and kept only as long as its participation lasts; a picture keeps what
 //! it shows. Reading order: [`stretch`] makes stretches of time of events; `lines`, `trace` and
-//! [`timeline`] write them; [`state`] sums them up.
+//! `timeline` write them; [`state`] sums them up.
 
 use std::io::{self, Write};
 use std::ops::RangeInclusive;
@@ -12,11 +12,13 @@ mod lines;
 mod sample;
 pub mod state;
 pub mod stretch;
+#[cfg(feature = "plots")]
 pub mod timeline;
 mod trace;
 
 use crate::sim::outcome::events::{Booking, RoundSpan};
 use stretch::{Participations, Stretch};
+#[cfg(feature = "plots")]
 use timeline::Timeline;
 use trace::Trace;
 
@@ -28,6 +30,7 @@ pub enum Form {
     /// The Trace Event format of Perfetto and Chrome.
     Trace,
     /// A picture of the participations, as SVG.
+    #[cfg(feature = "plots")]
     Picture(Timeline),
 }
 
@@ -79,6 +82,7 @@ impl<W: Write> EventLog<W> {
         match &mut self.form {
             Form::Lines => lines::round(&mut self.out, &span),
             Form::Trace => self.trace.round(&mut self.out, &span),
+            #[cfg(feature = "plots")]
             Form::Picture(timeline) => {
                 timeline.rounds.push(span);
                 Ok(())
@@ -90,11 +94,12 @@ impl<W: Write> EventLog<W> {
         match (&mut self.form, stretch) {
             (Form::Lines, _) => lines::event(&mut self.out, booking, round, self.ended + 1, stretch),
             (Form::Trace, Some(stretch)) => self.trace.stretch(&mut self.out, stretch),
+            #[cfg(feature = "plots")]
             (Form::Picture(timeline), Some(stretch)) => {
                 timeline.stretches.push(*stretch);
                 Ok(())
             }
-            (Form::Trace | Form::Picture(_), None) => Ok(()),
+            (_, None) => Ok(()),
         }
     }
 
@@ -112,6 +117,7 @@ impl<W: Write> EventLog<W> {
         match &self.form {
             Form::Lines => {}
             Form::Trace => self.trace.end(&mut self.out)?,
+            #[cfg(feature = "plots")]
             Form::Picture(timeline) => {
                 let picture = timeline.render().map_err(|error| io::Error::other(error.to_string()))?;
                 self.out.write_all(picture.as_bytes())?;

@@ -2,11 +2,12 @@
 //!
 //! Every section is a function from the record to Markdown; a section with nothing to say is left out.
 
+use super::charts::file_names;
 use super::cost::{self, Milestone};
 use super::record::{Flow, RunRecord, SPARSITY_THRESHOLDS, SplitFigures};
 use super::setup::{self, Caveat};
 use super::words::{self, percent, share, thousands};
-use super::{check, figures, plot};
+use super::{check, figures};
 use crate::error::Result;
 use crate::units::Bytes;
 
@@ -236,10 +237,14 @@ fn sparsity(record: &RunRecord) -> Option<String> {
 }
 
 fn charts(record: &RunRecord) -> String {
-    let images: Vec<String> = plot::file_names(record)
+    let images: Vec<String> = file_names(record)
         .into_iter()
         .map(|name| format!("![{}]({name})", name.trim_end_matches(".svg").replace('-', " ")))
         .collect();
+    if images.is_empty() {
+        return "## Charts\n\nThis program was built without charts. The figures of every round are in `rounds.csv`."
+            .to_owned();
+    }
     format!("## Charts\n\n{}\n\nThe figures of every round are in `rounds.csv`.", images.join("\n\n"))
 }
 
@@ -284,11 +289,13 @@ mod tests {
     use crate::report::sample;
 
     #[test]
+    #[cfg_attr(not(feature = "plots"), ignore = "a build without charts leaves them out")]
     fn the_summary_of_a_finished_run_reads_like_this() {
         insta::assert_snapshot!(render(&sample::run(24)).unwrap());
     }
 
     #[test]
+    #[cfg_attr(not(feature = "plots"), ignore = "a build without charts leaves them out")]
     fn the_summary_of_an_interrupted_run_reads_like_this() {
         insta::assert_snapshot!(render(&sample::interrupted(12, 60)).unwrap());
     }

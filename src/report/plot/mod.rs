@@ -6,24 +6,15 @@ mod chart;
 mod sparsity;
 pub mod timeline;
 
+use super::charts::FILE_NAMES;
 use super::check;
 use super::record::{RunRecord, SPARSITY_THRESHOLDS};
 use crate::error::{Error, Result};
 use accuracy::Against;
 use chart::Chart;
 
-/// Every file name that [`charts`] can return.
-pub const FILE_NAMES: [&str; 4] =
-    ["accuracy-by-round.svg", "accuracy-by-bytes.svg", "accuracy-by-time.svg", "sparsity-by-round.svg"];
-
-/// The file names of the charts that [`charts`] returns for this record.
-pub fn file_names(record: &RunRecord) -> Vec<&'static str> {
-    let sparsity = record.per_round.iter().any(|round| round.sparsity.is_some());
-    FILE_NAMES[..if sparsity { 4 } else { 3 }].to_vec()
-}
-
-/// All charts of a record as (file name, SVG text), names out of [`FILE_NAMES`]. The one of sparsity is left out where
-/// no round has such figures.
+/// Returns all charts of a record as (file name, SVG text), under the names of
+/// [`file_names`](super::charts::file_names).
 ///
 /// # Errors
 /// As [`check::check`].
@@ -65,6 +56,7 @@ fn with_room(last: f64, points: usize) -> f64 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::report::charts::file_names;
     use crate::report::sample;
 
     fn all_samples() -> Vec<(&'static str, RunRecord)> {
