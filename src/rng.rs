@@ -52,6 +52,8 @@ pub enum Purpose {
     FaultUsers = 19,
     /// Who of a cohort is first where the server's connections do not suffice for all.
     Line = 20,
+    /// Which part of a k-fold split every rating belongs to.
+    Folds = 21,
 }
 
 /// The generator behind every stream.

@@ -47,7 +47,7 @@ impl Candidates {
             Ranking::Sampled => spec.candidates,
             Ranking::FullCatalogue => 0,
         };
-        let separate = dataset.validation.is_some() && !spec.shared_candidates;
+        let separate = dataset.has_validation_items() && !spec.shared_candidates;
         let drawn = if separate { wanted.saturating_mul(2) } else { wanted };
         // A generated population of that size has been refused with its scenario; a file's is known only now.
         if let Some(reason) = sizes::candidates_too_many(users.len() as u64, u64::from(drawn)) {
@@ -183,7 +183,7 @@ mod tests {
 
     use super::*;
     use crate::dataset::load;
-    use crate::scenario::{DatasetSpec, GeneratorSpec, NegativesSpec, SourceSpec};
+    use crate::scenario::{DatasetSpec, GeneratorSpec, NegativesSpec, SourceSpec, SplitSpec};
 
     const STREAMS: Streams = Streams::new(9);
 
@@ -193,7 +193,7 @@ mod tests {
             source: SourceSpec::Generated(population),
             path: None,
             minimum_interactions: 0,
-            validation_item,
+            split: SplitSpec::LeaveOneOut { validation_item },
             negatives: NegativesSpec::default(),
         };
         load(&spec, &[], STREAMS).unwrap()

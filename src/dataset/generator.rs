@@ -111,7 +111,7 @@ impl Catalogue {
                 continue;
             }
             rated[item as usize] = true;
-            interactions.push(Interaction { item, rating: rating(affinity, stream), time: 0 });
+            interactions.push(Interaction::new(item, rating(affinity, stream), 0));
             if interactions.len() == count {
                 return;
             }
@@ -122,7 +122,7 @@ impl Catalogue {
             }
             if !std::mem::replace(&mut rated[item as usize], true) {
                 let rating = rating(self.affinity(taste, item), stream);
-                interactions.push(Interaction { item, rating, time: 0 });
+                interactions.push(Interaction::new(item, rating, 0));
             }
         }
     }
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
     use crate::dataset::candidates::{CandidateScratch, Candidates};
     use crate::dataset::{Dataset, load};
-    use crate::scenario::{DatasetSpec, EvaluationSpec, NegativesSpec, SourceSpec};
+    use crate::scenario::{DatasetSpec, EvaluationSpec, NegativesSpec, SourceSpec, SplitSpec};
 
     const STREAMS: Streams = Streams::new(1);
 
@@ -182,7 +182,7 @@ mod tests {
             source: SourceSpec::Generated(spec.clone()),
             path: None,
             minimum_interactions: 0,
-            validation_item: true,
+            split: SplitSpec::LeaveOneOut { validation_item: true },
             negatives: NegativesSpec::default(),
         };
         load(&dataset, &[], STREAMS).unwrap()
@@ -194,7 +194,7 @@ mod tests {
         let mut scratch = CandidateScratch::new(dataset.items());
         let mut hits = 0;
         for (position, &user) in candidates.evaluated_users().iter().enumerate() {
-            let held_out = score(user, dataset.test_item(user).0);
+            let held_out = score(user, dataset.test_item(user).unwrap().0);
             let against = candidates.test(dataset, position, &mut scratch);
             hits += usize::from(against.iter().filter(|&&item| score(user, item) >= held_out).count() < 10);
         }
@@ -288,7 +288,7 @@ mod tests {
             source: SourceSpec::Generated(GeneratorSpec::default()),
             path: None,
             minimum_interactions: 30,
-            validation_item: false,
+            split: SplitSpec::LeaveOneOut { validation_item: false },
             negatives: NegativesSpec::default(),
         };
         let loaded = load(&dataset, &[], STREAMS).unwrap();

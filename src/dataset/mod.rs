@@ -5,30 +5,45 @@
 //!
 //! In reading order: [`registry`] knows the usual data sets and where they lie, [`delimited`] reads any
 //! delimited text, [`ratings`] leaves out users with too few ratings, [`generator`] makes a population up,
-//! and [`split`] holds the last rating(s) of every user out.
+//! and [`split`] holds out what accuracy is measured on. A device is
+//! handed its [`OwnData`].
 
 use std::path::PathBuf;
 
 use crate::error::Result;
 use crate::ids::{ItemId, UserId};
 use crate::rng::Streams;
-use crate::scenario::{DatasetSpec, SourceSpec};
+use crate::scenario::{DatasetSpec, GeneratorSpec, SourceSpec, SplitSpec};
 
 pub mod alias;
 pub mod candidates;
+mod column;
 pub mod delimited;
+mod folds;
 pub mod generator;
+mod held_out;
 pub mod negatives;
+mod own_data;
 mod pool;
 pub mod ratings;
 mod records;
 pub mod registry;
+mod scale;
 pub mod split;
+mod user_rows;
+
+pub use column::{Ranks, Values};
+pub use held_out::TestRatings;
+pub use own_data::OwnData;
+pub use scale::RatingScale;
+
+use held_out::HeldOut;
+use user_rows::UserRows;
 
 #[cfg(test)]
 mod real_data;
 
-/// A split data set: leave-one-out, items of each user sorted.
+/// A split data set, items of each user sorted.
 ///
 /// Users and items are numbered from zero in the order of first appearance in the (filtered) file; a
 /// generated population keeps its whole catalogue, items that nobody rated included.
@@ -36,16 +51,10 @@ mod real_data;
 pub struct Dataset {
     /// Number of items in the catalogue.
     items: u32,
-    /// Offsets into the two arrays below, one more than there are users.
-    offsets: Vec<u64>,
-    /// Training items of every user, ascending; a repeated (user, item) pair stands as often as it occurs.
-    train_items: Vec<u32>,
-    /// The rating that goes with each training item; 1 where the file has none.
-    train_ratings: Vec<f32>,
-    /// The held-out test item of every user.
-    test: Vec<ItemId>,
-    /// The held-out validation item of every user, where the scenario asks for one.
-    validation: Option<Vec<ItemId>>,
+    /// What every user trains on; a repeated (user, item) pair stands as often as it occurs.
+    train: UserRows,
+    /// What accuracy is measured on.
+    held_out: HeldOut,
     /// What the file calls every user; empty for a generated population.
     user_names: Vec<Box<str>>,
 }
@@ -61,75 +70,112 @@ pub struct Dataset {
 /// [`Usage`](crate::error::Error::Usage) for a layout that contradicts itself, and
 /// [`Dataset`](crate::error::Error::Dataset) where too little is left to split.
 pub fn load(spec: &DatasetSpec, data_directories: &[PathBuf], streams: Streams) -> Result<Dataset> {
-    let minimum = spec.minimum_interactions;
     if let SourceSpec::Generated(population) = &spec.source {
-        let mut splitter = split::Splitter::new(population.items, spec.validation_item);
-        let mut most = 0;
-        generator::generate(population, streams, |user, interactions| {
-            most = most.max(interactions.len());
-            if interactions.len() >= minimum as usize {
-                splitter.push_user(|| format!("{user} of the generated population"), interactions);
-            }
-        });
-        if splitter.is_empty() {
-            return Err(ratings::nobody_left(minimum, most));
-        }
-        return splitter.finish();
+        return generated(population, spec.minimum_interactions, &spec.split, streams);
     }
     let file = registry::locate(&spec.source, spec.path.as_deref(), data_directories)?;
-    let mut ratings = delimited::read(&file.path, &file.layout)?.keep_active_users(minimum)?;
+    let mut ratings = delimited::read(&file.path, &file.layout)?.keep_active_users(spec.minimum_interactions)?;
     if file.ordered_by_item {
         ratings.order_by_item_number();
     }
-    split::split(ratings, spec.validation_item)
+    split::split(ratings, &spec.split, streams)
+}
+
+/// The split ratings of a generated population without the users who have fewer than `minimum`.
+fn generated(population: &GeneratorSpec, minimum: u32, split: &SplitSpec, streams: Streams) -> Result<Dataset> {
+    let is_active = |interactions: &[ratings::Interaction]| interactions.len() >= minimum as usize;
+    let mut rows = 0;
+    // Equal parts can be drawn only for a known number of rows. Making all of them twice costs less memory than keeping
+    // them.
+    if matches!(split, SplitSpec::KFold { .. }) {
+        generator::generate(population, streams, |_, interactions| {
+            rows += if is_active(interactions) { interactions.len() as u64 } else { 0 };
+        });
+    }
+    let mut splitter = split::Splitter::new(population.items, split, rows, streams)?;
+    let mut most = 0;
+    generator::generate(population, streams, |user, interactions| {
+        most = most.max(interactions.len());
+        if is_active(interactions) {
+            splitter.push_user(|| format!("{user} of the generated population"), interactions);
+        }
+    });
+    if splitter.is_empty() { Err(ratings::nobody_left(minimum, most)) } else { splitter.finish() }
 }
 
 impl Dataset {
-    /// Number of users.
+    /// Returns the number of users.
     pub fn users(&self) -> usize {
-        self.test.len()
+        self.train.users()
     }
 
-    /// Number of items in the catalogue.
+    /// Returns the number of items in the catalogue.
     pub fn items(&self) -> usize {
         self.items as usize
     }
 
-    /// Number of training interactions of all users.
+    /// Returns the number of training interactions of all users.
     pub fn training_ratings(&self) -> usize {
-        self.train_items.len()
+        self.train.all_items().len()
     }
 
-    /// Training items of `user`, ascending.
+    /// Returns the training items of `user`, ascending.
     pub fn train_items(&self, user: UserId) -> &[u32] {
-        &self.train_items[self.range(user)]
+        self.train.items(user)
     }
 
-    /// Ratings that go with [`Self::train_items`].
-    pub fn train_ratings(&self, user: UserId) -> &[f32] {
-        &self.train_ratings[self.range(user)]
+    /// Returns the ratings that go with [`Self::train_items`]; 1 where the file has none.
+    pub fn train_ratings(&self, user: UserId) -> Values<'_> {
+        self.train.ratings(user)
     }
 
-    /// The held-out test item of `user`.
-    pub fn test_item(&self, user: UserId) -> ItemId {
-        self.test[user.index()]
+    /// Returns what the device of `user` knows of its own user: the training part, and nothing that is held out.
+    pub fn own_data(&self, user: UserId) -> OwnData<'_> {
+        self.train.own_data(user)
     }
 
-    /// The held-out validation item of `user`, where there is one.
+    /// Returns the held-out test item of `user`; `None` where the split holds ratings out instead (k-fold).
+    pub fn test_item(&self, user: UserId) -> Option<ItemId> {
+        self.held_out.test_item(user)
+    }
+
+    /// Returns the held-out validation item of `user`, where there is one.
     pub fn validation_item(&self, user: UserId) -> Option<ItemId> {
-        self.validation.as_ref().map(|items| items[user.index()])
+        self.held_out.validation_item(user)
     }
 
-    /// Number of training interactions of every item (m).
+    /// Returns the held-out ratings of `user`, of which there may be none; `None` where the split holds single items out
+    /// (leave-one-out).
+    pub fn test_ratings(&self, user: UserId) -> Option<TestRatings<'_>> {
+        self.held_out.test_ratings(user)
+    }
+
+    /// Returns whether every user has a validation item.
+    pub fn has_validation_items(&self) -> bool {
+        matches!(self.held_out, HeldOut::Items { validation: Some(_), .. })
+    }
+
+    /// Returns whether the split holds single items out, which can be ranked; otherwise it holds ratings out, which can
+    /// be predicted.
+    pub fn holds_items_out(&self) -> bool {
+        matches!(self.held_out, HeldOut::Items { .. })
+    }
+
+    /// Returns the range and the mean of the ratings; `None` where the data set has no ratings or all are alike.
+    pub fn rating_scale(&self) -> Option<RatingScale> {
+        scale::of(&self.train, &self.held_out)
+    }
+
+    /// Returns the number of training positives of every item (m).
     pub fn popularity(&self) -> Vec<u32> {
         let mut counts = vec![0; self.items()];
-        for &item in &self.train_items {
-            counts[item as usize] += 1;
+        for (position, &item) in self.train.all_items().iter().enumerate() {
+            counts[item as usize] += u32::from(self.train.is_positive(position));
         }
         counts
     }
 
-    /// The user as messages name it: the number here and, where there is a file, the name there.
+    /// Returns the user as messages name it: the number here and, where there is a file, the name there.
     pub fn user_label(&self, user: UserId) -> String {
         match self.user_names.get(user.index()) {
             Some(name) => format!("{user} ({name:?} in the ratings file)"),
@@ -137,24 +183,27 @@ impl Dataset {
         }
     }
 
+    /// Number of different items that are held out of the ratings of `user` and are not among the training items.
+    fn different_held_out_items(&self, user: UserId) -> usize {
+        let train = self.train_items(user);
+        // Single items are different and not among the training items: the split sees to that. Those of test ratings are
+        // ascending, and a file that repeats a pair may have one on both sides.
+        let mut last = None;
+        let is_new = |item: &u32| last.replace(*item) != Some(*item) && train.binary_search(item).is_err();
+        self.held_out.items(user).filter(is_new).count()
+    }
+
     /// Every item that `user` has touched: training items, then the held-out ones.
     fn touched_items(&self, user: UserId) -> impl Iterator<Item = u32> {
-        let held_out = [Some(self.test_item(user)), self.validation_item(user)];
-        self.train_items(user).iter().copied().chain(held_out.into_iter().flatten().map(|item| item.0))
+        self.train_items(user).iter().copied().chain(self.held_out.items(user))
     }
 
     /// Feeds everything that a run can depend on to `sink`, as little-endian bytes in a fixed order.
     pub fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
-        let Self { items, offsets, train_items, train_ratings, test, validation, user_names: _ } = self;
+        let Self { items, train, held_out, user_names: _ } = self;
         sink(&u64::from(*items).to_le_bytes());
-        sink(&(test.len() as u64).to_le_bytes());
-        offsets.iter().for_each(|offset| sink(&offset.to_le_bytes()));
-        train_items.iter().for_each(|item| sink(&item.to_le_bytes()));
-        train_ratings.iter().for_each(|rating| sink(&rating.to_le_bytes()));
-        test.iter().chain(validation.iter().flatten()).for_each(|item| sink(&item.0.to_le_bytes()));
-    }
-
-    fn range(&self, user: UserId) -> std::ops::Range<usize> {
-        self.offsets[user.index()] as usize..self.offsets[user.index() + 1] as usize
+        sink(&(train.users() as u64).to_le_bytes());
+        train.visit_bytes(sink);
+        held_out.visit_bytes(sink);
     }
 }

@@ -33,10 +33,10 @@ impl Samples {
 /// [`Error::Dataset`], naming the first user with too few.
 pub fn check(dataset: &Dataset, spec: &NegativesSpec) -> Result<()> {
     for user in (0..dataset.users()).map(UserId::from) {
-        let distinct = dataset.train_items(user).chunk_by(|a, b| a == b).count();
-        // Held-out items are different and not among the training items: the split sees to that.
+        let train = dataset.train_items(user);
+        let distinct = train.chunk_by(|a, b| a == b).count();
         let held_out = match spec.pool {
-            NegativePool::Unrated => 1 + usize::from(dataset.validation_item(user).is_some()),
+            NegativePool::Unrated => dataset.different_held_out_items(user),
             NegativePool::NotInTrain => 0,
         };
         let available = dataset.items() - distinct - held_out;
@@ -86,11 +86,11 @@ impl NegativeSampler {
         invitation_id: InvitationId,
         samples: &mut Samples,
     ) -> Result<()> {
-        let positives = dataset.train_items(user);
+        let own = dataset.own_data(user);
         let per_positive = self.spec.per_positive;
         match self.spec.pool {
             NegativePool::Unrated => self.pool.restrict(dataset.touched_items(user), per_positive),
-            NegativePool::NotInTrain => self.pool.restrict(positives.iter().copied(), per_positive),
+            NegativePool::NotInTrain => self.pool.restrict(own.items().iter().copied(), per_positive),
         }
         if self.pool.available() < per_positive {
             return Err(too_few(dataset, user, per_positive, self.pool.available() as usize));
@@ -99,12 +99,13 @@ impl NegativeSampler {
         let mut stream = streams.stream(Purpose::Negatives, u64::from(user.0), u64::from(invitation_id.0));
         samples.items.clear();
         samples.labels.clear();
-        samples.labels.resize(positives.len() * group, 0.0);
-        samples.items.reserve(samples.labels.len());
-        for &item in positives {
+        samples.labels.reserve(own.len() * group);
+        samples.items.reserve(own.len() * group);
+        for item in own.positives() {
             samples.items.push(item);
             self.pool.append_sample(&mut stream, per_positive, &mut samples.items);
         }
+        samples.labels.resize(samples.items.len(), 0.0);
         samples.labels.iter_mut().step_by(group).for_each(|label| *label = 1.0);
         Ok(())
     }
@@ -120,19 +121,18 @@ mod tests {
     use super::*;
     use crate::dataset::ratings::{Interaction, Ratings};
     use crate::dataset::split;
+    use crate::scenario::SplitSpec;
 
     /// Users with these items, in order of time.
     fn dataset(items: u32, users: &[&[u32]], validation_item: bool) -> Dataset {
         let rows =
             users.iter().enumerate().flat_map(|(user, items)| items.iter().map(move |&item| (user as u32, item)));
         let (users_of_rows, items_of_rows): (Vec<u32>, Vec<u32>) = rows.unzip();
-        let interactions = items_of_rows
-            .iter()
-            .enumerate()
-            .map(|(row, &item)| Interaction { item, rating: 1.0, time: row as i64 })
-            .collect();
+        let interactions =
+            items_of_rows.iter().enumerate().map(|(row, &item)| Interaction::new(item, 1.0, row as i64)).collect();
         let user_names = (0..users.len()).map(|user| format!("name-{user}").into()).collect();
-        split::split(Ratings { users: users_of_rows, interactions, user_names, items }, validation_item).unwrap()
+        let ratings = Ratings { users: users_of_rows, interactions, user_names, items };
+        split::split(ratings, &SplitSpec::LeaveOneOut { validation_item }, Streams::new(1)).unwrap()
     }
 
     fn draw(dataset: &Dataset, pool: NegativePool, per_positive: u32, user: u32, round: u32) -> Result<Samples> {

@@ -11,6 +11,17 @@ pub struct Interaction {
     pub rating: f32,
     /// Orders the ratings of one user in time; only comparisons of it mean anything.
     pub time: i64,
+    /// How much the rating counts, for methods that weigh; 1 where the source does not say.
+    pub weight: f32,
+    /// Whether the user liked the item; a file with labels also has items that were shown and not wanted.
+    pub is_positive: bool,
+}
+
+impl Interaction {
+    /// A positive of weight 1.
+    pub const fn new(item: u32, rating: f32, time: i64) -> Self {
+        Self { item, rating, time, weight: 1.0, is_positive: true }
+    }
 }
 
 /// All ratings of a file, in the order of the file.
@@ -110,7 +121,7 @@ mod tests {
 
     fn ratings(rows: &[(u32, u32)]) -> Ratings {
         let users = rows.iter().map(|row| row.0).collect::<Vec<_>>();
-        let interactions = rows.iter().map(|row| Interaction { item: row.1, rating: 1.0, time: 0 }).collect();
+        let interactions = rows.iter().map(|row| Interaction::new(row.1, 1.0, 0)).collect();
         let user_count = users.iter().max().unwrap() + 1;
         let items = rows.iter().map(|row| row.1).max().unwrap() + 1;
         let user_names = (0..user_count).map(|user| format!("name-{user}").into()).collect();

@@ -9,7 +9,7 @@ use crate::dataset::negatives::{NegativeSampler, Samples};
 use crate::dataset::{Dataset, load, registry};
 use crate::ids::{InvitationId, UserId};
 use crate::rng::Streams;
-use crate::scenario::{DatasetSpec, EvaluationSpec, NegativePool, NegativesSpec, SourceSpec};
+use crate::scenario::{DatasetSpec, EvaluationSpec, NegativePool, NegativesSpec, SourceSpec, SplitSpec};
 
 /// The data set, if it is in `$FEDRECSIM_DATA`, `data/` or `../shared/data`; else says that and why the test
 /// is skipped.
@@ -27,7 +27,7 @@ fn load_or_skip(source: SourceSpec, minimum_interactions: u32) -> Option<Dataset
         source,
         path: None,
         minimum_interactions,
-        validation_item: true,
+        split: SplitSpec::LeaveOneOut { validation_item: true },
         negatives: NegativesSpec::default(),
     };
     Some(load(&spec, &folders, Streams::new(1)).unwrap())
@@ -57,10 +57,10 @@ fn lastfm_has_the_size_and_the_lonely_test_items_of_fedraps_split() {
     let mut listeners = dataset.popularity();
     let users = (0..dataset.users()).map(UserId::from);
     for user in users.clone() {
-        listeners[dataset.test_item(user).index()] += 1;
+        listeners[dataset.test_item(user).unwrap().index()] += 1;
         listeners[dataset.validation_item(user).unwrap().index()] += 1;
     }
-    let lonely = users.filter(|&user| listeners[dataset.test_item(user).index()] == 1).count();
+    let lonely = users.filter(|&user| listeners[dataset.test_item(user).unwrap().index()] == 1).count();
     assert_eq!(lonely, 1_168);
 }
 
@@ -71,7 +71,7 @@ fn popularity_accuracy(dataset: &Dataset, seed: u64) -> (f64, f64) {
     let mut scratch = CandidateScratch::new(dataset.items());
     let (mut hits, mut gain) = (0.0, 0.0);
     for (position, &user) in candidates.evaluated_users().iter().enumerate() {
-        let held_out = popularity[dataset.test_item(user).index()];
+        let held_out = popularity[dataset.test_item(user).unwrap().index()];
         let against = candidates.test(dataset, position, &mut scratch);
         let rank = against.iter().filter(|&&item| popularity[item as usize] >= held_out).count();
         if rank < 10 {

@@ -65,7 +65,11 @@ static LASTFM_2K: KnownDataset = KnownDataset {
     archive_url: "https://files.grouplens.org/datasets/hetrec2011/hetrec2011-lastfm-2k.zip",
     archive_sha256: "6738f48195667ff03caaab4d32ca9a3133d8cc026b7c3cdaf6ce1010e913c59c",
     licence: "free for non-commercial research, not for redistribution (see its readme)",
-    layout: |_| Ok(by_position("\t", true, None)),
+    // The third column counts plays: a weight, and no rating.
+    layout: |_| {
+        let plays = Some(ColumnRef::Position(3));
+        Ok(DelimitedSpec { rating: None, weight: plays, ..by_position("\t", true, None) })
+    },
     ordered_by_item: true,
 };
 
@@ -87,6 +91,8 @@ fn by_position(separator: &str, header: bool, timestamp: Option<u32>) -> Delimit
         user: ColumnRef::Position(1),
         item: ColumnRef::Position(2),
         rating: Some(ColumnRef::Position(3)),
+        label: None,
+        weight: None,
         timestamp: timestamp.map(ColumnRef::Position),
     }
 }
@@ -109,6 +115,8 @@ fn ml_1m_layout(path: &Path) -> Result<DelimitedSpec> {
         user: name("user"),
         item: name("movie"),
         rating: Some(name("rating")),
+        label: None,
+        weight: None,
         timestamp: Some(name("order")),
     })
 }

@@ -1,26 +1,33 @@
-//! Leave-one-out: a user's latest rating is the test item, the one before it (if asked for) the validation
-//! item, the rest is for training.
+//! The two ways of splitting ratings into a part to train on and a part to measure accuracy on.
 //!
-//! Ties in time go to the row that stands first in the file, as `rank(method="first", ascending=False)` in
-//! the authors' code has it: among equal latest timestamps the first row is the test item, the second the
-//! validation item. (In ML-100K 415 of 943 users have such a tie.)
+//! **Leave-one-out**: a user's latest positive is the test item, the one before it (if asked for) the validation item,
+//! the rest is for training. Ties in time go to the row that stands first in the file, as
+//! `rank(method="first", ascending=False)` in the authors' code has it: among equal latest timestamps the first row is
+//! the test item, the second the validation item. (In ML-100K 415 of 943 users have such a tie.)
 //!
-//! Where a (user, item) pair repeats, as in a listening history, two rules keep a held-out item out of
-//! training, where the authors' code would let it in: the validation item is the latest rating of an item
-//! *other than* the test item, and further rows with a held-out item are dropped from training.
+//! Where a (user, item) pair repeats, as in a listening history, two rules keep a held-out item out of training, where
+//! the authors' code would let it in: the validation item is the latest rating of an item *other than* the test item,
+//! and further rows with a held-out item are dropped from training.
+//!
+//! **K-fold**: all rows of the file are divided at random into equal parts, whoever they belong to; one part is the
+//! test part, the others are for training. See [`folds`](super::folds).
 
-use crate::dataset::Dataset;
-use crate::dataset::ratings::{Interaction, Ratings};
+use super::Dataset;
+use super::folds::FoldDraw;
+use super::held_out::HeldOut;
+use super::ratings::{Interaction, Ratings};
+use super::user_rows::UserRows;
 use crate::error::{Error, Result};
 use crate::ids::ItemId;
+use crate::rng::Streams;
+use crate::scenario::SplitSpec;
 
-/// Splits all ratings of a file.
+/// Splits all ratings of a file as `spec` says. Random draws come from `streams`.
 ///
 /// # Errors
-/// [`Error::Dataset`] for users with too few ratings, naming the first of them and the
-/// `dataset.minimum_interactions` that would leave them out.
-pub fn split(ratings: Ratings, validation_item: bool) -> Result<Dataset> {
-    let mut splitter = Splitter::new(ratings.items, validation_item);
+/// As [`Splitter::new`] and [`Splitter::finish`].
+pub fn split(ratings: Ratings, spec: &SplitSpec, streams: Streams) -> Result<Dataset> {
+    let mut splitter = Splitter::new(ratings.items, spec, ratings.interactions.len() as u64, streams)?;
     let (starts, grouped) = by_user(&ratings);
     drop((ratings.users, ratings.interactions));
     for (bounds, name) in starts.windows(2).zip(&ratings.user_names) {
@@ -40,7 +47,7 @@ fn by_user(ratings: &Ratings) -> (Vec<usize>, Vec<Interaction>) {
         starts[user] += starts[user - 1];
     }
     let mut next = starts.clone();
-    let mut grouped = vec![Interaction { item: 0, rating: 0.0, time: 0 }; ratings.interactions.len()];
+    let mut grouped = vec![Interaction::new(0, 0.0, 0); ratings.interactions.len()];
     for (&user, &interaction) in ratings.users.iter().zip(&ratings.interactions) {
         let place = &mut next[user as usize];
         grouped[*place] = interaction;
@@ -51,10 +58,26 @@ fn by_user(ratings: &Ratings) -> (Vec<usize>, Vec<Interaction>) {
 
 /// Builds a split data set user by user, so that a generated population is never held unsplit.
 pub struct Splitter {
-    dataset: Dataset,
+    items: u32,
+    train: UserRows,
+    rule: Rule,
     /// Training rows of the user at hand.
-    train: Vec<Interaction>,
+    own: Vec<Interaction>,
     too_few: Option<TooFew>,
+}
+
+/// How the rows of a user are told apart, and what was held out so far.
+enum Rule {
+    LeaveOneOut {
+        test: Vec<ItemId>,
+        validation: Option<Vec<ItemId>>,
+    },
+    KFold {
+        draw: Box<FoldDraw>,
+        test: Box<UserRows>,
+        /// Test rows of the user at hand.
+        own: Vec<Interaction>,
+    },
 }
 
 /// Users that cannot be split.
@@ -66,49 +89,59 @@ struct TooFew {
 }
 
 impl Splitter {
-    /// For a catalogue of `items` items.
-    pub fn new(items: u32, validation_item: bool) -> Self {
-        let dataset = Dataset {
-            items,
-            offsets: vec![0],
-            train_items: Vec::new(),
-            train_ratings: Vec::new(),
-            test: Vec::new(),
-            validation: validation_item.then(Vec::new),
-            user_names: Vec::new(),
+    /// For a catalogue of `items` items and users who have rated `rows` rows in all, which matters to k-fold alone.
+    ///
+    /// # Errors
+    /// [`Error::Dataset`] for more folds than rows.
+    pub fn new(items: u32, spec: &SplitSpec, rows: u64, streams: Streams) -> Result<Self> {
+        let rule = match *spec {
+            SplitSpec::LeaveOneOut { validation_item } => {
+                Rule::LeaveOneOut { test: Vec::new(), validation: validation_item.then(Vec::new) }
+            }
+            SplitSpec::KFold { folds, fold } => {
+                let draw = Box::new(FoldDraw::new(folds, fold, rows, streams)?);
+                Rule::KFold { draw, test: Box::new(UserRows::new()), own: Vec::new() }
+            }
         };
-        Self { dataset, train: Vec::new(), too_few: None }
+        Ok(Self { items, train: UserRows::new(), rule, own: Vec::new(), too_few: None })
     }
 
-    /// Whether no user was pushed yet.
+    /// Leave-one-out for a catalogue of `items` items.
+    pub fn leave_one_out(items: u32, validation_item: bool) -> Self {
+        let rule = Rule::LeaveOneOut { test: Vec::new(), validation: validation_item.then(Vec::new) };
+        Self { items, train: UserRows::new(), rule, own: Vec::new(), too_few: None }
+    }
+
+    /// Returns whether no user was pushed yet.
     pub fn is_empty(&self) -> bool {
-        self.dataset.test.is_empty() && self.too_few.is_none()
+        self.train.users() == 0 && self.too_few.is_none()
     }
 
     /// Splits the next user's ratings, given in the order of the file; `label` names the user in an error.
     pub fn push_user(&mut self, label: impl FnOnce() -> String, rows: &[Interaction]) {
-        let test = latest_except(rows, None);
-        let validation =
-            test.filter(|_| self.dataset.validation.is_some()).and_then(|test| latest_except(rows, Some(test)));
-        self.train.clear();
-        self.train.extend(rows.iter().filter(|row| Some(row.item) != test && Some(row.item) != validation));
-        let (Some(test), false) = (test, self.train.is_empty()) else {
-            self.note_too_few(label, rows);
-            return;
+        self.own.clear();
+        let is_split = match &mut self.rule {
+            Rule::LeaveOneOut { test, validation } => leave_one_out(rows, test, validation.as_mut(), &mut self.own),
+            Rule::KFold { draw, test, own } => {
+                own.clear();
+                for row in rows {
+                    let part = if draw.next_is_test() { &mut *own } else { &mut self.own };
+                    part.push(*row);
+                }
+                test.push_user(own);
+                !self.own.is_empty()
+            }
         };
-        self.train.sort_by_key(|row| row.item);
-        self.dataset.train_items.extend(self.train.iter().map(|row| row.item));
-        self.dataset.train_ratings.extend(self.train.iter().map(|row| row.rating));
-        self.dataset.offsets.push(self.dataset.train_items.len() as u64);
-        self.dataset.test.push(ItemId(test));
-        if let (Some(items), Some(validation)) = (&mut self.dataset.validation, validation) {
-            items.push(ItemId(validation));
+        if is_split {
+            self.train.push_user(&mut self.own);
+        } else {
+            self.note_too_few(label, rows);
         }
     }
 
     fn note_too_few(&mut self, label: impl FnOnce() -> String, rows: &[Interaction]) {
         let too_few = self.too_few.get_or_insert_with(|| {
-            let mut items: Vec<u32> = rows.iter().map(|row| row.item).collect();
+            let mut items: Vec<u32> = rows.iter().filter(|row| row.is_positive).map(|row| row.item).collect();
             items.sort_unstable();
             items.dedup();
             TooFew { first: label(), first_different_items: items.len(), users: 0, most_rows: 0 }
@@ -117,31 +150,74 @@ impl Splitter {
         too_few.most_rows = too_few.most_rows.max(rows.len());
     }
 
-    /// The split data set.
+    /// Returns the split data set.
     ///
     /// # Errors
-    /// [`Error::Dataset`] if a user had too few ratings.
-    pub fn finish(self) -> Result<Dataset> {
-        let Some(too_few) = self.too_few else { return Ok(self.dataset) };
-        let (needed, held_out) = match self.dataset.validation {
-            Some(_) => (3, "a test item, a validation item"),
-            None => (2, "a test item"),
+    /// [`Error::Dataset`] for users with too few ratings, naming the first of them and the
+    /// `dataset.minimum_interactions` that would leave them out.
+    pub fn finish(mut self) -> Result<Dataset> {
+        if let Some(too_few) = &self.too_few {
+            return Err(Error::Dataset(too_few.message(&self.rule)));
+        }
+        self.train.finish();
+        let held_out = match self.rule {
+            Rule::LeaveOneOut { test, validation } => HeldOut::Items { test, validation },
+            Rule::KFold { mut test, .. } => {
+                test.finish();
+                HeldOut::Ratings(*test)
+            }
         };
-        Err(Error::Dataset(format!(
-            "{} has rated {} different items, but leave-one-out needs at least {needed} ({held_out} and one to train \
-             on); users with too few: {}. Set dataset.minimum_interactions to {} to leave them out",
-            too_few.first,
-            too_few.first_different_items,
-            too_few.users,
-            too_few.most_rows + 1,
-        )))
+        Ok(Dataset { items: self.items, train: self.train, held_out, user_names: Vec::new() })
     }
 }
 
-/// The item of the latest row, the first in the file among equals, of all rows with another item than `item`.
+impl TooFew {
+    fn message(&self, rule: &Rule) -> String {
+        let Self { first, first_different_items, users, most_rows } = self;
+        let why = match rule {
+            Rule::KFold { draw, .. } => format!(
+                "{first} has no rating to train on: all of them are in the test part ({}); users without one",
+                draw.part_in_words()
+            ),
+            Rule::LeaveOneOut { validation, .. } => {
+                let (needed, held_out) = match validation {
+                    Some(_) => (3, "a test item, a validation item"),
+                    None => (2, "a test item"),
+                };
+                format!(
+                    "{first} has rated {first_different_items} different items, but leave-one-out needs at least \
+                     {needed} ({held_out} and one to train on); users with too few"
+                )
+            }
+        };
+        format!("{why}: {users}. Set dataset.minimum_interactions to {} to leave them out", most_rows + 1)
+    }
+}
+
+/// Holds the latest positives of a user out, and leaves the rows to train on in `train`. Returns whether the user has
+/// enough.
+fn leave_one_out(
+    rows: &[Interaction],
+    test_items: &mut Vec<ItemId>,
+    validation_items: Option<&mut Vec<ItemId>>,
+    train: &mut Vec<Interaction>,
+) -> bool {
+    let test = latest_except(rows, None);
+    let validation = test.filter(|_| validation_items.is_some()).and_then(|test| latest_except(rows, Some(test)));
+    train.extend(rows.iter().filter(|row| Some(row.item) != test && Some(row.item) != validation));
+    let (Some(test), true) = (test, train.iter().any(|row| row.is_positive)) else { return false };
+    test_items.push(ItemId(test));
+    if let (Some(items), Some(validation)) = (validation_items, validation) {
+        items.push(ItemId(validation));
+    }
+    true
+}
+
+/// Returns the item of the latest positive, the first in the file among equals, of all rows with another item than
+/// `item`.
 fn latest_except(rows: &[Interaction], item: Option<u32>) -> Option<u32> {
     let mut latest: Option<&Interaction> = None;
-    for row in rows.iter().filter(|row| Some(row.item) != item) {
+    for row in rows.iter().filter(|row| row.is_positive && Some(row.item) != item) {
         if latest.is_none_or(|best| row.time > best.time) {
             latest = Some(row);
         }
@@ -162,10 +238,10 @@ mod tests {
         let interactions = rows
             .iter()
             .enumerate()
-            .map(|(position, &(item, time))| Interaction { item, rating: position as f32, time })
+            .map(|(position, &(item, time))| Interaction::new(item, position as f32, time))
             .collect();
         let ratings = Ratings { users: vec![0; rows.len()], interactions, user_names: vec!["ann".into()], items: 100 };
-        split(ratings, validation_item)
+        split(ratings, &SplitSpec::LeaveOneOut { validation_item }, Streams::new(1))
     }
 
     const USER: UserId = UserId(0);
@@ -173,8 +249,9 @@ mod tests {
     #[test]
     fn the_latest_is_tested_and_the_one_before_validates() {
         let dataset = one_user(&[(7, 30), (3, 10), (5, 40), (1, 20)], true).unwrap();
-        assert_eq!((dataset.test_item(USER), dataset.validation_item(USER)), (ItemId(5), Some(ItemId(7))));
-        assert_eq!((dataset.train_items(USER), dataset.train_ratings(USER)), (&[1, 3][..], &[3.0, 1.0][..]));
+        assert_eq!((dataset.test_item(USER), dataset.validation_item(USER)), (Some(ItemId(5)), Some(ItemId(7))));
+        assert_eq!(dataset.train_items(USER), [1, 3]);
+        assert_eq!(dataset.train_ratings(USER).iter().collect::<Vec<_>>(), [3.0, 1.0]);
         let dataset = one_user(&[(7, 30), (3, 10), (5, 40), (1, 20)], false).unwrap();
         assert_eq!((dataset.validation_item(USER), dataset.train_items(USER)), (None, &[1, 3, 7][..]));
     }
@@ -183,7 +260,7 @@ mod tests {
     fn ties_go_to_the_first_row_in_the_file() {
         // The authors' rank(method="first", ascending=False); the other way round moves half of ML-100K's users.
         let dataset = one_user(&[(9, 5), (4, 8), (2, 8), (6, 8)], true).unwrap();
-        assert_eq!((dataset.test_item(USER), dataset.validation_item(USER)), (ItemId(4), Some(ItemId(2))));
+        assert_eq!((dataset.test_item(USER), dataset.validation_item(USER)), (Some(ItemId(4)), Some(ItemId(2))));
         assert_eq!(dataset.train_items(USER), [6, 9]);
     }
 
@@ -191,7 +268,7 @@ mod tests {
     fn a_repeated_held_out_item_is_no_training_positive() {
         let dataset = one_user(&[(4, 1), (2, 2), (6, 3), (2, 4), (4, 5), (4, 6), (8, 0), (8, 0)], true).unwrap();
         // 4 is the latest; the next row is 4 again, so 2 validates; their earlier rows are dropped.
-        assert_eq!((dataset.test_item(USER), dataset.validation_item(USER)), (ItemId(4), Some(ItemId(2))));
+        assert_eq!((dataset.test_item(USER), dataset.validation_item(USER)), (Some(ItemId(4)), Some(ItemId(2))));
         assert_eq!(dataset.train_items(USER), [6, 8, 8]);
     }
 
@@ -206,6 +283,62 @@ mod tests {
         assert!(one_user(&[(4, 1), (2, 2)], false).is_ok());
         let message = one_user(&[(4, 1), (4, 2), (4, 3)], false).unwrap_err().to_string();
         assert!(message.contains("1 different items") && message.contains("minimum_interactions to 4"), "{message}");
+    }
+
+    /// Rows of four users, as many as the folds have places.
+    fn four_users(rows_each: u32) -> Ratings {
+        let users: Vec<u32> = (0..4 * rows_each).map(|row| row % 4).collect();
+        let row = |row: u32| Interaction::new(row / 4, (row % 5 + 1) as f32, i64::from(row));
+        let interactions = (0..4 * rows_each).map(row).collect();
+        Ratings { users, interactions, user_names: (0..4).map(|user| format!("u{user}").into()).collect(), items: 100 }
+    }
+
+    /// If this fails, a fold trains on what it tests, or loses a rating.
+    #[test]
+    fn a_fold_and_the_other_folds_are_all_ratings() {
+        let ratings = four_users(30);
+        for fold in 0..5 {
+            let dataset = split(ratings.clone(), &SplitSpec::KFold { folds: 5, fold }, Streams::new(2)).unwrap();
+            assert!(!dataset.holds_items_out() && dataset.test_item(USER).is_none());
+            let mut tested = 0;
+            for user in (0..4).map(UserId) {
+                let test = dataset.test_ratings(user).unwrap();
+                let mut rows: Vec<(u32, u32)> =
+                    test.items.iter().copied().zip(test.ratings.iter().map(f32::to_bits)).collect();
+                tested += rows.len();
+                let own = dataset.own_data(user);
+                rows.extend(own.items().iter().copied().zip(own.ratings().iter().map(f32::to_bits)));
+                rows.sort_unstable();
+                let all = ratings.users.iter().zip(&ratings.interactions).filter(|(of, _)| **of == user.0);
+                let expected: Vec<(u32, u32)> = all.map(|(_, row)| (row.item, row.rating.to_bits())).collect();
+                assert_eq!(rows, expected, "{user}");
+                assert!(own.items().is_sorted() && test.items.is_sorted());
+            }
+            assert_eq!(tested, 24);
+            let scale = dataset.rating_scale().unwrap();
+            assert_eq!((scale.minimum, scale.maximum), (1.0, 5.0));
+        }
+    }
+
+    #[test]
+    fn a_user_without_a_training_rating_in_a_fold_is_named() {
+        // With one rating each and two folds, half of the users have none.
+        let message = split(four_users(1), &SplitSpec::KFold { folds: 2, fold: 1 }, Streams::new(2)).unwrap_err();
+        assert!(
+            message.to_string().contains("has no rating to train on: all of them are in the test part (fold 1 of 2)"),
+            "{message}"
+        );
+    }
+
+    /// If this fails, what a user did not want is tested as if it had been wanted.
+    #[test]
+    fn only_positives_are_held_out() {
+        let row = |item, time, is_positive| Interaction { is_positive, ..Interaction::new(item, 1.0, time) };
+        let mut splitter = Splitter::leave_one_out(10, true);
+        splitter.push_user(String::new, &[row(1, 1, true), row(2, 2, true), row(3, 3, true), row(4, 4, false)]);
+        let dataset = splitter.finish().unwrap();
+        assert_eq!((dataset.test_item(USER), dataset.validation_item(USER)), (Some(ItemId(3)), Some(ItemId(2))));
+        assert_eq!((dataset.train_items(USER), dataset.popularity()[4]), (&[1, 4][..], 0));
     }
 
     proptest! {
@@ -223,11 +356,11 @@ mod tests {
             let rows: Vec<_> = rows.iter().copied().filter(|row| enough(row.0)).collect();
             let users: Vec<u32> = rows.iter().map(|row| row.0).collect();
             prop_assume!(!users.is_empty());
-            let interactions = rows.iter().map(|row| Interaction { item: row.1, rating: 1.0, time: row.2 }).collect();
+            let interactions = rows.iter().map(|row| Interaction::new(row.1, 1.0, row.2)).collect();
             let user_names = (0..6).map(|user| user.to_string().into()).collect();
             let ratings = Ratings { users, interactions, user_names, items: 30 }.keep_active_users(3).unwrap();
-            let dataset = split(ratings.clone(), validation_item).unwrap();
-            prop_assert_eq!(dataset.validation.is_some(), validation_item);
+            let dataset = split(ratings.clone(), &SplitSpec::LeaveOneOut { validation_item }, Streams::new(1)).unwrap();
+            prop_assert_eq!(dataset.has_validation_items(), validation_item);
             for user in (0..dataset.users()).map(UserId::from) {
                 let own: Vec<&Interaction> = ratings.users.iter().zip(&ratings.interactions)
                     .filter(|row| *row.0 == user.0).map(|row| row.1).collect();
@@ -238,7 +371,7 @@ mod tests {
                 prop_assert_eq!(before, after);
                 prop_assert!(dataset.train_items(user).is_sorted());
                 let time = |item: u32| own.iter().find(|row| row.item == item).unwrap().time;
-                let (test, train) = (dataset.test_item(user).0, dataset.train_items(user));
+                let (test, train) = (dataset.test_item(user).unwrap().0, dataset.train_items(user));
                 prop_assert!(train.iter().all(|&item| time(item) <= time(test)));
                 if let Some(ItemId(validation)) = dataset.validation_item(user) {
                     prop_assert!(time(validation) <= time(test));

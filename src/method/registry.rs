@@ -67,8 +67,8 @@ mod tests {
     /// If this fails, a file of very many items ends the program for want of memory, without a word.
     #[test]
     fn a_table_too_large_for_any_run_is_refused_before_it_is_made() {
-        let mut splitter = Splitter::new(100_000_000, false);
-        let rows = [0, 1, 2].map(|item| Interaction { item, rating: 1.0, time: i64::from(item) });
+        let mut splitter = Splitter::leave_one_out(100_000_000, false);
+        let rows = [0, 1, 2].map(|item| Interaction::new(item, 1.0, i64::from(item)));
         splitter.push_user(String::new, &rows);
         let problem = Problem { dataset: Arc::new(splitter.finish().unwrap()), streams: Streams::new(1) };
         for name in ["fedrap", "pfedrec", "fedmf"] {

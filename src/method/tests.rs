@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::dataset::load;
-use crate::scenario::{DatasetSpec, GeneratorSpec, NegativesSpec, SourceSpec};
+use crate::scenario::{DatasetSpec, GeneratorSpec, NegativesSpec, SourceSpec, SplitSpec};
 
 const DIMENSION: usize = 256;
 
@@ -14,7 +14,7 @@ pub(super) fn problem() -> Problem {
         source: SourceSpec::Generated(population),
         path: None,
         minimum_interactions: 0,
-        validation_item: false,
+        split: SplitSpec::LeaveOneOut { validation_item: false },
         negatives: NegativesSpec::default(),
     };
     Problem { dataset: Arc::new(load(&spec, &[], streams).unwrap()), streams }

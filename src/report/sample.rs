@@ -13,7 +13,7 @@ use crate::math;
 use crate::scenario::{
     AvailabilitySpec, CodecName, CodecSpec, DatasetSpec, DevicesSpec, EvaluationSpec, MethodSpec, Mode, NegativePool,
     NegativesSpec, NetworkSpec, OverSelectionSpec, Participation, Policy, Scenario, Selection, ServerLinkSpec,
-    SourceSpec, SpeedSpec, TrainingSpec,
+    SourceSpec, SpeedSpec, SplitSpec, TrainingSpec,
 };
 
 const USERS: u32 = 943;
@@ -169,7 +169,7 @@ fn scenario(rounds: u32) -> Scenario {
             source: SourceSpec::Ml100k,
             path: None,
             minimum_interactions: 0,
-            validation_item: true,
+            split: SplitSpec::LeaveOneOut { validation_item: true },
             negatives: NegativesSpec { pool: NegativePool::Unrated, per_positive: 4 },
         },
         method: MethodSpec {

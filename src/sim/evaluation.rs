@@ -42,7 +42,9 @@ thread_local! {
 pub fn ranks(world: &World, position: usize, client: &dyn Client, global: &Table) -> Result<Ranks> {
     BUFFERS.with_borrow_mut(|buffers| {
         let user = world.candidates.evaluated_users()[position];
-        let test = world.dataset.test_item(user);
+        let Some(test) = world.dataset.test_item(user) else {
+            return Err(Error::Usage("a k-fold split cannot be evaluated yet".to_owned()));
+        };
         let validation = world.dataset.validation_item(user);
         let scorer = Scorer { world, position, client, global };
         let ranked = match validation {

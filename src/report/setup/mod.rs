@@ -2,7 +2,7 @@
 
 use super::record::RunRecord;
 use super::words::{counted, name_of, percent, thousands};
-use crate::scenario::{NegativePool, Policy, Ranking, Scenario, Selection, SourceSpec};
+use crate::scenario::{NegativePool, Policy, Ranking, Scenario, Selection, SourceSpec, SplitSpec};
 
 mod rounds;
 mod world;
@@ -44,7 +44,10 @@ pub fn protocol(scenario: &Scenario) -> String {
         Selection::BestValidation => "best validation round",
         Selection::BestTest => "best test round",
     };
-    format!("leave-one-out, {ranking}, negatives `{pool}`, {judged}")
+    match scenario.dataset.split {
+        SplitSpec::LeaveOneOut { .. } => format!("leave-one-out, {ranking}, negatives `{pool}`, {judged}"),
+        SplitSpec::KFold { folds, fold } => format!("{folds}-fold, test part {fold}, {judged}"),
+    }
 }
 
 /// How a run's round was chosen, to follow "the round is".
@@ -126,13 +129,17 @@ fn method(scenario: &Scenario) -> String {
 
 fn data(record: &RunRecord) -> String {
     let (dataset, size) = (&record.scenario.dataset, &record.size);
-    let held_out = if dataset.validation_item { "a test and a validation item" } else { "a test item" };
+    let held_out = match dataset.split {
+        SplitSpec::LeaveOneOut { validation_item: true } => "a test and a validation item held out per user".to_owned(),
+        SplitSpec::LeaveOneOut { validation_item: false } => "a test item held out per user".to_owned(),
+        SplitSpec::KFold { folds, fold } => format!("part {fold} of {folds} (from 0) held out"),
+    };
     let file = match (&dataset.source, &dataset.path) {
         (SourceSpec::Generated(_), _) | (_, None) => String::new(),
         (_, Some(path)) => format!(" from `{}`", path.display()),
     };
     format!(
-        "{}{file}: {} users, {} items, {} training ratings; {held_out} held out per user",
+        "{}{file}: {} users, {} items, {} training ratings; {held_out}",
         source(&dataset.source),
         thousands(size.users),
         thousands(size.items),

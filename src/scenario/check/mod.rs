@@ -4,11 +4,11 @@
 use serde_json::{Map, Value as Json};
 
 use super::faults::Fault;
-use super::raw::{RawDataset, RawMethod, RawScenario, SourceName};
+use super::raw::{RawDataset, RawKFold, RawMethod, RawScenario, RawSplit, SourceName};
 use super::sizes::{candidates_too_many, table_too_large, too_large};
 use super::spec::{
     ColumnRef, DatasetSpec, DelimitedSpec, EvaluationSpec, GeneratorSpec, MethodSpec, Ranking, Scenario, Selection,
-    SourceSpec,
+    SourceSpec, SplitSpec,
 };
 use super::tree::Node;
 use super::vocabulary::{MethodVocabulary, fill_defaults};
@@ -102,6 +102,7 @@ impl Checker<'_> {
         if raw.path.is_none() && raw.name == SourceName::Delimited {
             self.fault(&["dataset", "name"], "`name = \"delimited\"` needs the key `path`, the ratings file");
         }
+        let split = self.split(raw.split, raw.validation_item);
         let source = match raw.name {
             SourceName::Generated => Some(SourceSpec::Generated(raw.generator.unwrap_or_default())),
             SourceName::Ml100k => Some(SourceSpec::Ml100k),
@@ -120,9 +121,26 @@ impl Checker<'_> {
             source: source?,
             path: raw.path,
             minimum_interactions: raw.minimum_interactions.unwrap_or(default_minimum),
-            validation_item: raw.validation_item,
+            split,
             negatives: raw.negatives,
         })
+    }
+
+    fn split(&mut self, split: RawSplit, validation_item: Option<bool>) -> SplitSpec {
+        let RawSplit::KFold(RawKFold { folds, fold }) = split else {
+            return SplitSpec::LeaveOneOut { validation_item: validation_item.unwrap_or(true) };
+        };
+        if fold >= folds {
+            let message = format!("`fold` is {fold}, but the {folds} folds are numbered from 0 to {}", folds - 1);
+            self.fault(&["dataset", "split", "k-fold", "fold"], message);
+        }
+        if validation_item.is_some() {
+            self.fault(
+                &["dataset", "validation_item"],
+                "`validation_item` belongs to `split = \"leave-one-out\"` only: `k-fold` holds no single item out",
+            );
+        }
+        SplitSpec::KFold { folds, fold }
     }
 
     fn columns(&mut self, columns: &DelimitedSpec) {
@@ -133,6 +151,8 @@ impl Checker<'_> {
             ("user", Some(&columns.user)),
             ("item", Some(&columns.item)),
             ("rating", columns.rating.as_ref()),
+            ("label", columns.label.as_ref()),
+            ("weight", columns.weight.as_ref()),
             ("timestamp", columns.timestamp.as_ref()),
         ];
         for (index, (key, column)) in named.iter().enumerate() {
@@ -183,7 +203,7 @@ impl Checker<'_> {
             );
         }
         self.cutoffs(&mut evaluation);
-        let without_validation = dataset.is_some_and(|dataset| !dataset.validation_item);
+        let without_validation = dataset.is_some_and(|dataset| !dataset.split.has_validation_item());
         if evaluation.selection == Selection::BestValidation && without_validation {
             self.fault(
                 &["evaluation", "selection"],

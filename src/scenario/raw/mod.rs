@@ -12,7 +12,7 @@ use serde_json::{Map, Value as Json};
 
 use super::spec::{
     CodecSpec, DatasetSpec, DelimitedSpec, EvaluationSpec, GeneratorSpec, MethodSpec, NegativesSpec, Scenario,
-    SourceSpec, TrainingSpec,
+    SourceSpec, SplitSpec, TrainingSpec,
 };
 
 mod world;
@@ -95,9 +95,13 @@ pub(super) struct RawDataset {
     /// paper), else 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minimum_interactions: Option<u32>,
-    /// Whether the last but one rating is held out for validation too.
-    #[serde(default = "default_validation_item")]
-    pub validation_item: bool,
+    /// How the ratings are divided into a part to train on and a part to measure accuracy on.
+    #[serde(default)]
+    pub split: RawSplit,
+    /// Whether the last but one rating is held out for validation too. The default is true with `leave-one-out`; with
+    /// `k-fold` the key has no meaning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub validation_item: Option<bool>,
     /// Training negatives.
     #[serde(default)]
     pub negatives: NegativesSpec,
@@ -109,8 +113,44 @@ pub(super) struct RawDataset {
     pub columns: Option<DelimitedSpec>,
 }
 
-fn default_validation_item() -> bool {
-    true
+/// The ways of splitting ratings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "Split")]
+pub(super) enum RawSplit {
+    /// The latest rating of every user is held out, to be ranked against candidates.
+    #[default]
+    LeaveOneOut,
+    /// One of several random equal parts of all ratings is held out, to be predicted: a run is one fold. The folds of one
+    /// seed cover every rating once.
+    KFold(RawKFold),
+}
+
+/// A k-fold split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "KFold")]
+pub(super) struct RawKFold {
+    /// Number of parts.
+    #[schemars(range(min = 2, max = 1000))]
+    pub folds: u32,
+    /// The part that is held out, from 0.
+    pub fold: u32,
+}
+
+impl Default for RawKFold {
+    fn default() -> Self {
+        Self { folds: 5, fold: 0 }
+    }
+}
+
+impl From<&SplitSpec> for RawSplit {
+    fn from(split: &SplitSpec) -> Self {
+        match *split {
+            SplitSpec::LeaveOneOut { .. } => Self::LeaveOneOut,
+            SplitSpec::KFold { folds, fold } => Self::KFold(RawKFold { folds, fold }),
+        }
+    }
 }
 
 /// The known sources of ratings.
@@ -174,7 +214,11 @@ impl From<&DatasetSpec> for RawDataset {
             name,
             path: dataset.path.clone(),
             minimum_interactions: Some(dataset.minimum_interactions),
-            validation_item: dataset.validation_item,
+            split: RawSplit::from(&dataset.split),
+            validation_item: match dataset.split {
+                SplitSpec::LeaveOneOut { validation_item } => Some(validation_item),
+                SplitSpec::KFold { .. } => None,
+            },
             negatives: dataset.negatives.clone(),
             generator,
             columns,

@@ -56,10 +56,34 @@ pub struct DatasetSpec {
     pub path: Option<PathBuf>,
     /// Users with fewer ratings are left out (before renumbering).
     pub minimum_interactions: u32,
-    /// Whether the last but one rating is held out for validation too.
-    pub validation_item: bool,
+    /// What accuracy is measured on.
+    pub split: SplitSpec,
     /// Training negatives.
     pub negatives: NegativesSpec,
+}
+
+/// How ratings are divided into a part to train on and a part to measure accuracy on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SplitSpec {
+    /// The latest rating of every user is held out, to be ranked.
+    LeaveOneOut {
+        /// Whether the last but one rating is held out for validation too.
+        validation_item: bool,
+    },
+    /// One of several random equal parts of all ratings is held out, to be predicted.
+    KFold {
+        /// Number of parts.
+        folds: u32,
+        /// The part that is held out, from 0.
+        fold: u32,
+    },
+}
+
+impl SplitSpec {
+    /// Returns whether an item is held out for validation besides the test part.
+    pub fn has_validation_item(&self) -> bool {
+        matches!(self, Self::LeaveOneOut { validation_item: true })
+    }
 }
 
 /// The known sources of ratings.
@@ -135,6 +159,14 @@ pub struct DelimitedSpec {
     /// Column of the rating; without it every row counts as 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rating: Option<ColumnRef>,
+    /// Column that says whether the user liked the item (1) or was shown it and did not want it (0); without it every
+    /// row is a positive. Only positives are trained on as such, counted as popular and held out; what is labelled 0 is
+    /// neither a negative to be drawn nor a candidate, and methods that read labels are given it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<ColumnRef>,
+    /// Column of a weight of at least 0, for methods that weigh ratings; without it every row weighs 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<ColumnRef>,
     /// Column that orders a user's rows in time (a number); without it the order of the file is the order in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<ColumnRef>,

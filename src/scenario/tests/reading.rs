@@ -11,7 +11,7 @@ fn the_shortest_file_gets_every_documented_default() {
     assert_eq!(scenario.name, "test");
     assert_eq!(scenario.seed, 1);
     assert_eq!(scenario.dataset.source, SourceSpec::Generated(GeneratorSpec::default()));
-    assert!(scenario.dataset.validation_item);
+    assert_eq!(scenario.dataset.split, SplitSpec::LeaveOneOut { validation_item: true });
     assert_eq!(scenario.dataset.minimum_interactions, 0);
     assert_eq!(scenario.method, MethodSpec { name: "popularity".to_owned(), parameters: json!({}) });
     assert_eq!(scenario.training.participation, Participation::All);
@@ -131,6 +131,8 @@ fn columns_are_named_or_numbered() {
         user: ColumnRef::Name("uid".to_owned()),
         item: ColumnRef::Position(2),
         rating: None,
+        label: None,
+        weight: None,
         timestamp: None,
     };
     assert_eq!(read(&text).unwrap().dataset.source, SourceSpec::Delimited(columns));

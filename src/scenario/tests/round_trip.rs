@@ -32,14 +32,31 @@ fn source() -> impl Strategy<Value = SourceSpec> {
             user != item && time.as_ref() != Some(user) && time.as_ref() != Some(item)
         })
         .prop_map(|(separator, user, item, timestamp)| {
-            SourceSpec::Delimited(DelimitedSpec { separator, header: true, user, item, rating: None, timestamp })
+            SourceSpec::Delimited(DelimitedSpec {
+                separator,
+                header: true,
+                user,
+                item,
+                rating: None,
+                label: None,
+                weight: None,
+                timestamp,
+            })
         });
     prop_oneof![generated, delimited, Just(SourceSpec::Ml100k), Just(SourceSpec::Ml1m), Just(SourceSpec::LastFm2k)]
 }
 
+fn split() -> impl Strategy<Value = SplitSpec> {
+    prop_oneof![
+        // A round that is judged by its validation item needs one.
+        Just(SplitSpec::LeaveOneOut { validation_item: true }),
+        (2u32..1000).prop_flat_map(|folds| (0..folds).prop_map(move |fold| SplitSpec::KFold { folds, fold })),
+    ]
+}
+
 fn dataset() -> impl Strategy<Value = DatasetSpec> {
-    (source(), "[a-z/ \"\\\\é.]{1,12}", any::<bool>(), any::<u32>(), any::<bool>(), 1u32..1000).prop_map(
-        |(source, path, has_path, minimum_interactions, unrated, per_positive)| {
+    (source(), "[a-z/ \"\\\\é.]{1,12}", any::<bool>(), any::<u32>(), any::<bool>(), 1u32..1000, split()).prop_map(
+        |(source, path, has_path, minimum_interactions, unrated, per_positive, split)| {
             let path = match &source {
                 SourceSpec::Generated(_) => None,
                 SourceSpec::Delimited(_) => Some(path.into()),
@@ -47,7 +64,7 @@ fn dataset() -> impl Strategy<Value = DatasetSpec> {
             };
             let pool = if unrated { NegativePool::Unrated } else { NegativePool::NotInTrain };
             let negatives = NegativesSpec { pool, per_positive };
-            DatasetSpec { source, path, minimum_interactions, validation_item: true, negatives }
+            DatasetSpec { source, path, minimum_interactions, split, negatives }
         },
     )
 }
@@ -253,13 +270,15 @@ fn scenario() -> impl Strategy<Value = Scenario> {
             if matches!(dataset.source, SourceSpec::Generated(_)) {
                 faults.retain(|rule| !matches!(rule.users, Some(FaultUsers::Numbers(_))));
             }
+            let selection =
+                if dataset.split.has_validation_item() { Selection::BestValidation } else { Selection::BestTest };
             Scenario {
                 name: "test".to_owned(),
                 seed,
                 dataset,
                 method,
                 training,
-                evaluation: EvaluationSpec { selection: Selection::BestValidation, ..EvaluationSpec::default() },
+                evaluation: EvaluationSpec { selection, ..EvaluationSpec::default() },
                 codec: CodecSpec { uplink: CodecName::RowsF32, downlink: CodecName::SparseF32 },
                 network,
                 devices,

@@ -14,7 +14,8 @@ use fedrecsim::dataset::ratings::Ratings;
 use fedrecsim::dataset::{Dataset, delimited, split};
 use fedrecsim::error::{Error, Result};
 use fedrecsim::ids::UserId;
-use fedrecsim::scenario::{ColumnRef, DelimitedSpec};
+use fedrecsim::rng::Streams;
+use fedrecsim::scenario::{ColumnRef, DelimitedSpec, SplitSpec};
 
 const SEPARATORS: [&str; 8] = [",", "\t", "::", ";", " || ", "\"", "a", "aa"];
 
@@ -38,7 +39,9 @@ pub fn check(input: &[u8]) -> Result<Dataset> {
     let dataset = ratings
         .keep_active_users(minimum)
         .inspect(check_ratings)
-        .and_then(|ratings| split::split(ratings, flags & 0x80 != 0))
+        .and_then(|ratings| {
+            split::split(ratings, &SplitSpec::LeaveOneOut { validation_item: flags & 0x80 != 0 }, Streams::new(1))
+        })
         .inspect_err(|error| assert!(matches!(error, Error::Dataset(_)), "{error:?}"))?;
     check_dataset(&dataset);
     Ok(dataset)
@@ -55,6 +58,8 @@ fn layout(flags: u8, places: u8) -> DelimitedSpec {
         user: column("u", places & 3),
         item: column("i", places >> 2 & 3),
         rating: (flags & 0x20 != 0).then(|| column("r", places >> 4 & 3)),
+        label: None,
+        weight: None,
         timestamp: (flags & 0x40 != 0).then(|| column("t", 3)),
     }
 }
@@ -109,7 +114,7 @@ fn check_dataset(dataset: &Dataset) {
     let mut rows = 0;
     for user in (0..dataset.users() as u32).map(UserId) {
         let train = dataset.train_items(user);
-        let held_out = [Some(dataset.test_item(user)), dataset.validation_item(user)];
+        let held_out = [dataset.test_item(user), dataset.validation_item(user)];
         assert!(!train.is_empty() && train.is_sorted());
         assert!(train.iter().all(|&item| (item as usize) < dataset.items()));
         assert_ne!(held_out[0], held_out[1]);

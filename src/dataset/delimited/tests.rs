@@ -1,0 +1,179 @@
+//! Files of every shape are read, and each malformed line is named.
+#![allow(clippy::unwrap_used)]
+use super::*;
+
+fn named(name: &str) -> ColumnRef {
+    ColumnRef::Name(name.into())
+}
+
+/// user, item, rating, timestamp in this order, without a header.
+fn four_columns(separator: &str) -> DelimitedSpec {
+    DelimitedSpec {
+        separator: separator.into(),
+        header: false,
+        user: ColumnRef::Position(1),
+        item: ColumnRef::Position(2),
+        rating: Some(ColumnRef::Position(3)),
+        label: None,
+        weight: None,
+        timestamp: Some(ColumnRef::Position(4)),
+    }
+}
+
+fn read_text(content: impl AsRef<[u8]>, layout: &DelimitedSpec) -> Result<Ratings> {
+    parse(content.as_ref(), Path::new("ratings"), layout)
+}
+
+fn fault(content: impl AsRef<[u8]>, layout: &DelimitedSpec) -> String {
+    let error = read_text(content, layout).unwrap_err();
+    assert_eq!(error.exit_code(), 2);
+    error.to_string()
+}
+
+fn triples(ratings: &Ratings) -> Vec<(u32, u32, f32)> {
+    ratings.users.iter().zip(&ratings.interactions).map(|(&user, i)| (user, i.item, i.rating)).collect()
+}
+
+#[test]
+fn separators_of_any_length_read_alike() {
+    let expected = [(0, 0, 5.0), (1, 1, 3.5), (0, 1, 1.0)];
+    for separator in [",", "\t", "::", ";", " || ", "|"] {
+        let lines = ["b,x,5,30", "a,y,3.5,-10", "b,y,1,20"].map(|line| line.replace(',', separator)).join("\n");
+        let ratings = read_text(lines, &four_columns(separator)).unwrap();
+        assert_eq!(triples(&ratings), expected, "{separator:?}");
+        assert_eq!(ratings.interactions.iter().map(|i| i.time).collect::<Vec<_>>(), [30, -10, 20]);
+        assert_eq!((ratings.user_names, ratings.items), (vec!["b".into(), "a".into()], 2));
+    }
+}
+
+#[test]
+fn columns_are_found_by_name_wherever_they_stand() {
+    let layout = DelimitedSpec {
+        header: true,
+        user: named("who"),
+        item: named("what"),
+        rating: None,
+        timestamp: Some(ColumnRef::Position(1)),
+        ..four_columns(",")
+    };
+    let ratings = read_text("when,what,note,who\n7,\"x,1\",,\"ann\"\n6,y,,ann\n", &layout).unwrap();
+    assert_eq!(triples(&ratings), [(0, 0, 1.0), (0, 1, 1.0)]);
+    assert_eq!(ratings.interactions[0].time, 7);
+    assert_eq!(ratings.user_names, ["ann".into()]);
+}
+
+#[test]
+fn without_timestamps_the_order_of_the_file_is_the_order_in_time() {
+    let layout = DelimitedSpec { timestamp: None, ..four_columns(",") };
+    let ratings = read_text("a,x,1,9\na,y,1,8\na,z,1,7\n", &layout).unwrap();
+    assert!(ratings.interactions.is_sorted_by(|a, b| a.time < b.time));
+}
+
+#[test]
+fn timestamps_keep_their_order_at_any_size_and_with_fractions() {
+    let times = |values: &[&str]| {
+        let lines: Vec<String> = values.iter().map(|value| format!("a,x,1,{value}")).collect();
+        let ratings = read_text(lines.join("\n"), &four_columns(",")).unwrap();
+        ratings.interactions.iter().map(|i| i.time).collect::<Vec<_>>()
+    };
+    // Nanoseconds since 1970: a double cannot tell these two apart.
+    assert!(times(&["1700000000000000001", "1700000000000000002"]).is_sorted_by(|a, b| a < b));
+    // An integer before and after the first fraction; negative ones; both zeros.
+    assert!(times(&["-3", "-2.5", "-1e-3", "0", "0.5", "1", "1.7e18"]).is_sorted_by(|a, b| a < b));
+    let zeros = times(&["0.0", "-0.0", "0"]);
+    assert_eq!((zeros[0], zeros[1]), (zeros[1], zeros[2]));
+}
+
+#[test]
+fn every_malformed_line_is_named_with_what_was_expected_and_found() {
+    let good = "1,2,3,4\n";
+    for (bad, message) in [
+        ("1,2,3", "ratings:2: expected 4 columns as in the first line, found 3: \"1\", \"2\", \"3\""),
+        ("1,2,3,4,5", "ratings:2: expected 4 columns as in the first line, found 5: \"1\", \"2\", \"3\", \"4\", \"5\""),
+        ("1,2,good,4", "ratings:2: expected a finite rating in column 3, found \"good\""),
+        ("1,2,,4", "ratings:2: expected a finite rating in column 3, found \"\""),
+        ("1,2,NaN,4", "ratings:2: expected a finite rating in column 3, found \"NaN\""),
+        ("1,2,-inf,4", "ratings:2: expected a finite rating in column 3, found \"-inf\""),
+        ("1,2,1e39,4", "ratings:2: expected a finite rating in column 3, found \"1e39\""),
+        ("1,2,3,soon", "ratings:2: expected a timestamp (a finite number) in column 4, found \"soon\""),
+        ("1,2,3,inf", "ratings:2: expected a timestamp (a finite number) in column 4, found \"inf\""),
+        (" ,2,3,4", "ratings:2: expected the user in column 1, found nothing"),
+        ("1,,3,4", "ratings:2: expected the item in column 2, found nothing"),
+    ] {
+        for separator in [",", "::"] {
+            let content = format!("{good}{bad}\n{good}").replace(',', separator);
+            assert_eq!(fault(content, &four_columns(separator)), message, "{bad:?} with {separator:?}");
+        }
+    }
+}
+
+#[test]
+fn a_header_without_the_column_says_what_it_has() {
+    let layout = DelimitedSpec { header: true, rating: Some(named("stars")), ..four_columns(",") };
+    assert_eq!(
+        fault("user,movie,rating,time\n1,2,3,4\n", &layout),
+        "ratings:1: expected a header with a column \"stars\" (the rating), found the columns \"user\", \"movie\", \
+         \"rating\", \"time\""
+    );
+    assert_eq!(
+        fault("user,stars,stars,time\n1,2,3,4\n", &layout),
+        "ratings:1: the header names column \"stars\" (the rating) more than once"
+    );
+}
+
+#[test]
+fn a_wrong_separator_is_recognisable_from_the_message() {
+    assert_eq!(
+        fault("1::2::3::4\n", &four_columns("\t")),
+        "ratings:1: expected at least 2 columns separated by \"\\t\" (column 2 is the item), found 1: \"1::2::3::4\""
+    );
+}
+
+#[test]
+fn files_without_ratings_are_errors() {
+    let layout = DelimitedSpec { header: true, ..four_columns(",") };
+    for content in ["", "\n\n", "\u{feff}"] {
+        assert_eq!(fault(content, &layout), "cannot read ratings: the file is empty");
+    }
+    assert_eq!(fault("a,b,c,d\n", &layout), "cannot read ratings: the file holds a header line but no ratings");
+    let missing = read(Path::new("/nonexistent/ratings"), &layout).unwrap_err().to_string();
+    assert!(missing.starts_with("cannot read /nonexistent/ratings: "), "{missing}");
+}
+
+#[test]
+fn a_layout_that_contradicts_itself_is_refused() {
+    let by_name = DelimitedSpec { user: named("user"), ..four_columns(",") };
+    assert_eq!(
+        fault("1,2,3,4\n", &by_name),
+        "the user column is given by name (\"user\"), but the file is said to have no header line"
+    );
+    let zero = DelimitedSpec { item: ColumnRef::Position(0), ..four_columns(",") };
+    assert_eq!(fault("1,2,3,4\n", &zero), "the item column is 0; columns count from 1");
+    assert_eq!(fault("1,2,3,4\n", &four_columns("")), "the separator of a delimited file must not be empty");
+}
+
+#[test]
+fn names_need_not_be_text() {
+    let ratings = read_text(b"\xff,x,1,1\n\xfe,x,1,1\n", &four_columns(",")).unwrap();
+    assert_eq!(ratings.users, [0, 1]);
+}
+
+/// If this fails, a method that weighs ratings, or learns from what was not wanted, is given something else.
+#[test]
+fn labels_and_weights_are_read_from_their_columns() {
+    let layout = DelimitedSpec {
+        label: Some(ColumnRef::Position(3)),
+        weight: Some(ColumnRef::Position(4)),
+        rating: None,
+        timestamp: None,
+        ..four_columns(",")
+    };
+    let ratings = read_text("a,x,1,2.5\na,y,0,0\n", &layout).unwrap();
+    let read: Vec<_> = ratings.interactions.iter().map(|row| (row.is_positive, row.weight, row.rating)).collect();
+    assert_eq!(read, [(true, 2.5, 1.0), (false, 0.0, 1.0)]);
+    assert_eq!(fault("a,x,2,1\n", &layout), "ratings:1: expected a label (0 or 1) in column 3, found \"2\"");
+    assert_eq!(
+        fault("a,x,1,-1\n", &layout),
+        "ratings:1: expected a weight (a finite number of at least 0) in column 4, found \"-1\""
+    );
+}

@@ -1,0 +1,71 @@
+//! What is kept from training to measure accuracy on.
+
+use super::column::Values;
+use super::user_rows::UserRows;
+use crate::ids::{ItemId, UserId};
+
+/// What is held out of every user's ratings.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum HeldOut {
+    /// Single items, to be ranked (leave-one-out).
+    Items {
+        /// The test item of every user.
+        test: Vec<ItemId>,
+        /// The validation item of every user, where the scenario asks for one.
+        validation: Option<Vec<ItemId>>,
+    },
+    /// Ratings, to be predicted (k-fold).
+    Ratings(UserRows),
+}
+
+/// The test ratings of one user, in the order of ascending items.
+#[derive(Clone, Copy, Debug)]
+pub struct TestRatings<'a> {
+    /// The items, ascending; an item stands as often as the file has it.
+    pub items: &'a [u32],
+    /// The rating of each.
+    pub ratings: Values<'a>,
+}
+
+impl HeldOut {
+    /// The test item of `user`, if single items are held out.
+    pub fn test_item(&self, user: UserId) -> Option<ItemId> {
+        match self {
+            Self::Items { test, .. } => Some(test[user.index()]),
+            Self::Ratings(_) => None,
+        }
+    }
+
+    /// The validation item of `user`, where there is one.
+    pub fn validation_item(&self, user: UserId) -> Option<ItemId> {
+        match self {
+            Self::Items { validation, .. } => validation.as_ref().map(|items| items[user.index()]),
+            Self::Ratings(_) => None,
+        }
+    }
+
+    /// The test ratings of `user`, if ratings are held out.
+    pub fn test_ratings(&self, user: UserId) -> Option<TestRatings<'_>> {
+        match self {
+            Self::Items { .. } => None,
+            Self::Ratings(rows) => Some(TestRatings { items: rows.items(user), ratings: rows.ratings(user) }),
+        }
+    }
+
+    /// Every held-out item of `user`: the test item, then the validation item, or those of the test ratings.
+    pub fn items(&self, user: UserId) -> impl Iterator<Item = u32> {
+        let single = [self.test_item(user), self.validation_item(user)];
+        let of_ratings = self.test_ratings(user).map_or(&[][..], |test| test.items);
+        single.into_iter().flatten().map(|item| item.0).chain(of_ratings.iter().copied())
+    }
+
+    /// Feeds everything to `sink`, as little-endian bytes in a fixed order.
+    pub fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
+        match self {
+            Self::Items { test, validation } => {
+                test.iter().chain(validation.iter().flatten()).for_each(|item| sink(&item.0.to_le_bytes()));
+            }
+            Self::Ratings(rows) => rows.visit_bytes(sink),
+        }
+    }
+}

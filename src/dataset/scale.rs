@@ -1,0 +1,39 @@
+//! The range and the mean of explicit ratings.
+
+use super::held_out::HeldOut;
+use super::user_rows::UserRows;
+
+/// What everybody may know of the ratings of a data set with explicit ratings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RatingScale {
+    /// The lowest rating in the data set, the test part included: the scale is public.
+    pub minimum: f32,
+    /// The highest rating in the data set.
+    pub maximum: f32,
+    /// Mean of the training ratings, summed in double precision in the order of users and items.
+    pub training_mean: f64,
+}
+
+impl RatingScale {
+    /// Returns the rating of the scale that is nearest to `score`. A score that is no number stays one.
+    pub fn clip(&self, score: f32) -> f32 {
+        score.clamp(self.minimum, self.maximum)
+    }
+}
+
+/// The scale of these ratings; `None` if all of them are alike, as they are where a file has none.
+pub(super) fn of(train: &UserRows, held_out: &HeldOut) -> Option<RatingScale> {
+    let test = match held_out {
+        HeldOut::Ratings(rows) => Some(rows.all_ratings()),
+        HeldOut::Items { .. } => None,
+    };
+    let training = train.all_ratings();
+    let mut range: Option<(f32, f32)> = None;
+    for rating in training.iter().chain(test.iter().flat_map(|ratings| ratings.iter())) {
+        range = range.map(|(low, high)| (low.min(rating), high.max(rating))).or(Some((rating, rating)));
+    }
+    let (minimum, maximum) = range.filter(|(low, high)| low < high)?;
+    let training_mean = training.iter().map(f64::from).sum::<f64>() / training.len() as f64;
+    Some(RatingScale { minimum, maximum, training_mean })
+}

@@ -1,0 +1,157 @@
+//! Rows of all users, user by user: items ascending, and beside each what the file says of it.
+
+use super::column::{Column, RankColumn, Values};
+use super::own_data::OwnData;
+use super::ratings::Interaction;
+use crate::ids::UserId;
+
+/// Rows of all users.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct UserRows {
+    /// Offsets into the arrays below, one more than there are users.
+    offsets: Vec<u64>,
+    items: Vec<u32>,
+    ratings: Column,
+    recency_ranks: RankColumn,
+    weights: Column,
+    /// Absent as long as every row is a positive.
+    labels: Option<Vec<bool>>,
+    /// Times of the positives of the user at hand, ascending.
+    times: Vec<i64>,
+}
+
+impl UserRows {
+    /// No users.
+    pub fn new() -> Self {
+        Self {
+            offsets: vec![0],
+            items: Vec::new(),
+            ratings: Column::new(),
+            recency_ranks: RankColumn::new(),
+            weights: Column::new(),
+            labels: None,
+            times: Vec::new(),
+        }
+    }
+
+    /// Appends a user with these rows, which are sorted by item for it; equal items keep their order.
+    pub fn push_user(&mut self, rows: &mut [Interaction]) {
+        rows.sort_by_key(|row| row.item);
+        self.times.clear();
+        self.times.extend(rows.iter().filter(|row| row.is_positive).map(|row| row.time));
+        self.times.sort_unstable();
+        for row in rows {
+            let later = self.times.len() - self.times.partition_point(|time| *time <= row.time);
+            if !row.is_positive {
+                self.labels.get_or_insert_with(|| vec![true; self.items.len()]);
+            }
+            if let Some(labels) = &mut self.labels {
+                labels.push(row.is_positive);
+            }
+            self.items.push(row.item);
+            self.ratings.push(row.rating);
+            self.weights.push(row.weight);
+            self.recency_ranks.push(later as u32);
+        }
+        self.offsets.push(self.items.len() as u64);
+    }
+
+    /// Gives memory back that no further row will need.
+    pub fn finish(&mut self) {
+        self.times = Vec::new();
+    }
+
+    /// Number of users.
+    pub fn users(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// The items of all users.
+    pub fn all_items(&self) -> &[u32] {
+        &self.items
+    }
+
+    /// The ratings of all users.
+    pub fn all_ratings(&self) -> Values<'_> {
+        self.ratings.all()
+    }
+
+    /// Whether the row at `position` of all rows is a positive.
+    pub fn is_positive(&self, position: usize) -> bool {
+        self.labels.as_ref().is_none_or(|labels| labels[position])
+    }
+
+    /// Items of `user`, ascending.
+    pub fn items(&self, user: UserId) -> &[u32] {
+        &self.items[self.range(user)]
+    }
+
+    /// Ratings beside [`Self::items`].
+    pub fn ratings(&self, user: UserId) -> Values<'_> {
+        self.ratings.rows(self.range(user))
+    }
+
+    /// All that is known of the rows of `user`.
+    pub fn own_data(&self, user: UserId) -> OwnData<'_> {
+        let range = self.range(user);
+        OwnData::new(&self.items[range.clone()])
+            .with_ratings(self.ratings.rows(range.clone()))
+            .with_recency_ranks(self.recency_ranks.rows(range.clone()))
+            .with_weights(self.weights.rows(range.clone()))
+            .with_labels(self.labels.as_ref().map(|labels| &labels[range]))
+    }
+
+    /// Feeds everything to `sink`, as little-endian bytes in a fixed order.
+    pub fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
+        let Self { offsets, items, ratings, recency_ranks, weights, labels, times: _ } = self;
+        offsets.iter().for_each(|offset| sink(&offset.to_le_bytes()));
+        items.iter().for_each(|item| sink(&item.to_le_bytes()));
+        ratings.all().iter().chain(weights.all().iter()).for_each(|value| sink(&value.to_le_bytes()));
+        recency_ranks.all().iter().for_each(|rank| sink(&rank.to_le_bytes()));
+        labels.iter().flatten().for_each(|label| sink(&[u8::from(*label)]));
+    }
+
+    fn range(&self, user: UserId) -> std::ops::Range<usize> {
+        self.offsets[user.index()] as usize..self.offsets[user.index() + 1] as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const USER: UserId = UserId(1);
+
+    /// A user before the one that is looked at, so that offsets matter.
+    fn rows(of_user: &[(u32, i64, bool)]) -> UserRows {
+        let mut rows = UserRows::new();
+        rows.push_user(&mut [Interaction::new(9, 1.0, 100), Interaction::new(3, 2.0, 50)]);
+        let mut own: Vec<Interaction> = of_user
+            .iter()
+            .map(|&(item, time, is_positive)| Interaction { is_positive, ..Interaction::new(item, 4.0, time) })
+            .collect();
+        rows.push_user(&mut own);
+        rows
+    }
+
+    /// If this fails, FedGram and FedSpec weigh the wrong items as recent: rho is the number of strictly later
+    /// positives, as the prototype has it (`len - searchsorted(sorted, time, "right")`).
+    #[test]
+    fn a_recency_rank_counts_the_strictly_later_positives() {
+        let rows = rows(&[(7, 30, true), (3, 10, true), (5, 40, true), (1, 30, true)]);
+        let own = rows.own_data(USER);
+        assert_eq!(own.items(), [1, 3, 5, 7]);
+        assert_eq!(own.recency_ranks().iter().collect::<Vec<_>>(), [1, 3, 0, 1]);
+        assert_eq!(rows.own_data(UserId(0)).recency_ranks().iter().collect::<Vec<_>>(), [1, 0]);
+    }
+
+    /// If this fails, what a user was shown and did not want makes the liked items look older.
+    #[test]
+    fn what_is_no_positive_is_labelled_and_makes_nothing_older() {
+        let rows = rows(&[(7, 30, true), (3, 10, true), (5, 40, false)]);
+        let own = rows.own_data(USER);
+        assert_eq!(own.labels(), Some(&[true, false, true][..]));
+        assert_eq!(own.recency_ranks().iter().collect::<Vec<_>>(), [1, 0, 0]);
+        assert_eq!(rows.own_data(UserId(0)).labels(), Some(&[true, true][..]));
+    }
+}
