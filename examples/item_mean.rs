@@ -22,6 +22,7 @@ use fedrecsim::method::{
 use fedrecsim::model::archive::{Archive, ArchiveReader};
 use fedrecsim::model::private::Private;
 use fedrecsim::model::table::{Table, TableShape, TableUpdate};
+use fedrecsim::work::Work;
 use fedrecsim::{cli, math};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -107,7 +108,7 @@ impl Client for ItemMeanClient {
         let row_visits = rated.len() as u64;
         // All other rows move towards zero by one factor, which a codec for rows sends as one number.
         let table = TableUpdate::listed(task.global.shape(), rated, &values, 1.0 - step)?;
-        Ok(LocalUpdate { table, loss: loss / task.samples.items.len() as f64, row_visits })
+        Ok(LocalUpdate { table, loss: loss / task.samples.items.len() as f64, work: Work::of_row_visits(row_visits) })
     }
 
     fn score(&self, global: &Table, items: &[u32], scores: &mut [f32]) {

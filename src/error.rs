@@ -184,32 +184,56 @@ impl Error {
         Self::Read { path: path.into(), reason: reason.to_string() }
     }
 
-    /// The process exit code: 2 where the input was refused before anything ran (the scenario, the command
-    /// line, the ratings that they name), 1 where the run itself failed.
-    pub fn exit_code(&self) -> u8 {
+    /// Returns what kind of end an error is: the one list that exit codes and runs go by.
+    pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Scenario { .. }
             | Self::Usage(_)
             | Self::Read { .. }
             | Self::MalformedLine { .. }
-            | Self::Dataset(_)
-            | Self::Checkpoint(_) => 2,
-            Self::Write { .. }
-            | Self::CheckpointUnwritten { .. }
+            | Self::Checkpoint(_) => ErrorKind::RefusedInput,
+            Self::Dataset(_) => ErrorKind::UnfitData,
+            Self::CheckpointUnwritten { .. }
             | Self::Diverged { .. }
             | Self::TimeOverflow { .. }
             | Self::NobodyFinished { .. }
             | Self::NothingArrives { .. }
             | Self::NobodyAvailable { .. }
-            | Self::Frame(_)
-            | Self::Update(_)
-            | Self::Unbalanced(_)
             | Self::NonFinite { .. }
-            | Self::Actor { .. }
             | Self::Interrupted
-            | Self::Stopped { .. } => 1,
+            | Self::Stopped { .. } => ErrorKind::EndOfRun,
+            Self::Write { .. } | Self::Frame(_) | Self::Update(_) | Self::Unbalanced(_) | Self::Actor { .. } => {
+                ErrorKind::Failure
+            }
         }
     }
+
+    /// Returns whether a run that ends with this error has a result all the same: its finished rounds.
+    pub fn leaves_a_result(&self) -> bool {
+        matches!(self.kind(), ErrorKind::UnfitData | ErrorKind::EndOfRun)
+    }
+
+    /// Returns the process exit code: 2 where the input is at fault (the scenario, the command line, the ratings that
+    /// they name), 1 where the run itself failed.
+    pub fn exit_code(&self) -> u8 {
+        match self.kind() {
+            ErrorKind::RefusedInput | ErrorKind::UnfitData => 2,
+            ErrorKind::EndOfRun | ErrorKind::Failure => 1,
+        }
+    }
+}
+
+/// What kind of end an error is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The input was refused before anything ran.
+    RefusedInput,
+    /// The ratings do not allow what was asked for, which may show before a run or in it.
+    UnfitData,
+    /// The run ended early, with the rounds before that for its result.
+    EndOfRun,
+    /// There is no result: a file that cannot be written, or a defect of the simulator.
+    Failure,
 }
 
 /// What to do after a checkpoint could not be written to `path`.

@@ -83,7 +83,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`units`], [`ids`], [`mod@error`], [`math`], [`rng`], [`stages`] | integer time and bytes; numbers of users and rounds; the one error type; portable `exp`, `ln`, ...; one stream of randomness per purpose, user and round; where the time goes |
+//! | [`units`], [`ids`], [`mod@error`], [`math`], [`work`], [`rng`], [`stages`] | integer time and bytes; numbers of users and rounds; the one error type; portable `exp`, `ln`, ...; amounts of work; one stream of randomness per purpose, user and round; where the time goes |
 //! | [`scenario`] | the user's TOML file: checked, presets resolved, every fault with its line |
 //! | [`dataset`] | file formats, the generator, the split, training negatives, candidates |
 //! | [`population`] | device, link, dropout and availability of every user; what goes wrong with transfers |
@@ -128,6 +128,8 @@ pub mod ids;
 pub mod error;
 
 pub mod math;
+
+pub mod work;
 
 pub mod rng;
 

@@ -14,6 +14,7 @@ use fedrecsim::rng::Streams;
 use fedrecsim::scenario;
 use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim::sim::{self, RoundObserver, RunControl, World};
+use fedrecsim::work::Work;
 
 /// A method that learns nothing: a frame of no rows goes down and up.
 const IDLE: Entry = Entry {
@@ -53,7 +54,7 @@ impl Client for Idle {
     fn train(&mut self, _task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
         let rows = RowSet::Listed(Vec::new());
         let table = TableUpdate { shape: SHAPE, rows, values: bytes::Bytes::new(), others_scale: 1.0 };
-        Ok(LocalUpdate { table, loss: 0.0, row_visits: 20 })
+        Ok(LocalUpdate { table, loss: 0.0, work: Work::of_row_visits(20) })
     }
 
     fn score(&self, _global: &Table, _items: &[u32], scores: &mut [f32]) {

@@ -19,6 +19,7 @@ use crate::model::kernel::score::{ScaledSum, score_sums};
 use crate::model::private::Private;
 use crate::model::table::{Table, TableShape};
 use crate::rng::{PortableDraws, Purpose, Streams};
+use crate::work::Work;
 
 /// The registry's line.
 pub const ENTRY: Entry = Entry {
@@ -128,7 +129,7 @@ impl Client for FedMfClient {
         let mut no_bias = 0.0;
         let trained = minibatch::train(task, &schedule, self.user_vector.get_mut(), &mut no_bias, scratch)?;
         let table = minibatch::update(task, scratch, trained.others_scale);
-        Ok(LocalUpdate { table, loss: trained.loss, row_visits: trained.row_visits })
+        Ok(LocalUpdate { table, loss: trained.loss, work: Work::of_row_visits(trained.row_visits) })
     }
 
     fn score(&self, global: &Table, items: &[u32], scores: &mut [f32]) {

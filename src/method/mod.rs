@@ -42,6 +42,7 @@ use crate::model::kernel::logistic::BatchRows;
 use crate::model::kernel::{PackedRows, RowWeights};
 use crate::model::table::{SharedTable, Table, TableShape, TableUpdate};
 use crate::rng::{Purpose, Stream, Streams};
+use crate::work::Work;
 
 pub mod baselines;
 mod entry;
@@ -162,8 +163,8 @@ pub struct LocalUpdate {
     pub table: TableUpdate,
     /// Mean local loss, as the method defines it.
     pub loss: f64,
-    /// Item rows visited: one row in one pass over a batch. Times the device's speed, this is the virtual duration.
-    pub row_visits: u64,
+    /// What the training took: at the device's speed, this is its virtual duration.
+    pub work: Work,
 }
 
 /// Buffers of one worker thread, reused from client to client. Holds no state between clients.

@@ -21,6 +21,7 @@ use crate::model::kernel::{MAX_DIMENSION, prefetch};
 use crate::model::private::Private;
 use crate::model::table::{RowSet, SharedTable, Table, TableShape, TableUpdate};
 use crate::rng::{PortableDraws, Purpose};
+use crate::work::Work;
 
 /// The registry's line.
 pub const ENTRY: Entry = Entry {
@@ -170,7 +171,7 @@ impl Client for PFedRecClient {
         let table = minibatch::update(task, scratch, trained.others_scale);
         own.downloaded = Arc::clone(task.global);
         own.tuned = table.clone();
-        Ok(LocalUpdate { table, loss: trained.loss, row_visits: trained.row_visits })
+        Ok(LocalUpdate { table, loss: trained.loss, work: Work::of_row_visits(trained.row_visits) })
     }
 
     fn share_values(&mut self, values: Bytes) {

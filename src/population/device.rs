@@ -2,20 +2,22 @@
 
 use std::sync::Arc;
 
-use super::traces::DeviceTrace;
+use super::Speed;
+use super::speed::picoseconds;
+use super::traces::{DeviceTrace, TracedDevice};
 use crate::error::Result;
 use crate::ids::UserId;
 use crate::rng::{PortableDraws, Purpose, Streams};
 use crate::scenario::{DeviceClassSpec, DevicesSpec, MemorySpec, SpeedSpec};
-use crate::units::Bytes;
+use crate::units::{Bytes, SimDuration};
 
 const BYTES_PER_MB: f64 = 1e6;
 
 /// A user's device, the same in every round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Time per row visit, in picoseconds.
-    pub picoseconds_per_row_visit: u64,
+    /// How fast it works.
+    pub speed: Speed,
     /// Memory that it has for training; `None` is no limit.
     pub memory: Option<Bytes>,
 }
@@ -24,8 +26,18 @@ pub struct Device {
 #[derive(Clone, Debug)]
 pub(super) struct Devices {
     speeds: Speeds,
+    /// What counts where a class or the trace says nothing.
+    costs: Costs,
     memory: Option<MemorySpec>,
     streams: Streams,
+}
+
+/// What every participation takes beside its row visits.
+#[derive(Clone, Copy, Debug)]
+struct Costs {
+    /// On a device of median speed.
+    ns_per_multiply_add: f64,
+    fixed_ms: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -48,7 +60,8 @@ impl Devices {
             SpeedSpec::Classes(classes) => Speeds::Classes(classes.clone()),
             SpeedSpec::Trace(path) => Speeds::Trace(super::was_read(trace, path)?),
         };
-        Ok(Self { speeds, memory: spec.memory, streams })
+        let costs = Costs { ns_per_multiply_add: spec.ns_per_multiply_add, fixed_ms: spec.fixed_ms_per_participation };
+        Ok(Self { speeds, costs, memory: spec.memory, streams })
     }
 
     /// Whether any device could have a limit of memory.
@@ -62,26 +75,44 @@ impl Devices {
     }
 
     pub(super) fn device(&self, user: UserId) -> Device {
-        let (picoseconds_per_row_visit, own_memory) = self.speed(user);
+        let (speed, own_memory) = self.speed(user);
         let memory_mb = own_memory.or_else(|| self.memory_mb_of(user));
         let memory = memory_mb.map(|megabytes| Bytes::new((megabytes * BYTES_PER_MB + 0.5) as u64));
-        Device { picoseconds_per_row_visit, memory }
+        Device { speed, memory }
     }
 
-    /// Picoseconds per row visit, and the memory in MB that the class or the trace states.
-    pub(super) fn speed(&self, user: UserId) -> (u64, Option<f64>) {
+    /// Returns the speed, and the memory in MB that the class or the trace states. A device that visits rows slower than
+    /// the median is slower at other operations by the same factor.
+    pub(super) fn speed(&self, user: UserId) -> (Speed, Option<f64>) {
         let lognormal = |median: f64, log_sigma: f64| {
             self.streams.stream(Purpose::Device, u64::from(user.0), 0).lognormal(median, log_sigma)
         };
-        let (nanoseconds, memory_mb) = match &self.speeds {
-            Speeds::Lognormal { median_ns, log_sigma } => (lognormal(*median_ns, *log_sigma), None),
+        let Costs { ns_per_multiply_add, fixed_ms } = self.costs;
+        let (ns_per_row_visit, ns_per_multiply_add, fixed_ms, memory_mb) = match &self.speeds {
+            Speeds::Lognormal { median_ns, log_sigma } => {
+                let ns_per_row_visit = lognormal(*median_ns, *log_sigma);
+                (ns_per_row_visit, ns_per_multiply_add * (ns_per_row_visit / median_ns), fixed_ms, None)
+            }
             Speeds::Classes(classes) => {
                 let class = self.class_of(user, classes);
-                (lognormal(class.ns_per_row_visit, class.log_sigma), class.memory_mb)
+                let ns_per_row_visit = lognormal(class.ns_per_row_visit, class.log_sigma);
+                let factor = ns_per_row_visit / class.ns_per_row_visit;
+                let ns_per_multiply_add = class.ns_per_multiply_add.unwrap_or(ns_per_multiply_add) * factor;
+                let fixed_ms = class.fixed_ms_per_participation.unwrap_or(fixed_ms);
+                (ns_per_row_visit, ns_per_multiply_add, fixed_ms, class.memory_mb)
             }
-            Speeds::Trace(trace) => trace.of(user),
+            Speeds::Trace(trace) => {
+                let TracedDevice { ns_per_row_visit, memory_mb, ns_per_multiply_add: own, fixed_ms: own_fixed } =
+                    trace.of(user);
+                (ns_per_row_visit, own.unwrap_or(ns_per_multiply_add), own_fixed.unwrap_or(fixed_ms), memory_mb)
+            }
         };
-        ((nanoseconds * 1000.0 + 0.5) as u64, memory_mb)
+        let speed = Speed {
+            picoseconds_per_row_visit: picoseconds(ns_per_row_visit),
+            picoseconds_per_multiply_add: picoseconds(ns_per_multiply_add),
+            fixed: SimDuration::from_millis_f64(fixed_ms),
+        };
+        (speed, memory_mb)
     }
 
     /// The class whose part of (0, 1) holds the user's draw; the last one takes what rounding leaves over.

@@ -6,9 +6,10 @@ use crate::rng::{PortableDraws, Purpose, Streams};
 use crate::scenario::{FaultEffect, FaultSpec, FaultUsers};
 use crate::units::{Bytes, Direction, SimDuration, SimTime};
 use rand::Rng;
+use serde::{Deserialize, Serialize};
 
 /// What becomes of a transfer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
     /// It arrives whole, so much later.
     Delay(SimDuration),

@@ -1,6 +1,6 @@
 //! Links of users: rates, latency, and whether a participation is cut off.
 
-use super::Conditions;
+use super::{Conditions, Speed};
 use crate::ids::{InvitationId, UserId};
 use crate::math;
 use crate::rng::{PortableDraws, Purpose, Streams};
@@ -43,12 +43,7 @@ impl Links {
     }
 
     /// Link and dropout of one participation; the speed of the device is passed on.
-    pub(super) fn conditions(
-        &self,
-        user: UserId,
-        invitation_id: InvitationId,
-        picoseconds_per_row_visit: u64,
-    ) -> Conditions {
+    pub(super) fn conditions(&self, user: UserId, invitation_id: InvitationId, speed: Speed) -> Conditions {
         let [down_mbit, up_mbit, rtt_ms] = self.link_of(user);
         let network = &self.network;
         let mut transfer = self.streams.stream(Purpose::Transfer, u64::from(user.0), u64::from(invitation_id.0));
@@ -58,7 +53,7 @@ impl Links {
         let up = Link { rate: vary(up_mbit), latency };
         let mut dropout = self.streams.stream(Purpose::Dropout, u64::from(user.0), u64::from(invitation_id.0));
         let dropout_at = (dropout.open_unit() < network.dropout).then(|| dropout.open_unit());
-        Conditions { down, up, picoseconds_per_row_visit, dropout_at }
+        Conditions { down, up, speed, dropout_at }
     }
 
     /// Downlink and uplink in Mbit/s, round-trip time in ms.
@@ -134,7 +129,7 @@ mod tests {
         assert_eq!(conditions.down.latency, SimDuration::from_millis_f64(20.0), "half a round trip");
         assert_eq!(conditions.up.latency, conditions.down.latency);
         let nanoseconds = 50.0 * (0.6 * streams.stream(Purpose::Device, 5, 0).standard_normal()).exp();
-        assert!((conditions.picoseconds_per_row_visit as f64 - 1000.0 * nanoseconds).abs() <= 0.5);
+        assert!((conditions.speed.picoseconds_per_row_visit as f64 - 1000.0 * nanoseconds).abs() <= 0.5);
     }
 
     #[test]
@@ -151,19 +146,10 @@ mod tests {
     #[test]
     fn a_users_machine_is_its_own_and_does_not_change_between_rounds() {
         let population = population(1);
-        let speed = |user, round| population.conditions(UserId(user), InvitationId(round)).picoseconds_per_row_visit;
+        let speed = |user, round| population.conditions(UserId(user), InvitationId(round)).speed;
         assert_eq!(speed(3, 0), speed(3, 9));
         assert_ne!(speed(3, 0), speed(4, 0));
         let rate = |round| population.conditions(UserId(3), InvitationId(round)).down.rate;
         assert_eq!(rate(0), rate(9), "without transfer variation a user's rate is constant");
-    }
-
-    #[test]
-    fn compute_time_is_work_times_speed() {
-        let mut conditions = population(1).conditions(UserId(0), InvitationId(0));
-        conditions.picoseconds_per_row_visit = 1_500;
-        assert_eq!(conditions.compute_time(3).as_nanos(), 5, "4.5 ns rounded up");
-        let visits = |nanoseconds| conditions.row_visits_in(SimDuration::from_nanos(nanoseconds));
-        assert_eq!([visits(4), visits(5), visits(6)], [2, 3, 4], "only whole ones count");
     }
 }

@@ -11,13 +11,14 @@ use crate::error::{Error, Result};
 use crate::ids::{InvitationId, UserId};
 use crate::rng::Streams;
 use crate::scenario::Scenario;
-use crate::units::{Bytes, SimDuration};
+use crate::units::Bytes;
 
 mod availability;
 mod columns;
 mod device;
 mod faults;
 mod link;
+mod speed;
 mod traces;
 
 #[cfg(test)]
@@ -27,6 +28,7 @@ pub use availability::{Availability, AvailabilityClock};
 pub use device::Device;
 pub use faults::{FaultRules, Verdict};
 pub use link::Link;
+pub use speed::Speed;
 pub use traces::Traces;
 
 use device::Devices;
@@ -48,24 +50,10 @@ pub struct Conditions {
     pub down: Link,
     /// The upload.
     pub up: Link,
-    /// Time per row visit, in picoseconds.
-    pub picoseconds_per_row_visit: u64,
+    /// The speed of the device.
+    pub speed: Speed,
     /// Where the participation is cut off, as a share of its whole duration; `None` if it is not.
     pub dropout_at: Option<f64>,
-}
-
-impl Conditions {
-    /// The virtual time that `row_visits` take on this device.
-    pub fn compute_time(&self, row_visits: u64) -> SimDuration {
-        let picoseconds = u128::from(row_visits) * u128::from(self.picoseconds_per_row_visit);
-        SimDuration::from_nanos(u64::try_from(picoseconds.div_ceil(1000)).unwrap_or(u64::MAX))
-    }
-
-    /// Row visits that this device has finished after `elapsed`.
-    pub fn row_visits_in(&self, elapsed: SimDuration) -> u64 {
-        let picoseconds = u128::from(elapsed.as_nanos()) * 1000;
-        u64::try_from(picoseconds / u128::from(self.picoseconds_per_row_visit.max(1))).unwrap_or(u64::MAX)
-    }
 }
 
 impl Population {

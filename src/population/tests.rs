@@ -4,7 +4,7 @@
 use super::traces::DeviceTrace;
 use super::*;
 use crate::scenario::{self, FaultEffect, FaultSpec, FaultUsers, MethodVocabulary};
-use crate::units::{Bytes, Direction, SimTime};
+use crate::units::{Bytes, Direction, SimDuration, SimTime};
 
 pub(super) const USERS: u32 = 20_000;
 
@@ -25,6 +25,11 @@ fn share_of(condition: impl Fn(UserId) -> bool) -> f64 {
     (0..USERS).filter(|user| condition(UserId(*user))).count() as f64 / f64::from(USERS)
 }
 
+/// The speed of a device that takes so many picoseconds for a row visit, and no time for anything else.
+fn visiting(picoseconds_per_row_visit: u64) -> Speed {
+    Speed { picoseconds_per_row_visit, ..Speed::default() }
+}
+
 #[test]
 fn classes_have_their_shares_speeds_and_memories() {
     let population = users_of(
@@ -32,18 +37,18 @@ fn classes_have_their_shares_speeds_and_memories() {
          memory_mb = 9.5\n[[devices.classes]]\nname = \"slow\"\nshare = 0.75\nns_per_row_visit = 30\nlog_sigma = 0.1\n",
         1,
     );
-    let fast = share_of(|user| population.device(user).picoseconds_per_row_visit == 2_000);
+    let fast = share_of(|user| population.device(user).speed.picoseconds_per_row_visit == 2_000);
     assert!((fast - 0.25).abs() < 0.01, "{fast} of the devices are fast");
-    let fast = Device { picoseconds_per_row_visit: 2_000, memory: Some(Bytes::new(9_500_000)) };
+    let fast = Device { speed: visiting(2_000), memory: Some(Bytes::new(9_500_000)) };
     for user in (0..1000).map(UserId) {
         let device = population.device(user);
         assert_eq!(
-            population.conditions(user, InvitationId(3)).picoseconds_per_row_visit,
-            device.picoseconds_per_row_visit
+            population.conditions(user, InvitationId(3)).speed.picoseconds_per_row_visit,
+            device.speed.picoseconds_per_row_visit
         );
         if device != fast {
             assert_eq!(device.memory, Some(Bytes::new(7_000_000)), "what the class does not say");
-            assert!((18_000..50_000).contains(&device.picoseconds_per_row_visit), "{device:?}");
+            assert!((18_000..50_000).contains(&device.speed.picoseconds_per_row_visit), "{device:?}");
         }
     }
 }
@@ -66,9 +71,9 @@ fn memory_and_classes_leave_the_speeds_of_others_where_they_were() {
     let class = "{ name = \"only\", share = 1, ns_per_row_visit = 50, log_sigma = 0.6 }";
     let classes = users_of(&format!("devices = {{ classes = [{class}] }}\n"), 1);
     for user in (0..100).map(UserId) {
-        let speed = plain.device(user).picoseconds_per_row_visit;
-        assert_eq!(limited.device(user).picoseconds_per_row_visit, speed);
-        assert_eq!(classes.device(user).picoseconds_per_row_visit, speed);
+        let speed = plain.device(user).speed.picoseconds_per_row_visit;
+        assert_eq!(limited.device(user).speed.picoseconds_per_row_visit, speed);
+        assert_eq!(classes.device(user).speed.picoseconds_per_row_visit, speed);
         assert_eq!(limited.conditions(user, InvitationId(1)), plain.conditions(user, InvitationId(1)));
     }
 }
@@ -77,7 +82,10 @@ fn memory_and_classes_leave_the_speeds_of_others_where_they_were() {
 fn a_trace_of_devices_is_read_in_any_order_and_wraps_round() {
     let trace =
         DeviceTrace::parse("memory_mb,user,ns_per_row_visit\n,1,2.5\r\n\n64, 0 ,1e3\n", Path::new("d.csv")).unwrap();
-    let of = |user| trace.of(UserId(user));
+    let of = |user| {
+        let device = trace.of(UserId(user));
+        (device.ns_per_row_visit, device.memory_mb)
+    };
     assert_eq!([of(0), of(1), of(2), of(3)], [(1e3, Some(64.0)), (2.5, None), (1e3, Some(64.0)), (2.5, None)]);
 
     let folder = tempfile::tempdir().unwrap();
@@ -85,7 +93,7 @@ fn a_trace_of_devices_is_read_in_any_order_and_wraps_round() {
     let scenario = scenario_with("devices = { memory_mb = 3, trace = { path = \"d.csv\" } }\n");
     let traces = Traces::load(&scenario, &[folder.path().to_owned()]).unwrap();
     let population = Population::new(&scenario, 5, &traces, Streams::new(1)).unwrap();
-    let device = Device { picoseconds_per_row_visit: 4_000, memory: Some(Bytes::new(3_000_000)) };
+    let device = Device { speed: visiting(4_000), memory: Some(Bytes::new(3_000_000)) };
     assert_eq!(population.device(UserId(4)), device);
 
     let unread = Population::new(&scenario, 5, &Traces::default(), Streams::new(1)).unwrap_err();
@@ -113,7 +121,7 @@ fn every_wrong_line_of_a_trace_of_devices_is_named() {
         (
             "0,5\n",
             "d.csv:1: unknown column \"0\": the first line names the columns, separated by commas; known: `user`, \
-             `ns_per_row_visit`, `memory_mb`",
+             `ns_per_row_visit`, `memory_mb`, `ns_per_multiply_add`, `fixed_ms_per_participation`",
         ),
         ("user,user\n", "d.csv:1: the header names column `user` twice"),
     ] {
@@ -222,4 +230,37 @@ fn a_rule_about_a_user_whom_there_is_not_is_refused() {
     let error = FaultRules::new(&[named(0), named(5)], 5, Streams::new(1)).unwrap_err();
     assert_eq!(error.exit_code(), 2);
     assert_eq!(error.to_string(), "faults[1].users.numbers has user 5, but there are only 5 users, counted from 0");
+}
+
+/// If this fails, what a class or a trace says of a device is not what its participations take.
+#[test]
+fn devices_take_time_for_multiply_adds_and_for_every_participation() {
+    let speeds = |tables: &str| {
+        let population = users_of(tables, 1);
+        [0, 1, 2].map(|user| population.device(UserId(user)).speed)
+    };
+    let costs = "ns_per_multiply_add = 0.5\nfixed_ms_per_participation = 20\n";
+    for speed in speeds(&format!("[devices]\nmedian_ns_per_row_visit = 10\nlog_sigma = 0.6\n{costs}")) {
+        // A slow device is slow at both, and its app starts no later.
+        assert!(speed.picoseconds_per_multiply_add.abs_diff(speed.picoseconds_per_row_visit / 20) <= 1, "{speed:?}");
+        assert_eq!(speed.fixed, SimDuration::from_millis_f64(20.0));
+    }
+    let class = "{ name = \"a\", share = 1, ns_per_row_visit = 8, ns_per_multiply_add = 0.25 }";
+    let expected = Speed {
+        picoseconds_per_row_visit: 8_000,
+        picoseconds_per_multiply_add: 250,
+        fixed: SimDuration::from_millis_f64(20.0),
+    };
+    assert_eq!(speeds(&format!("[devices]\nclasses = [{class}]\n{costs}")), [expected; 3]);
+
+    let text = "user,ns_per_row_visit,fixed_ms_per_participation,ns_per_multiply_add\n0,4,7.5,\n1,4,,2\n";
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("d.csv"), text).unwrap();
+    let scenario = scenario_with(&format!("[devices]\ntrace = {{ path = \"d.csv\" }}\n{costs}"));
+    let traces = Traces::load(&scenario, &[folder.path().to_owned()]).unwrap();
+    let population = Population::new(&scenario, 5, &traces, Streams::new(1)).unwrap();
+    let speed = |user| population.device(UserId(user)).speed;
+    assert_eq!(speed(0).fixed, SimDuration::from_millis_f64(7.5));
+    assert_eq!((speed(0).picoseconds_per_multiply_add, speed(1).picoseconds_per_multiply_add), (500, 2_000));
+    assert_eq!(speed(1).fixed, SimDuration::from_millis_f64(20.0));
 }

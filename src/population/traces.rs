@@ -42,9 +42,11 @@ impl Traces {
     /// Feeds everything that a run can depend on to `sink`, as little-endian bytes in a fixed order.
     pub fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
         if let Some(trace) = &self.devices {
-            for (speed, memory) in &trace.devices {
-                sink(&speed.to_bits().to_le_bytes());
-                sink(&memory.map_or(u64::MAX, f64::to_bits).to_le_bytes());
+            for device in &trace.devices {
+                sink(&device.ns_per_row_visit.to_bits().to_le_bytes());
+                for number in [device.memory_mb, device.ns_per_multiply_add, device.fixed_ms] {
+                    sink(&number.map_or(u64::MAX, f64::to_bits).to_le_bytes());
+                }
             }
         }
         if let Some(trace) = &self.availability {
@@ -73,18 +75,31 @@ fn read(path: &Path, data_directories: &[PathBuf]) -> Result<(PathBuf, String)> 
 /// Speed and memory by user.
 #[derive(Debug, PartialEq)]
 pub(super) struct DeviceTrace {
-    /// Nanoseconds per row visit, and MB of memory where the file says.
-    devices: Vec<(f64, Option<f64>)>,
+    devices: Vec<TracedDevice>,
+}
+
+/// A device as a line of the file describes it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct TracedDevice {
+    pub ns_per_row_visit: f64,
+    pub memory_mb: Option<f64>,
+    pub ns_per_multiply_add: Option<f64>,
+    /// Milliseconds of every participation.
+    pub fixed_ms: Option<f64>,
 }
 
 impl DeviceTrace {
     /// Reads `text`, whose faults are reported under `path`.
     pub(super) fn parse(text: &str, path: &Path) -> Result<Self> {
-        let mut rows: Vec<(u32, u64, (f64, Option<f64>))> = Vec::new();
-        columns::read(text, path, ["user", "ns_per_row_visit", "memory_mb"], 2, |row| {
-            let speed = row.positive(1, 1e12)?;
-            let memory = if row.has(2) { Some(row.positive(2, 1e9)?) } else { None };
-            rows.push((row.user()?, row.line, (speed, memory)));
+        let mut rows: Vec<(u32, u64, TracedDevice)> = Vec::new();
+        let names = ["user", "ns_per_row_visit", "memory_mb", "ns_per_multiply_add", "fixed_ms_per_participation"];
+        columns::read(text, path, names, 2, |row| {
+            let ns_per_row_visit = row.positive(1, 1e12)?;
+            let memory_mb = row.has(2).then(|| row.positive(2, 1e9)).transpose()?;
+            let ns_per_multiply_add = row.has(3).then(|| row.not_negative(3, 1e9)).transpose()?;
+            let fixed_ms = row.has(4).then(|| row.not_negative(4, 1e9)).transpose()?;
+            let device = TracedDevice { ns_per_row_visit, memory_mb, ns_per_multiply_add, fixed_ms };
+            rows.push((row.user()?, row.line, device));
             Ok(())
         })?;
         rows.sort_by_key(|(user, line, _)| (*user, *line));
@@ -99,8 +114,8 @@ impl DeviceTrace {
         Ok(Self { devices: rows.into_iter().map(|(_, _, device)| device).collect() })
     }
 
-    /// Nanoseconds per row visit, and memory in MB.
-    pub(super) fn of(&self, user: UserId) -> (f64, Option<f64>) {
+    /// Returns the device of `user`.
+    pub(super) fn of(&self, user: UserId) -> TracedDevice {
         self.devices[user.index() % self.devices.len()]
     }
 }

@@ -39,19 +39,22 @@ pub fn by_round(record: &RunRecord) -> Vec<Cost> {
 /// spends on every byte that it sends and on every byte that it receives. Wasted is what was spent on updates that were not
 /// used, their downloads and trainings included.
 pub fn energy(devices: &DevicesSpec, bytes: &ByDirection<Flow>, work: Work) -> Option<Energy> {
-    if devices.energy_nj_per_byte.is_none() && devices.energy_nj_per_row_visit.is_none() {
-        return None;
-    }
+    devices.energy_nj_per_byte.or(devices.energy_nj_per_row_visit).or(devices.energy_nj_per_multiply_add)?;
     let per_byte_j = devices.energy_nj_per_byte.unwrap_or(0.0) / 1e9;
     let per_visit_j = devices.energy_nj_per_row_visit.unwrap_or(0.0) / 1e9;
+    let per_multiply_add_j = devices.energy_nj_per_multiply_add.unwrap_or(0.0) / 1e9;
+    let training_j = |row_visits: u64, multiply_adds: u64| {
+        row_visits as f64 * per_visit_j + multiply_adds as f64 * per_multiply_add_j
+    };
     let handled = bytes.up.sent + (bytes.down.sent - bytes.down.unreceived);
     let useful = bytes.up.useful + bytes.down.useful;
     // What a round finds unused may have been downloaded in an earlier one.
     let unused = (handled - useful.min(handled)) + work.unused_download_bytes;
     Some(Energy {
         transfer_j: handled as f64 * per_byte_j,
-        training_j: (work.finished + work.lost) as f64 * per_visit_j,
-        wasted_j: unused as f64 * per_byte_j + (work.lost + work.unused) as f64 * per_visit_j,
+        training_j: training_j(work.finished + work.lost, work.finished_multiply_adds + work.lost_multiply_adds),
+        wasted_j: unused as f64 * per_byte_j
+            + training_j(work.lost + work.unused, work.lost_multiply_adds + work.unused_multiply_adds),
     })
 }
 

@@ -1,6 +1,6 @@
 //! `rounds.csv`: one flat row per finished round, units in the column names.
 
-use super::record::{Flow, RoundRecord, RunRecord, SPARSITY_THRESHOLDS, Work};
+use super::record::{Flow, RoundRecord, RunRecord, SPARSITY_THRESHOLDS};
 use super::{check, cost, figures};
 use crate::error::{Error, Result};
 
@@ -39,6 +39,7 @@ fn header(accuracy: &[(&str, &str)], energy: bool, sparsity: bool) -> Vec<String
     }
     names.extend(["cumulative_up_sent_bytes", "cumulative_down_sent_bytes"].map(String::from));
     names.extend(["row_visits", "lost_row_visits", "unused_row_visits", "unused_download_bytes"].map(String::from));
+    names.extend(["multiply_adds", "lost_multiply_adds", "unused_multiply_adds"].map(String::from));
     if energy {
         names.push("energy_j".to_owned());
     }
@@ -102,8 +103,10 @@ fn row(
         cells.extend(flow_columns(flow).map(|(_, value)| value.to_string()));
     }
     cells.extend([cost.up_bytes.to_string(), cost.down_bytes.to_string()]);
-    let Work { finished, lost, unused, unused_download_bytes } = round.work;
-    cells.extend([finished, lost, unused, unused_download_bytes].map(|value| value.to_string()));
+    let work = round.work;
+    let amounts = [work.finished, work.lost, work.unused, work.unused_download_bytes];
+    let multiply_adds = [work.finished_multiply_adds, work.lost_multiply_adds, work.unused_multiply_adds];
+    cells.extend(amounts.into_iter().chain(multiply_adds).map(|value| value.to_string()));
     cells.extend(energy_j.map(|energy_j| energy_j.to_string()));
     if sparsity {
         let shares = round.sparsity.map(|s| [s.uploads, s.averaged].concat());

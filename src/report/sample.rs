@@ -13,7 +13,7 @@ use crate::math;
 use crate::scenario::{
     AvailabilitySpec, CodecName, CodecSpec, DatasetSpec, DevicesSpec, EvaluationSpec, MethodSpec, Mode, NegativePool,
     NegativesSpec, NetworkSpec, OverSelectionSpec, Participation, Policy, Scenario, Selection, ServerLinkSpec,
-    SourceSpec, SpeedSpec, SplitSpec, TrainingSpec,
+    ServerSpec, SourceSpec, SpeedSpec, SplitSpec, TrainingSpec,
 };
 
 const USERS: u32 = 943;
@@ -192,13 +192,8 @@ fn scenario(rounds: u32) -> Scenario {
             dropout: 0.05,
             server: ServerLinkSpec::default(),
         },
-        devices: DevicesSpec {
-            preset: None,
-            speed: SpeedSpec::Lognormal { median_ns_per_row_visit: 40.0, log_sigma: 0.6 },
-            memory: None,
-            energy_nj_per_byte: None,
-            energy_nj_per_row_visit: None,
-        },
+        devices: DevicesSpec::with_speed(SpeedSpec::Lognormal { median_ns_per_row_visit: 40.0, log_sigma: 0.6 }),
+        server: ServerSpec::default(),
         availability: AvailabilitySpec::default(),
         faults: Vec::new(),
     }
@@ -273,6 +268,7 @@ fn round(round: u32) -> RoundRecord {
             lost: 120_000,
             unused: 20_000,
             unused_download_bytes: 5 * 215_316,
+            ..Work::default()
         },
         sparsity: Some(Sparsity { uploads: above(90.0), averaged: above(160.0) }),
     }

@@ -48,7 +48,7 @@ pub use spec::{
     AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, CodecName, CodecSpec, ColumnRef, DailySpec,
     DatasetSpec, DelimitedSpec, DeviceClassSpec, DevicesSpec, EvaluationSpec, FaultEffect, FaultSpec, FaultUsers,
     GeneratorSpec, MemorySpec, MethodSpec, NegativePool, NegativesSpec, NetworkSpec, OnOffSpec, Participation, Ranking,
-    Scenario, Selection, ServerLinkSpec, SourceSpec, SpeedSpec, SplitSpec, TrainingSpec,
+    Scenario, Selection, ServerLinkSpec, ServerSpec, SourceSpec, SpeedSpec, SplitSpec, TrainingSpec,
 };
 pub use vocabulary::{MethodVocabulary, ParameterFault, schema, unchecked_rules};
 

@@ -122,13 +122,7 @@ pub fn server_links() -> [Preset<ServerLinkSpec>; 3] {
 
 /// The device presets. The first one is what a scenario without a preset starts from.
 pub fn devices() -> [Preset<DevicesSpec>; 6] {
-    let values = |name: &str, speed| DevicesSpec {
-        preset: Some(name.to_owned()),
-        speed,
-        memory: None,
-        energy_nj_per_byte: None,
-        energy_nj_per_row_visit: None,
-    };
+    let values = |name: &str, speed| DevicesSpec { preset: Some(name.to_owned()), ..DevicesSpec::with_speed(speed) };
     let lognormal = |log_sigma| SpeedSpec::Lognormal { median_ns_per_row_visit: REFERENCE_NS_PER_ROW_VISIT, log_sigma };
     let with_energy = |name, nj_per_byte| DevicesSpec {
         energy_nj_per_byte: Some(nj_per_byte),
@@ -140,6 +134,8 @@ pub fn devices() -> [Preset<DevicesSpec>; 6] {
         share,
         ns_per_row_visit,
         log_sigma: 0.0,
+        ns_per_multiply_add: None,
+        fixed_ms_per_participation: None,
         memory_mb: Some(memory_mb),
     };
     let classes =

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::by_user::ByUser;
-use super::messages::{Direction, Usefulness};
+use super::messages::{Direction, Ending};
 use super::outcome::{ByDirection, Flow};
 use crate::codec::FrameParts;
 use crate::error::{Error, Result};
@@ -80,100 +80,39 @@ impl Ledger {
         Ok(())
     }
 
-    /// It arrives whole: its length in bytes.
+    /// The frame's way ends like this after `carried` bytes; those that it did not carry never left the sender. Where
+    /// a fault swallows the frame, they are not `received`. Returns the carried bytes.
     ///
     /// # Errors
-    /// [`Error::Unbalanced`] if it was not on its way.
-    pub fn delivered(
+    /// [`Error::Unbalanced`] if it was not on its way, is shorter, or arrives without some of its bytes.
+    pub fn ended(
         &mut self,
-        invitation_id: InvitationId,
-        user: UserId,
+        (invitation_id, user): (InvitationId, UserId),
         direction: Direction,
-        usefulness: Usefulness,
+        ending: Ending,
+        (carried, received): (u64, bool),
     ) -> Result<u64> {
         let parts = self.close(invitation_id, user, direction)?;
-        let bytes = length(parts);
-        self.book(user, direction, |flow| {
-            send(flow, parts);
-            flow.delivered += bytes;
-            match usefulness {
-                Usefulness::Useful => flow.useful += bytes,
-                Usefulness::Late => flow.late += bytes,
-                Usefulness::Stale => flow.stale += bytes,
-            }
-        });
-        Ok(bytes)
-    }
-
-    /// A dropout, a departure or a fault cuts it off after `carried` bytes.
-    ///
-    /// # Errors
-    /// [`Error::Unbalanced`] if it was not on its way, or is shorter.
-    pub fn lost(
-        &mut self,
-        invitation_id: InvitationId,
-        user: UserId,
-        direction: Direction,
-        carried: u64,
-    ) -> Result<()> {
-        self.cut(invitation_id, user, direction, carried, |flow| &mut flow.lost)
-    }
-
-    /// The server gives it up after `carried` bytes.
-    ///
-    /// # Errors
-    /// As [`Self::lost`].
-    pub fn cancelled(
-        &mut self,
-        invitation_id: InvitationId,
-        user: UserId,
-        direction: Direction,
-        carried: u64,
-    ) -> Result<()> {
-        self.cut(invitation_id, user, direction, carried, |flow| &mut flow.cancelled)
-    }
-
-    /// The run ends when `carried` bytes of it are on their way.
-    ///
-    /// # Errors
-    /// As [`Self::lost`].
-    pub fn unfinished(
-        &mut self,
-        invitation_id: InvitationId,
-        user: UserId,
-        direction: Direction,
-        carried: u64,
-    ) -> Result<()> {
-        self.cut(invitation_id, user, direction, carried, |flow| &mut flow.in_flight)
-    }
-
-    /// Of what a frame carried, `bytes` reach nobody. Its way ends in the same round.
-    pub fn swallowed(&mut self, user: UserId, direction: Direction, bytes: u64) {
-        self.book(user, direction, |flow| flow.unreceived += bytes);
-    }
-
-    /// Of a frame on its way, `carried` bytes become what `fate` names; the others never left the sender.
-    fn cut(
-        &mut self,
-        invitation_id: InvitationId,
-        user: UserId,
-        direction: Direction,
-        carried: u64,
-        fate: impl Fn(&mut Flow) -> &mut u64,
-    ) -> Result<()> {
-        let parts = self.close(invitation_id, user, direction)?;
-        if carried > length(parts) {
-            return Err(Error::Unbalanced(format!(
-                "{user} lost {carried} bytes of {} in {invitation_id}",
-                length(parts)
-            )));
+        let whole = length(parts);
+        if carried > whole || (ending.is_arrival() && !(carried == whole && received)) {
+            let name = ending.name();
+            return Err(Error::Unbalanced(format!("{user}, {invitation_id}: {carried} bytes of {whole} are {name}")));
         }
         let kept = prefix(parts, carried);
         self.book(user, direction, |flow| {
             send(flow, kept);
-            *fate(flow) += carried;
+            flow.delivered += if ending.is_arrival() { carried } else { 0 };
+            flow.unreceived += if received { 0 } else { carried };
+            *match ending {
+                Ending::Done => &mut flow.useful,
+                Ending::Late => &mut flow.late,
+                Ending::Stale => &mut flow.stale,
+                Ending::Lost => &mut flow.lost,
+                Ending::Cancelled => &mut flow.cancelled,
+                Ending::Unfinished => &mut flow.in_flight,
+            } += carried;
         });
-        Ok(())
+        Ok(carried)
     }
 
     fn close(&mut self, invitation_id: InvitationId, user: UserId, direction: Direction) -> Result<FrameParts> {
@@ -284,14 +223,9 @@ mod tests {
                 let (round, user) = (InvitationId(number as u32), UserId(user));
                 let direction = if up { Direction::Up } else { Direction::Down };
                 ledger.sent(round, user, direction, PARTS).unwrap();
-                carried_in_all += match fate {
-                    0 => { ledger.lost(round, user, direction, carried.min(138)).unwrap(); carried.min(138) }
-                    1 => { ledger.delivered(round, user, direction, Usefulness::Late).unwrap(); 138 }
-                    2 => { ledger.delivered(round, user, direction, Usefulness::Stale).unwrap(); 138 }
-                    3 => { ledger.delivered(round, user, direction, Usefulness::Useful).unwrap(); 138 }
-                    4 => { ledger.cancelled(round, user, direction, carried.min(138)).unwrap(); carried.min(138) }
-                    _ => { ledger.unfinished(round, user, direction, carried.min(138)).unwrap(); carried.min(138) }
-                };
+                let ending = Ending::ALL[fate as usize];
+                let carried = if ending.is_arrival() { 138 } else { carried.min(138) };
+                carried_in_all += ledger.ended((round, user), direction, ending, (carried, true)).unwrap();
                 ledger.check_closed().unwrap();
             }
             let total = ledger.total();
@@ -306,7 +240,7 @@ mod tests {
     fn a_cut_frame_keeps_its_first_bytes_by_purpose() {
         let mut ledger = Ledger::default();
         ledger.sent(InvitationId(0), UserId(1), Direction::Down, PARTS).unwrap();
-        ledger.lost(InvitationId(0), UserId(1), Direction::Down, 33).unwrap();
+        ledger.ended((InvitationId(0), UserId(1)), Direction::Down, Ending::Lost, (33, true)).unwrap();
         let flow = ledger.total().down;
         assert_eq!((flow.header, flow.index, flow.values, flow.sent, flow.lost), (28, 5, 0, 33, 33));
     }
@@ -318,7 +252,7 @@ mod tests {
             [(0, 4, Direction::Up), (0, 2, Direction::Down), (1, 4, Direction::Up), (2, 4, Direction::Up)]
         {
             ledger.sent(InvitationId(invitation_id), UserId(user), direction, PARTS).unwrap();
-            ledger.delivered(InvitationId(invitation_id), UserId(user), direction, Usefulness::Useful).unwrap();
+            ledger.ended((InvitationId(invitation_id), UserId(user)), direction, Ending::Done, (138, true)).unwrap();
         }
         let frames: Vec<_> =
             ledger.clients().map(|(user, flows)| (user.0, flows.up.frames, flows.down.frames)).collect();
@@ -332,7 +266,7 @@ mod tests {
         // The dropout may come when everything has left the sender.
         let mut ledger = Ledger::default();
         ledger.sent(InvitationId(0), UserId(1), Direction::Up, PARTS).unwrap();
-        ledger.lost(InvitationId(0), UserId(1), Direction::Up, 138).unwrap();
+        ledger.ended((InvitationId(0), UserId(1)), Direction::Up, Ending::Lost, (138, true)).unwrap();
         assert_eq!((ledger.total().up.lost, ledger.total().up.values), (138, 100));
         ledger.check().unwrap();
     }
@@ -341,17 +275,20 @@ mod tests {
     fn impossible_bookings_are_refused() {
         let mut ledger = Ledger::default();
         let (round, user) = (InvitationId(0), UserId(1));
-        assert!(ledger.delivered(round, user, Direction::Up, Usefulness::Useful).is_err(), "never sent");
+        assert!(ledger.ended((round, user), Direction::Up, Ending::Done, (138, true)).is_err(), "never sent");
         ledger.sent(round, user, Direction::Up, PARTS).unwrap();
         assert!(ledger.sent(round, user, Direction::Up, PARTS).is_err(), "sent twice");
-        assert!(ledger.lost(round, user, Direction::Up, 139).is_err(), "more lost than sent");
+        assert!(ledger.ended((round, user), Direction::Up, Ending::Lost, (139, true)).is_err(), "more lost than sent");
+        let mut ledger = Ledger::default();
+        ledger.sent(round, user, Direction::Up, PARTS).unwrap();
+        assert!(ledger.ended((round, user), Direction::Up, Ending::Done, (137, true)).is_err(), "a part arrives");
     }
 
     #[test]
     fn a_byte_that_is_booked_nowhere_is_noticed() {
         let mut ledger = Ledger::default();
         ledger.sent(InvitationId(0), UserId(1), Direction::Up, PARTS).unwrap();
-        ledger.delivered(InvitationId(0), UserId(1), Direction::Up, Usefulness::Useful).unwrap();
+        ledger.ended((InvitationId(0), UserId(1)), Direction::Up, Ending::Done, (138, true)).unwrap();
         ledger.round.up.sent += 1;
         assert!(ledger.check().is_err());
     }
@@ -362,7 +299,7 @@ mod tests {
         for direction in [Direction::Up, Direction::Down] {
             let mut ledger = Ledger::default();
             ledger.sent(InvitationId(0), UserId(1), direction, PARTS).unwrap();
-            ledger.delivered(InvitationId(0), UserId(1), direction, Usefulness::Useful).unwrap();
+            ledger.ended((InvitationId(0), UserId(1)), direction, Ending::Done, (138, true)).unwrap();
             side(&mut ledger.round, direction).sent += 1;
             side(ledger.round_by_client.get_mut(&UserId(1)).unwrap(), direction).sent += 1;
             assert!(ledger.check().unwrap_err().to_string().contains("user 1"), "{direction:?}");
@@ -375,7 +312,7 @@ mod tests {
         ledger.sent(InvitationId(0), UserId(1), Direction::Up, PARTS).unwrap();
         ledger.check().unwrap();
         assert!(ledger.check_closed().unwrap_err().to_string().contains("user 1"));
-        ledger.unfinished(InvitationId(0), UserId(1), Direction::Up, 30).unwrap();
+        ledger.ended((InvitationId(0), UserId(1)), Direction::Up, Ending::Unfinished, (30, true)).unwrap();
         ledger.check_closed().unwrap();
         assert_eq!((ledger.total().up.sent, ledger.total().up.in_flight), (30, 30));
     }
@@ -384,7 +321,7 @@ mod tests {
     fn a_round_whose_clients_do_not_add_up_does_not_end() {
         let mut ledger = Ledger::default();
         ledger.sent(InvitationId(0), UserId(1), Direction::Up, PARTS).unwrap();
-        ledger.delivered(InvitationId(0), UserId(1), Direction::Up, Usefulness::Useful).unwrap();
+        ledger.ended((InvitationId(0), UserId(1)), Direction::Up, Ending::Done, (138, true)).unwrap();
         ledger.round_by_client.remove(&UserId(1));
         assert!(ledger.end_round().unwrap_err().to_string().contains("of the round"));
     }

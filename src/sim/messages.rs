@@ -8,7 +8,7 @@ use actix::prelude::*;
 use bytes::Bytes;
 
 use super::broadcast::Broadcast;
-pub use super::outcome::events::{Booking, LinkEvent, Usefulness};
+pub use super::outcome::events::{Booking, Ending, LinkEvent};
 use super::outcome::{RoundRecord, Work};
 use super::training::{Assignment, Trained};
 use crate::error::Result;
@@ -149,8 +149,8 @@ pub struct AlarmRang {
 /// Server -> network: what became of an upload.
 #[derive(Debug)]
 pub struct Receipt {
-    /// The use of what arrived; `None` if the frame is damaged.
-    pub usefulness: Option<Usefulness>,
+    /// What came of it: used, late, stale, or, if the frame is damaged, lost.
+    pub ending: Ending,
     /// What to do now, or why the run ends.
     pub orders: Result<Orders>,
 }

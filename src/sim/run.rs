@@ -132,18 +132,7 @@ async fn live(
     let unanswered = |actor| move |reason: MailboxError| Error::Actor { actor, reason: reason.to_string() };
     let stopped_by = match network.send(Run).await.map_err(unanswered("network"))? {
         Ok(()) => None,
-        Err(
-            stop @ (Error::Diverged { .. }
-            | Error::Interrupted
-            | Error::Stopped { .. }
-            | Error::NonFinite { .. }
-            | Error::TimeOverflow { .. }
-            | Error::NobodyFinished { .. }
-            | Error::NothingArrives { .. }
-            | Error::NobodyAvailable { .. }
-            | Error::CheckpointUnwritten { .. }
-            | Error::Dataset(_)),
-        ) => Some(stop),
+        Err(stop) if stop.leaves_a_result() => Some(stop),
         Err(defect) => return Err(defect),
     };
     let collect = Collect { private_parameters: stopped_by.is_none() };

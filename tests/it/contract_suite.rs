@@ -270,7 +270,7 @@ fn every_method_trains_alike_with_used_and_with_fresh_buffers() {
         bench.scratch = Scratch::default();
         let fresh = bench.train(bench.client(9).as_mut(), 9, 0);
         assert_eq!(used.table, fresh.table, "{name}");
-        assert_eq!(used.row_visits, fresh.row_visits, "{name}");
+        assert_eq!(used.work, fresh.work, "{name}");
     }
 }
 
@@ -287,7 +287,7 @@ fn every_methods_update_has_the_shape_of_the_shared_table() {
         let update = bench.train(bench.client(4).as_mut(), 4, 0);
         assert_eq!(update.table.shape, bench.world.method.shape(), "{name}");
         assert_eq!(bench.global.shape(), bench.world.method.shape(), "{name}");
-        assert!(update.loss.is_finite() && update.row_visits > 0, "{name}");
+        assert!(update.loss.is_finite() && update.work.row_visits > 0, "{name}");
         let table = update.table.apply(&bench.global).unwrap();
         assert_ne!(table, *bench.global, "{name}: nothing was learned");
     }

@@ -7,7 +7,7 @@ use crate::support::repository;
 /// The layers, from the ground up: each may import from those before it. `lib.rs` only lists them; `main.rs` sees
 /// the crate from outside.
 const LAYERS: &[&[&str]] = &[
-    &["ids", "math", "stages", "units"],
+    &["ids", "math", "stages", "units", "work"],
     &["error", "rng"],
     &["scenario"],
     &["dataset"],

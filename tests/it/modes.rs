@@ -8,7 +8,7 @@ use fedrecsim::model::table::Table;
 use fedrecsim::scenario::ClientSelection;
 use fedrecsim::scenario::participants::{Users, too_few_users};
 use fedrecsim::sim::broadcast::Broadcast;
-use fedrecsim::sim::outcome::events::{Booking, LinkEvent, RoundSpan, Usefulness};
+use fedrecsim::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
 use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim::sim::training::Assignment;
 use fedrecsim::sim::{self, Outcome, RoundObserver, RunControl, World};
@@ -235,7 +235,7 @@ impl RoundObserver for WastedConnections {
     fn happened(&mut self, _round: Option<RoundSpan>, bookings: &[Booking]) {
         let is_given_up = |connected: &&Booking| {
             let after = bookings.iter().filter(|booking| booking.user == connected.user && booking.at == connected.at);
-            { after }.any(|booking| matches!(booking.event, LinkEvent::Cancelled(..)))
+            { after }.any(|booking| matches!(booking.event, LinkEvent::TransferEnded { ending: Ending::Cancelled, .. }))
         };
         let connected = bookings.iter().filter(|booking| matches!(booking.event, LinkEvent::Connected(_)));
         // The receiver outlives the run.
@@ -264,8 +264,10 @@ impl RoundObserver for Used {
     fn round_finished(&mut self, _round: &RoundRecord, _total: ByDirection<Flow>) {}
 
     fn happened(&mut self, _round: Option<RoundSpan>, bookings: &[Booking]) {
-        let used =
-            |booking: &&Booking| matches!(booking.event, LinkEvent::Delivered(Direction::Up, Usefulness::Useful, _));
+        let used = |booking: &&Booking| {
+            let LinkEvent::TransferEnded { direction, ending, .. } = booking.event else { return false };
+            (direction, ending) == (Direction::Up, Ending::Done)
+        };
         for booking in bookings.iter().filter(used) {
             // The receiver outlives the run.
             let _ = self.0.send(booking.user);

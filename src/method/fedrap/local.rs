@@ -11,6 +11,7 @@ use crate::model::row_table::RowTable;
 use crate::model::table::{RowSet, TableUpdate};
 use crate::rng::{Purpose, Stream};
 use crate::stages::{Stage, enter};
+use crate::work::Work;
 
 /// Table numbers in the packed rows.
 const D: usize = 0;
@@ -56,7 +57,11 @@ pub(super) fn train(
             unpack_into(packed.row(position, D), values)
         });
     }
-    Ok(LocalUpdate { table: update(shared, task, rows, packed, others_scale, &mut scratch.values), loss, row_visits })
+    Ok(LocalUpdate {
+        table: update(shared, task, rows, packed, others_scale, &mut scratch.values),
+        loss,
+        work: Work::of_row_visits(row_visits),
+    })
 }
 
 /// Brings the rows of this round side by side: D from the private table, C from the download.

@@ -35,9 +35,9 @@ fn fedrap_visits_each_row_of_a_batch_once_an_epoch() {
     let mut parameters = serde_json::json!({
         "latent_dimension": 8, "local_epochs": 3, "early_stop_tolerance": 0, "learning_rate_tables": 1,
     });
-    assert_eq!(update(&parameters).row_visits, 3 * 11);
+    assert_eq!(update(&parameters).work.row_visits, 3 * 11);
     parameters["objective"] = "paper".into();
-    assert_eq!(update(&parameters).row_visits, 3 * 100, "the regularisers run over the whole catalogue");
+    assert_eq!(update(&parameters).work.row_visits, 3 * 100, "the regularisers run over the whole catalogue");
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn fedrap_stops_when_the_running_mean_of_the_loss_changes_by_less_than_the_toler
             "learning_rate_tables": 1,
         });
         let update = update(&parameters);
-        (update.row_visits / 11, update.loss)
+        (update.work.row_visits / 11, update.loss)
     };
     // The reported loss after n epochs is the running mean, so the changes are those of the shorter runs.
     let losses: Vec<f64> = (1..=12).map(|local_epochs| epochs(0.0, local_epochs).1).collect();
@@ -68,7 +68,7 @@ fn a_tolerance_of_zero_never_stops_not_even_where_nothing_moves() {
         "latent_dimension": 8, "local_epochs": 5, "early_stop_tolerance": 0, "learning_rate_tables": 0,
         "learning_rate_network": 0,
     });
-    assert_eq!(update(&still).row_visits, 5 * 11);
+    assert_eq!(update(&still).work.row_visits, 5 * 11);
 }
 
 #[test]
@@ -80,8 +80,8 @@ fn fedrap_steps_once_a_batch() {
         }))
     };
     // Every sample is a row visit of its own in a batch of one; a batch of all samples is one of more than all.
-    assert_eq!(update_of(1).row_visits, 2 * 17);
-    assert_eq!(update_of(17).row_visits, 2 * 11);
+    assert_eq!(update_of(1).work.row_visits, 2 * 17);
+    assert_eq!(update_of(17).work.row_visits, 2 * 11);
     assert_eq!(update_of(17).table, update_of(1000).table);
     assert_ne!(update_of(16).table, update_of(17).table);
 }

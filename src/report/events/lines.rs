@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::ids::{InvitationId, UserId};
-use crate::sim::outcome::events::{Booking, LinkEvent, RoundSpan, Usefulness};
+use crate::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
 use crate::units::Direction;
 
 use super::stretch::Stretch;
@@ -30,6 +30,8 @@ struct Line {
     carried_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     row_visits: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    multiply_adds: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     took_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,58 +61,29 @@ pub(super) fn event(
         Direction::Down => format!("download-{what}"),
         Direction::Up => format!("upload-{what}"),
     };
-    let cut_off = match booking.event {
+    match booking.event {
         LinkEvent::Sent(direction, parts) => {
             line.bytes = Some(parts.header + parts.index + parts.values);
             line.event = transfer(direction, "started");
-            None
         }
-        // How the frame's way ends is the next event.
-        LinkEvent::Swallowed(..) => return Ok(()),
-        LinkEvent::InLine(direction) => {
-            line.event = transfer(direction, "in-line");
-            None
-        }
-        LinkEvent::Connected(direction) => {
-            line.event = transfer(direction, "connected");
-            None
-        }
-        LinkEvent::Delivered(direction, usefulness, nanoseconds) => {
-            line.event = transfer(direction, "arrived");
+        LinkEvent::InLine(direction) => line.event = transfer(direction, "in-line"),
+        LinkEvent::Connected(direction) => line.event = transfer(direction, "connected"),
+        LinkEvent::TransferEnded { direction, ending, carried, took_ns, .. } => {
             line.bytes = stretch.map(|stretch| stretch.frame_bytes);
-            line.took_ns = Some(nanoseconds);
-            line.r#use = (direction == Direction::Up).then_some(match usefulness {
-                Usefulness::Useful => "useful",
-                Usefulness::Late => "late",
-                Usefulness::Stale => "stale",
-            });
-            None
-        }
-        LinkEvent::Computed(row_visits, nanoseconds) => {
-            line.event = "training-ended".to_owned();
-            (line.row_visits, line.took_ns) = (Some(row_visits), Some(nanoseconds));
-            None
-        }
-        LinkEvent::Lost(..) | LinkEvent::ComputeLost(..) => Some("lost"),
-        LinkEvent::Cancelled(..) | LinkEvent::ComputeCancelled(..) => Some("cancelled"),
-        LinkEvent::Unfinished(..) | LinkEvent::ComputeUnfinished(..) => Some("unfinished"),
-    };
-    if let Some(how) = cut_off {
-        match booking.event {
-            LinkEvent::Lost(direction, carried)
-            | LinkEvent::Cancelled(direction, carried)
-            | LinkEvent::Unfinished(direction, carried) => {
-                line.event = transfer(direction, how);
-                line.bytes = stretch.map(|stretch| stretch.frame_bytes);
+            if ending.is_arrival() {
+                line.event = transfer(direction, "arrived");
+                line.took_ns = Some(took_ns);
+                let used = if ending == Ending::Done { "useful" } else { ending.name() };
+                line.r#use = (direction == Direction::Up).then_some(used);
+            } else {
+                line.event = transfer(direction, ending.name());
                 line.carried_bytes = Some(carried);
             }
-            LinkEvent::ComputeLost(row_visits, nanoseconds)
-            | LinkEvent::ComputeCancelled(row_visits, nanoseconds)
-            | LinkEvent::ComputeUnfinished(row_visits, nanoseconds) => {
-                line.event = format!("training-{how}");
-                (line.row_visits, line.took_ns) = (Some(row_visits), Some(nanoseconds));
-            }
-            _ => {}
+        }
+        LinkEvent::TrainingEnded { ending, work, took_ns } => {
+            line.event = format!("training-{}", if ending == Ending::Done { "ended" } else { ending.name() });
+            (line.row_visits, line.took_ns) = (Some(work.row_visits), Some(took_ns));
+            line.multiply_adds = (work.multiply_adds > 0).then_some(work.multiply_adds);
         }
     }
     put(out, &line)

@@ -2,12 +2,23 @@
 
 use crate::codec::FrameParts;
 use crate::ids::{InvitationId, UserId};
-use crate::sim::outcome::events::{Booking, LinkEvent, RoundSpan, Usefulness};
+use crate::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
 use crate::units::{Direction, SimTime};
+use crate::work::Work;
 
 /// A frame of so many bytes.
 pub fn parts(bytes: u64) -> FrameParts {
     FrameParts { header: 20, index: 0, values: bytes - 20 }
+}
+
+/// The end of a frame's way after so many bytes and nanoseconds.
+pub fn ended(direction: Direction, ending: Ending, carried: u64, took_ns: u64) -> LinkEvent {
+    LinkEvent::TransferEnded { direction, ending, carried, received: true, took_ns }
+}
+
+/// The end of a training after so many row visits and nanoseconds.
+pub fn trained(ending: Ending, row_visits: u64, took_ns: u64) -> LinkEvent {
+    LinkEvent::TrainingEnded { ending, work: Work::of_row_visits(row_visits), took_ns }
 }
 
 /// The span of a round, in nanoseconds.
@@ -44,18 +55,18 @@ pub fn two_rounds() -> [(RoundSpan, Vec<Booking>); 2] {
     scene = scene.at(1_000, 4, LinkEvent::InLine(Direction::Down));
     for user in 1..=3 {
         let took = 1_000 * u64::from(user);
-        let arrived = LinkEvent::Delivered(Direction::Down, Usefulness::Useful, took);
+        let arrived = ended(Direction::Down, Ending::Done, 100, took);
         scene = scene.at(1_000 + took, user, arrived);
     }
     let scene = scene
-        .at(4_500, 1, LinkEvent::Computed(50, 2_500))
+        .at(4_500, 1, trained(Ending::Done, 50, 2_500))
         .at(4_500, 1, LinkEvent::Sent(Direction::Up, parts(60)))
         .at(4_600, 4, LinkEvent::Connected(Direction::Down))
-        .at(5_000, 3, LinkEvent::ComputeLost(10, 1_000))
-        .at(6_001, 1, LinkEvent::Delivered(Direction::Up, Usefulness::Useful, 1_501))
-        .at(8_000, 2, LinkEvent::Computed(50, 5_000))
+        .at(5_000, 3, trained(Ending::Lost, 10, 1_000))
+        .at(6_001, 1, ended(Direction::Up, Ending::Done, 60, 1_501))
+        .at(8_000, 2, trained(Ending::Done, 50, 5_000))
         .at(8_000, 2, LinkEvent::Sent(Direction::Up, parts(60)))
-        .at(9_000, 4, LinkEvent::Cancelled(Direction::Down, 70));
-    let late = Scene::default().at(9_500, 2, LinkEvent::Delivered(Direction::Up, Usefulness::Late, 1_500));
+        .at(9_000, 4, ended(Direction::Down, Ending::Cancelled, 70, 8_000));
+    let late = Scene::default().at(9_500, 2, ended(Direction::Up, Ending::Late, 60, 1_500));
     [(span(1, 1_000, 9_000, 1), scene.bookings), (span(2, 9_000, 12_000, 0), late.bookings)]
 }

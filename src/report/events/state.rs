@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::stretch::{End, Participations, Phase, Stretch};
+use super::stretch::{Participations, Phase, Stretch};
 use crate::report::setup;
 use crate::report::words::{self, counted, thousands};
 use crate::scenario::{Policy, Scenario};
-use crate::sim::outcome::events::{Booking, LinkEvent, RoundSpan};
+use crate::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
 use crate::units::{Bytes, Direction, SimTime};
+use crate::work::Work;
 
 /// Users that are named of each phase.
 const NAMED_MAX: usize = 12;
@@ -38,10 +39,10 @@ pub struct State {
     waiting: u32,
     begun: u64,
     /// Participations by how they ended; those under way are unfinished.
-    ended: BTreeMap<End, u64>,
+    ended: BTreeMap<Ending, u64>,
     /// What was carried, by direction and what became of it.
-    carried: BTreeMap<(Direction, End), u64>,
-    row_visits: u64,
+    carried: BTreeMap<(Direction, Ending), u64>,
+    work: Work,
     under_way: Vec<Stretch>,
 }
 
@@ -65,15 +66,15 @@ impl State {
     }
 
     fn end(&mut self, stretch: Stretch) {
-        self.row_visits += stretch.row_visits;
+        self.work += stretch.work;
         if let Phase::Transfer(direction) = stretch.phase {
-            *self.carried.entry((direction, stretch.end)).or_default() += stretch.carried_bytes;
-            self.waiting += u32::from(direction == Direction::Up && stretch.end == End::Done);
+            *self.carried.entry((direction, stretch.ending)).or_default() += stretch.carried_bytes;
+            self.waiting += u32::from(direction == Direction::Up && stretch.ending == Ending::Done);
         }
         if stretch.is_last() {
-            *self.ended.entry(stretch.end).or_default() += 1;
+            *self.ended.entry(stretch.ending).or_default() += 1;
         }
-        if stretch.end == End::Unfinished {
+        if stretch.ending == Ending::Unfinished {
             self.under_way.push(stretch);
         }
     }
@@ -110,7 +111,10 @@ impl State {
         for (name, direction) in [("down", Direction::Down), ("up", Direction::Up)] {
             entry(name, self.carried_in_words(direction));
         }
-        entry("row visits", thousands(self.row_visits));
+        entry("row visits", thousands(self.work.row_visits));
+        if self.work.multiply_adds > 0 {
+            entry("multiply-adds", thousands(self.work.multiply_adds));
+        }
         if reached == Reached::Instant && self.under_way.is_empty() {
             entry("under way", "nobody: the round waits for a user to come, or for its deadline".to_owned());
         }
@@ -134,15 +138,15 @@ impl State {
     }
 
     fn participations_in_words(&self) -> String {
-        let count = |end: End| self.ended.get(&end).copied().unwrap_or_default();
-        let name = |end: End| match end {
-            End::Unfinished => "under way",
+        let count = |end: Ending| self.ended.get(&end).copied().unwrap_or_default();
+        let name = |end: Ending| match end {
+            Ending::Unfinished => "under way",
             other => other.name(),
         };
         // An update that has arrived is used when its round ends.
         let waiting = u64::from(self.waiting);
-        let mut fates = vec![(count(End::Done) - waiting, "used"), (waiting, "waiting for the end of the round")];
-        fates.extend(End::ALL.into_iter().filter(|end| *end != End::Done).map(|end| (count(end), name(end))));
+        let mut fates = vec![(count(Ending::Done) - waiting, "used"), (waiting, "waiting for the end of the round")];
+        fates.extend(Ending::ALL.into_iter().filter(|end| *end != Ending::Done).map(|end| (count(end), name(end))));
         fates.retain(|(count, _)| *count > 0);
         let fates: Vec<String> = fates.iter().map(|(count, name)| format!("{} {name}", thousands(*count))).collect();
         let fates = if fates.is_empty() { String::new() } else { format!(": {}", fates.join(", ")) };
@@ -150,14 +154,14 @@ impl State {
     }
 
     fn carried_in_words(&self, direction: Direction) -> String {
-        let carried = |end: End| self.carried.get(&(direction, end)).copied().unwrap_or_default();
-        let name = |end: End| match end {
-            End::Done => "useful",
-            End::Unfinished => "under way",
+        let carried = |end: Ending| self.carried.get(&(direction, end)).copied().unwrap_or_default();
+        let name = |end: Ending| match end {
+            Ending::Done => "useful",
+            Ending::Unfinished => "under way",
             other => other.name(),
         };
-        let all: u64 = End::ALL.into_iter().map(carried).sum();
-        let fates: Vec<String> = End::ALL
+        let all: u64 = Ending::ALL.into_iter().map(carried).sum();
+        let fates: Vec<String> = Ending::ALL
             .into_iter()
             .filter(|end| carried(*end) > 0)
             .map(|end| format!("{} {}", Bytes::new(carried(end)), name(end)))
@@ -177,7 +181,7 @@ impl State {
             Phase::Transfer(_) => {
                 format!("{} of {}", Bytes::new(stretch.carried_bytes), Bytes::new(stretch.frame_bytes))
             }
-            Phase::Training => counted(stretch.row_visits, "row visit"),
+            Phase::Training => counted(stretch.work.row_visits, "row visit"),
         };
         let named: Vec<String> =
             users.iter().take(NAMED_MAX).map(|stretch| format!("{} ({})", stretch.user, how_far(stretch))).collect();
@@ -192,7 +196,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::events::sample::{Scene, parts, two_rounds};
+    use crate::report::events::sample::{Scene, ended, parts, two_rounds};
     use crate::report::sample;
 
     #[test]
@@ -205,9 +209,9 @@ mod tests {
             .at(9_000, 5, LinkEvent::Sent(Direction::Down, parts(100)))
             .at(9_000, 6, LinkEvent::Sent(Direction::Down, parts(100)))
             .at(9_000, 6, LinkEvent::InLine(Direction::Down))
-            .at(9_400, 2, LinkEvent::Unfinished(Direction::Up, 55))
-            .at(9_400, 5, LinkEvent::Unfinished(Direction::Down, 30))
-            .at(9_400, 6, LinkEvent::Unfinished(Direction::Down, 0));
+            .at(9_400, 2, ended(Direction::Up, Ending::Unfinished, 55, 400))
+            .at(9_400, 5, ended(Direction::Down, Ending::Unfinished, 30, 400))
+            .at(9_400, 6, ended(Direction::Down, Ending::Unfinished, 0, 400));
         state.take(None, &rest.bookings);
         let scenario = sample::run(60).scenario;
         insta::assert_snapshot!(state.describe(&scenario, SimTime::from_nanos(9_400), Reached::Instant));

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::ids::{InvitationId, UserId};
-use crate::sim::outcome::events::{Booking, LinkEvent, Usefulness};
+use crate::sim::outcome::events::{Booking, Ending, LinkEvent};
 use crate::units::{Direction, SimTime};
+use crate::work::Work;
 
 /// What a client is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,40 +30,6 @@ impl Phase {
     }
 }
 
-/// How a stretch ended, and with the last one its participation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum End {
-    /// As planned.
-    Done,
-    /// The upload arrived after its round was over.
-    Late,
-    /// The upload came from a model that was too old.
-    Stale,
-    /// A dropout, a departure or a fault.
-    Lost,
-    /// The server gave it up.
-    Cancelled,
-    /// The run ended first.
-    Unfinished,
-}
-
-impl End {
-    /// Every one of them, in the order in which they are listed.
-    pub const ALL: [Self; 6] = [Self::Done, Self::Late, Self::Stale, Self::Lost, Self::Cancelled, Self::Unfinished];
-
-    /// In a word.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Late => "late",
-            Self::Stale => "stale",
-            Self::Lost => "lost",
-            Self::Cancelled => "cancelled",
-            Self::Unfinished => "unfinished",
-        }
-    }
-}
-
 /// A stretch of a participation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
@@ -79,19 +46,19 @@ pub struct Stretch {
     /// Until when.
     pub to: SimTime,
     /// How it ended.
-    pub end: End,
+    pub ending: Ending,
     /// Length of the frame, in bytes; 0 in training.
     pub frame_bytes: u64,
     /// Bytes of it that were carried until then.
     pub carried_bytes: u64,
-    /// Row visits of the training until then; 0 in a transfer.
-    pub row_visits: u64,
+    /// What of the training was done until then; nothing in a transfer.
+    pub work: Work,
 }
 
 impl Stretch {
     /// Whether the participation ends with it.
     pub fn is_last(&self) -> bool {
-        self.end != End::Done || self.phase == Phase::Transfer(Direction::Up)
+        self.ending != Ending::Done || self.phase == Phase::Transfer(Direction::Up)
     }
 }
 
@@ -133,33 +100,28 @@ impl Participations {
         }
         let open = self.open.get_mut(&user)?;
         let before = *open;
-        let (end, carried_bytes, row_visits) = match event {
-            LinkEvent::Sent(..) | LinkEvent::Swallowed(..) => return None,
+        let (ending, carried_bytes, work) = match event {
+            LinkEvent::Sent(..) => return None,
             LinkEvent::InLine(direction) => {
                 open.phase = Phase::InLine(direction);
                 return None;
             }
             LinkEvent::Connected(direction) => {
                 (open.phase, open.since) = (Phase::Transfer(direction), at);
-                (End::Done, 0, 0)
+                (Ending::Done, 0, Work::default())
             }
-            LinkEvent::Delivered(_, Usefulness::Useful, _) => (End::Done, before.frame_bytes, 0),
-            LinkEvent::Delivered(_, Usefulness::Late, _) => (End::Late, before.frame_bytes, 0),
-            LinkEvent::Delivered(_, Usefulness::Stale, _) => (End::Stale, before.frame_bytes, 0),
-            LinkEvent::Lost(_, carried) => (End::Lost, carried, 0),
-            LinkEvent::Cancelled(_, carried) => (End::Cancelled, carried, 0),
-            LinkEvent::Unfinished(_, carried) => (End::Unfinished, carried, 0),
-            LinkEvent::Computed(row_visits, _) => (End::Done, 0, row_visits),
-            LinkEvent::ComputeLost(row_visits, _) => (End::Lost, 0, row_visits),
-            LinkEvent::ComputeCancelled(row_visits, _) => (End::Cancelled, 0, row_visits),
-            LinkEvent::ComputeUnfinished(row_visits, _) => (End::Unfinished, 0, row_visits),
+            LinkEvent::TransferEnded { ending, carried, .. } => (ending, carried, Work::default()),
+            LinkEvent::TrainingEnded { ending, work, .. } => (ending, 0, work),
         };
-        if matches!(event, LinkEvent::Delivered(Direction::Down, ..)) {
+        if open.phase == Phase::Transfer(Direction::Down)
+            && ending == Ending::Done
+            && !matches!(event, LinkEvent::Connected(_))
+        {
             *open = Open { phase: Phase::Training, since: at, frame_bytes: 0, ..before };
         }
         let Open { round, phase, since: from, frame_bytes } = before;
         let stretch =
-            Stretch { user, invitation_id, round, phase, from, to: at, end, frame_bytes, carried_bytes, row_visits };
+            Stretch { user, invitation_id, round, phase, from, to: at, ending, frame_bytes, carried_bytes, work };
         if stretch.is_last() {
             self.open.remove(&user);
         }
@@ -170,7 +132,7 @@ impl Participations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::events::sample::{Scene, parts};
+    use crate::report::events::sample::{Scene, ended, parts, trained};
 
     #[test]
     fn a_participation_is_a_download_a_training_and_an_upload_without_a_gap() {
@@ -178,10 +140,10 @@ mod tests {
             .at(0, 7, LinkEvent::Sent(Direction::Down, parts(100)))
             .at(0, 7, LinkEvent::InLine(Direction::Down))
             .at(5, 7, LinkEvent::Connected(Direction::Down))
-            .at(20, 7, LinkEvent::Delivered(Direction::Down, Usefulness::Useful, 20))
-            .at(50, 7, LinkEvent::Computed(9, 30))
+            .at(20, 7, ended(Direction::Down, Ending::Done, 100, 20))
+            .at(50, 7, trained(Ending::Done, 9, 30))
             .at(50, 7, LinkEvent::Sent(Direction::Up, parts(40)))
-            .at(80, 7, LinkEvent::Delivered(Direction::Up, Usefulness::Late, 30))
+            .at(80, 7, ended(Direction::Up, Ending::Late, 40, 30))
             .bookings;
         let mut participations = Participations::default();
         // The round has changed meanwhile: the participation is of the one that it was invited in.
@@ -191,15 +153,15 @@ mod tests {
             .collect();
         let seen: Vec<_> = stretches
             .iter()
-            .map(|s| (s.phase.name(), s.from.as_nanos(), s.to.as_nanos(), s.end, s.carried_bytes, s.row_visits))
+            .map(|s| (s.phase.name(), s.from.as_nanos(), s.to.as_nanos(), s.ending, s.carried_bytes, s.work.row_visits))
             .collect();
         assert_eq!(
             seen,
             [
-                ("in line", 0, 5, End::Done, 0, 0),
-                ("download", 5, 20, End::Done, 100, 0),
-                ("training", 20, 50, End::Done, 0, 9),
-                ("upload", 50, 80, End::Late, 40, 0)
+                ("in line", 0, 5, Ending::Done, 0, 0),
+                ("download", 5, 20, Ending::Done, 100, 0),
+                ("training", 20, 50, Ending::Done, 0, 9),
+                ("upload", 50, 80, Ending::Late, 40, 0)
             ]
         );
         assert!(stretches.iter().all(|stretch| stretch.round == 3 && stretch.invitation_id == InvitationId(0)));
@@ -208,18 +170,16 @@ mod tests {
 
     #[test]
     fn whatever_cuts_a_participation_short_ends_it() {
-        for (event, end) in [
-            (LinkEvent::Lost(Direction::Down, 60), End::Lost),
-            (LinkEvent::Cancelled(Direction::Down, 60), End::Cancelled),
-            (LinkEvent::Unfinished(Direction::Down, 60), End::Unfinished),
-        ] {
-            let bookings =
-                Scene::default().at(0, 7, LinkEvent::Sent(Direction::Down, parts(100))).at(9, 7, event).bookings;
+        for ending in [Ending::Lost, Ending::Cancelled, Ending::Unfinished] {
+            let bookings = Scene::default()
+                .at(0, 7, LinkEvent::Sent(Direction::Down, parts(100)))
+                .at(9, 7, ended(Direction::Down, ending, 60, 9))
+                .bookings;
             let mut participations = Participations::default();
             assert_eq!(participations.follow(1, &bookings[0]), None);
             assert_eq!(participations.round_of(UserId(7)), Some(1));
             let stretch = participations.follow(1, &bookings[1]);
-            assert_eq!(stretch.map(|s| (s.end, s.carried_bytes, s.frame_bytes)), Some((end, 60, 100)));
+            assert_eq!(stretch.map(|s| (s.ending, s.carried_bytes, s.frame_bytes)), Some((ending, 60, 100)));
             assert_eq!(participations.round_of(UserId(7)), None);
         }
     }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use plotters::prelude::RGBColor;
 
-use super::stretch::{End, Phase, Stretch};
+use super::stretch::{Phase, Stretch};
 use crate::ids::{InvitationId, UserId};
 use crate::report::plot::timeline::{Instant, Mark, Row, Rule, TimelineChart};
 use crate::report::words::{counted, duration, thousands};
-use crate::sim::outcome::events::RoundSpan;
+use crate::sim::outcome::events::{Ending, RoundSpan};
 use crate::units::{Direction, SimDuration, SimTime};
 
 /// Rows that are still told apart.
@@ -50,14 +50,14 @@ fn color(phase: Phase) -> RGBColor {
     .unwrap_or_default()
 }
 
-fn mark(end: End) -> Option<Mark> {
+fn mark(end: Ending) -> Option<Mark> {
     match end {
-        End::Done => None,
-        End::Late => Some(Mark::Ring),
-        End::Stale => Some(Mark::Disc),
-        End::Lost => Some(Mark::Cross),
-        End::Cancelled => Some(Mark::Square),
-        End::Unfinished => Some(Mark::Arrow),
+        Ending::Done => None,
+        Ending::Late => Some(Mark::Ring),
+        Ending::Stale => Some(Mark::Disc),
+        Ending::Lost => Some(Mark::Cross),
+        Ending::Cancelled => Some(Mark::Square),
+        Ending::Unfinished => Some(Mark::Arrow),
     }
 }
 
@@ -161,7 +161,7 @@ fn row(stretches: &[&Stretch], seconds: impl Fn(SimTime) -> f64) -> Row {
     Row {
         label: last.map_or_else(String::new, |last| last.user.to_string()),
         bars: bars.collect(),
-        mark: last.and_then(|last| Some((mark(last.end)?, seconds(last.to)))),
+        mark: last.and_then(|last| Some((mark(last.ending)?, seconds(last.to)))),
     }
 }
 
@@ -171,16 +171,17 @@ fn marks(participations: &[Vec<&Stretch>], shown: usize) -> Vec<(Mark, String)> 
         all if all > shown => format!(" of all {}", thousands(all as u64)),
         _ => String::new(),
     };
-    let count = |end: End| participations.iter().filter(|all| all.last().is_some_and(|last| last.end == end)).count();
-    let name = |end: End| match end {
-        End::Done => "used",
-        End::Late => "late: arrived, not used",
-        End::Stale => "stale: arrived, too old to be used",
-        End::Lost => "lost",
-        End::Cancelled => "cancelled by the server",
-        End::Unfinished => "under way when the run ended",
+    let count =
+        |end: Ending| participations.iter().filter(|all| all.last().is_some_and(|last| last.ending == end)).count();
+    let name = |end: Ending| match end {
+        Ending::Done => "used",
+        Ending::Late => "late: arrived, not used",
+        Ending::Stale => "stale: arrived, too old to be used",
+        Ending::Lost => "lost",
+        Ending::Cancelled => "cancelled by the server",
+        Ending::Unfinished => "under way when the run ended",
     };
-    let marked = End::ALL.into_iter().filter_map(|end| Some((end, mark(end)?)));
+    let marked = Ending::ALL.into_iter().filter_map(|end| Some((end, mark(end)?)));
     marked
         .filter(|(end, _)| count(*end) > 0)
         .map(|(end, mark)| (mark, format!("{} ({}{of_all})", name(end), thousands(count(end) as u64))))

@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use crate::ids::UserId;
-use crate::sim::outcome::events::RoundSpan;
+use crate::sim::outcome::events::{Ending, RoundSpan};
 use crate::units::{Direction, SimTime};
 
-use super::stretch::{End, Phase, Stretch};
+use super::stretch::{Phase, Stretch};
 
 const PROCESS: u32 = 1;
 
@@ -58,7 +58,7 @@ impl Trace {
         if self.named.insert(stretch.user) {
             self.track(out, track, &stretch.user.to_string())?;
         }
-        let (name, end) = (stretch.phase.name(), stretch.end.name());
+        let (name, end) = (stretch.phase.name(), stretch.ending.name());
         let (category, color) = match stretch.phase {
             Phase::InLine(_) => ("line", "grey"),
             Phase::Transfer(Direction::Down) => ("transfer", "thread_state_runnable"),
@@ -72,15 +72,15 @@ impl Trace {
             Phase::Transfer(_) => {
                 args += &format!(",\"bytes\":{},\"carried_bytes\":{}", stretch.frame_bytes, stretch.carried_bytes);
             }
-            Phase::Training => args += &format!(",\"row_visits\":{}", stretch.row_visits),
+            Phase::Training => args += &format!(",\"row_visits\":{}", stretch.work.row_visits),
         }
         let head = format!("\"cat\":\"{category}\",\"name\":\"{name}\",\"cname\":\"{color}\"");
         self.slice(out, track, &head, (stretch.from, stretch.to), &args)?;
-        let color = match stretch.end {
-            End::Done => return Ok(()),
-            End::Lost => "terrible",
-            End::Late | End::Stale => "bad",
-            End::Cancelled | End::Unfinished => "black",
+        let color = match stretch.ending {
+            Ending::Done => return Ok(()),
+            Ending::Lost => "terrible",
+            Ending::Late | Ending::Stale => "bad",
+            Ending::Cancelled | Ending::Unfinished => "black",
         };
         let ts = microseconds(stretch.to.as_nanos());
         self.element(

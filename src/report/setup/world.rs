@@ -71,9 +71,16 @@ pub(super) fn devices(devices: &DevicesSpec) -> String {
         }
         SpeedSpec::Classes(classes) => {
             let class = |class: &DeviceClassSpec| {
-                let memory = class.memory_mb.map_or_else(String::new, |memory| format!(", {memory} MB"));
+                let part =
+                    |number: Option<f64>, unit| number.map_or_else(String::new, |number| format!(", {number} {unit}"));
+                let others = [
+                    part(class.ns_per_multiply_add, "ns per multiply-add"),
+                    part(class.fixed_ms_per_participation, "ms per participation"),
+                    part(class.memory_mb, "MB"),
+                ]
+                .concat();
                 format!(
-                    "{} `{}` with {} ns per row visit median (log-sigma {}){memory}",
+                    "{} `{}` with {} ns per row visit median (log-sigma {}){others}",
                     share(class.share),
                     class.name,
                     class.ns_per_row_visit,
@@ -84,6 +91,13 @@ pub(super) fn devices(devices: &DevicesSpec) -> String {
         }
         SpeedSpec::Trace(path) => words += &format!("from the trace `{}`", path.display()),
     }
+    let times = [
+        (devices.ns_per_multiply_add, "ns per multiply-add"),
+        (devices.fixed_ms_per_participation, "ms per participation"),
+    ];
+    for (time, unit) in times.into_iter().filter(|(time, _)| *time > 0.0) {
+        words += &format!("; {time} {unit}");
+    }
     match devices.memory {
         None => {}
         Some(MemorySpec { median_mb, log_sigma: 0.0 }) => words += &format!("; {median_mb} MB of memory"),
@@ -91,7 +105,12 @@ pub(super) fn devices(devices: &DevicesSpec) -> String {
             words += &format!("; {median_mb} MB of memory median (log-sigma {log_sigma})");
         }
     }
-    for (energy, unit) in [(devices.energy_nj_per_byte, "byte"), (devices.energy_nj_per_row_visit, "row visit")] {
+    let energies = [
+        (devices.energy_nj_per_byte, "byte"),
+        (devices.energy_nj_per_row_visit, "row visit"),
+        (devices.energy_nj_per_multiply_add, "multiply-add"),
+    ];
+    for (energy, unit) in energies {
         if let Some(energy) = energy {
             words += &format!("; {energy} nJ per {unit}");
         }
@@ -203,11 +222,10 @@ mod tests {
     #[test]
     fn devices_are_told_by_distribution_class_or_file() {
         let base = DevicesSpec {
-            preset: None,
-            speed: SpeedSpec::Trace("d.csv".into()),
             memory: Some(MemorySpec { median_mb: 64.0, log_sigma: 0.0 }),
             energy_nj_per_byte: Some(3.0),
             energy_nj_per_row_visit: Some(0.5),
+            ..DevicesSpec::with_speed(SpeedSpec::Trace("d.csv".into()))
         };
         assert_eq!(devices(&base), "from the trace `d.csv`; 64 MB of memory; 3 nJ per byte; 0.5 nJ per row visit");
         let class = |name: &str, share, memory_mb| DeviceClassSpec {
@@ -215,6 +233,8 @@ mod tests {
             share,
             ns_per_row_visit: 25.0,
             log_sigma: 0.1,
+            ns_per_multiply_add: None,
+            fixed_ms_per_participation: memory_mb,
             memory_mb,
         };
         let classes = DevicesSpec {
@@ -226,7 +246,7 @@ mod tests {
         };
         assert_eq!(
             devices(&classes),
-            "25.0 % `fast` with 25 ns per row visit median (log-sigma 0.1), 9 MB; 75.0 % `slow` with 25 ns per row visit \
+            "25.0 % `fast` with 25 ns per row visit median (log-sigma 0.1), 9 ms per participation, 9 MB; 75.0 % `slow` with 25 ns per row visit \
              median (log-sigma 0.1); 64 MB of memory median (log-sigma 0.3)"
         );
     }

@@ -61,6 +61,7 @@ pub(super) fn check(
             codec: raw.codec,
             network,
             devices,
+            server: raw.server,
             availability,
             faults,
         }),

@@ -50,18 +50,19 @@ impl Checker<'_> {
         let memory = self.memory(&raw);
         let speed = self.speed(&raw);
         let base = named(presets::devices(), raw.preset.as_deref());
-        let (base_memory, base_byte, base_row_visit) = base
-            .map_or((None, None, None), |base| (base.memory, base.energy_nj_per_byte, base.energy_nj_per_row_visit));
+        let base = base.unwrap_or_else(|| DevicesSpec::with_speed(speed.clone()));
         DevicesSpec {
             preset: raw.preset,
             speed,
-            memory: memory.or(base_memory),
-            energy_nj_per_byte: raw.energy_nj_per_byte.or(base_byte),
-            energy_nj_per_row_visit: raw.energy_nj_per_row_visit.or(base_row_visit),
+            ns_per_multiply_add: raw.ns_per_multiply_add.unwrap_or(base.ns_per_multiply_add),
+            fixed_ms_per_participation: raw.fixed_ms_per_participation.unwrap_or(base.fixed_ms_per_participation),
+            memory: memory.or(base.memory),
+            energy_nj_per_byte: raw.energy_nj_per_byte.or(base.energy_nj_per_byte),
+            energy_nj_per_row_visit: raw.energy_nj_per_row_visit.or(base.energy_nj_per_row_visit),
+            energy_nj_per_multiply_add: raw.energy_nj_per_multiply_add.or(base.energy_nj_per_multiply_add),
         }
     }
 
-    /// Classes or a trace as written, or else the preset with the lognormal's numbers replaced.
     fn speed(&mut self, raw: &RawDevices) -> SpeedSpec {
         let [uniform, ..] = presets::devices();
         let base = named(presets::devices(), raw.preset.as_deref()).unwrap_or(uniform.values);

@@ -12,7 +12,7 @@ use serde_json::{Map, Value as Json};
 
 use super::spec::{
     CodecSpec, DatasetSpec, DelimitedSpec, EvaluationSpec, GeneratorSpec, MethodSpec, NegativesSpec, Scenario,
-    SourceSpec, SplitSpec, TrainingSpec,
+    ServerSpec, SourceSpec, SplitSpec, TrainingSpec,
 };
 
 mod world;
@@ -44,6 +44,9 @@ pub(super) struct RawScenario {
     /// The users' devices. Without a preset, keys that are not given are those of the preset `uniform`.
     #[serde(default)]
     pub devices: RawDevices,
+    /// The server as a computer: what it computes takes no virtual time if absent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub server: ServerSpec,
     /// When users can take part; at any time if absent.
     #[serde(default, skip_serializing_if = "RawAvailability::is_default")]
     pub availability: RawAvailability,
@@ -51,6 +54,10 @@ pub(super) struct RawScenario {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub faults: Vec<RawFault>,
+}
+
+fn is_default(server: &ServerSpec) -> bool {
+    *server == ServerSpec::default()
 }
 
 fn default_seed() -> u64 {
@@ -184,6 +191,7 @@ impl From<&Scenario> for RawScenario {
             codec: scenario.codec,
             network: RawNetwork::from(&scenario.network),
             devices: RawDevices::from(&scenario.devices),
+            server: scenario.server,
             availability: RawAvailability::from(&scenario.availability),
             faults: scenario.faults.iter().map(RawFault::from).collect(),
         }

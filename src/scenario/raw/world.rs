@@ -115,6 +115,15 @@ pub(in super::super) struct RawDevices {
     /// A file with the device of every user, in place of a distribution.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<RawDeviceTrace>,
+    /// Time of a multiplication with an addition outside row visits, on a device of median speed; 0 if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1e9))]
+    pub ns_per_multiply_add: Option<f64>,
+    /// Time that every participation takes beside its operations: the start of the app, the load of the table; 0 if
+    /// absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1e9))]
+    pub fixed_ms_per_participation: Option<f64>,
     /// Memory for training of every device, in MB (10^6 bytes); no limit if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0))]
@@ -135,10 +144,14 @@ pub(in super::super) struct RawDevices {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1e12))]
     pub energy_nj_per_row_visit: Option<f64>,
+    /// Energy that a device needs for a multiplication with an addition, in nanojoules; not reported if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1e12))]
+    pub energy_nj_per_multiply_add: Option<f64>,
 }
 
-/// A file with a line per user, numbered from 0: `user,ns_per_row_visit` and, if it has the column, `memory_mb`. Users
-/// beyond the last one start again with the first.
+/// A file with a line per user, numbered from 0: `user,ns_per_row_visit` and, if it has the columns, `memory_mb`,
+/// `ns_per_multiply_add` and `fixed_ms_per_participation`. Users beyond the last one start again with the first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "DeviceTrace")]
@@ -307,6 +320,9 @@ impl From<&DevicesSpec> for RawDevices {
             preset: devices.preset.clone(),
             energy_nj_per_byte: devices.energy_nj_per_byte,
             energy_nj_per_row_visit: devices.energy_nj_per_row_visit,
+            energy_nj_per_multiply_add: devices.energy_nj_per_multiply_add,
+            ns_per_multiply_add: unless_zero(devices.ns_per_multiply_add),
+            fixed_ms_per_participation: unless_zero(devices.fixed_ms_per_participation),
             ..Self::default()
         };
         match &devices.speed {
@@ -325,6 +341,11 @@ impl From<&DevicesSpec> for RawDevices {
         }
         raw
     }
+}
+
+/// A time that is written only where there is one.
+fn unless_zero(time: f64) -> Option<f64> {
+    (time != 0.0).then_some(time)
 }
 
 impl From<&AvailabilitySpec> for RawAvailability {

@@ -14,7 +14,7 @@ mod world;
 
 pub use world::{
     AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, DailySpec, DeviceClassSpec, DevicesSpec, FaultEffect,
-    FaultSpec, FaultUsers, MemorySpec, NetworkSpec, OnOffSpec, ServerLinkSpec, SpeedSpec,
+    FaultSpec, FaultUsers, MemorySpec, NetworkSpec, OnOffSpec, ServerLinkSpec, ServerSpec, SpeedSpec,
 };
 
 /// A checked scenario: complete, within its ranges, and consistent as far as the file alone can tell.
@@ -41,6 +41,8 @@ pub struct Scenario {
     pub network: NetworkSpec,
     /// Computing devices.
     pub devices: DevicesSpec,
+    /// The server as a computer.
+    pub server: ServerSpec,
     /// When users can take part.
     pub availability: AvailabilitySpec,
     /// What goes wrong with transfers; the first rule that hits counts.

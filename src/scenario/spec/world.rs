@@ -54,12 +54,48 @@ pub struct DevicesSpec {
     pub preset: Option<String>,
     /// How fast they are.
     pub speed: SpeedSpec,
+    /// Time of a multiplication with an addition outside row visits, on a device of median speed, where the class or
+    /// the trace does not say.
+    pub ns_per_multiply_add: f64,
+    /// Time that every participation takes beside its operations, where the class or the trace does not say.
+    pub fixed_ms_per_participation: f64,
     /// Memory of a device whose class or trace does not say; `None` is no limit.
     pub memory: Option<MemorySpec>,
     /// Energy of a byte sent or received, in nanojoules.
     pub energy_nj_per_byte: Option<f64>,
     /// Energy of a row visit, in nanojoules.
     pub energy_nj_per_row_visit: Option<f64>,
+    /// Energy of a multiplication with an addition, in nanojoules.
+    pub energy_nj_per_multiply_add: Option<f64>,
+}
+
+impl DevicesSpec {
+    /// Returns devices of this speed without anything else that costs time, limits memory or takes energy.
+    pub fn with_speed(speed: SpeedSpec) -> Self {
+        Self {
+            preset: None,
+            speed,
+            ns_per_multiply_add: 0.0,
+            fixed_ms_per_participation: 0.0,
+            memory: None,
+            energy_nj_per_byte: None,
+            energy_nj_per_row_visit: None,
+            energy_nj_per_multiply_add: None,
+        }
+    }
+}
+
+/// The server as a computer. By default what it computes takes no virtual time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Server")]
+pub struct ServerSpec {
+    /// Time that the server needs for one row visit.
+    #[schemars(range(min = 0, max = 1e9))]
+    pub ns_per_row_visit: f64,
+    /// Time that the server needs for one multiplication with an addition outside row visits.
+    #[schemars(range(min = 0, max = 1e9))]
+    pub ns_per_multiply_add: f64,
 }
 
 /// How the speed of devices is spread over users.
@@ -74,7 +110,8 @@ pub enum SpeedSpec {
     },
     /// Each user's device is of one of these classes. Their shares add up to 1, within 1e-6.
     Classes(Vec<DeviceClassSpec>),
-    /// A file with a line per user: `user,ns_per_row_visit` and, if it has the column, `memory_mb`.
+    /// A file with a line per user: `user,ns_per_row_visit` and, if it has the columns, `memory_mb`,
+    /// `ns_per_multiply_add` and `fixed_ms_per_participation`.
     Trace(PathBuf),
 }
 
@@ -96,6 +133,14 @@ pub struct DeviceClassSpec {
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(range(min = 0, max = 5))]
     pub log_sigma: f64,
+    /// Time of a multiplication with an addition outside row visits. Without it that of `[devices]` counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1e9))]
+    pub ns_per_multiply_add: Option<f64>,
+    /// Time that every participation takes beside its operations. Without it that of `[devices]` counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1e9))]
+    pub fixed_ms_per_participation: Option<f64>,
     /// Memory for training, in MB (10^6 bytes). Without it that of `[devices]` counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0.0))]

@@ -184,11 +184,13 @@ fn network() -> impl Strategy<Value = NetworkSpec> {
 }
 
 fn devices() -> impl Strategy<Value = DevicesSpec> {
-    let class = |name: &str, share, memory_mb| DeviceClassSpec {
+    let class = |name: &str, share, memory_mb: Option<f64>| DeviceClassSpec {
         name: name.to_owned(),
         share,
         ns_per_row_visit: 1.0 + share,
         log_sigma: share,
+        ns_per_multiply_add: memory_mb.map(|memory_mb| memory_mb / 3.0),
+        fixed_ms_per_participation: memory_mb,
         memory_mb,
     };
     let classes = (1e-3..0.999, proptest::option::of(1e-3..1e6)).prop_map(move |(share, memory_mb)| {
@@ -205,11 +207,13 @@ fn devices() -> impl Strategy<Value = DevicesSpec> {
             .prop_map(|(median_mb, log_sigma)| Some(MemorySpec { median_mb, log_sigma })),
     ];
     (speed, memory, proptest::option::of(0.0..1e12)).prop_map(|(speed, memory, energy)| DevicesSpec {
-        preset: None,
-        speed,
         memory,
+        ns_per_multiply_add: energy.unwrap_or(0.0) / 1e4,
+        fixed_ms_per_participation: energy.unwrap_or(0.0) / 1e5,
         energy_nj_per_byte: energy,
         energy_nj_per_row_visit: energy.map(|energy| energy / 3.0),
+        energy_nj_per_multiply_add: energy.map(|energy| energy / 5.0),
+        ..DevicesSpec::with_speed(speed)
     })
 }
 
@@ -282,6 +286,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
                 codec: CodecSpec { uplink: CodecName::RowsF32, downlink: CodecName::SparseF32 },
                 network,
                 devices,
+                server: ServerSpec { ns_per_row_visit: 0.5, ns_per_multiply_add: 0.0 },
                 availability,
                 faults,
             }

@@ -5,41 +5,16 @@ use std::sync::Arc;
 use bytes::Bytes as Frame;
 
 use super::event::Event;
-use super::participation::{Dropout, Fate, Participation, Phase, Transfer, Way, Work};
+use super::participation::{Dropout, Participation, Phase, Training, Transfer, Way};
 use super::transfers::ServerLink;
 use super::{Timeline, asked, unanswered};
 use crate::error::{Error, Result};
 use crate::ids::UserId;
+use crate::population::Verdict;
 use crate::sim::messages::{
-    AlarmRang, FromClient, LinkEvent, ParticipationLost, Receipt, ToClient, UplinkArrived, Usefulness,
+    AlarmRang, Ending, FromClient, LinkEvent, ParticipationLost, Receipt, ToClient, UplinkArrived,
 };
 use crate::units::{Direction, SimTime};
-
-/// Why a participation does not come to its end.
-#[derive(Clone, Copy)]
-enum CutShort {
-    Lost,
-    Cancelled,
-    Unfinished,
-}
-
-impl CutShort {
-    fn transfer(self, direction: Direction, carried: u64) -> LinkEvent {
-        match self {
-            Self::Lost => LinkEvent::Lost(direction, carried),
-            Self::Cancelled => LinkEvent::Cancelled(direction, carried),
-            Self::Unfinished => LinkEvent::Unfinished(direction, carried),
-        }
-    }
-
-    fn training(self, row_visits: u64, nanoseconds: u64) -> LinkEvent {
-        match self {
-            Self::Lost => LinkEvent::ComputeLost(row_visits, nanoseconds),
-            Self::Cancelled => LinkEvent::ComputeCancelled(row_visits, nanoseconds),
-            Self::Unfinished => LinkEvent::ComputeUnfinished(row_visits, nanoseconds),
-        }
-    }
-}
 
 impl Timeline {
     /// Lets `event` happen; whether the open round is complete with it.
@@ -60,22 +35,16 @@ impl Timeline {
     async fn download_arrived(&mut self, now: SimTime, user: UserId) -> Result<bool> {
         let mut participation = self.take(user)?;
         let Phase::Downloading(transfer) = participation.phase else { return Err(out_of_turn("a download arrived")) };
-        if transfer.fate != Fate::Whole {
+        if transfer.is_spoiled() {
             return self.download_failed(user, participation, transfer).await;
         }
-        if matches!(participation.work, Work::Untrained(_)) {
+        if matches!(participation.training, Training::Untrained(_)) {
             self.put(user, participation);
             self.work_out_trainings()?;
             participation = self.take(user)?;
         }
-        let took = transfer.elapsed(now).as_nanos();
-        self.book(participation.invitation_id, user, LinkEvent::Delivered(Direction::Down, Usefulness::Useful, took));
-        let row_visits = match &participation.work {
-            Work::Trained(Ok(trained)) => trained.row_visits,
-            // The training fails on the device at once.
-            _ => 0,
-        };
-        let ends = now + participation.conditions.compute_time(row_visits);
+        self.book(participation.invitation_id, user, transfer.ended(now, Ending::Done, transfer.size));
+        let ends = now + participation.conditions.speed.time_for(participation.training.work());
         let ends = self.within_time(ends, user, participation.round)?;
         participation.phase = Phase::Training { began: now };
         participation.next = Some(self.calendar.schedule(ends, Event::TrainingEnded(user)));
@@ -93,7 +62,7 @@ impl Timeline {
         participation: Box<Participation>,
         transfer: Transfer,
     ) -> Result<bool> {
-        if let Fate::Corrupted(draw) = transfer.fate {
+        if let Some(Verdict::Corrupt { draw }) = transfer.fault {
             let broadcast = Arc::clone(&participation.broadcast);
             let frame = with_bit_turned(broadcast.bytes(), draw);
             match self.ask(user, ToClient::Downloaded(frame, broadcast)).await? {
@@ -107,23 +76,24 @@ impl Timeline {
 
     /// A transfer has come to nothing, and the participation with it.
     async fn failed(&mut self, user: UserId, participation: Box<Participation>, transfer: Transfer) -> Result<bool> {
-        let size = transfer.size.get();
-        self.book_if_swallowed(user, &participation, &transfer, size);
-        self.lose(user, participation, LinkEvent::Lost(transfer.direction, size)).await
+        let ended = transfer.ended(self.calendar.now(), Ending::Lost, transfer.size);
+        self.lose(user, participation, ended).await
     }
 
     async fn training_ended(&mut self, now: SimTime, user: UserId) -> Result<()> {
         let mut participation = self.take(user)?;
         let Phase::Training { began } = participation.phase else { return Err(out_of_turn("a training ended")) };
-        let Work::Trained(trained) = std::mem::replace(&mut participation.work, Work::Over) else {
+        let Training::Trained(trained) = std::mem::replace(&mut participation.training, Training::Over) else {
             return Err(out_of_turn("a training ended that nobody worked out"));
         };
         let trained = trained?;
-        let (parts, loss, row_visits) = (trained.frame.parts, trained.loss, trained.row_visits);
+        let (parts, loss, work) = (trained.frame.parts, trained.loss, trained.work);
         let FromClient::Upload(frame) = self.ask(user, ToClient::TrainingEnded(trained)).await? else {
             return Err(unanswered("client", "it did not upload after training"));
         };
-        self.book(participation.invitation_id, user, LinkEvent::Computed(row_visits, now.since(began).as_nanos()));
+        let took_ns = now.since(began).as_nanos();
+        let ended = LinkEvent::TrainingEnded { ending: Ending::Done, work, took_ns };
+        self.book(participation.invitation_id, user, ended);
         let transfer = self.start_transfer(user, &mut participation, Direction::Up, parts)?;
         participation.phase = Phase::Uploading { transfer, frame, loss };
         self.put(user, participation);
@@ -136,10 +106,10 @@ impl Timeline {
             return Err(out_of_turn("an upload arrived"));
         };
         let (transfer, loss) = (*transfer, *loss);
-        let frame = match transfer.fate {
-            Fate::Whole => std::mem::take(frame),
-            Fate::Corrupted(draw) => with_bit_turned(frame, draw),
-            Fate::Cut | Fate::Dropped => return self.failed(user, participation, transfer).await,
+        let frame = match transfer.fault {
+            None | Some(Verdict::Delay(_)) => std::mem::take(frame),
+            Some(Verdict::Corrupt { draw }) => with_bit_turned(frame, draw),
+            Some(Verdict::CutAt(_) | Verdict::Drop) => return self.failed(user, participation, transfer).await,
         };
         if let Some((_, cut)) = participation.cut {
             self.calendar.cancel(cut);
@@ -147,24 +117,15 @@ impl Timeline {
         let invitation_id = participation.invitation_id;
         let receipt =
             asked(self.peers.uplink_arrived.send(UplinkArrived { user, invitation_id, frame, now }), "server").await?;
-        let Receipt { usefulness, orders } = receipt?;
-        match usefulness {
-            Some(_) if transfer.fate != Fate::Whole => {
-                return Err(Error::Frame("a corrupted upload was not noticed".to_owned()));
-            }
-            Some(usefulness) => {
-                let took = transfer.elapsed(now).as_nanos();
-                self.book(invitation_id, user, LinkEvent::Delivered(Direction::Up, usefulness, took));
-                if usefulness == Usefulness::Useful {
-                    self.losses.push((user, invitation_id, loss));
-                } else {
-                    self.counts.late += 1;
-                }
-            }
-            None => {
-                self.book(invitation_id, user, LinkEvent::Lost(Direction::Up, transfer.size.get()));
-                self.counts.dropped += 1;
-            }
+        let Receipt { ending, orders } = receipt?;
+        if ending.is_arrival() && transfer.is_spoiled() {
+            return Err(Error::Frame("a corrupted upload was not noticed".to_owned()));
+        }
+        self.book(invitation_id, user, transfer.ended(now, ending, transfer.size));
+        match ending {
+            Ending::Done => self.losses.push((user, invitation_id, loss)),
+            Ending::Late | Ending::Stale => self.counts.late += 1,
+            Ending::Lost | Ending::Cancelled | Ending::Unfinished => self.counts.dropped += 1,
         }
         self.obey(orders?).await
     }
@@ -172,7 +133,7 @@ impl Timeline {
     /// A dropout or a departure ends a participation.
     async fn cut_off(&mut self, now: SimTime, user: UserId) -> Result<bool> {
         let participation = self.take(user)?;
-        let interrupted_at = self.interrupt(now, user, &participation, CutShort::Lost)?;
+        let interrupted_at = self.interrupt(now, user, &participation, Ending::Lost)?;
         self.lose(user, participation, interrupted_at).await
     }
 
@@ -198,7 +159,7 @@ impl Timeline {
         for user in waiting.into_iter().chain(others) {
             let participation = self.take(user)?;
             self.counts.cancelled += 1;
-            let interrupted_at = self.interrupt(self.calendar.now(), user, &participation, CutShort::Cancelled)?;
+            let interrupted_at = self.interrupt(self.calendar.now(), user, &participation, Ending::Cancelled)?;
             self.break_off(user, participation, interrupted_at).await?;
         }
         Ok(())
@@ -233,26 +194,19 @@ impl Timeline {
         now: SimTime,
         user: UserId,
         participation: &Participation,
-        cut_short: CutShort,
+        ending: Ending,
     ) -> Result<LinkEvent> {
         Ok(match &participation.phase {
             Phase::Training { began } => {
                 let elapsed = now.since(*began);
-                cut_short.training(participation.conditions.row_visits_in(elapsed), elapsed.as_nanos())
+                let work = participation.conditions.speed.done_in(elapsed, participation.training.work());
+                LinkEvent::TrainingEnded { ending, work, took_ns: elapsed.as_nanos() }
             }
             Phase::Downloading(transfer) | Phase::Uploading { transfer, .. } => {
-                let carried = self.stop_transfer(user, participation, transfer)?.get();
-                self.book_if_swallowed(user, participation, transfer, carried);
-                cut_short.transfer(transfer.direction, carried)
+                let carried = self.stop_transfer(user, participation, transfer)?;
+                transfer.ended(now, ending, carried)
             }
         })
-    }
-
-    /// What is carried of a frame that a fault drops reaches nobody, whatever ends its way.
-    fn book_if_swallowed(&mut self, user: UserId, participation: &Participation, transfer: &Transfer, carried: u64) {
-        if transfer.fate == Fate::Dropped {
-            self.book(participation.invitation_id, user, LinkEvent::Swallowed(transfer.direction, carried));
-        }
     }
 
     /// Books what is under way when the run ends.
@@ -261,7 +215,7 @@ impl Timeline {
         // Nobody takes a connection that becomes free now.
         self.server_link.iter_mut().for_each(ServerLink::close);
         for (user, participation) in self.taking_part.drain() {
-            let interrupted_at = self.interrupt(now, user, &participation, CutShort::Unfinished)?;
+            let interrupted_at = self.interrupt(now, user, &participation, Ending::Unfinished)?;
             self.book(participation.invitation_id, user, interrupted_at);
         }
         Ok(())

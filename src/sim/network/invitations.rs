@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use rayon::prelude::*;
 
 use super::event::Event;
-use super::participation::{Participation, Phase, Work};
+use super::participation::{Participation, Phase, Training};
 use super::{Timeline, unanswered};
 use crate::error::{Error, Result};
 use crate::ids::UserId;
@@ -108,8 +108,8 @@ impl Timeline {
         let mut batch: Vec<(UserId, Box<Assignment>)> = Vec::with_capacity(self.untrained.len());
         for user in std::mem::take(&mut self.untrained) {
             let Some(participation) = self.taking_part.get_mut(&user) else { continue };
-            if matches!(participation.work, Work::Untrained(_))
-                && let Work::Untrained(assignment) = std::mem::replace(&mut participation.work, Work::Over)
+            if matches!(participation.training, Training::Untrained(_))
+                && let Training::Untrained(assignment) = std::mem::replace(&mut participation.training, Training::Over)
             {
                 batch.push((user, assignment));
             }
@@ -128,7 +128,7 @@ impl Timeline {
         drop(waiting);
         for (user, trained) in trained {
             if let Some(participation) = self.taking_part.get_mut(&user) {
-                participation.work = Work::Trained(trained);
+                participation.training = Training::Trained(trained);
             }
         }
         self.check_interrupted()

@@ -8,11 +8,12 @@ use serde::{Deserialize, Serialize};
 use super::super::training::{Assignment, Trained};
 use crate::error::Result;
 use crate::ids::{InvitationId, Round};
-use crate::population::{Conditions, Link};
+use crate::population::{Conditions, Link, Verdict};
 use crate::sim::broadcast::Broadcast;
 use crate::sim::calendar::Appointment;
-use crate::sim::messages::Invitation;
+use crate::sim::messages::{Ending, Invitation, LinkEvent};
 use crate::units::{Bytes, Direction, SimDuration, SimTime};
+use crate::work::Work;
 
 /// A participation from invitation to upload.
 pub(super) struct Participation {
@@ -22,7 +23,7 @@ pub(super) struct Participation {
     pub broadcast: Arc<Broadcast>,
     pub conditions: Conditions,
     pub phase: Phase,
-    pub work: Work,
+    pub training: Training,
     /// What happens next to it, unless that hangs on others.
     pub next: Option<Appointment>,
     /// Where on its way it drops out, if it does.
@@ -45,22 +46,8 @@ pub(super) struct Transfer {
     pub size: Bytes,
     pub began: SimTime,
     pub way: Way,
-    pub fate: Fate,
-    /// How much later than that it arrives.
-    pub delay: SimDuration,
-}
-
-/// What becomes of a frame on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Fate {
-    /// It arrives as it was sent.
-    Whole,
-    /// The connection breaks after the bytes that the transfer has.
-    Cut,
-    /// All of it is sent and nothing arrives.
-    Dropped,
-    /// It arrives with this bit (modulo its length) turned over.
-    Corrupted(u64),
+    /// What a fault does to it; one that is cut has the bytes that it carries for its size.
+    pub fault: Option<Verdict>,
 }
 
 /// Where a frame is on its way.
@@ -85,7 +72,7 @@ pub(super) enum Dropout {
 }
 
 /// The training of a participation.
-pub(super) enum Work {
+pub(super) enum Training {
     /// Its inputs are fixed; nobody has worked it out.
     Untrained(Box<Assignment>),
     /// Worked out, ahead of its virtual end.
@@ -98,6 +85,36 @@ impl Transfer {
     pub fn elapsed(&self, now: SimTime) -> SimDuration {
         now.since(self.began)
     }
+
+    /// How much later than on a sound link it arrives.
+    pub fn delay(&self) -> SimDuration {
+        match self.fault {
+            Some(Verdict::Delay(delay)) => delay,
+            _ => SimDuration::ZERO,
+        }
+    }
+
+    /// Whether it does not arrive as it was sent.
+    pub fn is_spoiled(&self) -> bool {
+        !matches!(self.fault, None | Some(Verdict::Delay(_)))
+    }
+
+    /// The booking of its end after `carried` bytes.
+    pub fn ended(&self, now: SimTime, ending: Ending, carried: Bytes) -> LinkEvent {
+        let received = self.fault != Some(Verdict::Drop);
+        let (direction, took_ns) = (self.direction, self.elapsed(now).as_nanos());
+        LinkEvent::TransferEnded { direction, ending, carried: carried.get(), received, took_ns }
+    }
+}
+
+impl Training {
+    /// What it takes, once it has been worked out; a training that fails does so on the device at once.
+    pub fn work(&self) -> Work {
+        match self {
+            Self::Trained(Ok(trained)) => trained.work,
+            _ => Work::default(),
+        }
+    }
 }
 
 impl Participation {
@@ -109,7 +126,7 @@ impl Participation {
             broadcast: Arc::clone(&invitation.broadcast),
             conditions,
             phase: Phase::Training { began: now },
-            work: Work::Untrained(assignment),
+            training: Training::Untrained(assignment),
             next: None,
             dropout: None,
             cut: None,
@@ -127,10 +144,12 @@ impl Participation {
     /// Finds the phase in which the participation drops out: the instant is uniform over the time that all of it takes
     /// if the server's link holds nobody back. Without an end to its training nobody knows, and it does not.
     pub fn plan_dropout(&mut self, download: Bytes) {
-        let (Some(share), Work::Trained(Ok(trained))) = (self.conditions.dropout_at, &self.work) else { return };
+        let (Some(share), Training::Trained(Ok(trained))) = (self.conditions.dropout_at, &self.training) else {
+            return;
+        };
         let conditions = &self.conditions;
         let download = conditions.down.transfer_time(download);
-        let compute = conditions.compute_time(trained.row_visits);
+        let compute = conditions.speed.time_for(trained.work);
         let upload = conditions.up.transfer_time(Bytes::of(&trained.frame.bytes));
         let whole = download + compute + upload;
         // In 2^-32 steps, so that the instant is an integer computation.

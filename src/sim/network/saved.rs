@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::event::Event;
-use super::participation::{Dropout, Participation, Phase, Transfer, Work};
+use super::participation::{Dropout, Participation, Phase, Training, Transfer};
 use super::transfers::{Places, SavedLink, ServerLink};
 use super::{Timeline, asked, unanswered};
 use crate::error::Result;
@@ -173,9 +173,9 @@ impl Timeline {
         for (saved, broadcast, frame) in participations {
             let SavedParticipation { user, round, invitation_id, phase, next, dropout, cut } = saved;
             training |= matches!(phase, SavedPhase::Training { .. });
-            let (phase, work) = match phase {
+            let (phase, training_of) = match phase {
                 SavedPhase::Uploading { transfer, loss } => {
-                    (Phase::Uploading { transfer, frame: frame.into(), loss }, Work::Over)
+                    (Phase::Uploading { transfer, frame: frame.into(), loss }, Training::Over)
                 }
                 SavedPhase::Downloading(transfer) => {
                     (Phase::Downloading(transfer), self.work_again(user, round, invitation_id, &broadcast).await?)
@@ -187,8 +187,17 @@ impl Timeline {
             let conditions = self.world.population.conditions(user, invitation_id);
             let next = next.map(appointment).transpose()?;
             let cut = cut.map(|(time, place)| Ok((time, appointment(place)?))).transpose()?;
-            let participation =
-                Participation { round, invitation_id, broadcast, conditions, phase, work, next, dropout, cut };
+            let participation = Participation {
+                round,
+                invitation_id,
+                broadcast,
+                conditions,
+                phase,
+                training: training_of,
+                next,
+                dropout,
+                cut,
+            };
             self.put(user, Box::new(participation));
         }
         if training {
@@ -204,13 +213,13 @@ impl Timeline {
         round: Round,
         invitation_id: InvitationId,
         broadcast: &Arc<Broadcast>,
-    ) -> Result<Work> {
+    ) -> Result<Training> {
         let broadcast = Arc::clone(broadcast);
         // What lasts beyond a round may be cut short, so that its user keeps what it had.
         match self.ask(user, ToClient::Participate { round, invitation_id, broadcast, keep: true }).await? {
             FromClient::Assignment(assignment) => {
                 self.untrained.push(user);
-                Ok(Work::Untrained(assignment))
+                Ok(Training::Untrained(assignment))
             }
             _ => Err(unanswered("client", "it takes part twice")),
         }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::event::Event;
-use super::participation::{Dropout, Fate, Phase, Transfer, Way};
+use super::participation::{Dropout, Phase, Transfer, Way};
 use super::{Participation, Timeline};
 use crate::codec::FrameParts;
 use crate::error::{Error, Result};
@@ -20,7 +20,7 @@ use crate::scenario::ServerLinkSpec;
 use crate::sim::calendar::Appointment;
 use crate::sim::fair_link::{FairLink, FlowId};
 use crate::sim::messages::LinkEvent;
-use crate::units::{Bytes, Direction, SimDuration, SimTime};
+use crate::units::{Bytes, Direction, SimTime};
 
 /// Places of appointments in a checkpoint's list of pending events.
 pub(super) type Places = BTreeMap<Appointment, u32>;
@@ -131,30 +131,28 @@ impl Timeline {
         let size = Bytes::new(parts.header + parts.index + parts.values);
         let now = self.calendar.now();
         let verdict = self.world.population.faults().verdict(user, participation.invitation_id, direction, now);
-        let (size, fate, delay) = match verdict {
-            None => (size, Fate::Whole, SimDuration::ZERO),
-            Some(Verdict::Delay(delay)) => (size, Fate::Whole, delay),
-            Some(Verdict::Drop) => (size, Fate::Dropped, SimDuration::ZERO),
-            Some(Verdict::CutAt(bytes)) if bytes < size => (bytes, Fate::Cut, SimDuration::ZERO),
-            Some(Verdict::CutAt(_)) => (size, Fate::Whole, SimDuration::ZERO),
-            Some(Verdict::Corrupt { draw }) => (size, Fate::Corrupted(draw), SimDuration::ZERO),
+        let (size, fault) = match verdict {
+            Some(Verdict::CutAt(bytes)) if bytes < size => (bytes, verdict),
+            Some(Verdict::CutAt(_)) => (size, None),
+            _ => (size, verdict),
         };
         let link = participation.link(direction);
         let dropout = match participation.dropout {
             Some(Dropout::InTransfer(of, elapsed)) if of == direction => Some(elapsed),
             _ => None,
         };
-        let (size, fate) = match dropout {
+        let (size, fault) = match dropout {
             // How far it gets until then does not hang on how many share the server's link.
             Some(elapsed) if self.server_link.is_some() => {
-                (link.carried(size, elapsed), if fate == Fate::Dropped { fate } else { Fate::Cut })
+                let carried = link.carried(size, elapsed);
+                (carried, if fault == Some(Verdict::Drop) { fault } else { Some(Verdict::CutAt(carried)) })
             }
-            _ => (size, fate),
+            _ => (size, fault),
         };
-        let mut transfer = Transfer { direction, size, began: now, way: Way::Alone, fate, delay };
+        let mut transfer = Transfer { direction, size, began: now, way: Way::Alone, fault };
         match &mut self.server_link {
             None => {
-                let arrives = now + link.transfer_time(size) + delay;
+                let arrives = now + link.transfer_time(size) + transfer.delay();
                 let arrives = self.within_time(arrives, user, participation.round)?;
                 participation.next = Some(self.calendar.schedule(arrives, Event::arrived(direction, user)));
                 if let Some(elapsed) = dropout {
@@ -196,7 +194,7 @@ impl Timeline {
             let mut arrives = now + latency;
             if let Some(transfer) = participation.transfer_mut() {
                 transfer.way = Way::Sent;
-                arrives = arrives + transfer.delay;
+                arrives = arrives + transfer.delay();
             }
             participation.next = Some(self.calendar.schedule(arrives, Event::arrived(direction, user)));
             let round = participation.round;

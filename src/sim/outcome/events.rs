@@ -1,8 +1,11 @@
 //! What happens on links and devices, as it is booked: everything that bytes, durations and pictures of a run are made of.
 
+use serde::{Deserialize, Serialize};
+
 use crate::codec::FrameParts;
 use crate::ids::{InvitationId, UserId};
 use crate::units::{Direction, SimTime};
+use crate::work::Work;
 
 /// Something to be booked.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,36 +29,67 @@ pub enum LinkEvent {
     InLine(Direction),
     /// It has waited for a connection, and has one.
     Connected(Direction),
-    /// It arrived whole, after this many nanoseconds.
-    Delivered(Direction, Usefulness, u64),
-    /// It was lost after this many bytes: a dropout, a departure, a fault.
-    Lost(Direction, u64),
-    /// The server gave it up after this many bytes.
-    Cancelled(Direction, u64),
-    /// The run ended when this many bytes were on their way.
-    Unfinished(Direction, u64),
-    /// So many bytes of a frame that a fault swallows had been sent when its way ended, which is booked next: they reach
-    /// nobody.
-    Swallowed(Direction, u64),
-    /// A training of so many row visits took this many nanoseconds.
-    Computed(u64, u64),
-    /// A training was cut off after so many row visits and this many nanoseconds.
-    ComputeLost(u64, u64),
-    /// The server gave a training up after so many row visits and this many nanoseconds.
-    ComputeCancelled(u64, u64),
-    /// The run ended in a training, after so many row visits and this many nanoseconds.
-    ComputeUnfinished(u64, u64),
+    /// A frame's way ended.
+    TransferEnded {
+        /// Which way it was.
+        direction: Direction,
+        /// How it ended.
+        ending: Ending,
+        /// Bytes that a link carried until then.
+        carried: u64,
+        /// Whether these bytes reached the receiver: a fault may swallow them all.
+        received: bool,
+        /// Time since the frame started on its way, in nanoseconds.
+        took_ns: u64,
+    },
+    /// A training ended.
+    TrainingEnded {
+        /// How it ended.
+        ending: Ending,
+        /// What of it was done until then.
+        work: Work,
+        /// Time since it began, in nanoseconds.
+        took_ns: u64,
+    },
 }
 
-/// The use of delivered bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Usefulness {
-    /// Used.
-    Useful,
-    /// Arrived after the round was over.
+/// How a transfer or a training ended, and with the last of them its participation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Ending {
+    /// As planned: the training came to its end, the frame arrived and was used.
+    Done,
+    /// The upload arrived after its round was over, and was not used.
     Late,
-    /// Computed from a model that was too old.
+    /// The upload arrived, computed from a model that was too old to be used.
     Stale,
+    /// A dropout, a departure or a fault cut it off.
+    Lost,
+    /// The server gave it up.
+    Cancelled,
+    /// The run ended first.
+    Unfinished,
+}
+
+impl Ending {
+    /// Every one of them, in the order in which they are listed.
+    pub const ALL: [Self; 6] = [Self::Done, Self::Late, Self::Stale, Self::Lost, Self::Cancelled, Self::Unfinished];
+
+    /// Returns it in a word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Late => "late",
+            Self::Stale => "stale",
+            Self::Lost => "lost",
+            Self::Cancelled => "cancelled",
+            Self::Unfinished => "unfinished",
+        }
+    }
+
+    /// Returns whether a frame whose way ended like this arrived whole, used or not.
+    pub fn is_arrival(self) -> bool {
+        matches!(self, Self::Done | Self::Late | Self::Stale)
+    }
 }
 
 /// The time that a round took.

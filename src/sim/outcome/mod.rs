@@ -199,11 +199,31 @@ pub struct Work {
     /// Bytes of downloads that arrived and whose update was not used.
     #[serde(default)]
     pub unused_download_bytes: u64,
+    /// Multiplications with an addition outside row visits, of trainings that came to their end.
+    #[serde(default)]
+    pub finished_multiply_adds: u64,
+    /// The same of trainings that did not.
+    #[serde(default)]
+    pub lost_multiply_adds: u64,
+    /// Of the finished, those of trainings whose update was not used.
+    #[serde(default)]
+    pub unused_multiply_adds: u64,
 }
 
 impl AddAssign for Work {
     fn add_assign(&mut self, other: Self) {
-        let Self { finished, lost, unused, unused_download_bytes } = other;
+        let Self {
+            finished,
+            lost,
+            unused,
+            unused_download_bytes,
+            finished_multiply_adds,
+            lost_multiply_adds,
+            unused_multiply_adds,
+        } = other;
+        self.finished_multiply_adds += finished_multiply_adds;
+        self.lost_multiply_adds += lost_multiply_adds;
+        self.unused_multiply_adds += unused_multiply_adds;
         self.finished += finished;
         self.lost += lost;
         self.unused += unused;

@@ -13,7 +13,7 @@ use super::broadcast::{Broadcast, RestoredBroadcasts};
 use super::by_user::ByUser;
 use super::checkpoints::Save;
 use super::messages::{
-    AlarmRang, BeginRound, CloseRound, Orders, ParticipationLost, Receipt, RoundOutcome, UplinkArrived, Usefulness,
+    AlarmRang, BeginRound, CloseRound, Ending, Orders, ParticipationLost, Receipt, RoundOutcome, UplinkArrived,
 };
 use super::utility_report::UtilityReport;
 use super::world::World;
@@ -150,14 +150,14 @@ impl ServerActor {
         self.ended_without_update = if with_update { 0 } else { self.ended_without_update + 1 };
     }
 
-    /// The use of an upload of a participation that began in `began`.
-    fn usefulness(&self, began: Round) -> Usefulness {
+    /// Returns what comes of a sound upload of a participation that began in `began`.
+    fn ending(&self, began: Round) -> Ending {
         let staleness = self.round.round.0 - began.0;
         match self.world.policy.late_updates {
-            _ if staleness == 0 => Usefulness::Useful,
-            LateUpdates::NotUsed => Usefulness::Late,
-            LateUpdates::Used { maximum_staleness, .. } if staleness > maximum_staleness => Usefulness::Stale,
-            LateUpdates::Used { .. } => Usefulness::Useful,
+            _ if staleness == 0 => Ending::Done,
+            LateUpdates::NotUsed => Ending::Late,
+            LateUpdates::Used { maximum_staleness, .. } if staleness > maximum_staleness => Ending::Stale,
+            LateUpdates::Used { .. } => Ending::Done,
         }
     }
 
@@ -203,13 +203,13 @@ impl Handler<UplinkArrived> for ServerActor {
         if let (true, Some(Some(report))) = (sound, report) {
             self.cohorts.observe(user, report, now.since(open.began), open.round);
         }
-        let usefulness = sound.then(|| self.usefulness(open.round));
-        if usefulness == Some(Usefulness::Useful) {
+        let ending = if sound { self.ending(open.round) } else { Ending::Lost };
+        if ending == Ending::Done {
             let staleness = self.round.round.0 - open.round.0;
             self.arrived.push(Arrived { user, invitation_id, frame, broadcast: open.broadcast, staleness });
         }
-        self.count_ended_participation(usefulness == Some(Usefulness::Useful));
-        Ok(Receipt { usefulness, orders: self.advance(now) })
+        self.count_ended_participation(ending == Ending::Done);
+        Ok(Receipt { ending, orders: self.advance(now) })
     }
 }
 

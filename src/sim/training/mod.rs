@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Round, UserId};
 use crate::method::{Client, LocalTask, Scratch};
 use crate::stages::{Stage, enter};
+use crate::work::Work;
 
 /// One training, with everything that it depends on: the user's state, taken from its actor, and the download.
 pub struct Assignment {
@@ -40,8 +41,8 @@ pub struct Trained {
     pub frame: Frame,
     /// Mean local loss.
     pub loss: f64,
-    /// Item rows visited.
-    pub row_visits: u64,
+    /// What the training took.
+    pub work: Work,
 }
 
 /// Buffers of one worker thread. They carry nothing from one client to the next.
@@ -109,12 +110,12 @@ impl Assignment {
         if let Ok(values) = update.table.values.try_into_mut() {
             scratch.values = values.into();
         }
-        let (loss, row_visits) = (update.loss, update.row_visits);
+        let (loss, work) = (update.loss, update.work);
         if world.reports_utility() {
             let ratings = world.dataset.train_items(self.user).len() as u32;
             UtilityReport { loss: loss as f32, ratings }.append_to(&mut frame);
         }
-        Ok(Box::new(Trained { client, frame, loss, row_visits }))
+        Ok(Box::new(Trained { client, frame, loss, work }))
     }
 }
 

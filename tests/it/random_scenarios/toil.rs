@@ -37,22 +37,18 @@ impl RoundObserver for Watch {
 
     fn happened(&mut self, _round: Option<RoundSpan>, bookings: &[Booking]) {
         let mut toil = self.toil.lock().unwrap();
-        let mut swallowed = 0;
         for &Booking { user, event, .. } in bookings {
             match event {
                 LinkEvent::Sent(direction, parts) => {
                     self.lengths.insert((user, direction), parts.header + parts.index + parts.values);
                 }
-                LinkEvent::Delivered(direction, ..) => toil.bytes += self.lengths[&(user, direction)],
-                LinkEvent::Swallowed(Direction::Down, bytes) => swallowed = bytes,
-                LinkEvent::Lost(_, carried) | LinkEvent::Cancelled(_, carried) | LinkEvent::Unfinished(_, carried) => {
-                    toil.bytes += carried - std::mem::take(&mut swallowed);
+                LinkEvent::TransferEnded { direction, ending, carried, received, .. } => {
+                    assert!(carried <= self.lengths[&(user, direction)] && (received || !ending.is_arrival()));
+                    // What reaches nobody was sent all the same.
+                    toil.bytes += if direction == Direction::Down && !received { 0 } else { carried };
                 }
-                LinkEvent::Computed(row_visits, _)
-                | LinkEvent::ComputeLost(row_visits, _)
-                | LinkEvent::ComputeCancelled(row_visits, _)
-                | LinkEvent::ComputeUnfinished(row_visits, _) => toil.row_visits += row_visits,
-                LinkEvent::Swallowed(Direction::Up, _) | LinkEvent::InLine(_) | LinkEvent::Connected(_) => {}
+                LinkEvent::TrainingEnded { work, .. } => toil.row_visits += work.row_visits,
+                LinkEvent::InLine(_) | LinkEvent::Connected(_) => {}
             }
         }
     }

@@ -36,13 +36,13 @@ impl Conversation {
     }
 
     /// An upload of a table of this value everywhere.
-    fn upload(&mut self, user: u32, invitation_id: u32, value: f32) -> (Option<Usefulness>, Orders) {
+    fn upload(&mut self, user: u32, invitation_id: u32, value: f32) -> (Ending, Orders) {
         let table = Table::from_fn(self.server.global.shape(), || value);
         let frame = codec::of(CodecName::DenseF32).encode(&TableUpdate::whole(&table), &self.server.global).bytes;
         let arrival =
             UplinkArrived { user: UserId(user), invitation_id: InvitationId(invitation_id), frame, now: self.now };
-        let Receipt { usefulness, orders } = self.server.handle(arrival, &mut self.context).unwrap();
-        (usefulness, orders.unwrap())
+        let Receipt { ending, orders } = self.server.handle(arrival, &mut self.context).unwrap();
+        (ending, orders.unwrap())
     }
 
     /// An upload in a rows codec: of this value everywhere, or of the table as it came.
@@ -61,7 +61,7 @@ impl Conversation {
         let arrival =
             UplinkArrived { user: UserId(user), invitation_id: InvitationId(invitation_id), frame, now: self.now };
         let receipt = self.server.handle(arrival, &mut self.context).unwrap();
-        assert_eq!(receipt.usefulness, Some(Usefulness::Useful));
+        assert_eq!(receipt.ending, Ending::Done);
     }
 
     /// The alarm, so many seconds after the run's beginning.
@@ -98,7 +98,7 @@ fn a_synchronous_round_is_complete_with_the_last_of_its_participations() {
     assert!(!talk.upload(cohort[1], 0, 1.0).1.round_complete);
     assert!(!talk.lose(cohort[0], 0).round_complete);
     let last = talk.upload(cohort[2], 0, 2.0);
-    assert_eq!((last.0, last.1.round_complete), (Some(Usefulness::Useful), true));
+    assert_eq!((last.0, last.1.round_complete), (Ending::Done, true));
     let outcome = talk.close();
     assert_eq!(outcome.aggregated, 2);
     assert!(outcome.table.as_slice().iter().all(|value| *value == 1.5));

@@ -45,7 +45,7 @@ fn a_straggler_who_goes_on_is_late_and_holds_nobody_up() {
     let second = invited(&talk.begin(1));
     assert!(!second.contains(&first[4]) && !second.contains(&first[5]), "they are at it");
     let late = talk.upload(first[4], 0, 9.0);
-    assert_eq!((late.0, late.1.round_complete), (Some(Usefulness::Late), false));
+    assert_eq!((late.0, late.1.round_complete), (Ending::Late, false));
     assert!(!talk.lose(first[5], 0).round_complete);
     second[..3].iter().for_each(|user| assert!(!talk.upload(*user, 1, 2.0).1.round_complete));
     assert!(talk.upload(second[3], 1, 2.0).1.round_complete);
@@ -101,7 +101,7 @@ fn a_late_update_joins_a_semi_synchronous_round_with_the_weight_of_its_staleness
         }
         talk.close();
         let third = invited(&talk.begin(2));
-        assert_eq!(talk.upload(first[1], 0, 6.0).0, Some(Usefulness::Useful));
+        assert_eq!(talk.upload(first[1], 0, 6.0).0, Ending::Done);
         third.iter().for_each(|user| drop(talk.upload(*user, 2, 5.0)));
         let outcome = talk.close();
         assert_eq!(outcome.aggregated, 3);
@@ -113,7 +113,7 @@ fn a_late_update_joins_a_semi_synchronous_round_with_the_weight_of_its_staleness
 
 #[test]
 fn an_update_later_than_the_maximum_staleness_is_stale() {
-    for (maximum, usefulness) in [(0, Usefulness::Stale), (1, Usefulness::Useful)] {
+    for (maximum, ending) in [(0, Ending::Stale), (1, Ending::Done)] {
         let spec = mode(&format!("semi-synchronous = {{ deadline_s = 10, maximum_staleness = {maximum} }}"));
         let mut talk = Conversation::with(&["training.participation={ cohort = 2 }", &spec]);
         let first = invited(&talk.begin(0));
@@ -121,7 +121,7 @@ fn an_update_later_than_the_maximum_staleness_is_stale() {
         talk.ring(10.0);
         talk.close();
         let second = invited(&talk.begin(1));
-        assert_eq!(talk.upload(first[1], 0, 3.0).0, Some(usefulness));
+        assert_eq!(talk.upload(first[1], 0, 3.0).0, ending);
         second.iter().for_each(|user| drop(talk.upload(*user, 1, 3.0)));
         assert_eq!(talk.close().aggregated, 2 + maximum);
     }
@@ -140,11 +140,8 @@ fn fedbuff_keeps_its_concurrency_and_steps_when_its_buffer_is_full() {
     assert!(second.len() == 1 && !first[1..].contains(&second[0]) && !orders.round_complete);
     let third = invited(&talk.lose(first[1], 0));
     assert_eq!(third.len(), 1, "one who is lost leaves a place, too");
-    let (usefulness, orders) = talk.upload(second[0], 1, 2.0);
-    assert_eq!(
-        (usefulness, orders.round_complete, orders.invitation.is_none()),
-        (Some(Usefulness::Useful), true, true)
-    );
+    let (ending, orders) = talk.upload(second[0], 1, 2.0);
+    assert_eq!((ending, orders.round_complete, orders.invitation.is_none()), (Ending::Done, true, true));
     let outcome = talk.close();
     assert_eq!(outcome.aggregated, 2);
     let stepped = base + 0.5 * ((1.0 - base) + (2.0 - base)) / 2.0;
@@ -169,15 +166,15 @@ fn fedasync_steps_with_every_update_that_is_not_stale() {
     let mut expected = base;
     let (mut user, mut invitation_id) = (old[0], 0);
     for round in 0..2 {
-        let (usefulness, orders) = talk.upload(user, invitation_id, 8.0);
-        assert_eq!((usefulness, orders.round_complete), (Some(Usefulness::Useful), true));
+        let (ending, orders) = talk.upload(user, invitation_id, 8.0);
+        assert_eq!((ending, orders.round_complete), (Ending::Done, true));
         expected = 0.5 * expected + 4.0;
         let value = f64::from(talk.close().table.as_slice()[7]);
         assert!((value - expected).abs() < 1e-6, "{value} instead of {expected}");
         (user, invitation_id) = (invited(&talk.begin(round + 1))[0], round + 1);
     }
-    let (usefulness, orders) = talk.upload(old[1], 0, 1e6);
-    assert_eq!((usefulness, orders.round_complete), (Some(Usefulness::Stale), false), "two steps old");
+    let (ending, orders) = talk.upload(old[1], 0, 1e6);
+    assert_eq!((ending, orders.round_complete), (Ending::Stale, false), "two steps old");
     assert_eq!(invited(&orders).len(), 1, "a place is free again");
 }
 

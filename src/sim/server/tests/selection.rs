@@ -274,6 +274,6 @@ fn an_upload_after_which_nobody_comes_is_judged_before_the_run_ends() {
     let frame = codec::of(CodecName::DenseF32).encode(&TableUpdate::whole(&table), &table).bytes;
     let arrival = UplinkArrived { user: UserId(user), invitation_id: InvitationId(0), frame, now: talk.now };
     let receipt = talk.server.handle(arrival, &mut talk.context).unwrap();
-    assert_eq!(receipt.usefulness, Some(Usefulness::Useful));
+    assert_eq!(receipt.ending, Ending::Done);
     assert!(matches!(receipt.orders, Err(Error::NobodyAvailable { .. })));
 }
