@@ -17,12 +17,13 @@ use fedrecsim::error::Result;
 use fedrecsim::ids::UserId;
 use fedrecsim::method::registry::METHODS;
 use fedrecsim::method::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Problem, Scratch, largest_magnitude, parameters,
+    Client, Entry, LocalTask, LocalUpdate, Method, Placement, Problem, Scorer, ScoringContext, Scratch,
+    largest_magnitude, parameters,
 };
-use fedrecsim::model::archive::{Archive, ArchiveReader};
+use fedrecsim::model::blocks::{Model, ModelUpdate};
 use fedrecsim::model::private::Private;
+use fedrecsim::model::state::StateVisitor;
 use fedrecsim::model::table::{Table, TableShape, TableUpdate};
-use fedrecsim::work::Work;
 use fedrecsim::{cli, math};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,7 +35,7 @@ pub const ENTRY: Entry = Entry {
     source: "an example of this project",
     schema: || schemars::schema_for!(ItemMeanParameters),
     resolve: |_| Vec::new(),
-    trains: true,
+    placement: Placement::Federated,
     build: |value, problem| Ok(Box::new(ItemMean::new(parameters(ENTRY.name, value)?, problem))),
 };
 
@@ -62,18 +63,14 @@ struct ItemMean {
 
 impl ItemMean {
     fn new(parameters: ItemMeanParameters, problem: &Problem) -> Self {
-        let shape = TableShape { rows: problem.dataset.items(), dimension: 1 };
+        let shape = TableShape { rows: problem.items, dimension: 1 };
         Self { step_decay: parameters.step_decay, shape }
     }
 }
 
 impl Method for ItemMean {
-    fn shape(&self) -> TableShape {
-        self.shape
-    }
-
-    fn initial_table(&self) -> Table {
-        Table::zeros(self.shape)
+    fn initial(&self) -> Model {
+        Model::of_table("p", Table::zeros(self.shape))
     }
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {
@@ -89,14 +86,16 @@ struct ItemMeanClient {
 }
 
 impl Client for ItemMeanClient {
-    fn train(&mut self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
+    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
         let participations = self.participations.get_mut();
         *participations += 1;
         // The project's own `pow`: that of the system may give other bits on another machine.
         let step = math::pow(f64::from(*participations), -self.step_decay) as f32;
+        task.draw_samples(&mut scratch.samples)?;
+        let (samples, table) = (&scratch.samples.samples, task.model.table(0));
         let (mut rated, mut values, mut loss) = (Vec::new(), Vec::new(), 0.0);
-        for (&item, &label) in task.samples.items.iter().zip(&task.samples.labels) {
-            let mean = task.global.row(item as usize)[0];
+        for (&item, &label) in samples.items.iter().zip(&samples.labels) {
+            let mean = table.row(item as usize)[0];
             loss += f64::from((label - mean) * (label - mean));
             // Positives come in ascending order; one that was rated twice is one item.
             if label == 1.0 && rated.last() != Some(&item) {
@@ -107,31 +106,21 @@ impl Client for ItemMeanClient {
         task.check_magnitude("p", largest_magnitude(&values))?;
         let row_visits = rated.len() as u64;
         // All other rows move towards zero by one factor, which a codec for rows sends as one number.
-        let table = TableUpdate::listed(task.global.shape(), rated, &values, 1.0 - step)?;
-        Ok(LocalUpdate { table, loss: loss / task.samples.items.len() as f64, work: Work::of_row_visits(row_visits) })
+        let update = TableUpdate::listed(table.shape(), rated, &values, 1.0 - step)?;
+        Ok(LocalUpdate::new(ModelUpdate::of_table(update), loss / samples.items.len() as f64, row_visits))
     }
 
-    fn score(&self, global: &Table, items: &[u32], scores: &mut [f32]) {
-        for (&item, score) in items.iter().zip(scores) {
-            *score = global.row(item as usize)[0];
-        }
+    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+        let table = context.model.table(0);
+        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
+            for (&item, score) in items.iter().zip(scores) {
+                *score = table.row(item as usize)[0];
+            }
+        }))
     }
 
-    fn visit_private(&self, sink: &mut dyn FnMut(&[u8])) {
-        sink(&self.participations.get().to_le_bytes());
-    }
-
-    fn snapshot(&self) -> Box<dyn Client> {
-        Box::new(self.clone())
-    }
-
-    fn save(&self, archive: &mut Archive) {
-        archive.put(self.participations.get());
-    }
-
-    fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
-        *self.participations.get_mut() = archive.take()?;
-        Ok(())
+    fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
+        state.plain(self.participations.get_mut())
     }
 }
 

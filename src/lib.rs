@@ -89,7 +89,8 @@
 //! | [`population`] | device, link, dropout and availability of every user; what goes wrong with transfers |
 //! | [`model`] | tables, kernels, averages, ranking: arithmetic that does not know who trains |
 //! | [`method`] | FedRAP, PFedRec, FedMF and the baselines: one file each, and a registry; how to write one |
-//! | [`codec`] | tables to bytes and back |
+//! | [`codec`] | updates to bytes and back |
+//! | [`privacy`] | what is done to an update before it is encoded |
 //! | [`sim`] | the actors, their messages, the clock, the ledger |
 //! | [`checkpoint`] | a run's state as a file that another process goes on from |
 //! | [`report`] | a run record to JSON, CSV, Markdown and SVG |
@@ -144,6 +145,8 @@ pub mod model;
 pub mod method;
 
 pub mod codec;
+
+pub mod privacy;
 
 pub mod sim;
 

@@ -76,11 +76,24 @@ impl Streams {
         self.seed
     }
 
-    /// The stream for `purpose`, `user` and `round`. The four numbers are the 256-bit ChaCha key itself, so
+    /// Returns the stream for `purpose`, `user` and `round`. The four numbers are the 256-bit ChaCha key itself, so
     /// distinct names cannot collide.
     pub fn stream(&self, purpose: Purpose, user: u64, round: u64) -> Stream {
+        self.keyed(purpose as u64, user, round)
+    }
+
+    /// Returns a stream of a method, a codec or a privacy mechanism, which `name` tells apart from all other streams of
+    /// the same user and round. Names are chosen by their owner (`fedrecon/user-vector`); their first 63 bits of BLAKE3
+    /// stand in the key, with a bit that no [`Purpose`] has.
+    pub fn named(&self, name: &str, user: u64, round: u64) -> Stream {
+        let hash = blake3::hash(name.as_bytes());
+        let word = hash.as_bytes().first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        self.keyed(word | 1 << 63, user, round)
+    }
+
+    fn keyed(&self, purpose: u64, user: u64, round: u64) -> Stream {
         let mut key = [0; 32];
-        for (bytes, word) in key.chunks_exact_mut(8).zip([self.seed, purpose as u64, user, round]) {
+        for (bytes, word) in key.chunks_exact_mut(8).zip([self.seed, purpose, user, round]) {
             bytes.copy_from_slice(&word.to_le_bytes());
         }
         ChaCha8Rng::from_seed(key)

@@ -7,14 +7,17 @@ use std::time::Instant;
 use fedrecsim::dataset;
 use fedrecsim::error::Result;
 use fedrecsim::ids::UserId;
-use fedrecsim::method::{Client, Entry, LocalTask, LocalUpdate, Method, Scratch, registry};
-use fedrecsim::model::archive::{Archive, ArchiveReader};
-use fedrecsim::model::table::{RowSet, Table, TableShape, TableUpdate};
+use fedrecsim::method::{
+    Client, Entry, LocalTask, LocalUpdate, Method, Placement, Scorer, ScoringContext, Scratch, registry,
+};
+use fedrecsim::model::blocks::{Model, ModelUpdate};
+use fedrecsim::model::layout::ValueType;
+use fedrecsim::model::state::StateVisitor;
+use fedrecsim::model::table::{Table, TableShape, TableUpdate};
 use fedrecsim::rng::Streams;
 use fedrecsim::scenario;
 use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim::sim::{self, RoundObserver, RunControl, World};
-use fedrecsim::work::Work;
 
 /// A method that learns nothing: a frame of no rows goes down and up.
 const IDLE: Entry = Entry {
@@ -23,53 +26,35 @@ const IDLE: Entry = Entry {
     source: "this benchmark",
     schema: || schemars::json_schema!({ "type": "object", "additionalProperties": false }),
     resolve: |_| Vec::new(),
-    trains: true,
+    placement: Placement::Federated,
     build: |_, _| Ok(Box::new(Idle)),
 };
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Idle;
 
 const SHAPE: TableShape = TableShape { rows: 1, dimension: 1 };
 
 impl Method for Idle {
-    fn shape(&self) -> TableShape {
-        SHAPE
-    }
-
-    fn initial_table(&self) -> Table {
-        Table::zeros(SHAPE)
+    fn initial(&self) -> Model {
+        Model::of_table("nothing", Table::zeros(SHAPE))
     }
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {
         Box::new(Idle)
     }
-
-    fn needs_samples(&self) -> bool {
-        false
-    }
 }
 
 impl Client for Idle {
     fn train(&mut self, _task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
-        let rows = RowSet::Listed(Vec::new());
-        let table = TableUpdate { shape: SHAPE, rows, values: bytes::Bytes::new(), others_scale: 1.0 };
-        Ok(LocalUpdate { table, loss: 0.0, work: Work::of_row_visits(20) })
+        Ok(LocalUpdate::new(ModelUpdate::of_table(TableUpdate::nothing(SHAPE, ValueType::F32)), 0.0, 20))
     }
 
-    fn score(&self, _global: &Table, _items: &[u32], scores: &mut [f32]) {
-        scores.fill(0.0);
+    fn scorer<'a>(&'a self, _context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+        Ok(Box::new(|_: &[u32], scores: &mut [f32]| scores.fill(0.0)))
     }
 
-    fn visit_private(&self, _sink: &mut dyn FnMut(&[u8])) {}
-
-    fn snapshot(&self) -> Box<dyn Client> {
-        Box::new(Idle)
-    }
-
-    fn save(&self, _archive: &mut Archive) {}
-
-    fn restore(&mut self, _archive: &mut ArchiveReader) -> Result<()> {
+    fn visit_state(&mut self, _state: &mut StateVisitor<'_>) -> Result<()> {
         Ok(())
     }
 }

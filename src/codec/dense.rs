@@ -1,12 +1,11 @@
 //! `dense-f32`: every value of the table.
 
-use bytes::Bytes;
-
-use super::frame::{self, CodecId, Header, Writer};
+use super::frame::{CodecId, Header, OpenedBlock};
 use super::index::IndexEncoding;
-use super::{Codec, Frame, require};
+use super::writer::FrameWriter;
+use super::{BlockContext, Codec, require};
 use crate::error::Result;
-use crate::model::table::{RowSet, Table, TableShape, TableUpdate};
+use crate::model::table::{RowSet, TableUpdate};
 
 /// `dense-f32`: m x k values, row after row; rows that the update does not list are `others_scale` times the
 /// base's. What a decoded update lists is all rows, in the frame's own buffer.
@@ -14,22 +13,15 @@ use crate::model::table::{RowSet, Table, TableShape, TableUpdate};
 pub struct DenseF32;
 
 impl Codec for DenseF32 {
-    fn encode(&self, update: &TableUpdate, base: &Table) -> Frame {
-        let shape = update.shape;
-        let header = Header {
-            codec: CodecId::Dense,
-            index: IndexEncoding::All,
-            shape,
-            count: shape.values(),
-            others_scale: 1.0,
-        };
-        let mut writer = Writer::new(header, 0);
-        require(update.write_whole(base, writer.body()));
-        writer.seal()
+    fn encode_block(&self, update: &TableUpdate, context: &mut BlockContext<'_>, frame: &mut FrameWriter) {
+        let TableUpdate { shape, value_type, .. } = *update;
+        let (codec, index, count) = (CodecId::Dense, IndexEncoding::All, shape.values());
+        let header = Header { codec, index, shape, value_type, count, others_scale: 1.0 };
+        require(update.write_whole(context.base, frame.begin_block(header, 0)));
     }
 
-    fn decode(&self, frame: &Bytes, shape: TableShape) -> Result<TableUpdate> {
-        let opened = frame::open(frame, CodecId::Dense, shape)?;
-        Ok(TableUpdate { shape, rows: RowSet::All, values: frame.slice(opened.values), others_scale: 1.0 })
+    fn decode_block(&self, block: &OpenedBlock<'_>) -> Result<TableUpdate> {
+        let own = block.of_codec(CodecId::Dense)?;
+        Ok(TableUpdate { value_type: block.value_type, ..TableUpdate::of_rows(block.shape, RowSet::All, own.values) })
     }
 }

@@ -1,22 +1,43 @@
-//! The header that all codecs share: written, sealed with a checksum, and strictly parsed.
+//! The formats of frames: their headers, which are strictly parsed, and the places of everything in them.
 
 use std::ops::Range;
 
 use bytes::Bytes;
 
+use super::bitmap;
 use super::index::IndexEncoding;
-use super::{Frame, FrameParts, bitmap};
 use crate::error::{Error, Result};
-use crate::model::table::{TableShape, VALUE_BYTES};
+use crate::model::blocks::{Scalars, Utility};
+use crate::model::layout::{BlockLayout, Layout, ValueType};
+use crate::model::table::TableShape;
 
-/// Bytes of the header.
+/// Bytes of the header of a block; a frame of format 1 has no other.
 pub const HEADER_BYTES: usize = 28;
 
-const MAGIC: [u8; 2] = *b"FR";
-const VERSION: u8 = 1;
-const CHECKSUM: Range<usize> = 24..HEADER_BYTES;
+/// Bytes in front of the scalars and blocks of a frame of format 2.
+pub const FRAME_HEADER_BYTES: usize = 12;
 
-/// The code of a codec in the header.
+pub(super) const MAGIC: [u8; 2] = *b"FR";
+/// The format of a frame that holds one table of single precision and nothing else.
+pub(super) const ONE_TABLE: u8 = 1;
+/// The format of a frame with scalars and any number of blocks of any type.
+pub(super) const BLOCKS: u8 = 2;
+
+/// Where the checksum stands in each format.
+pub(super) const fn checksum_range(format: u8) -> Range<usize> {
+    if format == ONE_TABLE { 24..28 } else { 8..12 }
+}
+
+pub(super) const HAS_WEIGHT: u8 = 1;
+pub(super) const HAS_UTILITY: u8 = 2;
+
+/// Returns the flags that say which scalars stand in a frame of this layout.
+pub(super) fn flags_of(layout: &Layout) -> u8 {
+    let weight = if layout.is_weighted() { HAS_WEIGHT } else { 0 };
+    weight | if layout.reports_utility() { HAS_UTILITY } else { 0 }
+}
+
+/// The code of a codec in the header of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CodecId {
     Dense = 1,
@@ -42,175 +63,278 @@ impl CodecId {
         }
     }
 
-    /// How many entries a table of this shape has, and the bytes of one: rows or single values.
-    const fn entries(self, shape: TableShape) -> (usize, usize) {
+    /// Returns how many entries a block of this shape has, and the bytes of one: rows or single values.
+    pub(super) const fn entries(self, shape: TableShape, value_type: ValueType) -> (usize, usize) {
         match self {
-            Self::Rows => (shape.rows, VALUE_BYTES * shape.dimension),
-            Self::Dense | Self::Sparse => (shape.values(), VALUE_BYTES),
+            Self::Rows => (shape.rows, value_type.bytes() * shape.dimension),
+            Self::Dense | Self::Sparse => (shape.values(), value_type.bytes()),
         }
     }
 }
 
-/// What the header says.
+/// What the header of a block says.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header {
     pub(super) codec: CodecId,
     pub(super) index: IndexEncoding,
     pub(super) shape: TableShape,
-    /// Entries that the frame holds: rows for `rows-f32`, values for the others.
+    pub(super) value_type: ValueType,
+    /// Entries that the block holds: rows for `rows-f32`, values for the others.
     pub(super) count: usize,
     pub(super) others_scale: f32,
 }
 
-/// A frame under construction: header first, then the index, then the values.
+/// A block of a frame whose header and lengths have been found in order; its index has not been looked at.
 #[derive(Debug)]
-pub(super) struct Writer {
-    bytes: Vec<u8>,
-    index_bytes: usize,
-    codec: CodecId,
+pub struct OpenedBlock<'a> {
+    frame: &'a Bytes,
+    codes: u8,
+    pub(super) shape: TableShape,
+    pub(super) value_type: ValueType,
+    declared: u64,
+    pub(super) others_scale: f32,
+    /// What follows the header: all of it in format 1, the rest of the frame in format 2.
+    body: Range<usize>,
+    /// Bytes of the index, where the header says them.
+    index_bytes: Option<usize>,
 }
 
-impl Writer {
-    /// Starts a frame whose index will take `index_bytes`, with all its memory allocated at once.
-    ///
-    /// # Panics
-    /// If the table has more than 2^32 - 1 rows or columns (row numbers have 32 bits in the whole program).
-    pub(super) fn new(header: Header, index_bytes: usize) -> Self {
-        let (_, entry_bytes) = header.codec.entries(header.shape);
-        let mut bytes = Vec::with_capacity(HEADER_BYTES + index_bytes + header.count * entry_bytes);
-        let size = |size: usize| match u32::try_from(size) {
-            Ok(size) => size.to_le_bytes(),
-            Err(_) => panic!("a table of shape {} does not fit the frame's header", header.shape),
-        };
-        bytes.extend_from_slice(&MAGIC);
-        bytes.extend_from_slice(&[VERSION, (header.codec as u8) << 4 | header.index as u8]);
-        bytes.extend_from_slice(&size(header.shape.rows));
-        bytes.extend_from_slice(&size(header.shape.dimension));
-        bytes.extend_from_slice(&(header.count as u64).to_le_bytes());
-        bytes.extend_from_slice(&header.others_scale.to_le_bytes());
-        bytes.extend_from_slice(&[0; CHECKSUM.end - CHECKSUM.start]);
-        Self { bytes, index_bytes, codec: header.codec }
-    }
-
-    /// The frame so far; what follows is appended.
-    pub(super) fn body(&mut self) -> &mut Vec<u8> {
-        &mut self.bytes
-    }
-
-    /// Writes the checksum.
-    pub(super) fn seal(mut self) -> Frame {
-        let checksum = checksum(&self.bytes).to_le_bytes();
-        self.bytes[CHECKSUM].copy_from_slice(&checksum);
-        let parts = FrameParts {
-            header: HEADER_BYTES as u64,
-            index: self.index_bytes as u64,
-            values: (self.bytes.len() - HEADER_BYTES - self.index_bytes) as u64,
-        };
-        Frame { bytes: self.bytes.into(), parts, holds_values: self.codec == CodecId::Rows }
-    }
-}
-
-/// A frame whose header, lengths and checksum have been found in order; the index has not been looked at.
+/// A block that a codec has found to be one of its own, with exactly as many values as its header declares.
 #[derive(Debug)]
-pub(super) struct Opened<'a> {
+pub(super) struct OwnBlock<'a> {
     pub(super) index: IndexEncoding,
     pub(super) index_bytes: &'a [u8],
-    /// Entries held; the values are exactly as many, and they are no more than the table has.
+    /// Entries held; the values are exactly as many, and they are no more than the block has.
     pub(super) count: usize,
     pub(super) others_scale: f32,
-    /// Where in the frame the values stand: its end.
-    pub(super) values: Range<usize>,
+    /// The values, in the frame's own buffer.
+    pub(super) values: Bytes,
 }
 
-/// Checks everything about a frame but its index. Allocates nothing.
+/// Reads the header of a frame of one table, and checks its checksum last. Allocates nothing.
 ///
 /// # Errors
 /// [`Error::Frame`] with a reason of its own for each kind of fault.
-pub(super) fn open(frame: &Bytes, codec: CodecId, shape: TableShape) -> Result<Opened<'_>> {
-    let refuse = |reason: String| Err(Error::Frame(reason));
-    let Some(header) = frame.first_chunk::<HEADER_BYTES>() else {
-        return refuse(format!("its {} bytes are fewer than the header's {HEADER_BYTES}", frame.len()));
-    };
-    if header[..2] != MAGIC {
-        return refuse(format!("it starts with {:02x?}, not with {MAGIC:02x?}", &header[..2]));
+pub(super) fn open_one_table(frame: &Bytes, shape: TableShape) -> Result<OpenedBlock<'_>> {
+    let header = start(frame, HEADER_BYTES, ONE_TABLE)?;
+    Ok(OpenedBlock {
+        frame,
+        codes: header[3],
+        shape,
+        value_type: ValueType::F32,
+        declared: u64::from(u32_at(header, 12)) | u64::from(u32_at(header, 16)) << 32,
+        others_scale: f32::from_bits(u32_at(header, 20)),
+        body: HEADER_BYTES..frame.len(),
+        index_bytes: None,
+    })
+}
+
+/// Checks the magic number and the format.
+fn start(frame: &Bytes, header_bytes: usize, format: u8) -> Result<&[u8]> {
+    if frame.len() < header_bytes {
+        return refuse(format!("its {} bytes are fewer than the header's {header_bytes}", frame.len()));
     }
-    if header[2] != VERSION {
-        return refuse(format!("its format version is {}, not {VERSION}", header[2]));
+    if frame[..2] != MAGIC {
+        return refuse(format!("it starts with {:02x?}, not with {MAGIC:02x?}", &frame[..2]));
     }
-    let found = header[3] >> 4;
-    if found != codec as u8 {
-        let name = CodecId::from_code(found).map_or_else(|| format!("number {found}"), |found| found.name().into());
-        return refuse(format!("its codec is {name}, not {}", codec.name()));
+    if frame[2] != format {
+        return refuse(format!("its format version is {}, not {format}", frame[2]));
     }
-    let Some(index) = IndexEncoding::from_code(header[3] & 0xf) else {
-        return refuse(format!("its index encoding {} is unknown", header[3] & 0xf));
-    };
-    if codec == CodecId::Dense && index != IndexEncoding::All {
-        return refuse("it has an index, which dense-f32 has not".into());
-    }
-    let (rows, dimension) = (u32_at(header, 4), u32_at(header, 8));
-    if (rows as usize, dimension as usize) != (shape.rows, shape.dimension) {
-        return refuse(format!("it holds a {rows} x {dimension} table, not a {shape} one"));
-    }
-    let (universe, entry_bytes) = codec.entries(shape);
-    let declared = u64::from(u32_at(header, 12)) | u64::from(u32_at(header, 16)) << 32;
-    let Some(count) = usize::try_from(declared).ok().filter(|&count| count <= universe) else {
-        return refuse(format!("it declares {declared} entries of a table of {universe}"));
-    };
-    if index == IndexEncoding::All && count != universe {
-        return refuse(format!("it declares {count} entries of a table of {universe} but has no index"));
-    }
-    let others_scale = f32::from_bits(u32_at(header, 20));
-    if codec != CodecId::Rows && others_scale.to_bits() != 1.0_f32.to_bits() {
-        return refuse(format!("it scales rows by {others_scale}, which {} cannot", codec.name()));
-    }
-    let values = body(frame.len(), index, count, universe, entry_bytes)?;
-    let expected = u32::from_le_bytes([header[24], header[25], header[26], header[27]]);
-    let found = checksum(frame);
+    Ok(frame)
+}
+
+fn refuse<T>(reason: String) -> Result<T> {
+    Err(Error::Frame(reason))
+}
+
+/// Checks the checksum of a frame. Lengths are checked before, so that a frame that was cut off is told as such.
+pub(super) fn check_sum(frame: &Bytes) -> Result<()> {
+    let place = checksum_range(frame[2]);
+    let expected = u32_at(frame, place.start);
+    let found = checksum(frame, &place);
     if found != expected {
         return refuse(format!("its checksum is {found:08x}, not {expected:08x}: it is damaged"));
     }
-    Ok(Opened { index, index_bytes: &frame[HEADER_BYTES..values.start], count, others_scale, values })
+    Ok(())
 }
 
-/// Checks that a frame of this length has room for exactly what its header declares; tells where the values are.
-fn body(
-    frame_bytes: usize,
-    index: IndexEncoding,
-    count: usize,
-    universe: usize,
-    entry_bytes: usize,
-) -> Result<Range<usize>> {
-    let shorter = |expected: String| {
-        Err(Error::Frame(format!("it is cut off: {frame_bytes} bytes where its header declares {expected}")))
-    };
-    let Some(least) = count.checked_mul(entry_bytes).and_then(|values| {
-        values.checked_add(HEADER_BYTES)?.checked_add(match index {
-            IndexEncoding::All => 0,
-            IndexEncoding::Bitmap => bitmap::byte_length(universe),
-            // A byte a gap at least; whether the list fills the rest is found out on reading it.
-            IndexEncoding::Gaps => count,
+/// A frame that is being read from its front.
+#[derive(Debug)]
+pub(super) struct FrameReader<'a> {
+    frame: &'a Bytes,
+    at: usize,
+}
+
+impl<'a> FrameReader<'a> {
+    /// Reads the header and the scalars of a frame that should be of `layout`.
+    ///
+    /// # Errors
+    /// [`Error::Frame`] for anything else.
+    pub fn new(frame: &'a Bytes, layout: &Layout) -> Result<(Self, Scalars)> {
+        let header = start(frame, FRAME_HEADER_BYTES, BLOCKS)?;
+        let blocks = usize::from(header[3]);
+        if blocks != layout.blocks().len() {
+            return refuse(format!("it has {blocks} blocks, not {}", layout.blocks().len()));
+        }
+        let flags = flags_of(layout);
+        if header[4] != flags || header[5..8] != [0; 3] {
+            return refuse(format!("its flags are {:02x?}, not [{flags:02x}, 00, 00, 00]", &header[4..8]));
+        }
+        let mut reader = Self { frame, at: FRAME_HEADER_BYTES };
+        let mut scalars = Scalars::default();
+        if layout.is_weighted() {
+            scalars.weight = Some(f32::from_bits(reader.word()?));
+        }
+        if layout.reports_utility() {
+            scalars.utility = Some(Utility { loss: f32::from_bits(reader.word()?), ratings: reader.word()? });
+        }
+        Ok((reader, scalars))
+    }
+
+    fn word(&mut self) -> Result<u32> {
+        if self.frame.len() < self.at + 4 {
+            return refuse(format!("it is cut off within its scalars, at {} bytes", self.frame.len()));
+        }
+        let word = u32_at(self.frame, self.at);
+        self.at += 4;
+        Ok(word)
+    }
+
+    /// Reads the header of the next block, which should be `block`.
+    ///
+    /// # Errors
+    /// [`Error::Frame`] for anything else.
+    pub fn open_block(&mut self, block: &BlockLayout) -> Result<OpenedBlock<'a>> {
+        let Some(header) = self.frame.get(self.at..self.at + HEADER_BYTES) else {
+            return refuse(format!("it is cut off in front of block {}", block.name));
+        };
+        if header[1] != block.value_type.code() || header[2..4] != [0; 2] {
+            return refuse(format!("block {} is of another type than expected", block.name));
+        }
+        let Some(codec) = CodecId::from_code(header[0] >> 4) else {
+            return refuse(format!("the codec of block {} is number {}", block.name, header[0] >> 4));
+        };
+        let declared = u64::from(u32_at(header, 12)) | u64::from(u32_at(header, 16)) << 32;
+        let index_bytes = u32_at(header, 24) as usize;
+        let (_, entry_bytes) = codec.entries(block.shape, block.value_type);
+        let start = self.at + HEADER_BYTES;
+        let values = usize::try_from(declared).ok().and_then(|count| count.checked_mul(entry_bytes));
+        let end = values.and_then(|values| values.checked_add(index_bytes)?.checked_add(start));
+        let Some(end) = end.filter(|end| *end <= self.frame.len()) else {
+            return refuse(format!("it is cut off within block {}, at {} bytes", block.name, self.frame.len()));
+        };
+        self.at = end;
+        Ok(OpenedBlock {
+            frame: self.frame,
+            codes: header[0],
+            shape: block.shape,
+            value_type: block.value_type,
+            declared,
+            others_scale: f32::from_bits(u32_at(header, 20)),
+            body: start..end,
+            index_bytes: Some(index_bytes),
         })
-    }) else {
-        return shorter("more than memory can hold".into());
-    };
-    if frame_bytes < least {
-        return shorter(format!("at least {least}"));
     }
-    if frame_bytes > least && index != IndexEncoding::Gaps {
-        return Err(Error::Frame(format!("it is followed by {} trailing bytes", frame_bytes - least)));
+
+    /// Checks that nothing follows the last block.
+    ///
+    /// # Errors
+    /// [`Error::Frame`] if something does.
+    pub fn finish(self) -> Result<()> {
+        if self.at != self.frame.len() {
+            return refuse(format!("it is followed by {} trailing bytes", self.frame.len() - self.at));
+        }
+        Ok(())
     }
-    Ok(frame_bytes - count * entry_bytes..frame_bytes)
 }
 
-fn u32_at(header: &[u8; HEADER_BYTES], at: usize) -> u32 {
-    u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+impl<'a> OpenedBlock<'a> {
+    /// Checks everything about a block but the contents of its index. Allocates nothing.
+    ///
+    /// # Errors
+    /// [`Error::Frame`] with a reason of its own for each kind of fault.
+    pub(super) fn of_codec(&self, codec: CodecId) -> Result<OwnBlock<'a>> {
+        let found = self.codes >> 4;
+        if found != codec as u8 {
+            let name = CodecId::from_code(found).map_or_else(|| format!("number {found}"), |found| found.name().into());
+            return refuse(format!("its codec is {name}, not {}", codec.name()));
+        }
+        let Some(index) = IndexEncoding::from_code(self.codes & 0xf) else {
+            return refuse(format!("its index encoding {} is unknown", self.codes & 0xf));
+        };
+        if codec == CodecId::Dense && index != IndexEncoding::All {
+            return refuse("it has an index, which dense-f32 has not".into());
+        }
+        let at = self.body.start - HEADER_BYTES;
+        let (rows, dimension) = (u32_at(self.frame, at + 4), u32_at(self.frame, at + 8));
+        let shape = self.shape;
+        if (rows as usize, dimension as usize) != (shape.rows, shape.dimension) {
+            return refuse(format!("it holds a {rows} x {dimension} table, not a {shape} one"));
+        }
+        let (universe, entry_bytes) = codec.entries(shape, self.value_type);
+        let declared = self.declared;
+        let Some(count) = usize::try_from(declared).ok().filter(|&count| count <= universe) else {
+            return refuse(format!("it declares {declared} entries of a table of {universe}"));
+        };
+        if index == IndexEncoding::All && count != universe {
+            return refuse(format!("it declares {count} entries of a table of {universe} but has no index"));
+        }
+        let others_scale = self.others_scale;
+        let scales = codec == CodecId::Rows && self.value_type == ValueType::F32;
+        if !scales && others_scale.to_bits() != 1.0_f32.to_bits() {
+            return refuse(format!("it scales rows by {others_scale}, which {} cannot", codec.name()));
+        }
+        let values = self.values(index, count, universe, entry_bytes)?;
+        if self.index_bytes.is_none() {
+            check_sum(self.frame)?;
+        }
+        let index_bytes = &self.frame[self.body.start..values.start];
+        Ok(OwnBlock { index, index_bytes, count, others_scale, values: self.frame.slice(values) })
+    }
+
+    /// Returns where the values stand, after checking that there is room for exactly what the header declares.
+    fn values(&self, index: IndexEncoding, count: usize, universe: usize, entry_bytes: usize) -> Result<Range<usize>> {
+        let available = self.body.len();
+        let shorter = |expected: String| {
+            let bytes = HEADER_BYTES + available;
+            refuse(format!("it is cut off: {bytes} bytes where its header declares {expected}"))
+        };
+        let fixed_index = match index {
+            IndexEncoding::All => Some(0),
+            IndexEncoding::Bitmap => Some(bitmap::byte_length(universe)),
+            // A byte a gap at least; whether the list fills its place is found out on reading it.
+            IndexEncoding::Gaps => None,
+        };
+        if let (Some(fixed), Some(said)) = (fixed_index, self.index_bytes)
+            && fixed != said
+        {
+            return refuse(format!("its index has {said} bytes where {fixed} are needed"));
+        }
+        let least_index = fixed_index.or(self.index_bytes).unwrap_or(count);
+        let least = count.checked_mul(entry_bytes).and_then(|values| values.checked_add(least_index));
+        let Some(least) = least.filter(|least| least.checked_add(HEADER_BYTES).is_some()) else {
+            return shorter("more than memory can hold".into());
+        };
+        if available < least {
+            return shorter(format!("at least {}", HEADER_BYTES + least));
+        }
+        // In format 1 the list of gaps is what is left.
+        let is_open_ended = self.index_bytes.is_none() && index == IndexEncoding::Gaps;
+        if available > least && !is_open_ended {
+            return refuse(format!("it is followed by {} trailing bytes", available - least));
+        }
+        Ok(self.body.end - count * entry_bytes..self.body.end)
+    }
 }
 
-/// CRC-32 (IEEE 802.3) of a frame without its checksum.
-fn checksum(frame: &[u8]) -> u32 {
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// Returns the CRC-32 (IEEE 802.3) of a frame without its checksum.
+pub(super) fn checksum(frame: &[u8], place: &Range<usize>) -> u32 {
     let mut crc = crc32fast::Hasher::new();
-    crc.update(&frame[..CHECKSUM.start]);
-    crc.update(&frame[CHECKSUM.end..]);
+    crc.update(&frame[..place.start]);
+    crc.update(&frame[place.end..]);
     crc.finalize()
 }

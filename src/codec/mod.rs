@@ -1,10 +1,11 @@
 //! Frames: what travels, byte for byte.
 //!
-//! An encoder turns a [`TableUpdate`] into one buffer; its length is what the network carries, what the
+//! An encoder turns an update of one or more blocks into one buffer; its length is what the network carries, what the
 //! ledger books and what takes time on the link (contract 2). The receiver decodes that very buffer.
 //!
 //! # Layout
-//! Integers and values are little-endian; nothing is padded. For a table of m rows and k columns:
+//! Integers and values are little-endian; nothing is padded. There are two formats. **Format 1** holds one table of
+//! single precision, of m rows and k columns, and nothing else:
 //!
 //! | offset | bytes | type | field |
 //! |---|---|---|---|
@@ -19,9 +20,27 @@
 //! | 28 | i | | index: which of the entries are held |
 //! | 28 + i | c e | f32 | the entries held, in ascending order |
 //!
+//! **Format 2** holds any number of blocks and the scalars that the layout asks for:
+//!
+//! | offset | bytes | type | field |
+//! |---|---|---|---|
+//! | 0 | 2 | | magic: `FR` (46 52) |
+//! | 2 | 1 | u8 | format version: 2 |
+//! | 3 | 1 | u8 | blocks |
+//! | 4 | 1 | u8 | bit 0: the weight follows; bit 1: the report of the client's loss follows |
+//! | 5 | 3 | | 0 |
+//! | 8 | 4 | u32 | checksum: CRC-32 as above, of bytes 0 to 7, then 12 to the end |
+//! | 12 | 0 or 4 | f32 | weight of the update |
+//! | | 0 or 8 | f32, u32 | mean local loss, number of training ratings |
+//! | | | | the blocks, one after the other |
+//!
+//! A block has a header of 28 bytes: codec and index encoding (as at offset 3 of format 1), type of the values (0 f32, 1
+//! u32, 2 u64, 3 bytes), 2 bytes of 0, then rows, columns, entries held and `others_scale` as at offsets 4 to 23 of format
+//! 1, then the bytes of the index (u32). Index and entries follow as in format 1.
+//!
 //! | codec | an entry is | of | e | held are |
 //! |---|---|---|---|---|
-//! | `dense-f32` | a value | m k | 4 | all |
+//! | `dense-f32` | a value | m k | 4 (or the bytes of a value of another type) | all |
 //! | `rows-f32` | a row of k values | m | 4 k | the rows listed |
 //! | `sparse-f32` | a value, by row k + column | m k | 4 | all but those with the bits of +0.0 |
 //!
@@ -36,14 +55,14 @@
 //! Every value arrives with the bits that it was sent with: NaN payloads, infinities and -0.0 included.
 //!
 //! # What a decoder accepts
-//! Exactly the frames above, for the codec and shape that the receiver expects; anything else (another magic
+//! Exactly the frames above, for the codec and layout that the receiver expects; anything else (another magic
 //! number, version, codec or shape, a wrong length, checksum or index, a zero among the values of
 //! `sparse-f32`) is an [`Error::Frame`](crate::error::Error::Frame). Nothing is allocated before the length
 //! of the frame has been found to agree with its header and the expected shape, and never more than
 //! [`decode_bound_bytes`].
 //!
 //! # What can be sent
-//! Only a [`TableUpdate`] can be encoded, and only a codec makes a [`Frame`]. Private parameters live in
+//! Only a [`TableUpdate`] of each block can be encoded, and only this module makes a [`Frame`]. Private parameters live in
 //! [`Private`](crate::model::private::Private), which converts to neither a table nor bytes (contract 4).
 //! A shared table travels:
 //! ```
@@ -101,82 +120,218 @@
 //! let table = Table::from_values(shape, parameter);
 //! ```
 //! Nor can a frame be made of bytes that no codec wrote:
-//! ```compile_fail,E0451
+//! ```compile_fail,E0639
 //! use fedrecsim::codec::{Frame, FrameParts};
-//! let frame = Frame { bytes: vec![1, 2, 3].into(), parts: FrameParts::default(), holds_values: false };
+//! let frame = Frame { bytes: vec![1, 2, 3].into(), parts: FrameParts::default() };
 //! ```
 
 mod bitmap;
 mod dense;
 mod frame;
 mod index;
+mod memory;
 mod rows;
 mod sparse;
 #[cfg(test)]
 mod tests;
 mod varint;
+mod writer;
 
 use bytes::Bytes;
 
 pub use dense::DenseF32;
-pub use frame::HEADER_BYTES;
+pub use frame::{FRAME_HEADER_BYTES, HEADER_BYTES, OpenedBlock};
+pub use memory::CodecMemory;
 pub use rows::RowsF32;
 pub use sparse::SparseF32;
+pub use writer::FrameWriter;
 
-use crate::error::Result;
-use crate::model::table::{Table, TableShape, TableUpdate, VALUE_BYTES};
+use frame::FrameReader;
+
+use crate::error::{Error, Result};
+use crate::model::blocks::{Model, ModelUpdate, Scalars};
+use crate::model::layout::Layout;
+use crate::model::table::{Base, Table, TableShape, TableUpdate, VALUE_BYTES};
+use crate::rng::{Stream, Streams};
 use crate::scenario::CodecName;
 
-/// An encoded frame, with its bytes told apart by purpose. Only a [`Codec`] of this crate makes one.
+/// An encoded frame, with its bytes told apart by purpose. Only this module makes one, of what a [`Codec`] wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Frame {
     /// The buffer that travels.
     pub bytes: Bytes,
     /// The parts; they sum to `bytes.len()`.
     pub parts: FrameParts,
-    /// Whether the values of the update stand at its end as they were. Nobody else can build what nobody else can name.
-    holds_values: bool,
 }
 
 impl Frame {
-    /// The values of the update that this is the frame of, in the frame's own buffer; `None` where the codec wrote
-    /// something else.
-    pub fn values(&self) -> Option<Bytes> {
-        let start = self.bytes.len() - self.parts.values as usize;
-        self.holds_values.then(|| self.bytes.slice(start..))
+    /// Makes the frame of a phase in which nothing travels.
+    pub(crate) fn none() -> Self {
+        Self { bytes: Bytes::new(), parts: FrameParts::default() }
+    }
+
+    /// Takes a frame up that a checkpoint has kept.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] if its parts do not sum to its length.
+    pub(crate) fn of_saved(bytes: Bytes, parts: FrameParts) -> Result<Self> {
+        if parts.header + parts.index + parts.values != bytes.len() as u64 {
+            return Err(Error::Checkpoint("a frame in it has another length than its parts".to_owned()));
+        }
+        Ok(Self { bytes, parts })
     }
 }
 
-/// Bytes of a frame by purpose, in the order in which they travel.
+/// Bytes of a frame by purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FrameParts {
-    /// Magic number, codec, shape, scale, checksum.
+    /// Magic number, codecs, shapes, scales, checksum.
     pub header: u64,
     /// Which rows or values follow.
     pub index: u64,
-    /// The values.
+    /// The values, and the scalars beside them.
     pub values: u64,
 }
 
-/// Turns table updates into frames and back.
+/// Turns updates of blocks into stretches of a frame, and back.
+///
+/// A codec may lose something: whoever receives the frame works with what it says. It may remember on the device what it
+/// left out ([`CodecMemory`]), and it may draw at random from a stream of its own.
 pub trait Codec: Send + Sync + std::fmt::Debug {
-    /// Encodes `update`. `base` is the table that rows not listed refer to; codecs that send whole tables
-    /// read those rows from it.
+    /// Appends `update` to `frame`.
     ///
     /// # Panics
-    /// If [`TableUpdate::check_base`] refuses the update, or if the table has 2^32 rows or columns: a defect
+    /// If [`TableUpdate::check_base`] refuses the update, or if the block has 2^32 rows or columns: a defect
     /// of the caller, never of received data.
-    fn encode(&self, update: &TableUpdate, base: &Table) -> Frame;
+    fn encode_block(&self, update: &TableUpdate, context: &mut BlockContext<'_>, frame: &mut FrameWriter);
 
-    /// Decodes a frame that should hold a table of `shape`. The result's values share the frame's buffer
-    /// where the format allows it. Memory is bounded by [`decode_bound_bytes`].
+    /// Decodes a block. The result's values share the frame's buffer where the format allows it. Memory is bounded by
+    /// [`decode_bound_bytes`].
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Frame`] for anything but a well-formed block of this codec.
+    fn decode_block(&self, block: &OpenedBlock<'_>) -> Result<TableUpdate>;
+}
+
+/// What an encoder may use beside the update.
+#[derive(Debug)]
+pub struct BlockContext<'a> {
+    /// The position of the block in its layout.
+    pub position: usize,
+    /// What rows that are not listed refer to; codecs that send whole tables read those rows from it.
+    pub base: Base<'a>,
+    /// What the codec remembers on this device.
+    pub memory: &'a mut CodecMemory,
+    /// Who encodes, and when: what is drawn at random is named by it.
+    pub randomness: Randomness,
+}
+
+/// The name of one participation's randomness.
+#[derive(Clone, Copy, Debug)]
+pub struct Randomness {
+    /// The run's randomness.
+    pub streams: Streams,
+    /// The user's number.
+    pub user: u64,
+    /// The invitation's number.
+    pub invitation: u64,
+}
+
+impl Randomness {
+    /// Returns the stream of this name, which begins with that of its owner.
+    pub fn stream(&self, name: &str) -> Stream {
+        self.streams.named(name, self.user, self.invitation)
+    }
+}
+
+/// What an encoder may use beside an update of a whole layout.
+#[derive(Debug)]
+pub struct EncodeContext<'a> {
+    /// What the sender knows that the receiver has; nothing for downloads, whose receivers may have nothing.
+    pub base: &'a Model,
+    /// What the codec remembers on this device.
+    pub memory: &'a mut CodecMemory,
+    /// Who encodes, and when.
+    pub randomness: Randomness,
+}
+
+/// Encodes an update of `layout`.
+///
+/// # Errors
+/// [`Error::Update`](crate::error::Error::Update) if it is none, or contradicts itself.
+pub fn encode(
+    codec: &dyn Codec,
+    update: &ModelUpdate,
+    layout: &Layout,
+    context: &mut EncodeContext<'_>,
+) -> Result<Frame> {
+    update.check(layout)?;
+    let mut frame = FrameWriter::new(layout, &update.scalars);
+    for (position, (update, block)) in update.blocks.iter().zip(layout.blocks()).enumerate() {
+        let base = context.base.base_of(block);
+        update.check_base(base)?;
+        let (memory, randomness) = (&mut *context.memory, context.randomness);
+        codec.encode_block(update, &mut BlockContext { position, base, memory, randomness }, &mut frame);
+    }
+    Ok(frame.seal())
+}
+
+/// Decodes a frame that should hold an update of `layout`.
+///
+/// # Errors
+/// [`crate::error::Error::Frame`] for anything but a well-formed, undamaged frame of this codec and layout.
+pub fn decode(codec: &dyn Codec, frame: &Bytes, layout: &Layout) -> Result<ModelUpdate> {
+    if let Some(block) = layout.single_table() {
+        return codec.decode(frame, block.shape).map(ModelUpdate::of_table);
+    }
+    let (mut reader, scalars) = FrameReader::new(frame, layout)?;
+    let mut opened = Vec::with_capacity(layout.blocks().len());
+    for block in layout.blocks() {
+        opened.push(reader.open_block(block)?);
+    }
+    reader.finish()?;
+    frame::check_sum(frame)?;
+    let blocks = opened.iter().map(|block| codec.decode_block(block)).collect::<Result<_>>()?;
+    Ok(ModelUpdate { blocks, scalars })
+}
+
+/// Reads what a frame of `layout` says beside its values, after checking that it is undamaged.
+///
+/// # Errors
+/// [`crate::error::Error::Frame`] for a damaged frame, or one of another layout.
+pub fn read_scalars(frame: &Bytes, layout: &Layout) -> Result<Scalars> {
+    if layout.single_table().is_some() {
+        return Ok(Scalars::default());
+    }
+    let (_, scalars) = FrameReader::new(frame, layout)?;
+    frame::check_sum(frame)?;
+    Ok(scalars)
+}
+
+impl dyn Codec + '_ {
+    /// Encodes an update of one table, for a sender without memory. `base` is the table that rows not listed refer to.
+    ///
+    /// # Panics
+    /// As [`Codec::encode_block`].
+    pub fn encode(&self, update: &TableUpdate, base: &Table) -> Frame {
+        let mut frame = FrameWriter::of_one_table();
+        let (base, memory) = (Base::Table(base), &mut CodecMemory::default());
+        let randomness = Randomness { streams: Streams::new(0), user: 0, invitation: 0 };
+        self.encode_block(update, &mut BlockContext { position: 0, base, memory, randomness }, &mut frame);
+        frame.seal()
+    }
+
+    /// Decodes a frame that should hold a table of `shape` and nothing else.
     ///
     /// # Errors
     /// [`crate::error::Error::Frame`] for anything but a well-formed, undamaged frame of this codec and shape.
-    fn decode(&self, frame: &Bytes, shape: TableShape) -> Result<TableUpdate>;
+    pub fn decode(&self, frame: &Bytes, shape: TableShape) -> Result<TableUpdate> {
+        self.decode_block(&frame::open_one_table(frame, shape)?)
+    }
 }
 
-/// The codec of this name.
+/// Returns the codec of this name.
 pub fn of(name: CodecName) -> &'static dyn Codec {
     match name {
         CodecName::DenseF32 => &DenseF32,
@@ -185,7 +340,7 @@ pub fn of(name: CodecName) -> &'static dyn Codec {
     }
 }
 
-/// The most that any decoder allocates for a frame that should hold a table of `shape`, whatever the frame
+/// Returns the most that any decoder allocates for a frame that should hold a table of `shape`, whatever the frame
 /// says: 4 m k bytes for the table (`sparse-f32`), or 4 m bytes for the list of rows (`rows-f32`). The
 /// frame itself is the receiver's already; `dense-f32` allocates nothing.
 pub const fn decode_bound_bytes(shape: TableShape) -> usize {
@@ -193,7 +348,7 @@ pub const fn decode_bound_bytes(shape: TableShape) -> usize {
     entries.saturating_mul(VALUE_BYTES)
 }
 
-/// An update that contradicts itself is a defect of whoever made it: there is no frame that could say it,
+/// Panics over an update that contradicts itself: it is a defect of whoever made it. There is no frame that could say it,
 /// and a wrong one would be worse than none.
 fn require(checked: Result<()>) {
     if let Err(error) = checked {

@@ -1,12 +1,11 @@
 //! `rows-f32`: the rows that training touched.
 
-use bytes::Bytes;
-
-use super::frame::{self, CodecId, Header, Writer};
+use super::frame::{CodecId, Header, OpenedBlock};
 use super::index::{self, IndexEncoding};
-use super::{Codec, Frame, bitmap, require};
+use super::writer::FrameWriter;
+use super::{BlockContext, Codec, bitmap, require};
 use crate::error::Result;
-use crate::model::table::{RowSet, Table, TableShape, TableUpdate};
+use crate::model::table::{RowSet, TableUpdate};
 
 /// `rows-f32`: the listed rows, k values each, behind the smallest index of them; all other rows are said by
 /// the header's `others_scale`, because weight decay scales them all alike.
@@ -17,9 +16,9 @@ use crate::model::table::{RowSet, Table, TableShape, TableUpdate};
 pub struct RowsF32;
 
 impl Codec for RowsF32 {
-    fn encode(&self, update: &TableUpdate, base: &Table) -> Frame {
-        require(update.check_base(base));
-        let shape = update.shape;
+    fn encode_block(&self, update: &TableUpdate, context: &mut BlockContext<'_>, frame: &mut FrameWriter) {
+        require(update.check_base(context.base));
+        let TableUpdate { shape, value_type, others_scale, .. } = *update;
         let listed: &[u32] = match &update.rows {
             RowSet::All => &[],
             RowSet::Listed(rows) => rows,
@@ -27,9 +26,8 @@ impl Codec for RowsF32 {
         let rows = || listed.iter().map(|&row| row as usize);
         let count = update.rows.len(shape);
         let (index, index_bytes) = IndexEncoding::smallest(count, shape.rows, rows());
-        let header = Header { codec: CodecId::Rows, index, shape, count, others_scale: update.others_scale };
-        let mut writer = Writer::new(header, index_bytes);
-        let body = writer.body();
+        let header = Header { codec: CodecId::Rows, index, shape, value_type, count, others_scale };
+        let body = frame.begin_block(header, index_bytes);
         match index {
             IndexEncoding::All => {}
             IndexEncoding::Bitmap => {
@@ -40,27 +38,27 @@ impl Codec for RowsF32 {
             IndexEncoding::Gaps => index::write_gaps(body, rows()),
         }
         body.extend_from_slice(&update.values);
-        writer.seal()
     }
 
-    fn decode(&self, frame: &Bytes, shape: TableShape) -> Result<TableUpdate> {
-        let opened = frame::open(frame, CodecId::Rows, shape)?;
-        // With k >= 1 the frame holds 4 k bytes for each row, so the list is no longer than the frame.
-        let rows = match opened.index {
+    fn decode_block(&self, block: &OpenedBlock<'_>) -> Result<TableUpdate> {
+        let (own, shape) = (block.of_codec(CodecId::Rows)?, block.shape);
+        // With k >= 1 the frame holds a value at least for each row, so the list is no longer than four times the frame.
+        let rows = match own.index {
             IndexEncoding::All => RowSet::All,
             IndexEncoding::Bitmap => {
-                bitmap::check(opened.index_bytes, shape.rows, opened.count)?;
-                let mut rows = Vec::with_capacity(opened.count);
+                bitmap::check(own.index_bytes, shape.rows, own.count)?;
+                let mut rows = Vec::with_capacity(own.count);
                 // Not `extend`, which takes one after the other from an iterator within an iterator.
-                bitmap::ones(opened.index_bytes).for_each(|row| rows.push(row as u32));
+                bitmap::ones(own.index_bytes).for_each(|row| rows.push(row as u32));
                 RowSet::Listed(rows)
             }
             IndexEncoding::Gaps => {
-                let mut rows = Vec::with_capacity(opened.count);
-                index::read_gaps(opened.index_bytes, opened.count, shape.rows, |row| rows.push(row as u32))?;
+                let mut rows = Vec::with_capacity(own.count);
+                index::read_gaps(own.index_bytes, own.count, shape.rows, |row| rows.push(row as u32))?;
                 RowSet::Listed(rows)
             }
         };
-        Ok(TableUpdate { shape, rows, values: frame.slice(opened.values), others_scale: opened.others_scale })
+        let (value_type, values, others_scale) = (block.value_type, own.values, own.others_scale);
+        Ok(TableUpdate { shape, value_type, rows, values, others_scale })
     }
 }

@@ -2,107 +2,123 @@
 
 use std::borrow::Cow;
 
-use bytes::Bytes;
-
-use super::frame::{self, CodecId, Header, Writer};
+use super::frame::{CodecId, Header, OpenedBlock, OwnBlock};
 use super::index::{self, IndexEncoding};
-use super::{Codec, Frame, bitmap, require};
+use super::writer::FrameWriter;
+use super::{BlockContext, Codec, bitmap, require};
 use crate::error::{Error, Result};
-use crate::model::table::{RowSet, Table, TableShape, TableUpdate, VALUE_BYTES};
+use crate::model::layout::ValueType;
+use crate::model::table::{Base, RowSet, TableUpdate};
 
 /// `sparse-f32`: the values of the whole table (materialised as for `dense-f32`) other than +0.0, behind the
 /// smallest index of their places (row x k + column).
 ///
-/// Zero is the one bit pattern of +0.0. A -0.0 travels as a value, so that the table comes back bit for bit.
-/// A decoded update lists all rows, in a new buffer of 4 m k bytes.
+/// Zero is the one bit pattern of +0.0, or of the integer 0. A -0.0 travels as a value, so that the table comes back bit
+/// for bit. A decoded update lists all rows, in a new buffer of the size of the whole table.
 #[derive(Clone, Copy, Debug)]
 pub struct SparseF32;
 
-const ZERO: [u8; VALUE_BYTES] = 0.0_f32.to_le_bytes();
-
 impl Codec for SparseF32 {
-    fn encode(&self, update: &TableUpdate, base: &Table) -> Frame {
-        require(update.check_base(base));
-        let shape = update.shape;
-        let values = whole_values(update, base);
-        let (values, _) = values.as_chunks();
-        let places = non_zero_places(values);
-        let count = bitmap::count_ones(&places);
-        let (index, index_bytes) = IndexEncoding::smallest(count, shape.values(), bitmap::ones(&places));
-        let header = Header { codec: CodecId::Sparse, index, shape, count, others_scale: 1.0 };
-        let mut writer = Writer::new(header, index_bytes);
-        let body = writer.body();
-        match index {
-            IndexEncoding::All => {}
-            IndexEncoding::Bitmap => body.extend_from_slice(&places),
-            IndexEncoding::Gaps => index::write_gaps(body, bitmap::ones(&places)),
+    fn encode_block(&self, update: &TableUpdate, context: &mut BlockContext<'_>, frame: &mut FrameWriter) {
+        require(update.check_base(context.base));
+        let values = whole_values(update, context.base);
+        match update.value_type {
+            ValueType::F32 | ValueType::U32 => encode::<4>(update, values.as_chunks().0, frame),
+            ValueType::U64 => encode::<8>(update, values.as_chunks().0, frame),
+            ValueType::Bytes => encode::<1>(update, values.as_chunks().0, frame),
         }
-        for (word, values) in bitmap::words(&places).zip(values.chunks(64)) {
-            if word == u64::MAX {
-                body.extend_from_slice(values.as_flattened());
-            } else {
-                bitmap::word_ones(word).for_each(|place| body.extend_from_slice(&values[place]));
-            }
-        }
-        writer.seal()
     }
 
-    fn decode(&self, frame: &Bytes, shape: TableShape) -> Result<TableUpdate> {
-        let opened = frame::open(frame, CodecId::Sparse, shape)?;
-        let (values, _) = frame[opened.values.clone()].as_chunks();
-        // Without an early exit, so that the loop vectorises.
-        if values.iter().fold(false, |found, value| found | (*value == ZERO)) {
-            return Err(Error::Frame("it lists a zero among the values that are not zero".into()));
-        }
-        let all = |values| TableUpdate { shape, rows: RowSet::All, values, others_scale: 1.0 };
-        let universe = shape.values();
-        match opened.index {
-            IndexEncoding::All => Ok(all(frame.slice(opened.values))),
-            IndexEncoding::Bitmap => {
-                bitmap::check(opened.index_bytes, universe, opened.count)?;
-                let mut table = vec![0; VALUE_BYTES * universe];
-                let (places, _) = table.as_chunks_mut();
-                let mut rest = values;
-                for (word, places) in bitmap::words(opened.index_bytes).zip(places.chunks_mut(64)) {
-                    // As many values as bits: `check` has seen to it, and to the bits beyond the table.
-                    let (taken, left) = rest.split_at(word.count_ones() as usize);
-                    if word == u64::MAX {
-                        places.copy_from_slice(taken);
-                    } else {
-                        bitmap::word_ones(word).zip(taken).for_each(|(place, value)| places[place] = *value);
-                    }
-                    rest = left;
-                }
-                Ok(all(table.into()))
-            }
-            IndexEncoding::Gaps => {
-                let mut table = vec![0; VALUE_BYTES * universe];
-                let (places, _) = table.as_chunks_mut();
-                let mut values = values.iter();
-                index::read_gaps(opened.index_bytes, opened.count, universe, |place| {
-                    // As many values as positions: `open` has seen to it.
-                    places[place] = values.next().copied().unwrap_or(ZERO);
-                })?;
-                Ok(all(table.into()))
-            }
+    fn decode_block(&self, block: &OpenedBlock<'_>) -> Result<TableUpdate> {
+        let own = block.of_codec(CodecId::Sparse)?;
+        let universe = block.shape.values();
+        let values = match block.value_type {
+            ValueType::F32 | ValueType::U32 => decode::<4>(&own, universe)?,
+            ValueType::U64 => decode::<8>(&own, universe)?,
+            ValueType::Bytes => decode::<1>(&own, universe)?,
+        };
+        Ok(TableUpdate {
+            value_type: block.value_type,
+            ..TableUpdate::of_rows(block.shape, RowSet::All, values.map_or(own.values, Into::into))
+        })
+    }
+}
+
+/// Writes the values of `WIDTH` bytes that are not zero.
+fn encode<const WIDTH: usize>(update: &TableUpdate, values: &[[u8; WIDTH]], frame: &mut FrameWriter) {
+    let TableUpdate { shape, value_type, .. } = *update;
+    let places = non_zero_places(values);
+    let count = bitmap::count_ones(&places);
+    let (index, index_bytes) = IndexEncoding::smallest(count, shape.values(), bitmap::ones(&places));
+    let header = Header { codec: CodecId::Sparse, index, shape, value_type, count, others_scale: 1.0 };
+    let body = frame.begin_block(header, index_bytes);
+    match index {
+        IndexEncoding::All => {}
+        IndexEncoding::Bitmap => body.extend_from_slice(&places),
+        IndexEncoding::Gaps => index::write_gaps(body, bitmap::ones(&places)),
+    }
+    for (word, values) in bitmap::words(&places).zip(values.chunks(64)) {
+        if word == u64::MAX {
+            body.extend_from_slice(values.as_flattened());
+        } else {
+            bitmap::word_ones(word).for_each(|place| body.extend_from_slice(&values[place]));
         }
     }
 }
 
-/// The bytes of the whole table; borrowed where the update has them already.
-fn whole_values<'a>(update: &'a TableUpdate, base: &Table) -> Cow<'a, [u8]> {
+/// Spreads the values of a block over a table of `universe` values; `None` if the block holds all of them.
+fn decode<const WIDTH: usize>(own: &OwnBlock<'_>, universe: usize) -> Result<Option<Vec<u8>>> {
+    let zero = [0; WIDTH];
+    let (values, _) = own.values.as_chunks::<WIDTH>();
+    // Without an early exit, so that the loop vectorises.
+    if values.iter().fold(false, |found, value| found | (*value == zero)) {
+        return Err(Error::Frame("it lists a zero among the values that are not zero".into()));
+    }
+    if own.index == IndexEncoding::All {
+        return Ok(None);
+    }
+    if own.index == IndexEncoding::Bitmap {
+        bitmap::check(own.index_bytes, universe, own.count)?;
+    }
+    let mut table = vec![0; WIDTH * universe];
+    let (places, _) = table.as_chunks_mut();
+    if own.index == IndexEncoding::Bitmap {
+        let mut rest = values;
+        for (word, places) in bitmap::words(own.index_bytes).zip(places.chunks_mut(64)) {
+            // As many values as bits: `check` has seen to it, and to the bits beyond the table.
+            let (taken, left) = rest.split_at(word.count_ones() as usize);
+            if word == u64::MAX {
+                places.copy_from_slice(taken);
+            } else {
+                bitmap::word_ones(word).zip(taken).for_each(|(place, value)| places[place] = *value);
+            }
+            rest = left;
+        }
+    } else {
+        let mut values = values.iter();
+        index::read_gaps(own.index_bytes, own.count, universe, |place| {
+            // As many values as positions: the header has been checked for it.
+            places[place] = values.next().copied().unwrap_or(zero);
+        })?;
+    }
+    Ok(Some(table))
+}
+
+/// Returns the bytes of the whole table; borrowed where the update has them already.
+fn whole_values<'a>(update: &'a TableUpdate, base: Base<'_>) -> Cow<'a, [u8]> {
     if update.rows == RowSet::All {
         return Cow::Borrowed(&update.values);
     }
-    let mut values = Vec::with_capacity(VALUE_BYTES * update.shape.values());
+    let mut values = Vec::with_capacity(update.row_bytes() * update.shape.rows);
     require(update.write_whole(base, &mut values));
     Cow::Owned(values)
 }
 
-/// The bitmap of the values other than [`ZERO`].
-fn non_zero_places(values: &[[u8; VALUE_BYTES]]) -> Vec<u8> {
-    let byte = |values: &[[u8; VALUE_BYTES]]| {
-        values.iter().enumerate().fold(0, |byte, (bit, value)| byte | u8::from(*value != ZERO) << bit)
+/// Returns the bitmap of the values that are not zero.
+fn non_zero_places<const WIDTH: usize>(values: &[[u8; WIDTH]]) -> Vec<u8> {
+    let zero = [0; WIDTH];
+    let byte = |values: &[[u8; WIDTH]]| {
+        values.iter().enumerate().fold(0, |byte, (bit, value)| byte | u8::from(*value != zero) << bit)
     };
     // Eights apart from the rest: the compiler unrolls what has a fixed length.
     let (eights, rest) = values.as_chunks::<8>();

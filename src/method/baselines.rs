@@ -8,11 +8,12 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Client, Entry, LocalTask, LocalUpdate, Method, Scratch, parameters};
+use super::{Client, Entry, LocalTask, LocalUpdate, Method, Placement, Scorer, ScoringContext, Scratch, parameters};
+use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
-use crate::model::archive::{Archive, ArchiveReader};
-use crate::model::table::{Table, TableShape};
+use crate::model::blocks::Model;
+use crate::model::state::StateVisitor;
 
 /// The registry's line of `popularity`.
 pub const POPULARITY: Entry = Entry {
@@ -21,10 +22,10 @@ pub const POPULARITY: Entry = Entry {
     source: "the customary baseline",
     schema: || schemars::schema_for!(NoParameters),
     resolve: |_| Vec::new(),
-    trains: false,
+    placement: Placement::Untrained,
     build: |value, problem| {
         let NoParameters {} = parameters("popularity", value)?;
-        let counts = problem.dataset.popularity();
+        let counts = problem.everybodys_ratings().map(Dataset::popularity).unwrap_or_default();
         Ok(Box::new(Baseline::Popularity(counts.into_iter().map(|count| count as f32).collect())))
     },
 };
@@ -36,7 +37,7 @@ pub const RANDOM: Entry = Entry {
     source: "the customary baseline",
     schema: || schemars::schema_for!(NoParameters),
     resolve: |_| Vec::new(),
-    trains: false,
+    placement: Placement::Untrained,
     build: |value, problem| {
         let NoParameters {} = parameters("random", value)?;
         Ok(Box::new(Baseline::Random { seed: problem.streams.seed() }))
@@ -48,8 +49,6 @@ pub const RANDOM: Entry = Entry {
 #[serde(deny_unknown_fields)]
 struct NoParameters {}
 
-const NOTHING_TRAVELS: TableShape = TableShape { rows: 0, dimension: 0 };
-
 /// What scores items, for all users.
 #[derive(Clone, Debug)]
 enum Baseline {
@@ -60,50 +59,40 @@ enum Baseline {
 }
 
 impl Method for Baseline {
-    fn shape(&self) -> TableShape {
-        NOTHING_TRAVELS
-    }
-
-    fn initial_table(&self) -> Table {
-        Table::zeros(NOTHING_TRAVELS)
+    fn initial(&self) -> Model {
+        Model::none()
     }
 
     fn client(&self, user: UserId) -> Box<dyn Client> {
-        Box::new(Scorer { baseline: self.clone(), user })
+        Box::new(BaselineClient { baseline: self.clone(), user })
     }
 }
 
 /// A user's view of a baseline: no private state.
 #[derive(Clone)]
-struct Scorer {
+struct BaselineClient {
     baseline: Baseline,
     user: UserId,
 }
 
-impl Client for Scorer {
+impl Client for BaselineClient {
     fn train(&mut self, _task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
-        // The server invites nobody where `Entry::trains` is false.
+        // The server invites nobody to a method that is untrained.
         Err(Error::Usage("a baseline has nothing to train".to_owned()))
     }
 
-    fn score(&self, _global: &Table, items: &[u32], scores: &mut [f32]) {
-        for (&item, score) in items.iter().zip(scores) {
-            *score = match &self.baseline {
-                Baseline::Popularity(counts) => counts[item as usize],
-                Baseline::Random { seed } => random_score(*seed, self.user, item),
-            };
-        }
+    fn scorer<'a>(&'a self, _context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+        Ok(Box::new(|items: &[u32], scores: &mut [f32]| {
+            for (&item, score) in items.iter().zip(scores) {
+                *score = match &self.baseline {
+                    Baseline::Popularity(counts) => counts[item as usize],
+                    Baseline::Random { seed } => random_score(*seed, self.user, item),
+                };
+            }
+        }))
     }
 
-    fn visit_private(&self, _sink: &mut dyn FnMut(&[u8])) {}
-
-    fn snapshot(&self) -> Box<dyn Client> {
-        Box::new(self.clone())
-    }
-
-    fn save(&self, _archive: &mut Archive) {}
-
-    fn restore(&mut self, _archive: &mut ArchiveReader) -> Result<()> {
+    fn visit_state(&mut self, _state: &mut StateVisitor<'_>) -> Result<()> {
         Ok(())
     }
 }

@@ -19,10 +19,28 @@ pub struct Entry {
     pub schema: fn() -> schemars::Schema,
     /// Fills in defaults that hang on other parameters, and checks what a schema cannot say; most methods need neither.
     pub resolve: fn(&mut Value) -> Vec<ParameterFault>,
-    /// Whether there is anything to train. Baselines that are ready at once take part in no round.
-    pub trains: bool,
+    /// Where the method runs.
+    pub placement: Placement,
     /// Builds the method from checked parameters.
     pub build: fn(&Value, &Problem) -> Result<Box<dyn Method>>,
+}
+
+/// Where a method runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Nowhere in the simulated world: it is ready at once, knows everybody's ratings, and takes part in no round.
+    Untrained,
+    /// At the server: users send their ratings once, and the server works on them at a speed of its own.
+    Central,
+    /// On the devices: users keep their ratings and send updates.
+    Federated,
+}
+
+impl Placement {
+    /// Returns whether there is anything to train.
+    pub const fn trains(self) -> bool {
+        !matches!(self, Self::Untrained)
+    }
 }
 
 /// Reads checked parameters into a method's own type; for [`Entry::build`].

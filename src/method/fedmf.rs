@@ -9,17 +9,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::minibatch::{self, Schedule};
-use super::{Client, Entry, LocalTask, LocalUpdate, Method, Problem, Scratch, parameters};
+use super::{
+    Client, Entry, LocalTask, LocalUpdate, Method, Placement, Problem, Scorer, ScoringContext, Scratch, parameters,
+};
 use crate::error::Result;
 use crate::ids::UserId;
-use crate::model::archive::{Archive, ArchiveReader};
+use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::kernel::MAX_DIMENSION;
 use crate::model::kernel::logistic::{LogisticStep, Target};
 use crate::model::kernel::score::{ScaledSum, score_sums};
 use crate::model::private::Private;
+use crate::model::state::StateVisitor;
 use crate::model::table::{Table, TableShape};
 use crate::rng::{PortableDraws, Purpose, Streams};
-use crate::work::Work;
 
 /// The registry's line.
 pub const ENTRY: Entry = Entry {
@@ -29,7 +31,7 @@ pub const ENTRY: Entry = Entry {
              that the FedRAP and PFedRec papers compare with",
     schema: || schemars::schema_for!(FedMfParameters),
     resolve: |_| Vec::new(),
-    trains: true,
+    placement: Placement::Federated,
     build: |value, problem| Ok(Box::new(FedMf::new(parameters("fedmf", value)?, problem))),
 };
 
@@ -82,19 +84,15 @@ struct Shared {
 impl FedMf {
     /// V ~ N(0, 1); every u_i ~ U(-1/sqrt k, 1/sqrt k), a draw of its own.
     pub fn new(parameters: FedMfParameters, problem: &Problem) -> Self {
-        let shape = TableShape { rows: problem.dataset.items(), dimension: parameters.latent_dimension as usize };
+        let shape = TableShape { rows: problem.items, dimension: parameters.latent_dimension as usize };
         Self { shared: Arc::new(Shared { parameters, streams: problem.streams }), shape }
     }
 }
 
 impl Method for FedMf {
-    fn shape(&self) -> TableShape {
-        self.shape
-    }
-
-    fn initial_table(&self) -> Table {
+    fn initial(&self) -> Model {
         let mut stream = self.shared.streams.stream(Purpose::GlobalInit, 0, 0);
-        Table::from_fn(self.shape, || stream.standard_normal() as f32)
+        Model::of_table("V", Table::from_fn(self.shape, || stream.standard_normal() as f32))
     }
 
     fn client(&self, user: UserId) -> Box<dyn Client> {
@@ -105,6 +103,7 @@ impl Method for FedMf {
     }
 }
 
+#[derive(Clone)]
 struct FedMfClient {
     shared: Arc<Shared>,
     user_vector: Private<Box<[f32]>>,
@@ -129,29 +128,19 @@ impl Client for FedMfClient {
         let mut no_bias = 0.0;
         let trained = minibatch::train(task, &schedule, self.user_vector.get_mut(), &mut no_bias, scratch)?;
         let table = minibatch::update(task, scratch, trained.others_scale);
-        Ok(LocalUpdate { table, loss: trained.loss, work: Work::of_row_visits(trained.row_visits) })
+        Ok(LocalUpdate::new(ModelUpdate::of_table(table), trained.loss, trained.row_visits))
     }
 
-    fn score(&self, global: &Table, items: &[u32], scores: &mut [f32]) {
-        let row = |&item: &u32| ScaledSum { scaled: &[], scale: 0.0, plain: global.row(item as usize) };
-        let rows: Vec<ScaledSum<'_>> = items.iter().map(row).collect();
-        score_sums(self.user_vector.get(), 0.0, &rows, scores);
+    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+        let table = context.model.table(0);
+        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
+            let row = |&item: &u32| ScaledSum { scaled: &[], scale: 0.0, plain: table.row(item as usize) };
+            let rows: Vec<ScaledSum<'_>> = items.iter().map(row).collect();
+            score_sums(self.user_vector.get(), 0.0, &rows, scores);
+        }))
     }
 
-    fn visit_private(&self, sink: &mut dyn FnMut(&[u8])) {
-        sink(&self.user_vector.get().iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>());
-    }
-
-    fn snapshot(&self) -> Box<dyn Client> {
-        Box::new(Self { shared: Arc::clone(&self.shared), user_vector: self.user_vector.clone() })
-    }
-
-    fn save(&self, archive: &mut Archive) {
-        archive.put_values(self.user_vector.get());
-    }
-
-    fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
-        *self.user_vector.get_mut() = archive.take_values(self.user_vector.get().len())?.into();
-        Ok(())
+    fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
+        state.values(self.user_vector.get_mut())
     }
 }

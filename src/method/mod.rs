@@ -1,8 +1,7 @@
-//! Methods: private state, local update, scores; one file each, and a registry.
+//! Methods: what is shared and what is private, the client side and the server side; one file each, and a registry.
 //!
-//! A method knows nothing of time, network or bytes. It says which table travels ([`Method::shape`]), makes the
-//! private side of a user ([`Method::client`]), and each [`Client`] trains on what it downloaded. The server
-//! averages.
+//! A method knows nothing of time, network or bytes. It says what travels ([`Layout`]s of named blocks, which may differ
+//! by phase), makes the private side of a user ([`Method::client`]) and the server side ([`Method::server`]).
 //!
 //! # Writing a method
 //!
@@ -12,13 +11,14 @@
 //! 1. **Parameters**: a type that derives `Serialize`, `Deserialize` and `JsonSchema`, with a `Default`. It is the table
 //!    `[method.NAME]` of scenario files: doc comments document the keys, `#[schemars(range(...))]` bounds them,
 //!    and a mistake in a file is shown at its line without a word of yours. Rates are `f64` there.
-//! 2. **[`Method`]**: the shape of the table that travels, its first state, and a user's private side. Shared by all
-//!    clients; draw what is random from a stream of [`Problem::streams`] of its own.
-//! 3. **[`Client`]**: what [`Private`](crate::model::private::Private) parameters it holds, how it trains (return a
-//!    [`TableUpdate`] that lists the rows that were touched), and how it scores. Check magnitudes with
-//!    [`LocalTask::check_magnitude`]; take `exp`, `ln` and `pow` from [`crate::math`]. What it holds is saved and
-//!    restored, so that a run survives a crash.
-//! 4. **[`Entry`]**: name, one line about it, its source, whether it trains, and how it is built from checked [`parameters`].
+//! 2. **[`Method`]**: the model at its start, and a user's private side. What all clients share is in an `Arc`; draw what
+//!    is random from a stream of [`Problem::streams`] of its own.
+//! 3. **[`Client`]**: what [`Private`](crate::model::private::Private) parameters it holds, how it trains (return an
+//!    update that lists the rows that were touched), how it scores, and its state, named once. Check magnitudes with
+//!    [`LocalTask::check_magnitude`]; take `exp`, `ln` and `pow` from [`crate::math`].
+//! 4. **Server side**: the default takes the mean of every block. Another [`rule`] for a block is one line
+//!    ([`averager::Averager::with_rules`]); whatever else a server does is a [`server::Server`] of the method's own.
+//! 5. **[`Entry`]**: name, one line about it, its source, where it runs, and how it is built from checked [`parameters`].
 //!
 //! Then it is named, with one line: in this crate in [`registry::METHODS`] (beside its `mod` line here); in a program
 //! of your own that line is its `main`, `fedrecsim::cli::program(&[METHODS, &[ENTRY]].concat())`. Every command then
@@ -30,21 +30,20 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use crate::dataset::Dataset;
-use crate::dataset::negatives::Samples;
-use crate::error::{Error, Result};
-use crate::ids::{InvitationId, Round, UserId};
-use crate::model::archive::{Archive, ArchiveReader};
+use crate::error::Result;
+use crate::ids::UserId;
 use crate::model::batch::RoundRows;
+use crate::model::blocks::Model;
 use crate::model::kernel::logistic::BatchRows;
 use crate::model::kernel::{PackedRows, RowWeights};
-use crate::model::table::{SharedTable, Table, TableShape, TableUpdate};
-use crate::rng::{Purpose, Stream, Streams};
-use crate::work::Work;
+use crate::model::layout::Layout;
+use crate::model::state::StateVisitor;
+use crate::rng::Streams;
 
+pub mod averager;
 pub mod baselines;
+pub mod central;
 mod entry;
 pub mod fcf;
 pub mod fedgram;
@@ -54,122 +53,119 @@ pub mod fedrec;
 mod minibatch;
 pub mod pfedrec;
 pub mod registry;
+pub mod rule;
+pub mod server;
+pub mod task;
 #[cfg(test)]
 mod tests;
 
-pub use entry::{Entry, parameters};
+pub use averager::Averager;
+pub use entry::{Entry, Placement, parameters};
+pub use server::Server;
+pub use task::{LocalTask, LocalUpdate, Phase, SampleScratch, Scorer, ScoringContext};
 
-/// What a method may know when it is built.
+/// What a method may know when it is built: sizes, and nobody's ratings.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Problem {
-    /// The split ratings. Federated methods read only its sizes; the centralised baselines read all of it.
-    pub dataset: Arc<Dataset>,
+    /// Users of the run.
+    pub users: usize,
+    /// Items of the catalogue.
+    pub items: usize,
     /// The run's randomness.
     pub streams: Streams,
+    /// Everybody's ratings, for methods that are placed nowhere in the simulated world ([`Placement::Untrained`]).
+    everybodys_ratings: Option<Arc<Dataset>>,
+}
+
+impl Problem {
+    /// Describes the problem that `dataset` poses, for a method of this placement.
+    pub fn new(dataset: &Arc<Dataset>, streams: Streams, placement: Placement) -> Self {
+        let everybodys_ratings = (placement == Placement::Untrained).then(|| Arc::clone(dataset));
+        Self { users: dataset.users(), items: dataset.items(), streams, everybodys_ratings }
+    }
+
+    /// Returns everybody's ratings; `None` unless the method is placed nowhere in the simulated world, since no server
+    /// and no device has them.
+    pub fn everybodys_ratings(&self) -> Option<&Dataset> {
+        self.everybodys_ratings.as_deref()
+    }
 }
 
 /// A method of recommendation, shared by the server and all clients.
 pub trait Method: Send + Sync + Debug {
-    /// Shape of the table that travels; no rows if nothing does.
-    fn shape(&self) -> TableShape;
+    /// Returns the model that the server starts with.
+    fn initial(&self) -> Model;
 
-    /// The table that the server broadcasts first.
-    fn initial_table(&self) -> Table;
+    /// Returns the number of phases, at least 1.
+    fn phases(&self) -> u8 {
+        1
+    }
 
-    /// The private side of `user`, as it is before its first participation.
+    /// Returns what a participant of `phase` downloads; [`Layout::none`] if nothing. The default is the whole model.
+    fn download_layout(&self, _phase: Phase) -> Layout {
+        self.initial().layout().clone()
+    }
+
+    /// Returns what a participant of `phase` uploads. The default is the whole model.
+    fn upload_layout(&self, _phase: Phase) -> Layout {
+        self.initial().layout().clone()
+    }
+
+    /// Makes the private side of `user`, as it is before its first participation.
     fn client(&self, user: UserId) -> Box<dyn Client>;
 
-    /// Whether a client trains on samples. For a method that does not, none are drawn, and those of its tasks are empty.
-    fn needs_samples(&self) -> bool {
-        true
+    /// Makes the server side, as it is before the first round. The default takes the mean of every block.
+    fn server(&self) -> Box<dyn Server> {
+        let model = self.initial();
+        Box::new(Averager::with_rules(model, self.upload_layout(Phase::default()), &[]))
     }
 }
 
-/// The private side of one user.
-pub trait Client: Send {
+/// The private side of one user. Everything in it is private: it has no way to a codec but through what
+/// [`Self::train`] returns.
+pub trait Client: CloneClient + Send {
     /// Trains on `task` and returns what leaves the device.
     ///
     /// # Errors
-    /// [`Error::Diverged`] if a parameter leaves the allowed range; the state is then undefined.
+    /// [`Error::Diverged`](crate::error::Error::Diverged) if a parameter leaves the allowed range; the state is then
+    /// undefined.
     fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate>;
 
-    /// After a training: `values` are those of its [`LocalUpdate::table`], in memory that stays with somebody else. A
-    /// client that keeps what it sent can let go of its own copy. Changes no value.
-    fn share_values(&mut self, _values: Bytes) {}
+    /// Makes a scorer of this user for the model as the device can decode it. It may rebuild private state first, from
+    /// the user's own data.
+    ///
+    /// # Errors
+    /// Whatever the method finds wrong, such as a singular system.
+    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>>;
 
-    /// Scores `items` (ascending, distinct) with the server's current table; higher is better.
-    fn score(&self, global: &Table, items: &[u32], scores: &mut [f32]);
+    /// Visits every private parameter, in a fixed order. This one definition serves the result's digest, checkpoints and
+    /// their restoration: a client that [`Method::client`] has just made and that is restored is, to the bit, the one
+    /// that was saved.
+    ///
+    /// # Errors
+    /// As [`StateVisitor::values`].
+    fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()>;
+}
 
-    /// Feeds every private parameter to `sink`, as little-endian bytes in a fixed order, for the result digest.
-    fn visit_private(&self, sink: &mut dyn FnMut(&[u8]));
-
-    /// A copy to return to, should this participation be cut off before its training ends.
+/// Copies of clients, for a participation that may be cut off before its training ends. Every client that is `Clone` has
+/// it.
+pub trait CloneClient {
+    /// Returns a copy.
     fn snapshot(&self) -> Box<dyn Client>;
-
-    /// Appends every private parameter to a checkpoint, which nobody in the simulated world reads. A table that many
-    /// clients hold is written once ([`Archive::put_table`]).
-    fn save(&self, archive: &mut Archive);
-
-    /// Turns a client that [`Method::client`] has just made into the one that [`Self::save`] was called on: to the bit,
-    /// in everything that it does from now on.
-    ///
-    /// # Errors
-    /// [`Error::Checkpoint`] for what no client of this method has saved.
-    fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()>;
 }
 
-/// One participation, as the client sees it.
-#[derive(Clone, Copy, Debug)]
-pub struct LocalTask<'a> {
-    /// The user.
-    pub user: UserId,
-    /// The round that trains: the number of steps that the model has made, for what changes from round to round.
-    pub round: Round,
-    /// Number of the invitation: what this participation draws is named by it.
-    pub invitation_id: InvitationId,
-    /// The table as decoded from the download.
-    pub global: &'a SharedTable,
-    /// Training samples of this round.
-    pub samples: &'a Samples,
-    /// The run's randomness.
-    pub streams: Streams,
-    /// Largest magnitude that a parameter may have.
-    pub divergence_limit: f32,
-}
-
-impl LocalTask<'_> {
-    /// This participation's randomness for `purpose`.
-    pub fn stream(&self, purpose: Purpose) -> Stream {
-        self.streams.stream(purpose, u64::from(self.user.0), u64::from(self.invitation_id.0))
-    }
-
-    /// Refuses a parameter whose largest magnitude is not below the limit (or is NaN).
-    ///
-    /// # Errors
-    /// [`Error::Diverged`], naming the round, the user and the parameter.
-    pub fn check_magnitude(&self, parameter: &'static str, largest: f32) -> Result<()> {
-        if largest <= self.divergence_limit {
-            return Ok(());
-        }
-        let (round, user, limit) = (self.round, self.user, self.divergence_limit);
-        Err(Error::Diverged { round, user, parameter, value: largest, limit })
+impl<C: Client + Clone + 'static> CloneClient for C {
+    fn snapshot(&self) -> Box<dyn Client> {
+        Box::new(self.clone())
     }
 }
 
-/// What a participation yields.
-#[derive(Clone, Debug)]
-pub struct LocalUpdate {
-    /// The client's table.
-    pub table: TableUpdate,
-    /// Mean local loss, as the method defines it.
-    pub loss: f64,
-    /// What the training took: at the device's speed, this is its virtual duration.
-    pub work: Work,
-}
-
-/// Buffers of one worker thread, reused from client to client. Holds no state between clients.
+/// Buffers of one worker thread, reused from client to client. They carry nothing from one client to the next.
 #[derive(Debug, Default)]
 pub struct Scratch {
+    /// The training samples of the participation at hand.
+    pub samples: SampleScratch,
     /// Distinct rows and samples.
     pub round_rows: RoundRows,
     /// Gathered rows.
@@ -184,7 +180,7 @@ pub struct Scratch {
     pub values: Vec<u8>,
 }
 
-/// The largest magnitude of `values`; NaN if there is one among them.
+/// Returns the largest magnitude of `values`; NaN if there is one among them.
 pub fn largest_magnitude(values: &[f32]) -> f32 {
     // Magnitudes order like their bit patterns, and every NaN sorts above infinity.
     f32::from_bits(values.iter().map(|value| value.abs().to_bits()).max().unwrap_or(0))

@@ -6,22 +6,24 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::minibatch::{self, Schedule};
-use super::{Client, Entry, LocalTask, LocalUpdate, Method, Problem, Scratch, parameters};
+use super::{
+    Client, Entry, LocalTask, LocalUpdate, Method, Placement, Problem, Scorer, ScoringContext, Scratch, parameters,
+};
 use crate::error::Result;
 use crate::ids::UserId;
-use crate::model::archive::{Archive, ArchiveReader};
+use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::kernel::logistic::{LogisticStep, Target};
 use crate::model::kernel::score::{ScaledSum, score_sums};
 use crate::model::kernel::{MAX_DIMENSION, prefetch};
+use crate::model::layout::ValueType;
 use crate::model::private::Private;
-use crate::model::table::{RowSet, SharedTable, Table, TableShape, TableUpdate};
+use crate::model::state::StateVisitor;
+use crate::model::table::{SharedTable, Table, TableShape, TableUpdate};
 use crate::rng::{PortableDraws, Purpose};
-use crate::work::Work;
 
 /// The registry's line.
 pub const ENTRY: Entry = Entry {
@@ -30,7 +32,7 @@ pub const ENTRY: Entry = Entry {
     source: "Zhang et al., Dual Personalization on Federated Recommendation, IJCAI 2023; code Zhangcx19/IJCAI-23-PFedRec abc2380",
     schema: || schemars::schema_for!(PFedRecParameters),
     resolve: |_| Vec::new(),
-    trains: true,
+    placement: Placement::Federated,
     build: |value, problem| Ok(Box::new(PFedRec::new(parameters("pfedrec", value)?, problem))),
 };
 
@@ -90,7 +92,7 @@ struct Shared {
 impl PFedRec {
     /// Draws the start: E ~ N(0, 1), w and b ~ U(-1/sqrt k, 1/sqrt k), one draw for all users.
     pub fn new(parameters: PFedRecParameters, problem: &Problem) -> Self {
-        let shape = TableShape { rows: problem.dataset.items(), dimension: parameters.latent_dimension as usize };
+        let shape = TableShape { rows: problem.items, dimension: parameters.latent_dimension as usize };
         let mut global = problem.streams.stream(Purpose::GlobalInit, 0, 0);
         let initial = Table::from_fn(shape, || global.standard_normal() as f32);
         let mut private = problem.streams.stream(Purpose::PrivateInit, 0, 0);
@@ -115,12 +117,8 @@ impl PFedRec {
 }
 
 impl Method for PFedRec {
-    fn shape(&self) -> TableShape {
-        self.shape
-    }
-
-    fn initial_table(&self) -> Table {
-        Table::clone(&self.shared.initial)
+    fn initial(&self) -> Model {
+        Model::of_table("E", Arc::clone(&self.shared.initial))
     }
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {
@@ -130,12 +128,7 @@ impl Method for PFedRec {
                 w: self.shared.initial_w.clone(),
                 b: self.shared.initial_b,
                 downloaded: Arc::clone(&self.shared.initial),
-                tuned: TableUpdate {
-                    shape: self.shape,
-                    rows: RowSet::Listed(Vec::new()),
-                    values: Bytes::new(),
-                    others_scale: 1.0,
-                },
+                tuned: TableUpdate::nothing(self.shape, ValueType::F32),
             }),
         })
     }
@@ -148,10 +141,11 @@ struct Own {
     b: f32,
     /// The table that the last participation started from; one per round, shared by its participants.
     downloaded: SharedTable,
-    /// What fine-tuning made of it. It is what was sent, too, so that one memory can hold both.
+    /// What fine-tuning made of it: the rows that were handed to the uplink, before anything was lost or added there.
     tuned: TableUpdate,
 }
 
+#[derive(Clone)]
 struct PFedRecClient {
     shared: Arc<Shared>,
     own: Private<Own>,
@@ -169,60 +163,35 @@ impl Client for PFedRecClient {
         let own = self.own.get_mut();
         let trained = minibatch::train(task, &schedule, &mut own.w, &mut own.b, scratch)?;
         let table = minibatch::update(task, scratch, trained.others_scale);
-        own.downloaded = Arc::clone(task.global);
+        own.downloaded = Arc::clone(task.model.table(0));
         own.tuned = table.clone();
-        Ok(LocalUpdate { table, loss: trained.loss, work: Work::of_row_visits(trained.row_visits) })
+        Ok(LocalUpdate::new(ModelUpdate::of_table(table), trained.loss, trained.row_visits))
     }
 
-    fn share_values(&mut self, values: Bytes) {
-        self.own.get_mut().tuned.values = values;
-    }
-
-    fn score(&self, _global: &Table, items: &[u32], scores: &mut [f32]) {
+    fn scorer<'a>(&'a self, _context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
         let own = self.own.get();
-        let row = |(&item, position): (&u32, Option<usize>)| match position {
-            Some(position) => {
-                let plain = own.tuned.row_values(position).as_chunks().0;
-                prefetch(plain);
-                ScaledSum { scaled: &[], scale: 0.0, plain }
-            }
-            None => {
-                let scaled = own.downloaded.row(item as usize);
-                ScaledSum { scaled, scale: own.tuned.others_scale, plain: &[] }
-            }
-        };
-        let rows: Vec<ScaledSum<'_, [u8; 4]>> = items.iter().zip(own.tuned.positions_of(items)).map(row).collect();
-        score_sums(&own.w, own.b, &rows, scores);
+        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
+            let row = |(&item, position): (&u32, Option<usize>)| match position {
+                Some(position) => {
+                    let plain = own.tuned.row_values(position).as_chunks().0;
+                    prefetch(plain);
+                    ScaledSum { scaled: &[], scale: 0.0, plain }
+                }
+                None => {
+                    let scaled = own.downloaded.row(item as usize);
+                    ScaledSum { scaled, scale: own.tuned.others_scale, plain: &[] }
+                }
+            };
+            let rows: Vec<ScaledSum<'_, [u8; 4]>> = items.iter().zip(own.tuned.positions_of(items)).map(row).collect();
+            score_sums(&own.w, own.b, &rows, scores);
+        }))
     }
 
-    fn visit_private(&self, sink: &mut dyn FnMut(&[u8])) {
-        let own = self.own.get();
-        sink(&own.w.iter().chain([&own.b]).flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>());
-        for (row, values) in own.tuned.iter() {
-            sink(&(row as u32).to_le_bytes());
-            sink(values);
-        }
-        sink(&own.tuned.others_scale.to_le_bytes());
-    }
-
-    fn snapshot(&self) -> Box<dyn Client> {
-        Box::new(Self { shared: Arc::clone(&self.shared), own: self.own.clone() })
-    }
-
-    fn save(&self, archive: &mut Archive) {
-        let Own { w, b, downloaded, tuned } = self.own.get();
-        archive.put(b);
-        archive.put_values(w);
-        archive.put_table(downloaded);
-        archive.put_update(tuned);
-    }
-
-    fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
-        let shape = self.shared.initial.shape();
-        let b = archive.take()?;
-        let w = archive.take_values(shape.dimension)?;
-        let downloaded = archive.take_table(shape)?;
-        *self.own.get_mut() = Own { w, b, downloaded, tuned: archive.take_update(shape)? };
-        Ok(())
+    fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
+        let Own { w, b, downloaded, tuned } = self.own.get_mut();
+        state.values(w)?;
+        state.value(b)?;
+        state.shared_table(downloaded)?;
+        state.update(tuned)
     }
 }

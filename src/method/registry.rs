@@ -26,7 +26,8 @@ pub fn vocabulary() -> Vec<MethodVocabulary> {
 /// What scenario files may say about `methods`.
 pub fn vocabulary_of(methods: &[Entry]) -> Vec<MethodVocabulary> {
     let words = |entry: &Entry| {
-        let Entry { name, resolve, trains, .. } = *entry;
+        let Entry { name, resolve, placement, .. } = *entry;
+        let trains = placement.trains();
         MethodVocabulary { name, schema: (entry.schema)(), resolve, trains }
     };
     methods.iter().map(words).collect()
@@ -48,7 +49,7 @@ pub fn find<'m>(methods: &'m [Entry], spec: &MethodSpec) -> Result<&'m Entry> {
 /// a scenario that was read with the vocabulary of `methods` has neither of these.
 pub fn build(methods: &[Entry], spec: &MethodSpec, problem: &Problem) -> Result<Box<dyn Method>> {
     let entry = find(methods, spec)?;
-    if let Some(reason) = sizes::table_too_large(spec, problem.dataset.items() as u64) {
+    if let Some(reason) = sizes::table_too_large(spec, problem.items as u64) {
         return Err(Error::Usage(reason));
     }
     (entry.build)(&spec.parameters, problem)
@@ -62,6 +63,7 @@ mod tests {
     use super::*;
     use crate::dataset::ratings::Interaction;
     use crate::dataset::split::Splitter;
+    use crate::method::Placement;
     use crate::rng::Streams;
 
     /// If this fails, a file of very many items ends the program for want of memory, without a word.
@@ -70,7 +72,8 @@ mod tests {
         let mut splitter = Splitter::leave_one_out(100_000_000, false);
         let rows = [0, 1, 2].map(|item| Interaction::new(item, 1.0, i64::from(item)));
         splitter.push_user(String::new, &rows);
-        let problem = Problem { dataset: Arc::new(splitter.finish().unwrap()), streams: Streams::new(1) };
+        let dataset = Arc::new(splitter.finish().unwrap());
+        let problem = Problem::new(&dataset, Streams::new(1), Placement::Federated);
         for name in ["fedrap", "pfedrec", "fedmf"] {
             let spec = MethodSpec { name: name.to_owned(), parameters: serde_json::json!({ "latent_dimension": 32 }) };
             let refused = build(METHODS, &spec, &problem).unwrap_err().to_string();

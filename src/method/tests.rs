@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::dataset::load;
+use crate::dataset::{OwnData, load};
 use crate::scenario::{DatasetSpec, GeneratorSpec, NegativesSpec, SourceSpec, SplitSpec};
 
 const DIMENSION: usize = 256;
@@ -17,19 +17,19 @@ pub(super) fn problem() -> Problem {
         split: SplitSpec::LeaveOneOut { validation_item: false },
         negatives: NegativesSpec::default(),
     };
-    Problem { dataset: Arc::new(load(&spec, &[], streams).unwrap()), streams }
+    Problem::new(&Arc::new(load(&spec, &[], streams).unwrap()), streams, Placement::Federated)
 }
 
 /// The methods that train, each of which has a private score function.
 fn methods() -> impl Iterator<Item = (&'static str, Box<dyn Method>)> {
     let parameters = serde_json::json!({ "latent_dimension": DIMENSION });
     let build = move |entry: &Entry| (entry.build)(&parameters, &problem()).ok().map(|method| (entry.name, method));
-    registry::METHODS.iter().filter(|entry| entry.trains).filter_map(build)
+    registry::METHODS.iter().filter(|entry| entry.placement.trains()).filter_map(build)
 }
 
-fn private_bytes(client: &dyn Client) -> Vec<u8> {
+fn private_bytes(mut client: Box<dyn Client>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    client.visit_private(&mut |part| bytes.extend_from_slice(part));
+    client.visit_state(&mut StateVisitor::Digest(&mut |part| bytes.extend_from_slice(part))).unwrap();
     bytes
 }
 
@@ -44,7 +44,7 @@ fn score_functions_start_uniformly_within_one_over_the_root_of_k() {
     // The authors' `nn.Linear`. A start that is too small or lopsided trains as well, but to other figures.
     let reach = 1.0 / (DIMENSION as f32).sqrt();
     for (name, method) in methods() {
-        let bytes = private_bytes(&*method.client(UserId(1)));
+        let bytes = private_bytes(method.client(UserId(1)));
         // w comes first; behind it there may be a bias and the scale of rows not touched.
         assert!((4 * DIMENSION..=4 * DIMENSION + 8).contains(&bytes.len()), "{name} hides a private parameter");
         let w: Vec<f32> = crate::model::table::floats(&bytes[..4 * DIMENSION]).collect();
@@ -60,10 +60,11 @@ fn score_functions_start_uniformly_within_one_over_the_root_of_k() {
 fn a_client_scores_what_it_is_asked_for_and_a_snapshot_scores_the_same() {
     let items = [0, 1, 50, 99];
     for (name, method) in methods() {
-        let (client, table) = (method.client(UserId(1)), method.initial_table());
-        let (mut scores, mut copied) = ([f32::NAN; 4], [f32::NAN; 4]);
-        client.score(&table, &items, &mut scores);
-        client.snapshot().score(&table, &items, &mut copied);
+        let (client, model) = (method.client(UserId(1)), method.initial());
+        let context = ScoringContext::new(UserId(1), &model, OwnData::new(&[]), Streams::new(4));
+        let mut scratch = Scratch::default();
+        let scores = task::score(&*client, &context, &items, &mut scratch).unwrap();
+        let copied = task::score(&*client.snapshot(), &context, &items, &mut scratch).unwrap();
         assert!(scores.iter().all(|score| score.is_finite()), "{name}: {scores:?}");
         assert!(scores[0] != scores[1] && scores[2] != scores[3], "{name} does not tell items apart: {scores:?}");
         assert_eq!(scores, copied, "{name}");

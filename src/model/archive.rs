@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -30,6 +31,8 @@ pub struct Archive {
     tables: BTreeMap<usize, (u32, SharedTable)>,
     /// The same by content: one table may have come about in two places.
     contents: BTreeMap<[u8; blake3::OUT_LEN], u32>,
+    /// Numbers of the shared bytes written, by their place in memory; they are kept alive, too.
+    shared_bytes: BTreeMap<(usize, usize), (u32, Bytes)>,
     failed: Option<String>,
 }
 
@@ -83,6 +86,18 @@ impl Archive {
         }
     }
 
+    /// Appends bytes that others may hold as well, or their number if they were appended before.
+    pub fn put_shared_bytes(&mut self, bytes: &Bytes) {
+        let place = (bytes.as_ptr() as usize, bytes.len());
+        if let Some((number, _)) = self.shared_bytes.get(&place) {
+            return self.put(&(*number, false));
+        }
+        let number = self.shared_bytes.len() as u32;
+        self.shared_bytes.insert(place, (number, bytes.clone()));
+        self.put(&(number, true));
+        self.put_bytes(bytes);
+    }
+
     /// Appends an update.
     pub fn put_update(&mut self, update: &TableUpdate) {
         let rows = match &update.rows {
@@ -115,12 +130,13 @@ pub struct ArchiveReader {
     source: Box<dyn Read>,
     buffer: Vec<u8>,
     tables: Vec<SharedTable>,
+    shared_bytes: Vec<Bytes>,
 }
 
 impl ArchiveReader {
     /// Reads what `source` holds.
     pub fn new(source: Box<dyn Read>) -> Self {
-        Self { source, buffer: Vec::new(), tables: Vec::new() }
+        Self { source, buffer: Vec::new(), tables: Vec::new(), shared_bytes: Vec::new() }
     }
 
     /// The next value.
@@ -176,6 +192,19 @@ impl ArchiveReader {
         }
     }
 
+    /// Returns the next bytes that others may share.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] if there are none.
+    pub fn take_shared_bytes(&mut self) -> Result<Bytes> {
+        let (number, follows): (u32, bool) = self.take()?;
+        if follows {
+            let bytes = self.take_bytes()?.into();
+            self.shared_bytes.push(bytes);
+        }
+        self.shared_bytes.get(number as usize).cloned().ok_or_else(|| damaged(format!("frame {number} is not there")))
+    }
+
     /// The next update, of a table of `shape`.
     ///
     /// # Errors
@@ -183,7 +212,7 @@ impl ArchiveReader {
     pub fn take_update(&mut self, shape: TableShape) -> Result<TableUpdate> {
         let (rows, others_scale): (Option<Vec<u32>>, f32) = self.take()?;
         let rows = rows.map_or(RowSet::All, RowSet::Listed);
-        let update = TableUpdate { shape, rows, values: self.take_bytes()?.into(), others_scale };
+        let update = TableUpdate { others_scale, ..TableUpdate::of_rows(shape, rows, self.take_bytes()?.into()) };
         update.check().map_err(damaged)?;
         Ok(update)
     }

@@ -1,7 +1,8 @@
 //! Tables, kernels, averages and ranking metrics: what is computed, not who computes it.
 //!
-//! [`table`] is the shared table (FedRAP's C) and what is said about it on the wire; [`row_table`] a private one (D), of
-//! which only touched rows exist; [`private`] the wrapper that keeps it off the wire. [`batch`] turns a round's samples
+//! [`layout`] describes what travels, as a list of named blocks, and [`blocks`] holds the values; [`table`] is one block
+//! (FedRAP's C) and what is said about it on the wire; [`row_table`] is a private table (D), of which only touched rows
+//! exist; [`private`] the wrapper that keeps it off the wire. [`batch`] turns a round's samples
 //! into the rows to train, [`kernel`] trains and scores them, [`aggregate`] averages what comes back, and [`ranking`] says
 //! how good it is. [`algebra`] factorises and decomposes small matrices, and [`least_squares`] fits user vectors with it.
 //! [`archive`] is what a run keeps of all of them to go on from.
@@ -10,14 +11,19 @@ pub mod aggregate;
 pub mod algebra;
 pub mod archive;
 pub mod batch;
+pub mod blocks;
 mod instruction_sets;
 pub mod kernel;
+pub mod layout;
 pub mod least_squares;
 pub mod magnitude;
 pub mod private;
 pub mod ranking;
 mod row_index;
 pub mod row_table;
+pub mod sent_rows;
+pub mod state;
 pub mod table;
 #[cfg(test)]
 mod tests;
+pub mod value_type;

@@ -35,6 +35,11 @@ impl RowTable {
         Self { dimension, index: RowIndex::default(), chunks: Vec::new(), scales: Vec::new(), untouched_scale: 1.0 }
     }
 
+    /// Returns the number of columns.
+    pub fn dimension(&self) -> usize {
+        self.dimension
+    }
+
     /// Reads `rows`: `take` gets each one's position in `rows`, its values as stored, and the factor that brings
     /// them up to date. A row never touched comes from `initial`. `slots` is scratch memory.
     pub fn read_rows<'a>(

@@ -43,7 +43,7 @@ pub use modes::{
     ClientSelection, FedAsyncSpec, FedBuffSpec, Mode, OortSpec, OverSelectionSpec, SemiSynchronousSpec,
     StalenessWeight, Stragglers,
 };
-pub use policy::{Invitations, LateUpdates, Policy, StepWeights, UpdateRule, UpdatesNeeded};
+pub use policy::{Invitations, LateUpdates, Policy, StepWeights, UpdateRule, UpdatesNeeded, WeightTotals};
 pub use spec::{
     AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, CodecName, CodecSpec, ColumnRef, DailySpec,
     DatasetSpec, DelimitedSpec, DeviceClassSpec, DevicesSpec, EvaluationSpec, FaultEffect, FaultSpec, FaultUsers,

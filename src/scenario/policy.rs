@@ -117,6 +117,19 @@ pub struct StepWeights {
     pub divisor: f64,
 }
 
+/// The sums of the weights of a step's updates, in the order in which the updates are added.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct WeightTotals {
+    /// The number of updates; where the method weighs them, the sum of the method's weights.
+    pub updates: f64,
+    /// The sum of all weights.
+    pub weights: f64,
+    /// The sum of the weights of the updates that started from the model of now.
+    pub fresh_weights: f64,
+    /// The sum of the weights of the others.
+    pub stale_weights: f64,
+}
+
 impl Policy {
     /// The policy that `mode` stands for.
     pub fn of(mode: &Mode) -> Self {
@@ -262,21 +275,14 @@ impl Policy {
         }
     }
 
-    /// What a step over updates of these `stalenesses`, in the order of their sum, keeps and divides by.
-    pub fn step_weights(&self, stalenesses: impl ExactSizeIterator<Item = u32> + Clone) -> StepWeights {
-        let updates = stalenesses.len() as f64;
-        let sum = |of: &dyn Fn(u32) -> bool| -> f64 {
-            stalenesses.clone().filter(|staleness| of(*staleness)).map(|staleness| self.weight(staleness)).sum()
-        };
+    /// Returns what a step keeps of the model and divides by, for updates whose weights add up to `totals`.
+    pub fn step_weights(&self, totals: &WeightTotals) -> StepWeights {
+        let WeightTotals { updates, weights, fresh_weights, stale_weights } = *totals;
         match self.update_rule {
-            UpdateRule::Mean => StepWeights { kept: 0.0, divisor: updates },
-            UpdateRule::DifferencesPerWeight => {
-                StepWeights { kept: sum(&|staleness| staleness > 0), divisor: sum(&|_| true) }
-            }
-            UpdateRule::DifferencesPerUpdate { .. } => {
-                StepWeights { kept: updates - sum(&|staleness| staleness == 0), divisor: updates }
-            }
-            UpdateRule::Mixed { .. } => StepWeights { kept: 1.0 - sum(&|_| true), divisor: 1.0 },
+            UpdateRule::Mean => StepWeights { kept: 0.0, divisor: weights },
+            UpdateRule::DifferencesPerWeight => StepWeights { kept: stale_weights, divisor: weights },
+            UpdateRule::DifferencesPerUpdate { .. } => StepWeights { kept: updates - fresh_weights, divisor: updates },
+            UpdateRule::Mixed { .. } => StepWeights { kept: 1.0 - weights, divisor: 1.0 },
         }
     }
 }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 
+use super::device::Device;
 use super::messages::{FromClient, ToClient};
 use super::training::Assignment;
 use super::world::World;
 use crate::ids::UserId;
-use crate::method::Client;
 
 /// A user's actor. Its parameters are made when they are first needed, and lent out while a worker has them.
 pub struct ClientActor {
@@ -26,7 +26,7 @@ enum Parameters {
     /// As the method makes them; not yet made.
     Untouched,
     /// Here.
-    Held(Box<dyn Client>),
+    Held(Box<Device>),
     /// With a worker, or lent.
     Away,
 }
@@ -38,15 +38,15 @@ impl ClientActor {
     }
 
     /// The actor of `user` with the parameters of a checkpoint.
-    pub fn restored(user: UserId, world: Arc<World>, client: Box<dyn Client>) -> Self {
-        Self { parameters: Parameters::Held(client), ..Self::new(user, world) }
+    pub fn restored(user: UserId, world: Arc<World>, device: Box<Device>) -> Self {
+        Self { parameters: Parameters::Held(device), ..Self::new(user, world) }
     }
 
     /// What a worker trains; `None` for parameters that it has to make first. Whoever may be cut off, or asked to
     /// lend, before training has ended gives a copy away.
-    fn parameters_to_train(&mut self, keep: bool) -> Option<Box<dyn Client>> {
+    fn parameters_to_train(&mut self, keep: bool) -> Option<Box<Device>> {
         match &self.parameters {
-            Parameters::Held(client) if keep => Some(client.snapshot()),
+            Parameters::Held(device) if keep => Some(Box::new(device.snapshot())),
             Parameters::Untouched if keep => None,
             _ => match std::mem::replace(&mut self.parameters, Parameters::Away) {
                 Parameters::Held(client) => Some(client),
@@ -66,16 +66,16 @@ impl Handler<ToClient> for ClientActor {
     fn handle(&mut self, message: ToClient, _context: &mut Self::Context) -> FromClient {
         use Parameters::{Away, Held, Untouched};
         match (message, self.takes_part, &self.parameters) {
-            (ToClient::Participate { round, invitation_id, broadcast, keep }, false, Held(_) | Untouched) => {
+            (ToClient::Participate { round, invitation_id, download, keep }, false, Held(_) | Untouched) => {
                 self.takes_part = true;
                 let (user, world) = (self.user, Arc::clone(&self.world));
-                let client = self.parameters_to_train(keep);
-                FromClient::Assignment(Box::new(Assignment { user, round, invitation_id, client, broadcast, world }))
+                let device = self.parameters_to_train(keep);
+                FromClient::Assignment(Box::new(Assignment { user, round, invitation_id, device, download, world }))
             }
-            (ToClient::Downloaded(frame, broadcast), true, _) => FromClient::Sound(broadcast.reads(&frame)),
+            (ToClient::Downloaded(frame, download), true, _) => FromClient::Sound(download.reads(&frame)),
             (ToClient::TrainingEnded(trained), true, _) => {
                 self.takes_part = false;
-                self.parameters = Held(trained.client);
+                self.parameters = Held(trained.device);
                 FromClient::Upload(trained.frame.bytes)
             }
             // During training: what was kept stays. During the upload: training had ended, and its outcome stays.

@@ -10,9 +10,9 @@ use super::world::World;
 use crate::dataset::candidates::CandidateScratch;
 use crate::error::{Error, Result};
 use crate::ids::{ItemId, UserId};
-use crate::method::Client;
+use crate::method::{Client, Scorer, ScoringContext, Scratch};
+use crate::model::blocks::Model;
 use crate::model::ranking::{RankingSums, rank};
-use crate::model::table::Table;
 
 /// Ranks (from 0) of one user's held-out items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,13 @@ pub struct Ranks {
 /// Buffers of one worker thread; they carry nothing from one user to the next.
 #[derive(Default)]
 struct Buffers {
+    ranking: RankingBuffers,
+    scratch: Scratch,
+}
+
+/// Buffers for ranking.
+#[derive(Default)]
+struct RankingBuffers {
     candidates: Option<CandidateScratch>,
     items: Vec<u32>,
     scores: Vec<f32>,
@@ -35,28 +42,33 @@ thread_local! {
     static BUFFERS: RefCell<Buffers> = RefCell::default();
 }
 
-/// Ranks the held-out items of the evaluated user at `position` by the scores of `client`.
+/// Ranks the held-out items of the evaluated user at `position` by the scores of `client` with `model`, which is what
+/// the user's device has decoded.
 ///
 /// # Errors
-/// [`Error::NonFinite`] if a score is NaN: a rank would make a diverged model look perfect.
-pub fn ranks(world: &World, position: usize, client: &dyn Client, global: &Table) -> Result<Ranks> {
+/// [`Error::NonFinite`] if a score is NaN: a rank would make a diverged model look perfect. Whatever the method finds
+/// wrong when it makes a scorer.
+pub fn ranks(world: &World, position: usize, client: &dyn Client, model: &Model) -> Result<Ranks> {
     BUFFERS.with_borrow_mut(|buffers| {
+        let Buffers { ranking, scratch } = buffers;
         let user = world.candidates.evaluated_users()[position];
         let Some(test) = world.dataset.test_item(user) else {
             return Err(Error::Usage("a k-fold split cannot be evaluated yet".to_owned()));
         };
         let validation = world.dataset.validation_item(user);
-        let scorer = Scorer { world, position, client, global };
+        let context = ScoringContext::new(user, model, world.dataset.own_data(user), world.streams);
+        let scorer = client.scorer(&context, scratch)?;
+        let mut rank = |split, held_out: &[ItemId]| ranking.rank(world, position, split, held_out, &*scorer);
         let ranked = match validation {
             // One draw of candidates serves both items: one list, scored once.
             Some(validation) if world.candidates.are_shared() => {
-                scorer.rank(Split::Test, &[test, validation], buffers).map(|ranks| (ranks[0], Some(ranks[1])))
+                rank(Split::Test, &[test, validation]).map(|ranks| (ranks[0], Some(ranks[1])))
             }
-            Some(validation) => scorer.rank(Split::Test, &[test], buffers).and_then(|of_test| {
-                let of_validation = scorer.rank(Split::Validation, &[validation], buffers)?;
+            Some(validation) => rank(Split::Test, &[test]).and_then(|of_test| {
+                let of_validation = rank(Split::Validation, &[validation])?;
                 Some((of_test[0], Some(of_validation[0])))
             }),
-            None => scorer.rank(Split::Test, &[test], buffers).map(|ranks| (ranks[0], None)),
+            None => rank(Split::Test, &[test]).map(|ranks| (ranks[0], None)),
         };
         match ranked {
             Some((test, validation)) => Ok(Ranks { test, validation }),
@@ -71,26 +83,25 @@ enum Split {
     Validation,
 }
 
-/// One user's scores with the server's table of the moment.
-struct Scorer<'a> {
-    world: &'a World,
-    position: usize,
-    client: &'a dyn Client,
-    global: &'a Table,
-}
-
-impl Scorer<'_> {
-    /// The rank of each of `held_out` (at most two) among the candidates of `split`; `None` if a score is NaN.
-    fn rank(&self, split: Split, held_out: &[ItemId], buffers: &mut Buffers) -> Option<[u32; 2]> {
-        let dataset = &self.world.dataset;
-        let Buffers { candidates, items, scores } = buffers;
+impl RankingBuffers {
+    /// Returns the rank of each of `held_out` (at most two) among the candidates of `split`; `None` if a score is NaN.
+    fn rank(
+        &mut self,
+        world: &World,
+        position: usize,
+        split: Split,
+        held_out: &[ItemId],
+        scorer: &dyn Scorer,
+    ) -> Option<[u32; 2]> {
+        let dataset = &world.dataset;
+        let Self { candidates, items, scores } = self;
         let scratch = match candidates {
             Some(scratch) if scratch.fits(dataset.items()) => scratch,
             other => other.insert(CandidateScratch::new(dataset.items())),
         };
         let listed = match split {
-            Split::Test => self.world.candidates.test(dataset, self.position, scratch),
-            Split::Validation => self.world.candidates.validation(dataset, self.position, scratch),
+            Split::Test => world.candidates.test(dataset, position, scratch),
+            Split::Validation => world.candidates.validation(dataset, position, scratch),
         };
         // Ascending, as methods with sorted rows want it; held-out items are never among the candidates.
         items.clear();
@@ -100,7 +111,7 @@ impl Scorer<'_> {
         }
         scores.clear();
         scores.resize(items.len(), 0.0);
-        self.client.score(self.global, items, scores);
+        scorer.score(items, scores);
         let mut ranks = [0; 2];
         for (item, rank_of_item) in held_out.iter().zip(&mut ranks) {
             let place = items.partition_point(|listed| *listed < item.0);
@@ -128,17 +139,13 @@ pub fn figures(ranks: &[Ranks], cutoffs: &[u32]) -> SplitFigures {
 ///
 /// # Errors
 /// As [`ranks`].
-pub fn of_untrained(
-    world: &World,
-    client_of: impl Fn(UserId) -> Box<dyn Client> + Sync,
-    table: &Table,
-) -> Result<SplitFigures> {
+pub fn of_untrained(world: &World, client_of: impl Fn(UserId) -> Box<dyn Client> + Sync) -> Result<SplitFigures> {
     use rayon::prelude::*;
     let users = world.candidates.evaluated_users();
     let ranks: Vec<Ranks> = users
         .par_iter()
         .enumerate()
-        .map(|(position, &user)| ranks(world, position, client_of(user).as_ref(), table))
+        .map(|(position, &user)| ranks(world, position, client_of(user).as_ref(), &Model::none()))
         .collect::<Result<_>>()?;
     Ok(figures(&ranks, &world.scenario.evaluation.cutoffs))
 }

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use actix::prelude::*;
 use bytes::Bytes;
 
-use super::broadcast::Broadcast;
+use super::device::Device;
+use super::download::OutgoingDownload;
 pub use super::outcome::events::{Booking, Ending, LinkEvent};
 use super::outcome::{RoundRecord, Work};
 use super::training::{Assignment, Trained};
 use crate::error::Result;
 use crate::ids::{InvitationId, Round, UserId};
-use crate::method::Client;
+use crate::model::blocks::Model;
 use crate::model::magnitude::MagnitudeCounts;
-use crate::model::table::SharedTable;
 pub use crate::units::Direction;
 use crate::units::SimTime;
 
@@ -65,7 +65,7 @@ pub struct Invitation {
     /// The invited users, ascending.
     pub cohort: Vec<UserId>,
     /// The global table, encoded.
-    pub broadcast: Arc<Broadcast>,
+    pub download: Arc<OutgoingDownload>,
 }
 
 /// Network -> client: one enum, so that a user costs one recipient.
@@ -79,12 +79,12 @@ pub enum ToClient {
         /// Number of the invitation.
         invitation_id: InvitationId,
         /// What is being downloaded.
-        broadcast: Arc<Broadcast>,
+        download: Arc<OutgoingDownload>,
         /// Whether you may need what you have now again: you may be cut off, or asked to lend it meanwhile.
         keep: bool,
     },
     /// Your download, as it came over the link.
-    Downloaded(Bytes, Arc<Broadcast>),
+    Downloaded(Bytes, Arc<OutgoingDownload>),
     /// Your training has come to its virtual end: take your parameters and upload.
     TrainingEnded(Box<Trained>),
     /// You are cut off. If your training had not ended, you still have what you had before it.
@@ -92,7 +92,7 @@ pub enum ToClient {
     /// Metrics or network -> client: lend your parameters, for scoring, for the digest or for a checkpoint.
     Lend,
     /// To whom lent them: here they are again.
-    Return(Box<dyn Client>),
+    Return(Box<Device>),
 }
 
 /// What a client answers.
@@ -105,7 +105,7 @@ pub enum FromClient {
     /// To [`ToClient::TrainingEnded`]: the frame to send.
     Upload(Bytes),
     /// To [`ToClient::Lend`]: the private parameters; `None` if they are still as the method made them.
-    Lent(UserId, Option<Box<dyn Client>>),
+    Lent(UserId, Option<Box<Device>>),
     /// To the others.
     Done,
     /// The message made no sense in the client's state: a defect of the simulator.
@@ -163,8 +163,10 @@ pub struct CloseRound;
 /// Server -> network: the new model.
 #[derive(Debug)]
 pub struct RoundOutcome {
-    /// The averaged table.
-    pub table: SharedTable,
+    /// The model after the step.
+    pub model: Model,
+    /// The model as participants will download it.
+    pub download: Arc<OutgoingDownload>,
     /// Updates in the average.
     pub aggregated: u32,
     /// Magnitudes over all of them.
@@ -234,8 +236,8 @@ pub struct Collected {
     pub work: Work,
     /// Durations by phase.
     pub durations: std::collections::BTreeMap<String, super::outcome::Distribution>,
-    /// The server's table after the last finished round, or the initial one if there is none.
-    pub table: SharedTable,
+    /// The server's model after the last finished round, or the initial one if there is none.
+    pub model: Model,
     /// Digest of all of it and of every private parameter, hexadecimal.
     pub digest: String,
 }

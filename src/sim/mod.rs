@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Read in the order of a round: [`messages`], [`server`] (its `rounds` are the rules of each mode, `cohort` and `oort`
-//! whom it picks, `averages` what an update counts) with the [`broadcast`] that it sends, [`network`] (`invitations`,
+//! whom it picks, `averages` what an update counts) with the [`download`] that it sends, [`network`] (`invitations`,
 //! `transfers`, `event_handlers`) with its [`calendar`] and the [`fair_link`] that all transfers share, [`client`] with
 //! [`training`], [`metrics`] with its [`ledger`] and [`evaluation`]. [`mod@run`] wires them, [`world`] holds what all of
 //! them may read, [`outcome`] what is left in the end, [`checkpoints`] what is left on the way. The actors know the
@@ -34,12 +34,13 @@
 //! and each result waits for the virtual end of its training. Who may be cut off, or may have to lend its parameters
 //! meanwhile, gives a copy away.
 
-pub mod broadcast;
 pub mod by_user;
 pub mod calendar;
 pub mod checkpoints;
 pub mod client;
+pub mod device;
 pub mod directory;
+pub mod download;
 pub mod evaluation;
 pub mod fair_link;
 pub mod ledger;
@@ -53,7 +54,6 @@ pub mod server;
 #[cfg(test)]
 mod small;
 pub mod training;
-pub mod utility_report;
 pub mod world;
 
 pub use checkpoints::{CheckpointStore, Checkpoints};

@@ -10,10 +10,11 @@ use std::sync::atomic::AtomicBool;
 
 use actix::prelude::*;
 
-use super::broadcast::RestoredBroadcasts;
 use super::checkpoints::Checkpoints;
 use super::client::ClientActor;
+use super::device::Device;
 use super::directory::Directory;
+use super::download::RestoredDownloads;
 use super::evaluation;
 use super::messages::{Collect, Collected, Run};
 use super::metrics::MetricsActor;
@@ -24,8 +25,9 @@ use super::server::ServerActor;
 use super::world::World;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
-use crate::method::{Client, Method, Problem, baselines};
+use crate::method::{Method, Placement, Problem, baselines};
 use crate::model::archive::ArchiveReader;
+use crate::model::state::StateVisitor;
 use crate::scenario::{MethodSpec, Selection};
 use crate::units::SimTime;
 
@@ -74,7 +76,7 @@ pub fn run_from(
     let baselines = workers.install(|| score_baselines(&world))?;
     let living = live(Arc::clone(&world), Arc::clone(&workers), control.clone(), observer, checkpoints);
     let (collected, stopped_by) = System::new().block_on(living)?;
-    let Collected { rounds, bytes, work, durations, table, digest } = collected;
+    let Collected { rounds, bytes, work, durations, model, digest } = collected;
     let size = ProblemSize {
         users: world.dataset.users() as u64,
         items: world.dataset.items() as u64,
@@ -84,7 +86,7 @@ pub fn run_from(
     };
     let policy = world.policy.clone();
     let selected = select(&rounds, world.scenario.evaluation.selection);
-    Ok(Outcome { policy, rounds, selected, baselines, bytes, work, durations, size, table, digest, stopped_by })
+    Ok(Outcome { policy, rounds, selected, baselines, bytes, work, durations, size, model, digest, stopped_by })
 }
 
 /// The actors' life: all on one arbiter, workers beside it.
@@ -96,10 +98,10 @@ async fn live(
     checkpoints: Checkpoints,
 ) -> Result<(Collected, Option<Error>)> {
     let Checkpoints { resumed: mut archive, store } = checkpoints;
-    let mut broadcasts = RestoredBroadcasts::default();
+    let mut downloads = RestoredDownloads::default();
     // A checkpoint is read in the order in which the network has it written.
     let server = match &mut archive {
-        Some(archive) => ServerActor::restore(archive, &mut broadcasts, Arc::clone(&world), Arc::clone(&workers))?,
+        Some(archive) => ServerActor::restore(archive, &mut downloads, Arc::clone(&world), Arc::clone(&workers))?,
         None => ServerActor::new(Arc::clone(&world), Arc::clone(&workers)),
     };
     let touched = archive.as_mut().map_or(Ok(BTreeMap::new()), |archive| restore_clients(archive, &world))?;
@@ -111,9 +113,8 @@ async fn live(
     let clients = Rc::new(clients);
     let mut metrics = MetricsActor::new(Arc::clone(&world), Arc::clone(&workers), Rc::clone(&clients), observer)?;
     archive.as_mut().map_or(Ok(()), |archive| metrics.restore(archive))?;
-    let network =
-        archive.as_mut().map(|archive| NetworkState::restore(archive, &world, &mut broadcasts)).transpose()?;
-    drop((archive, broadcasts));
+    let network = archive.as_mut().map(|archive| NetworkState::restore(archive, &world, &mut downloads)).transpose()?;
+    drop((archive, downloads));
     let (server, metrics) = (server.start(), metrics.start());
     let peers = Peers {
         begin_round: server.clone().recipient(),
@@ -141,28 +142,27 @@ async fn live(
 }
 
 /// The private parameters of a checkpoint, by user.
-fn restore_clients(archive: &mut ArchiveReader, world: &World) -> Result<BTreeMap<UserId, Box<dyn Client>>> {
+fn restore_clients(archive: &mut ArchiveReader, world: &World) -> Result<BTreeMap<UserId, Box<Device>>> {
     let mut clients = BTreeMap::new();
     while let Some(user) = archive.take::<Option<UserId>>()? {
         if user.index() >= world.dataset.users() {
             return Err(Error::Checkpoint(format!("it has parameters of {user}, who is not there")));
         }
-        let mut client = world.method.client(user);
-        client.restore(archive)?;
-        clients.insert(user, client);
+        let mut device = Device::new(world.method.client(user));
+        device.visit_state(&mut StateVisitor::Restore(archive))?;
+        clients.insert(user, Box::new(device));
     }
     Ok(clients)
 }
 
 /// Popularity and random, which stand beside every result.
 fn score_baselines(world: &World) -> Result<BTreeMap<String, SplitFigures>> {
-    let problem = Problem { dataset: Arc::clone(&world.dataset), streams: world.streams };
+    let problem = Problem::new(&world.dataset, world.streams, Placement::Untrained);
     let mut scores = BTreeMap::new();
     for entry in [baselines::POPULARITY, baselines::RANDOM] {
         let spec = MethodSpec { name: entry.name.to_owned(), parameters: serde_json::json!({}) };
         let method: Box<dyn Method> = (entry.build)(&spec.parameters, &problem)?;
-        let table = method.initial_table();
-        let figures = evaluation::of_untrained(world, |user| method.client(user), &table)?;
+        let figures = evaluation::of_untrained(world, |user| method.client(user))?;
         scores.insert(spec.name, figures);
     }
     Ok(scores)

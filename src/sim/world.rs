@@ -11,9 +11,10 @@ use crate::dataset::candidates::Candidates;
 use crate::dataset::negatives;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
-use crate::method::{Entry, Method, Problem, registry};
-use crate::model::table::VALUE_BYTES;
+use crate::method::{Entry, Method, Phase, Placement, Problem, registry};
+use crate::model::layout::Layout;
 use crate::population::{Population, Traces};
+use crate::privacy::Mechanism;
 use crate::rng::Streams;
 use crate::scenario::participants::{Users, too_few_users};
 use crate::scenario::{ClientSelection, Policy, Scenario};
@@ -32,8 +33,12 @@ pub struct World {
     pub policy: Policy,
     /// The method.
     pub method: Box<dyn Method>,
+    /// Where the method runs.
+    pub placement: Placement,
     /// Whether there is anything to train; where there is not, nobody takes part in any round.
     pub trains: bool,
+    /// What is downloaded and uploaded in each phase of the method.
+    layouts: Vec<PhaseLayouts>,
     /// The users as machines.
     pub population: Population,
     /// Users whose device has no room for the table, ascending: they take no part.
@@ -44,6 +49,8 @@ pub struct World {
     pub uplink: &'static dyn Codec,
     /// Server to clients.
     pub downlink: &'static dyn Codec,
+    /// What is done to an update between training and encoding.
+    pub privacy: Option<Arc<dyn Mechanism>>,
 }
 
 impl World {
@@ -72,15 +79,18 @@ impl World {
     pub fn with_traces(scenario: Scenario, dataset: Arc<Dataset>, traces: &Traces, methods: &[Entry]) -> Result<Self> {
         let streams = Streams::new(scenario.seed);
         let candidates = Candidates::draw(&dataset, &scenario.evaluation, streams)?;
-        let problem = Problem { dataset: Arc::clone(&dataset), streams };
+        let placement = registry::find(methods, &scenario.method)?.placement;
+        let problem = Problem::new(&dataset, streams, placement);
         let method = registry::build(methods, &scenario.method, &problem)?;
-        let trains = registry::find(methods, &scenario.method)?.trains;
+        let trains = placement.trains();
+        let reports_utility = matches!(scenario.training.client_selection, ClientSelection::Oort(_));
+        let layouts = PhaseLayouts::of(&*method, reports_utility);
         if trains {
             negatives::check(&dataset, &scenario.dataset.negatives)?;
         }
         let population = Population::new(&scenario, dataset.users(), traces, streams)?;
-        let shape = method.shape();
-        let table = Bytes::new((shape.rows * shape.dimension * VALUE_BYTES) as u64);
+        let largest = layouts.iter().map(|layouts| layouts.download.bytes()).max().unwrap_or(0);
+        let table = Bytes::new(largest as u64);
         let excluded = population.too_small_for(table, dataset.users());
         if trains && excluded.len() == dataset.users() {
             return Err(Error::Usage(format!(
@@ -96,12 +106,15 @@ impl World {
             candidates,
             policy,
             method,
+            placement,
             trains,
+            layouts,
             population,
             excluded,
             streams,
             uplink,
             downlink,
+            privacy: None,
         })
     }
 
@@ -133,14 +146,49 @@ impl World {
         self.excluded.binary_search(&user).is_err()
     }
 
-    /// Whether clients tell the server how well its model suits their data.
-    pub fn reports_utility(&self) -> bool {
-        matches!(self.scenario.training.client_selection, ClientSelection::Oort(_))
+    /// Returns the number of the method's phases.
+    pub fn phases(&self) -> usize {
+        self.layouts.len()
+    }
+
+    /// Returns what a participant of `phase` downloads.
+    ///
+    /// # Panics
+    /// If the method has no such phase: a defect of its server side.
+    pub fn download_layout(&self, phase: Phase) -> &Layout {
+        &self.layouts[usize::from(phase.0)].download
+    }
+
+    /// Returns what a participant of `phase` uploads, with what the choice of cohorts wants to know beside it.
+    ///
+    /// # Panics
+    /// As [`Self::download_layout`].
+    pub fn upload_layout(&self, phase: Phase) -> &Layout {
+        &self.layouts[usize::from(phase.0)].upload
     }
 
     /// Whether frames may be damaged on their way, so that each is read when it arrives and not when it is needed.
     pub fn checks_frames_on_arrival(&self) -> bool {
         !self.population.faults().is_empty()
+    }
+}
+
+/// What travels in a phase of a method.
+#[derive(Clone, Debug)]
+struct PhaseLayouts {
+    download: Layout,
+    upload: Layout,
+}
+
+impl PhaseLayouts {
+    /// Asks `method` for the layouts of all its phases. Where the choice of cohorts looks at losses, uploads report them.
+    fn of(method: &dyn Method, reports_utility: bool) -> Vec<Self> {
+        let layouts = |phase| {
+            let upload = method.upload_layout(phase);
+            let upload = if reports_utility { upload.reporting_utility() } else { upload };
+            Self { download: method.download_layout(phase), upload }
+        };
+        (0..method.phases()).map(Phase).map(layouts).collect()
     }
 }
 

@@ -109,8 +109,8 @@ fn when_everybody_drops_out_the_table_stays_and_every_figure_is_finite() {
 }
 
 fn assert_same_model(method: &str, dense: &Outcome, other: &Outcome) {
-    let scale = dense.table.as_slice().iter().fold(1.0f32, |most, value| most.max(value.abs()));
-    for (a, b) in dense.table.as_slice().iter().zip(other.table.as_slice()) {
+    let scale = dense.model.table(0).as_slice().iter().fold(1.0f32, |most, value| most.max(value.abs()));
+    for (a, b) in dense.model.table(0).as_slice().iter().zip(other.model.table(0).as_slice()) {
         assert!((a - b).abs() <= 1e-5 * scale, "{method}: {a} became {b}");
     }
     for (dense, other) in dense.rounds.iter().zip(&other.rounds) {
@@ -141,7 +141,7 @@ fn every_downlink_trains_the_same_model_to_the_bit() {
     let with = |downlink: &str| run(small(&[&format!("codec.downlink=\"{downlink}\"")]), 2);
     let [dense, rows, sparse] = CODECS.map(with);
     for other in [rows, sparse] {
-        assert_eq!(dense.table, other.table);
+        assert_eq!(dense.model.table(0), other.model.table(0));
         assert_eq!(dense.rounds[2].accuracy, other.rounds[2].accuracy);
     }
 }
@@ -191,6 +191,6 @@ fn a_private_table_sends_headers_only() {
         for flow in [outcome.bytes.up, outcome.bytes.down] {
             assert_eq!((flow.sent, flow.header, flow.frames), (3 * 40 * HEADER, 3 * 40 * HEADER, 3 * 40), "{codec}");
         }
-        assert!(outcome.table.as_slice().is_empty());
+        assert!(outcome.model.table(0).as_slice().is_empty());
     }
 }

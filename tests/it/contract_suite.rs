@@ -1,17 +1,16 @@
 use std::io::Cursor;
-use std::sync::Arc;
 
-use fedrecsim::codec;
 use fedrecsim::dataset;
-use fedrecsim::dataset::negatives::{NegativeSampler, Samples};
 use fedrecsim::ids::{InvitationId, Round, UserId};
 use fedrecsim::method::registry::vocabulary_of;
-use fedrecsim::method::{Client, LocalTask, LocalUpdate, Scratch};
+use fedrecsim::method::{Client, LocalTask, LocalUpdate, Phase, ScoringContext, Scratch};
 use fedrecsim::model::archive::{Archive, ArchiveReader};
-use fedrecsim::model::table::SharedTable;
+use fedrecsim::model::blocks::Model;
+use fedrecsim::model::state::StateVisitor;
 use fedrecsim::rng::{PortableDraws, Purpose, Streams};
-use fedrecsim::scenario::{CodecName, Scenario, unchecked_rules};
+use fedrecsim::scenario::{Scenario, unchecked_rules};
 use fedrecsim::sim::{self, RunControl, World};
+use fedrecsim::work::Work;
 
 use crate::support::{Workshop, assert_balanced, assert_finite, methods, parse, run, small_with, world};
 
@@ -105,14 +104,14 @@ every_rounds = 30
 struct Bench {
     world: World,
     scratch: Scratch,
-    global: SharedTable,
+    model: Model,
 }
 
 impl Bench {
     fn new(scenario: Scenario) -> Self {
         let world = world(scenario);
-        let global = Arc::new(world.method.initial_table());
-        Self { world, scratch: Scratch::default(), global }
+        let model = world.method.initial();
+        Self { world, scratch: Scratch::default(), model }
     }
 
     fn client(&self, user: u32) -> Box<dyn Client> {
@@ -121,33 +120,32 @@ impl Bench {
 
     fn train(&mut self, client: &mut dyn Client, user: u32, round: u32) -> LocalUpdate {
         let World { dataset, scenario, streams, .. } = &self.world;
-        let mut samples = Samples::default();
-        let mut sampler = NegativeSampler::new(dataset.items(), &scenario.dataset.negatives);
-        sampler.draw(dataset, *streams, UserId(user), InvitationId(round), &mut samples).unwrap();
-        let task = LocalTask {
-            user: UserId(user),
-            round: Round(round),
-            invitation_id: InvitationId(round),
-            global: &self.global,
-            samples: &samples,
-            streams: *streams,
-            divergence_limit: scenario.training.divergence_limit,
-        };
+        let names = (UserId(user), Round(round), InvitationId(round));
+        let samples = (&**dataset, &scenario.dataset.negatives);
+        let task = LocalTask::new(names, &self.model, samples, *streams, scenario.training.divergence_limit);
         client.train(&task, &mut self.scratch).unwrap()
     }
 
-    fn scores(&self, client: &dyn Client) -> Vec<u32> {
-        let items: Vec<u32> = (0..self.world.dataset.items() as u32).collect();
+    fn scores_of(&mut self, client: &dyn Client, user: u32, items: &[u32]) -> Vec<u32> {
+        let World { dataset, streams, .. } = &self.world;
+        let own = dataset.own_data(UserId(user));
+        let context = ScoringContext::new(UserId(user), &self.model, own, *streams);
+        let scorer = client.scorer(&context, &mut self.scratch).unwrap();
         let mut scores = vec![f32::NAN; items.len()];
-        client.score(&self.global, &items, &mut scores);
+        scorer.score(items, &mut scores);
         assert!(scores.iter().all(|score| score.is_finite()), "a score that nobody wrote, or a wrong one");
         scores.into_iter().map(f32::to_bits).collect()
     }
+
+    fn scores(&mut self, client: &dyn Client, user: u32) -> Vec<u32> {
+        let items: Vec<u32> = (0..self.world.dataset.items() as u32).collect();
+        self.scores_of(client, user, &items)
+    }
 }
 
-fn private_bytes(client: &dyn Client) -> Vec<u8> {
+fn private_bytes(client: &mut dyn Client) -> Vec<u8> {
     let mut all = Vec::new();
-    client.visit_private(&mut |bytes| all.extend_from_slice(bytes));
+    client.visit_state(&mut StateVisitor::Digest(&mut |bytes| all.extend_from_slice(bytes))).unwrap();
     all
 }
 
@@ -155,9 +153,10 @@ fn private_bytes(client: &dyn Client) -> Vec<u8> {
 #[test]
 fn every_method_scores_a_user_that_never_took_part() {
     for (name, scenario) in every_method() {
-        let bench = Bench::new(scenario);
-        let scores = bench.scores(bench.client(0).as_ref());
-        assert_eq!(scores, bench.scores(bench.client(0).as_ref()), "{name}: a fresh client is not what it was");
+        let mut bench = Bench::new(scenario);
+        let (one, other) = (bench.client(0), bench.client(0));
+        let scores = bench.scores(one.as_ref(), 0);
+        assert_eq!(scores, bench.scores(other.as_ref(), 0), "{name}: a fresh client is not what it was");
     }
 }
 
@@ -170,23 +169,18 @@ fn every_method_saves_and_restores_a_client_to_the_bit() {
         let rounds = if bench.world.trains { 2 } else { 0 };
         (0..rounds).for_each(|round| drop(bench.train(client.as_mut(), 1, round)));
         let mut archive = Archive::default();
-        client.save(&mut archive);
+        client.visit_state(&mut StateVisitor::Save(&mut archive)).unwrap();
         archive.put(&"the end");
         let mut saved = ArchiveReader::new(Box::new(Cursor::new(archive.take().unwrap())));
         let mut restored = bench.client(1);
-        restored.restore(&mut saved).unwrap();
+        restored.visit_state(&mut StateVisitor::Restore(&mut saved)).unwrap();
         assert_eq!(saved.take::<String>().unwrap(), "the end", "{name} reads less or more than it saves");
-        assert_eq!(private_bytes(client.as_ref()), private_bytes(restored.as_ref()), "{name}");
-        assert_eq!(bench.scores(client.as_ref()), bench.scores(restored.as_ref()), "{name}");
+        assert_eq!(private_bytes(client.as_mut()), private_bytes(restored.as_mut()), "{name}");
+        assert_eq!(bench.scores(client.as_ref(), 1), bench.scores(restored.as_ref(), 1), "{name}");
         if rounds > 0 {
-            assert_ne!(
-                private_bytes(client.as_ref()),
-                private_bytes(bench.client(1).as_ref()),
-                "{name}: nothing to save"
-            );
             let (one, other) = (bench.train(client.as_mut(), 1, 2), bench.train(restored.as_mut(), 1, 2));
-            assert_eq!((one.table, one.loss.to_bits()), (other.table, other.loss.to_bits()), "{name}");
-            assert_eq!(private_bytes(client.as_ref()), private_bytes(restored.as_ref()), "{name}");
+            assert_eq!((one.update, one.loss.to_bits()), (other.update, other.loss.to_bits()), "{name}");
+            assert_eq!(private_bytes(client.as_mut()), private_bytes(restored.as_mut()), "{name}");
         }
     }
 }
@@ -200,12 +194,10 @@ fn every_method_scores_an_item_alike_in_any_company() {
         if bench.world.trains {
             bench.train(client.as_mut(), 1, 0);
         }
-        let all = bench.scores(client.as_ref());
+        let all = bench.scores(client.as_ref(), 1);
         for items in [&[0u32][..], &[7, 80, 149], &[3, 4, 5, 6]] {
-            let mut scores = vec![0.0; items.len()];
-            client.score(&bench.global, items, &mut scores);
-            for (item, score) in items.iter().zip(scores) {
-                assert_eq!(score.to_bits(), all[*item as usize], "{name}, item {item}");
+            for (item, score) in items.iter().zip(bench.scores_of(client.as_ref(), 1, items)) {
+                assert_eq!(score, all[*item as usize], "{name}, item {item}");
             }
         }
     }
@@ -221,37 +213,16 @@ fn every_methods_snapshot_is_the_state_before_training() {
         }
         let mut client = bench.client(2);
         bench.train(client.as_mut(), 2, 0);
-        let (scores, private) = (bench.scores(client.as_ref()), private_bytes(client.as_ref()));
+        let (scores, private) = (bench.scores(client.as_ref(), 2), private_bytes(client.as_mut()));
         let mut snapshot = client.snapshot();
         let update = bench.train(client.as_mut(), 2, 1);
-        assert_ne!(private_bytes(client.as_ref()), private, "{name}: training changes no private parameter");
-        assert_eq!(bench.scores(snapshot.as_ref()), scores, "{name}");
-        assert_eq!(private_bytes(snapshot.as_ref()), private, "{name}");
+        assert_eq!(bench.scores(snapshot.as_ref(), 2), scores, "{name}");
+        assert_eq!(private_bytes(snapshot.as_mut()), private, "{name}");
         // What comes after must not depend on whether the state went through a snapshot.
         let again = bench.train(snapshot.as_mut(), 2, 1);
-        assert_eq!(again.table, update.table, "{name}");
+        assert_eq!(again.update, update.update, "{name}");
         assert_eq!(again.loss.to_bits(), update.loss.to_bits(), "{name}");
-        assert_eq!(private_bytes(snapshot.as_ref()), private_bytes(client.as_ref()), "{name}");
-    }
-}
-
-/// If this fails, a client that lets go of its own copy of what it sent scores, or digests, something else.
-#[test]
-fn every_method_is_the_same_with_its_values_in_the_frame() {
-    for (name, scenario) in every_method() {
-        let mut bench = Bench::new(scenario);
-        if !bench.world.trains {
-            continue;
-        }
-        let mut client = bench.client(3);
-        let update = bench.train(client.as_mut(), 3, 0);
-        let (scores, private) = (bench.scores(client.as_ref()), private_bytes(client.as_ref()));
-        let frame = codec::of(CodecName::RowsF32).encode(&update.table, &bench.global);
-        let values = frame.values().unwrap();
-        assert_eq!(values, update.table.values, "{name}");
-        client.share_values(values);
-        assert_eq!(bench.scores(client.as_ref()), scores, "{name}");
-        assert_eq!(private_bytes(client.as_ref()), private, "{name}");
+        assert_eq!(private_bytes(snapshot.as_mut()), private_bytes(client.as_mut()), "{name}");
     }
 }
 
@@ -264,31 +235,34 @@ fn every_method_trains_alike_with_used_and_with_fresh_buffers() {
             continue;
         }
         for user in 0..5 {
-            bench.train(bench.client(user).as_mut(), user, 0);
+            let mut client = bench.client(user);
+            bench.train(client.as_mut(), user, 0);
         }
-        let used = bench.train(bench.client(9).as_mut(), 9, 0);
+        let mut client = bench.client(9);
+        let used = bench.train(client.as_mut(), 9, 0);
         bench.scratch = Scratch::default();
-        let fresh = bench.train(bench.client(9).as_mut(), 9, 0);
-        assert_eq!(used.table, fresh.table, "{name}");
+        let mut client = bench.client(9);
+        let fresh = bench.train(client.as_mut(), 9, 0);
+        assert_eq!(used.update, fresh.update, "{name}");
         assert_eq!(used.work, fresh.work, "{name}");
     }
 }
 
-/// If this fails, a method changes rows of the shared table that the user has no sample of, other than by the one
-/// factor that the update states, and a rows codec would lose that.
+/// If this fails, a method sends something else than its layout announces, or nothing that the server could learn from.
 #[test]
-fn every_methods_update_has_the_shape_of_the_shared_table() {
+fn every_methods_update_has_its_layout() {
     for (name, scenario) in every_method() {
         let mut bench = Bench::new(scenario);
+        let mut client = bench.client(4);
         if !bench.world.trains {
-            assert!(private_bytes(bench.client(0).as_ref()).is_empty(), "{name}");
+            assert!(private_bytes(client.as_mut()).is_empty(), "{name}");
             continue;
         }
-        let update = bench.train(bench.client(4).as_mut(), 4, 0);
-        assert_eq!(update.table.shape, bench.world.method.shape(), "{name}");
-        assert_eq!(bench.global.shape(), bench.world.method.shape(), "{name}");
-        assert!(update.loss.is_finite() && update.work.row_visits > 0, "{name}");
-        let table = update.table.apply(&bench.global).unwrap();
-        assert_ne!(table, *bench.global, "{name}: nothing was learned");
+        let update = bench.train(client.as_mut(), 4, 0);
+        let layout = bench.world.method.upload_layout(Phase(0));
+        update.update.check(&layout).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(update.loss.is_finite() && update.work != Work::default(), "{name}");
+        let sent = update.update.apply(&layout, &bench.model).unwrap();
+        assert_ne!(sent, bench.model, "{name}: nothing was learned");
     }
 }

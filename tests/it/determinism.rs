@@ -96,7 +96,7 @@ fn every_codec_is_reproducible() {
 
 /// The figures that training decides: the table, and in every round the loss and the magnitudes of C, by their bits.
 fn learned(outcome: &Outcome) -> impl PartialEq + std::fmt::Debug + use<> {
-    let bits: Vec<u32> = outcome.table.as_slice().iter().map(|value| value.to_bits()).collect();
+    let bits: Vec<u32> = outcome.model.table(0).as_slice().iter().map(|value| value.to_bits()).collect();
     let rounds: Vec<_> = outcome.rounds.iter().map(|round| (round.loss.map(f64::to_bits), round.sparsity)).collect();
     (bits, rounds)
 }

@@ -31,7 +31,7 @@ fn an_explosion_names_round_and_parameter_and_keeps_the_rounds_before() {
     let short = format!("training.rounds={finished}");
     let in_time = run(small(&[&EXPLODING[..], &[short.as_str()]].concat()), 2);
     assert_eq!(outcome.rounds, in_time.rounds);
-    assert_eq!(outcome.table, in_time.table);
+    assert_eq!(outcome.model.table(0), in_time.model.table(0));
 }
 
 /// If this fails, where a run explodes depends on the order in which threads get there.

@@ -15,6 +15,7 @@ const LAYERS: &[&[&str]] = &[
     &["model"],
     &["method"],
     &["codec"],
+    &["privacy"],
     &["sim"],
     &["checkpoint"],
     &["report"],
@@ -211,7 +212,7 @@ mod checker {
         assert_wrong("report/record.rs", "use crate::sim::ledger::Ledger;", "not `sim::ledger::Ledger`");
         assert_wrong("sim/run.rs", "fn f() { std::fs::read(\"x\"); }", "nothing of files");
         assert_wrong("rng.rs", "use crate::error::Error;", "stands beside");
-        assert_wrong("privacy/mod.rs", "", "is in no layer");
+        assert_wrong("study/mod.rs", "", "is in no layer");
     }
 
     #[test]

@@ -3,11 +3,15 @@ use std::sync::{Arc, mpsc};
 
 use fedrecsim::error::Error;
 use fedrecsim::ids::{InvitationId, Round, UserId};
-use fedrecsim::method::Client;
+use fedrecsim::method::Phase;
+use fedrecsim::method::server::Download;
+use fedrecsim::model::blocks::Model;
+use fedrecsim::model::layout::Layout;
 use fedrecsim::model::table::Table;
 use fedrecsim::scenario::ClientSelection;
 use fedrecsim::scenario::participants::{Users, too_few_users};
-use fedrecsim::sim::broadcast::Broadcast;
+use fedrecsim::sim::device::Device;
+use fedrecsim::sim::download::OutgoingDownload;
 use fedrecsim::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
 use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim::sim::training::Assignment;
@@ -53,7 +57,7 @@ fn a_buffer_of_fresh_updates_of_everybody_is_a_synchronous_round() {
             let buffered = with("{ fedbuff = { concurrency = 40, buffer = 40 } }");
             // What follows an update at once is still on its way when the last one arrives.
             assert!(buffered.rounds[0].invited > 40 && buffered.rounds[0].aggregated == 40, "{method}");
-            assert_eq!(bits(&buffered.table), bits(&synchronous.table), "{method}, {codec}");
+            assert_eq!(bits(buffered.model.table(0)), bits(synchronous.model.table(0)), "{method}, {codec}");
             assert_eq!(buffered.rounds[0].loss, synchronous.rounds[0].loss, "{method}, {codec}");
         }
     }
@@ -96,21 +100,25 @@ fn bits(table: &Table) -> Vec<u32> {
 /// Trainings one by one, as a program without a clock would do them.
 struct Loop {
     world: Arc<World>,
-    clients: BTreeMap<u32, Box<dyn Client>>,
+    devices: BTreeMap<u32, Box<Device>>,
 }
 
 impl Loop {
     fn of(overrides: &[&str], method: &str) -> Self {
-        Self { world: Arc::new(world(small_with(method, overrides))), clients: BTreeMap::new() }
+        Self { world: Arc::new(world(small_with(method, overrides))), devices: BTreeMap::new() }
     }
 
     /// The table that `user` makes of `global`, and its loss.
     fn train(&mut self, user: u32, step: u32, invitation_id: u32, global: &Table) -> (Table, f64) {
-        let client = self.clients.remove(&user);
+        let device = self.devices.remove(&user);
         let (round, invitation_id, world) = (Round(step), InvitationId(invitation_id), Arc::clone(&self.world));
-        let broadcast = Arc::new(Broadcast::encode(invitation_id, global, world.downlink));
-        let trained = Assignment { user: UserId(user), round, invitation_id, client, broadcast, world }.run().unwrap();
-        self.clients.insert(user, trained.client);
+        let name = world.method.initial().layout().blocks()[0].name.clone();
+        let layout = Layout::of_table(name, global.shape());
+        let model = Model::of_tables(layout, vec![global.clone()]).unwrap();
+        let download = OutgoingDownload::encode(step, Phase::default(), Download::Shared(model), &world).unwrap();
+        let (user, download) = (UserId(user), Arc::new(download));
+        let trained = Assignment { user, round, invitation_id, device, download, world }.run().unwrap();
+        self.devices.insert(user.0, trained.device);
         let update = self.world.uplink.decode(&trained.frame.bytes, global.shape()).unwrap();
         (update.apply(global).unwrap(), trained.loss)
     }
@@ -127,13 +135,13 @@ fn fedbuff_with_one_client_and_a_buffer_of_one_is_sequential_training() {
     for method in METHODS {
         let outcome = run(small_with(method, &overrides), 2);
         let mut sequence = Loop::of(&overrides, method);
-        let mut global = sequence.world.method.initial_table();
+        let mut global = Table::clone(sequence.world.method.initial().table(0));
         for (step, record) in (0..46).zip(&outcome.rounds) {
             let (table, loss) = sequence.train(step % 40, step, step, &global);
             assert_eq!((record.aggregated, record.loss), (1, Some(loss)), "{method}, step {step}");
             global = table;
         }
-        assert_eq!(bits(&outcome.table), bits(&global), "{method}");
+        assert_eq!(bits(outcome.model.table(0)), bits(&global), "{method}");
     }
 }
 
@@ -166,12 +174,12 @@ fn fedasync_mixes_an_update_in_by_its_share_and_its_staleness() {
     let overrides = [&LATE[..], &[late, mode, "training.rounds=2"]].concat();
     let outcome = run(small_with("fedmf", &overrides), 2);
     let mut trainings = Loop::of(&overrides, "fedmf");
-    let initial = trainings.world.method.initial_table();
+    let initial = Table::clone(trainings.world.method.initial().table(0));
     let (first, _) = trainings.train(0, 0, 0, &initial);
     let (second, _) = trainings.train(1, 0, 0, &initial);
     let at = |table: &Table, index: usize| f64::from(table.as_slice()[index]);
     let share = 0.6 / 2.0_f64.sqrt();
-    assert_close(&outcome.table, |index| {
+    assert_close(outcome.model.table(0), |index| {
         let stepped = f64::from((0.4 * at(&initial, index) + 0.6 * at(&first, index)) as f32);
         (1.0 - share) * stepped + share * at(&second, index)
     });
@@ -191,14 +199,14 @@ fn a_late_update_joins_the_next_semi_synchronous_round_as_a_weighted_difference(
     assert_eq!(taken, [(2, 1, 0), (2, 3, 0)]);
     assert_balanced(&outcome);
     let mut trainings = Loop::of(&overrides, "fedmf");
-    let initial = trainings.world.method.initial_table();
+    let initial = Table::clone(trainings.world.method.initial().table(0));
     let (first, _) = trainings.train(0, 0, 0, &initial);
     let (late, _) = trainings.train(1, 0, 0, &initial);
     let (third, _) = trainings.train(2, 1, 1, &first);
     let (fourth, _) = trainings.train(3, 1, 1, &first);
     let at = |table: &Table, index: usize| f64::from(table.as_slice()[index]);
     let weight = 1.0 / (3.0 * 1.0 + 1.0);
-    assert_close(&outcome.table, |index| {
+    assert_close(outcome.model.table(0), |index| {
         let step = |table: &Table, base: &Table| at(table, index) - at(base, index);
         let sum = weight * step(&late, &initial) + step(&third, &first) + step(&fourth, &first);
         at(&first, index) + sum / (weight + 2.0)
@@ -316,7 +324,7 @@ fn a_deadline_that_nobody_meets_leaves_empty_rounds_and_too_many_end_the_run() {
         let few = ["training.participation={ cohort = 13 }", "training.rounds=5", "training.empty_rounds_limit=3"];
         let overrides = [&few[..], &["network.rtt_ms=100", &mode]].concat();
         let world = world(small_with("fedmf", &overrides));
-        let initial = world.method.initial_table();
+        let initial = Table::clone(world.method.initial().table(0));
         let outcome = sim::run(world, &RunControl::with_threads(2), Box::new(())).unwrap();
         assert!(
             matches!(outcome.stopped_by, Some(Error::NobodyFinished { round: Round(3), rounds: 3 })),
@@ -331,7 +339,7 @@ fn a_deadline_that_nobody_meets_leaves_empty_rounds_and_too_many_end_the_run() {
                 round.virtual_time_s
             );
         }
-        assert_eq!(*outcome.table, initial, "{mode}");
+        assert_eq!(**outcome.model.table(0), initial, "{mode}");
         assert_balanced(&outcome);
     }
 }

@@ -8,14 +8,17 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use fedrecsim::dataset::OwnData;
 use fedrecsim::dataset::negatives::Samples;
 use fedrecsim::ids::{InvitationId, Round, UserId};
 use fedrecsim::method::fedrap::{FedRap, FedRapParameters, Regularizer, Start};
 use fedrecsim::method::pfedrec::{PFedRec, PFedRecParameters};
-use fedrecsim::method::{Client, LocalTask, Method, Scratch};
+use fedrecsim::method::{Client, LocalTask, Method, ScoringContext, Scratch, task};
 use fedrecsim::model::aggregate;
+use fedrecsim::model::blocks::Model;
 use fedrecsim::model::ranking::{RankingSums, rank};
-use fedrecsim::model::table::{SharedTable, Table, TableShape};
+use fedrecsim::model::state::StateVisitor;
+use fedrecsim::model::table::{Table, TableShape};
 use fedrecsim::rng::Streams;
 use serde::Deserialize;
 use serde_json::Value;
@@ -140,14 +143,14 @@ fn assert_close(what: &str, values: impl IntoIterator<Item = f32>, expected: &[f
 }
 
 /// Averages ranks of `held_out` among `negatives` over all users.
-fn accuracy(clients: &[Box<dyn Client>], global: &Table, held_out: &[u32], negatives: &[Vec<u32>]) -> (f64, f64) {
+fn accuracy(clients: &[Box<dyn Client>], model: &Model, held_out: &[u32], negatives: &[Vec<u32>]) -> (f64, f64) {
     let mut sums = RankingSums::new(&[10]);
     for (user, client) in clients.iter().enumerate() {
         let mut items: Vec<u32> = negatives[user].iter().chain([&held_out[user]]).copied().collect();
         items.sort_unstable();
         items.dedup();
-        let mut scores = vec![0.0; items.len()];
-        client.score(global, &items, &mut scores);
+        let context = ScoringContext::new(UserId(user as u32), model, OwnData::new(&[]), Streams::new(0));
+        let scores = task::score(client.as_ref(), &context, &items, &mut Scratch::default()).unwrap();
         let score = |item: &u32| scores[items.binary_search(item).unwrap()];
         sums.add_rank(rank(score(&held_out[user]), negatives[user].iter().map(score)).unwrap());
     }
@@ -157,13 +160,14 @@ fn accuracy(clients: &[Box<dyn Client>], global: &Table, held_out: &[u32], negat
 /// The private parameters of a client under the recording's names.
 fn private_parameters(
     recording: &Recording,
-    client: &dyn Client,
+    client: &mut dyn Client,
     last_download: &Table,
 ) -> BTreeMap<&'static str, Vec<f32>> {
     let shape = recording.shape();
     let k = shape.dimension;
     let mut words = Vec::new();
-    client.visit_private(&mut |bytes| words.extend(bytes.as_chunks::<4>().0.iter().copied()));
+    let mut collect = |bytes: &[u8]| words.extend(bytes.as_chunks::<4>().0.iter().copied());
+    client.visit_state(&mut StateVisitor::Digest(&mut collect)).unwrap();
     let floats = |words: &[[u8; 4]]| words.iter().map(|word| f32::from_le_bytes(*word)).collect::<Vec<f32>>();
     let items = |words: &[[u8; 4]]| words.iter().map(|word| u32::from_le_bytes(*word)).collect::<Vec<u32>>();
     // w, b, (item, row) for every row of its own, the factor of all others: rows of the first D, or of the last
@@ -192,7 +196,8 @@ fn replay(path: &Path) {
     let method = recording.method();
     let users = recording.number("num_users") as u32;
     let mut clients: Vec<Box<dyn Client>> = (0..users).map(|user| method.client(UserId(user))).collect();
-    let mut global: SharedTable = Arc::new(method.initial_table());
+    let mut model = method.initial();
+    let mut global = Arc::clone(model.table(0));
     let mut downloads = vec![Arc::clone(&global); clients.len()];
     let mut scratch = Scratch::default();
     for recorded in &recording.rounds {
@@ -201,23 +206,17 @@ fn replay(path: &Path) {
         for &user in &recorded.participants {
             let recorded_samples = &recorded.samples[user as usize];
             let samples = Samples { items: recorded_samples.items.clone(), labels: recorded_samples.labels.clone() };
-            let task = LocalTask {
-                user: UserId(user),
-                round: Round(recorded.round),
-                invitation_id: InvitationId(recorded.round),
-                global: &global,
-                samples: &samples,
-                streams: Streams::new(0),
-                divergence_limit: 1e6,
-            };
+            let names = (UserId(user), Round(recorded.round), InvitationId(recorded.round));
+            let task = LocalTask::with_samples(names, &model, &samples, Streams::new(0), 1e6);
             let update = clients[user as usize].train(&task, &mut scratch).unwrap();
             let loss = recorded.local_loss[&user.to_string()];
             assert!((update.loss - loss).abs() <= RELATIVE * loss.abs(), "{what}, user {user}: loss {}", update.loss);
             downloads[user as usize] = Arc::clone(&global);
-            updates.push(update.table);
+            updates.extend(update.update.blocks);
         }
         let aggregate = aggregate::mean(&global, &updates);
         global = Arc::new(aggregate.table);
+        model.set_table(0, Arc::clone(&global)).unwrap();
         assert_close(&format!("{what}: server"), global.as_slice().iter().copied(), &recorded.server);
         if let Some(expected) = recorded.sparsity_1e_4 {
             let small = global.as_slice().iter().filter(|value| value.abs() <= 1e-4).count();
@@ -229,13 +228,13 @@ fn replay(path: &Path) {
             ("test", &recorded.test, &evaluation.test_item, &evaluation.test_negatives),
             ("validation", &recorded.validation, &evaluation.validation_item, &evaluation.validation_negatives),
         ] {
-            let (hr, ndcg) = accuracy(&clients, &global, items, negatives);
+            let (hr, ndcg) = accuracy(&clients, &model, items, negatives);
             assert!((hr - expected.hr).abs() < 1e-9, "{what}: {split} HR {hr} instead of {}", expected.hr);
             assert!((ndcg - expected.ndcg).abs() < 1e-9, "{what}: {split} NDCG {ndcg} instead of {}", expected.ndcg);
         }
         for (user, expected) in recorded.clients.iter().flatten() {
             let user: usize = user.parse().unwrap();
-            let parameters = private_parameters(&recording, clients[user].as_ref(), &downloads[user]);
+            let parameters = private_parameters(&recording, clients[user].as_mut(), &downloads[user]);
             for (parameter, expected) in expected {
                 let values = parameters[parameter.as_str()].iter().copied();
                 assert_close(&format!("{what}, user {user}: {parameter}"), values, expected);

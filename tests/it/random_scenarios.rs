@@ -262,7 +262,7 @@ fn check(file: &File) {
     let store = InMemory::default();
     let again = run_from(&workshop, &scenario, Checkpoints { resumed: None, store: Box::new(store.clone()) });
     assert_eq!(again.digest, outcome.digest, "repeated");
-    assert_eq!((&again.rounds, &again.table), (&outcome.rounds, &outcome.table), "repeated");
+    assert_eq!((&again.rounds, &again.model), (&outcome.rounds, &outcome.model), "repeated");
 
     let left = store.complete.lock().unwrap().clone();
     if !left.is_empty() {
@@ -271,7 +271,7 @@ fn check(file: &File) {
         let resumed = Some(ArchiveReader::new(Box::new(Cursor::new(one))));
         let resumed = run_from(&workshop, &scenario, Checkpoints { resumed, store: Box::new(()) });
         assert_eq!(resumed.digest, outcome.digest, "resumed");
-        assert_eq!((&resumed.rounds, &resumed.table), (&outcome.rounds, &outcome.table), "resumed");
+        assert_eq!((&resumed.rounds, &resumed.model), (&outcome.rounds, &outcome.model), "resumed");
         assert_eq!((&resumed.bytes, &resumed.durations), (&outcome.bytes, &outcome.durations), "resumed");
         let reason = |outcome: &Outcome| outcome.stopped_by.as_ref().map(ToString::to_string);
         assert_eq!(reason(&resumed), reason(&outcome), "resumed");

@@ -48,7 +48,7 @@ fn assert_same(resumed: &Outcome, whole: &Outcome, what: &str) {
     assert!(resumed.stopped_by.is_none(), "{what}: {:?}", resumed.stopped_by);
     assert_eq!(resumed.rounds, whole.rounds, "{what}");
     assert_eq!((&resumed.durations, resumed.bytes), (&whole.durations, whole.bytes), "{what}");
-    assert_eq!(resumed.table, whole.table, "{what}");
+    assert_eq!(resumed.model, whole.model, "{what}");
     assert_eq!(resumed.digest, whole.digest, "{what}");
 }
 

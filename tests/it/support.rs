@@ -218,7 +218,8 @@ pub fn assert_balanced(outcome: &Outcome) {
 
 /// No figure of the outcome is NaN or infinite, and accuracies are shares.
 pub fn assert_finite(outcome: &Outcome) {
-    assert!(outcome.table.as_slice().iter().all(|value| value.is_finite()), "the final table");
+    let mut tables = outcome.model.tables();
+    assert!(tables.all(|(_, table)| table.as_slice().iter().all(|value| value.is_finite())), "the final model");
     for round in &outcome.rounds {
         let times = [Some(round.virtual_time_s), Some(round.duration_s), round.loss];
         assert!(times.iter().flatten().all(|value| value.is_finite()), "{round:?}");

@@ -63,7 +63,7 @@ fn a_server_wide_enough_for_all_changes_no_duration() {
     for (alone, shared) in alone.rounds.iter().zip(&shared.rounds) {
         assert_seconds(shared.duration_s, alone.duration_s);
     }
-    assert_eq!(alone.table, shared.table);
+    assert_eq!(alone.model, shared.model);
 }
 
 /// If this fails, the server's link is not shared equally, or not used fully.

@@ -4,14 +4,15 @@ use super::parameters::{Objective, Plan, Tables};
 use super::{LocalTask, LocalUpdate, Scratch, Shared};
 use crate::error::Result;
 use crate::method::largest_magnitude;
+use crate::method::minibatch::draw_samples;
 use crate::model::batch::RoundRows;
+use crate::model::blocks::ModelUpdate;
 use crate::model::kernel::additive::{self, AdditiveStep};
 use crate::model::kernel::{Block, PackedRows, RowWeights, packed_vector, unpack_into};
 use crate::model::row_table::RowTable;
 use crate::model::table::{RowSet, TableUpdate};
 use crate::rng::{Purpose, Stream};
 use crate::stages::{Stage, enter};
-use crate::work::Work;
 
 /// Table numbers in the packed rows.
 const D: usize = 0;
@@ -32,8 +33,9 @@ pub(super) fn train(
     scratch: &mut Scratch,
 ) -> Result<LocalUpdate> {
     let plan = &shared.plan;
+    draw_samples(task, &mut scratch.samples)?;
     let gathering = enter(Stage::Gather);
-    let (items, labels) = (&task.samples.items, &task.samples.labels);
+    let (items, labels) = (&scratch.samples.samples.items, &scratch.samples.samples.labels);
     match plan.objective {
         Objective::PublishedCode => scratch.round_rows.collect(items, labels, shared.items),
         // The regularisers run over the whole matrix, so every row moves.
@@ -57,11 +59,8 @@ pub(super) fn train(
             unpack_into(packed.row(position, D), values)
         });
     }
-    Ok(LocalUpdate {
-        table: update(shared, task, rows, packed, others_scale, &mut scratch.values),
-        loss,
-        work: Work::of_row_visits(row_visits),
-    })
+    let table = update(shared, task, rows, packed, others_scale, &mut scratch.values);
+    Ok(LocalUpdate::new(ModelUpdate::of_table(table), loss, row_visits))
 }
 
 /// Brings the rows of this round side by side: D from the private table, C from the download.
@@ -86,8 +85,9 @@ fn gather(
         });
     }
     if shares {
+        let table = task.model.table(0);
         for (position, &item) in rows.iter().enumerate() {
-            packed.set_row(position, C, task.global.row(item as usize), 1.0);
+            packed.set_row(position, C, table.row(item as usize), 1.0);
         }
     }
 }
@@ -102,15 +102,17 @@ fn update(
     values: &mut Vec<u8>,
 ) -> TableUpdate {
     let _stage = enter(Stage::Encode);
-    let shape = task.global.shape();
+    let shape = task.model.table(0).shape();
     if !shared.plan.shares() {
-        return TableUpdate { shape, rows: RowSet::All, values: bytes::Bytes::new(), others_scale: 1.0 };
+        return TableUpdate::of_rows(shape, RowSet::All, bytes::Bytes::new());
     }
     packed.copy_bytes(rows.len(), shape.dimension, C, values);
     let values = std::mem::take(values).into();
     match shared.plan.objective {
-        Objective::PublishedCode => TableUpdate { shape, rows: RowSet::Listed(rows.to_vec()), values, others_scale },
-        Objective::Paper => TableUpdate { shape, rows: RowSet::All, values, others_scale: 1.0 },
+        Objective::PublishedCode => {
+            TableUpdate { others_scale, ..TableUpdate::of_rows(shape, RowSet::Listed(rows.to_vec()), values) }
+        }
+        Objective::Paper => TableUpdate::of_rows(shape, RowSet::All, values),
     }
 }
 

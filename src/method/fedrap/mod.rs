@@ -5,13 +5,14 @@
 
 use std::sync::Arc;
 
-use super::{Client, Entry, LocalTask, LocalUpdate, Method, Problem, Scratch};
+use super::{Client, Entry, LocalTask, LocalUpdate, Method, Placement, Problem, Scorer, ScoringContext, Scratch};
 use crate::error::Result;
 use crate::ids::UserId;
-use crate::model::archive::{Archive, ArchiveReader};
+use crate::model::blocks::Model;
 use crate::model::kernel::score::{ScaledSum, score_sums};
 use crate::model::private::Private;
 use crate::model::row_table::RowTable;
+use crate::model::state::StateVisitor;
 use crate::model::table::{Table, TableShape};
 use crate::rng::{PortableDraws, Purpose};
 
@@ -31,7 +32,7 @@ pub const ENTRY: Entry = Entry {
     source: "Li, Long, Zhou, Federated Recommendation with Additive Personalization, ICLR 2024; code mtics/FedRAP d6ee2ac",
     schema: || schemars::schema_for!(FedRapParameters),
     resolve: parameters::resolve,
-    trains: true,
+    placement: Placement::Federated,
     build: |value, problem| Ok(Box::new(FedRap::new(&super::parameters("fedrap", value)?, problem))),
 };
 
@@ -51,7 +52,7 @@ pub struct Start {
 impl Start {
     /// C, D ~ N(0, 1), each its own draw; w, b ~ U(-1/sqrt k, 1/sqrt k); one draw shared by all users.
     fn draw(problem: &Problem, dimension: usize) -> Self {
-        let shape = TableShape { rows: problem.dataset.items(), dimension };
+        let shape = TableShape { rows: problem.items, dimension };
         let mut global = problem.streams.stream(Purpose::GlobalInit, 0, 0);
         let mut private = problem.streams.stream(Purpose::PrivateInit, 0, 0);
         let reach = 1.0 / (dimension as f64).sqrt();
@@ -94,13 +95,12 @@ impl FedRap {
 }
 
 impl Method for FedRap {
-    fn shape(&self) -> TableShape {
-        let plan = &self.shared.plan;
-        TableShape { rows: if plan.shares() { self.shared.items } else { 0 }, dimension: plan.dimension }
-    }
-
-    fn initial_table(&self) -> Table {
-        if self.shared.plan.shares() { self.shared.start.c.clone() } else { Table::zeros(self.shape()) }
+    fn initial(&self) -> Model {
+        let Shared { plan, start, .. } = &*self.shared;
+        if plan.shares() {
+            return Model::of_table("C", start.c.clone());
+        }
+        Model::of_table("C", Table::zeros(TableShape { rows: 0, dimension: plan.dimension }))
     }
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {
@@ -110,6 +110,7 @@ impl Method for FedRap {
     }
 }
 
+#[derive(Clone)]
 struct FedRapClient {
     shared: Arc<Shared>,
     own: Private<Own>,
@@ -120,42 +121,25 @@ impl Client for FedRapClient {
         local::train(&self.shared, self.own.get_mut(), task, scratch)
     }
 
-    fn score(&self, global: &Table, items: &[u32], scores: &mut [f32]) {
-        let own = self.own.get();
-        let plan = &self.shared.plan;
-        let plain = |item: &u32| if plan.shares() { global.row(*item as usize) } else { &[] };
-        let mut rows: Vec<ScaledSum<'_>> =
-            items.iter().map(|item| ScaledSum { scaled: &[], scale: 0.0, plain: plain(item) }).collect();
-        if plan.keeps_d() {
-            own.d.read_rows(items, &self.shared.start.d, &mut Vec::new(), |position, d, scale| {
-                (rows[position].scaled, rows[position].scale) = (d, scale);
-            });
-        }
-        score_sums(&own.w, own.b, &rows, scores);
+    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+        let (own, plan, table) = (self.own.get(), &self.shared.plan, context.model.table(0));
+        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
+            let plain = |item: &u32| if plan.shares() { table.row(*item as usize) } else { &[] };
+            let mut rows: Vec<ScaledSum<'_>> =
+                items.iter().map(|item| ScaledSum { scaled: &[], scale: 0.0, plain: plain(item) }).collect();
+            if plan.keeps_d() {
+                own.d.read_rows(items, &self.shared.start.d, &mut Vec::new(), |position, d, scale| {
+                    (rows[position].scaled, rows[position].scale) = (d, scale);
+                });
+            }
+            score_sums(&own.w, own.b, &rows, scores);
+        }))
     }
 
-    fn visit_private(&self, sink: &mut dyn FnMut(&[u8])) {
-        let own = self.own.get();
-        sink(&own.w.iter().chain([&own.b]).flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>());
-        own.d.visit_bytes(sink);
-    }
-
-    fn snapshot(&self) -> Box<dyn Client> {
-        Box::new(Self { shared: Arc::clone(&self.shared), own: self.own.clone() })
-    }
-
-    fn save(&self, archive: &mut Archive) {
-        let Own { w, b, d } = self.own.get();
-        archive.put(b);
-        archive.put_values(w);
-        d.save(archive);
-    }
-
-    fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
-        let dimension = self.shared.plan.dimension;
-        let b = archive.take()?;
-        let w = archive.take_values(dimension)?;
-        *self.own.get_mut() = Own { w, b, d: RowTable::restore(archive, dimension)? };
-        Ok(())
+    fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
+        let Own { w, b, d } = self.own.get_mut();
+        state.values(w)?;
+        state.value(b)?;
+        state.row_table(d)
     }
 }

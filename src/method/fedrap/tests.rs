@@ -14,18 +14,11 @@ fn update(parameters: &serde_json::Value) -> LocalUpdate {
 fn update_in(scratch: &mut Scratch, parameters: &serde_json::Value) -> LocalUpdate {
     let problem = problem();
     let method = (ENTRY.build)(parameters, &problem).unwrap();
-    let global = Arc::new(method.initial_table());
+    let model = method.initial();
     let items: Vec<u32> = (0..17).map(|sample| 3 * (sample % 11)).collect();
     let labels = (0..17).map(|sample| if sample % 4 == 0 { 1.0 } else { 0.0 }).collect();
-    let task = LocalTask {
-        user: UserId(1),
-        round: Round(0),
-        invitation_id: InvitationId(0),
-        global: &global,
-        samples: &Samples { items, labels },
-        streams: problem.streams,
-        divergence_limit: 1e6,
-    };
+    let (samples, names) = (Samples { items, labels }, (UserId(1), Round(0), InvitationId(0)));
+    let task = LocalTask::with_samples(names, &model, &samples, problem.streams, 1e6);
     method.client(UserId(1)).train(&task, scratch).unwrap()
 }
 
@@ -82,8 +75,8 @@ fn fedrap_steps_once_a_batch() {
     // Every sample is a row visit of its own in a batch of one; a batch of all samples is one of more than all.
     assert_eq!(update_of(1).work.row_visits, 2 * 17);
     assert_eq!(update_of(17).work.row_visits, 2 * 11);
-    assert_eq!(update_of(17).table, update_of(1000).table);
-    assert_ne!(update_of(16).table, update_of(17).table);
+    assert_eq!(update_of(17).update, update_of(1000).update);
+    assert_ne!(update_of(16).update, update_of(17).update);
 }
 
 /// If this fails, numbers of one client get into the parameters of the next one on the same thread.
@@ -103,7 +96,7 @@ fn fedrap_owes_nothing_to_whoever_used_its_buffers_before() {
         parameters.as_object_mut().unwrap().extend(variant.as_object().unwrap().clone());
         update_in(&mut scratch, &serde_json::json!({ "latent_dimension": 16, "learning_rate_tables": 1 }));
         let (reused, fresh) = (update_in(&mut scratch, &parameters), update(&parameters));
-        assert_eq!(reused.table, fresh.table, "{variant}");
+        assert_eq!(reused.update, fresh.update, "{variant}");
         assert_eq!(reused.loss.to_bits(), fresh.loss.to_bits(), "{variant}");
     }
 }

@@ -1,6 +1,6 @@
 //! Local epochs of mini-batches over the rows of one table: the loop that PFedRec and FedMF share.
 
-use super::{LocalTask, Scratch};
+use super::{LocalTask, SampleScratch, Scratch};
 use crate::error::Result;
 use crate::model::kernel::logistic::{self, LogisticStep};
 use crate::model::kernel::{packed_vector, unpack_into};
@@ -35,15 +35,17 @@ pub(super) fn train(
     bias: &mut f32,
     scratch: &mut Scratch,
 ) -> Result<Trained> {
-    let shape = task.global.shape();
+    let table = task.model.table(0);
+    let shape = table.shape();
+    draw_samples(task, &mut scratch.samples)?;
     let gathering = enter(Stage::Gather);
-    let Scratch { round_rows, packed, batch, .. } = scratch;
-    round_rows.collect(&task.samples.items, &task.samples.labels, shape.rows);
+    let Scratch { samples, round_rows, packed, batch, .. } = scratch;
+    round_rows.collect(&samples.samples.items, &samples.samples.labels, shape.rows);
     let padding_row = round_rows.rows().len();
     packed.reset_for_overwriting(padding_row + 1, shape.dimension, 1);
     packed.clear_row(padding_row, 0);
     for (position, &item) in round_rows.rows().iter().enumerate() {
-        packed.set_row(position, 0, task.global.row(item as usize), 1.0);
+        packed.set_row(position, 0, table.row(item as usize), 1.0);
     }
     drop(gathering);
     let mut w = packed_vector(vector);
@@ -76,14 +78,20 @@ pub(super) fn train(
     Ok(Trained { loss: loss / occurrences, row_visits, others_scale })
 }
 
+/// Draws the training samples of a participation.
+pub(super) fn draw_samples(task: &LocalTask<'_>, scratch: &mut SampleScratch) -> Result<()> {
+    let _stage = enter(Stage::SampleNegatives);
+    task.draw_samples(scratch)
+}
+
 /// The table that leaves the device: the trained rows, all others as downloaded but for their decay.
 pub(super) fn update(task: &LocalTask<'_>, scratch: &mut Scratch, others_scale: f32) -> TableUpdate {
     let _stage = enter(Stage::Encode);
-    let shape = task.global.shape();
+    let shape = task.model.table(0).shape();
     let rows = scratch.round_rows.rows();
     scratch.packed.copy_bytes(rows.len(), shape.dimension, 0, &mut scratch.values);
     let values = std::mem::take(&mut scratch.values).into();
-    TableUpdate { shape, rows: RowSet::Listed(rows.to_vec()), values, others_scale }
+    TableUpdate { others_scale, ..TableUpdate::of_rows(shape, RowSet::Listed(rows.to_vec()), values) }
 }
 
 #[cfg(test)]

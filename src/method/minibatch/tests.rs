@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::*;
 use crate::dataset::negatives::Samples;
 use crate::ids::{InvitationId, Round, UserId};
+use crate::model::blocks::Model;
 use crate::model::kernel::logistic::Target;
 use crate::model::table::{Table, TableShape};
 use crate::rng::{PortableDraws, Streams};
@@ -13,7 +14,7 @@ use crate::rng::{PortableDraws, Streams};
 const STREAMS: Streams = Streams::new(3);
 const USER: UserId = UserId(6);
 const ROUND: Round = Round(2);
-const WAVE: InvitationId = InvitationId(5);
+const INVITATION: InvitationId = InvitationId(5);
 
 /// Everything that moves, and what the loop reports, by the textbook: every row in every step, one sample at a time.
 struct Plain {
@@ -61,7 +62,7 @@ impl Plain {
     }
 
     fn train(&mut self, samples: &Samples, schedule: &Schedule<'_>) {
-        let mut order = STREAMS.stream(Purpose::Shuffle, u64::from(USER.0), u64::from(WAVE.0));
+        let mut order = STREAMS.stream(Purpose::Shuffle, u64::from(USER.0), u64::from(INVITATION.0));
         let labels = samples.labels.iter().map(|label| *label == 1.0);
         let mut samples: Vec<(u32, bool)> = samples.items.iter().copied().zip(labels).collect();
         for _ in 0..schedule.epochs {
@@ -115,15 +116,8 @@ fn check(distinct: u32, batch_size: usize, targets: &[Target], weight_decay: f32
         row_visits: 0,
     };
     plain.train(&samples, &schedule);
-    let task = LocalTask {
-        user: USER,
-        round: ROUND,
-        invitation_id: WAVE,
-        global: &global,
-        samples: &samples,
-        streams: STREAMS,
-        divergence_limit: 1e6,
-    };
+    let model = Model::of_table("E", Arc::clone(&global));
+    let task = LocalTask::with_samples((USER, ROUND, INVITATION), &model, &samples, STREAMS, 1e6);
     let mut scratch = Scratch::default();
     let trained = train(&task, &schedule, &mut w, &mut b, &mut scratch).unwrap();
     let table = update(&task, &mut scratch, trained.others_scale).apply(&global).unwrap();

@@ -24,13 +24,16 @@ pub struct Aggregate {
 /// popular items, whose rows are in more frames, spread over the threads.
 const ROWS_PER_PART: usize = 128;
 
-/// A client's table, what it started from, and how much it counts.
-#[derive(Clone, Debug)]
+/// What a client says of one block, what it started from, and how much it counts.
+#[derive(Clone, Copy, Debug)]
 pub struct Contribution<'a> {
     /// The table x; rows not listed are scaled rows of `base`.
-    pub update: TableUpdate,
-    /// The table b that the client downloaded.
-    pub base: &'a SharedTable,
+    pub update: &'a TableUpdate,
+    /// The table b that the client received; `None` where the block is a statistic, whose other rows are zero.
+    pub base: Option<&'a SharedTable>,
+    /// What the server meant to send, where the downlink lost some of it. What it lost is then taken out of x: the sum
+    /// takes x - b + this, so that the server's model is not damaged by its own downloads.
+    pub meant: Option<&'a SharedTable>,
     /// The number of b: one for those who downloaded the same, another for every other download, whether or not it said
     /// the same.
     pub base_number: u32,
@@ -43,13 +46,8 @@ pub struct Contribution<'a> {
 /// The plain mean of `updates`, all of them based on `base`: [`Averaging`] with equal weights.
 pub fn mean(base: &SharedTable, updates: &[TableUpdate]) -> Aggregate {
     let mut averaging = Averaging::new(base.shape());
-    let plain = |update: &TableUpdate| Contribution {
-        update: update.clone(),
-        base,
-        base_number: 0,
-        weight: 1.0,
-        base_weight: 0.0,
-    };
+    let plain =
+        |update| Contribution { update, base: Some(base), meant: None, base_number: 0, weight: 1.0, base_weight: 0.0 };
     averaging.add(&updates.iter().map(plain).collect::<Vec<_>>());
     averaging.finish(base, 0.0, updates.len() as f64)
 }
@@ -70,7 +68,8 @@ pub struct Averaging {
 /// What contributions have in common besides the rows that they list.
 #[derive(Debug)]
 struct Origin {
-    base: SharedTable,
+    base: Option<SharedTable>,
+    meant: Option<SharedTable>,
     base_number: u32,
     /// Factor of rows not listed.
     scale: f32,
@@ -110,7 +109,7 @@ impl Averaging {
     pub fn add(&mut self, contributions: &[Contribution<'_>]) {
         let origins: Vec<usize> = contributions.iter().map(|contribution| self.count_origin(contribution)).collect();
         let parts = self.parts.len();
-        let cuts: Vec<Vec<usize>> = contributions.par_iter().map(|one| cuts_of(&one.update, parts)).collect();
+        let cuts: Vec<Vec<usize>> = contributions.par_iter().map(|one| cuts_of(one.update, parts)).collect();
         let batch = Batch { contributions, origins: &origins, cuts: &cuts };
         let (dimension, known) = (self.shape.dimension, self.origins.len());
         // Popular items are in more frames, so parts differ in length and are handed out one by one.
@@ -123,7 +122,7 @@ impl Averaging {
 
     /// The position of a contribution's origin among the distinct ones, after it has been counted.
     fn count_origin(&mut self, contribution: &Contribution<'_>) -> usize {
-        let Contribution { update, base, base_number, weight, base_weight } = contribution;
+        let Contribution { update, base, meant, base_number, weight, base_weight } = contribution;
         // Not by place in memory or by content: which tables share either, a checkpoint may change.
         let place = self.origins.iter().position(|known| {
             known.base_number == *base_number
@@ -131,16 +130,44 @@ impl Averaging {
                 && (known.weight, known.base_weight) == (*weight, *base_weight)
         });
         let place = place.unwrap_or_else(|| {
-            let (base, base_number, scale) = (Arc::clone(base), *base_number, update.others_scale);
+            let (base, meant) = (base.map(Arc::clone), meant.map(Arc::clone));
+            let (base_number, scale) = (*base_number, update.others_scale);
             let (weight, base_weight) = (*weight, *base_weight);
-            self.origins.push(Origin { base, base_number, scale, weight, base_weight, clients: 0 });
+            self.origins.push(Origin { base, meant, base_number, scale, weight, base_weight, clients: 0 });
             self.origins.len() - 1
         });
         self.origins[place].clients += 1;
         place
     }
 
-    /// (`kept` x `global` + the sum) / `divisor`; without contributions, `global`.
+    /// Adds what another sum of the same shape has taken in. The result is that of one sum up to the rounding of double
+    /// precision.
+    pub fn merge(&mut self, other: Self) {
+        let mut places = Vec::with_capacity(other.origins.len());
+        for origin in other.origins {
+            let known = self.origins.iter().position(|known| {
+                known.base_number == origin.base_number
+                    && known.scale.to_bits() == origin.scale.to_bits()
+                    && (known.weight, known.base_weight) == (origin.weight, origin.base_weight)
+            });
+            match known {
+                Some(place) => self.origins[place].clients += origin.clients,
+                None => self.origins.push(origin),
+            }
+            places.push(known.unwrap_or(self.origins.len() - 1));
+        }
+        let (known, dimension) = (self.origins.len(), self.shape.dimension);
+        for (part, other) in self.parts.iter_mut().zip(other.parts) {
+            part.listed.resize_with(known, || vec![0; part.sums.len() / dimension]);
+            part.sums.iter_mut().zip(other.sums).for_each(|(sum, more)| *sum += more);
+            for (listed, place) in other.listed.iter().zip(&places) {
+                part.listed[*place].iter_mut().zip(listed).for_each(|(listed, more)| *listed += more);
+            }
+            part.counts.add_times(&other.counts, 1);
+        }
+    }
+
+    /// Returns (`kept` x `global` + the sum) / `divisor`; without contributions, `global`.
     pub fn finish(self, global: &Table, kept: f64, divisor: f64) -> Aggregate {
         let mut table = global.clone();
         let mut uploads = MagnitudeCounts::default();
@@ -150,7 +177,7 @@ impl Averaging {
         let rows = table.as_mut_slice().par_chunks_mut(ROWS_PER_PART * self.shape.dimension);
         let finish = |(mut part, rows): (Part, &mut [f32])| {
             let _stage = enter(Stage::Aggregate);
-            part.add_unlisted(&self.origins);
+            part.add_unlisted(&self.origins, self.shape.dimension);
             for (value, sum) in rows.iter_mut().zip(&part.sums) {
                 // Adding zero times something would turn -0.0 into +0.0.
                 let whole = if kept == 0.0 { *sum } else { kept * f64::from(*value) + sum };
@@ -228,12 +255,16 @@ impl Part {
 
     /// Adds the rows that were left out: rows of the base, as often and by the factors that they were left out; and
     /// takes away what is to be taken away of the bases.
-    fn add_unlisted(&mut self, origins: &[Origin]) {
+    fn add_unlisted(&mut self, origins: &[Origin], dimension: usize) {
         for (origin, listed) in origins.iter().zip(&self.listed) {
-            let dimension = origin.base.shape().dimension;
             for (offset, listed) in listed.iter().enumerate() {
                 let unlisted = origin.clients - u64::from(*listed);
-                let base_row = origin.base.row(self.first + offset);
+                let Some(base) = &origin.base else {
+                    self.counts.values += unlisted * dimension as u64;
+                    continue;
+                };
+                let base_row = base.row(self.first + offset);
+                let meant_row = origin.meant.as_ref().map(|meant| meant.row(self.first + offset));
                 let sums = &mut self.sums[offset * dimension..(offset + 1) * dimension];
                 if unlisted > 0 {
                     let weight = unlisted as f64 * origin.weight;
@@ -242,9 +273,15 @@ impl Part {
                     }
                     self.counts.add_times(&MagnitudeCounts::of(base_row, origin.scale), unlisted);
                 }
+                if let Some(meant_row) = meant_row {
+                    let weight = origin.clients as f64 * origin.weight;
+                    for ((sum, meant), received) in sums.iter_mut().zip(meant_row).zip(base_row) {
+                        *sum += weight * (f64::from(*meant) - f64::from(*received));
+                    }
+                }
                 if origin.base_weight != 0.0 {
                     let weight = origin.clients as f64 * origin.base_weight;
-                    for (sum, value) in sums.iter_mut().zip(base_row) {
+                    for (sum, value) in sums.iter_mut().zip(meant_row.unwrap_or(base_row)) {
                         *sum -= weight * f64::from(*value);
                     }
                 }

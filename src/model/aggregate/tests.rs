@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::model::layout::ValueType;
 use crate::model::table::TableShape;
 
 fn little_endian(values: &[f32]) -> bytes::Bytes {
@@ -36,6 +37,7 @@ fn any_update(rows: usize, dimension: usize) -> impl Strategy<Value = TableUpdat
         let count = if all { rows } else { listed.len() };
         prop::collection::vec(value.clone(), count * dimension).prop_map(move |values| TableUpdate {
             shape,
+            value_type: ValueType::F32,
             rows: if all { RowSet::All } else { RowSet::Listed(listed.iter().copied().collect()) },
             values: little_endian(&values),
             others_scale,
@@ -79,7 +81,10 @@ fn the_mean_depends_neither_on_threads_nor_on_how_updates_are_dealt_out() {
         .map(|client| {
             let rows: Vec<u32> = (0..1000).filter(|row| (row + client) % 3 == 0).collect();
             let values: Vec<f32> = (0..rows.len() * 5).map(|_| pseudo()).collect();
-            TableUpdate { shape, rows: RowSet::Listed(rows), values: little_endian(&values), others_scale: 0.9 }
+            TableUpdate {
+                others_scale: 0.9,
+                ..TableUpdate::of_rows(shape, RowSet::Listed(rows), little_endian(&values))
+            }
         })
         .collect();
     let with_threads = |threads| {
@@ -88,13 +93,8 @@ fn the_mean_depends_neither_on_threads_nor_on_how_updates_are_dealt_out() {
     };
     assert_eq!(with_threads(1), with_threads(3));
     let mut in_two = Averaging::new(shape);
-    let contribution = |update: &TableUpdate| Contribution {
-        update: update.clone(),
-        base: &base,
-        base_number: 0,
-        weight: 1.0,
-        base_weight: 0.0,
-    };
+    let contribution =
+        |update| Contribution { update, base: Some(&base), meant: None, base_number: 0, weight: 1.0, base_weight: 0.0 };
     let contributions: Vec<Contribution<'_>> = updates.iter().map(contribution).collect();
     in_two.add(&contributions[..4]);
     in_two.add(&contributions[4..]);
@@ -112,10 +112,15 @@ fn without_updates_the_model_stays() {
 fn contributions_share_an_origin_by_number_and_not_by_memory() {
     let shape = TableShape { rows: 1, dimension: 1 };
     let (base, copy) = (Arc::new(Table::zeros(shape)), Arc::new(Table::zeros(shape)));
-    let update =
-        TableUpdate { shape, rows: RowSet::Listed(Vec::new()), values: bytes::Bytes::new(), others_scale: 1.0 };
-    let of =
-        |base, base_number| Contribution { update: update.clone(), base, base_number, weight: 1.0, base_weight: 0.0 };
+    let update = TableUpdate::nothing(shape, ValueType::F32);
+    let of = |base, base_number| Contribution {
+        update: &update,
+        base: Some(base),
+        meant: None,
+        base_number,
+        weight: 1.0,
+        base_weight: 0.0,
+    };
     let mut averaging = Averaging::new(shape);
     averaging.add(&[of(&base, 0), of(&copy, 0), of(&base, 1), of(&base, 0)]);
     assert_eq!(averaging.origins.iter().map(|origin| origin.clients).collect::<Vec<_>>(), [3, 1]);

@@ -47,6 +47,15 @@ pub struct Table {
     values: Vec<f32>,
 }
 
+/// What the rows refer to that an update leaves out.
+#[derive(Clone, Copy, Debug)]
+pub enum Base<'a> {
+    /// A table that sender and receiver both have.
+    Table(&'a Table),
+    /// Zero everywhere.
+    Zeros,
+}
+
 /// A table that several actors read.
 pub type SharedTable = Arc<Table>;
 

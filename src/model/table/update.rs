@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::{Table, TableShape, VALUE_BYTES, extend_bytes, extend_scaled_bytes, floats};
+use super::{Base, Table, TableShape, VALUE_BYTES, extend_bytes, extend_scaled_bytes, floats};
 use crate::error::{Error, Result};
+use crate::model::value_type::ValueType;
 
 /// Which rows a [`TableUpdate`] lists.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,10 +33,12 @@ impl RowSet {
 pub struct TableUpdate {
     /// Shape of the whole table.
     pub shape: TableShape,
+    /// The type of the values.
+    pub value_type: ValueType,
     /// The rows listed.
     pub rows: RowSet,
-    /// Their values, row after row (rows x k), little-endian IEEE 754 single precision: the layout of the
-    /// wire, so that lossless codecs neither convert nor copy on receipt.
+    /// Their values, row after row (rows x k), little-endian: the layout of the wire, so that lossless codecs neither
+    /// convert nor copy on receipt.
     pub values: Bytes,
     /// Factor of all rows that are not listed.
     pub others_scale: f32,
@@ -54,7 +57,22 @@ impl TableUpdate {
     pub fn whole(table: &Table) -> Self {
         let mut values = Vec::with_capacity(VALUE_BYTES * table.as_slice().len());
         extend_bytes(&mut values, table.as_slice());
-        Self { shape: table.shape(), rows: RowSet::All, values: values.into(), others_scale: 1.0 }
+        Self::of_rows(table.shape(), RowSet::All, values.into())
+    }
+
+    /// Makes an update of single precision that says these rows and leaves the others as they are.
+    pub fn of_rows(shape: TableShape, rows: RowSet, values: Bytes) -> Self {
+        Self { shape, value_type: ValueType::F32, rows, values, others_scale: 1.0 }
+    }
+
+    /// Makes an update that says every row, in values of any type.
+    pub fn raw(shape: TableShape, value_type: ValueType, values: Bytes) -> Self {
+        Self { value_type, ..Self::of_rows(shape, RowSet::All, values) }
+    }
+
+    /// Makes an update of no row at all: everything is as it was, or zero in a statistic.
+    pub fn nothing(shape: TableShape, value_type: ValueType) -> Self {
+        Self { value_type, ..Self::of_rows(shape, RowSet::Listed(Vec::new()), Bytes::new()) }
     }
 
     /// The listed rows (strictly ascending) with their values (rows x k, row-major); every other row is
@@ -65,7 +83,7 @@ impl TableUpdate {
     pub fn listed(shape: TableShape, rows: Vec<u32>, values: &[f32], others_scale: f32) -> Result<Self> {
         let mut bytes = Vec::with_capacity(VALUE_BYTES * values.len());
         extend_bytes(&mut bytes, values);
-        let update = Self { shape, rows: RowSet::Listed(rows), values: bytes.into(), others_scale };
+        let update = Self { others_scale, ..Self::of_rows(shape, RowSet::Listed(rows), bytes.into()) };
         update.check().map(|()| update)
     }
 
@@ -81,6 +99,9 @@ impl TableUpdate {
             if let Some(&last) = rows.last().filter(|&&last| last as usize >= self.shape.rows) {
                 return Err(Error::Update(format!("it lists row {last} of a table of {} rows", self.shape.rows)));
             }
+        }
+        if self.value_type != ValueType::F32 && self.others_scale != 1.0 {
+            return Err(Error::Update("it scales rows whose values are no floating-point numbers".into()));
         }
         let rows = self.rows.len(self.shape);
         let expected = rows.checked_mul(self.row_bytes());
@@ -135,18 +156,26 @@ impl TableUpdate {
     /// # Errors
     /// [`Error::Update`] if `base` has another shape, or if [`Self::check`] fails.
     pub fn apply(&self, base: &Table) -> Result<Table> {
+        self.apply_to(Base::Table(base))
+    }
+
+    /// As [`Self::apply`], for a base that may be zero.
+    ///
+    /// # Errors
+    /// As [`Self::apply`]; [`Error::Update`] as well if the values are not of single precision.
+    pub fn apply_to(&self, base: Base<'_>) -> Result<Table> {
         self.check_base(base)?;
+        if self.value_type != ValueType::F32 {
+            return Err(Error::Update("its values are not of single precision".into()));
+        }
         let mut values = Vec::with_capacity(self.shape.values());
         self.for_each_stretch(|stretch| match stretch {
             Stretch::Listed(positions) => values.extend(floats(self.listed_bytes(positions))),
-            Stretch::Others(rows) => {
-                let others = self.other_values(rows, base);
-                if self.others_scale == 1.0 {
-                    values.extend_from_slice(others);
-                } else {
-                    values.extend(others.iter().map(|value| value * self.others_scale));
-                }
-            }
+            Stretch::Others(rows) => match self.other_values(rows.clone(), base) {
+                None => values.resize(rows.end * self.shape.dimension, 0.0),
+                Some(others) if self.others_scale == 1.0 => values.extend_from_slice(others),
+                Some(others) => values.extend(others.iter().map(|value| value * self.others_scale)),
+            },
         });
         let found = values.len();
         Table::from_values(self.shape, values)
@@ -158,36 +187,61 @@ impl TableUpdate {
     ///
     /// # Errors
     /// As for [`Self::apply`].
-    pub fn write_whole(&self, base: &Table, out: &mut Vec<u8>) -> Result<()> {
+    pub fn write_whole(&self, base: Base<'_>, out: &mut Vec<u8>) -> Result<()> {
         self.check_base(base)?;
+        let start = out.len();
         self.for_each_stretch(|stretch| match stretch {
             Stretch::Listed(positions) => out.extend_from_slice(self.listed_bytes(positions)),
-            Stretch::Others(rows) => extend_scaled_bytes(out, self.other_values(rows, base), self.others_scale),
+            Stretch::Others(rows) => match self.other_values(rows.clone(), base) {
+                None => out.resize(start + rows.end * self.row_bytes(), 0),
+                Some(others) => extend_scaled_bytes(out, others, self.others_scale),
+            },
         });
         Ok(())
+    }
+
+    /// Returns the bytes of the whole table.
+    ///
+    /// # Errors
+    /// As for [`Self::apply`].
+    pub fn to_whole_bytes(&self, base: Base<'_>) -> Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(self.shape.rows * self.row_bytes());
+        self.write_whole(base, &mut bytes).map(|()| bytes)
     }
 
     /// Checks the update, and that `base` is a table of its shape.
     ///
     /// # Errors
     /// [`Error::Update`], saying what does not hold.
-    pub fn check_base(&self, base: &Table) -> Result<()> {
-        if base.shape() != self.shape {
-            return Err(Error::Update(format!("it is for a {} table and meets a {} one", self.shape, base.shape())));
+    pub fn check_base(&self, base: Base<'_>) -> Result<()> {
+        match base {
+            Base::Table(table) if table.shape() != self.shape => {
+                Err(Error::Update(format!("it is for a {} table and meets a {} one", self.shape, table.shape())))
+            }
+            Base::Table(_) if self.value_type != ValueType::F32 => {
+                Err(Error::Update("its values are not of single precision, and its base is".into()))
+            }
+            _ => self.check(),
         }
-        self.check()
     }
 
-    fn row_bytes(&self) -> usize {
-        VALUE_BYTES * self.shape.dimension
+    /// Returns the bytes of one row.
+    pub fn row_bytes(&self) -> usize {
+        self.value_type.bytes() * self.shape.dimension
     }
 
     fn listed_bytes(&self, positions: Range<usize>) -> &[u8] {
         &self.values[positions.start * self.row_bytes()..positions.end * self.row_bytes()]
     }
 
-    fn other_values<'a>(&self, rows: Range<usize>, base: &'a Table) -> &'a [f32] {
-        &base.as_slice()[rows.start * self.shape.dimension..rows.end * self.shape.dimension]
+    /// Returns the values of consecutive rows of the base; `None` if the base is zero.
+    fn other_values<'a>(&self, rows: Range<usize>, base: Base<'a>) -> Option<&'a [f32]> {
+        match base {
+            Base::Table(table) => {
+                Some(&table.as_slice()[rows.start * self.shape.dimension..rows.end * self.shape.dimension])
+            }
+            Base::Zeros => None,
+        }
     }
 
     /// Visits the table from the first row to the last, in stretches as long as they come, so that what is
@@ -255,7 +309,7 @@ mod tests {
         let update = TableUpdate::listed(SHAPE, vec![], &[], 1.0).unwrap();
         assert_eq!(bits(&update.apply(&base).unwrap()), bits(&base));
         let mut bytes = Vec::new();
-        update.write_whole(&base, &mut bytes).unwrap();
+        update.write_whole(Base::Table(&base), &mut bytes).unwrap();
         assert_eq!(bytes[..4], 0x7f80_0001_u32.to_le_bytes());
     }
 
@@ -265,7 +319,7 @@ mod tests {
             let values: Vec<f32> = (0..3 * rows.len()).map(|value| value as f32 + 0.25).collect();
             let update = TableUpdate::listed(SHAPE, rows, &values, 0.3).unwrap();
             let mut bytes = Vec::new();
-            update.write_whole(&base(), &mut bytes).unwrap();
+            update.write_whole(Base::Table(&base()), &mut bytes).unwrap();
             let expected = update.apply(&base()).unwrap();
             assert_eq!(floats(&bytes).map(f32::to_bits).collect::<Vec<_>>(), bits(&expected));
         }

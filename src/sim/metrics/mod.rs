@@ -13,7 +13,9 @@ use rayon::prelude::*;
 
 use super::by_user::ByUser;
 use super::checkpoints::Save;
+use super::device::Device;
 use super::directory::Directory;
+use super::download::OutgoingDownload;
 use super::evaluation::{self, Ranks};
 use super::ledger::Ledger;
 use super::messages::{
@@ -25,10 +27,10 @@ use super::outcome::{Distribution, RoundRecord, Sparsity, SplitFigures, Work};
 use super::world::World;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
-use crate::method::Client;
 use crate::model::archive::{Archive, ArchiveReader};
+use crate::model::blocks::Model;
 use crate::model::magnitude::MagnitudeCounts;
-use crate::model::table::{SharedTable, Table, extend_bytes};
+use crate::model::state::StateVisitor;
 use crate::stages::{Stage, enter};
 
 mod bookings;
@@ -56,7 +58,7 @@ struct Books {
     under_way: ByUser<Spent>,
     durations_ns: [Histogram<u64>; 4],
     rounds: Vec<RoundRecord>,
-    table: SharedTable,
+    model: Model,
     /// A chain: the digest of a round covers that of the round before it, so that a run can be taken up in the middle.
     digest: blake3::Hash,
     observer: Box<dyn RoundObserver>,
@@ -76,10 +78,10 @@ impl MetricsActor {
         let histogram = || Histogram::new(3).map_err(|reason| defect(&reason));
         let durations_ns = [histogram()?, histogram()?, histogram()?, histogram()?];
         let digest = blake3::hash(&[]);
-        let table = Arc::new(world.method.initial_table());
+        let model = world.method.initial();
         let (ledger, work, rounds) = (Ledger::default(), Work::default(), Vec::new());
         let under_way = ByUser::default();
-        let books = Books { ledger, work, under_way, durations_ns, rounds, table, digest, observer };
+        let books = Books { ledger, work, under_way, durations_ns, rounds, model, digest, observer };
         Ok(Self { world, workers, clients, books: Some(books) })
     }
 
@@ -119,8 +121,8 @@ impl Handler<RoundEnded> for MetricsActor {
         let spec = &self.world.scenario;
         let last = ended.round.0 + 1 == spec.training.rounds;
         let due = last || (ended.round.0 + 1).is_multiple_of(spec.evaluation.every_rounds);
-        let table = Arc::clone(&ended.outcome.table);
-        let measure = async move { if due { lenders.evaluate(table).await.map(Some) } else { Ok(None) } };
+        let download = Arc::clone(&ended.outcome.download);
+        let measure = async move { if due { lenders.evaluate(download).await.map(Some) } else { Ok(None) } };
         AtomicResponse::new(Box::pin(measure.into_actor(self).map(move |accuracy, actor, _| {
             let books = actor.books.as_mut().ok_or_else(|| defect(&"the books are closed"))?;
             books.close_round(ended, accuracy)
@@ -174,7 +176,10 @@ impl Books {
         let duration = ended.ended.since(ended.began);
         self.record_duration(3, duration.as_nanos())?;
         let outcome = &ended.outcome;
-        let averaged = MagnitudeCounts::of(outcome.table.as_slice(), 1.0);
+        let mut averaged = MagnitudeCounts::default();
+        for (_, table) in outcome.model.tables() {
+            averaged.add_times(&MagnitudeCounts::of(table.as_slice(), 1.0), 1);
+        }
         let loss = (!ended.losses.is_empty()).then(|| ended.losses.iter().sum::<f64>() / ended.losses.len() as f64);
         let record = RoundRecord {
             round: ended.round.0 + 1,
@@ -195,7 +200,7 @@ impl Books {
         self.digest_round(&ended, &record);
         self.observer.round_finished(&record, self.ledger.total());
         self.rounds.push(record);
-        self.table = ended.outcome.table;
+        self.model = ended.outcome.model;
         Ok(())
     }
 
@@ -222,9 +227,9 @@ impl Books {
             let all = test.iter().chain(validation.iter().flatten());
             all.for_each(|(_, figure)| number(figure.to_bits()));
         }
-        let mut table = Vec::new();
-        extend_bytes(&mut table, ended.outcome.table.as_slice());
-        digest.update(&table);
+        ended.outcome.model.visit_bytes(&mut |bytes| {
+            digest.update(bytes);
+        });
         self.digest = digest.finalize();
     }
 
@@ -243,8 +248,8 @@ impl Books {
         let digest = digest.finalize().to_hex().to_string();
         let mut work = self.work;
         self.rounds.iter().for_each(|round| work += round.work);
-        let (rounds, bytes, table) = (self.rounds, self.ledger.total(), self.table);
-        Ok(Collected { rounds, bytes, work, durations, table, digest })
+        let (rounds, bytes, model) = (self.rounds, self.ledger.total(), self.model);
+        Ok(Collected { rounds, bytes, work, durations, model, digest })
     }
 }
 
@@ -271,14 +276,13 @@ struct Lenders {
 }
 
 impl Lenders {
-    /// Scores every evaluated user with its own parameters and the server's new table.
-    async fn evaluate(&self, table: SharedTable) -> Result<SplitFigures> {
+    /// Scores every evaluated user with its own parameters and the new model as its device can decode it.
+    async fn evaluate(&self, download: Arc<OutgoingDownload>) -> Result<SplitFigures> {
         let users = self.world.candidates.evaluated_users();
         let world = &self.world;
-        let table: &Table = &table;
-        let ranks = self.with_parameters(users, |position, client| {
+        let ranks = self.with_parameters(users, |position, device| {
             let _stage = enter(Stage::Evaluate);
-            evaluation::ranks(world, position, client, table)
+            evaluation::ranks(world, position, &*device.client, &download.received(users[position])?.model)
         });
         let ranks: Vec<Ranks> = ranks.await?.into_iter().collect::<Result<_>>()?;
         Ok(evaluation::figures(&ranks, &self.world.scenario.evaluation.cutoffs))
@@ -287,20 +291,20 @@ impl Lenders {
     /// A digest of every user's private parameters, in the order of users.
     async fn private_digests(&self) -> Result<Vec<blake3::Hash>> {
         let users: Vec<UserId> = (0..self.world.dataset.users()).map(UserId::from).collect();
-        self.with_parameters(&users, |_, client| {
+        let digests = self.with_parameters(&users, |_, device| {
             // In pieces of many chunks, which the hash takes several at a time.
             let (mut digest, mut piece) = (blake3::Hasher::new(), Vec::with_capacity(1 << 16));
-            client.visit_private(&mut |bytes| {
+            device.visit_state(&mut StateVisitor::Digest(&mut |bytes| {
                 piece.extend_from_slice(bytes);
                 if piece.len() >= 1 << 16 {
                     digest.update(&piece);
                     piece.clear();
                 }
-            });
+            }))?;
             digest.update(&piece);
-            digest.finalize()
-        })
-        .await
+            Ok(digest.finalize())
+        });
+        digests.await?.into_iter().collect()
     }
 
     /// Runs `work` on the parameters of `users`, in parallel; results in the order of `users`. Parameters that
@@ -308,7 +312,7 @@ impl Lenders {
     async fn with_parameters<T: Send>(
         &self,
         users: &[UserId],
-        work: impl Fn(usize, &dyn Client) -> T + Sync,
+        work: impl Fn(usize, &mut Device) -> T + Sync,
     ) -> Result<Vec<T>> {
         let mut results = Vec::with_capacity(users.len());
         for users in users.chunks(ASKED_AT_ONCE) {
@@ -333,12 +337,12 @@ impl Lenders {
             let waiting = enter(Stage::Wait);
             let world = &*self.world;
             let worked = self.workers.install(|| {
-                let work = |(offset, (user, client)): (usize, (UserId, Option<Box<dyn Client>>))| {
-                    let result = match &client {
-                        Some(client) => work(first + offset, client.as_ref()),
-                        None => work(first + offset, world.method.client(user).as_ref()),
+                let work = |(offset, (user, mut device)): (usize, (UserId, Option<Box<Device>>))| {
+                    let result = match &mut device {
+                        Some(device) => work(first + offset, device),
+                        None => work(first + offset, &mut Device::new(world.method.client(user))),
                     };
-                    (result, user, client)
+                    (result, user, device)
                 };
                 lent.into_par_iter().with_max_len(TAKEN_AT_ONCE).enumerate().map(work).collect::<Vec<_>>()
             });

@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 use super::{Books, defect};
 use crate::error::Result;
 use crate::model::archive::{Archive, ArchiveReader, damaged};
+use crate::model::state::{restore_model, save_model};
 use crate::sim::outcome::{Figures, RoundRecord, SplitFigures};
 use crate::sim::world::World;
 
@@ -30,7 +31,7 @@ impl Books {
             archive.put(&(RoundRecord { accuracy: None, ..round.clone() }, accuracy));
         }
         archive.put(self.digest.as_bytes());
-        archive.put_table(&self.table);
+        save_model(archive, &self.model);
     }
 
     /// Reads what [`Self::save`] appended into books that are empty.
@@ -54,7 +55,7 @@ impl Books {
             self.rounds.push(RoundRecord { accuracy, ..round });
         }
         self.digest = blake3::Hash::from_bytes(archive.take()?);
-        self.table = archive.take_table(world.method.shape())?;
+        self.model = restore_model(archive, world.method.initial().layout())?;
         Ok(())
     }
 }

@@ -63,9 +63,9 @@ impl Timeline {
         transfer: Transfer,
     ) -> Result<bool> {
         if let Some(Verdict::Corrupt { draw }) = transfer.fault {
-            let broadcast = Arc::clone(&participation.broadcast);
-            let frame = with_bit_turned(broadcast.bytes(), draw);
-            match self.ask(user, ToClient::Downloaded(frame, broadcast)).await? {
+            let download = Arc::clone(&participation.download);
+            let frame = with_bit_turned(&download.frame(user)?.bytes, draw);
+            match self.ask(user, ToClient::Downloaded(frame, download)).await? {
                 FromClient::Sound(false) => {}
                 FromClient::Sound(true) => return Err(Error::Frame("a corrupted download was not noticed".to_owned())),
                 _ => return Err(unanswered("client", "it does not say whether its download is sound")),

@@ -52,14 +52,14 @@ impl Timeline {
 
     /// Asks everybody for the work that a worker can do for it.
     async fn assignments(&self, invitation: &Invitation, conditions: &[Conditions]) -> Result<Vec<Box<Assignment>>> {
-        let Invitation { round, invitation_id, cohort, broadcast } = invitation;
+        let Invitation { round, invitation_id, cohort, download } = invitation;
         let cut_short = self.world.may_be_cut_short();
         let mut assignments = Vec::with_capacity(cohort.len());
         for (users, conditions) in cohort.chunks(ASKED_AT_ONCE).zip(conditions.chunks(ASKED_AT_ONCE)) {
             let answers = users.iter().zip(conditions).map(|(&user, conditions)| {
-                let (round, invitation_id, broadcast) = (*round, *invitation_id, Arc::clone(broadcast));
+                let (round, invitation_id, download) = (*round, *invitation_id, Arc::clone(download));
                 let keep = cut_short || conditions.dropout_at.is_some();
-                self.peers.clients.send(user, ToClient::Participate { round, invitation_id, broadcast, keep })
+                self.peers.clients.send(user, ToClient::Participate { round, invitation_id, download, keep })
             });
             // A question is in its mailbox as soon as it is sent; the answers come while the first is awaited.
             let answers = answers.collect::<Vec<_>>();
@@ -76,7 +76,7 @@ impl Timeline {
 
     /// Starts the download of `user`.
     fn start(&mut self, user: UserId, invitation: &Invitation) -> Result<()> {
-        let frame = invitation.broadcast.frame();
+        let frame = invitation.download.frame(user)?;
         let mut participation = self.take(user)?;
         participation.plan_dropout(Bytes::of(&frame.bytes));
         let transfer = self.start_transfer(user, &mut participation, Direction::Down, frame.parts)?;

@@ -9,8 +9,8 @@ use super::super::training::{Assignment, Trained};
 use crate::error::Result;
 use crate::ids::{InvitationId, Round};
 use crate::population::{Conditions, Link, Verdict};
-use crate::sim::broadcast::Broadcast;
 use crate::sim::calendar::Appointment;
+use crate::sim::download::OutgoingDownload;
 use crate::sim::messages::{Ending, Invitation, LinkEvent};
 use crate::units::{Bytes, Direction, SimDuration, SimTime};
 use crate::work::Work;
@@ -20,7 +20,7 @@ pub(super) struct Participation {
     pub round: Round,
     pub invitation_id: InvitationId,
     /// What is downloaded.
-    pub broadcast: Arc<Broadcast>,
+    pub download: Arc<OutgoingDownload>,
     pub conditions: Conditions,
     pub phase: Phase,
     pub training: Training,
@@ -123,7 +123,7 @@ impl Participation {
         Self {
             round: invitation.round,
             invitation_id: invitation.invitation_id,
-            broadcast: Arc::clone(&invitation.broadcast),
+            download: Arc::clone(&invitation.download),
             conditions,
             phase: Phase::Training { began: now },
             training: Training::Untrained(assignment),

@@ -15,9 +15,10 @@ use super::{Timeline, asked, unanswered};
 use crate::error::Result;
 use crate::ids::{InvitationId, Round, UserId};
 use crate::model::archive::{Archive, ArchiveReader, damaged};
-use crate::sim::broadcast::{Broadcast, RestoredBroadcasts};
+use crate::model::state::StateVisitor;
 use crate::sim::calendar::Calendar;
 use crate::sim::checkpoints::Save;
+use crate::sim::download::{OutgoingDownload, RestoredDownloads};
 use crate::sim::messages::{ASKED_AT_ONCE, FromClient, ToClient};
 use crate::sim::world::World;
 use crate::units::SimTime;
@@ -52,7 +53,7 @@ pub struct NetworkState {
     now: SimTime,
     events: Vec<(SimTime, Event)>,
     link: Option<SavedLink>,
-    participations: Vec<(SavedParticipation, Arc<Broadcast>, Vec<u8>)>,
+    participations: Vec<(SavedParticipation, Arc<OutgoingDownload>, Vec<u8>)>,
 }
 
 impl NetworkState {
@@ -60,7 +61,7 @@ impl NetworkState {
     ///
     /// # Errors
     /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) for what no network has saved.
-    pub fn restore(archive: &mut ArchiveReader, world: &World, broadcasts: &mut RestoredBroadcasts) -> Result<Self> {
+    pub fn restore(archive: &mut ArchiveReader, world: &World, downloads: &mut RestoredDownloads) -> Result<Self> {
         let (rounds, now) = archive.take()?;
         let events = archive.take()?;
         let link = archive.take()?;
@@ -71,12 +72,12 @@ impl NetworkState {
             if saved.user.index() >= world.dataset.users() {
                 return Err(damaged(format!("{} takes part and is not there", saved.user)));
             }
-            let broadcast = broadcasts.take(archive, world)?;
+            let download = downloads.take(archive, world)?;
             let frame = match saved.phase {
                 SavedPhase::Uploading { .. } => archive.take_bytes()?,
                 _ => Vec::new(),
             };
-            participations.push((saved, broadcast, frame));
+            participations.push((saved, download, frame));
         }
         Ok(Self { rounds, now, events, link, participations })
     }
@@ -107,9 +108,9 @@ impl Timeline {
             for answer in asking {
                 match asked(answer, "client").await? {
                     FromClient::Lent(_, None) => {}
-                    FromClient::Lent(user, Some(client)) => {
+                    FromClient::Lent(user, Some(mut client)) => {
                         archive.put(&Some(user));
-                        client.save(archive);
+                        client.visit_state(&mut StateVisitor::Save(archive))?;
                         returns.push(self.peers.clients.send(user, ToClient::Return(client)));
                     }
                     _ => return Err(unanswered("client", "it is busy and cannot lend its parameters")),
@@ -149,7 +150,7 @@ impl Timeline {
             let next = participation.next.and_then(|next| places.get(&next).copied());
             let cut = participation.cut.and_then(|(time, cut)| Some((time, *places.get(&cut)?)));
             archive.put(&SavedParticipation { user, round, invitation_id, phase, next, dropout, cut });
-            participation.broadcast.save(archive)?;
+            participation.download.save(user, archive)?;
             if let Phase::Uploading { frame, .. } = &participation.phase {
                 archive.put_bytes(frame);
             }
@@ -170,7 +171,7 @@ impl Timeline {
             self.server_link = ServerLink::restore(link, &self.world.scenario.network.server, appointment)?;
         }
         let mut training = false;
-        for (saved, broadcast, frame) in participations {
+        for (saved, download, frame) in participations {
             let SavedParticipation { user, round, invitation_id, phase, next, dropout, cut } = saved;
             training |= matches!(phase, SavedPhase::Training { .. });
             let (phase, training_of) = match phase {
@@ -178,10 +179,10 @@ impl Timeline {
                     (Phase::Uploading { transfer, frame: frame.into(), loss }, Training::Over)
                 }
                 SavedPhase::Downloading(transfer) => {
-                    (Phase::Downloading(transfer), self.work_again(user, round, invitation_id, &broadcast).await?)
+                    (Phase::Downloading(transfer), self.work_again(user, round, invitation_id, &download).await?)
                 }
                 SavedPhase::Training { began } => {
-                    (Phase::Training { began }, self.work_again(user, round, invitation_id, &broadcast).await?)
+                    (Phase::Training { began }, self.work_again(user, round, invitation_id, &download).await?)
                 }
             };
             let conditions = self.world.population.conditions(user, invitation_id);
@@ -190,7 +191,7 @@ impl Timeline {
             let participation = Participation {
                 round,
                 invitation_id,
-                broadcast,
+                download,
                 conditions,
                 phase,
                 training: training_of,
@@ -212,11 +213,11 @@ impl Timeline {
         user: UserId,
         round: Round,
         invitation_id: InvitationId,
-        broadcast: &Arc<Broadcast>,
+        download: &Arc<OutgoingDownload>,
     ) -> Result<Training> {
-        let broadcast = Arc::clone(broadcast);
+        let download = Arc::clone(download);
         // What lasts beyond a round may be cut short, so that its user keeps what it had.
-        match self.ask(user, ToClient::Participate { round, invitation_id, broadcast, keep: true }).await? {
+        match self.ask(user, ToClient::Participate { round, invitation_id, download, keep: true }).await? {
             FromClient::Assignment(assignment) => {
                 self.untrained.push(user);
                 Ok(Training::Untrained(assignment))

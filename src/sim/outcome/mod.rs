@@ -9,8 +9,8 @@ use std::ops::AddAssign;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::model::blocks::Model;
 pub use crate::model::magnitude::MAGNITUDE_THRESHOLDS as SPARSITY_THRESHOLDS;
-use crate::model::table::SharedTable;
 use crate::scenario::Policy;
 
 pub mod events;
@@ -34,8 +34,8 @@ pub struct Outcome {
     pub durations: BTreeMap<String, Distribution>,
     /// Size of the problem.
     pub size: ProblemSize,
-    /// The server's table after the last finished round, or the initial one if there is none.
-    pub table: SharedTable,
+    /// The server's model after the last finished round, or the initial one if there is none.
+    pub model: Model,
     /// Result digest, hexadecimal.
     pub digest: String,
     /// What stopped the run before its last round, if anything did.

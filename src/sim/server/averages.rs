@@ -1,17 +1,18 @@
-//! The server's step: what the updates that it took in make of the global table.
+//! The server's step: the updates that it took in are decoded and handed to the method's server side.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use rayon::prelude::*;
 
-use crate::codec::Codec;
+use crate::codec;
 use crate::error::Result;
 use crate::ids::{InvitationId, UserId};
-use crate::model::aggregate::{Aggregate, Averaging, Contribution};
-use crate::model::table::{Table, TableShape};
-use crate::scenario::{Policy, StepWeights};
-use crate::sim::broadcast::Broadcast;
+use crate::method::Server;
+use crate::method::server::{Contribution, StepContext, StepReport, WeightTotals};
+use crate::model::blocks::ModelUpdate;
+use crate::sim::download::{OutgoingDownload, Received};
+use crate::sim::world::World;
 use crate::stages::{Stage, enter};
 
 /// Frames that are decoded and added together: some megabytes of them.
@@ -23,44 +24,54 @@ pub(super) struct Arrived {
     pub invitation_id: InvitationId,
     pub frame: Bytes,
     /// What the client started from.
-    pub broadcast: Arc<Broadcast>,
+    pub download: Arc<OutgoingDownload>,
     /// Steps of the server since then.
     pub staleness: u32,
 }
 
-/// The table after the step by the policy's [`UpdateRule`](crate::scenario::UpdateRule), and what was sent for it.
+/// Makes a step of what has arrived, in the order of users and not of arrival: a step does not depend on who has the
+/// faster link. Weights are those of the policy's [`UpdateRule`](crate::scenario::UpdateRule).
 ///
-/// A fresh update's b is g as the client received it, so that the rules by differences are the mean of x if all updates
-/// are fresh.
-pub(super) fn step(policy: &Policy, global: &Table, mut arrived: Vec<Arrived>, codec: &dyn Codec) -> Result<Aggregate> {
-    // In the order of users, not of arrival: the average does not depend on who has the faster link.
+/// A fresh update's b is g as the server meant it, so that the rules by differences are the mean of x if all updates are
+/// fresh. What the downlink lost of g is taken out of x.
+///
+/// # Errors
+/// A frame that does not decode, and whatever the method's server side finds wrong.
+pub(super) fn step(world: &World, server: &mut dyn Server, step: u32, mut arrived: Vec<Arrived>) -> Result<StepReport> {
     arrived.sort_by_key(|arrived| (arrived.user, arrived.invitation_id));
-    let shape = global.shape();
-    let mut averaging = Averaging::new(shape);
-    let StepWeights { kept, divisor } = policy.step_weights(arrived.iter().map(|arrived| arrived.staleness));
+    let policy = &world.policy;
+    let mut sums = server.accumulator();
     // A few at a time, so that what was decoded is still in the cache when it is added.
     for frames in arrived.chunks(FRAMES_AT_ONCE) {
-        let decoded = frames.par_iter().map(|arrived| contribution(policy, arrived, codec, shape));
-        let contributions: Vec<Contribution<'_>> = decoded.collect::<Result<_>>()?;
-        averaging.add(&contributions);
+        let decoded = frames.par_iter().map(|arrived| decode(world, arrived)).collect::<Result<Vec<_>>>()?;
+        let contributions: Vec<Contribution<'_>> = frames
+            .iter()
+            .zip(&decoded)
+            .map(|(arrived, (update, received))| Contribution {
+                user: arrived.user,
+                invitation_id: arrived.invitation_id,
+                update,
+                received: &received.model,
+                meant: received.meant.as_ref(),
+                download_number: arrived.download.number(),
+                weight: policy.weight(arrived.staleness),
+                base_weight: policy.base_weight(arrived.staleness),
+                is_fresh: arrived.staleness == 0,
+            })
+            .collect();
+        sums.absorb(&contributions)?;
     }
-    let aggregate = averaging.finish(global, kept, divisor);
+    let normalise = |totals: &WeightTotals| policy.step_weights(totals);
+    let report = server.step(sums, &StepContext::new(step, world.dataset.users() as u32, &normalise, world.streams))?;
     // In parallel: their memory is out of every cache by now.
     arrived.into_par_iter().for_each(drop);
-    Ok(aggregate)
+    Ok(report)
 }
 
-/// What an update says, and what it counts.
-fn contribution<'a>(
-    policy: &Policy,
-    arrived: &'a Arrived,
-    codec: &dyn Codec,
-    shape: TableShape,
-) -> Result<Contribution<'a>> {
+/// Returns what an update says, and what its sender had received.
+fn decode(world: &World, arrived: &Arrived) -> Result<(ModelUpdate, Received)> {
     let _stage = enter(Stage::Decode);
-    let (weight, base_weight) = (policy.weight(arrived.staleness), policy.base_weight(arrived.staleness));
-    // Rows that an update leaves out refer to what the client downloaded, which is what the frame said.
-    let base = arrived.broadcast.table()?;
-    let base_number = arrived.broadcast.first_invitation().0;
-    Ok(Contribution { update: codec.decode(&arrived.frame, shape)?, base, base_number, weight, base_weight })
+    let layout = world.upload_layout(arrived.download.phase());
+    let update = codec::decode(world.uplink, &arrived.frame, layout)?;
+    Ok((update, arrived.download.received(arrived.user)?))
 }

@@ -9,9 +9,9 @@ use crate::dataset::alias::AliasTable;
 use crate::error::Result;
 use crate::ids::{Round, UserId};
 use crate::model::archive::{Archive, ArchiveReader};
+use crate::model::blocks::Utility;
 use crate::rng::{PortableDraws, Purpose, Stream};
 use crate::scenario::ClientSelection;
-use crate::sim::utility_report::UtilityReport;
 use crate::sim::world::World;
 use crate::stages::{Stage, enter};
 use crate::units::{SimDuration, SimTime};
@@ -77,7 +77,7 @@ impl Cohorts {
     }
 
     /// Notes what an upload said of its user.
-    pub fn observe(&mut self, user: UserId, report: UtilityReport, duration: SimDuration, round: Round) {
+    pub fn observe(&mut self, user: UserId, report: Utility, duration: SimDuration, round: Round) {
         if let Some(utilities) = &mut self.utilities {
             utilities.observe(user, report, duration, round);
         }

@@ -9,18 +9,20 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 
-use super::broadcast::{Broadcast, RestoredBroadcasts};
 use super::by_user::ByUser;
 use super::checkpoints::Save;
+use super::download::{OutgoingDownload, RestoredDownloads};
 use super::messages::{
     AlarmRang, BeginRound, CloseRound, Ending, Orders, ParticipationLost, Receipt, RoundOutcome, UplinkArrived,
 };
-use super::utility_report::UtilityReport;
 use super::world::World;
+use crate::codec;
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Round, UserId};
+use crate::method::Server;
+use crate::method::server::StepReport;
 use crate::model::archive::{Archive, ArchiveReader};
-use crate::model::table::SharedTable;
+use crate::model::state::{StateVisitor, restore_model, save_model};
 use crate::scenario::{LateUpdates, Stragglers};
 use crate::stages::{Stage, enter};
 use crate::units::SimTime;
@@ -39,9 +41,12 @@ use rounds::OpenRound;
 pub struct ServerActor {
     world: Arc<World>,
     workers: Arc<rayon::ThreadPool>,
-    global: SharedTable,
-    /// The global table on its way, once somebody has been invited to it.
-    broadcast: Option<Arc<Broadcast>>,
+    /// The method's server side, with the model.
+    server: Box<dyn Server>,
+    /// Steps that the server has made.
+    steps: u32,
+    /// What participants download until the next step, once somebody needs it.
+    download: Option<Arc<OutgoingDownload>>,
     /// Invitations so far.
     invitations_sent: u32,
     cohorts: Cohorts,
@@ -62,15 +67,16 @@ struct Open {
     round: Round,
     invitation_id: InvitationId,
     began: SimTime,
-    broadcast: Arc<Broadcast>,
+    download: Arc<OutgoingDownload>,
 }
 
 impl ServerActor {
-    /// A server with the method's initial table.
+    /// Makes the server of a run that begins.
     pub fn new(world: Arc<World>, workers: Arc<rayon::ThreadPool>) -> Self {
         Self {
-            global: Arc::new(world.method.initial_table()),
-            broadcast: None,
+            server: world.method.server(),
+            steps: 0,
+            download: None,
             invitations_sent: 0,
             cohorts: Cohorts::new(Arc::clone(&world)),
             open: ByUser::default(),
@@ -90,34 +96,37 @@ impl ServerActor {
     /// [`Error::Checkpoint`] for what no server of this world has saved.
     pub fn restore(
         archive: &mut ArchiveReader,
-        broadcasts: &mut RestoredBroadcasts,
+        downloads: &mut RestoredDownloads,
         world: Arc<World>,
         workers: Arc<rayon::ThreadPool>,
     ) -> Result<Self> {
         let mut server = Self::new(world, workers);
-        let (open, has_broadcast): (Vec<(UserId, Round, InvitationId, SimTime)>, bool);
+        let (open, has_download): (Vec<(UserId, Round, InvitationId, SimTime)>, bool);
         (
             server.invitations_sent,
             server.empty_rounds,
             server.ended_without_update,
             server.wakes_at,
-            has_broadcast,
+            has_download,
             open,
         ) = archive.take()?;
         server.cohorts.restore(archive)?;
-        server.global = archive.take_table(server.world.method.shape())?;
-        if has_broadcast {
-            server.broadcast = Some(broadcasts.take(archive, &server.world)?);
+        server.steps = archive.take()?;
+        let model = restore_model(archive, server.server.model().layout())?;
+        server.server.set_model(model)?;
+        server.server.visit_state(&mut StateVisitor::Restore(archive))?;
+        if has_download {
+            server.download = Some(downloads.take(archive, &server.world)?);
         }
         for (user, round, invitation_id, began) in open {
-            let broadcast = broadcasts.take(archive, &server.world)?;
-            server.open.insert(user, Open { round, invitation_id, began, broadcast });
+            let download = downloads.take(archive, &server.world)?;
+            server.open.insert(user, Open { round, invitation_id, began, download });
         }
         Ok(server)
     }
 
     /// Appends the server to `archive`. At the end of a round nothing of the round is left, and nothing has arrived.
-    fn save(&self, archive: &mut Archive) -> Result<()> {
+    fn save(&mut self, archive: &mut Archive) -> Result<()> {
         let open: Vec<_> =
             self.open.iter().map(|(user, open)| (user, open.round, open.invitation_id, open.began)).collect();
         archive.put(&(
@@ -125,13 +134,28 @@ impl ServerActor {
             self.empty_rounds,
             self.ended_without_update,
             self.wakes_at,
-            self.broadcast.is_some(),
+            self.download.as_ref().is_some_and(|download| download.is_shared()),
             open,
         ));
         self.cohorts.save(archive);
-        archive.put_table(&self.global);
-        self.broadcast.iter().try_for_each(|broadcast| broadcast.save(archive))?;
-        self.open.iter().try_for_each(|(_, open)| open.broadcast.save(archive))
+        archive.put(&self.steps);
+        save_model(archive, self.server.model());
+        self.server.visit_state(&mut StateVisitor::Save(archive))?;
+        // Downloads of single users are made of the state that was just saved.
+        if let Some(download) = self.download.as_ref().filter(|download| download.is_shared()) {
+            download.save(UserId(0), archive)?;
+        }
+        self.open.iter().try_for_each(|(user, open)| open.download.save(user, archive))
+    }
+
+    /// Returns what participants download until the next step.
+    fn next_download(&mut self) -> Result<Arc<OutgoingDownload>> {
+        if let Some(download) = &self.download {
+            return Ok(Arc::clone(download));
+        }
+        let (phase, content) = (self.server.phase(), self.server.download());
+        let download = Arc::new(OutgoingDownload::encode(self.steps, phase, content, &self.world)?);
+        Ok(Arc::clone(self.download.insert(download)))
     }
 
     /// Forgets a participation that has come to an end; `None` if the server had given it up before.
@@ -193,20 +217,24 @@ impl Handler<UplinkArrived> for ServerActor {
     type Result = Result<Receipt>;
 
     fn handle(&mut self, arrival: UplinkArrived, _context: &mut Self::Context) -> Result<Receipt> {
-        let UplinkArrived { user, invitation_id, mut frame, now } = arrival;
+        let UplinkArrived { user, invitation_id, frame, now } = arrival;
         let Some(open) = self.account_for(user, invitation_id) else {
             return Err(Error::Actor { actor: "server", reason: format!("{user} uploads without an invitation") });
         };
-        let report = self.world.reports_utility().then(|| UtilityReport::split_off(&mut frame));
-        let sound = report != Some(None)
-            && (!self.world.checks_frames_on_arrival() || open.broadcast.upload_reads(&frame, self.world.uplink));
-        if let (true, Some(Some(report))) = (sound, report) {
-            self.cohorts.observe(user, report, now.since(open.began), open.round);
+        let layout = self.world.upload_layout(open.download.phase());
+        let is_readable = match self.world.checks_frames_on_arrival() {
+            true => codec::decode(self.world.uplink, &frame, layout).is_ok(),
+            false => true,
+        };
+        let scalars = if is_readable { codec::read_scalars(&frame, layout).ok() } else { None };
+        let sound = scalars.is_some();
+        if let Some(utility) = scalars.and_then(|scalars| scalars.utility) {
+            self.cohorts.observe(user, utility, now.since(open.began), open.round);
         }
         let ending = if sound { self.ending(open.round) } else { Ending::Lost };
         if ending == Ending::Done {
             let staleness = self.round.round.0 - open.round.0;
-            self.arrived.push(Arrived { user, invitation_id, frame, broadcast: open.broadcast, staleness });
+            self.arrived.push(Arrived { user, invitation_id, frame, download: open.download, staleness });
         }
         self.count_ended_participation(ending == Ending::Done);
         Ok(Receipt { ending, orders: self.advance(now) })
@@ -239,19 +267,23 @@ impl Handler<CloseRound> for ServerActor {
         let arrived = std::mem::replace(&mut self.arrived, room);
         let aggregated = arrived.len() as u32;
         let waiting = enter(Stage::Wait);
-        let policy = &self.world.policy;
-        let averaged = self.workers.install(|| averages::step(policy, &self.global, arrived, self.world.uplink))?;
+        let (world, server, step) = (&*self.world, &mut *self.server, self.steps);
+        let report = match aggregated {
+            // A step of nothing leaves the server's own model as it is, whatever the downlink's codec made of it.
+            0 => StepReport::default(),
+            _ => self.workers.install(|| averages::step(world, server, step, arrived))?,
+        };
         drop(waiting);
-        // An empty round leaves the server's own table as it is, whatever the downlink codec made of it.
         if aggregated > 0 {
-            self.global = Arc::new(averaged.table);
-            self.broadcast = None;
+            self.steps += 1;
+            self.download = None;
             self.empty_rounds = 0;
         } else if self.world.trains {
             self.empty_rounds += 1;
         }
         let given_up = self.give_up();
-        Ok(RoundOutcome { table: Arc::clone(&self.global), aggregated, uploads: averaged.uploads, given_up })
+        let (model, download) = (self.server.model().clone(), self.next_download()?);
+        Ok(RoundOutcome { model, download, aggregated, uploads: report.uploads, given_up })
     }
 }
 

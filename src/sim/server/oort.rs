@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{Round, UserId};
 use crate::math;
+use crate::model::blocks::Utility;
 use crate::rng::{PortableDraws, Stream};
 use crate::scenario::OortSpec;
-use crate::sim::utility_report::UtilityReport;
 use crate::units::SimDuration;
 
 /// Share of the utility of the last of the best that it takes to be drawn (c in the paper's section 4.4).
@@ -43,7 +43,7 @@ impl Utilities {
     }
 
     /// Notes what came of a participation that took `duration`.
-    pub fn observe(&mut self, user: UserId, report: UtilityReport, duration: SimDuration, round: Round) {
+    pub fn observe(&mut self, user: UserId, report: Utility, duration: SimDuration, round: Round) {
         let worth = f64::from(report.ratings) * f64::from(report.loss.max(0.0));
         self.seen.insert(user, Seen { worth, duration_s: duration.as_secs_f64(), round });
     }
@@ -138,7 +138,7 @@ mod tests {
     fn seen(users: &[(u32, f32, f64)]) -> Utilities {
         let mut utilities = Utilities::new(OortSpec::default());
         for &(user, loss, seconds) in users {
-            let report = UtilityReport { loss, ratings: 10 };
+            let report = Utility { loss, ratings: 10 };
             utilities.observe(UserId(user), report, SimDuration::from_secs_f64(seconds), Round(0));
         }
         utilities
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn who_was_not_seen_for_long_has_a_bonus() {
         let mut utilities = seen(&[(0, 0.0, 1.0)]);
-        let report = UtilityReport { loss: 0.0, ratings: 10 };
+        let report = Utility { loss: 0.0, ratings: 10 };
         utilities.observe(UserId(1), report, SimDuration::from_secs_f64(1.0), Round(90));
         let mut stream = Streams::new(1).stream(Purpose::Cohort, 0, 0);
         assert_eq!(utilities.exploit(1, Round(100), &mut stream, |_| true), [UserId(0)]);

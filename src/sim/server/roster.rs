@@ -160,7 +160,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::sim::broadcast::Broadcast;
+    use crate::sim::download::OutgoingDownload;
     use crate::sim::small;
     use crate::units::SimDuration;
 
@@ -189,7 +189,7 @@ mod tests {
             let on_off = "availability={ on-off = { mean_on_s = 100, mean_off_s = 60 } }";
             let overrides = [on_off, classes];
             let world = small::world(&overrides[..1 + usize::from(limits_memory)]);
-            let broadcast = Arc::new(Broadcast::encode(InvitationId(0), &Arc::new(world.method.initial_table()), world.downlink));
+            let download = Arc::new(OutgoingDownload::first(&world));
             let (mut roster, mut open) = (Roster::new(Arc::clone(&world)), ByUser::default());
             let mut now = SimTime::ZERO;
             for (seconds, users, what) in steps {
@@ -199,8 +199,8 @@ mod tests {
                     if open.remove(&user).is_some() {
                         roster.released(user);
                     } else if roster.is_there(user, now) {
-                        let (round, invitation_id, broadcast) = (Round(0), InvitationId(0), Arc::clone(&broadcast));
-                        open.insert(user, Open { round, invitation_id, began: now, broadcast });
+                        let (round, invitation_id, download) = (Round(0), InvitationId(0), Arc::clone(&download));
+                        open.insert(user, Open { round, invitation_id, began: now, download });
                         roster.invited(&[user], now);
                     }
                 }

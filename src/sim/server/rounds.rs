@@ -7,7 +7,6 @@ use super::{Open, ServerActor};
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Round, UserId};
 use crate::scenario::Invitations;
-use crate::sim::broadcast::Broadcast;
 use crate::sim::messages::{Invitation, Orders};
 use crate::sim::world::World;
 use crate::units::{SimDuration, SimTime};
@@ -61,7 +60,7 @@ impl ServerActor {
         let cohort = self.cohorts.choose(places, at);
         let missing = places - cohort.len();
         if !cohort.is_empty() {
-            orders.invitation = Some(self.invite(cohort, invitation_id, now));
+            orders.invitation = Some(self.invite(cohort, invitation_id, now)?);
             self.round.idle_since = None;
             if has_cohorts {
                 orders.deadline = self.set_deadline(now);
@@ -121,18 +120,16 @@ impl ServerActor {
         }
     }
 
-    fn invite(&mut self, cohort: Vec<UserId>, invitation_id: InvitationId, now: SimTime) -> Invitation {
+    fn invite(&mut self, cohort: Vec<UserId>, invitation_id: InvitationId, now: SimTime) -> Result<Invitation> {
         self.invitations_sent += 1;
-        let (global, downlink) = (&self.global, self.world.downlink);
-        let broadcast =
-            self.broadcast.get_or_insert_with(|| Arc::new(Broadcast::encode(invitation_id, global, downlink)));
+        let download = self.next_download()?;
         let round = self.round.round;
         for user in &cohort {
-            self.open.insert(*user, Open { round, invitation_id, began: now, broadcast: Arc::clone(broadcast) });
+            self.open.insert(*user, Open { round, invitation_id, began: now, download: Arc::clone(&download) });
         }
         self.round.invited = true;
         self.round.open += cohort.len();
-        Invitation { round, invitation_id, cohort, broadcast: Arc::clone(broadcast) }
+        Ok(Invitation { round, invitation_id, cohort, download })
     }
 
     /// When to look again for users, if nothing happens before.

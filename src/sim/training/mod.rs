@@ -6,14 +6,14 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use super::broadcast::Broadcast;
-use super::utility_report::UtilityReport;
+use super::device::Device;
+use super::download::OutgoingDownload;
 use super::world::World;
-use crate::codec::Frame;
-use crate::dataset::negatives::{NegativeSampler, Samples};
+use crate::codec::{self, EncodeContext, Frame, Randomness};
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Round, UserId};
-use crate::method::{Client, LocalTask, Scratch};
+use crate::method::{LocalTask, LocalUpdate, Scratch};
+use crate::model::blocks::Utility;
 use crate::stages::{Stage, enter};
 use crate::work::Work;
 
@@ -25,18 +25,18 @@ pub struct Assignment {
     pub round: Round,
     /// Number of the invitation.
     pub invitation_id: InvitationId,
-    /// The user's private parameters; `None` if they are still to be made.
-    pub client: Option<Box<dyn Client>>,
+    /// What the user's device keeps; `None` if it is still to be made.
+    pub device: Option<Box<Device>>,
     /// The download.
-    pub broadcast: Arc<Broadcast>,
+    pub download: Arc<OutgoingDownload>,
     /// What everybody may read.
     pub world: Arc<World>,
 }
 
 /// A training's result. The parameters go back to the user's actor; the frame to the server.
 pub struct Trained {
-    /// The private parameters after training.
-    pub client: Box<dyn Client>,
+    /// What the device keeps after training.
+    pub device: Box<Device>,
     /// The upload.
     pub frame: Frame,
     /// Mean local loss.
@@ -45,16 +45,9 @@ pub struct Trained {
     pub work: Work,
 }
 
-/// Buffers of one worker thread. They carry nothing from one client to the next.
-#[derive(Default)]
-struct Workbench {
-    samples: Samples,
-    sampler: Option<NegativeSampler>,
-    scratch: Scratch,
-}
-
 thread_local! {
-    static WORKBENCH: RefCell<Workbench> = RefCell::default();
+    /// Buffers of one worker thread. They carry nothing from one client to the next.
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
 impl Assignment {
@@ -63,59 +56,48 @@ impl Assignment {
     /// # Errors
     /// Divergence, too few negatives, a frame that does not decode.
     pub fn run(self) -> Result<Box<Trained>> {
-        WORKBENCH.with_borrow_mut(|workbench| self.run_with(workbench))
+        SCRATCH.with_borrow_mut(|scratch| self.run_with(scratch))
     }
 
-    fn run_with(self, workbench: &mut Workbench) -> Result<Box<Trained>> {
+    fn run_with(self, scratch: &mut Scratch) -> Result<Box<Trained>> {
         let _stage = enter(Stage::Train);
         let world = &*self.world;
-        let negatives = &world.scenario.dataset.negatives;
-        let items = world.dataset.items();
-        let Workbench { samples, sampler, scratch } = workbench;
-        let sampling = enter(Stage::SampleNegatives);
-        if world.method.needs_samples() {
-            // A thread serves one run after another; the sampler belongs to a data set.
-            let sampler = match sampler {
-                Some(sampler) if sampler.fits(items, negatives) => sampler,
-                other => other.insert(NegativeSampler::new(items, negatives)),
-            };
-            sampler.draw(&world.dataset, world.streams, self.user, self.invitation_id, samples)?;
-        } else {
-            samples.clear();
-        }
-        drop(sampling);
-        let mut client = self.client.unwrap_or_else(|| world.method.client(self.user));
-        let global = self.broadcast.table()?;
-        let task = LocalTask {
-            user: self.user,
-            round: self.round,
-            invitation_id: self.invitation_id,
-            global,
-            samples,
-            streams: world.streams,
-            divergence_limit: world.scenario.training.divergence_limit,
-        };
-        let update = client.train(&task, scratch)?;
-        if !update.loss.is_finite() {
+        let mut device = self.device.unwrap_or_else(|| Box::new(Device::new(world.method.client(self.user))));
+        let received = self.download.received(self.user)?;
+        let task = LocalTask::new(
+            (self.user, self.round, self.invitation_id),
+            &received.model,
+            (&world.dataset, &world.scenario.dataset.negatives),
+            world.streams,
+            world.scenario.training.divergence_limit,
+        )
+        .in_phase(self.download.phase());
+        let LocalUpdate { mut update, loss, work, .. } = device.client.train(&task, scratch)?;
+        if !loss.is_finite() {
             let (round, user) = (self.round, self.user);
-            let (value, limit) = (update.loss as f32, task.divergence_limit);
+            let (value, limit) = (loss as f32, task.divergence_limit);
             return Err(Error::Diverged { round, user, parameter: "the local loss", value, limit });
         }
         let _encoding = enter(Stage::Encode);
-        let mut frame = world.uplink.encode(&update.table, global);
-        if let Some(values) = frame.values() {
-            client.share_values(values);
+        let layout = world.upload_layout(task.phase);
+        let (user, invitation) = (u64::from(self.user.0), u64::from(self.invitation_id.0));
+        let randomness = Randomness { streams: world.streams, user, invitation };
+        if let Some(mechanism) = &world.privacy {
+            mechanism.protect(&mut update, layout, randomness)?;
         }
+        if layout.reports_utility() {
+            let ratings = world.dataset.train_items(self.user).len() as u32;
+            update.scalars.utility = Some(Utility { loss: loss as f32, ratings });
+        }
+        let mut context = EncodeContext { base: &received.model, memory: &mut device.memory, randomness };
+        let frame = codec::encode(world.uplink, &update, layout, &mut context)?;
         // The values are in the frame; the next client of this thread writes its own there, unless they are kept.
-        if let Ok(values) = update.table.values.try_into_mut() {
+        if let Some(block) = update.blocks.pop()
+            && let Ok(values) = block.values.try_into_mut()
+        {
             scratch.values = values.into();
         }
-        let (loss, work) = (update.loss, update.work);
-        if world.reports_utility() {
-            let ratings = world.dataset.train_items(self.user).len() as u32;
-            UtilityReport { loss: loss as f32, ratings }.append_to(&mut frame);
-        }
-        Ok(Box::new(Trained { client, frame, loss, work }))
+        Ok(Box::new(Trained { device, frame, loss, work }))
     }
 }
 

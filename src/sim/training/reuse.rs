@@ -7,9 +7,9 @@ use crate::sim::small;
 /// The upload of user 3 of the small world with these keys replaced.
 fn upload(overrides: &[&str]) -> Vec<u8> {
     let world = small::world(overrides);
-    let broadcast = Arc::new(Broadcast::encode(InvitationId(0), &world.method.initial_table(), world.downlink));
+    let download = Arc::new(OutgoingDownload::first(&world));
     let (user, round) = (UserId(3), Round(0));
-    let assignment = Assignment { user, round, invitation_id: InvitationId(0), client: None, broadcast, world };
+    let assignment = Assignment { user, round, invitation_id: InvitationId(0), device: None, download, world };
     assignment.run().unwrap().frame.bytes.to_vec()
 }
 

@@ -1,11 +1,11 @@
 //! Whom a round waits for, and what it makes of what arrives.
 #![allow(clippy::unwrap_used)]
 
-use bytes::Bytes;
-
 use super::*;
 use crate::codec;
-use crate::model::table::{RowSet, Table, TableUpdate};
+use crate::model::blocks::Model;
+use crate::model::layout::ValueType;
+use crate::model::table::{SharedTable, Table, TableUpdate};
 use crate::scenario::CodecName;
 use crate::sim::small;
 use crate::units::{SimDuration, SimTime};
@@ -17,6 +17,13 @@ mod selection;
 pub(super) fn server(overrides: &[&str]) -> ServerActor {
     let workers = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     ServerActor::new(small::world(overrides), Arc::new(workers))
+}
+
+impl ServerActor {
+    /// Returns the table of FedMF's model.
+    fn table(&self) -> SharedTable {
+        Arc::clone(self.server.model().table(0))
+    }
 }
 
 /// A server, its clock, and what it said last.
@@ -37,8 +44,8 @@ impl Conversation {
 
     /// An upload of a table of this value everywhere.
     fn upload(&mut self, user: u32, invitation_id: u32, value: f32) -> (Ending, Orders) {
-        let table = Table::from_fn(self.server.global.shape(), || value);
-        let frame = codec::of(CodecName::DenseF32).encode(&TableUpdate::whole(&table), &self.server.global).bytes;
+        let table = Table::from_fn(self.server.table().shape(), || value);
+        let frame = codec::of(CodecName::DenseF32).encode(&TableUpdate::whole(&table), &self.server.table()).bytes;
         let arrival =
             UplinkArrived { user: UserId(user), invitation_id: InvitationId(invitation_id), frame, now: self.now };
         let Receipt { ending, orders } = self.server.handle(arrival, &mut self.context).unwrap();
@@ -47,15 +54,10 @@ impl Conversation {
 
     /// An upload in a rows codec: of this value everywhere, or of the table as it came.
     fn upload_rows(&mut self, user: u32, invitation_id: u32, value: Option<f32>) {
-        let table = Arc::clone(&self.server.global);
+        let table = self.server.table();
         let update = match value {
             Some(value) => TableUpdate::whole(&Table::from_fn(table.shape(), || value)),
-            None => TableUpdate {
-                shape: table.shape(),
-                rows: RowSet::Listed(Vec::new()),
-                values: Bytes::new(),
-                others_scale: 1.0,
-            },
+            None => TableUpdate::nothing(table.shape(), ValueType::F32),
         };
         let frame = codec::of(CodecName::RowsF32).encode(&update, &table).bytes;
         let arrival =
@@ -101,8 +103,8 @@ fn a_synchronous_round_is_complete_with_the_last_of_its_participations() {
     assert_eq!((last.0, last.1.round_complete), (Ending::Done, true));
     let outcome = talk.close();
     assert_eq!(outcome.aggregated, 2);
-    assert!(outcome.table.as_slice().iter().all(|value| *value == 1.5));
-    assert!(Arc::ptr_eq(&outcome.table, &talk.server.global), "the next round starts from it");
+    assert!(outcome.model.table(0).as_slice().iter().all(|value| *value == 1.5));
+    assert!(Arc::ptr_eq(outcome.model.table(0), &talk.server.table()), "the next round starts from it");
 }
 
 #[test]
@@ -122,13 +124,13 @@ fn a_share_of_the_users_is_rounded_to_the_nearest_number_of_them() {
 #[test]
 fn an_empty_round_leaves_the_model_as_it_is_and_too_many_of_them_end_the_run() {
     let mut talk = Conversation::with(&["training.participation={ cohort = 1 }", "training.empty_rounds_limit=2"]);
-    let before = Arc::clone(&talk.server.global);
+    let before = talk.server.table();
     for round in 0..2 {
         let user = invited(&talk.begin(round))[0];
         assert!(talk.lose(user, round).round_complete);
         let outcome = talk.close();
         assert_eq!(outcome.aggregated, 0);
-        assert!(Arc::ptr_eq(&outcome.table, &before), "it must not even pass it through the downlink's codec");
+        assert!(Arc::ptr_eq(outcome.model.table(0), &before), "it must not even pass it through the downlink's codec");
     }
     let ended = talk.server.handle(BeginRound { round: Round(2), now: talk.now }, &mut talk.context).unwrap_err();
     assert!(matches!(ended, Error::NobodyFinished { rounds: 2, .. }), "{ended}");

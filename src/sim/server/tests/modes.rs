@@ -51,7 +51,7 @@ fn a_straggler_who_goes_on_is_late_and_holds_nobody_up() {
     assert!(talk.upload(second[3], 1, 2.0).1.round_complete);
     let outcome = talk.close();
     assert_eq!(outcome.aggregated, 4);
-    assert!(outcome.table.as_slice().iter().all(|value| *value == 2.0));
+    assert!(outcome.model.table(0).as_slice().iter().all(|value| *value == 2.0));
 }
 
 /// If this fails, a deadline is missed, counts from somewhere else, or ends another round than its own.
@@ -71,10 +71,10 @@ fn a_round_ends_at_its_deadline_with_what_there_is() {
         assert_eq!(talk.begin(1).deadline, Some(instant(22.0)), "{spec}");
         assert!(!talk.ring(12.0).round_complete, "{spec}: that of the round before");
         assert!(talk.ring(22.0).round_complete, "{spec}");
-        let before = Arc::clone(&talk.server.global);
+        let before = talk.server.table();
         let outcome = talk.close();
         assert_eq!(outcome.aggregated, 0, "{spec}");
-        assert!(Arc::ptr_eq(&outcome.table, &before), "{spec}: nobody finished");
+        assert!(Arc::ptr_eq(outcome.model.table(0), &before), "{spec}: nobody finished");
     }
 }
 
@@ -90,7 +90,7 @@ fn a_late_update_joins_a_semi_synchronous_round_with_the_weight_of_its_staleness
     ] {
         let spec = mode(&format!("semi-synchronous = {{ deadline_s = 10, staleness_weight = {weight} }}"));
         let mut talk = Conversation::with(&["training.participation={ cohort = 2 }", &spec]);
-        let base = f64::from(talk.server.global.as_slice()[7]);
+        let base = f64::from(talk.server.table().as_slice()[7]);
         let first = invited(&talk.begin(0));
         // Two rounds without the other one.
         talk.upload(first[0], 0, 2.0);
@@ -106,7 +106,7 @@ fn a_late_update_joins_a_semi_synchronous_round_with_the_weight_of_its_staleness
         let outcome = talk.close();
         assert_eq!(outcome.aggregated, 3);
         let stepped = 4.0 + (expected * (6.0 - base) + 1.0 + 1.0) / (expected + 2.0);
-        let value = f64::from(outcome.table.as_slice()[7]);
+        let value = f64::from(outcome.model.table(0).as_slice()[7]);
         assert!((value - stepped).abs() < 1e-6, "{weight}: {value} instead of {stepped}");
     }
 }
@@ -132,7 +132,7 @@ fn an_update_later_than_the_maximum_staleness_is_stale() {
 fn fedbuff_keeps_its_concurrency_and_steps_when_its_buffer_is_full() {
     let spec = "fedbuff = { concurrency = 3, buffer = 2, server_rate = 0.5, staleness_weight = { polynomial = 1.0 } }";
     let mut talk = Conversation::with(&[&mode(spec)]);
-    let base = f64::from(talk.server.global.as_slice()[7]);
+    let base = f64::from(talk.server.table().as_slice()[7]);
     let first = invited(&talk.begin(0));
     assert_eq!(first.len(), 3);
     let (_, orders) = talk.upload(first[0], 0, 1.0);
@@ -145,7 +145,7 @@ fn fedbuff_keeps_its_concurrency_and_steps_when_its_buffer_is_full() {
     let outcome = talk.close();
     assert_eq!(outcome.aggregated, 2);
     let stepped = base + 0.5 * ((1.0 - base) + (2.0 - base)) / 2.0;
-    assert!((f64::from(outcome.table.as_slice()[7]) - stepped).abs() < 1e-6);
+    assert!((f64::from(outcome.model.table(0).as_slice()[7]) - stepped).abs() < 1e-6);
 
     let fourth = invited(&talk.begin(1));
     assert_eq!((fourth.len(), talk.server.open.len()), (1, 3), "the one who completed the step left a place");
@@ -153,7 +153,7 @@ fn fedbuff_keeps_its_concurrency_and_steps_when_its_buffer_is_full() {
     assert!(talk.upload(fourth[0], 3, 4.0).1.round_complete);
     // The first of the two is one step old and counts half.
     let twice = stepped + 0.5 * (0.5 * (3.0 - base) + (4.0 - stepped)) / 2.0;
-    let value = f64::from(talk.close().table.as_slice()[7]);
+    let value = f64::from(talk.close().model.table(0).as_slice()[7]);
     assert!((value - twice).abs() < 1e-6, "{value} instead of {twice}");
 }
 
@@ -161,7 +161,7 @@ fn fedbuff_keeps_its_concurrency_and_steps_when_its_buffer_is_full() {
 fn fedasync_steps_with_every_update_that_is_not_stale() {
     let spec = "fedasync = { concurrency = 2, mixing = 0.5, staleness_weight = \"constant\", maximum_staleness = 1 }";
     let mut talk = Conversation::with(&[&mode(spec)]);
-    let base = f64::from(talk.server.global.as_slice()[7]);
+    let base = f64::from(talk.server.table().as_slice()[7]);
     let old = invited(&talk.begin(0));
     let mut expected = base;
     let (mut user, mut invitation_id) = (old[0], 0);
@@ -169,7 +169,7 @@ fn fedasync_steps_with_every_update_that_is_not_stale() {
         let (ending, orders) = talk.upload(user, invitation_id, 8.0);
         assert_eq!((ending, orders.round_complete), (Ending::Done, true));
         expected = 0.5 * expected + 4.0;
-        let value = f64::from(talk.close().table.as_slice()[7]);
+        let value = f64::from(talk.close().model.table(0).as_slice()[7]);
         assert!((value - expected).abs() < 1e-6, "{value} instead of {expected}");
         (user, invitation_id) = (invited(&talk.begin(round + 1))[0], round + 1);
     }

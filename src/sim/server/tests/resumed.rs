@@ -4,13 +4,13 @@ use std::io::Cursor;
 
 use super::*;
 
-/// A server at the end of its second round, with seven participations under way: of two broadcasts that say the same,
+/// A server at the end of its second round, with seven participations under way: of two downloads that say the same,
 /// since the first round left the table as it was.
 fn after_two_rounds_that_change_nothing() -> Conversation {
     let mode = "training.mode={ fedbuff = { concurrency = 8, buffer = 4, server_rate = 0.2, staleness_weight = \"constant\" } }";
     let mut talk = Conversation::with(&[mode, "codec.uplink=\"rows-f32\""]);
-    let before = Table::from_fn(talk.server.global.shape(), || 3.0);
-    talk.server.global = Arc::new(before.clone());
+    let before = Table::from_fn(talk.server.table().shape(), || 3.0);
+    talk.server.server.set_model(Model::of_table("V", before.clone())).unwrap();
     for round in 0..2 {
         talk.begin(round);
         for _ in 0..4 {
@@ -20,12 +20,12 @@ fn after_two_rounds_that_change_nothing() -> Conversation {
             talk.upload_rows(user, invitation_id, Some(3.0));
         }
         talk.close();
-        assert!(*talk.server.global == before, "this test is void: round {round} moves the table");
+        assert!(*talk.server.table() == before, "this test is void: round {round} moves the table");
     }
     talk
 }
 
-/// The table after a third round: one update of the first broadcast and two of the second leave every row as they
+/// The table after a third round: one update of the first download and two of the second leave every row as they
 /// got it, and one of the third brings what the rest comes to, so that nothing remains but how the sum was rounded.
 fn third_round(talk: &mut Conversation) -> Vec<u32> {
     talk.begin(2);
@@ -39,11 +39,11 @@ fn third_round(talk: &mut Conversation) -> Vec<u32> {
         talk.upload_rows(user, invitation_id, None);
     }
     talk.upload_rows(third[0].0, third[0].1, Some(-57.0));
-    talk.close().table.as_slice().iter().map(|value| value.to_bits()).collect()
+    talk.close().model.table(0).as_slice().iter().map(|value| value.to_bits()).collect()
 }
 
 /// If this fails, a run that goes on from a checkpoint adds in another order than the one that was never stopped, and
-/// may differ from it in the last bit: two broadcasts are two, whether or not they say the same.
+/// may differ from it in the last bit: two downloads are two, whether or not they say the same.
 #[test]
 fn broadcasts_that_say_the_same_stay_apart() {
     let mut whole = after_two_rounds_that_change_nothing();
@@ -51,8 +51,8 @@ fn broadcasts_that_say_the_same_stay_apart() {
     whole.server.save(&mut archive).unwrap();
     let mut reader = ArchiveReader::new(Box::new(Cursor::new(archive.take().unwrap())));
     let (world, workers) = (Arc::clone(&whole.server.world), Arc::clone(&whole.server.workers));
-    let mut broadcasts = RestoredBroadcasts::default();
-    let server = ServerActor::restore(&mut reader, &mut broadcasts, world, workers).unwrap();
+    let mut downloads = RestoredDownloads::default();
+    let server = ServerActor::restore(&mut reader, &mut downloads, world, workers).unwrap();
     let mut resumed = Conversation { server, now: whole.now, context: Context::new() };
     let (resumed, whole) = (third_round(&mut resumed), third_round(&mut whole));
     assert!(resumed == whole, "{} and {}", f32::from_bits(resumed[0]), f32::from_bits(whole[0]));

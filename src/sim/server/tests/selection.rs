@@ -30,13 +30,13 @@ fn cohorts(rounds: u32, overrides: &[&str]) -> Vec<Vec<u32>> {
 fn cohorts_are_uniform_over_those_who_can_be_many_or_few() {
     for selection in ["uniform", "never-twice-in-a-row"] {
         let mut server = server(&[&format!("training.client_selection=\"{selection}\"")]);
-        let broadcast = Arc::new(Broadcast::encode(InvitationId(0), &server.global, server.world.downlink));
+        let download = Arc::new(OutgoingDownload::first(&server.world));
         // Nobody is at work; one; so many that drawing and looking gives up.
         for busy in [0, 1, 15] {
             let mut open = ByUser::default();
             for user in (0..busy).map(UserId) {
-                let (round, invitation_id, broadcast) = (Round(0), InvitationId(0), Arc::clone(&broadcast));
-                open.insert(user, Open { round, invitation_id, began: SimTime::ZERO, broadcast });
+                let (round, invitation_id, download) = (Round(0), InvitationId(0), Arc::clone(&download));
+                open.insert(user, Open { round, invitation_id, began: SimTime::ZERO, download });
             }
             let mut counts = [0u32; 21];
             for invitation_id in 0..4000 {
@@ -59,8 +59,8 @@ fn cohorts_are_uniform_over_those_who_can_be_many_or_few() {
         }
         let mut open = ByUser::default();
         for user in (0..19).map(UserId) {
-            let (round, invitation_id, broadcast) = (Round(0), InvitationId(0), Arc::clone(&broadcast));
-            open.insert(user, Open { round, invitation_id, began: SimTime::ZERO, broadcast });
+            let (round, invitation_id, download) = (Round(0), InvitationId(0), Arc::clone(&download));
+            open.insert(user, Open { round, invitation_id, began: SimTime::ZERO, download });
         }
         let at = SelectionContext {
             now: SimTime::ZERO,
@@ -270,7 +270,7 @@ fn an_upload_after_which_nobody_comes_is_judged_before_the_run_ends() {
     let user = invited(&talk.begin(0))[0];
     let limit = SimDuration::from_secs_f64(1.0);
     talk.now = seconds().find(|at| *at > talk.now && anyone_after(&mut clock, *at).unwrap() > *at + limit).unwrap();
-    let table = talk.server.global.clone();
+    let table = talk.server.table().clone();
     let frame = codec::of(CodecName::DenseF32).encode(&TableUpdate::whole(&table), &table).bytes;
     let arrival = UplinkArrived { user: UserId(user), invitation_id: InvitationId(0), frame, now: talk.now };
     let receipt = talk.server.handle(arrival, &mut talk.context).unwrap();

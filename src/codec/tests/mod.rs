@@ -1,6 +1,8 @@
 //! What must hold for every codec alike.
 #![allow(clippy::unwrap_used)]
 
+mod blocks;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -55,17 +57,6 @@ fn fixed(many: bool) -> (TableUpdate, Table) {
     let mut base = Table::zeros(shape);
     base.as_mut_slice()[200] = 1.5;
     (TableUpdate::listed(shape, rows, &values, 0.5).unwrap(), base)
-}
-
-/// If this fails, a client keeps values that it did not train.
-#[test]
-fn a_frame_gives_values_away_only_where_they_are_the_updates() {
-    for many in [false, true] {
-        let (update, base) = fixed(many);
-        assert_eq!(of(CodecName::RowsF32).encode(&update, &base).values(), Some(update.values.clone()));
-        assert_eq!(of(CodecName::DenseF32).encode(&update, &base).values(), None);
-        assert_eq!(of(CodecName::SparseF32).encode(&update, &base).values(), None);
-    }
 }
 
 fn bits(table: &Table) -> Vec<u32> {

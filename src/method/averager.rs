@@ -1,0 +1,259 @@
+//! The server side of methods whose server combines what clients send: a model, and a rule for each block.
+
+use std::sync::Arc;
+
+use super::rule::{Combine, Moments, RowMoments, Rule};
+use super::server::{Accumulator, Contribution, Server, StepContext, StepReport, WeightTotals, downcast};
+use crate::error::{Error, Result};
+use crate::model::aggregate::{self, Averaging};
+use crate::model::blocks::{BlockValues, Model};
+use crate::model::layout::{BlockLayout, Layout, Reference, ValueType};
+use crate::model::magnitude::MagnitudeCounts;
+use crate::model::sent_rows::SentRows;
+use crate::model::state::StateVisitor;
+use crate::model::table::{SharedTable, Table};
+
+/// A server that combines what clients send, block by block.
+#[derive(Clone, Debug)]
+pub struct Averager {
+    model: Model,
+    upload: Layout,
+    rules: Vec<Rule>,
+    moments: Vec<Moments>,
+}
+
+impl Averager {
+    /// Makes a server with this model, which takes the mean of what clients make of it: uploads have its layout.
+    pub fn new(model: Model) -> Self {
+        let upload = model.layout().clone();
+        Self::with_rules(model, upload, &[])
+    }
+
+    /// Makes a server with this model, uploads of this layout, and a rule for each block of the model, in their order;
+    /// [`Rule::MEAN`] for those beyond the list. A block of the model is changed by the upload's block of its name.
+    pub fn with_rules(model: Model, upload: Layout, rules: &[Rule]) -> Self {
+        let blocks = model.layout().blocks();
+        let rules: Vec<Rule> = (0..blocks.len()).map(|at| rules.get(at).copied().unwrap_or(Rule::MEAN)).collect();
+        let moments = rules.iter().zip(blocks).map(|(rule, block)| Moments::of(rule, block.shape)).collect();
+        Self { model, upload, rules, moments }
+    }
+
+    /// Makes the same server with uploads that carry a weight.
+    pub fn weighted(mut self) -> Self {
+        self.upload = self.upload.weighted();
+        self
+    }
+
+    /// Returns the layout of uploads.
+    pub fn upload_layout(&self) -> &Layout {
+        &self.upload
+    }
+
+    /// Replaces the rule of the block at `position` and forgets what its optimiser remembered.
+    pub fn set_rule(&mut self, position: usize, rule: Rule) {
+        self.moments[position] = Moments::of(&rule, self.model.layout().blocks()[position].shape);
+        self.rules[position] = rule;
+    }
+
+    /// Makes what the block at `position` becomes of what was sent for it.
+    fn finish_block(
+        &mut self,
+        position: usize,
+        sums: BlockSums,
+        totals: &WeightTotals,
+        step: &StepContext<'_>,
+    ) -> Result<(Option<SharedTable>, MagnitudeCounts)> {
+        let weights = (step.normalise)(totals);
+        match sums {
+            BlockSums::Whole(averaging) => {
+                let aggregate = averaging.finish(self.model.table(position), weights.kept, weights.divisor);
+                Ok((Some(Arc::new(aggregate.table)), aggregate.uploads))
+            }
+            BlockSums::Sent(sent) => {
+                let counts = sent.counts();
+                let table = self.step_sent_rows(position, &sent, weights.divisor, step);
+                Ok((Some(table), counts))
+            }
+            BlockSums::Nothing => Ok((None, MagnitudeCounts::default())),
+        }
+    }
+
+    /// Moves the rows that were sent by the block's rule.
+    fn step_sent_rows(
+        &mut self,
+        position: usize,
+        sent: &SentRows,
+        divisor: f64,
+        step: &StepContext<'_>,
+    ) -> SharedTable {
+        let (rule, moments) = (self.rules[position], &mut self.moments[position]);
+        let name = &self.model.layout().blocks()[position].name;
+        let is_statistic =
+            self.upload.position(name).is_some_and(|at| self.upload.blocks()[at].reference == Reference::Zero);
+        let sign = if is_statistic { -1.0 } else { 1.0 };
+        let rate = rule.rate_at(step.step);
+        let mut table = Table::clone(self.model.table(position));
+        let width = table.shape().dimension;
+        let mut direction = vec![0.0; width];
+        for row in sent.iter() {
+            let divisor = match rule.combine {
+                Combine::Mean => divisor,
+                Combine::Sum => 1.0,
+                Combine::MeanPerSender => f64::from(row.senders),
+            };
+            for (direction, sum) in direction.iter_mut().zip(row.sum) {
+                *direction = sign * sum / divisor;
+            }
+            let at = row.row as usize;
+            let of_row = |values: &'_ mut Vec<f32>| -> std::ops::Range<usize> {
+                if values.is_empty() { 0..0 } else { at * width..(at + 1) * width }
+            };
+            let (first, second) = (of_row(&mut moments.first), of_row(&mut moments.second));
+            let mut no_steps = 0;
+            let steps = moments.steps.get_mut(at).unwrap_or(&mut no_steps);
+            let memory = RowMoments { first: &mut moments.first[first], second: &mut moments.second[second], steps };
+            rule.apply(rate, &direction, memory, table.row_mut(at));
+        }
+        Arc::new(table)
+    }
+}
+
+impl Server for Averager {
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn set_model(&mut self, model: Model) -> Result<()> {
+        if model.layout() != self.model.layout() {
+            return Err(Error::Update(format!("a model of {} meets one of {}", model.layout(), self.model.layout())));
+        }
+        self.model = model;
+        Ok(())
+    }
+
+    fn accumulator(&self) -> Box<dyn Accumulator> {
+        let sums = |(block, rule): (&BlockLayout, &Rule)| {
+            let sent = self.upload.position(&block.name).map(|at| (at, &self.upload.blocks()[at]));
+            match sent {
+                Some((at, sent)) if sent.value_type == ValueType::F32 && block.shape == sent.shape => {
+                    let takes_whole_tables = rule.is_mean() && sent.reference == Reference::Download;
+                    let sums = match takes_whole_tables {
+                        true => BlockSums::Whole(Averaging::new(block.shape)),
+                        false => BlockSums::Sent(SentRows::new(block.shape)),
+                    };
+                    (Some(at), sums)
+                }
+                _ => (None, BlockSums::Nothing),
+            }
+        };
+        let blocks = self.model.layout().blocks().iter().zip(&self.rules).map(sums).collect();
+        Box::new(Sums { upload: self.upload.clone(), blocks, totals: WeightTotals::default() })
+    }
+
+    fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
+        let Sums { blocks, totals, .. } = *downcast::<Sums>(sums)?;
+        let mut report = StepReport::default();
+        for (position, (_, sums)) in blocks.into_iter().enumerate() {
+            let (table, counts) = self.finish_block(position, sums, &totals, step)?;
+            if let Some(table) = table {
+                self.model.set_table(position, table)?;
+            }
+            report.uploads.add_times(&counts, 1);
+        }
+        Ok(report)
+    }
+
+    fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
+        self.moments.iter_mut().try_for_each(|moments| moments.visit_state(state))
+    }
+}
+
+/// The sums of a step.
+struct Sums {
+    upload: Layout,
+    /// For each block of the model the position of the upload's block of its name, and its sums.
+    blocks: Vec<(Option<usize>, BlockSums)>,
+    totals: WeightTotals,
+}
+
+/// The sums of one block.
+enum BlockSums {
+    /// Over whole tables.
+    Whole(Averaging),
+    /// Over the rows that were sent.
+    Sent(SentRows),
+    /// Nobody sends anything for the block.
+    Nothing,
+}
+
+impl Accumulator for Sums {
+    fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()> {
+        let weight_of = |contribution: &Contribution<'_>| {
+            contribution.update.scalars.weight.map_or(1.0, |weight| f64::from(weight.max(0.0)))
+        };
+        for contribution in contributions {
+            let (by_method, by_policy) = (weight_of(contribution), contribution.weight);
+            self.totals.updates += by_method;
+            self.totals.weights += by_policy * by_method;
+            match contribution.is_fresh {
+                true => self.totals.fresh_weights += by_policy * by_method,
+                false => self.totals.stale_weights += by_policy * by_method,
+            }
+        }
+        for (at, sums) in &mut self.blocks {
+            let Some(at) = *at else { continue };
+            let block = &self.upload.blocks()[at];
+            let of_block: Vec<_> = contributions
+                .iter()
+                .map(|contribution| of_block(contribution, block, at, weight_of(contribution)))
+                .collect();
+            match sums {
+                BlockSums::Whole(averaging) => averaging.add(&of_block),
+                BlockSums::Sent(sent) => sent.add(&of_block),
+                BlockSums::Nothing => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, other: Box<dyn Accumulator>) -> Result<()> {
+        let other = *downcast::<Self>(other)?;
+        self.totals.updates += other.totals.updates;
+        self.totals.weights += other.totals.weights;
+        self.totals.fresh_weights += other.totals.fresh_weights;
+        self.totals.stale_weights += other.totals.stale_weights;
+        for ((_, sums), (_, more)) in self.blocks.iter_mut().zip(other.blocks) {
+            match (sums, more) {
+                (BlockSums::Whole(sums), BlockSums::Whole(more)) => sums.merge(more),
+                (BlockSums::Sent(sums), BlockSums::Sent(more)) => sums.merge(&more),
+                (BlockSums::Nothing, BlockSums::Nothing) => {}
+                _ => return Err(Error::Update("two sums of a step are of different rules".to_owned())),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns what a contribution says of one block.
+fn of_block<'a>(
+    contribution: &'a Contribution<'a>,
+    block: &BlockLayout,
+    at: usize,
+    weight: f64,
+) -> aggregate::Contribution<'a> {
+    let table = |model: &'a Model| match (block.reference, model.layout().position(&block.name)) {
+        (Reference::Download, Some(at)) => match &model.blocks()[at] {
+            BlockValues::Table(table) => Some(table),
+            BlockValues::Raw(_) => None,
+        },
+        _ => None,
+    };
+    aggregate::Contribution {
+        update: &contribution.update.blocks[at],
+        base: table(contribution.received),
+        meant: contribution.meant.and_then(table),
+        base_number: contribution.download_number,
+        weight: contribution.weight * weight,
+        base_weight: contribution.base_weight * weight,
+    }
+}

@@ -1,0 +1,177 @@
+//! Methods that run at the server: users send their ratings once, and the server works on them from then on.
+//!
+//! The ratings travel as frames, so that their bytes and the time that they take are booked like those of every upload.
+//! A step is one pass of the server over all ratings; it takes what the server's speed makes of its work.
+
+use crate::error::Result;
+use crate::ids::UserId;
+use crate::model::blocks::{Model, ModelUpdate};
+use crate::model::layout::{BlockLayout, Layout};
+use crate::model::state::StateVisitor;
+use crate::model::table::{RowSet, TableShape, TableUpdate, extend_bytes, floats};
+
+use super::server::{Accumulator, Contribution, Download, Server, StepContext, StepReport, downcast};
+use super::{Client, LocalTask, LocalUpdate, Scorer, ScoringContext, Scratch};
+
+/// The name of the block in which users send their ratings.
+const RATINGS: &str = "ratings";
+
+/// What a central method does with everybody's ratings.
+pub trait CentralTrainer: Send {
+    /// Returns the model as it is now. It has to have everything that scoring takes, users' parameters included.
+    fn model(&self) -> &Model;
+
+    /// Replaces the model, which has the layout of [`Self::model`].
+    ///
+    /// # Errors
+    /// [`Error::Update`](crate::error::Error::Update) for a model of another layout.
+    fn set_model(&mut self, model: Model) -> Result<()>;
+
+    /// Makes one pass over `ratings`, which are in the order of users.
+    ///
+    /// # Errors
+    /// Divergence, and whatever else the method finds wrong.
+    fn pass(&mut self, ratings: &[UserRatings], step: &StepContext<'_>) -> Result<StepReport>;
+
+    /// Visits the state besides the model, such as the moments of an optimiser.
+    ///
+    /// # Errors
+    /// As [`StateVisitor::values`].
+    fn visit_state(&mut self, _state: &mut StateVisitor<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// What one user has sent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UserRatings {
+    /// The user.
+    pub user: UserId,
+    /// The items that the user has rated, ascending, each once.
+    pub items: Vec<u32>,
+    /// The rating of each item; the last one where the user has rated an item more than once.
+    pub ratings: Vec<f32>,
+}
+
+/// Returns what users of a central method upload: a rating for each item that they have rated.
+pub fn ratings_layout(items: usize) -> Layout {
+    Layout::new(vec![BlockLayout::item_table(RATINGS, TableShape { rows: items, dimension: 1 }).statistic()])
+}
+
+/// The server side of a central method.
+pub struct CentralServer {
+    trainer: Box<dyn CentralTrainer>,
+    ratings: Vec<UserRatings>,
+}
+
+impl CentralServer {
+    /// Makes a server that has no ratings yet.
+    pub fn new(trainer: Box<dyn CentralTrainer>) -> Self {
+        Self { trainer, ratings: Vec::new() }
+    }
+}
+
+impl Server for CentralServer {
+    fn model(&self) -> &Model {
+        self.trainer.model()
+    }
+
+    fn set_model(&mut self, model: Model) -> Result<()> {
+        self.trainer.set_model(model)
+    }
+
+    fn download(&self) -> Download {
+        Download::Nothing
+    }
+
+    fn needs_participants(&self) -> bool {
+        self.ratings.is_empty()
+    }
+
+    fn accumulator(&self) -> Box<dyn Accumulator> {
+        Box::new(Gathered::default())
+    }
+
+    fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
+        let Gathered(sent) = *downcast::<Gathered>(sums)?;
+        self.ratings.extend(sent);
+        self.trainer.pass(&self.ratings, step)
+    }
+
+    fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
+        let plain = |ratings: &UserRatings| (ratings.user, ratings.items.clone(), ratings.ratings.clone());
+        let mut ratings: Vec<(UserId, Vec<u32>, Vec<f32>)> = self.ratings.iter().map(plain).collect();
+        state.plain(&mut ratings)?;
+        let restored = ratings.into_iter().map(|(user, items, ratings)| UserRatings { user, items, ratings });
+        self.ratings = restored.collect();
+        self.trainer.visit_state(state)
+    }
+}
+
+/// Ratings that have arrived, in the order of users.
+#[derive(Default)]
+struct Gathered(Vec<UserRatings>);
+
+impl Accumulator for Gathered {
+    fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()> {
+        for contribution in contributions {
+            let sent = &contribution.update.blocks[0];
+            // A codec may have spread the ratings over the whole catalogue; no rating is zero there.
+            let rated = sent.iter().map(|(row, bytes)| (row as u32, floats(bytes).next().unwrap_or(0.0)));
+            let (items, ratings) = rated.filter(|(_, rating)| *rating != 0.0).unzip();
+            self.0.push(UserRatings { user: contribution.user, items, ratings });
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, other: Box<dyn Accumulator>) -> Result<()> {
+        self.0.extend(downcast::<Self>(other)?.0);
+        self.0.sort_by_key(|ratings| ratings.user);
+        Ok(())
+    }
+}
+
+/// The device of a user of a central method: it sends its ratings when it is asked for them, and keeps nothing.
+#[derive(Clone, Debug)]
+pub struct CentralClient<S> {
+    score: S,
+}
+
+impl<S> CentralClient<S> {
+    /// Makes a client whose scores `score` works out: from the model, the user's number and the items.
+    pub fn new(score: S) -> Self {
+        Self { score }
+    }
+}
+
+impl<S> Client for CentralClient<S>
+where
+    S: Fn(&Model, UserId, &[u32], &mut [f32]) + Clone + Send + 'static,
+{
+    fn train(&mut self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
+        let own = task.own;
+        let shape = TableShape { rows: task.items(), dimension: 1 };
+        let (mut items, mut ratings): (Vec<u32>, Vec<f32>) = (Vec::new(), Vec::new());
+        for (&item, rating) in own.items().iter().zip(own.ratings().iter()) {
+            if items.last() == Some(&item) {
+                ratings.pop();
+            } else {
+                items.push(item);
+            }
+            ratings.push(rating);
+        }
+        let mut values = Vec::with_capacity(4 * ratings.len());
+        extend_bytes(&mut values, &ratings);
+        let update = TableUpdate::of_rows(shape, RowSet::Listed(items), values.into());
+        Ok(LocalUpdate::new(ModelUpdate::of_table(update), 0.0, 0))
+    }
+
+    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+        let (model, user) = (context.model, context.user);
+        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| (self.score)(model, user, items, scores)))
+    }
+
+    fn visit_state(&mut self, _state: &mut StateVisitor<'_>) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,230 @@
+//! Rules by which a server makes a step of what clients sent: how updates are combined, and how far the server goes.
+//!
+//! A rule belongs to a block. [`Rule::MEAN`] is the default, and takes whole tables. Every other rule touches only the
+//! rows that somebody sent.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::math;
+use crate::model::state::StateVisitor;
+use crate::model::table::TableShape;
+
+/// How the updates of a step are combined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Combine {
+    /// Their mean, weighed as the updates ask for.
+    #[default]
+    Mean,
+    /// Their sum.
+    Sum,
+    /// For each row the mean over those who sent the row (FedRec 2020, Eq. 9).
+    MeanPerSender,
+}
+
+/// What the server does with the combined update d of a row v. In a block that is a state of the model, d is the combined
+/// difference to what the clients received; in one that is a statistic, d is the negative of what they sent, which is
+/// taken for a gradient.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Optimizer {
+    /// v + rate d, the rate falling by a factor from step to step.
+    #[default]
+    Plain,
+    /// Momentum: m <- beta m + d; v + rate m (FedAvgM; Hsu et al. 2019).
+    Momentum {
+        /// The share beta of the old direction.
+        #[schemars(range(min = 0, max = 1))]
+        beta: f64,
+    },
+    /// Adam (Kingma and Ba 2015; FedAdam of Reddi et al. 2021), with its moments corrected for their start. A row has a
+    /// count of its own, so that one that is seldom sent starts as others did.
+    Adam {
+        /// Decay of the first moment.
+        #[schemars(range(min = 0, max = 1))]
+        beta1: f64,
+        /// Decay of the second moment.
+        #[schemars(range(min = 0, max = 1))]
+        beta2: f64,
+        /// Added to the root of the second moment.
+        #[schemars(extend("exclusiveMinimum" = 0.0))]
+        epsilon: f64,
+    },
+}
+
+impl Optimizer {
+    /// Adam with the usual constants .9, .999 and 1e-8.
+    pub const ADAM: Self = Self::Adam { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 };
+}
+
+/// The rule of one block.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Rule {
+    /// How updates are combined.
+    pub combine: Combine,
+    /// What the server does with the result.
+    pub optimizer: Optimizer,
+    /// The server's rate.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub rate: f64,
+    /// The factor of the rate after every step.
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
+    pub rate_decay: f64,
+    /// Weight decay: this times a sent row is taken away of its d.
+    #[schemars(range(min = 0))]
+    pub weight_decay: f64,
+}
+
+impl Default for Rule {
+    fn default() -> Self {
+        Self::MEAN
+    }
+}
+
+impl Rule {
+    /// The mean of what clients made of the block.
+    pub const MEAN: Self =
+        Self { combine: Combine::Mean, optimizer: Optimizer::Plain, rate: 1.0, rate_decay: 1.0, weight_decay: 0.0 };
+
+    /// Returns whether this is the plain mean, which takes whole tables instead of the rows that were sent.
+    pub fn is_mean(&self) -> bool {
+        *self == Self::MEAN
+    }
+
+    /// Returns the rate of a step.
+    pub fn rate_at(&self, step: u32) -> f64 {
+        // Repeated products, so that the rate does not hang on a platform's `pow`; without a decay there is nothing to do.
+        if self.rate_decay == 1.0 {
+            return self.rate;
+        }
+        (0..step).fold(self.rate, |rate, _| rate * self.rate_decay)
+    }
+
+    /// Moves the row `values` by the combined update `direction`, at `rate`. `moments` is the row's memory.
+    pub fn apply(&self, rate: f64, direction: &[f64], moments: RowMoments<'_>, values: &mut [f32]) {
+        let decayed = |value: f32, d: f64| d - self.weight_decay * f64::from(value);
+        match self.optimizer {
+            Optimizer::Plain => {
+                for (value, d) in values.iter_mut().zip(direction) {
+                    *value = (f64::from(*value) + rate * decayed(*value, *d)) as f32;
+                }
+            }
+            Optimizer::Momentum { beta } => {
+                for ((value, d), first) in values.iter_mut().zip(direction).zip(moments.first) {
+                    let m = beta * f64::from(*first) + decayed(*value, *d);
+                    *first = m as f32;
+                    *value = (f64::from(*value) + rate * m) as f32;
+                }
+            }
+            Optimizer::Adam { beta1, beta2, epsilon } => {
+                *moments.steps += 1;
+                let steps = f64::from(*moments.steps);
+                let (unbias1, unbias2) = (1.0 - math::pow(beta1, steps), 1.0 - math::pow(beta2, steps));
+                let memory = moments.first.iter_mut().zip(moments.second);
+                for ((value, d), (first, second)) in values.iter_mut().zip(direction).zip(memory) {
+                    let d = decayed(*value, *d);
+                    let m = beta1 * f64::from(*first) + (1.0 - beta1) * d;
+                    let v = beta2 * f64::from(*second) + (1.0 - beta2) * d * d;
+                    (*first, *second) = (m as f32, v as f32);
+                    *value = (f64::from(*value) + rate * (m / unbias1) / (math::sqrt(v / unbias2) + epsilon)) as f32;
+                }
+            }
+        }
+    }
+}
+
+/// What an optimiser remembers of a block: nothing, a first moment for each value, or two moments and a count of steps for
+/// each row.
+#[derive(Clone, Debug, Default)]
+pub struct Moments {
+    pub(super) first: Vec<f32>,
+    pub(super) second: Vec<f32>,
+    pub(super) steps: Vec<u32>,
+}
+
+/// What an optimiser remembers of a row.
+#[derive(Debug)]
+pub struct RowMoments<'a> {
+    /// First moments.
+    pub first: &'a mut [f32],
+    /// Second moments.
+    pub second: &'a mut [f32],
+    /// Steps that the row has made.
+    pub steps: &'a mut u32,
+}
+
+impl Moments {
+    /// Returns the memory that `rule` needs for a block of this shape.
+    pub fn of(rule: &Rule, shape: TableShape) -> Self {
+        let first = if rule.optimizer == Optimizer::Plain { 0 } else { shape.values() };
+        let adam = matches!(rule.optimizer, Optimizer::Adam { .. });
+        let (second, steps) = if adam { (shape.values(), shape.rows) } else { (0, 0) };
+        Self { first: vec![0.0; first], second: vec![0.0; second], steps: vec![0; steps] }
+    }
+
+    /// Visits the memory.
+    ///
+    /// # Errors
+    /// As [`StateVisitor::values`].
+    pub fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
+        state.values(&mut self.first)?;
+        state.values(&mut self.second)?;
+        if self.steps.is_empty() { Ok(()) } else { state.plain(&mut self.steps) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The row (1, -1) after three steps in the direction (0.5, -2).
+    fn after_three_steps(rule: Rule) -> Vec<f32> {
+        let shape = TableShape { rows: 1, dimension: 2 };
+        let mut moments = Moments::of(&rule, shape);
+        let mut values = vec![1.0f32, -1.0];
+        for step in 0..3 {
+            let mut steps = moments.steps.first().copied().unwrap_or(0);
+            let memory = RowMoments { first: &mut moments.first, second: &mut moments.second, steps: &mut steps };
+            rule.apply(rule.rate_at(step), &[0.5, -2.0], memory, &mut values);
+            moments.steps.iter_mut().for_each(|kept| *kept = steps);
+        }
+        values
+    }
+
+    fn close(found: &[f32], expected: [f64; 2]) {
+        for (found, expected) in found.iter().zip(expected) {
+            assert!((f64::from(*found) - expected).abs() < 1e-6, "{found} instead of {expected}");
+        }
+    }
+
+    #[test]
+    fn a_plain_rate_falls_from_step_to_step() {
+        let rule = Rule { rate: 0.1, rate_decay: 0.5, ..Rule::MEAN };
+        close(&after_three_steps(rule), [1.0 + 0.175 * 0.5, -1.0 - 0.175 * 2.0]);
+    }
+
+    #[test]
+    fn momentum_gathers_speed() {
+        let rule = Rule { rate: 0.1, optimizer: Optimizer::Momentum { beta: 0.5 }, ..Rule::MEAN };
+        // m is d, 1.5 d and 1.75 d.
+        close(&after_three_steps(rule), [1.0 + 0.425 * 0.5, -1.0 - 0.425 * 2.0]);
+    }
+
+    #[test]
+    fn adam_moves_every_value_by_its_rate_where_the_direction_stays() {
+        let rule = Rule { rate: 0.1, optimizer: Optimizer::ADAM, ..Rule::MEAN };
+        close(&after_three_steps(rule), [1.3, -1.3]);
+    }
+
+    #[test]
+    fn weight_decay_pulls_a_row_towards_zero() {
+        let rule = Rule { rate: 1.0, weight_decay: 0.5, ..Rule::MEAN };
+        let mut values = [4.0f32];
+        let memory = RowMoments { first: &mut [], second: &mut [], steps: &mut 0 };
+        rule.apply(1.0, &[1.0], memory, &mut values);
+        assert_eq!(values, [3.0]);
+    }
+}

@@ -1,0 +1,220 @@
+//! What a client is handed: one participation to train, or one question to score.
+
+use super::Scratch;
+use crate::dataset::negatives::{NegativeSampler, Samples};
+use crate::dataset::{Dataset, OwnData};
+use crate::error::{Error, Result};
+use crate::ids::{InvitationId, Round, UserId};
+use crate::model::blocks::{Model, ModelUpdate};
+use crate::rng::{Purpose, Stream, Streams};
+use crate::scenario::NegativesSpec;
+use crate::work::Work;
+
+/// A phase of a method: what travels, and what a client does with it, may differ from phase to phase. Most methods have
+/// one phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Phase(pub u8);
+
+/// One participation, as the client sees it.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct LocalTask<'a> {
+    /// The user.
+    pub user: UserId,
+    /// The number of steps that the model has made, for what changes from step to step.
+    pub round: Round,
+    /// The number of the invitation: what this participation draws is named by it.
+    pub invitation_id: InvitationId,
+    /// The phase that the server is in.
+    pub phase: Phase,
+    /// The model as decoded from the download; without blocks in a phase that has no download.
+    pub model: &'a Model,
+    /// The user's own data: what the device knows of its ratings.
+    pub own: OwnData<'a>,
+    /// The run's randomness.
+    pub streams: Streams,
+    /// The largest magnitude that a parameter may have.
+    pub divergence_limit: f32,
+    samples: SampleSource<'a>,
+}
+
+/// Where training samples come from.
+#[derive(Clone, Copy, Debug)]
+enum SampleSource<'a> {
+    /// They are drawn when the client asks for them.
+    Drawn { dataset: &'a Dataset, spec: &'a NegativesSpec },
+    /// They are given, as in a recording of somebody else's code.
+    Given(&'a Samples),
+}
+
+impl<'a> LocalTask<'a> {
+    /// Describes the participation of `user` that invitation `invitation_id` asks for, in the first phase. Negatives are
+    /// drawn from `dataset` as `negatives` says.
+    pub fn new(
+        (user, round, invitation_id): (UserId, Round, InvitationId),
+        model: &'a Model,
+        (dataset, negatives): (&'a Dataset, &'a NegativesSpec),
+        streams: Streams,
+        divergence_limit: f32,
+    ) -> Self {
+        let samples = SampleSource::Drawn { dataset, spec: negatives };
+        let (phase, own) = (Phase::default(), dataset.own_data(user));
+        Self { user, round, invitation_id, phase, model, own, streams, divergence_limit, samples }
+    }
+
+    /// Describes a participation whose samples are given, as in a recording of somebody else's code. The user has no
+    /// ratings of its own beside them.
+    pub fn with_samples(
+        (user, round, invitation_id): (UserId, Round, InvitationId),
+        model: &'a Model,
+        samples: &'a Samples,
+        streams: Streams,
+        divergence_limit: f32,
+    ) -> Self {
+        let (phase, own, samples) = (Phase::default(), OwnData::new(&[]), SampleSource::Given(samples));
+        Self { user, round, invitation_id, phase, model, own, streams, divergence_limit, samples }
+    }
+
+    /// Returns the number of items of the catalogue; 0 where samples are given.
+    pub fn items(&self) -> usize {
+        match self.samples {
+            SampleSource::Drawn { dataset, .. } => dataset.items(),
+            SampleSource::Given(_) => 0,
+        }
+    }
+
+    /// Puts the participation into another phase.
+    pub fn in_phase(self, phase: Phase) -> Self {
+        Self { phase, ..self }
+    }
+
+    /// Draws the training samples of this participation into `scratch`: every positive of the user, each followed by its
+    /// negatives.
+    ///
+    /// # Errors
+    /// [`Error::Dataset`] if there are too few items to draw negatives from.
+    pub fn draw_samples(&self, scratch: &mut SampleScratch) -> Result<()> {
+        match self.samples {
+            SampleSource::Given(samples) => scratch.samples.clone_from(samples),
+            SampleSource::Drawn { dataset, spec } => {
+                // A thread serves one run after another; the sampler belongs to a data set.
+                let sampler = match &mut scratch.sampler {
+                    Some(sampler) if sampler.fits(dataset.items(), spec) => sampler,
+                    other => other.insert(NegativeSampler::new(dataset.items(), spec)),
+                };
+                sampler.draw(dataset, self.streams, self.user, self.invitation_id, &mut scratch.samples)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns this participation's randomness for `purpose`.
+    pub fn stream(&self, purpose: Purpose) -> Stream {
+        self.streams.stream(purpose, u64::from(self.user.0), u64::from(self.invitation_id.0))
+    }
+
+    /// Returns this participation's randomness of a name that the method chooses, such as `fedrecon/user-vector`.
+    pub fn named_stream(&self, name: &str) -> Stream {
+        self.streams.named(name, u64::from(self.user.0), u64::from(self.invitation_id.0))
+    }
+
+    /// Refuses a parameter whose largest magnitude is not below the limit (or is NaN).
+    ///
+    /// # Errors
+    /// [`Error::Diverged`], naming the round, the user and the parameter.
+    pub fn check_magnitude(&self, parameter: &'static str, largest: f32) -> Result<()> {
+        if largest <= self.divergence_limit {
+            return Ok(());
+        }
+        let (round, user, limit) = (self.round, self.user, self.divergence_limit);
+        Err(Error::Diverged { round, user, parameter, value: largest, limit })
+    }
+}
+
+/// Training samples and the memory for drawing them. It carries nothing from one client to the next.
+#[derive(Debug, Default)]
+pub struct SampleScratch {
+    /// The samples that were drawn last.
+    pub samples: Samples,
+    sampler: Option<NegativeSampler>,
+}
+
+/// What a participation yields.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LocalUpdate {
+    /// What leaves the device.
+    pub update: ModelUpdate,
+    /// The mean local loss, as the method defines it.
+    pub loss: f64,
+    /// What the training took: at the device's speed, this is its virtual duration.
+    pub work: Work,
+}
+
+impl LocalUpdate {
+    /// Describes an update that took so many row visits.
+    pub fn new(update: ModelUpdate, loss: f64, row_visits: u64) -> Self {
+        Self { update, loss, work: Work::of_row_visits(row_visits) }
+    }
+
+    /// Adds work that is not a visit to an item's row.
+    pub fn with_multiply_adds(self, multiply_adds: u64) -> Self {
+        Self { work: Work { multiply_adds, ..self.work }, ..self }
+    }
+}
+
+/// What a client may use to score items.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ScoringContext<'a> {
+    /// The user.
+    pub user: UserId,
+    /// The model as this device can decode it from a download.
+    pub model: &'a Model,
+    /// The user's own data.
+    pub own: OwnData<'a>,
+    /// The run's randomness.
+    pub streams: Streams,
+}
+
+impl<'a> ScoringContext<'a> {
+    /// Describes what `user` may use.
+    pub fn new(user: UserId, model: &'a Model, own: OwnData<'a>, streams: Streams) -> Self {
+        Self { user, model, own, streams }
+    }
+
+    /// Returns the randomness of a name that the method chooses. It is the same at every scoring, so that an item's score
+    /// does not depend on how often it was asked for.
+    pub fn named_stream(&self, name: &str) -> Stream {
+        self.streams.named(name, u64::from(self.user.0), u64::MAX)
+    }
+}
+
+/// Scores items for one user. Made by [`Client::scorer`](super::Client::scorer), which may have rebuilt private state for
+/// it.
+pub trait Scorer {
+    /// Scores `items` (ascending, distinct); higher is better. An item's score does not depend on the others.
+    fn score(&self, items: &[u32], scores: &mut [f32]);
+}
+
+/// A function that scores is a scorer.
+impl<F: Fn(&[u32], &mut [f32])> Scorer for F {
+    fn score(&self, items: &[u32], scores: &mut [f32]) {
+        self(items, scores);
+    }
+}
+
+/// Scores `items` once, for a client that `context` is about.
+///
+/// # Errors
+/// Those of [`Client::scorer`](super::Client::scorer).
+pub fn score(
+    client: &dyn super::Client,
+    context: &ScoringContext<'_>,
+    items: &[u32],
+    scratch: &mut Scratch,
+) -> Result<Vec<f32>> {
+    let mut scores = vec![0.0; items.len()];
+    client.scorer(context, scratch)?.score(items, &mut scores);
+    Ok(scores)
+}

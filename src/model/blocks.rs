@@ -1,0 +1,252 @@
+//! The values of a model: one table, or one stretch of raw values, for every block of its layout.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::layout::{BlockLayout, Layout, Reference, ValueType};
+use super::table::{Base, SharedTable, Table, TableUpdate};
+use crate::error::{Error, Result};
+
+/// The values of one block.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BlockValues {
+    /// Single-precision values.
+    Table(SharedTable),
+    /// Values of another type, row-major and little-endian.
+    Raw(Bytes),
+}
+
+/// A model, or what a server sends of it: the values of every block of a layout. Cheap to clone, since the values are
+/// shared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    layout: Layout,
+    blocks: Vec<BlockValues>,
+}
+
+impl Model {
+    /// Makes a model of these values.
+    ///
+    /// # Errors
+    /// [`Error::Update`] if there are more or fewer blocks than the layout has, or if one has another shape or type.
+    pub fn new(layout: Layout, blocks: Vec<BlockValues>) -> Result<Self> {
+        if blocks.len() != layout.blocks().len() {
+            return Err(Error::Update(format!("{} blocks meet a layout of {}", blocks.len(), layout.blocks().len())));
+        }
+        for (block, values) in layout.blocks().iter().zip(&blocks) {
+            let fits = match values {
+                BlockValues::Table(table) => block.value_type == ValueType::F32 && table.shape() == block.shape,
+                BlockValues::Raw(bytes) => block.value_type != ValueType::F32 && bytes.len() == block.bytes(),
+            };
+            if !fits {
+                return Err(Error::Update(format!("block {} is not a {} one of its type", block.name, block.shape)));
+            }
+        }
+        Ok(Self { layout, blocks })
+    }
+
+    /// Makes a model of tables of single-precision values, in the order of the layout.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn of_tables(layout: Layout, tables: Vec<Table>) -> Result<Self> {
+        Self::new(layout, tables.into_iter().map(|table| BlockValues::Table(Arc::new(table))).collect())
+    }
+
+    /// Makes a model of one item table.
+    pub fn of_table(name: &'static str, table: impl Into<SharedTable>) -> Self {
+        let table = table.into();
+        Self { layout: Layout::of_table(name, table.shape()), blocks: vec![BlockValues::Table(table)] }
+    }
+
+    /// Makes the model of a method that shares nothing.
+    pub fn none() -> Self {
+        Self { layout: Layout::none(), blocks: Vec::new() }
+    }
+
+    /// Returns the layout.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Returns the values, in the order of the layout.
+    pub fn blocks(&self) -> &[BlockValues] {
+        &self.blocks
+    }
+
+    /// Returns the table of the block at `position`.
+    ///
+    /// # Panics
+    /// If there is no such block, or if its values are not of single precision: a defect of the method, which knows
+    /// its own layout.
+    #[inline]
+    pub fn table(&self, position: usize) -> &SharedTable {
+        match &self.blocks[position] {
+            BlockValues::Table(table) => table,
+            BlockValues::Raw(_) => {
+                panic!("block {} holds no single-precision values", self.layout.blocks()[position].name)
+            }
+        }
+    }
+
+    /// Returns the table of the block of this name, if there is one of single precision.
+    pub fn named(&self, name: &str) -> Option<&SharedTable> {
+        match self.blocks.get(self.layout.position(name)?)? {
+            BlockValues::Table(table) => Some(table),
+            BlockValues::Raw(_) => None,
+        }
+    }
+
+    /// Returns the raw values of the block at `position`; none if they are of single precision.
+    ///
+    /// # Panics
+    /// If there is no such block.
+    pub fn raw(&self, position: usize) -> &[u8] {
+        match &self.blocks[position] {
+            BlockValues::Raw(bytes) => bytes,
+            BlockValues::Table(_) => &[],
+        }
+    }
+
+    /// Returns the blocks of single precision with their names, in the order of the layout.
+    pub fn tables(&self) -> impl Iterator<Item = (&str, &SharedTable)> {
+        self.layout.blocks().iter().zip(&self.blocks).filter_map(|(block, values)| match values {
+            BlockValues::Table(table) => Some((&*block.name, table)),
+            BlockValues::Raw(_) => None,
+        })
+    }
+
+    /// Returns what the rows of `block` refer to that an update leaves out, for whoever has downloaded this model: the
+    /// block of that name, or zero if the block is a statistic or was not downloaded.
+    pub fn base_of(&self, block: &BlockLayout) -> Base<'_> {
+        match block.reference {
+            Reference::Download => self.named(&block.name).map_or(Base::Zeros, |table| Base::Table(table)),
+            Reference::Zero => Base::Zeros,
+        }
+    }
+
+    /// Replaces the table of the block at `position`.
+    ///
+    /// # Errors
+    /// [`Error::Update`] if there is no such block, or if it has another shape or type.
+    pub fn set_table(&mut self, position: usize, table: SharedTable) -> Result<()> {
+        match self.layout.blocks().get(position) {
+            Some(block) if block.value_type == ValueType::F32 && block.shape == table.shape() => {
+                self.blocks[position] = BlockValues::Table(table);
+                Ok(())
+            }
+            _ => Err(Error::Update(format!("there is no block {position} for a {} table", table.shape()))),
+        }
+    }
+
+    /// Feeds all values to `sink`, as little-endian bytes in the order of the layout.
+    pub fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
+        let mut bytes = Vec::new();
+        for block in &self.blocks {
+            match block {
+                BlockValues::Raw(raw) => sink(raw),
+                BlockValues::Table(table) => {
+                    bytes.clear();
+                    super::table::extend_bytes(&mut bytes, table.as_slice());
+                    sink(&bytes);
+                }
+            }
+        }
+    }
+}
+
+/// What a client tells the server beside the values of its update.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Scalars {
+    /// By how much the method wants its update weighed; 1 where nothing is said.
+    pub weight: Option<f32>,
+    /// How well the downloaded model suits the client's data.
+    pub utility: Option<Utility>,
+}
+
+/// How well the model that a client downloaded suits its data (Lai et al., Oort, OSDI 2021).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Utility {
+    /// Mean local loss.
+    pub loss: f32,
+    /// Number of training ratings.
+    pub ratings: u32,
+}
+
+/// What one frame says: an update for every block of a layout, and the scalars beside it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ModelUpdate {
+    /// One update for each block.
+    pub blocks: Vec<TableUpdate>,
+    /// What is said beside the values.
+    pub scalars: Scalars,
+}
+
+impl ModelUpdate {
+    /// Makes an update of one table, without scalars.
+    pub fn of_table(table: TableUpdate) -> Self {
+        Self { blocks: vec![table], scalars: Scalars::default() }
+    }
+
+    /// Makes an update of several blocks, without scalars.
+    pub fn of_blocks(blocks: Vec<TableUpdate>) -> Self {
+        Self { blocks, scalars: Scalars::default() }
+    }
+
+    /// Adds the weight by which the method wants the update weighed.
+    pub fn weighing(mut self, weight: f32) -> Self {
+        self.scalars.weight = Some(weight);
+        self
+    }
+
+    /// Says a whole model: every row of every block.
+    pub fn whole(model: &Model) -> Self {
+        let whole = |(block, values): (&BlockLayout, &BlockValues)| match values {
+            BlockValues::Table(table) => TableUpdate::whole(table),
+            BlockValues::Raw(bytes) => TableUpdate::raw(block.shape, block.value_type, bytes.clone()),
+        };
+        Self::of_blocks(model.layout.blocks().iter().zip(&model.blocks).map(whole).collect())
+    }
+
+    /// Checks that the update is one of `layout` and does not contradict itself.
+    ///
+    /// # Errors
+    /// [`Error::Update`], saying what does not hold.
+    pub fn check(&self, layout: &Layout) -> Result<()> {
+        if self.blocks.len() != layout.blocks().len() {
+            let (found, expected) = (self.blocks.len(), layout.blocks().len());
+            return Err(Error::Update(format!("it has {found} blocks where the layout has {expected}")));
+        }
+        if self.scalars.weight.is_some() != layout.is_weighted() {
+            return Err(Error::Update("it has a weight and its layout has none, or the other way round".to_owned()));
+        }
+        for (update, block) in self.blocks.iter().zip(layout.blocks()) {
+            if update.shape != block.shape || update.value_type != block.value_type {
+                return Err(Error::Update(format!(
+                    "it is for a {} table and meets block {} of {}",
+                    update.shape, block.name, block.shape
+                )));
+            }
+            update.check()?;
+        }
+        Ok(())
+    }
+
+    /// Applies the update to what its receiver has: rows left out are those of `base`, times their factor, or zero in a
+    /// block that is a statistic.
+    ///
+    /// # Errors
+    /// [`Error::Update`] if the update is none of `layout`, or if `base` does not have the blocks that it refers to.
+    pub fn apply(&self, layout: &Layout, base: &Model) -> Result<Model> {
+        self.check(layout)?;
+        let mut blocks = Vec::with_capacity(self.blocks.len());
+        for (update, block) in self.blocks.iter().zip(layout.blocks()) {
+            blocks.push(match block.value_type {
+                ValueType::F32 => BlockValues::Table(Arc::new(update.apply_to(base.base_of(block))?)),
+                _ => BlockValues::Raw(update.to_whole_bytes(Base::Zeros)?.into()),
+            });
+        }
+        Model::new(layout.clone(), blocks)
+    }
+}

@@ -1,0 +1,156 @@
+//! Sums over the rows that clients sent, and over no others.
+//!
+//! For rules that touch only what was sent. The cost is that of the rows sent, and four bytes for every row of the
+//! block, so that a step of one update costs what the update has.
+
+use super::aggregate::Contribution;
+use super::magnitude::MagnitudeCounts;
+use super::table::{TableShape, floats};
+
+/// The place of a row that nobody has sent.
+const NOT_SENT: u32 = u32::MAX;
+
+/// The sums of one block.
+#[derive(Clone, Debug)]
+pub struct SentRows {
+    shape: TableShape,
+    /// For each row of the block its place among the rows sent.
+    places: Vec<u32>,
+    /// The rows sent, in the order in which they first came.
+    rows: Vec<u32>,
+    /// Sums of weight x (x - b), or of weight x x in a block that is a statistic; one row after the other.
+    sums: Vec<f64>,
+    /// By row sent: how many sent it.
+    senders: Vec<u32>,
+    counts: MagnitudeCounts,
+}
+
+/// A row that somebody sent.
+#[derive(Clone, Copy, Debug)]
+pub struct SentRow<'a> {
+    /// Its number.
+    pub row: u32,
+    /// The weighted sum of what was sent.
+    pub sum: &'a [f64],
+    /// How many sent it.
+    pub senders: u32,
+}
+
+impl SentRows {
+    /// Makes sums of nothing, for a block of this shape.
+    pub fn new(shape: TableShape) -> Self {
+        let places = vec![NOT_SENT; shape.rows];
+        let (rows, sums, senders) = (Vec::new(), Vec::new(), Vec::new());
+        Self { shape, places, rows, sums, senders, counts: MagnitudeCounts::default() }
+    }
+
+    /// Takes contributions in, in their order. Their weights for unlisted rows do not matter here.
+    pub fn add(&mut self, contributions: &[Contribution<'_>]) {
+        for contribution in contributions {
+            for (row, bytes) in contribution.update.iter() {
+                let place = self.place_of(row as u32);
+                self.senders[place] += 1;
+                let sums = &mut self.sums[place * self.shape.dimension..(place + 1) * self.shape.dimension];
+                match contribution.base {
+                    Some(base) => {
+                        for ((sum, value), base) in sums.iter_mut().zip(floats(bytes)).zip(base.row(row)) {
+                            *sum += contribution.weight * (f64::from(value) - f64::from(*base));
+                        }
+                    }
+                    None => {
+                        for (sum, value) in sums.iter_mut().zip(floats(bytes)) {
+                            *sum += contribution.weight * f64::from(value);
+                        }
+                    }
+                }
+            }
+            let values: Vec<f32> = floats(&contribution.update.values).collect();
+            self.counts.add_times(&MagnitudeCounts::of(&values, 1.0), 1);
+        }
+    }
+
+    /// Adds what others have taken in, row by row in the order of their rows.
+    pub fn merge(&mut self, other: &Self) {
+        for (position, &row) in other.rows.iter().enumerate() {
+            let place = self.place_of(row);
+            self.senders[place] += other.senders[position];
+            let width = self.shape.dimension;
+            let added = &other.sums[position * width..(position + 1) * width];
+            self.sums[place * width..(place + 1) * width].iter_mut().zip(added).for_each(|(sum, more)| *sum += more);
+        }
+        self.counts.add_times(&other.counts, 1);
+    }
+
+    /// Returns the rows that were sent, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = SentRow<'_>> {
+        let mut order: Vec<usize> = (0..self.rows.len()).collect();
+        order.sort_unstable_by_key(|place| self.rows[*place]);
+        order.into_iter().map(|place| SentRow {
+            row: self.rows[place],
+            sum: &self.sums[place * self.shape.dimension..(place + 1) * self.shape.dimension],
+            senders: self.senders[place],
+        })
+    }
+
+    /// Returns the magnitudes of the values that were sent.
+    pub fn counts(&self) -> MagnitudeCounts {
+        self.counts
+    }
+
+    fn place_of(&mut self, row: u32) -> usize {
+        let place = &mut self.places[row as usize];
+        if *place == NOT_SENT {
+            *place = self.rows.len() as u32;
+            self.rows.push(row);
+            self.senders.push(0);
+            self.sums.resize(self.sums.len() + self.shape.dimension, 0.0);
+        }
+        *place as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::model::table::{Table, TableUpdate};
+
+    const SHAPE: TableShape = TableShape { rows: 6, dimension: 2 };
+
+    fn sent(rows: &[u32], value: f32) -> TableUpdate {
+        TableUpdate::listed(SHAPE, rows.to_vec(), &vec![value; 2 * rows.len()], 1.0).unwrap()
+    }
+
+    fn contribution<'a>(update: &'a TableUpdate, base: Option<&'a Arc<Table>>, weight: f64) -> Contribution<'a> {
+        Contribution { update, base, meant: None, base_number: 0, weight, base_weight: 0.0 }
+    }
+
+    /// If this fails, a rule moves rows that nobody sent, or divides by others than those who sent a row.
+    #[test]
+    fn rows_are_summed_over_those_who_sent_them() {
+        let base = Arc::new(Table::from_fn(SHAPE, || 1.0));
+        let (one, other) = (sent(&[4, 5], 3.0), sent(&[1, 4], 2.0));
+        let mut sums = SentRows::new(SHAPE);
+        sums.add(&[contribution(&one, Some(&base), 1.0), contribution(&other, Some(&base), 0.5)]);
+        let rows: Vec<_> = sums.iter().map(|sent| (sent.row, sent.sum.to_vec(), sent.senders)).collect();
+        assert_eq!(rows, [(1, vec![0.5; 2], 1), (4, vec![2.5; 2], 2), (5, vec![2.0; 2], 1)]);
+        let mut apart = SentRows::new(SHAPE);
+        apart.add(&[contribution(&one, Some(&base), 1.0)]);
+        let mut second = SentRows::new(SHAPE);
+        second.add(&[contribution(&other, Some(&base), 0.5)]);
+        apart.merge(&second);
+        let merged: Vec<_> = apart.iter().map(|sent| (sent.row, sent.sum.to_vec(), sent.senders)).collect();
+        assert_eq!(merged, rows, "an aggregator in between changes nothing");
+        assert_eq!(apart.counts(), sums.counts());
+    }
+
+    #[test]
+    fn a_statistic_is_summed_as_it_was_sent() {
+        let update = sent(&[2], 3.0);
+        let mut sums = SentRows::new(SHAPE);
+        sums.add(&[contribution(&update, None, 2.0)]);
+        assert_eq!(sums.iter().next().map(|sent| sent.sum.to_vec()), Some(vec![6.0; 2]));
+    }
+}

@@ -1,0 +1,269 @@
+//! A download on its way from the server to those whom it has invited.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+
+use super::world::World;
+use crate::codec::{self, Codec, CodecMemory, EncodeContext, Frame, FrameParts, Randomness};
+use crate::error::{Error, Result};
+use crate::ids::UserId;
+use crate::method::server::{Download, PersonalDownloads};
+use crate::method::task::Phase;
+use crate::model::archive::{Archive, ArchiveReader, damaged};
+use crate::model::blocks::{BlockValues, Model, ModelUpdate};
+use crate::model::layout::{BlockKind, Layout};
+use crate::model::state::{restore_model, save_model};
+use crate::model::table::{RowSet, Table, TableUpdate, extend_bytes};
+use crate::rng::Streams;
+use crate::stages::{Stage, enter};
+
+/// What the server sends to those whom it invites between two of its steps.
+///
+/// Most methods send the same frame to all: it is encoded once, and decoded once by whoever receives it first. Decoding
+/// is a pure function of the bytes, so that receivers may share its result. What they train on still is what the frame
+/// says, not what the server meant. Downloads of single users are made, encoded and decoded when they are needed, and
+/// not held.
+#[derive(Debug)]
+pub struct OutgoingDownload {
+    number: u32,
+    phase: Phase,
+    layout: Layout,
+    codec: &'static dyn Codec,
+    streams: Streams,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    /// No frame travels.
+    Nothing(Received),
+    /// All receive the same frame.
+    Shared { frame: Frame, meant: Model, received: OnceLock<std::result::Result<Received, String>> },
+    /// Each user receives a frame of its own.
+    PerUser(Arc<dyn PersonalDownloads>),
+}
+
+/// A download as its receiver decodes it.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// What the frame says.
+    pub model: Model,
+    /// What the server meant to say, if the frame says something else.
+    pub meant: Option<Model>,
+}
+
+impl OutgoingDownload {
+    /// Encodes what participants of `phase` are to download. `number` is that of the step before which they are invited.
+    ///
+    /// # Errors
+    /// [`Error::Update`] for a download of another layout than the method announces.
+    pub fn encode(number: u32, phase: Phase, download: Download, world: &World) -> Result<Self> {
+        let _stage = enter(Stage::Encode);
+        let (layout, codec, streams) = (world.download_layout(phase).clone(), world.downlink, world.streams);
+        let content = match download {
+            Download::Nothing => Content::Nothing(Received { model: Model::none(), meant: None }),
+            Download::Shared(meant) => {
+                let frame = encode(&meant, &layout, codec, randomness(streams, u64::MAX, number))?;
+                Content::Shared { frame, meant, received: OnceLock::new() }
+            }
+            Download::PerUser(personal) => Content::PerUser(personal),
+        };
+        Ok(Self { number, phase, layout, codec, streams, content })
+    }
+
+    /// Returns what the participants of the first step of `world` download.
+    #[cfg(test)]
+    pub(super) fn first(world: &World) -> Self {
+        // Every method's initial model has the layout that the method announces.
+        Self::encode(0, Phase::default(), Download::Shared(world.method.initial()), world)
+            .unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    /// Returns the number of the step before which it went out. No other download has it: two may say the same, and be
+    /// two.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Returns the phase that its receivers take part in.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Returns whether all receive the same frame.
+    pub fn is_shared(&self) -> bool {
+        matches!(self.content, Content::Shared { .. })
+    }
+
+    /// Returns whether no frame travels.
+    pub fn is_nothing(&self) -> bool {
+        matches!(self.content, Content::Nothing(_))
+    }
+
+    /// Returns the frame that travels to `user`: the same one whenever it is asked for.
+    ///
+    /// # Errors
+    /// Those of the method that makes a download for a user.
+    pub fn frame(&self, user: UserId) -> Result<Frame> {
+        match &self.content {
+            Content::Nothing(_) => Ok(Frame::none()),
+            Content::Shared { frame, .. } => Ok(frame.clone()),
+            Content::PerUser(personal) => {
+                let _stage = enter(Stage::Encode);
+                let randomness = randomness(self.streams, u64::from(user.0), self.number);
+                encode(&personal.download(user)?, &self.layout, self.codec, randomness)
+            }
+        }
+    }
+
+    /// Returns whether `frame`, which came over a link, can be read.
+    pub fn reads(&self, frame: &Bytes) -> bool {
+        codec::decode(self.codec, frame, &self.layout).is_ok()
+    }
+
+    /// Returns what `user` receives.
+    ///
+    /// # Errors
+    /// [`Error::Frame`] if the frame does not decode, and those of the method that makes a download for a user.
+    pub fn received(&self, user: UserId) -> Result<Received> {
+        match &self.content {
+            Content::Nothing(received) => Ok(received.clone()),
+            Content::Shared { frame, meant, received } => {
+                let decode = || self.decode(&frame.bytes, meant).map_err(|error| error.to_string());
+                let received = received.get_or_init(decode).as_ref();
+                received.cloned().map_err(|reason| Error::Frame(reason.clone()))
+            }
+            Content::PerUser(personal) => self.decode(&self.frame(user)?.bytes, &personal.download(user)?),
+        }
+    }
+
+    fn decode(&self, frame: &Bytes, meant: &Model) -> Result<Received> {
+        let _stage = enter(Stage::Decode);
+        let update = codec::decode(self.codec, frame, &self.layout)?;
+        let model = update.apply(&self.layout, &Model::none())?;
+        let is_exact = model.blocks().iter().zip(meant.blocks()).all(|(one, other)| has_the_bits_of(one, other));
+        Ok(Received { model, meant: (!is_exact).then(|| meant.clone()) })
+    }
+
+    /// Appends what travels to `user`, as bytes, and what was meant by it. What many share is written once.
+    ///
+    /// # Errors
+    /// As [`Self::frame`].
+    pub fn save(&self, user: UserId, archive: &mut Archive) -> Result<()> {
+        let kind = match &self.content {
+            Content::Nothing(_) => 0u8,
+            Content::Shared { .. } => 1,
+            Content::PerUser(_) => 2,
+        };
+        archive.put(&(self.number, self.phase.0, kind));
+        if kind == 0 {
+            return Ok(());
+        }
+        let frame = self.frame(user)?;
+        archive.put(&frame.parts);
+        archive.put_shared_bytes(&frame.bytes);
+        let meant = match &self.content {
+            Content::PerUser(personal) => personal.download(user)?,
+            Content::Shared { meant, .. } => meant.clone(),
+            Content::Nothing(_) => Model::none(),
+        };
+        save_model(archive, &meant);
+        Ok(())
+    }
+}
+
+/// The downloads of a checkpoint that is being read: those who shared one share it again.
+#[derive(Debug, Default)]
+pub struct RestoredDownloads {
+    shared: BTreeMap<u32, Arc<OutgoingDownload>>,
+}
+
+impl RestoredDownloads {
+    /// Reads what [`OutgoingDownload::save`] appended for one user.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] if there is none for this world, or another one of its number.
+    pub fn take(&mut self, archive: &mut ArchiveReader, world: &World) -> Result<Arc<OutgoingDownload>> {
+        let (number, phase, kind): (u32, u8, u8) = archive.take()?;
+        let phase = Phase(phase);
+        if usize::from(phase.0) >= world.phases() {
+            return Err(damaged(format!("a download of phase {}, which the method does not have", phase.0)));
+        }
+        let layout = world.download_layout(phase).clone();
+        let content = match kind {
+            0 => Content::Nothing(Received { model: Model::none(), meant: None }),
+            _ => {
+                let parts: FrameParts = archive.take()?;
+                let frame = Frame::of_saved(archive.take_shared_bytes()?, parts)?;
+                let meant = restore_model(archive, &layout)?;
+                Content::Shared { frame, meant, received: OnceLock::new() }
+            }
+        };
+        let (codec, streams) = (world.downlink, world.streams);
+        let restored = Arc::new(OutgoingDownload { number, phase, layout, codec, streams, content });
+        // A user's own download is held as a frame from here on, and shared with nobody.
+        if kind == 2 {
+            return Ok(restored);
+        }
+        let known = self.shared.entry(number).or_insert_with(|| Arc::clone(&restored));
+        match (&known.content, &restored.content) {
+            (Content::Shared { frame: one, .. }, Content::Shared { frame: other, .. }) if one == other => {}
+            (Content::Nothing(_), Content::Nothing(_)) => {}
+            _ => return Err(damaged("two downloads of one step")),
+        }
+        Ok(Arc::clone(known))
+    }
+}
+
+fn randomness(streams: Streams, user: u64, number: u32) -> Randomness {
+    Randomness { streams, user, invitation: u64::from(number) }
+}
+
+/// Encodes a model for receivers who may have nothing yet, so that what is left out is zero.
+fn encode(model: &Model, layout: &Layout, codec: &dyn Codec, randomness: Randomness) -> Result<Frame> {
+    let mut blocks = Vec::with_capacity(model.blocks().len());
+    for (block, values) in layout.blocks().iter().zip(model.blocks()) {
+        blocks.push(match (block.kind, values) {
+            (BlockKind::ItemTable, BlockValues::Table(table)) => {
+                nonzero_rows(table).unwrap_or_else(|| TableUpdate::whole(table))
+            }
+            (BlockKind::Weights, BlockValues::Table(table)) => TableUpdate::whole(table),
+            (_, BlockValues::Raw(bytes)) => TableUpdate::raw(block.shape, block.value_type, bytes.clone()),
+        });
+    }
+    let mut memory = CodecMemory::default();
+    let mut context = EncodeContext { base: &Model::none(), memory: &mut memory, randomness };
+    codec::encode(codec, &ModelUpdate::of_blocks(blocks), layout, &mut context)
+}
+
+/// Returns the rows of `table` that are not all +0.0, which is what a rows codec need send; `None` if all are.
+fn nonzero_rows(table: &Table) -> Option<TableUpdate> {
+    let shape = table.shape();
+    let is_nonzero = |row: &u32| table.row(*row as usize).iter().any(|value| value.to_bits() != 0);
+    let rows: Vec<u32> = (0..shape.rows as u32).filter(is_nonzero).collect();
+    if rows.len() == shape.rows {
+        return None;
+    }
+    let mut values = Vec::with_capacity(rows.len() * shape.dimension * 4);
+    rows.iter().for_each(|row| extend_bytes(&mut values, table.row(*row as usize)));
+    // Rows that are left out are zero times the base, which is zero.
+    Some(TableUpdate::of_rows(shape, RowSet::Listed(rows), values.into()))
+}
+
+/// Returns whether two blocks are equal bit for bit.
+fn has_the_bits_of(one: &BlockValues, other: &BlockValues) -> bool {
+    match (one, other) {
+        (BlockValues::Table(one), BlockValues::Table(other)) => {
+            let pairs = one.as_slice().iter().zip(other.as_slice());
+            // Without an early exit, so that the loop vectorises.
+            pairs.fold(0, |differing, (one, other)| differing | (one.to_bits() ^ other.to_bits())) == 0
+        }
+        (BlockValues::Raw(one), BlockValues::Raw(other)) => one == other,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;
