@@ -60,6 +60,9 @@ mod real_data;
 mod resume;
 /// Every scenario file, and every command that the documentation shows, works.
 mod scenario_files;
+/// What no method of the crate needs yet works all the same: codecs that lose something, mechanisms of privacy, methods
+/// that run at the server.
+mod seams;
 /// What the modules share: small scenarios, and ways to run them.
 mod support;
 /// Where a formula knows how long something takes, it takes so long.

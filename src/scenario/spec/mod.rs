@@ -257,6 +257,25 @@ pub struct TrainingSpec {
     #[serde(default = "default_divergence_limit")]
     #[schemars(range(max = 3e38), extend("exclusiveMinimum" = 0.0))]
     pub divergence_limit: f32,
+    /// Time of one visit to an item's row at the server, where the method runs there; an assumption.
+    #[serde(default = "default_server_ns_per_row_visit")]
+    #[schemars(range(min = 0, max = 1e9))]
+    pub server_ns_per_row_visit: f64,
+    /// Time of a multiplication with an addition outside row visits at the server, where the method runs there; an
+    /// assumption.
+    #[serde(default = "default_server_ns_per_multiply_add")]
+    #[schemars(range(min = 0, max = 1e9))]
+    pub server_ns_per_multiply_add: f64,
+}
+
+/// One core of a server, at the speed of this project's own kernels.
+fn default_server_ns_per_row_visit() -> f64 {
+    10.0
+}
+
+/// Ten billion multiplications with an addition a second.
+fn default_server_ns_per_multiply_add() -> f64 {
+    0.1
 }
 
 fn default_empty_rounds() -> u32 {
@@ -279,6 +298,8 @@ impl TrainingSpec {
             empty_rounds_limit: default_empty_rounds(),
             waiting_limit_s: default_waiting_limit_s(),
             divergence_limit: default_divergence_limit(),
+            server_ns_per_row_visit: default_server_ns_per_row_visit(),
+            server_ns_per_multiply_add: default_server_ns_per_multiply_add(),
         }
     }
 }

@@ -27,6 +27,7 @@ use super::outcome::{Distribution, RoundRecord, Sparsity, SplitFigures, Work};
 use super::world::World;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
+use crate::method::Placement;
 use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::blocks::Model;
 use crate::model::magnitude::MagnitudeCounts;
@@ -121,8 +122,8 @@ impl Handler<RoundEnded> for MetricsActor {
         let spec = &self.world.scenario;
         let last = ended.round.0 + 1 == spec.training.rounds;
         let due = last || (ended.round.0 + 1).is_multiple_of(spec.evaluation.every_rounds);
-        let download = Arc::clone(&ended.outcome.download);
-        let measure = async move { if due { lenders.evaluate(download).await.map(Some) } else { Ok(None) } };
+        let (download, model) = (Arc::clone(&ended.outcome.download), ended.outcome.model.clone());
+        let measure = async move { if due { lenders.evaluate(download, model).await.map(Some) } else { Ok(None) } };
         AtomicResponse::new(Box::pin(measure.into_actor(self).map(move |accuracy, actor, _| {
             let books = actor.books.as_mut().ok_or_else(|| defect(&"the books are closed"))?;
             books.close_round(ended, accuracy)
@@ -277,12 +278,17 @@ struct Lenders {
 
 impl Lenders {
     /// Scores every evaluated user with its own parameters and the new model as its device can decode it.
-    async fn evaluate(&self, download: Arc<OutgoingDownload>) -> Result<SplitFigures> {
+    async fn evaluate(&self, download: Arc<OutgoingDownload>, model: Model) -> Result<SplitFigures> {
         let users = self.world.candidates.evaluated_users();
         let world = &self.world;
         let ranks = self.with_parameters(users, |position, device| {
             let _stage = enter(Stage::Evaluate);
-            evaluation::ranks(world, position, &*device.client, &download.received(users[position])?.model)
+            // A method that runs at the server scores there; elsewhere a device works with what it can decode.
+            let decoded = match world.placement {
+                Placement::Central => model.clone(),
+                Placement::Federated | Placement::Untrained => download.received(users[position])?.model,
+            };
+            evaluation::ranks(world, position, &*device.client, &decoded)
         });
         let ranks: Vec<Ranks> = ranks.await?.into_iter().collect::<Result<_>>()?;
         Ok(evaluation::figures(&ranks, &self.world.scenario.evaluation.cutoffs))

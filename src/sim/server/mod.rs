@@ -27,12 +27,14 @@ use crate::scenario::{LateUpdates, Stragglers};
 use crate::stages::{Stage, enter};
 use crate::units::SimTime;
 
+mod alone;
 mod averages;
 mod cohort;
 mod oort;
 mod roster;
 mod rounds;
 
+use alone::StepAlone;
 use averages::Arrived;
 use cohort::Cohorts;
 use rounds::OpenRound;
@@ -45,6 +47,8 @@ pub struct ServerActor {
     server: Box<dyn Server>,
     /// Steps that the server has made.
     steps: u32,
+    /// The step that it is making by itself.
+    alone: Option<StepAlone>,
     /// What participants download until the next step, once somebody needs it.
     download: Option<Arc<OutgoingDownload>>,
     /// Invitations so far.
@@ -76,6 +80,7 @@ impl ServerActor {
         Self {
             server: world.method.server(),
             steps: 0,
+            alone: None,
             download: None,
             invitations_sent: 0,
             cohorts: Cohorts::new(Arc::clone(&world)),
@@ -209,6 +214,9 @@ impl Handler<BeginRound> for ServerActor {
             return Err(Error::NobodyFinished { round, rounds: limit });
         }
         self.round = OpenRound::begin(round, &self.world);
+        if self.steps_alone() {
+            return self.step_alone(now);
+        }
         self.advance(now)
     }
 }
@@ -268,17 +276,23 @@ impl Handler<CloseRound> for ServerActor {
         let aggregated = arrived.len() as u32;
         let waiting = enter(Stage::Wait);
         let (world, server, step) = (&*self.world, &mut *self.server, self.steps);
-        let report = match aggregated {
+        let alone = self.alone.take();
+        let is_step = aggregated > 0 || alone.is_some();
+        let report = match (aggregated, alone) {
+            (_, Some(StepAlone { report, .. })) => report,
             // A step of nothing leaves the server's own model as it is, whatever the downlink's codec made of it.
-            0 => StepReport::default(),
+            (0, None) => StepReport::default(),
             _ => self.workers.install(|| averages::step(world, server, step, arrived))?,
         };
         drop(waiting);
+        if is_step {
+            self.empty_rounds = 0;
+        }
         if aggregated > 0 {
             self.steps += 1;
             self.download = None;
             self.empty_rounds = 0;
-        } else if self.world.trains {
+        } else if self.world.trains && !is_step {
             self.empty_rounds += 1;
         }
         let given_up = self.give_up();

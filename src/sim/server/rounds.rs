@@ -6,6 +6,7 @@ use super::roster::SelectionContext;
 use super::{Open, ServerActor};
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Round, UserId};
+use crate::method::Placement;
 use crate::scenario::Invitations;
 use crate::sim::messages::{Invitation, Orders};
 use crate::sim::world::World;
@@ -31,7 +32,11 @@ pub(super) struct OpenRound {
 impl OpenRound {
     pub fn begin(round: Round, world: &World) -> Self {
         let users = world.dataset.users() as u32;
-        let participants = world.scenario.training.needed(users);
+        // Every user of a method that runs at the server sends its ratings.
+        let participants = match world.placement {
+            Placement::Central => users,
+            Placement::Federated | Placement::Untrained => world.scenario.training.needed(users),
+        };
         let to_invite = world.policy.invited(participants, users) as usize;
         let needed = world.policy.updates(participants).map(|updates| updates as usize);
         Self { round, to_invite, needed, ..Self::default() }
@@ -44,6 +49,9 @@ impl ServerActor {
         let mut orders = Orders::default();
         if self.is_complete(now) {
             orders.round_complete = true;
+            return Ok(orders);
+        }
+        if self.alone.is_some() {
             return Ok(orders);
         }
         self.check_participations_without_update()?;
@@ -101,6 +109,9 @@ impl ServerActor {
     }
 
     fn is_complete(&self, now: SimTime) -> bool {
+        if let Some(alone) = &self.alone {
+            return alone.ends <= now;
+        }
         let round = &self.round;
         if !self.world.trains {
             return true;

@@ -1,0 +1,46 @@
+//! Steps that the server makes by itself, of what it has: nobody is invited, and time passes at the server's speed.
+
+use super::{ServerActor, averages};
+use crate::error::Result;
+use crate::method::server::StepReport;
+use crate::sim::messages::Orders;
+use crate::units::{SimDuration, SimTime};
+
+/// A step without participants that is under way.
+pub(super) struct StepAlone {
+    /// When it ends.
+    pub ends: SimTime,
+    /// What it has come to.
+    pub report: StepReport,
+}
+
+impl ServerActor {
+    /// Returns whether the next step needs nobody to take part in it.
+    pub(super) fn steps_alone(&self) -> bool {
+        self.world.trains && !self.server.needs_participants()
+    }
+
+    /// Makes a step without participants. What it comes to is known at once, and is there when its virtual time has
+    /// passed.
+    ///
+    /// # Errors
+    /// Whatever the method's server side finds wrong.
+    pub(super) fn step_alone(&mut self, now: SimTime) -> Result<Orders> {
+        let (world, server, step) = (&*self.world, &mut *self.server, self.steps);
+        let report = self.workers.install(|| averages::step(world, server, step, Vec::new()))?;
+        let ends = now + self.time_of(&report);
+        self.steps += 1;
+        self.download = None;
+        self.alone = Some(StepAlone { ends, report });
+        Ok(Orders { deadline: Some(ends), ..Orders::default() })
+    }
+
+    /// Returns the virtual time that the server's own work of a step takes.
+    fn time_of(&self, report: &StepReport) -> SimDuration {
+        let training = &self.world.scenario.training;
+        let nanoseconds = report.row_visits as f64 * training.server_ns_per_row_visit
+            + report.multiply_adds as f64 * training.server_ns_per_multiply_add;
+        // A conversion from floating point saturates.
+        SimDuration::from_nanos(nanoseconds.ceil() as u64)
+    }
+}

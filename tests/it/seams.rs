@@ -1,0 +1,269 @@
+use std::sync::Arc;
+
+use fedrecsim::codec::{self, BlockContext, Codec, FrameWriter, OpenedBlock, Randomness};
+use fedrecsim::error::Result;
+use fedrecsim::ids::UserId;
+use fedrecsim::method::central::{CentralClient, CentralServer, CentralTrainer, UserRatings, ratings_layout};
+use fedrecsim::method::server::{StepContext, StepReport};
+use fedrecsim::method::{
+    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Scorer, ScoringContext, Scratch, Server,
+};
+use fedrecsim::model::blocks::{Model, ModelUpdate};
+use fedrecsim::model::layout::{Layout, ValueType};
+use fedrecsim::model::state::StateVisitor;
+use fedrecsim::model::table::{Table, TableShape, TableUpdate, floats};
+use fedrecsim::privacy::Mechanism;
+use fedrecsim::rng::PortableDraws;
+use fedrecsim::sim::{self, Outcome, RunControl, World};
+
+use crate::support::{assert_balanced, assert_finite, small_with, world};
+
+/// A codec that keeps sixteen bits of every value, at random the next above or below, and sends what it kept back with
+/// the next upload.
+#[derive(Debug)]
+struct SixteenBits;
+
+impl Codec for SixteenBits {
+    fn encode_block(&self, update: &TableUpdate, context: &mut BlockContext<'_>, frame: &mut FrameWriter) {
+        let mut stream = context.randomness.stream("sixteen-bits");
+        let rows: Vec<u32> = update.iter().map(|(row, _)| row as u32).collect();
+        let columns = update.shape.dimension;
+        let residual = context.memory.residual(context.position, columns);
+        let zeros = Table::zeros(update.shape);
+        let mut kept_back = vec![0.0f32; rows.len() * columns];
+        let mut slots = Vec::new();
+        residual.read_rows(&rows, &zeros, &mut slots, |position, values, scale| {
+            for (kept, value) in kept_back[position * columns..].iter_mut().zip(values) {
+                *kept = value * scale;
+            }
+        });
+        let mut sent = Vec::with_capacity(update.values.len());
+        for (value, kept) in floats(&update.values).zip(&mut kept_back) {
+            let wanted = value + *kept;
+            let bits = wanted.to_bits().wrapping_add(stream.below(1 << 16)) & 0xffff_0000;
+            let rounded = f32::from_bits(bits);
+            *kept = wanted - rounded;
+            sent.extend(rounded.to_le_bytes());
+        }
+        residual.write_rows(&rows, 1.0, &mut slots, |position, values| {
+            values.copy_from_slice(&kept_back[position * columns..(position + 1) * columns]);
+        });
+        let rounded = TableUpdate { values: sent.into(), ..update.clone() };
+        codec::RowsF32.encode_block(&rounded, context, frame);
+    }
+
+    fn decode_block(&self, block: &OpenedBlock<'_>) -> Result<TableUpdate> {
+        codec::RowsF32.decode_block(block)
+    }
+}
+
+fn lossy_world(method: &str, overrides: &[&str]) -> World {
+    let mut world = world(small_with(method, overrides));
+    (world.uplink, world.downlink) = (&SixteenBits, &SixteenBits);
+    world
+}
+
+fn run_in(world: World, threads: usize) -> Outcome {
+    sim::run(world, &RunControl::with_threads(threads), Box::new(())).unwrap()
+}
+
+/// If this fails, a codec that loses something, remembers it and draws at random breaks a promise that lossless ones keep.
+#[test]
+fn every_method_runs_with_a_codec_that_loses_something_in_both_directions() {
+    for entry in crate::support::methods() {
+        let few = ["training.participation={ cohort = 15 }", "network.dropout=0.2"];
+        let outcome = run_in(lossy_world(entry.name, &few), 1);
+        assert_finite(&outcome);
+        assert_balanced(&outcome);
+        assert_eq!(run_in(lossy_world(entry.name, &few), 3).digest, outcome.digest, "{}", entry.name);
+        if entry.placement.trains() {
+            let lossless = run_in(world(small_with(entry.name, &few)), 2);
+            assert_ne!(lossless.digest, outcome.digest, "{}: nothing was lost", entry.name);
+        }
+    }
+}
+
+/// A method whose clients send back what they received.
+#[derive(Clone, Debug)]
+struct Echo {
+    shape: TableShape,
+}
+
+impl Method for Echo {
+    fn initial(&self) -> Model {
+        let mut next = 0.0f32;
+        // Values with more bits than the codec keeps.
+        Model::of_table(
+            "V",
+            Table::from_fn(self.shape, || {
+                next += 1.0;
+                1.0 / next
+            }),
+        )
+    }
+
+    fn client(&self, _user: UserId) -> Box<dyn Client> {
+        Box::new(self.clone())
+    }
+}
+
+impl Client for Echo {
+    fn train(&mut self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
+        let table = task.model.table(0);
+        assert!(table.as_slice().iter().all(|value| value.to_bits() & 0xffff == 0), "it trains on what was not sent");
+        Ok(LocalUpdate::new(ModelUpdate::of_table(TableUpdate::nothing(self.shape, ValueType::F32)), 0.0, 1))
+    }
+
+    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+        let table = context.model.table(0);
+        assert!(table.as_slice().iter().all(|value| value.to_bits() & 0xffff == 0), "it scores what was not sent");
+        Ok(Box::new(|items: &[u32], scores: &mut [f32]| {
+            items.iter().zip(scores).for_each(|(item, score)| *score = *item as f32);
+        }))
+    }
+
+    fn visit_state(&mut self, _state: &mut StateVisitor<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// If this fails, the server takes what its own downloads lost for something that clients have learned. In all modes the
+/// model stays what it is, bit for bit, where nobody changes anything.
+#[test]
+fn a_downlink_that_loses_something_does_not_damage_the_servers_model() {
+    for mode in [
+        "\"synchronous\"",
+        "{ over-selection = { factor = 1.5, deadline_s = 5.0 } }",
+        "{ semi-synchronous = { deadline_s = 0.03 } }",
+        "{ fedbuff = { concurrency = 12, buffer = 4 } }",
+        "{ fedasync = { concurrency = 5 } }",
+    ] {
+        let mode = format!("training.mode={mode}");
+        let overrides = ["network.preset=\"wifi-2020\"", "training.rounds=5", &mode];
+        let mut world = lossy_world("fedmf", &overrides);
+        let echo = Echo { shape: world.method.initial().table(0).shape() };
+        let initial = echo.initial();
+        world.method = Box::new(echo);
+        let outcome = run_in(world, 2);
+        assert!(outcome.rounds.iter().any(|round| round.aggregated > 0), "{mode}");
+        let error = |(one, other): (&f32, &f32)| (one - other).abs() / other;
+        let pairs = outcome.model.table(0).as_slice().iter().zip(initial.table(0).as_slice());
+        let largest = pairs.map(error).fold(0.0, f32::max);
+        assert!(largest < 1e-6, "{mode}: the model has moved by {largest:e}");
+    }
+}
+
+/// A mechanism that adds the same to every value that leaves a device.
+#[derive(Debug)]
+struct Shift;
+
+impl Mechanism for Shift {
+    fn protect(&self, update: &mut ModelUpdate, _layout: &Layout, _randomness: Randomness) -> Result<()> {
+        for block in &mut update.blocks {
+            let shifted: Vec<u8> = floats(&block.values).flat_map(|value| (value + 100.0).to_le_bytes()).collect();
+            block.values = shifted.into();
+        }
+        Ok(())
+    }
+}
+
+/// If this fails, what a mechanism of privacy adds reaches the device's own parameters, or does not reach the server.
+#[test]
+fn noise_is_added_behind_training_and_in_front_of_the_codec() {
+    let overrides = ["training.rounds=1", "codec.uplink=\"rows-f32\""];
+    let plain = run_in(world(small_with("pfedrec", &overrides)), 2);
+    let mut shifted = world(small_with("pfedrec", &overrides));
+    shifted.privacy = Some(Arc::new(Shift));
+    let shifted = run_in(shifted, 2);
+    assert_eq!(plain.rounds[0].accuracy, shifted.rounds[0].accuracy, "a client is scored with its own table");
+    let moved = |outcome: &Outcome| outcome.model.table(0).as_slice().iter().fold(0.0f32, |most, v| most.max(*v));
+    assert!(moved(&shifted) > moved(&plain) + 50.0, "the server has not seen the noise");
+}
+
+/// Popularity, learned by a server from what users send it.
+#[derive(Clone, Debug)]
+struct CountedAtTheServer {
+    items: usize,
+}
+
+struct Counter {
+    model: Model,
+}
+
+impl CentralTrainer for Counter {
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn set_model(&mut self, model: Model) -> Result<()> {
+        self.model = model;
+        Ok(())
+    }
+
+    fn pass(&mut self, ratings: &[UserRatings], _step: &StepContext<'_>) -> Result<StepReport> {
+        let mut counts = Table::zeros(self.model.table(0).shape());
+        for user in ratings {
+            user.items.iter().for_each(|item| counts.row_mut(*item as usize)[0] += 1.0);
+        }
+        self.model.set_table(0, Arc::new(counts))?;
+        Ok(StepReport { row_visits: 1_000_000, ..StepReport::default() })
+    }
+}
+
+impl Method for CountedAtTheServer {
+    fn initial(&self) -> Model {
+        Model::of_table("counts", Table::zeros(TableShape { rows: self.items, dimension: 1 }))
+    }
+
+    fn download_layout(&self, _phase: Phase) -> Layout {
+        Layout::none()
+    }
+
+    fn upload_layout(&self, _phase: Phase) -> Layout {
+        ratings_layout(self.items)
+    }
+
+    fn client(&self, _user: UserId) -> Box<dyn Client> {
+        Box::new(CentralClient::new(|model: &Model, _: UserId, items: &[u32], scores: &mut [f32]| {
+            items.iter().zip(scores).for_each(|(item, score)| *score = model.table(0).row(*item as usize)[0]);
+        }))
+    }
+
+    fn server(&self) -> Box<dyn Server> {
+        Box::new(CentralServer::new(Box::new(Counter { model: self.initial() })))
+    }
+}
+
+const COUNTED: Entry = Entry {
+    name: "counted-at-the-server",
+    summary: "popularity from what users send",
+    source: "this test",
+    schema: || schemars::json_schema!({ "type": "object", "additionalProperties": false }),
+    resolve: |_| Vec::new(),
+    placement: Placement::Central,
+    build: |_, problem| Ok(Box::new(CountedAtTheServer { items: problem.items })),
+};
+
+/// If this fails, a method that runs at the server learns from other ratings than those that users sent, or takes bytes
+/// or time for what it has already.
+#[test]
+fn a_server_learns_from_ratings_that_were_sent_once_and_steps_at_its_own_speed() {
+    let mut scenario = small_with("random", &["network.rtt_ms=10", "codec.uplink=\"rows-f32\""]);
+    scenario.training.server_ns_per_row_visit = 5.0;
+    let dataset =
+        fedrecsim::dataset::load(&scenario.dataset, &[], fedrecsim::rng::Streams::new(scenario.seed)).unwrap();
+    scenario.method.name = COUNTED.name.to_owned();
+    let world = World::with_methods(scenario, Arc::new(dataset), &[COUNTED]).unwrap();
+    let outcome = run_in(world, 2);
+    assert_balanced(&outcome);
+    for (round, record) in (1..).zip(&outcome.rounds) {
+        let accuracy = record.accuracy.as_ref().unwrap();
+        assert_eq!(accuracy.test, outcome.baselines["popularity"].test, "round {round}");
+        assert_eq!(record.bytes.down.sent, 0, "round {round}: nobody downloads anything");
+        assert_eq!(record.bytes.up.sent > 0, round == 1, "round {round}: ratings travel once");
+        assert_eq!(record.work, Default::default(), "round {round}: devices have no work");
+        if round > 1 {
+            assert!((record.duration_s - 0.005).abs() < 1e-9, "a million row visits of 5 ns: {}", record.duration_s);
+        }
+    }
+}
