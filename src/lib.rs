@@ -84,10 +84,11 @@
 //! | module | holds |
 //! |---|---|
 //! | [`units`], [`ids`], [`mod@error`], [`math`], [`work`], [`rng`], [`stages`] | integer time and bytes; numbers of users and rounds; the one error type; portable `exp`, `ln`, ...; amounts of work; one stream of randomness per purpose, user and round; where the time goes |
+//! | [`metric`] | figures of accuracy: hit ratios, NDCG, errors of ratings; which direction is better |
 //! | [`scenario`] | the user's TOML file: checked, presets resolved, every fault with its line |
 //! | [`dataset`] | file formats, the generator, the split, training negatives, candidates |
 //! | [`population`] | device, link, dropout and availability of every user; what goes wrong with transfers |
-//! | [`model`] | tables, kernels, averages, ranking: arithmetic that does not know who trains |
+//! | [`model`] | tables, kernels, averages: arithmetic that does not know who trains |
 //! | [`method`] | FedRAP, PFedRec, FedMF and the baselines: one file each, and a registry; how to write one |
 //! | [`codec`] | updates to bytes and back |
 //! | [`privacy`] | what is done to an update before it is encoded |
@@ -133,6 +134,8 @@ pub mod math;
 pub mod work;
 
 pub mod rng;
+
+pub mod metric;
 
 pub mod scenario;
 

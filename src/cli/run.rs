@@ -13,6 +13,7 @@ use crate::checkpoint::{self, Header, Keeper, PROGRAM_VERSION};
 use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
+use crate::metric::Metric;
 use crate::report::progress::{Progress, ProgressLine};
 use crate::report::record::{ParticipationTotals, RunRecord, Wall};
 use crate::report::{FolderLock, ReportFolder, cost, json, setup, terminal};
@@ -118,7 +119,11 @@ pub(super) fn carry_out(
     let Output { folder, threads, json, visible, command } = output;
     let threads = threads_of(threads);
     let laps = Arc::new(Mutex::new(Laps { last: Instant::now(), laps: Vec::new() }));
-    let observer = Watch { progress: Progress::new(scenario.training.rounds, visible), laps: Arc::clone(&laps) };
+    let observer = Watch {
+        progress: Progress::new(scenario.training.rounds, visible),
+        headline: scenario.evaluation.headline(),
+        laps: Arc::clone(&laps),
+    };
     laps.lock().unwrap_or_else(PoisonError::into_inner).last = Instant::now();
     let control = RunControl { threads, interrupted, until: None };
     let outcome = sim::run_from(world, &control, Box::new(observer), checkpoints)?;
@@ -209,6 +214,7 @@ struct Laps {
 /// Shows progress and takes the time; neither reaches the result.
 struct Watch {
     progress: Progress,
+    headline: Option<Metric>,
     laps: Arc<Mutex<Laps>>,
 }
 
@@ -219,10 +225,10 @@ impl RoundObserver for Watch {
         let lap = now - laps.last;
         laps.last = now;
         laps.laps.push(lap);
-        let hr_at_10 = round.accuracy.as_ref().and_then(|accuracy| accuracy.test.get("hr@10").copied());
+        let figure = |metric: &Metric| Some((metric.label(), *round.accuracy.as_ref()?.test.get(&metric.name())?));
         self.progress.round_finished(&ProgressLine {
             round: round.round,
-            hr_at_10,
+            accuracy: self.headline.as_ref().and_then(figure),
             bytes: total.up.sent + total.down.sent,
             virtual_time_s: round.virtual_time_s,
         });

@@ -9,6 +9,7 @@ use crate::dataset::Dataset;
 use crate::dataset::pool::Pool;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
+use crate::metric::Needs;
 use crate::rng::{Purpose, Streams};
 use crate::scenario::{EvaluationSpec, Ranking, sizes};
 
@@ -17,11 +18,15 @@ use crate::scenario::{EvaluationSpec, Ranking, sizes};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidates {
     users: Vec<UserId>,
+    /// How many candidates a draw takes for one item; 0 for the full catalogue.
+    drawn: u32,
     lists: Lists,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 enum Lists {
+    /// Nothing is ranked among candidates: ratings are held out, or every figure is an expectation over all draws.
+    Nothing,
     FullCatalogue,
     /// `per_user` candidates per evaluated user, ascending; `validation` is `None` where it shares `test`.
     Sampled {
@@ -43,10 +48,15 @@ impl Candidates {
     /// or if all candidates together are more than [`sizes::MAX_ENTRIES`].
     pub fn draw(dataset: &Dataset, spec: &EvaluationSpec, streams: Streams) -> Result<Self> {
         let users = evaluated_users(dataset, spec, streams)?;
+        if !dataset.holds_items_out() {
+            return Ok(Self { users, drawn: 0, lists: Lists::Nothing });
+        }
         let wanted = match spec.ranking {
             Ranking::Sampled => spec.candidates,
             Ranking::FullCatalogue => 0,
         };
+        // Expectations over all draws need none.
+        let is_drawn = spec.needs(Needs::RankAmongCandidates);
         let separate = dataset.has_validation_items() && !spec.shared_candidates;
         let drawn = if separate { wanted.saturating_mul(2) } else { wanted };
         // A generated population of that size has been refused with its scenario; a file's is known only now.
@@ -56,13 +66,17 @@ impl Candidates {
         let mut pool = Pool::new(dataset.items());
         let mut sample = Vec::new();
         // No more than can be drawn: a number of candidates that no user has is to end in an error.
-        let mut test = Vec::with_capacity(users.len() * (wanted as usize).min(dataset.items()));
+        let kept = if is_drawn { (wanted as usize).min(dataset.items()) } else { 0 };
+        let mut test = Vec::with_capacity(users.len() * kept);
         let mut validation = Vec::with_capacity(if separate { test.capacity() } else { 0 });
         for &user in &users {
             pool.restrict(dataset.touched_items(user), drawn);
             // Ranking against nothing would put every held-out item first.
             if pool.available() < drawn.max(1) {
                 return Err(too_few(dataset, user, wanted.max(1), separate, pool.available()));
+            }
+            if !is_drawn {
+                continue;
             }
             let mut stream = streams.stream(Purpose::Candidates, u64::from(user.0), 0);
             sample.clear();
@@ -75,16 +89,27 @@ impl Candidates {
         }
         let lists = match spec.ranking {
             Ranking::FullCatalogue => Lists::FullCatalogue,
+            Ranking::Sampled if !is_drawn => Lists::Nothing,
             Ranking::Sampled => {
                 Lists::Sampled { per_user: wanted as usize, test, validation: separate.then_some(validation) }
             }
         };
-        Ok(Self { users, lists })
+        Ok(Self { users, drawn: wanted, lists })
     }
 
     /// The evaluated users, ascending; the other methods take positions in this list.
     pub fn evaluated_users(&self) -> &[UserId] {
         &self.users
+    }
+
+    /// Everything that the evaluated user at `position` has not rated, ascending, listed in `scratch`.
+    pub fn catalogue<'a>(&self, dataset: &Dataset, position: usize, scratch: &'a mut CandidateScratch) -> &'a [u32] {
+        scratch.unrated(dataset, self.users[position])
+    }
+
+    /// How many of `unrated` items a draw of candidates takes for one held-out item.
+    pub fn drawn_of(&self, unrated: u32) -> u32 {
+        if self.drawn == 0 { unrated } else { self.drawn.min(unrated) }
     }
 
     /// Whether test and validation item are ranked against the same candidates.
@@ -98,6 +123,7 @@ impl Candidates {
         match &self.lists {
             Lists::Sampled { per_user, test, .. } => &test[position * per_user..(position + 1) * per_user],
             Lists::FullCatalogue => scratch.unrated(dataset, self.users[position]),
+            Lists::Nothing => &[],
         }
     }
 

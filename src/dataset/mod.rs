@@ -163,7 +163,13 @@ impl Dataset {
 
     /// Returns the range and the mean of the ratings; `None` where the data set has no ratings or all are alike.
     pub fn rating_scale(&self) -> Option<RatingScale> {
-        scale::of(&self.train, &self.held_out)
+        scale::of(self, &self.train, &self.held_out)
+    }
+
+    /// Returns the mean of all training ratings, summed in double precision in the order of users and items.
+    pub fn mean_training_rating(&self) -> f64 {
+        let ratings = self.train.all_ratings();
+        ratings.iter().map(f64::from).sum::<f64>() / ratings.len() as f64
     }
 
     /// Returns the number of training positives of every item (m).

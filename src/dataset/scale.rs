@@ -1,5 +1,6 @@
 //! The range and the mean of explicit ratings.
 
+use super::Dataset;
 use super::held_out::HeldOut;
 use super::user_rows::UserRows;
 
@@ -11,7 +12,7 @@ pub struct RatingScale {
     pub minimum: f32,
     /// The highest rating in the data set.
     pub maximum: f32,
-    /// Mean of the training ratings, summed in double precision in the order of users and items.
+    /// Mean of the training ratings, as of [`Dataset::mean_training_rating`].
     pub training_mean: f64,
 }
 
@@ -23,7 +24,7 @@ impl RatingScale {
 }
 
 /// The scale of these ratings; `None` if all of them are alike, as they are where a file has none.
-pub(super) fn of(train: &UserRows, held_out: &HeldOut) -> Option<RatingScale> {
+pub(super) fn of(dataset: &Dataset, train: &UserRows, held_out: &HeldOut) -> Option<RatingScale> {
     let test = match held_out {
         HeldOut::Ratings(rows) => Some(rows.all_ratings()),
         HeldOut::Items { .. } => None,
@@ -34,6 +35,5 @@ pub(super) fn of(train: &UserRows, held_out: &HeldOut) -> Option<RatingScale> {
         range = range.map(|(low, high)| (low.min(rating), high.max(rating))).or(Some((rating, rating)));
     }
     let (minimum, maximum) = range.filter(|(low, high)| low < high)?;
-    let training_mean = training.iter().map(f64::from).sum::<f64>() / training.len() as f64;
-    Some(RatingScale { minimum, maximum, training_mean })
+    Some(RatingScale { minimum, maximum, training_mean: dataset.mean_training_rating() })
 }

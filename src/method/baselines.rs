@@ -1,7 +1,8 @@
-//! The trivial baselines that stand beside every result: popularity and random.
+//! The trivial baselines that stand beside every result: popularity and random where items are ranked, the mean of all
+//! ratings and that of the user's own where ratings are predicted.
 //!
-//! Neither trains nor sends anything. Popularity reads everybody's ratings, as no server could: it is there to show
-//! how much of an accuracy the data gives away for nothing.
+//! None of them trains or sends anything. Popularity and the global mean read everybody's ratings, as no server could:
+//! they show how much of an accuracy the data gives away for nothing.
 
 use std::sync::Arc;
 
@@ -44,6 +45,40 @@ pub const RANDOM: Entry = Entry {
     },
 };
 
+/// The registry's line of `global-mean`.
+pub const GLOBAL_MEAN: Entry = Entry {
+    name: "global-mean",
+    summary: "predicts the mean of all training ratings; central, untrained, sends nothing",
+    source: "the customary baseline",
+    schema: || schemars::schema_for!(NoParameters),
+    resolve: |_| Vec::new(),
+    placement: Placement::Untrained,
+    build: |value, problem| {
+        let NoParameters {} = parameters("global-mean", value)?;
+        let mean = problem.everybodys_ratings().map(Dataset::mean_training_rating).unwrap_or_default();
+        Ok(Box::new(Baseline::GlobalMean(mean as f32)))
+    },
+};
+
+/// The registry's line of `user-mean`.
+pub const USER_MEAN: Entry = Entry {
+    name: "user-mean",
+    summary: "predicts the mean of the user's own training ratings; untrained, sends nothing",
+    source: "the customary baseline",
+    schema: || schemars::schema_for!(NoParameters),
+    resolve: |_| Vec::new(),
+    placement: Placement::Untrained,
+    build: |value, _| {
+        let NoParameters {} = parameters("user-mean", value)?;
+        Ok(Box::new(Baseline::UserMean))
+    },
+};
+
+/// The baselines that stand beside every result of a data set that holds single items out (`items`), or ratings.
+pub fn beside(items: bool) -> [Entry; 2] {
+    if items { [POPULARITY, RANDOM] } else { [GLOBAL_MEAN, USER_MEAN] }
+}
+
 /// A method without parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -56,9 +91,17 @@ enum Baseline {
     Popularity(Arc<[f32]>),
     /// Differently for each user and seed.
     Random { seed: u64 },
+    /// The mean of all training ratings.
+    GlobalMean(f32),
+    /// The mean of the user's own training ratings.
+    UserMean,
 }
 
 impl Method for Baseline {
+    fn predicts_ratings(&self) -> bool {
+        matches!(self, Self::GlobalMean(_) | Self::UserMean)
+    }
+
     fn initial(&self) -> Model {
         Model::none()
     }
@@ -81,12 +124,15 @@ impl Client for BaselineClient {
         Err(Error::Usage("a baseline has nothing to train".to_owned()))
     }
 
-    fn scorer<'a>(&'a self, _context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
-        Ok(Box::new(|items: &[u32], scores: &mut [f32]| {
+    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+        let own_mean = context.own.mean_rating().unwrap_or_default() as f32;
+        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
             for (&item, score) in items.iter().zip(scores) {
                 *score = match &self.baseline {
                     Baseline::Popularity(counts) => counts[item as usize],
                     Baseline::Random { seed } => random_score(*seed, self.user, item),
+                    Baseline::GlobalMean(mean) => *mean,
+                    Baseline::UserMean => own_mean,
                 };
             }
         }))

@@ -120,6 +120,12 @@ pub trait Method: Send + Sync + Debug {
         let model = self.initial();
         Box::new(Averager::with_rules(model, self.upload_layout(Phase::default()), &[]))
     }
+
+    /// Whether scores are predictions of ratings, in the unit of the data set. Only then can their error be measured; a
+    /// method that only ranks is refused where the split holds ratings out.
+    fn predicts_ratings(&self) -> bool {
+        false
+    }
 }
 
 /// The private side of one user. Everything in it is private: it has no way to a codec but through what

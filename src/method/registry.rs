@@ -16,6 +16,8 @@ pub const METHODS: &[Entry] = &[
     super::fedmf::ENTRY,
     super::baselines::POPULARITY,
     super::baselines::RANDOM,
+    super::baselines::GLOBAL_MEAN,
+    super::baselines::USER_MEAN,
 ];
 
 /// What scenario files may say about the methods of this crate.

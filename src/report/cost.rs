@@ -1,6 +1,7 @@
 //! What a run had cost by the end of each round: bytes and virtual time so far.
 
 use super::record::{ByDirection, Energy, Flow, RunRecord, Work};
+use crate::metric::Direction;
 use crate::scenario::DevicesSpec;
 
 /// Everything spent up to the end of a round.
@@ -63,34 +64,52 @@ pub fn energy(devices: &DevicesSpec, bytes: &ByDirection<Flow>, work: Work) -> O
 pub struct Milestone {
     /// The goal in words.
     pub goal: String,
-    /// Test HR@10 of the first evaluated round that reached the goal, and the cost at its end; `None` where no
-    /// round did.
+    /// The headline figure on the test part after the first evaluated round that reached the goal, and the cost at its
+    /// end; `None` where no round did.
     pub reached: Option<(f64, Cost)>,
 }
 
-/// What the accuracy cost: the first evaluated round whose test HR@10 is above popularity's, the first with 90 %
-/// of the selected round's, and the selected round.
+/// Shares of the selected round's figure whose cost is told.
+const SHARES: [f64; 3] = [0.9, 0.95, 0.99];
+
+/// Returns what the accuracy cost by the headline figure on the test part: the first evaluated round that is better than
+/// the best baseline, the first rounds that come near the selected one, and the selected round.
 pub fn milestones(record: &RunRecord) -> Vec<Milestone> {
-    let costs = by_round(record);
+    let Some(headline) = record.scenario.evaluation.headline() else { return Vec::new() };
+    let (name, label, direction) = (headline.name(), headline.label(), headline.direction());
     let evaluated: Vec<(f64, Cost)> = record
         .per_round
         .iter()
-        .zip(costs)
-        .filter_map(|(round, cost)| Some((*round.accuracy.as_ref()?.test.get("hr@10")?, cost)))
+        .zip(by_round(record))
+        .filter_map(|(round, cost)| Some((*round.accuracy.as_ref()?.test.get(&name)?, cost)))
         .collect();
-    let first = |reached: &dyn Fn(f64) -> bool| evaluated.iter().find(|(hr, _)| reached(*hr)).copied();
+    let first = |reached: &dyn Fn(f64) -> bool| evaluated.iter().find(|(figure, _)| reached(*figure)).copied();
     let mut milestones = Vec::new();
-    if let Some(popularity) = record.baselines.get("popularity").and_then(|b| b.test.get("hr@10")) {
+    let baselines = record.baselines.iter().filter_map(|(of, split)| Some((of, *split.test.get(&name)?)));
+    if let Some((best, figure)) = baselines.max_by(|a, b| direction.compare(a.1, b.1)) {
+        let beyond = match direction {
+            Direction::HigherIsBetter => "above",
+            Direction::LowerIsBetter => "below",
+        };
         milestones.push(Milestone {
-            goal: "first evaluated round with HR@10 above `popularity`".to_owned(),
-            reached: first(&|hr| hr > *popularity),
+            goal: format!("first evaluated round with {label} {beyond} `{best}`"),
+            reached: first(&|reached| direction.compare(reached, figure).is_gt()),
         });
     }
-    if let (Some(selected), Some(round)) = (record.accuracy.test.get("hr@10"), record.selected_round) {
-        milestones.push(Milestone {
-            goal: "first evaluated round with 90 % of the selected round's HR@10".to_owned(),
-            reached: first(&|hr| hr >= 0.9 * selected),
-        });
+    if let (Some(&selected), Some(round)) = (record.accuracy.test.get(&name), record.selected_round) {
+        for share in SHARES {
+            let percent = (100.0 * share).round();
+            let goal = match direction {
+                Direction::HigherIsBetter => {
+                    format!("first evaluated round with {percent} % of the selected round's {label}")
+                }
+                Direction::LowerIsBetter => format!(
+                    "first evaluated round with {label} at most {} % above the selected round's",
+                    100.0 - percent
+                ),
+            };
+            milestones.push(Milestone { goal, reached: first(&|reached| direction.reaches(reached, share, selected)) });
+        }
         milestones.push(Milestone {
             goal: "selected round".to_owned(),
             reached: evaluated.iter().find(|(_, cost)| cost.round == round).copied(),
@@ -146,9 +165,25 @@ mod tests {
         let rounds = |record: &RunRecord| -> Vec<Option<u32>> {
             milestones(record).iter().map(|m| m.reached.map(|(_, cost)| cost.round)).collect()
         };
-        assert_eq!(rounds(&record), [Some(2), Some(2), Some(4)]);
+        assert_eq!(rounds(&record), [Some(2), Some(2), Some(2), Some(4), Some(4)]);
         record.baselines.get_mut("popularity").unwrap().test.insert("hr@10".into(), 0.51);
-        assert_eq!(rounds(&record), [None, Some(2), Some(4)], "equal to popularity is not above it");
+        assert_eq!(rounds(&record), [None, Some(2), Some(2), Some(4), Some(4)], "equal to popularity is not above it");
+    }
+
+    /// If this fails, a run that is judged by its error is said to have reached its goal in its worst round.
+    #[test]
+    fn an_error_reaches_its_goals_from_above() {
+        let record = sample::predicting([1.2, 1.0, 0.95, 0.9]);
+        let told: Vec<(String, Option<u32>)> =
+            milestones(&record).into_iter().map(|m| (m.goal, m.reached.map(|(_, cost)| cost.round))).collect();
+        let expected = [
+            ("first evaluated round with RMSE below `user-mean`", Some(2)),
+            ("first evaluated round with RMSE at most 10 % above the selected round's", Some(3)),
+            ("first evaluated round with RMSE at most 5 % above the selected round's", Some(4)),
+            ("first evaluated round with RMSE at most 1 % above the selected round's", Some(4)),
+            ("selected round", Some(4)),
+        ];
+        assert_eq!(told, expected.map(|(goal, round)| (goal.to_owned(), round)));
     }
 
     #[test]

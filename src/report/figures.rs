@@ -3,23 +3,28 @@
 use std::collections::BTreeSet;
 
 use super::record::{Figures, RunRecord, SplitFigures};
+use crate::metric::Metric;
+use crate::scenario::EvaluationSpec;
 
-/// The figure that runs are compared by, and its companion.
-pub const HEADLINES: [&str; 2] = ["hr@10", "ndcg@10"];
+/// The figures that stand where there is room for few: the one that the run is judged by, and its companion if there is
+/// one, as NDCG@10 is for HR@10.
+pub fn headlines(evaluation: &EvaluationSpec) -> Vec<Metric> {
+    let headline = evaluation.headline();
+    let companion = headline.and_then(|headline| headline.companion(&evaluation.metrics()));
+    headline.into_iter().chain(companion).collect()
+}
 
 /// `hr@10` as `HR@10`.
 pub fn label(name: &str) -> String {
-    name.to_uppercase()
+    Metric::named(name).map_or_else(|| name.to_uppercase(), |metric| metric.label())
 }
 
-/// Names in reading order: hit ratios, NDCG, reciprocal rank, others; within each by cutoff as a number.
+/// Names in reading order: as the known figures are listed, then others; within each by cutoff as a number.
 pub fn ordered<'a>(names: impl IntoIterator<Item = &'a String>) -> Vec<&'a str> {
     let distinct: BTreeSet<&str> = names.into_iter().map(String::as_str).collect();
     let mut names: Vec<&str> = distinct.into_iter().collect();
     names.sort_by_key(|&name| {
-        let (family, cutoff) = name.split_once('@').unwrap_or((name, ""));
-        let place = ["hr", "ndcg", "mrr"].iter().position(|&known| known == family).unwrap_or(3);
-        (place, family, cutoff.parse::<u64>().unwrap_or(0))
+        Metric::named(name).map_or((usize::MAX, 0, name), |metric| (metric.order().0, metric.order().1, ""))
     });
     names
 }

@@ -6,12 +6,12 @@ use super::words;
 use crate::units::Bytes;
 
 /// What is known at the end of a round.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ProgressLine {
     /// Rounds finished.
     pub round: u32,
-    /// Latest test HR@10; `None` before the first evaluation.
-    pub hr_at_10: Option<f64>,
+    /// Name and latest value of the headline figure on the test part; `None` before the first evaluation.
+    pub accuracy: Option<(String, f64)>,
     /// Bytes sent so far, both directions.
     pub bytes: u64,
     /// Virtual time so far.
@@ -55,12 +55,11 @@ impl Progress {
 }
 
 fn message(line: &ProgressLine) -> String {
-    let accuracy = line.hr_at_10.map_or_else(|| "not evaluated".to_owned(), words::accuracy);
-    format!(
-        "HR@10 {accuracy}, {} sent, {} of virtual time",
-        Bytes::new(line.bytes),
-        words::duration(line.virtual_time_s)
-    )
+    let accuracy = match &line.accuracy {
+        Some((name, figure)) => format!("{name} {}", words::accuracy(*figure)),
+        None => "not evaluated".to_owned(),
+    };
+    format!("{accuracy}, {} sent, {} of virtual time", Bytes::new(line.bytes), words::duration(line.virtual_time_s))
 }
 
 #[cfg(test)]
@@ -73,8 +72,10 @@ mod tests {
 
     use super::*;
 
-    const LINE: ProgressLine =
-        ProgressLine { round: 12, hr_at_10: Some(0.78441), bytes: 1_534_000_000, virtual_time_s: 42.25 };
+    fn line(accuracy: Option<f64>) -> ProgressLine {
+        let accuracy = accuracy.map(|figure| ("HR@10".to_owned(), figure));
+        ProgressLine { round: 12, accuracy, bytes: 1_534_000_000, virtual_time_s: 42.25 }
+    }
 
     /// A terminal of one line that keeps what was written since the line was last cleared.
     #[derive(Clone, Debug, Default)]
@@ -114,11 +115,11 @@ mod tests {
 
     #[test]
     fn the_bar_shows_round_accuracy_bytes_time_and_what_is_left() {
-        let line = Line::default();
-        let shown = || line.0.lock().unwrap().clone();
-        let progress = Progress::on(60, ProgressDrawTarget::term_like(Box::new(line.clone())));
+        let terminal = Line::default();
+        let shown = || terminal.0.lock().unwrap().clone();
+        let progress = Progress::on(60, ProgressDrawTarget::term_like(Box::new(terminal.clone())));
         assert!(shown().contains("round 0/60"), "{}", shown());
-        progress.round_finished(&LINE);
+        progress.round_finished(&line(Some(0.78441)));
         // The bar limits how often it redraws; this asks for the state as it is now.
         progress.bar.force_draw();
         for part in ["round 12/60", "HR@10 0.7844", "1.53 GB sent", "42.2 s of virtual time", "left"] {
@@ -131,14 +132,14 @@ mod tests {
     #[test]
     fn a_hidden_bar_accepts_rounds_and_draws_nothing() {
         let progress = Progress::new(60, false);
-        progress.round_finished(&LINE);
+        progress.round_finished(&line(Some(0.78441)));
         assert!(progress.bar.is_hidden());
         assert_eq!(progress.bar.position(), 12);
     }
 
     #[test]
     fn before_the_first_evaluation_no_accuracy_is_made_up() {
-        let text = message(&ProgressLine { hr_at_10: None, ..LINE });
-        assert!(text.starts_with("HR@10 not evaluated"), "{text}");
+        let text = message(&line(None));
+        assert!(text.starts_with("not evaluated, "), "{text}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::figures::{self, HEADLINES};
+use super::figures;
 use super::record::{Figures, Flow, RunRecord};
 use super::{setup, words};
 use crate::units::Bytes;
@@ -41,15 +41,16 @@ fn entry(name: &str, text: &str) -> String {
 }
 
 fn accuracy(record: &RunRecord) -> Vec<String> {
+    let headlines = figures::headlines(&record.scenario.evaluation);
     let row = |name: &str, figures: &Figures, remark: &str| {
-        let cells: Vec<String> = HEADLINES
+        let cells: Vec<String> = headlines
             .iter()
-            .map(|&name| figures.get(name).map_or_else(|| "-".to_owned(), |&value| words::accuracy(value)))
-            .map(|cell| format!("{cell:<10}"))
+            .map(|metric| figures.get(&metric.name()).map_or_else(|| "-".to_owned(), |&value| words::accuracy(value)))
+            .map(|cell| format!("{cell:<9} "))
             .collect();
         format!("  {name:<14}{}{remark}", cells.concat()).trim_end().to_owned()
     };
-    let header: String = HEADLINES.iter().map(|name| format!("{:<10}", figures::label(name))).collect();
+    let header: String = headlines.iter().map(|metric| format!("{:<9} ", metric.label())).collect();
     let mut lines = vec![entry("test", header.trim_end())];
     match record.selected_round {
         Some(round) => {

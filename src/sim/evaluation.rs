@@ -1,4 +1,4 @@
-//! Scoring: where the held-out items of a user stand.
+//! Scoring: where the held-out items of a user stand, and how far predictions are from its held-out ratings.
 //!
 //! A probe from outside: it reads the parameters that clients lend to the metrics, and costs neither bytes nor time in
 //! the simulated world.
@@ -7,32 +7,39 @@ use std::cell::RefCell;
 
 use super::outcome::SplitFigures;
 use super::world::World;
+use super::yardstick::Yardstick;
+use crate::dataset::TestRatings;
 use crate::dataset::candidates::CandidateScratch;
 use crate::error::{Error, Result};
 use crate::ids::{ItemId, UserId};
 use crate::method::{Client, Scorer, ScoringContext, Scratch};
+use crate::metric::{CataloguePlace, Place, RatingErrors, Sums, rank};
 use crate::model::blocks::Model;
-use crate::model::ranking::{RankingSums, rank};
 
-/// Ranks (from 0) of one user's held-out items.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ranks {
-    /// Of the test item.
-    pub test: u32,
-    /// Of the validation item, where there is one.
-    pub validation: Option<u32>,
+/// What was found out about one user.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Standing {
+    /// Where the held-out items stand.
+    Ranked {
+        /// The test item.
+        test: Place,
+        /// The validation item, where there is one.
+        validation: Option<Place>,
+    },
+    /// How far the predictions are from the test ratings.
+    Rated(RatingErrors),
 }
 
 /// Buffers of one worker thread; they carry nothing from one user to the next.
 #[derive(Default)]
 struct Buffers {
-    ranking: RankingBuffers,
+    scoring: ScoringBuffers,
     scratch: Scratch,
 }
 
-/// Buffers for ranking.
+/// Buffers for items and their scores.
 #[derive(Default)]
-struct RankingBuffers {
+struct ScoringBuffers {
     candidates: Option<CandidateScratch>,
     items: Vec<u32>,
     scores: Vec<f32>,
@@ -42,67 +49,86 @@ thread_local! {
     static BUFFERS: RefCell<Buffers> = RefCell::default();
 }
 
-/// Ranks the held-out items of the evaluated user at `position` by the scores of `client` with `model`, which is what
-/// the user's device has decoded.
+/// Finds out about the evaluated user at `position` by the scores of `client` with `model`, which is what the user's
+/// device has decoded.
 ///
 /// # Errors
 /// [`Error::NonFinite`] if a score is NaN: a rank would make a diverged model look perfect. Whatever the method finds
 /// wrong when it makes a scorer.
-pub fn ranks(world: &World, position: usize, client: &dyn Client, model: &Model) -> Result<Ranks> {
+pub fn standing(world: &World, position: usize, client: &dyn Client, model: &Model) -> Result<Standing> {
     BUFFERS.with_borrow_mut(|buffers| {
-        let Buffers { ranking, scratch } = buffers;
+        let Buffers { scoring, scratch } = buffers;
         let user = world.candidates.evaluated_users()[position];
-        let Some(test) = world.dataset.test_item(user) else {
-            return Err(Error::Usage("a k-fold split cannot be evaluated yet".to_owned()));
-        };
-        let validation = world.dataset.validation_item(user);
         let context = ScoringContext::new(user, model, world.dataset.own_data(user), world.streams);
         let scorer = client.scorer(&context, scratch)?;
-        let mut rank = |split, held_out: &[ItemId]| ranking.rank(world, position, split, held_out, &*scorer);
-        let ranked = match validation {
-            // One draw of candidates serves both items: one list, scored once.
-            Some(validation) if world.candidates.are_shared() => {
-                rank(Split::Test, &[test, validation]).map(|ranks| (ranks[0], Some(ranks[1])))
-            }
-            Some(validation) => rank(Split::Test, &[test]).and_then(|of_test| {
-                let of_validation = rank(Split::Validation, &[validation])?;
-                Some((of_test[0], Some(of_validation[0])))
-            }),
-            None => rank(Split::Test, &[test]).map(|ranks| (ranks[0], None)),
+        let mut probe = Probe { world, position, scorer: &*scorer, buffers: scoring };
+        let standing = match (world.dataset.test_item(user), world.dataset.test_ratings(user)) {
+            (Some(test), _) => probe.places(test, world.dataset.validation_item(user)),
+            (None, Some(test)) => probe.errors(test),
+            // A split holds one or the other out.
+            (None, None) => Some(Standing::Rated(RatingErrors::default())),
         };
-        match ranked {
-            Some((test, validation)) => Ok(Ranks { test, validation }),
-            None => Err(Error::NonFinite { place: format!("the scores of {user}"), value: f64::NAN }),
-        }
+        standing.ok_or_else(|| Error::NonFinite { place: format!("the scores of {user}"), value: f64::NAN })
     })
 }
 
+/// What held-out items are ranked against.
 #[derive(Clone, Copy)]
-enum Split {
-    Test,
-    Validation,
+enum Against {
+    TestCandidates,
+    ValidationCandidates,
+    Catalogue,
 }
 
-impl RankingBuffers {
-    /// Returns the rank of each of `held_out` (at most two) among the candidates of `split`; `None` if a score is NaN.
-    fn rank(
-        &mut self,
-        world: &World,
-        position: usize,
-        split: Split,
-        held_out: &[ItemId],
-        scorer: &dyn Scorer,
-    ) -> Option<[u32; 2]> {
-        let dataset = &world.dataset;
-        let Self { candidates, items, scores } = self;
+/// One user's scores with the server's model of the moment.
+struct Probe<'a> {
+    world: &'a World,
+    position: usize,
+    scorer: &'a dyn Scorer,
+    buffers: &'a mut ScoringBuffers,
+}
+
+impl Probe<'_> {
+    /// Where the held-out items stand; `None` if a score is NaN.
+    fn places(&mut self, test: ItemId, validation: Option<ItemId>) -> Option<Standing> {
+        let Yardstick { among_candidates, in_catalogue, .. } = self.world.yardstick;
+        let both: Vec<ItemId> = std::iter::once(test).chain(validation).collect();
+        let mut places = [Place::default(); 2];
+        if among_candidates {
+            // One draw of candidates serves both items: one list, scored once.
+            let ranks = if validation.is_none() || self.world.candidates.are_shared() {
+                self.rank(Against::TestCandidates, &both)?.0
+            } else {
+                let of_test = self.rank(Against::TestCandidates, &both[..1])?.0;
+                let of_validation = self.rank(Against::ValidationCandidates, &both[1..])?.0;
+                [of_test[0], of_validation[0]]
+            };
+            places.iter_mut().zip(ranks).for_each(|(place, rank)| place.among_candidates = Some(rank));
+        }
+        if in_catalogue {
+            let (ranks, items) = self.rank(Against::Catalogue, &both)?;
+            let drawn = self.world.candidates.drawn_of(items);
+            for (place, rank) in places.iter_mut().zip(ranks) {
+                place.in_catalogue = Some(CataloguePlace { rank, items, drawn });
+            }
+        }
+        Some(Standing::Ranked { test: places[0], validation: validation.map(|_| places[1]) })
+    }
+
+    /// The rank of each of `held_out` (at most two) among other items, and how many these are; `None` if a score is NaN.
+    fn rank(&mut self, against: Against, held_out: &[ItemId]) -> Option<([u32; 2], u32)> {
+        let (world, dataset) = (self.world, &self.world.dataset);
+        let ScoringBuffers { candidates, items, scores } = &mut *self.buffers;
         let scratch = match candidates {
             Some(scratch) if scratch.fits(dataset.items()) => scratch,
             other => other.insert(CandidateScratch::new(dataset.items())),
         };
-        let listed = match split {
-            Split::Test => world.candidates.test(dataset, position, scratch),
-            Split::Validation => world.candidates.validation(dataset, position, scratch),
+        let listed = match against {
+            Against::TestCandidates => world.candidates.test(dataset, self.position, scratch),
+            Against::ValidationCandidates => world.candidates.validation(dataset, self.position, scratch),
+            Against::Catalogue => world.candidates.catalogue(dataset, self.position, scratch),
         };
+        let others = listed.len() as u32;
         // Ascending, as methods with sorted rows want it; held-out items are never among the candidates.
         items.clear();
         items.extend_from_slice(listed);
@@ -111,41 +137,67 @@ impl RankingBuffers {
         }
         scores.clear();
         scores.resize(items.len(), 0.0);
-        scorer.score(items, scores);
+        self.scorer.score(items, scores);
         let mut ranks = [0; 2];
         for (item, rank_of_item) in held_out.iter().zip(&mut ranks) {
             let place = items.partition_point(|listed| *listed < item.0);
             let others = items.iter().zip(scores.iter()).filter(|(item, _)| !held_out.contains(&ItemId(**item)));
             *rank_of_item = rank(scores[place], others.map(|(_, score)| *score))?;
         }
-        Some(ranks)
+        Some((ranks, others))
+    }
+
+    /// The errors of the predictions of `test`, clipped to the range of ratings; `None` if a score is NaN.
+    fn errors(&mut self, test: TestRatings<'_>) -> Option<Standing> {
+        let ScoringBuffers { items, scores, .. } = &mut *self.buffers;
+        // Methods score distinct items; a file may repeat a pair.
+        items.clear();
+        items.extend_from_slice(test.items);
+        items.dedup();
+        scores.clear();
+        scores.resize(items.len(), 0.0);
+        self.scorer.score(items, scores);
+        if scores.iter().any(|score| score.is_nan()) {
+            return None;
+        }
+        let Yardstick { metrics, scale, .. } = &self.world.yardstick;
+        let predictions = test.items.iter().zip(test.ratings.iter()).map(|(item, rating)| {
+            let score = scores[items.partition_point(|listed| listed < item)];
+            (scale.map_or(score, |scale| scale.clip(score)), rating)
+        });
+        Some(Standing::Rated(RatingErrors::of(metrics, predictions)))
     }
 }
 
-/// Means over `ranks`, in their order.
-pub fn figures(ranks: &[Ranks], cutoffs: &[u32]) -> SplitFigures {
-    let mut test = RankingSums::new(cutoffs);
-    let mut validation = RankingSums::new(cutoffs);
-    for ranks in ranks {
-        test.add_rank(ranks.test);
-        if let Some(rank) = ranks.validation {
-            validation.add_rank(rank);
+/// Means over `standings`, in their order.
+pub fn figures(standings: &[Standing], yardstick: &Yardstick) -> SplitFigures {
+    let mut test = Sums::new(&yardstick.metrics);
+    let mut validation = test.clone();
+    let mut has_validation = false;
+    for standing in standings {
+        match standing {
+            Standing::Ranked { test: place, validation: of_validation } => {
+                test.add_place(place);
+                has_validation |= of_validation.is_some();
+                of_validation.iter().for_each(|place| validation.add_place(place));
+            }
+            Standing::Rated(errors) => test.add_errors(errors),
         }
     }
-    SplitFigures { validation: (validation.users > 0).then(|| validation.figures()), test: test.figures() }
+    SplitFigures { validation: has_validation.then(|| validation.figures()), test: test.figures() }
 }
 
 /// The accuracy of a method that needs no training, on the run's own split and candidates.
 ///
 /// # Errors
-/// As [`ranks`].
+/// As [`standing`].
 pub fn of_untrained(world: &World, client_of: impl Fn(UserId) -> Box<dyn Client> + Sync) -> Result<SplitFigures> {
     use rayon::prelude::*;
     let users = world.candidates.evaluated_users();
-    let ranks: Vec<Ranks> = users
+    let standings: Vec<Standing> = users
         .par_iter()
         .enumerate()
-        .map(|(position, &user)| ranks(world, position, client_of(user).as_ref(), &Model::none()))
+        .map(|(position, &user)| standing(world, position, client_of(user).as_ref(), &Model::none()))
         .collect::<Result<_>>()?;
-    Ok(figures(&ranks, &world.scenario.evaluation.cutoffs))
+    Ok(figures(&standings, &world.yardstick))
 }

@@ -55,6 +55,7 @@ pub mod server;
 mod small;
 pub mod training;
 pub mod world;
+pub mod yardstick;
 
 pub use checkpoints::{CheckpointStore, Checkpoints};
 pub use observer::RoundObserver;

@@ -28,7 +28,7 @@ use crate::ids::UserId;
 use crate::method::{Method, Placement, Problem, baselines};
 use crate::model::archive::ArchiveReader;
 use crate::model::state::StateVisitor;
-use crate::scenario::{MethodSpec, Selection};
+use crate::scenario::{EvaluationSpec, MethodSpec, Selection};
 use crate::units::SimTime;
 
 /// How a run is carried out; none of it reaches the result.
@@ -85,7 +85,7 @@ pub fn run_from(
         excluded_users: world.excluded.len() as u64,
     };
     let policy = world.policy.clone();
-    let selected = select(&rounds, world.scenario.evaluation.selection);
+    let selected = select(&rounds, &world.scenario.evaluation);
     Ok(Outcome { policy, rounds, selected, baselines, bytes, work, durations, size, model, digest, stopped_by })
 }
 
@@ -155,11 +155,11 @@ fn restore_clients(archive: &mut ArchiveReader, world: &World) -> Result<BTreeMa
     Ok(clients)
 }
 
-/// Popularity and random, which stand beside every result.
+/// The baselines that stand beside every result.
 fn score_baselines(world: &World) -> Result<BTreeMap<String, SplitFigures>> {
     let problem = Problem::new(&world.dataset, world.streams, Placement::Untrained);
     let mut scores = BTreeMap::new();
-    for entry in [baselines::POPULARITY, baselines::RANDOM] {
+    for entry in baselines::beside(world.dataset.holds_items_out()) {
         let spec = MethodSpec { name: entry.name.to_owned(), parameters: serde_json::json!({}) };
         let method: Box<dyn Method> = (entry.build)(&spec.parameters, &problem)?;
         let figures = evaluation::of_untrained(world, |user| method.client(user))?;
@@ -168,22 +168,25 @@ fn score_baselines(world: &World) -> Result<BTreeMap<String, SplitFigures>> {
     Ok(scores)
 }
 
-/// The round that a run is judged by, by HR@10; the last of equals, as in PFedRec's code.
-fn select(rounds: &[RoundRecord], selection: Selection) -> Option<usize> {
-    let hit_rate = |round: &RoundRecord| {
+/// Returns the position of the round that a run is judged by: the last evaluated one, or the best by the headline figure;
+/// the last of equals, as in PFedRec's code.
+fn select(rounds: &[RoundRecord], evaluation: &EvaluationSpec) -> Option<usize> {
+    let headline = evaluation.headline()?;
+    let name = headline.name();
+    let figure = |round: &RoundRecord| {
         let accuracy = round.accuracy.as_ref()?;
-        let figures = match selection {
+        let figures = match evaluation.selection {
             Selection::Last | Selection::BestTest => &accuracy.test,
             Selection::BestValidation => accuracy.validation.as_ref()?,
         };
-        figures.get("hr@10").copied()
+        figures.get(&name).copied()
     };
-    let mut evaluated = rounds.iter().enumerate().filter_map(|(position, round)| Some((position, hit_rate(round)?)));
-    match selection {
+    let mut evaluated = rounds.iter().enumerate().filter_map(|(position, round)| Some((position, figure(round)?)));
+    match evaluation.selection {
         Selection::Last => evaluated.next_back().map(|(position, _)| position),
         // `max_by` returns the last of equals.
         Selection::BestValidation | Selection::BestTest => {
-            evaluated.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(position, _)| position)
+            evaluated.max_by(|a, b| headline.direction().compare(a.1, b.1)).map(|(position, _)| position)
         }
     }
 }
@@ -192,19 +195,37 @@ fn select(rounds: &[RoundRecord], selection: Selection) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn round(test: f64, validation: Option<f64>) -> RoundRecord {
-        let figures = |hr: f64| BTreeMap::from([("hr@10".to_owned(), hr)]);
+    fn round(name: &str, test: f64, validation: Option<f64>) -> RoundRecord {
+        let figures = |figure: f64| BTreeMap::from([(name.to_owned(), figure)]);
         let accuracy = SplitFigures { validation: validation.map(figures), test: figures(test) };
         RoundRecord { accuracy: Some(accuracy), ..RoundRecord::default() }
     }
 
+    fn judged_by(selection: Selection) -> EvaluationSpec {
+        EvaluationSpec { selection, ..EvaluationSpec::default() }
+    }
+
     #[test]
     fn selection_takes_the_last_of_equals_and_skips_rounds_without_accuracy() {
-        let unevaluated = RoundRecord::default();
-        let rounds = [round(0.9, Some(0.1)), round(0.2, Some(0.5)), round(0.3, Some(0.5)), unevaluated];
-        assert_eq!(select(&rounds, Selection::Last), Some(2));
-        assert_eq!(select(&rounds, Selection::BestTest), Some(0));
-        assert_eq!(select(&rounds, Selection::BestValidation), Some(2));
-        assert_eq!(select(&rounds[3..], Selection::Last), None);
+        let hr = |test, validation| round("hr@10", test, Some(validation));
+        let rounds = [hr(0.9, 0.1), hr(0.2, 0.5), hr(0.3, 0.5), RoundRecord::default()];
+        assert_eq!(select(&rounds, &judged_by(Selection::Last)), Some(2));
+        assert_eq!(select(&rounds, &judged_by(Selection::BestTest)), Some(0));
+        assert_eq!(select(&rounds, &judged_by(Selection::BestValidation)), Some(2));
+        assert_eq!(select(&rounds[3..], &judged_by(Selection::Last)), None);
+    }
+
+    /// If this fails, a run that is judged by its error is judged by its worst round.
+    #[test]
+    fn the_best_error_is_the_smallest() {
+        let rounds = [0.99, 0.94, 0.94, 0.97].map(|rmse| round("rmse", rmse, None));
+        let evaluation = EvaluationSpec {
+            metrics: vec!["rmse".to_owned()],
+            headline: "rmse".to_owned(),
+            ..judged_by(Selection::BestTest)
+        };
+        assert_eq!(select(&rounds, &evaluation), Some(2));
+        let unnamed = EvaluationSpec { headline: String::new(), ..evaluation };
+        assert_eq!(select(&rounds, &unnamed), Some(2), "the first figure is the headline where none is named");
     }
 }

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::yardstick::Yardstick;
 use crate::codec::{self, Codec};
 use crate::dataset::Dataset;
 use crate::dataset::candidates::Candidates;
@@ -29,6 +30,8 @@ pub struct World {
     pub dataset: Arc<Dataset>,
     /// What held-out items are ranked against.
     pub candidates: Candidates,
+    /// The figures of accuracy.
+    pub yardstick: Yardstick,
     /// How the server runs its steps: what the scenario's mode stands for, or a program's own.
     pub policy: Policy,
     /// The method.
@@ -78,11 +81,13 @@ impl World {
     /// trace that was not read; and a method that is not among `methods`.
     pub fn with_traces(scenario: Scenario, dataset: Arc<Dataset>, traces: &Traces, methods: &[Entry]) -> Result<Self> {
         let streams = Streams::new(scenario.seed);
+        let yardstick = Yardstick::new(&scenario.evaluation, &dataset)?;
         let candidates = Candidates::draw(&dataset, &scenario.evaluation, streams)?;
         let placement = registry::find(methods, &scenario.method)?.placement;
         let problem = Problem::new(&dataset, streams, placement);
         let method = registry::build(methods, &scenario.method, &problem)?;
         let trains = placement.trains();
+        check_ratings(&scenario, &dataset, method.predicts_ratings(), trains)?;
         let reports_utility = matches!(scenario.training.client_selection, ClientSelection::Oort(_));
         let layouts = PhaseLayouts::of(&*method, reports_utility);
         if trains {
@@ -104,6 +109,7 @@ impl World {
             scenario,
             dataset,
             candidates,
+            yardstick,
             policy,
             method,
             placement,
@@ -190,6 +196,23 @@ impl PhaseLayouts {
         };
         (0..method.phases()).map(Phase).map(layouts).collect()
     }
+}
+
+/// Whether a method that predicts ratings has some to learn from, and whether held-out ratings are predicted.
+fn check_ratings(scenario: &Scenario, dataset: &Dataset, predicts: bool, trains: bool) -> Result<()> {
+    let name = &scenario.method.name;
+    if !predicts && !dataset.holds_items_out() {
+        return Err(Error::Dataset(format!(
+            "`{name}` ranks items and predicts no ratings, but the split holds ratings out (dataset.split): take \
+             `leave-one-out`, or a method that predicts ratings"
+        )));
+    }
+    if predicts && trains && dataset.rating_scale().is_none() {
+        return Err(Error::Dataset(format!(
+            "`{name}` learns ratings, but the data set is implicit: it has no ratings, or all of them are alike"
+        )));
+    }
+    Ok(())
 }
 
 /// Whether there are enough users for the way in which rounds are run; `excluded` of them take no part.

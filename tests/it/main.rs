@@ -38,10 +38,14 @@ mod interruption;
 mod item_mean;
 /// `--json` prints what `run.json` says, and nothing else.
 mod json_output;
+/// A fold of a random division is tested: errors of ratings beside those of means.
+mod k_fold;
 /// Imports of `src/` point one way.
 mod layers;
 /// FedRAP's ablations, and what the negatives' pool is worth.
 mod learning;
+/// Which figures of accuracy there are is the scenario's choice, and so is the one that counts.
+mod metrics;
 /// Modes that come to the same thing come to the same result, and their steps are what their authors wrote.
 mod modes;
 /// The report folder is claimed before anything else happens.

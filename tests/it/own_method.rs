@@ -48,7 +48,7 @@ fn the_commands_that_only_look_show_the_example() {
 fn without_being_named_the_example_is_unknown() {
     let text = "method = \"item-mean\"\ndataset.name = \"generated\"\ntraining.rounds = 1\n";
     let error = scenario::parse(text, "own.toml", &[], &vocabulary_of(METHODS)).unwrap_err().to_string();
-    assert!(error.contains("unknown value `item-mean` for `method`; known: `fedrap`, `pfedrec`"), "{error}");
+    assert!(error.contains("unknown value `item-mean` for `method`"), "{error}");
     assert_eq!(small_with("item-mean", &[]).method.name, "item-mean");
 }
 

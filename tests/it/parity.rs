@@ -14,9 +14,9 @@ use fedrecsim::ids::{InvitationId, Round, UserId};
 use fedrecsim::method::fedrap::{FedRap, FedRapParameters, Regularizer, Start};
 use fedrecsim::method::pfedrec::{PFedRec, PFedRecParameters};
 use fedrecsim::method::{Client, LocalTask, Method, ScoringContext, Scratch, task};
+use fedrecsim::metric::{Metric, Place, Sums, rank};
 use fedrecsim::model::aggregate;
 use fedrecsim::model::blocks::Model;
-use fedrecsim::model::ranking::{RankingSums, rank};
 use fedrecsim::model::state::StateVisitor;
 use fedrecsim::model::table::{Table, TableShape};
 use fedrecsim::rng::Streams;
@@ -144,7 +144,7 @@ fn assert_close(what: &str, values: impl IntoIterator<Item = f32>, expected: &[f
 
 /// Averages ranks of `held_out` among `negatives` over all users.
 fn accuracy(clients: &[Box<dyn Client>], model: &Model, held_out: &[u32], negatives: &[Vec<u32>]) -> (f64, f64) {
-    let mut sums = RankingSums::new(&[10]);
+    let mut sums = Sums::new(&["hr@10", "ndcg@10"].map(|name| Metric::named(name).unwrap()));
     for (user, client) in clients.iter().enumerate() {
         let mut items: Vec<u32> = negatives[user].iter().chain([&held_out[user]]).copied().collect();
         items.sort_unstable();
@@ -152,7 +152,8 @@ fn accuracy(clients: &[Box<dyn Client>], model: &Model, held_out: &[u32], negati
         let context = ScoringContext::new(UserId(user as u32), model, OwnData::new(&[]), Streams::new(0));
         let scores = task::score(client.as_ref(), &context, &items, &mut Scratch::default()).unwrap();
         let score = |item: &u32| scores[items.binary_search(item).unwrap()];
-        sums.add_rank(rank(score(&held_out[user]), negatives[user].iter().map(score)).unwrap());
+        let rank = rank(score(&held_out[user]), negatives[user].iter().map(score)).unwrap();
+        sums.add_place(&Place::among_candidates(rank));
     }
     (sums.figures()["hr@10"], sums.figures()["ndcg@10"])
 }

@@ -224,9 +224,11 @@ pub fn assert_finite(outcome: &Outcome) {
         let times = [Some(round.virtual_time_s), Some(round.duration_s), round.loss];
         assert!(times.iter().flatten().all(|value| value.is_finite()), "{round:?}");
         let sparsity = round.sparsity.iter().flat_map(|sparsity| sparsity.uploads.iter().chain(&sparsity.averaged));
-        let accuracy = round.accuracy.iter().flat_map(|accuracy| {
-            accuracy.test.values().chain(accuracy.validation.iter().flat_map(|figures| figures.values()))
-        });
+        let figures = round.accuracy.iter().flat_map(|accuracy| [Some(&accuracy.test), accuracy.validation.as_ref()]);
+        let (errors, accuracy): (Vec<_>, Vec<_>) =
+            figures.flatten().flatten().partition(|(name, _)| ["rmse", "mae"].contains(&name.as_str()));
+        assert!(errors.iter().all(|(_, error)| error.is_finite() && **error >= 0.0), "{errors:?}");
+        let accuracy = accuracy.into_iter().map(|(_, figure)| figure);
         for share in sparsity.chain(accuracy) {
             assert!((0.0..=1.0).contains(share), "round {}: {share} is no share", round.round);
         }

@@ -68,7 +68,7 @@ fn accuracy(record: &RunRecord) -> String {
         protocol(record),
         table(&accuracy_header(record, &columns), &accuracy_rows(record, &columns)),
         thousands(record.size.evaluated_users),
-        setup::selection(record.scenario.evaluation.selection),
+        setup::selection(&record.scenario.evaluation),
     )
 }
 
@@ -106,17 +106,19 @@ fn cost_of_accuracy(record: &RunRecord) -> Option<String> {
         .into_iter()
         .map(|Milestone { goal, reached }| match reached {
             None => vec![goal, "-".into(), "never reached".into(), "-".into(), "-".into(), "-".into()],
-            Some((hr, cost)) => vec![
+            Some((figure, cost)) => vec![
                 goal,
                 cost.round.to_string(),
-                words::accuracy(hr),
+                words::accuracy(figure),
                 Bytes::new(cost.up_bytes).to_string(),
                 Bytes::new(cost.down_bytes).to_string(),
                 words::duration(cost.virtual_time_s),
             ],
         })
         .collect();
-    let header = ["", "round", "HR@10 (test)", "sent up", "sent down", "virtual time"];
+    let figure = record.scenario.evaluation.headline().map_or_else(String::new, |headline| headline.label());
+    let figure = format!("{figure} (test)");
+    let header = ["", "round", figure.as_str(), "sent up", "sent down", "virtual time"];
     Some(format!(
         "## What the accuracy cost\n\n{} Bytes and time are counted from the start of the run.\n\n{}",
         protocol(record),

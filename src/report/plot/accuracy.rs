@@ -5,8 +5,9 @@ use plotters::prelude::RGBColor;
 use super::axis::Axis;
 use super::chart::{Chart, Group, Mark, Series, Stroke};
 use super::{rounds_axis, title, with_room};
+use crate::metric::{Metric, Needs};
 use crate::report::cost::{self, Cost};
-use crate::report::figures::{self, HEADLINES};
+use crate::report::figures;
 use crate::report::record::{Figures, RunRecord, SplitFigures};
 use crate::scenario::Selection;
 
@@ -59,7 +60,7 @@ struct Point<'a> {
     accuracy: &'a SplitFigures,
 }
 
-/// The chart of HR@10 and NDCG@10, with `popularity` and `random` as horizontal lines.
+/// The chart of the headline figure and its companion, with the baselines as horizontal lines.
 pub fn chart(record: &RunRecord, against: Against) -> Chart {
     let points: Vec<Point> = record
         .per_round
@@ -72,12 +73,13 @@ pub fn chart(record: &RunRecord, against: Against) -> Chart {
     let last = points.last().map_or(0.0, |point| point.x);
     let x = against.axis(last, points.len());
     let ends = [0.0, x.end * x.unit];
-    let groups: Vec<Group> = HEADLINES
+    let headlines = figures::headlines(&record.scenario.evaluation);
+    let groups: Vec<Group> = headlines
         .iter()
         .zip(COLORS)
-        .map(|(figure, colors)| Group {
-            heading: figures::label(figure),
-            series: lines(record, &points, figure, colors, ends),
+        .map(|(metric, colors)| Group {
+            heading: metric.label(),
+            series: lines(record, &points, &metric.name(), colors, ends),
         })
         .filter(|group| !group.series.is_empty())
         .collect();
@@ -91,10 +93,19 @@ pub fn chart(record: &RunRecord, against: Against) -> Chart {
         title: title(record),
         subtitle: format!("Accuracy under this protocol: {}", record.protocol),
         x,
-        y: Axis::share("HR@10, NDCG@10", largest),
+        y: vertical(&headlines, largest),
         groups,
         marked: marked(record, &points),
         remark,
+    }
+}
+
+/// The axis of these figures, up to `largest`: shares end at 1, errors where they end.
+fn vertical(headlines: &[Metric], largest: f64) -> Axis {
+    let title = headlines.iter().map(Metric::label).collect::<Vec<_>>().join(", ");
+    match headlines.first().map(Metric::needs) {
+        Some(Needs::PredictedRatings) => Axis::from_zero(&title, largest),
+        _ => Axis::share(&title, largest),
     }
 }
 
@@ -125,8 +136,8 @@ fn lines(
             points: curve(&|split| split.validation.as_ref()?.get(figure).copied()),
         },
     ];
-    for (name, stroke) in [("popularity", Stroke::Dashed), ("random", Stroke::Dotted)] {
-        if let Some(&value) = record.baselines.get(name).and_then(|baseline| baseline.test.get(figure)) {
+    for ((name, baseline), stroke) in record.baselines.iter().zip([Stroke::Dashed, Stroke::Dotted]) {
+        if let Some(&value) = baseline.test.get(figure) {
             let points = ends.map(|x| (x, value)).to_vec();
             lines.push(Series { label: labelled(name, Some(value)), color: strong, stroke, points });
         }
@@ -142,16 +153,18 @@ fn labelled(name: &str, value: Option<f64>) -> String {
 /// Rings around the selected round's test figures.
 fn marked(record: &RunRecord, points: &[Point]) -> Option<(String, Vec<Mark>)> {
     let selected = points.iter().find(|point| Some(point.round) == record.selected_round)?;
+    let headlines = figures::headlines(&record.scenario.evaluation);
+    let headline = headlines.first().map_or_else(String::new, Metric::label);
     let why = match record.scenario.evaluation.selection {
-        Selection::Last => "the last one",
-        Selection::BestValidation => "best validation HR@10",
-        Selection::BestTest => "best test HR@10",
+        Selection::Last => "the last one".to_owned(),
+        Selection::BestValidation => format!("best validation {headline}"),
+        Selection::BestTest => format!("best test {headline}"),
     };
-    let marks = HEADLINES
+    let marks = headlines
         .iter()
         .zip(COLORS)
-        .filter_map(|(&figure, (color, _))| {
-            let value = *selected.accuracy.test.get(figure)?;
+        .filter_map(|(metric, (color, _))| {
+            let value = *selected.accuracy.test.get(&metric.name())?;
             Some(Mark { at: (selected.x, value), color })
         })
         .collect();

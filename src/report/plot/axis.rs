@@ -52,6 +52,11 @@ impl Axis {
         Self::new(title, 1.0, last, 0.0)
     }
 
+    /// A number without a unit, from 0 to `largest`.
+    pub fn from_zero(title: &str, largest: f64) -> Self {
+        Self::new(title, 1.0, largest, 0.0)
+    }
+
     /// `step_min`: the smallest distance of ticks, in the axis's unit.
     fn new(title: &str, unit: f64, last: f64, step_min: f64) -> Self {
         if last <= 0.0 {

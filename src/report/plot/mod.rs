@@ -68,6 +68,7 @@ mod tests {
             ("sparse", sample::evaluated_every(10, 95)),
             ("popularity", sample::popularity()),
             ("nothing", sample::nothing_finished()),
+            ("predicting", sample::predicting([1.2, 1.0, 0.95, 0.9])),
             ("constant", constant()),
             ("long-names", long_names()),
         ]

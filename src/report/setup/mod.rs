@@ -2,7 +2,7 @@
 
 use super::record::RunRecord;
 use super::words::{counted, name_of, percent, thousands};
-use crate::scenario::{NegativePool, Policy, Ranking, Scenario, Selection, SourceSpec, SplitSpec};
+use crate::scenario::{EvaluationSpec, NegativePool, Policy, Ranking, Scenario, Selection, SourceSpec, SplitSpec};
 
 mod rounds;
 mod world;
@@ -51,11 +51,12 @@ pub fn protocol(scenario: &Scenario) -> String {
 }
 
 /// How a run's round was chosen, to follow "the round is".
-pub fn selection(selection: Selection) -> &'static str {
-    match selection {
-        Selection::Last => "the last one",
-        Selection::BestValidation => "the one with the best validation HR@10",
-        Selection::BestTest => "the one with the best test HR@10",
+pub fn selection(evaluation: &EvaluationSpec) -> String {
+    let figure = evaluation.headline().map_or_else(String::new, |headline| headline.label());
+    match evaluation.selection {
+        Selection::Last => "the last one".to_owned(),
+        Selection::BestValidation => format!("the one with the best validation {figure}"),
+        Selection::BestTest => format!("the one with the best test {figure}"),
     }
 }
 
@@ -103,9 +104,10 @@ pub fn protocol_caveats(scenario: &Scenario) -> Vec<Caveat> {
     if scenario.evaluation.selection == Selection::BestTest {
         caveats.push(Caveat {
             headline: "The round was selected by its test accuracy.".to_owned(),
-            text: "The test accuracy is the largest of many and so optimistic. Compare with \
-                   `evaluation.selection = \"best-validation\"`."
-                .to_owned(),
+            text: format!(
+                "The test accuracy is the best of many and so optimistic. Compare with `evaluation.selection = \"{}\"`.",
+                if scenario.dataset.split.has_validation_item() { "best-validation" } else { "last" }
+            ),
         });
     }
     caveats

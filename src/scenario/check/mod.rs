@@ -7,17 +7,16 @@ use super::faults::Fault;
 use super::raw::{RawDataset, RawKFold, RawMethod, RawScenario, RawSplit, SourceName};
 use super::sizes::{candidates_too_many, table_too_large, too_large};
 use super::spec::{
-    ColumnRef, DatasetSpec, DelimitedSpec, EvaluationSpec, GeneratorSpec, MethodSpec, Ranking, Scenario, Selection,
-    SourceSpec, SplitSpec,
+    ColumnRef, DatasetSpec, DelimitedSpec, EvaluationSpec, GeneratorSpec, MethodSpec, Ranking, Scenario, SourceSpec,
+    SplitSpec,
 };
 use super::tree::Node;
 use super::vocabulary::{MethodVocabulary, fill_defaults};
 
+mod evaluation;
 mod rounds;
 mod world;
 
-/// HR@10 and NDCG@10 stand in every report.
-const CUTOFF_ALWAYS_REPORTED: u32 = 10;
 /// The filter of the FedRAP paper on LastFM-2K.
 const LASTFM_MINIMUM_INTERACTIONS: u32 = 10;
 
@@ -188,51 +187,6 @@ impl Checker<'_> {
             self.fault(&path, fault.message);
         }
         Some(MethodSpec { name, parameters })
-    }
-
-    fn evaluation(&mut self, mut evaluation: EvaluationSpec, dataset: Option<&DatasetSpec>) -> EvaluationSpec {
-        evaluation.cutoffs.push(CUTOFF_ALWAYS_REPORTED);
-        evaluation.cutoffs.sort_unstable();
-        evaluation.cutoffs.dedup();
-        if evaluation.ranking == Ranking::Sampled && evaluation.candidates < CUTOFF_ALWAYS_REPORTED {
-            let candidates = evaluation.candidates;
-            self.fault(
-                &["evaluation", "candidates"],
-                format!(
-                    "HR@10, which every report shows, is 1 for every method among {candidates} candidates; it takes 10"
-                ),
-            );
-        }
-        self.cutoffs(&mut evaluation);
-        let without_validation = dataset.is_some_and(|dataset| !dataset.split.has_validation_item());
-        if evaluation.selection == Selection::BestValidation && without_validation {
-            self.fault(
-                &["evaluation", "selection"],
-                "`best-validation` needs a validation item, but `dataset.validation_item` is false",
-            );
-        }
-        evaluation
-    }
-
-    /// Among C candidates the held-out item is one of C + 1: in the first C + 1 it is always.
-    fn cutoffs(&mut self, evaluation: &mut EvaluationSpec) {
-        let candidates = evaluation.candidates;
-        // Fewer than 10 candidates have their own message.
-        if evaluation.ranking != Ranking::Sampled || candidates < CUTOFF_ALWAYS_REPORTED {
-            return;
-        }
-        let path = ["evaluation", "cutoffs"];
-        if !self.file.has(&path) {
-            // Of the usual cutoffs, those that say something.
-            evaluation.cutoffs.retain(|cutoff| *cutoff <= candidates);
-        }
-        if let Some(cutoff) = evaluation.cutoffs.iter().find(|cutoff| **cutoff > candidates) {
-            let message = format!(
-                "HR@{cutoff} is 1 for every method among {candidates} candidates (`evaluation.candidates`): cutoffs may \
-                 be at most {candidates}"
-            );
-            self.fault(&path, message);
-        }
     }
 
     /// Numbers that must fit into a generated population. Those of a file are known when it is read.

@@ -10,8 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use super::modes::{ClientSelection, Mode};
 
+mod evaluation;
 mod world;
 
+pub use evaluation::{EvaluationSpec, Ranking, Selection};
 pub use world::{
     AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, DailySpec, DeviceClassSpec, DevicesSpec, FaultEffect,
     FaultSpec, FaultUsers, MemorySpec, NetworkSpec, OnOffSpec, ServerLinkSpec, ServerSpec, SpeedSpec,
@@ -319,65 +321,6 @@ pub enum Participation {
     Share(#[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))] f64),
     /// This many users, uniformly without replacement.
     Cohort(#[schemars(range(min = 1))] u32),
-}
-
-/// How accuracy is measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct EvaluationSpec {
-    /// Evaluate after every this many rounds, and always after the last.
-    #[schemars(range(min = 1))]
-    pub every_rounds: u32,
-    /// What the held-out item is ranked against.
-    pub ranking: Ranking,
-    /// Number of sampled candidates, never rated by the user, drawn once per run.
-    #[schemars(range(min = 1, max = 1_000_000))]
-    pub candidates: u32,
-    /// Whether validation and test share one draw of candidates (FedRAP's code) or have their own (PFedRec's).
-    pub shared_candidates: bool,
-    /// The K of HR@K and NDCG@K. 10 is always among them; none is beyond the number of sampled candidates.
-    #[schemars(length(min = 1, max = 16), inner(range(min = 1, max = 100_000)))]
-    pub cutoffs: Vec<u32>,
-    /// Which round a run is judged by.
-    pub selection: Selection,
-    /// Evaluate this many users, the same ones throughout; 0 means all.
-    pub users: u32,
-}
-
-impl Default for EvaluationSpec {
-    fn default() -> Self {
-        Self {
-            every_rounds: 1,
-            ranking: Ranking::Sampled,
-            candidates: 99,
-            shared_candidates: true,
-            cutoffs: vec![5, 10, 20],
-            selection: Selection::Last,
-            users: 0,
-        }
-    }
-}
-
-/// What the held-out item is ranked against.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Ranking {
-    /// A fixed sample of items that the user never rated.
-    Sampled,
-    /// Every item that the user never rated.
-    FullCatalogue,
-}
-
-/// Which round a run is judged by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Selection {
-    /// The last one.
-    Last,
-    /// The best validation HR@10, the last of equals (PFedRec's code).
-    BestValidation,
-    /// The best **test** HR@10 (FedRAP's code): an optimistic choice, named as such in reports.
-    BestTest,
 }
 
 /// How tables become bytes, per direction.

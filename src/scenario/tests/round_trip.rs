@@ -64,6 +64,11 @@ fn dataset() -> impl Strategy<Value = DatasetSpec> {
             };
             let pool = if unrated { NegativePool::Unrated } else { NegativePool::NotInTrain };
             let negatives = NegativesSpec { pool, per_positive };
+            // These columns have no ratings that a part of could be held out.
+            let split = match &source {
+                SourceSpec::Delimited(_) => SplitSpec::LeaveOneOut { validation_item: true },
+                _ => split,
+            };
             DatasetSpec { source, path, minimum_interactions, split, negatives }
         },
     )
@@ -282,15 +287,27 @@ fn scenario() -> impl Strategy<Value = Scenario> {
             if matches!(dataset.source, SourceSpec::Generated(_)) {
                 faults.retain(|rule| !matches!(rule.users, Some(FaultUsers::Numbers(_))));
             }
-            let selection =
-                if dataset.split.has_validation_item() { Selection::BestValidation } else { Selection::BestTest };
+            let evaluation = match dataset.split {
+                SplitSpec::LeaveOneOut { .. } => EvaluationSpec {
+                    metrics: ["expected-hr@7", "ndcg"].map(String::from).into(),
+                    headline: "ndcg@10".to_owned(),
+                    selection: Selection::BestValidation,
+                    ..EvaluationSpec::default()
+                },
+                SplitSpec::KFold { .. } => EvaluationSpec {
+                    metrics: ["mae", "rmse"].map(String::from).into(),
+                    headline: "rmse".to_owned(),
+                    selection: Selection::BestTest,
+                    ..EvaluationSpec::default()
+                },
+            };
             Scenario {
                 name: "test".to_owned(),
                 seed,
                 dataset,
                 method,
                 training,
-                evaluation: EvaluationSpec { selection, ..EvaluationSpec::default() },
+                evaluation,
                 codec: CodecSpec { uplink: CodecName::RowsF32, downlink: CodecName::SparseF32 },
                 network,
                 devices,

@@ -16,7 +16,7 @@ use super::checkpoints::Save;
 use super::device::Device;
 use super::directory::Directory;
 use super::download::OutgoingDownload;
-use super::evaluation::{self, Ranks};
+use super::evaluation::{self, Standing};
 use super::ledger::Ledger;
 use super::messages::{
     ASKED_AT_ONCE, BookUnfinished, Collect, Collected, FromClient, RoundEnded, TAKEN_AT_ONCE, ToClient,
@@ -281,17 +281,17 @@ impl Lenders {
     async fn evaluate(&self, download: Arc<OutgoingDownload>, model: Model) -> Result<SplitFigures> {
         let users = self.world.candidates.evaluated_users();
         let world = &self.world;
-        let ranks = self.with_parameters(users, |position, device| {
+        let standings = self.with_parameters(users, |position, device| {
             let _stage = enter(Stage::Evaluate);
             // A method that runs at the server scores there; elsewhere a device works with what it can decode.
             let decoded = match world.placement {
                 Placement::Central => model.clone(),
                 Placement::Federated | Placement::Untrained => download.received(users[position])?.model,
             };
-            evaluation::ranks(world, position, &*device.client, &decoded)
+            evaluation::standing(world, position, &*device.client, &decoded)
         });
-        let ranks: Vec<Ranks> = ranks.await?.into_iter().collect::<Result<_>>()?;
-        Ok(evaluation::figures(&ranks, &self.world.scenario.evaluation.cutoffs))
+        let standings: Vec<Standing> = standings.await?.into_iter().collect::<Result<_>>()?;
+        Ok(evaluation::figures(&standings, &world.yardstick))
     }
 
     /// A digest of every user's private parameters, in the order of users.

@@ -3,8 +3,14 @@
 use fedrecsim::scenario::{ColumnRef, DelimitedSpec, SourceSpec};
 
 /// The keys of the columns, in the order of [`rows`].
-pub const COLUMNS: [&str; 4] =
-    ["dataset.columns.user", "dataset.columns.item", "dataset.columns.rating", "dataset.columns.timestamp"];
+pub const COLUMNS: [&str; 6] = [
+    "dataset.columns.user",
+    "dataset.columns.item",
+    "dataset.columns.rating",
+    "dataset.columns.timestamp",
+    "dataset.columns.label",
+    "dataset.columns.weight",
+];
 
 /// The trace of devices, and what it holds.
 pub const DEVICES: &str = "devices.csv";
@@ -24,12 +30,13 @@ const FEWEST_RATINGS: u32 = 6;
 /// Ratings of the most active user.
 pub const MOST_RATINGS: i64 = 10;
 
-/// User, item, rating and time of every rating. Users have from 6 to 10 of them; those with 10 have rated one item
-/// twice. Some times tie.
-fn rows() -> impl Iterator<Item = [u32; 4]> {
+/// User, item, rating, time, label and weight of every rating. Users have from 6 to 10 of them, of which one or two are
+/// no positives; those with 10 have rated one item twice. Some times tie.
+fn rows() -> impl Iterator<Item = [u32; 6]> {
     (0..USERS).flat_map(|user| {
         let count = FEWEST_RATINGS + user % (MOST_RATINGS as u32 - FEWEST_RATINGS + 1);
-        (0..count).map(move |n| [user, (7 * user + 3 * n * n) % ITEMS, 1 + (user + n) % 5, 1000 - 10 * (n / 2)])
+        let (item, rating) = (move |n| (7 * user + 3 * n * n) % ITEMS, move |n| 1 + (user + n) % 5);
+        (0..count).map(move |n| [user, item(n), rating(n), 1000 - 10 * (n / 2), u32::from(n % 5 != 1), n % 3])
     })
 }
 
@@ -66,7 +73,14 @@ pub fn ratings(source: &SourceSpec) -> Option<(&'static str, String)> {
 
 /// The ratings as `layout` has them, and a column that nobody asks for.
 fn written(layout: &DelimitedSpec) -> String {
-    let asked = [Some(&layout.user), Some(&layout.item), layout.rating.as_ref(), layout.timestamp.as_ref()];
+    let asked = [
+        Some(&layout.user),
+        Some(&layout.item),
+        layout.rating.as_ref(),
+        layout.timestamp.as_ref(),
+        layout.label.as_ref(),
+        layout.weight.as_ref(),
+    ];
     // Columns that are given by name stand wherever there is room.
     let positions: Vec<usize> = asked
         .iter()

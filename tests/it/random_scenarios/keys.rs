@@ -90,6 +90,10 @@ fn dataset() -> Vec<Key> {
         always("dataset.name", one_of(&sources)),
         maybe("dataset.path", one_of(&["ratings.txt"])),
         maybe("dataset.minimum_interactions", integer(0..=9)),
+        maybe("dataset.split", one_of(&["leave-one-out", "leave-one-out", "k-fold"])),
+        // So many parts that nobody has all ratings in one.
+        always("dataset.split.k-fold.folds", integer(30..=60)),
+        maybe("dataset.split.k-fold.fold", integer(0..=29)),
         maybe("dataset.validation_item", boolean()),
         maybe("dataset.negatives.pool", one_of(&["unrated", "not-in-train"])),
         maybe("dataset.negatives.per_positive", integer(1..=6)),
@@ -105,7 +109,7 @@ fn dataset() -> Vec<Key> {
 
 fn columns() -> Vec<Key> {
     // By name or by position; `rules` keeps the positions apart.
-    let column = |names: &[&'static str]| prop_oneof![one_of(names), integer(1..=4)].boxed();
+    let column = |names: &[&'static str]| prop_oneof![one_of(names), integer(1..=6)].boxed();
     vec![
         always("dataset.columns.separator", one_of(&[",", "\t", "::", ";", " | "])),
         maybe("dataset.columns.header", boolean()),
@@ -113,6 +117,8 @@ fn columns() -> Vec<Key> {
         always("dataset.columns.item", column(&["item", "song, or \"film\""])),
         maybe("dataset.columns.rating", column(&["rating"])),
         maybe("dataset.columns.timestamp", column(&["time"])),
+        maybe("dataset.columns.label", column(&["liked"])),
+        maybe("dataset.columns.weight", column(&["plays"])),
     ]
 }
 
@@ -184,9 +190,13 @@ fn modes() -> Vec<Key> {
 
 fn evaluation() -> Vec<Key> {
     let codec = || one_of(&["dense-f32", "rows-f32", "sparse-f32"]);
+    let metric = || one_of(&["hr", "hr@3", "ndcg", "mrr", "expected-hr@2", "expected-ndcg", "expected-mrr"]);
+    let metrics = proptest::collection::vec(metric(), 1..=5).prop_map(Value::Array).boxed();
     let cutoffs = proptest::collection::vec(integer(1..=40), 1..=4).prop_map(Value::Array).boxed();
     vec![
         maybe("evaluation.every_rounds", integer(1..=4)),
+        maybe("evaluation.metrics", metrics),
+        maybe("evaluation.headline", one_of(&["hr@7", "expected-ndcg@3", "mrr"])),
         maybe("evaluation.ranking", one_of(&["sampled", "full-catalogue"])),
         always("evaluation.candidates", integer(10..=25)),
         maybe("evaluation.shared_candidates", boolean()),

@@ -27,10 +27,12 @@ impl Draft {
     pub fn mend(mut self) -> Self {
         self.keep_chosen("method");
         self.mend_method();
+        self.mend_split();
         let population = if self.is("dataset.name", "generated") { self.generated() } else { self.in_a_file() };
         self.mend_rounds(&population);
         self.mend_sizes(&population);
         self.mend_cutoffs();
+        self.mend_headline();
         self.mend_devices();
         self.mend_availability();
         self.mend_faults(&population);
@@ -61,9 +63,45 @@ impl Draft {
         }
     }
 
+    /// K-fold holds ratings out, of as many users as it takes for nobody to have all of them in one part.
+    fn mend_split(&mut self) {
+        let is_k_fold = self.is("dataset.split", "k-fold");
+        self.keep_chosen("dataset.split");
+        if is_k_fold {
+            // Of the methods of this crate, those that predict ratings.
+            if !self.is("method", "global-mean") {
+                self.remove_below("method");
+                self.set("method", "user-mean");
+            }
+            self.set("dataset.name", "generated");
+            self.0.insert("dataset.generator.users", Value::Integer(20));
+            self.0.insert("dataset.generator.items", Value::Integer(100));
+            self.0.insert("dataset.generator.ratings_per_user", Value::Float(8.0));
+            self.0.insert("dataset.generator.ratings_log_sigma", Value::Float(0.0));
+            self.0.remove("dataset.minimum_interactions");
+            self.0.remove("dataset.validation_item");
+            self.0.remove("evaluation.headline");
+            let metrics = ["rmse", "mae"].map(Value::from).into();
+            self.0.entry("evaluation.metrics").and_modify(|names| *names = Value::Array(metrics));
+        }
+        // A round needs a validation item to be judged by it.
+        if is_k_fold && self.is("evaluation.selection", "best-validation") {
+            self.set("evaluation.selection", "best-test");
+        }
+    }
+
+    /// The headline is one of the figures.
+    fn mend_headline(&mut self) {
+        let Some(headline) = self.0.get("evaluation.headline").cloned() else { return };
+        match self.0.get_mut("evaluation.metrics") {
+            Some(Value::Array(names)) => names.push(headline),
+            _ => drop(self.0.insert("evaluation.metrics", Value::Array(vec![headline, "hr@2".into()]))),
+        }
+    }
+
     /// How rounds are run, and by whom.
     fn mend_rounds(&mut self, population: &Population) {
-        if ["popularity", "random"].iter().any(|untrained| self.is("method", untrained)) {
+        if ["popularity", "random", "global-mean", "user-mean"].iter().any(|untrained| self.is("method", untrained)) {
             for choice in ["training.mode", "training.client_selection"] {
                 self.0.remove(choice);
                 self.remove_below(choice);

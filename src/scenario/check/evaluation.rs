@@ -1,0 +1,163 @@
+//! The rules of `[evaluation]`: figures that fit the split and the data, and a headline among them.
+
+use super::super::spec::{DatasetSpec, EvaluationSpec, Ranking, Selection, SourceSpec, SplitSpec};
+use super::super::suggest;
+use super::Checker;
+use crate::metric::{FAMILIES, Metric, Needs};
+
+/// The largest cutoff, as of the key `cutoffs`.
+const MAX_CUTOFF: u32 = 100_000;
+
+impl Checker<'_> {
+    /// The evaluation with its defaults filled in. Without a data set, whose fault is noted, leave-one-out is assumed.
+    pub(super) fn evaluation(
+        &mut self,
+        mut evaluation: EvaluationSpec,
+        dataset: Option<&DatasetSpec>,
+    ) -> EvaluationSpec {
+        let split = dataset.map_or(SplitSpec::LeaveOneOut { validation_item: true }, |dataset| dataset.split);
+        if matches!(split, SplitSpec::KFold { .. }) && !self.file.has(&["evaluation", "metrics"]) {
+            evaluation.metrics = ["rmse", "mae"].map(String::from).into();
+        }
+        if self.metric_names(&evaluation) {
+            self.headline(&mut evaluation);
+            self.cutoffs(&mut evaluation);
+            self.figures_of_the_split(&evaluation, split, dataset);
+        }
+        if evaluation.selection == Selection::BestValidation && !split.has_validation_item() {
+            let reason = match split {
+                SplitSpec::LeaveOneOut { .. } => "`dataset.validation_item` is false",
+                SplitSpec::KFold { .. } => "`dataset.split` is `k-fold`, which holds none out",
+            };
+            let message = format!("`best-validation` needs a validation item, but {reason}");
+            self.fault(&["evaluation", "selection"], message);
+        }
+        evaluation
+    }
+
+    /// Whether every figure is known; the faults are noted.
+    fn metric_names(&mut self, evaluation: &EvaluationSpec) -> bool {
+        let known = self.faults.len();
+        for name in &evaluation.metrics {
+            self.metric_name("metrics", name, true);
+        }
+        if self.file.has(&["evaluation", "headline"]) {
+            self.metric_name("headline", &evaluation.headline, false);
+        }
+        self.faults.len() == known
+    }
+
+    /// Notes what is wrong with the name of a figure, the value of `key`. A list may name a family without a cutoff.
+    fn metric_name(&mut self, key: &str, name: &str, in_list: bool) {
+        let path = ["evaluation", key];
+        let (family, cutoff) = name.split_once('@').map_or((name, None), |(family, cutoff)| (family, Some(cutoff)));
+        let Some(known) = FAMILIES.iter().find(|known| known.name == family) else {
+            let names: Vec<&str> = FAMILIES.iter().map(|family| family.name).collect();
+            let suggestion = suggest::instead_of(family, &names);
+            return self.fault(&path, format!("unknown figure `{name}` in `{key}`{suggestion}"));
+        };
+        let message = match (cutoff, Metric::named(name).and_then(|metric| metric.cutoff())) {
+            (Some(cutoff), _) if !known.has_cutoff => {
+                format!("`{family}` has no cutoff: write `{family}` without `@{cutoff}`")
+            }
+            (None, _) if known.has_cutoff && !in_list => {
+                format!("`{key}` names one figure: write `{family}@10`, or another cutoff, for `{family}`")
+            }
+            (Some(_), Some(cutoff)) if cutoff > MAX_CUTOFF => {
+                format!("the cutoff of `{name}` must be at most {MAX_CUTOFF}")
+            }
+            (Some(cutoff), None) => {
+                format!("`{cutoff}` is no cutoff of `{family}`: write a whole number from 1, as in `{family}@10`")
+            }
+            _ => return,
+        };
+        self.fault(&path, message);
+    }
+
+    /// Fills in the headline, and sees to it that it is one of the figures.
+    fn headline(&mut self, evaluation: &mut EvaluationSpec) {
+        let is_written = self.file.has(&["evaluation", "headline"]);
+        let names = |name: &str| evaluation.metrics.iter().any(|listed| listed == name);
+        if !is_written && !names("hr") && !names("hr@10") {
+            let first = evaluation.metrics.iter().flat_map(|name| Metric::all_named(name, &[10])).next();
+            evaluation.headline = first.map_or_else(String::new, |metric| metric.name());
+        }
+        // A family without a cutoff has the headline's too.
+        if let Some((family, Some(cutoff))) = Metric::family_and_cutoff(&evaluation.headline)
+            && evaluation.metrics.iter().any(|listed| listed == family.name)
+        {
+            evaluation.cutoffs.push(cutoff);
+        }
+        evaluation.cutoffs.sort_unstable();
+        evaluation.cutoffs.dedup();
+        if !evaluation.metrics().iter().any(|metric| metric.name() == evaluation.headline) {
+            let names: Vec<String> = evaluation.metrics().iter().map(|metric| format!("`{}`", metric.name())).collect();
+            let message =
+                format!("`{}` is not among `metrics`; these are {}", evaluation.headline, suggest::or_list(&names));
+            self.contradiction(&["evaluation", "headline"], &["evaluation", "metrics"], message);
+        }
+    }
+
+    /// Among C candidates the held-out item is one of C + 1: in the first C + 1 it is always.
+    fn cutoffs(&mut self, evaluation: &mut EvaluationSpec) {
+        let candidates = evaluation.candidates;
+        if evaluation.ranking != Ranking::Sampled {
+            return;
+        }
+        let headline = evaluation.headline().filter(|metric| metric.cutoff().is_some_and(|cutoff| cutoff > candidates));
+        if let Some(headline) = headline {
+            let message = format!(
+                "{}, the headline (`evaluation.headline`), says the same of every method among {candidates} candidates; \
+                 it takes {}",
+                headline.label(),
+                headline.cutoff().unwrap_or_default()
+            );
+            return self.contradiction(&["evaluation", "candidates"], &["evaluation", "headline"], message);
+        }
+        if !self.file.has(&["evaluation", "cutoffs"]) {
+            // Of the usual cutoffs, those that say something.
+            evaluation.cutoffs.retain(|cutoff| *cutoff <= candidates);
+        }
+        let beyond = |metric: &Metric| metric.cutoff().is_some_and(|cutoff| cutoff > candidates);
+        if let Some(metric) = evaluation.metrics().into_iter().find(beyond) {
+            let of_a_family = evaluation.cutoffs.contains(&metric.cutoff().unwrap_or_default());
+            let key = if of_a_family { "cutoffs" } else { "metrics" };
+            let message = format!(
+                "{} says the same of every method among {candidates} candidates (`evaluation.candidates`): cutoffs may be \
+                 at most {candidates}",
+                metric.label()
+            );
+            self.fault(&["evaluation", key], message);
+        }
+    }
+
+    /// Figures must be such as the split and the data can have.
+    fn figures_of_the_split(&mut self, evaluation: &EvaluationSpec, split: SplitSpec, dataset: Option<&DatasetSpec>) {
+        let path = ["evaluation", "metrics"];
+        let is_k_fold = matches!(split, SplitSpec::KFold { .. });
+        for metric in evaluation.metrics() {
+            let name = metric.name();
+            let message = match metric.needs() {
+                Needs::PredictedRatings if !is_k_fold => format!(
+                    "`{name}` compares predicted with held-out ratings, but `leave-one-out` holds single items out: give \
+                     `dataset.split = {{ k-fold = {{}} }}`"
+                ),
+                Needs::RankAmongCandidates | Needs::RankInCatalogue if is_k_fold => format!(
+                    "`{name}` ranks a held-out item, but `k-fold` holds ratings out: take `rmse` or `mae`, or give \
+                     `dataset.split = \"leave-one-out\"`"
+                ),
+                _ => continue,
+            };
+            return self.contradiction(&path, &["dataset", "split"], message);
+        }
+        // The ratings of other sources are known when they are read.
+        if let (true, Some(SourceSpec::Delimited(columns))) = (is_k_fold, dataset.map(|dataset| &dataset.source))
+            && columns.rating.is_none()
+        {
+            self.fault(
+                &["dataset", "split"],
+                "`k-fold` holds ratings out, but `dataset.columns` names no column of ratings: give `rating`",
+            );
+        }
+    }
+}
