@@ -50,6 +50,11 @@ dense_id!(
     "round"
 );
 dense_id!(
+    /// A step of the server, numbered from zero. A round of the report has one or more.
+    Step,
+    "step"
+);
+dense_id!(
     /// Invitations that the server sent at once, numbered from zero. In synchronous modes a round has one, of the same
     /// number; in asynchronous ones a round may have many, and (user, invitation) still names one participation.
     InvitationId,

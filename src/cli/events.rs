@@ -138,7 +138,7 @@ fn timeline(scenario: &Scenario) -> Timeline {
     let policy = Policy::of(&scenario.training.mode);
     Timeline {
         title: format!("{}: {}, seed {}", scenario.name, scenario.method.name, scenario.seed),
-        mode: setup::policy(&policy),
+        mode: setup::policy(&policy, scenario.training.steps_per_round),
         deadline: policy.deadline,
         ..Timeline::default()
     }

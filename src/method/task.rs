@@ -4,7 +4,7 @@ use super::Scratch;
 use crate::dataset::negatives::{NegativeSampler, Samples};
 use crate::dataset::{Dataset, OwnData};
 use crate::error::{Error, Result};
-use crate::ids::{InvitationId, Round, UserId};
+use crate::ids::{InvitationId, Round, Step, UserId};
 use crate::model::blocks::{Model, ModelUpdate};
 use crate::rng::{Purpose, Stream, Streams};
 use crate::scenario::NegativesSpec;
@@ -23,6 +23,9 @@ pub struct LocalTask<'a> {
     pub user: UserId,
     /// The number of steps that the model has made, for what changes from step to step.
     pub round: Round,
+    /// The step of the server, for what changes from step to step: how many the server made before. A round has
+    /// `training.steps_per_round` of them.
+    pub step: Step,
     /// The number of the invitation: what this participation draws is named by it.
     pub invitation_id: InvitationId,
     /// The phase that the server is in.
@@ -59,7 +62,8 @@ impl<'a> LocalTask<'a> {
     ) -> Self {
         let samples = SampleSource::Drawn { dataset, spec: negatives };
         let (phase, own) = (Phase::default(), dataset.own_data(user));
-        Self { user, round, invitation_id, phase, model, own, streams, divergence_limit, samples }
+        let step = Step(round.0);
+        Self { user, round, step, invitation_id, phase, model, own, streams, divergence_limit, samples }
     }
 
     /// Describes a participation whose samples are given, as in a recording of somebody else's code. The user has no
@@ -72,7 +76,8 @@ impl<'a> LocalTask<'a> {
         divergence_limit: f32,
     ) -> Self {
         let (phase, own, samples) = (Phase::default(), OwnData::new(&[]), SampleSource::Given(samples));
-        Self { user, round, invitation_id, phase, model, own, streams, divergence_limit, samples }
+        let step = Step(round.0);
+        Self { user, round, step, invitation_id, phase, model, own, streams, divergence_limit, samples }
     }
 
     /// Returns the number of items of the catalogue; 0 where samples are given.
@@ -81,6 +86,12 @@ impl<'a> LocalTask<'a> {
             SampleSource::Drawn { dataset, .. } => dataset.items(),
             SampleSource::Given(_) => 0,
         }
+    }
+
+    /// Returns the same task at this step of the server, where a round has more than one.
+    #[must_use]
+    pub fn at_step(self, step: Step) -> Self {
+        Self { step, ..self }
     }
 
     /// Puts the participation into another phase.

@@ -64,16 +64,16 @@ impl Asynchronous {
         Some(Self { concurrency, buffer, maximum_staleness: policy.maximum_staleness() })
     }
 
-    /// The fewest users with whom `rounds` rounds come to an end, where nobody takes part in two rounds in a row and no
+    /// The fewest users with whom `steps` steps come to an end, where nobody takes part in two rounds in a row and no
     /// update is lost.
     ///
     /// Within two rounds everybody is invited once at most, so they take the updates of two rounds, 2 B. That is enough:
     /// of the users who were invited in a round, B at most are done in it; all others, the rest of N - B, give the next
     /// one an update, as those still at work are one round late. If that is too late to count, the C - 1 who are at work
     /// at the end of a round are lost to the next one, and N - (C + B - 1) are left for its B updates.
-    fn least_users_without_repeats(self, rounds: u32) -> u64 {
+    fn least_users_without_repeats(self, steps: u32) -> u64 {
         let (concurrency, buffer) = (u64::from(self.concurrency), u64::from(self.buffer));
-        match (rounds, self.maximum_staleness) {
+        match (steps, self.maximum_staleness) {
             (1, _) => buffer,
             (_, 0) => concurrency + 2 * buffer - 1,
             _ => 2 * buffer,
@@ -131,14 +131,14 @@ fn concurrency(training: &TrainingSpec, policy: &Policy, users: Users<'_>) -> Op
 
 /// Whether nobody is left in some round because all were in the last one.
 fn repeats(training: &TrainingSpec, policy: &Policy, users: Option<Users<'_>>) -> Option<TooFewUsers> {
-    let rounds = training.rounds;
+    let steps = training.steps();
     let whom = match users {
         Some(users) if users.able < users.all => "users with the memory to take part",
         _ => "users",
     };
     let mode = Asynchronous::of(policy, users.map_or(0, |users| training.needed(users.all)));
     let reason = if let (Some(mode), Some(users)) = (mode, users) {
-        let (name, least) = (training.mode.key(), mode.least_users_without_repeats(rounds));
+        let (name, least) = (training.mode.key(), mode.least_users_without_repeats(steps));
         (u64::from(users.able) < least).then(|| {
             let updates = if mode.buffer == 1 { "1 update".to_owned() } else { format!("{} updates", mode.buffer) };
             let stale = if mode.maximum_staleness == 0 { " that began in it (`maximum_staleness` is 0)" } else { "" };
@@ -150,12 +150,12 @@ fn repeats(training: &TrainingSpec, policy: &Policy, users: Option<Users<'_>>) -
     } else if let Some(users) = users {
         // Two cohorts in a row need twice as many users.
         let invited = policy.invited(training.needed(users.all), users.all);
-        (rounds > 1 && u64::from(invited) * 2 > u64::from(users.able)).then(|| {
+        (steps > 1 && u64::from(invited) * 2 > u64::from(users.able)).then(|| {
             format!("{invited} users are invited to each round, which is more than half of the {} {whom}", users.able)
         })
     } else {
         let invites_all = mode.is_none() && training.needs_everybody();
-        (rounds > 1 && invites_all).then(|| "everybody is invited to each round".to_owned())
+        (steps > 1 && invites_all).then(|| "everybody is invited to each round".to_owned())
     };
     reason.map(|reason| TooFewUsers {
         path: vec!["training", "client_selection"],

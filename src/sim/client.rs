@@ -66,11 +66,11 @@ impl Handler<ToClient> for ClientActor {
     fn handle(&mut self, message: ToClient, _context: &mut Self::Context) -> FromClient {
         use Parameters::{Away, Held, Untouched};
         match (message, self.takes_part, &self.parameters) {
-            (ToClient::Participate { round, invitation_id, download, keep }, false, Held(_) | Untouched) => {
+            (ToClient::Participate { step, invitation_id, download, keep }, false, Held(_) | Untouched) => {
                 self.takes_part = true;
                 let (user, world) = (self.user, Arc::clone(&self.world));
                 let device = self.parameters_to_train(keep);
-                FromClient::Assignment(Box::new(Assignment { user, round, invitation_id, device, download, world }))
+                FromClient::Assignment(Box::new(Assignment { user, step, invitation_id, device, download, world }))
             }
             (ToClient::Downloaded(frame, download), true, _) => FromClient::Sound(download.reads(&frame)),
             (ToClient::TrainingEnded(trained), true, _) => {

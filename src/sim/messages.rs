@@ -13,7 +13,7 @@ pub use super::outcome::events::{Booking, Ending, LinkEvent};
 use super::outcome::{RoundRecord, Work};
 use super::training::{Assignment, Trained};
 use crate::error::Result;
-use crate::ids::{InvitationId, Round, UserId};
+use crate::ids::{InvitationId, Round, Step, UserId};
 use crate::model::blocks::Model;
 use crate::model::magnitude::MagnitudeCounts;
 pub use crate::units::Direction;
@@ -32,12 +32,12 @@ pub const TAKEN_AT_ONCE: usize = 8;
 #[rtype(result = "Result<()>")]
 pub struct Run;
 
-/// Network -> server: the time for a new round has come.
+/// Network -> server: the time for a new step has come.
 #[derive(Message)]
 #[rtype(result = "Result<Orders>")]
-pub struct BeginRound {
-    /// The round.
-    pub round: Round,
+pub struct BeginStep {
+    /// The step.
+    pub step: Step,
     /// The virtual time.
     pub now: SimTime,
 }
@@ -51,15 +51,15 @@ pub struct Orders {
     pub deadline: Option<SimTime>,
     /// Ring the alarm then, since somebody becomes available.
     pub alarm: Option<SimTime>,
-    /// Whether the round has all that it waits for: close it.
-    pub round_complete: bool,
+    /// Whether the step has all that it waits for: close it.
+    pub step_due: bool,
 }
 
 /// Server -> network: send this to them.
 #[derive(Debug)]
 pub struct Invitation {
-    /// The round whose model it is.
-    pub round: Round,
+    /// The step whose model it is.
+    pub step: Step,
     /// Number of the invitation.
     pub invitation_id: InvitationId,
     /// The invited users, ascending.
@@ -74,8 +74,8 @@ pub struct Invitation {
 pub enum ToClient {
     /// The download that is on its way to you. You will have it in time; start to train.
     Participate {
-        /// The round whose model it is.
-        round: Round,
+        /// The step whose model it is.
+        step: Step,
         /// Number of the invitation.
         invitation_id: InvitationId,
         /// What is being downloaded.
@@ -155,18 +155,19 @@ pub struct Receipt {
     pub orders: Result<Orders>,
 }
 
-/// Network -> server: the round is complete; average.
+/// Network -> server: the step is due: make it.
 #[derive(Message)]
-#[rtype(result = "Result<RoundOutcome>")]
-pub struct CloseRound;
+#[rtype(result = "Result<StepOutcome>")]
+pub struct CloseStep {
+    /// Whether the round ends with it.
+    pub ends_round: bool,
+}
 
 /// Server -> network: the new model.
 #[derive(Debug)]
-pub struct RoundOutcome {
-    /// The model after the step.
-    pub model: Model,
-    /// The model as participants will download it.
-    pub download: Arc<OutgoingDownload>,
+pub struct StepOutcome {
+    /// The model after the step, and as participants will download it, where a round ends with it.
+    pub model: Option<(Model, Arc<OutgoingDownload>)>,
     /// Updates in the average.
     pub aggregated: u32,
     /// Magnitudes over all of them.
@@ -188,6 +189,29 @@ pub struct Participations {
     pub late: u32,
 }
 
+/// What the steps of a round made.
+#[derive(Debug, Default)]
+pub struct StepsMade {
+    /// Steps with an update.
+    pub steps: u32,
+    /// Updates in all of them.
+    pub aggregated: u32,
+    /// Magnitudes over all of these.
+    pub uploads: MagnitudeCounts,
+    /// Sum of the mean local losses of these, step by step in the order of users.
+    pub loss_sum: f64,
+    /// The model after the last step, and as participants will download it.
+    pub model: Option<(Model, Arc<OutgoingDownload>)>,
+}
+
+/// Network -> metrics: book what has happened in the open round, before there is too much of it.
+#[derive(Message)]
+#[rtype(result = "Result<()>")]
+pub struct Book {
+    /// What has happened.
+    pub bookings: Vec<Booking>,
+}
+
 /// Network -> metrics: a round is over.
 #[derive(Message)]
 #[rtype(result = "Result<()>")]
@@ -200,11 +224,9 @@ pub struct RoundEnded {
     pub ended: SimTime,
     /// Participations by what became of them.
     pub participations: Participations,
-    /// Mean local losses of the averaged updates, in the order of users.
-    pub losses: Vec<f64>,
-    /// The server's side.
-    pub outcome: RoundOutcome,
-    /// Everything that happened on the links and devices.
+    /// What its steps made.
+    pub made: StepsMade,
+    /// Everything that happened on the links and devices, less what was booked before.
     pub bookings: Vec<Booking>,
 }
 

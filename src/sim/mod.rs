@@ -1,12 +1,12 @@
 //! The simulated world: actors on a virtual clock.
 //!
 //! ```text
-//!            BeginRound, UplinkArrived, ParticipationLost, AlarmRang, CloseRound
+//!            BeginStep, UplinkArrived, ParticipationLost, AlarmRang, CloseStep
 //!   ServerActor <--------------------------------------------- NetworkActor ------------------> ClientActor
 //!    global table,                                              clock [ns],      Participate       one per user:
 //!    cohorts,    ---------------------------------------------> calendar,        TrainingEnded     private
-//!    averages    Orders{invitation, alarm, round_complete},     links [bit/s],   Downloaded        parameters
-//!                RoundOutcome{table, given_up}                  faults           CutOff               ^
+//!    averages    Orders{invitation, alarm, step_due},           links [bit/s],   Downloaded        parameters
+//!                StepOutcome{model, given_up}                   faults           CutOff               ^
 //!                                                                   |                                 |
 //!                                            RoundEnded{bookings}   |                                 | Lend, Return
 //!                                                                   v                                 | (evaluation)
@@ -25,7 +25,7 @@
 //! answer before it goes on, so the order in which mailboxes are polled cannot reach a result.
 //!
 //! **Modes.** The server decides, the network obeys: after everything that happens the server says whom to invite,
-//! when to wake it and whether the round is complete. A round is one step of the server in every mode. A participation
+//! when to wake it and whether its step is due. A round of the report has one or more steps of the server. A participation
 //! may outlive its round; it is named by its user and the number of its invitation, see [`InvitationId`](crate::ids::InvitationId), and
 //! so is everything that it draws.
 //!

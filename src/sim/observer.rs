@@ -11,7 +11,7 @@ pub trait RoundObserver {
     fn round_finished(&mut self, round: &RoundRecord, total: ByDirection<Flow>);
 
     /// All that happened on links and devices since this was called last, in the order of time: before
-    /// [`round_finished`](Self::round_finished) while `round` was open, and once more with `None` when the run ends.
+    /// [`round_finished`](Self::round_finished) while `round` was open, and with `None` in the midst of a round in which much happens, and when the run ends.
     fn happened(&mut self, round: Option<RoundSpan>, bookings: &[Booking]) {
         let _ = (round, bookings);
     }

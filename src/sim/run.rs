@@ -117,12 +117,13 @@ async fn live(
     drop((archive, downloads));
     let (server, metrics) = (server.start(), metrics.start());
     let peers = Peers {
-        begin_round: server.clone().recipient(),
+        begin_step: server.clone().recipient(),
         uplink_arrived: server.clone().recipient(),
         participation_lost: server.clone().recipient(),
         alarm_rang: server.clone().recipient(),
-        close_round: server.clone().recipient(),
+        close_step: server.clone().recipient(),
         clients,
+        book: metrics.clone().recipient(),
         round_ended: metrics.clone().recipient(),
         book_unfinished: metrics.clone().recipient(),
         save_server: server.recipient(),

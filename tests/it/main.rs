@@ -52,6 +52,8 @@ mod modes;
 mod output_folder;
 /// A method is one file and a line where methods are listed, in this crate as in a program of one's own.
 mod own_method;
+/// A policy of a program's own runs as it says.
+mod own_policy;
 /// Training replays the recordings of the authors' code.
 mod parity;
 /// Each mode still computes what it computed when its digest was pinned.
@@ -67,6 +69,8 @@ mod scenario_files;
 /// What no method of the crate needs yet works all the same: codecs that lose something, mechanisms of privacy, methods
 /// that run at the server.
 mod seams;
+/// A round of many steps is these steps, recorded once.
+mod steps;
 /// What the modules share: small scenarios, and ways to run them.
 mod support;
 /// Where a formula knows how long something takes, it takes so long.

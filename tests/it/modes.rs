@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, mpsc};
 
 use fedrecsim::error::Error;
-use fedrecsim::ids::{InvitationId, Round, UserId};
+use fedrecsim::ids::{InvitationId, Round, Step, UserId};
 use fedrecsim::method::Phase;
 use fedrecsim::method::server::Download;
 use fedrecsim::model::blocks::Model;
@@ -111,13 +111,13 @@ impl Loop {
     /// The table that `user` makes of `global`, and its loss.
     fn train(&mut self, user: u32, step: u32, invitation_id: u32, global: &Table) -> (Table, f64) {
         let device = self.devices.remove(&user);
-        let (round, invitation_id, world) = (Round(step), InvitationId(invitation_id), Arc::clone(&self.world));
+        let (invitation_id, world) = (InvitationId(invitation_id), Arc::clone(&self.world));
         let name = world.method.initial().layout().blocks()[0].name.clone();
         let layout = Layout::of_table(name, global.shape());
         let model = Model::of_tables(layout, vec![global.clone()]).unwrap();
         let download = OutgoingDownload::encode(step, Phase::default(), Download::Shared(model), &world).unwrap();
         let (user, download) = (UserId(user), Arc::new(download));
-        let trained = Assignment { user, round, invitation_id, device, download, world }.run().unwrap();
+        let trained = Assignment { user, step: Step(step), invitation_id, device, download, world }.run().unwrap();
         self.devices.insert(user.0, trained.device);
         let update = self.world.uplink.decode(&trained.frame.bytes, global.shape()).unwrap();
         (update.apply(global).unwrap(), trained.loss)

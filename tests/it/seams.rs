@@ -249,7 +249,7 @@ const COUNTED: Entry = Entry {
 #[test]
 fn a_server_learns_from_ratings_that_were_sent_once_and_steps_at_its_own_speed() {
     let mut scenario = small_with("random", &["network.rtt_ms=10", "codec.uplink=\"rows-f32\""]);
-    scenario.training.server_ns_per_row_visit = 5.0;
+    scenario.server.ns_per_row_visit = 5.0;
     let dataset =
         fedrecsim::dataset::load(&scenario.dataset, &[], fedrecsim::rng::Streams::new(scenario.seed)).unwrap();
     scenario.method.name = COUNTED.name.to_owned();

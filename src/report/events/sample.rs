@@ -23,7 +23,13 @@ pub fn trained(ending: Ending, row_visits: u64, took_ns: u64) -> LinkEvent {
 
 /// The span of a round, in nanoseconds.
 pub fn span(round: u32, began: u64, ended: u64, aggregated: u32) -> RoundSpan {
-    RoundSpan { round, began: SimTime::from_nanos(began), ended: SimTime::from_nanos(ended), aggregated }
+    RoundSpan {
+        round,
+        began: SimTime::from_nanos(began),
+        ended: SimTime::from_nanos(ended),
+        aggregated,
+        steps: u32::from(aggregated > 0),
+    }
 }
 
 /// Bookings one after the other, all of invitation 0.

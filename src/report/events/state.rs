@@ -59,7 +59,7 @@ impl State {
             }
         }
         if let Some(span) = span {
-            self.model_steps += u32::from(span.aggregated > 0);
+            self.model_steps += span.steps;
             self.waiting = 0;
             self.last_round = Some(span);
         }
@@ -105,7 +105,7 @@ impl State {
             let names = std::iter::once(name).chain(std::iter::repeat(""));
             lines.extend(wrapped.iter().zip(names).map(|(text, name)| format!("  {name:<LABEL_WIDTH$}{text}")));
         };
-        entry("rounds", setup::policy(&Policy::of(&scenario.training.mode)));
+        entry("rounds", setup::policy(&Policy::of(&scenario.training.mode), scenario.training.steps_per_round));
         entry("model", counted(self.model_steps.into(), "step"));
         entry("participations", self.participations_in_words());
         for (name, direction) in [("down", Direction::Down), ("up", Direction::Up)] {

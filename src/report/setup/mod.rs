@@ -17,7 +17,7 @@ pub fn describe(record: &RunRecord) -> Vec<(&'static str, String)> {
         ("Method", method(scenario)),
         ("Data", data(record)),
         ("Training", training(scenario, &record.policy)),
-        ("Rounds", rounds::policy(&record.policy)),
+        ("Rounds", rounds::policy(&record.policy, scenario.training.steps_per_round)),
         ("Selection", rounds::selection(&scenario.training.client_selection)),
         ("Evaluation", evaluation(record)),
         ("Codecs", format!("{} up, {} down", name_of(&scenario.codec.uplink), name_of(&scenario.codec.downlink))),

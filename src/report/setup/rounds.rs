@@ -7,9 +7,17 @@ use crate::scenario::{
 };
 
 /// Says what a round is, and what becomes of those who are late.
-pub fn policy(policy: &Policy) -> String {
+pub fn policy(policy: &Policy, steps_per_round: u32) -> String {
     let clauses = [invitations(policy), Some(end(policy)), update_rule(policy), stragglers(policy), late(policy)];
-    format!("{}: {}", policy.name, clauses.into_iter().flatten().collect::<Vec<_>>().join("; "))
+    let words = clauses.into_iter().flatten().collect::<Vec<_>>().join("; ");
+    match steps_per_round {
+        1 => format!("{}: {words}", policy.name),
+        // What is said of rounds holds for steps then.
+        steps => {
+            let words = words.replace("a round is a step of the server", "a step is").replace("round", "step");
+            format!("{}: a round is {} steps of the server; {words}", policy.name, thousands(steps.into()))
+        }
+    }
 }
 
 /// Whom the server invites, unless it is who is asked for.
@@ -132,7 +140,7 @@ mod tests {
     use crate::scenario::{FedBuffSpec, Mode, OverSelectionSpec, SemiSynchronousSpec};
 
     fn words(mode: Mode) -> String {
-        policy(&Policy::of(&mode))
+        policy(&Policy::of(&mode), 1)
     }
 
     #[test]

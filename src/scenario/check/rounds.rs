@@ -22,6 +22,7 @@ impl Checker<'_> {
         if let Some(method) = method.filter(|method| !method.trains) {
             self.untrained(training, method.name);
         }
+        self.steps(training);
         self.users(training, dataset);
         self.cohorts(training);
         if let Mode::FedBuff(spec) = training.mode
@@ -49,6 +50,15 @@ impl Checker<'_> {
             let message =
                 format!("`{key}` has no meaning here: the method `{method}` trains nothing, so no round is run");
             self.fault(&["training", key], message);
+        }
+    }
+
+    /// Steps are numbered with 32 bits.
+    fn steps(&mut self, training: &TrainingSpec) {
+        if training.rounds.checked_mul(training.steps_per_round).is_none() {
+            let (rounds, steps) = (training.rounds, training.steps_per_round);
+            let message = format!("{rounds} rounds of {steps} steps are more than {} steps", u32::MAX);
+            self.contradiction(&["training", "steps_per_round"], &["training", "rounds"], message);
         }
     }
 

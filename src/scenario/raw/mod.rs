@@ -44,7 +44,7 @@ pub(super) struct RawScenario {
     /// The users' devices. Without a preset, keys that are not given are those of the preset `uniform`.
     #[serde(default)]
     pub devices: RawDevices,
-    /// The server as a computer: what it computes takes no virtual time if absent.
+    /// The server as a computer, for methods that run there.
     #[serde(default, skip_serializing_if = "is_default")]
     pub server: ServerSpec,
     /// When users can take part; at any time if absent.

@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::modes::{ClientSelection, Mode};
-
 mod evaluation;
+mod training;
 mod world;
 
 pub use evaluation::{EvaluationSpec, Ranking, Selection};
+pub use training::{Participation, TrainingSpec};
 pub use world::{
     AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, DailySpec, DeviceClassSpec, DevicesSpec, FaultEffect,
     FaultSpec, FaultUsers, MemorySpec, NetworkSpec, OnOffSpec, ServerLinkSpec, ServerSpec, SpeedSpec,
@@ -228,99 +228,6 @@ impl MethodSpec {
     pub fn latent_dimension(&self) -> Option<u64> {
         self.parameters.get("latent_dimension")?.as_u64()
     }
-}
-
-/// Rounds and participation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TrainingSpec {
-    /// Communication rounds.
-    #[schemars(range(min = 1, max = 1_000_000))]
-    pub rounds: u32,
-    /// Who takes part in a round.
-    #[serde(default)]
-    pub participation: Participation,
-    /// Whom the server picks.
-    #[serde(default)]
-    pub client_selection: ClientSelection,
-    /// When the server averages, and what becomes of those who are late.
-    #[serde(default)]
-    pub mode: Mode,
-    /// This many rounds in a row without a single update end the run; in an asynchronous mode, this many times the
-    /// larger of concurrency and buffer participations in a row that come to nothing.
-    #[serde(default = "default_empty_rounds")]
-    #[schemars(range(min = 1, max = 1_000_000))]
-    pub empty_rounds_limit: u32,
-    /// Where nobody is available, the server waits for the first to be, but no longer than this; then the run ends.
-    #[serde(default = "default_waiting_limit_s")]
-    #[schemars(range(min = 1, max = 1e9))]
-    pub waiting_limit_s: f64,
-    /// A parameter whose magnitude passes this ends the run as diverged.
-    #[serde(default = "default_divergence_limit")]
-    #[schemars(range(max = 3e38), extend("exclusiveMinimum" = 0.0))]
-    pub divergence_limit: f32,
-    /// Time of one visit to an item's row at the server, where the method runs there; an assumption.
-    #[serde(default = "default_server_ns_per_row_visit")]
-    #[schemars(range(min = 0, max = 1e9))]
-    pub server_ns_per_row_visit: f64,
-    /// Time of a multiplication with an addition outside row visits at the server, where the method runs there; an
-    /// assumption.
-    #[serde(default = "default_server_ns_per_multiply_add")]
-    #[schemars(range(min = 0, max = 1e9))]
-    pub server_ns_per_multiply_add: f64,
-}
-
-/// One core of a server, at the speed of this project's own kernels.
-fn default_server_ns_per_row_visit() -> f64 {
-    10.0
-}
-
-/// Ten billion multiplications with an addition a second.
-fn default_server_ns_per_multiply_add() -> f64 {
-    0.1
-}
-
-fn default_empty_rounds() -> u32 {
-    10
-}
-
-/// A week: every weekly pattern has come round.
-fn default_waiting_limit_s() -> f64 {
-    604_800.0
-}
-
-impl TrainingSpec {
-    /// This many synchronous rounds with these participants, everything else by default.
-    pub fn synchronous(rounds: u32, participation: Participation) -> Self {
-        Self {
-            rounds,
-            participation,
-            client_selection: ClientSelection::default(),
-            mode: Mode::default(),
-            empty_rounds_limit: default_empty_rounds(),
-            waiting_limit_s: default_waiting_limit_s(),
-            divergence_limit: default_divergence_limit(),
-            server_ns_per_row_visit: default_server_ns_per_row_visit(),
-            server_ns_per_multiply_add: default_server_ns_per_multiply_add(),
-        }
-    }
-}
-
-fn default_divergence_limit() -> f32 {
-    1e6
-}
-
-/// Who takes part in a round.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Participation {
-    /// Every user.
-    #[default]
-    All,
-    /// A share of the users, uniformly without replacement; rounded to the nearest count, at least one.
-    Share(#[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))] f64),
-    /// This many users, uniformly without replacement.
-    Cohort(#[schemars(range(min = 1))] u32),
 }
 
 /// How tables become bytes, per direction.

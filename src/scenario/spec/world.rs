@@ -85,8 +85,9 @@ impl DevicesSpec {
     }
 }
 
-/// The server as a computer. By default what it computes takes no virtual time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// The server as a computer, for methods that run there. The defaults are assumptions: one core at the speed of this
+/// project's own kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Server")]
 pub struct ServerSpec {
@@ -96,6 +97,12 @@ pub struct ServerSpec {
     /// Time that the server needs for one multiplication with an addition outside row visits.
     #[schemars(range(min = 0, max = 1e9))]
     pub ns_per_multiply_add: f64,
+}
+
+impl Default for ServerSpec {
+    fn default() -> Self {
+        Self { ns_per_row_visit: 10.0, ns_per_multiply_add: 0.1 }
+    }
 }
 
 /// How the speed of devices is spread over users.

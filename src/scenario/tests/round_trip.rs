@@ -146,18 +146,13 @@ fn training() -> impl Strategy<Value = TrainingSpec> {
         (1e-6..=1.0).prop_map(Participation::Share),
         Just(Participation::Cohort(1)),
     ];
-    let limits = (1e-30f32..1e30, 1..99u32, 1.0..1e9, (0.0..1e3, 0.0..1e3));
+    let limits = (1e-30f32..1e30, 1..99u32, 1.0..1e9);
     (1u32..1_000_000, participation, mode(), client_selection(), limits).prop_map(
-        |(
-            rounds,
-            participation,
-            mode,
-            client_selection,
-            (divergence_limit, empty_rounds_limit, waiting_limit_s, speeds),
-        )| {
+        |(rounds, participation, mode, client_selection, (divergence_limit, empty_rounds_limit, waiting_limit_s))| {
             let asynchronous = matches!(mode, Mode::FedBuff(_) | Mode::FedAsync(_));
             let participation = if asynchronous { Participation::All } else { participation };
             TrainingSpec {
+                steps_per_round: 7,
                 rounds,
                 participation,
                 client_selection,
@@ -165,8 +160,6 @@ fn training() -> impl Strategy<Value = TrainingSpec> {
                 empty_rounds_limit,
                 waiting_limit_s,
                 divergence_limit,
-                server_ns_per_row_visit: speeds.0,
-                server_ns_per_multiply_add: speeds.1,
             }
         },
     )

@@ -19,7 +19,7 @@ use super::download::OutgoingDownload;
 use super::evaluation::{self, Standing};
 use super::ledger::Ledger;
 use super::messages::{
-    ASKED_AT_ONCE, BookUnfinished, Collect, Collected, FromClient, RoundEnded, TAKEN_AT_ONCE, ToClient,
+    ASKED_AT_ONCE, Book, BookUnfinished, Collect, Collected, FromClient, RoundEnded, TAKEN_AT_ONCE, ToClient,
 };
 use super::observer::RoundObserver;
 use super::outcome::events::RoundSpan;
@@ -122,12 +122,27 @@ impl Handler<RoundEnded> for MetricsActor {
         let spec = &self.world.scenario;
         let last = ended.round.0 + 1 == spec.training.rounds;
         let due = last || (ended.round.0 + 1).is_multiple_of(spec.evaluation.every_rounds);
-        let (download, model) = (Arc::clone(&ended.outcome.download), ended.outcome.model.clone());
-        let measure = async move { if due { lenders.evaluate(download, model).await.map(Some) } else { Ok(None) } };
+        let made = ended.made.model.as_ref().map(|(model, download)| (Arc::clone(download), model.clone()));
+        let measure = async move {
+            match made {
+                Some((download, model)) if due => lenders.evaluate(download, model).await.map(Some),
+                _ => Ok(None),
+            }
+        };
         AtomicResponse::new(Box::pin(measure.into_actor(self).map(move |accuracy, actor, _| {
             let books = actor.books.as_mut().ok_or_else(|| defect(&"the books are closed"))?;
             books.close_round(ended, accuracy)
         })))
+    }
+}
+
+impl Handler<Book> for MetricsActor {
+    type Result = Result<()>;
+
+    fn handle(&mut self, book: Book, _context: &mut Self::Context) -> Result<()> {
+        let books = self.books.as_mut().ok_or_else(|| defect(&"the books are closed"))?;
+        books.observer.happened(None, &book.bookings);
+        book.bookings.iter().try_for_each(|booking| books.book(booking))
     }
 }
 
@@ -166,28 +181,30 @@ impl Handler<Collect> for MetricsActor {
 }
 
 impl Books {
-    fn close_round(&mut self, ended: RoundEnded, accuracy: Result<Option<SplitFigures>>) -> Result<()> {
+    fn close_round(&mut self, mut ended: RoundEnded, accuracy: Result<Option<SplitFigures>>) -> Result<()> {
         let _stage = enter(Stage::Simulate);
         // What was sent was sent, whether or not the model can be scored.
         ended.bookings.iter().try_for_each(|booking| self.book(booking))?;
-        let (round, aggregated) = (ended.round.0 + 1, ended.outcome.aggregated);
-        let span = RoundSpan { round, began: ended.began, ended: ended.ended, aggregated };
+        let (round, aggregated, steps) = (ended.round.0 + 1, ended.made.aggregated, ended.made.steps);
+        let span = RoundSpan { round, began: ended.began, ended: ended.ended, aggregated, steps };
         self.observer.happened(Some(span), &ended.bookings);
         let accuracy = accuracy?;
         let duration = ended.ended.since(ended.began);
         self.record_duration(3, duration.as_nanos())?;
-        let outcome = &ended.outcome;
+        if let Some((model, _)) = ended.made.model.take() {
+            self.model = model;
+        }
         let mut averaged = MagnitudeCounts::default();
-        for (_, table) in outcome.model.tables() {
+        for (_, table) in self.model.tables() {
             averaged.add_times(&MagnitudeCounts::of(table.as_slice(), 1.0), 1);
         }
-        let loss = (!ended.losses.is_empty()).then(|| ended.losses.iter().sum::<f64>() / ended.losses.len() as f64);
+        let loss = (aggregated > 0).then(|| ended.made.loss_sum / f64::from(aggregated));
         let record = RoundRecord {
             round: ended.round.0 + 1,
             virtual_time_s: ended.ended.as_secs_f64(),
             duration_s: duration.as_secs_f64(),
             invited: ended.participations.invited,
-            aggregated: outcome.aggregated,
+            aggregated,
             dropped: ended.participations.dropped,
             cancelled: ended.participations.cancelled,
             late: ended.participations.late,
@@ -196,12 +213,11 @@ impl Books {
             bytes: self.ledger.end_round()?,
             work: std::mem::take(&mut self.work),
             sparsity: (averaged.values > 0)
-                .then(|| Sparsity { uploads: outcome.uploads.shares(), averaged: averaged.shares() }),
+                .then(|| Sparsity { uploads: ended.made.uploads.shares(), averaged: averaged.shares() }),
         };
         self.digest_round(&ended, &record);
         self.observer.round_finished(&record, self.ledger.total());
         self.rounds.push(record);
-        self.model = ended.outcome.model;
         Ok(())
     }
 
@@ -216,19 +232,19 @@ impl Books {
         number(ended.ended.as_nanos());
         number(u64::from(ended.participations.invited));
         number(u64::from(ended.participations.dropped));
-        number(u64::from(ended.outcome.aggregated));
+        number(u64::from(ended.made.aggregated));
         number(record.loss.map_or(u64::MAX, f64::to_bits));
         for flow in [record.bytes.up, record.bytes.down] {
             let fates = [flow.sent, flow.delivered, flow.lost, flow.cancelled, flow.in_flight];
             let kinds = [flow.useful, flow.late, flow.stale, flow.header, flow.index, flow.values, flow.frames];
             fates.into_iter().chain(kinds).for_each(&mut number);
         }
-        ended.outcome.uploads.above.iter().for_each(|count| number(*count));
+        ended.made.uploads.above.iter().for_each(|count| number(*count));
         if let Some(SplitFigures { validation, test }) = &record.accuracy {
             let all = test.iter().chain(validation.iter().flatten());
             all.for_each(|(_, figure)| number(figure.to_bits()));
         }
-        ended.outcome.model.visit_bytes(&mut |bytes| {
+        self.model.visit_bytes(&mut |bytes| {
             digest.update(bytes);
         });
         self.digest = digest.finalize();

@@ -45,7 +45,7 @@ impl Timeline {
         }
         self.book(participation.invitation_id, user, transfer.ended(now, Ending::Done, transfer.size));
         let ends = now + participation.conditions.speed.time_for(participation.training.work());
-        let ends = self.within_time(ends, user, participation.round)?;
+        let ends = self.within_time(ends, user, participation.step)?;
         participation.phase = Phase::Training { began: now };
         participation.next = Some(self.calendar.schedule(ends, Event::TrainingEnded(user)));
         if let Some(Dropout::InTraining(elapsed)) = participation.dropout {

@@ -52,14 +52,14 @@ impl Timeline {
 
     /// Asks everybody for the work that a worker can do for it.
     async fn assignments(&self, invitation: &Invitation, conditions: &[Conditions]) -> Result<Vec<Box<Assignment>>> {
-        let Invitation { round, invitation_id, cohort, download } = invitation;
+        let Invitation { step, invitation_id, cohort, download } = invitation;
         let cut_short = self.world.may_be_cut_short();
         let mut assignments = Vec::with_capacity(cohort.len());
         for (users, conditions) in cohort.chunks(ASKED_AT_ONCE).zip(conditions.chunks(ASKED_AT_ONCE)) {
             let answers = users.iter().zip(conditions).map(|(&user, conditions)| {
-                let (round, invitation_id, download) = (*round, *invitation_id, Arc::clone(download));
+                let (step, invitation_id, download) = (*step, *invitation_id, Arc::clone(download));
                 let keep = cut_short || conditions.dropout_at.is_some();
-                self.peers.clients.send(user, ToClient::Participate { round, invitation_id, download, keep })
+                self.peers.clients.send(user, ToClient::Participate { step, invitation_id, download, keep })
             });
             // A question is in its mailbox as soon as it is sent; the answers come while the first is awaited.
             let answers = answers.collect::<Vec<_>>();

@@ -15,12 +15,12 @@ use super::calendar::Calendar;
 use super::checkpoints::{CheckpointStore, Save};
 use super::directory::Directory;
 use super::messages::{
-    AlarmRang, BeginRound, BookUnfinished, Booking, CloseRound, FromClient, LinkEvent, Orders, ParticipationLost,
-    Participations, RoundEnded, Run, ToClient, UplinkArrived,
+    AlarmRang, BeginStep, Book, BookUnfinished, Booking, CloseStep, FromClient, LinkEvent, Orders, ParticipationLost,
+    Participations, RoundEnded, Run, StepsMade, ToClient, UplinkArrived,
 };
 use super::world::World;
 use crate::error::{Error, Result};
-use crate::ids::{InvitationId, Round, UserId};
+use crate::ids::{InvitationId, Round, Step, UserId};
 use crate::population::AvailabilityClock;
 use crate::stages::{Stage, enter};
 use crate::units::SimTime;
@@ -37,20 +37,25 @@ use participation::Participation;
 pub use saved::NetworkState;
 use transfers::ServerLink;
 
+/// Bookings that the metrics are told of at once, where a round of many steps has more: some megabytes of them.
+const BOOKED_AT_ONCE: usize = 1 << 17;
+
 /// Whom the network talks to.
 pub struct Peers {
-    /// The server, when a round begins.
-    pub begin_round: Recipient<BeginRound>,
+    /// The server, when a step begins.
+    pub begin_step: Recipient<BeginStep>,
     /// The server, when an upload arrives.
     pub uplink_arrived: Recipient<UplinkArrived>,
     /// The server, when a participation is lost.
     pub participation_lost: Recipient<ParticipationLost>,
     /// The server, when it asked to be woken.
     pub alarm_rang: Recipient<AlarmRang>,
-    /// The server, when a round is over.
-    pub close_round: Recipient<CloseRound>,
+    /// The server, when a step is due.
+    pub close_step: Recipient<CloseStep>,
     /// Every user.
     pub clients: Rc<Directory>,
+    /// The metrics, when much has happened in a round.
+    pub book: Recipient<Book>,
     /// The metrics, when a round is over.
     pub round_ended: Recipient<RoundEnded>,
     /// The metrics, when the run ends with transfers on their way.
@@ -130,7 +135,7 @@ struct Timeline {
     /// Those whose training has not been worked out yet, in the order of their invitations; some of them may be gone.
     untrained: Vec<UserId>,
     bookings: Vec<Booking>,
-    /// Local losses of the updates that the server took in since the last round ended.
+    /// Local losses of the updates that the server took in since its last step.
     losses: Vec<(UserId, InvitationId, f64)>,
     counts: Participations,
     /// `None` if the server's link holds nobody back.
@@ -178,26 +183,37 @@ impl Timeline {
 
     async fn run_round(&mut self, round: Round) -> Result<()> {
         let _stage = enter(Stage::Simulate);
-        // A round of nobody has no event to look at it between.
-        self.check_interrupted()?;
         let began = self.calendar.now();
-        let orders = asked(self.peers.begin_round.send(BeginRound { round, now: began }), "server").await??;
-        let mut complete = self.obey(orders).await?;
-        while !complete {
+        let mut made = StepsMade::default();
+        let steps = self.world.scenario.training.steps_of(round);
+        for step in steps.clone() {
+            let ends_round = step + 1 == steps.end;
+            self.run_step(Step(step), ends_round, &mut made).await?;
+        }
+        self.end_round(round, began, made).await
+    }
+
+    async fn run_step(&mut self, step: Step, ends_round: bool, made: &mut StepsMade) -> Result<()> {
+        // A step of nobody has no event to look at it between.
+        self.check_interrupted()?;
+        let now = self.calendar.now();
+        let orders = asked(self.peers.begin_step.send(BeginStep { step, now }), "server").await??;
+        let mut due = self.obey(orders).await?;
+        while !due {
             self.check_interrupted()?;
             self.check_time()?;
             let Some((now, event)) = self.calendar.pop() else {
-                return Err(self.without_end(round));
+                return Err(self.without_end(step));
             };
-            complete = self.happen(now, event).await?;
+            due = self.happen(now, event).await?;
         }
-        self.end_round(round, began).await
+        self.end_step(ends_round, made).await
     }
 
-    /// Why nothing is left to happen although the round is not complete: somebody's transfer never ends.
-    fn without_end(&self, round: Round) -> Error {
+    /// Why nothing is left to happen although the step is not due: somebody's transfer never ends.
+    fn without_end(&self, step: Step) -> Error {
         match self.taking_part.keys().first() {
-            Some(&user) => Error::TimeOverflow { round, user },
+            Some(&user) => Error::TimeOverflow { round: self.world.scenario.training.round_of(step), user },
             None => unanswered("server", "it waits for participations that nobody takes part in"),
         }
     }
@@ -226,23 +242,34 @@ impl Timeline {
         if let Some(invitation) = orders.invitation {
             self.invite(invitation).await?;
         }
-        Ok(orders.round_complete)
+        Ok(orders.step_due)
     }
 
-    async fn end_round(&mut self, round: Round, began: SimTime) -> Result<()> {
-        let outcome = asked(self.peers.close_round.send(CloseRound), "server").await??;
+    /// Has the server make its step, and adds up what came of it.
+    async fn end_step(&mut self, ends_round: bool, made: &mut StepsMade) -> Result<()> {
+        let outcome = asked(self.peers.close_step.send(CloseStep { ends_round }), "server").await??;
         self.give_up(&outcome.given_up).await?;
-        let mut losses = emptied(&mut self.losses);
-        let bookings = emptied(&mut self.bookings);
-        losses.sort_unstable_by_key(|(user, invitation_id, _)| (*user, *invitation_id));
+        self.losses.sort_unstable_by_key(|(user, invitation_id, _)| (*user, *invitation_id));
+        made.loss_sum = self.losses.drain(..).fold(made.loss_sum, |sum, (_, _, loss)| sum + loss);
+        made.steps += u32::from(outcome.aggregated > 0);
+        made.aggregated += outcome.aggregated;
+        made.uploads.add_times(&outcome.uploads, 1);
+        made.model = outcome.model;
+        if self.bookings.len() >= BOOKED_AT_ONCE {
+            let bookings = emptied(&mut self.bookings);
+            asked(self.peers.book.send(Book { bookings }), "metrics").await??;
+        }
+        Ok(())
+    }
+
+    async fn end_round(&mut self, round: Round, began: SimTime, made: StepsMade) -> Result<()> {
         let ended = RoundEnded {
             round,
             began,
             ended: self.calendar.now(),
             participations: std::mem::take(&mut self.counts),
-            losses: losses.into_iter().map(|(_, _, loss)| loss).collect(),
-            outcome,
-            bookings,
+            made,
+            bookings: emptied(&mut self.bookings),
         };
         asked(self.peers.round_ended.send(ended), "metrics").await?
     }
@@ -252,7 +279,8 @@ impl Timeline {
     }
 
     /// `time`, unless it is beyond what the clock can show.
-    fn within_time(&self, time: SimTime, user: UserId, round: Round) -> Result<SimTime> {
+    fn within_time(&self, time: SimTime, user: UserId, step: Step) -> Result<SimTime> {
+        let round = self.world.scenario.training.round_of(step);
         if time == SimTime::END { Err(Error::TimeOverflow { round, user }) } else { Ok(time) }
     }
 

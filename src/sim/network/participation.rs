@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::training::{Assignment, Trained};
 use crate::error::Result;
-use crate::ids::{InvitationId, Round};
+use crate::ids::{InvitationId, Step};
 use crate::population::{Conditions, Link, Verdict};
 use crate::sim::calendar::Appointment;
 use crate::sim::download::OutgoingDownload;
@@ -17,7 +17,8 @@ use crate::work::Work;
 
 /// A participation from invitation to upload.
 pub(super) struct Participation {
-    pub round: Round,
+    /// The step that it was invited to.
+    pub step: Step,
     pub invitation_id: InvitationId,
     /// What is downloaded.
     pub download: Arc<OutgoingDownload>,
@@ -121,7 +122,7 @@ impl Participation {
     /// A participation that is about to begin.
     pub fn new(invitation: &Invitation, conditions: Conditions, assignment: Box<Assignment>, now: SimTime) -> Self {
         Self {
-            round: invitation.round,
+            step: invitation.step,
             invitation_id: invitation.invitation_id,
             download: Arc::clone(&invitation.download),
             conditions,

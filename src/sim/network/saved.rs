@@ -13,7 +13,7 @@ use super::participation::{Dropout, Participation, Phase, Training, Transfer};
 use super::transfers::{Places, SavedLink, ServerLink};
 use super::{Timeline, asked, unanswered};
 use crate::error::Result;
-use crate::ids::{InvitationId, Round, UserId};
+use crate::ids::{InvitationId, Step, UserId};
 use crate::model::archive::{Archive, ArchiveReader, damaged};
 use crate::model::state::StateVisitor;
 use crate::sim::calendar::Calendar;
@@ -30,7 +30,7 @@ const WRITTEN_AT_ONCE: usize = 1 << 20;
 #[derive(Serialize, Deserialize)]
 struct SavedParticipation {
     user: UserId,
-    round: Round,
+    step: Step,
     invitation_id: InvitationId,
     phase: SavedPhase,
     next: Option<u32>,
@@ -140,7 +140,7 @@ impl Timeline {
         archive.put(&self.server_link.as_ref().map(|link| link.save(&places)));
         archive.put(&(self.taking_part.len() as u64));
         for (user, participation) in self.taking_part.iter() {
-            let Participation { round, invitation_id, dropout, .. } = **participation;
+            let Participation { step, invitation_id, dropout, .. } = **participation;
             let phase = match &participation.phase {
                 Phase::Downloading(transfer) => SavedPhase::Downloading(*transfer),
                 Phase::Training { began } => SavedPhase::Training { began: *began },
@@ -149,7 +149,7 @@ impl Timeline {
             // An appointment that was kept stands here no longer, and cancels nothing.
             let next = participation.next.and_then(|next| places.get(&next).copied());
             let cut = participation.cut.and_then(|(time, cut)| Some((time, *places.get(&cut)?)));
-            archive.put(&SavedParticipation { user, round, invitation_id, phase, next, dropout, cut });
+            archive.put(&SavedParticipation { user, step, invitation_id, phase, next, dropout, cut });
             participation.download.save(user, archive)?;
             if let Phase::Uploading { frame, .. } = &participation.phase {
                 archive.put_bytes(frame);
@@ -172,24 +172,24 @@ impl Timeline {
         }
         let mut training = false;
         for (saved, download, frame) in participations {
-            let SavedParticipation { user, round, invitation_id, phase, next, dropout, cut } = saved;
+            let SavedParticipation { user, step, invitation_id, phase, next, dropout, cut } = saved;
             training |= matches!(phase, SavedPhase::Training { .. });
             let (phase, training_of) = match phase {
                 SavedPhase::Uploading { transfer, loss } => {
                     (Phase::Uploading { transfer, frame: frame.into(), loss }, Training::Over)
                 }
                 SavedPhase::Downloading(transfer) => {
-                    (Phase::Downloading(transfer), self.work_again(user, round, invitation_id, &download).await?)
+                    (Phase::Downloading(transfer), self.work_again(user, step, invitation_id, &download).await?)
                 }
                 SavedPhase::Training { began } => {
-                    (Phase::Training { began }, self.work_again(user, round, invitation_id, &download).await?)
+                    (Phase::Training { began }, self.work_again(user, step, invitation_id, &download).await?)
                 }
             };
             let conditions = self.world.population.conditions(user, invitation_id);
             let next = next.map(appointment).transpose()?;
             let cut = cut.map(|(time, place)| Ok((time, appointment(place)?))).transpose()?;
             let participation = Participation {
-                round,
+                step,
                 invitation_id,
                 download,
                 conditions,
@@ -211,13 +211,13 @@ impl Timeline {
     async fn work_again(
         &mut self,
         user: UserId,
-        round: Round,
+        step: Step,
         invitation_id: InvitationId,
         download: &Arc<OutgoingDownload>,
     ) -> Result<Training> {
         let download = Arc::clone(download);
         // What lasts beyond a round may be cut short, so that its user keeps what it had.
-        match self.ask(user, ToClient::Participate { round, invitation_id, download, keep: true }).await? {
+        match self.ask(user, ToClient::Participate { step, invitation_id, download, keep: true }).await? {
             FromClient::Assignment(assignment) => {
                 self.untrained.push(user);
                 Ok(Training::Untrained(assignment))

@@ -153,7 +153,7 @@ impl Timeline {
         match &mut self.server_link {
             None => {
                 let arrives = now + link.transfer_time(size) + transfer.delay();
-                let arrives = self.within_time(arrives, user, participation.round)?;
+                let arrives = self.within_time(arrives, user, participation.step)?;
                 participation.next = Some(self.calendar.schedule(arrives, Event::arrived(direction, user)));
                 if let Some(elapsed) = dropout {
                     self.schedule_cut(user, participation, now + elapsed);
@@ -197,9 +197,9 @@ impl Timeline {
                 arrives = arrives + transfer.delay();
             }
             participation.next = Some(self.calendar.schedule(arrives, Event::arrived(direction, user)));
-            let round = participation.round;
+            let step = participation.step;
             self.put(user, participation);
-            self.within_time(arrives, user, round)?;
+            self.within_time(arrives, user, step)?;
             self.free_connection()?;
         }
         self.reschedule(direction);

@@ -101,6 +101,8 @@ pub struct RoundSpan {
     pub began: SimTime,
     /// When it ended.
     pub ended: SimTime,
-    /// Updates in its average.
+    /// Updates that its steps used.
     pub aggregated: u32,
+    /// Steps with an update.
+    pub steps: u32,
 }

@@ -3,8 +3,10 @@
 use super::{ServerActor, averages};
 use crate::error::Result;
 use crate::method::server::StepReport;
+use crate::population::Speed;
 use crate::sim::messages::Orders;
 use crate::units::{SimDuration, SimTime};
+use crate::work::Work;
 
 /// A step without participants that is under way.
 pub(super) struct StepAlone {
@@ -37,10 +39,7 @@ impl ServerActor {
 
     /// Returns the virtual time that the server's own work of a step takes.
     fn time_of(&self, report: &StepReport) -> SimDuration {
-        let training = &self.world.scenario.training;
-        let nanoseconds = report.row_visits as f64 * training.server_ns_per_row_visit
-            + report.multiply_adds as f64 * training.server_ns_per_multiply_add;
-        // A conversion from floating point saturates.
-        SimDuration::from_nanos(nanoseconds.ceil() as u64)
+        let StepReport { row_visits, multiply_adds, .. } = *report;
+        Speed::of_server(&self.world.scenario.server).time_for(Work { row_visits, multiply_adds })
     }
 }

@@ -7,7 +7,7 @@ use super::oort::{Seen, Utilities};
 use super::roster::{Roster, SelectionContext};
 use crate::dataset::alias::AliasTable;
 use crate::error::Result;
-use crate::ids::{Round, UserId};
+use crate::ids::{Step, UserId};
 use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::blocks::Utility;
 use crate::rng::{PortableDraws, Purpose, Stream};
@@ -20,10 +20,10 @@ use crate::units::{SimDuration, SimTime};
 pub(super) struct Cohorts {
     world: Arc<World>,
     roster: Roster,
-    /// The round in which a user was invited last; kept only where the choice asks for it.
-    last_invited: BTreeMap<UserId, Round>,
-    /// The round in which those were forgotten who have rested.
-    forgotten_in: Round,
+    /// The step in which a user was invited last; kept only where the choice asks for it.
+    last_invited: BTreeMap<UserId, Step>,
+    /// The step in which those were forgotten who have rested.
+    forgotten_in: Step,
     /// The user whose turn it is.
     next_in_turn: u32,
     /// Draws users in proportion to their data; only where the choice asks for it.
@@ -42,7 +42,7 @@ impl Cohorts {
         Self {
             roster: Roster::new(Arc::clone(&world)),
             last_invited: BTreeMap::new(),
-            forgotten_in: Round(0),
+            forgotten_in: Step(0),
             next_in_turn: 0,
             by_data_size: (selection == ClientSelection::ByDataSize).then(|| AliasTable::new(&sizes())),
             utilities: match selection {
@@ -77,9 +77,9 @@ impl Cohorts {
     }
 
     /// Notes what an upload said of its user.
-    pub fn observe(&mut self, user: UserId, report: Utility, duration: SimDuration, round: Round) {
+    pub fn observe(&mut self, user: UserId, report: Utility, duration: SimDuration, step: Step) {
         if let Some(utilities) = &mut self.utilities {
-            utilities.observe(user, report, duration, round);
+            utilities.observe(user, report, duration, step);
         }
     }
 
@@ -111,13 +111,13 @@ impl Cohorts {
         };
         chosen.sort_unstable();
         if selection == ClientSelection::NeverTwiceInARow {
-            // Once a round: in the asynchronous modes it has as many choices as updates.
-            if self.forgotten_in != at.round {
-                self.last_invited.retain(|_, last| last.0 + 1 >= at.round.0);
-                self.forgotten_in = at.round;
+            // Once a step: in the asynchronous modes it has as many choices as updates.
+            if self.forgotten_in != at.step {
+                self.last_invited.retain(|_, last| last.0 + 1 >= at.step.0);
+                self.forgotten_in = at.step;
             }
             chosen.iter().for_each(|user| {
-                self.last_invited.insert(*user, at.round);
+                self.last_invited.insert(*user, at.step);
             });
         }
         self.roster.invited(&chosen, at.now);
@@ -132,17 +132,17 @@ impl Cohorts {
         }
         let Self { roster, last_invited, .. } = self;
         let mut arrivals = roster.idle(at).arrivals();
-        arrivals.find(|(_, user)| !rests(last_invited, *user, at.round)).map(|(arrives, _)| arrives)
+        arrivals.find(|(_, user)| !rests(last_invited, *user, at.step)).map(|(arrives, _)| arrives)
     }
 
-    /// How many may not be picked in `round` because they were in it or in the last one.
-    pub fn resting(&self, round: Round) -> u32 {
-        self.last_invited.keys().filter(|user| rests(&self.last_invited, **user, round)).count() as u32
+    /// How many may not be picked in `step` because they were in it or in the last one.
+    pub fn resting(&self, step: Step) -> u32 {
+        self.last_invited.keys().filter(|user| rests(&self.last_invited, **user, step)).count() as u32
     }
 
     /// Whether `user` may be picked.
     fn can(&mut self, user: UserId, at: SelectionContext<'_>) -> bool {
-        !at.open.contains_key(&user) && !rests(&self.last_invited, user, at.round) && self.roster.is_there(user, at.now)
+        !at.open.contains_key(&user) && !rests(&self.last_invited, user, at.step) && self.roster.is_there(user, at.now)
     }
 
     /// Uniformly among those who can. Few of many are drawn and looked at; where that finds too few, all of them are
@@ -179,7 +179,7 @@ impl Cohorts {
         }
         let Self { roster, last_invited, .. } = self;
         let idle = roster.idle(at);
-        let may = |user| eligible(user) && !rests(last_invited, user, at.round);
+        let may = |user| eligible(user) && !rests(last_invited, user, at.step);
         // Of those who are there, most may be picked; only where few may are all of them gone through.
         let there = idle.len() as u32;
         if there > 0 {
@@ -208,9 +208,9 @@ impl Cohorts {
         let users = self.world.dataset.users() as u32;
         let Some(utilities) = self.utilities.take() else { return Vec::new() };
         let draw = |stream: &mut Stream| stream.below(users);
-        let to_explore = utilities.to_explore(places, at.round, stream);
+        let to_explore = utilities.to_explore(places, at.step, stream);
         let mut explored = self.drawn(to_explore, at, stream, draw, |user| !utilities.has_seen(user));
-        let best = utilities.exploit(places - explored.len(), at.round, stream, |user| self.can(user, at));
+        let best = utilities.exploit(places - explored.len(), at.step, stream, |user| self.can(user, at));
         let missing = places - explored.len() - best.len();
         if missing > 0 {
             let unseen = |user| !explored.contains(&user) && !utilities.has_seen(user);
@@ -229,9 +229,9 @@ impl Cohorts {
     }
 }
 
-/// Whether `user` took part in this round or the last, where the choice asks for that.
-fn rests(last_invited: &BTreeMap<UserId, Round>, user: UserId, round: Round) -> bool {
-    last_invited.get(&user).is_some_and(|last| last.0 + 1 >= round.0)
+/// Whether `user` took part in this step or the last, where the choice asks for that.
+fn rests(last_invited: &BTreeMap<UserId, Step>, user: UserId, step: Step) -> bool {
+    last_invited.get(&user).is_some_and(|last| last.0 + 1 >= step.0)
 }
 
 /// `size` of `0..population`, uniformly without replacement, ascending, in O(size log size): Floyd's algorithm
@@ -276,8 +276,8 @@ mod tests {
     #[test]
     fn a_sample_is_distinct_ascending_and_uniform() {
         let mut counts = [0u32; 20];
-        for round in 0..4000 {
-            let sample = sample_without_replacement(20, 5, &mut Streams::new(1).stream(Purpose::Cohort, 0, round));
+        for step in 0..4000 {
+            let sample = sample_without_replacement(20, 5, &mut Streams::new(1).stream(Purpose::Cohort, 0, step));
             assert!(sample.len() == 5 && sample.windows(2).all(|pair| pair[0] < pair[1]));
             sample.into_iter().for_each(|user| counts[user as usize] += 1);
         }

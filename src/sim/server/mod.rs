@@ -1,8 +1,8 @@
 //! The server: picks cohorts, sends the global table, averages what comes back.
 //!
-//! It sees frames and nothing else. Whatever happens (a round begins, an upload arrives, a participation is lost, an
-//! alarm rings), it answers with its orders: whom to invite, when to wake it, whether the round is complete.
-//! `rounds` holds the rules by which a mode decides that, `cohort` those by which users are picked, `averages`
+//! It sees frames and nothing else. Whatever happens (a step begins, an upload arrives, a participation is lost, an
+//! alarm rings), it answers with its orders: whom to invite, when to wake it, whether the step is complete.
+//! `steps` holds the rules by which a mode decides that, `cohort` those by which users are picked, `averages`
 //! what an update counts.
 
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use super::by_user::ByUser;
 use super::checkpoints::Save;
 use super::download::{OutgoingDownload, RestoredDownloads};
 use super::messages::{
-    AlarmRang, BeginRound, CloseRound, Ending, Orders, ParticipationLost, Receipt, RoundOutcome, UplinkArrived,
+    AlarmRang, BeginStep, CloseStep, Ending, Orders, ParticipationLost, Receipt, StepOutcome, UplinkArrived,
 };
 use super::world::World;
 use crate::codec;
 use crate::error::{Error, Result};
-use crate::ids::{InvitationId, Round, UserId};
+use crate::ids::{InvitationId, Step, UserId};
 use crate::method::Server;
 use crate::method::server::StepReport;
 use crate::model::archive::{Archive, ArchiveReader};
@@ -32,12 +32,12 @@ mod averages;
 mod cohort;
 mod oort;
 mod roster;
-mod rounds;
+mod steps;
 
 use alone::StepAlone;
 use averages::Arrived;
 use cohort::Cohorts;
-use rounds::OpenRound;
+use steps::OpenStep;
 
 /// The server's actor. Knows the global table and what arrives, and no private parameter.
 pub struct ServerActor {
@@ -54,12 +54,12 @@ pub struct ServerActor {
     /// Invitations so far.
     invitations_sent: u32,
     cohorts: Cohorts,
-    /// Who takes part, of this round or an earlier one.
+    /// Who takes part, of this step or an earlier one.
     open: ByUser<Open>,
-    round: OpenRound,
+    step: OpenStep,
     arrived: Vec<Arrived>,
     /// Rounds in a row without an update.
-    empty_rounds: u32,
+    empty_steps: u32,
     /// Participations in a row that came to nothing.
     ended_without_update: u64,
     /// When the calendar wakes the server because somebody becomes available; one alarm is enough.
@@ -68,7 +68,7 @@ pub struct ServerActor {
 
 /// A participation, as the server knows it.
 struct Open {
-    round: Round,
+    step: Step,
     invitation_id: InvitationId,
     began: SimTime,
     download: Arc<OutgoingDownload>,
@@ -85,9 +85,9 @@ impl ServerActor {
             invitations_sent: 0,
             cohorts: Cohorts::new(Arc::clone(&world)),
             open: ByUser::default(),
-            round: OpenRound::default(),
+            step: OpenStep::default(),
             arrived: Vec::new(),
-            empty_rounds: 0,
+            empty_steps: 0,
             ended_without_update: 0,
             wakes_at: None,
             world,
@@ -106,10 +106,10 @@ impl ServerActor {
         workers: Arc<rayon::ThreadPool>,
     ) -> Result<Self> {
         let mut server = Self::new(world, workers);
-        let (open, has_download): (Vec<(UserId, Round, InvitationId, SimTime)>, bool);
+        let (open, has_download): (Vec<(UserId, Step, InvitationId, SimTime)>, bool);
         (
             server.invitations_sent,
-            server.empty_rounds,
+            server.empty_steps,
             server.ended_without_update,
             server.wakes_at,
             has_download,
@@ -123,20 +123,20 @@ impl ServerActor {
         if has_download {
             server.download = Some(downloads.take(archive, &server.world)?);
         }
-        for (user, round, invitation_id, began) in open {
+        for (user, step, invitation_id, began) in open {
             let download = downloads.take(archive, &server.world)?;
-            server.open.insert(user, Open { round, invitation_id, began, download });
+            server.open.insert(user, Open { step, invitation_id, began, download });
         }
         Ok(server)
     }
 
-    /// Appends the server to `archive`. At the end of a round nothing of the round is left, and nothing has arrived.
+    /// Appends the server to `archive`. At the end of a step nothing of the step is left, and nothing has arrived.
     fn save(&mut self, archive: &mut Archive) -> Result<()> {
         let open: Vec<_> =
-            self.open.iter().map(|(user, open)| (user, open.round, open.invitation_id, open.began)).collect();
+            self.open.iter().map(|(user, open)| (user, open.step, open.invitation_id, open.began)).collect();
         archive.put(&(
             self.invitations_sent,
-            self.empty_rounds,
+            self.empty_steps,
             self.ended_without_update,
             self.wakes_at,
             self.download.as_ref().is_some_and(|download| download.is_shared()),
@@ -168,8 +168,8 @@ impl ServerActor {
         self.open.get(&user).filter(|open| open.invitation_id == invitation_id)?;
         let open = self.open.remove(&user)?;
         self.cohorts.released(user);
-        if open.round == self.round.round {
-            self.round.open -= 1;
+        if open.step == self.step.step {
+            self.step.open -= 1;
         }
         Some(open)
     }
@@ -180,8 +180,8 @@ impl ServerActor {
     }
 
     /// Returns what comes of a sound upload of a participation that began in `began`.
-    fn ending(&self, began: Round) -> Ending {
-        let staleness = self.round.round.0 - began.0;
+    fn ending(&self, began: Step) -> Ending {
+        let staleness = self.step.step.0 - began.0;
         match self.world.policy.late_updates {
             _ if staleness == 0 => Ending::Done,
             LateUpdates::NotUsed => Ending::Late,
@@ -190,7 +190,7 @@ impl ServerActor {
         }
     }
 
-    /// What becomes of the participations that a round which is over did not wait for.
+    /// What becomes of the participations that a step which is over did not wait for.
     fn give_up(&mut self) -> Vec<UserId> {
         if self.world.policy.stragglers == Stragglers::Late {
             return Vec::new();
@@ -205,15 +205,16 @@ impl Actor for ServerActor {
     type Context = Context<Self>;
 }
 
-impl Handler<BeginRound> for ServerActor {
+impl Handler<BeginStep> for ServerActor {
     type Result = Result<Orders>;
 
-    fn handle(&mut self, BeginRound { round, now }: BeginRound, _context: &mut Self::Context) -> Result<Orders> {
-        let limit = self.world.scenario.training.empty_rounds_limit;
-        if self.empty_rounds >= limit {
-            return Err(Error::NobodyFinished { round, rounds: limit });
+    fn handle(&mut self, BeginStep { step, now }: BeginStep, _context: &mut Self::Context) -> Result<Orders> {
+        let training = &self.world.scenario.training;
+        let limit = training.empty_rounds_limit;
+        if self.empty_steps >= limit {
+            return Err(Error::NobodyFinished { round: training.round_of(step), rounds: limit });
         }
-        self.round = OpenRound::begin(round, &self.world);
+        self.step = OpenStep::begin(step, &self.world);
         if self.steps_alone() {
             return self.step_alone(now);
         }
@@ -237,11 +238,11 @@ impl Handler<UplinkArrived> for ServerActor {
         let scalars = if is_readable { codec::read_scalars(&frame, layout).ok() } else { None };
         let sound = scalars.is_some();
         if let Some(utility) = scalars.and_then(|scalars| scalars.utility) {
-            self.cohorts.observe(user, utility, now.since(open.began), open.round);
+            self.cohorts.observe(user, utility, now.since(open.began), open.step);
         }
-        let ending = if sound { self.ending(open.round) } else { Ending::Lost };
+        let ending = if sound { self.ending(open.step) } else { Ending::Lost };
         if ending == Ending::Done {
-            let staleness = self.round.round.0 - open.round.0;
+            let staleness = self.step.step.0 - open.step.0;
             self.arrived.push(Arrived { user, invitation_id, frame, download: open.download, staleness });
         }
         self.count_ended_participation(ending == Ending::Done);
@@ -267,10 +268,10 @@ impl Handler<AlarmRang> for ServerActor {
     }
 }
 
-impl Handler<CloseRound> for ServerActor {
-    type Result = Result<RoundOutcome>;
+impl Handler<CloseStep> for ServerActor {
+    type Result = Result<StepOutcome>;
 
-    fn handle(&mut self, _: CloseRound, _context: &mut Self::Context) -> Result<RoundOutcome> {
+    fn handle(&mut self, CloseStep { ends_round }: CloseStep, _context: &mut Self::Context) -> Result<StepOutcome> {
         let room = Vec::with_capacity(self.arrived.len());
         let arrived = std::mem::replace(&mut self.arrived, room);
         let aggregated = arrived.len() as u32;
@@ -286,18 +287,19 @@ impl Handler<CloseRound> for ServerActor {
         };
         drop(waiting);
         if is_step {
-            self.empty_rounds = 0;
+            self.empty_steps = 0;
         }
         if aggregated > 0 {
             self.steps += 1;
             self.download = None;
-            self.empty_rounds = 0;
+            self.empty_steps = 0;
         } else if self.world.trains && !is_step {
-            self.empty_rounds += 1;
+            self.empty_steps += 1;
         }
         let given_up = self.give_up();
-        let (model, download) = (self.server.model().clone(), self.next_download()?);
-        Ok(RoundOutcome { model, download, aggregated, uploads: report.uploads, given_up })
+        // A copy that outlived its round would have the next step copy every row that it touches.
+        let model = if ends_round { Some((self.server.model().clone(), self.next_download()?)) } else { None };
+        Ok(StepOutcome { model, aggregated, uploads: report.uploads, given_up })
     }
 }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{Round, UserId};
+use crate::ids::{Step, UserId};
 use crate::math;
 use crate::model::blocks::Utility;
 use crate::rng::{PortableDraws, Stream};
@@ -34,7 +34,7 @@ pub(super) struct Utilities {
 pub(super) struct Seen {
     worth: f64,
     duration_s: f64,
-    round: Round,
+    step: Step,
 }
 
 impl Utilities {
@@ -43,9 +43,9 @@ impl Utilities {
     }
 
     /// Notes what came of a participation that took `duration`.
-    pub fn observe(&mut self, user: UserId, report: Utility, duration: SimDuration, round: Round) {
+    pub fn observe(&mut self, user: UserId, report: Utility, duration: SimDuration, step: Step) {
         let worth = f64::from(report.ratings) * f64::from(report.loss.max(0.0));
-        self.seen.insert(user, Seen { worth, duration_s: duration.as_secs_f64(), round });
+        self.seen.insert(user, Seen { worth, duration_s: duration.as_secs_f64(), step });
     }
 
     /// The last participation of every user, for a checkpoint.
@@ -65,8 +65,8 @@ impl Utilities {
 
     /// How many of `places` are for users never seen: the share of them that is explored, with what is left of a whole
     /// user drawn, so that the share holds where places come one at a time.
-    pub fn to_explore(&self, places: usize, round: Round, stream: &mut Stream) -> usize {
-        let decayed = self.spec.exploration * math::pow(self.spec.exploration_decay, f64::from(round.0));
+    pub fn to_explore(&self, places: usize, step: Step, stream: &mut Stream) -> usize {
+        let decayed = self.spec.exploration * math::pow(self.spec.exploration_decay, f64::from(step.0));
         let explored = decayed.max(self.spec.least_exploration) * places as f64;
         let whole = explored as usize;
         whole + usize::from(stream.open_unit() < explored - whole as f64)
@@ -76,7 +76,7 @@ impl Utilities {
     pub fn exploit(
         &self,
         places: usize,
-        round: Round,
+        step: Step,
         stream: &mut Stream,
         mut eligible: impl FnMut(UserId) -> bool,
     ) -> Vec<UserId> {
@@ -89,7 +89,7 @@ impl Utilities {
             .seen
             .iter()
             .filter(|(user, _)| eligible(**user))
-            .map(|(user, seen)| (self.utility(seen, round, preferred), *user))
+            .map(|(user, seen)| (self.utility(seen, step, preferred), *user))
             .collect();
         if utilities.is_empty() {
             return Vec::new();
@@ -118,9 +118,9 @@ impl Utilities {
         *durations.select_nth_unstable_by(place, f64::total_cmp).1
     }
 
-    fn utility(&self, seen: &Seen, round: Round, preferred_s: f64) -> f64 {
+    fn utility(&self, seen: &Seen, step: Step, preferred_s: f64) -> f64 {
         // Rounds count from 1 here.
-        let (now, last) = (f64::from(round.0 + 1), f64::from(seen.round.0 + 1));
+        let (now, last) = (f64::from(step.0 + 1), f64::from(seen.step.0 + 1));
         let bonus = math::sqrt(STALENESS_BONUS * math::ln(now) / last);
         let utility = seen.worth + bonus;
         if seen.duration_s > preferred_s {
@@ -139,17 +139,17 @@ mod tests {
         let mut utilities = Utilities::new(OortSpec::default());
         for &(user, loss, seconds) in users {
             let report = Utility { loss, ratings: 10 };
-            utilities.observe(UserId(user), report, SimDuration::from_secs_f64(seconds), Round(0));
+            utilities.observe(UserId(user), report, SimDuration::from_secs_f64(seconds), Step(0));
         }
         utilities
     }
 
-    /// How often each user is picked in 2,000 rounds of one place.
+    /// How often each user is picked in 2,000 steps of one place.
     fn picked(utilities: &Utilities, users: usize) -> Vec<u32> {
         let mut counts = vec![0; users];
-        for round in 0..2000 {
-            let mut stream = Streams::new(1).stream(Purpose::Cohort, 0, round);
-            let chosen = utilities.exploit(1, Round(1), &mut stream, |_| true);
+        for step in 0..2000 {
+            let mut stream = Streams::new(1).stream(Purpose::Cohort, 0, step);
+            let chosen = utilities.exploit(1, Step(1), &mut stream, |_| true);
             counts[chosen[0].index()] += 1;
         }
         counts
@@ -173,16 +173,16 @@ mod tests {
     fn who_was_not_seen_for_long_has_a_bonus() {
         let mut utilities = seen(&[(0, 0.0, 1.0)]);
         let report = Utility { loss: 0.0, ratings: 10 };
-        utilities.observe(UserId(1), report, SimDuration::from_secs_f64(1.0), Round(90));
+        utilities.observe(UserId(1), report, SimDuration::from_secs_f64(1.0), Step(90));
         let mut stream = Streams::new(1).stream(Purpose::Cohort, 0, 0);
-        assert_eq!(utilities.exploit(1, Round(100), &mut stream, |_| true), [UserId(0)]);
+        assert_eq!(utilities.exploit(1, Step(100), &mut stream, |_| true), [UserId(0)]);
     }
 
     #[test]
     fn exploration_fades_to_its_least_share() {
         let utilities = seen(&[]);
         let mut stream = Streams::new(1).stream(Purpose::Cohort, 0, 0);
-        let mut explored = |places, round| utilities.to_explore(places, Round(round), &mut stream);
+        let mut explored = |places, step| utilities.to_explore(places, Step(step), &mut stream);
         assert_eq!([explored(100, 0), explored(100, 1000)], [90, 20]);
         let one_at_a_time: usize = (0..5000).map(|_| explored(1, 1000)).sum();
         assert!((900..1100).contains(&one_at_a_time), "a fifth of 5000: {one_at_a_time}");
@@ -192,7 +192,7 @@ mod tests {
     fn nobody_is_picked_who_may_not_be() {
         let utilities = seen(&[(0, 1.0, 1.0), (1, 0.5, 1.0), (2, 0.4, 1.0)]);
         let mut stream = Streams::new(1).stream(Purpose::Cohort, 0, 0);
-        assert_eq!(utilities.exploit(3, Round(1), &mut stream, |user| user.0 == 2), [UserId(2)]);
-        assert!(utilities.exploit(0, Round(1), &mut stream, |_| true).is_empty());
+        assert_eq!(utilities.exploit(3, Step(1), &mut stream, |user| user.0 == 2), [UserId(2)]);
+        assert!(utilities.exploit(0, Step(1), &mut stream, |_| true).is_empty());
     }
 }

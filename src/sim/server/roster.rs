@@ -11,7 +11,7 @@ use std::sync::Arc;
 use roaring::RoaringBitmap;
 
 use super::Open;
-use crate::ids::{InvitationId, Round, UserId};
+use crate::ids::{InvitationId, Step, UserId};
 use crate::population::AvailabilityClock;
 use crate::sim::by_user::ByUser;
 use crate::sim::world::World;
@@ -21,7 +21,7 @@ use crate::units::SimTime;
 #[derive(Clone, Copy)]
 pub(super) struct SelectionContext<'a> {
     pub now: SimTime,
-    pub round: Round,
+    pub step: Step,
     pub invitation_id: InvitationId,
     /// Those who are at it already.
     pub open: &'a ByUser<Open>,
@@ -199,12 +199,12 @@ mod tests {
                     if open.remove(&user).is_some() {
                         roster.released(user);
                     } else if roster.is_there(user, now) {
-                        let (round, invitation_id, download) = (Round(0), InvitationId(0), Arc::clone(&download));
-                        open.insert(user, Open { round, invitation_id, began: now, download });
+                        let (step, invitation_id, download) = (Step(0), InvitationId(0), Arc::clone(&download));
+                        open.insert(user, Open { step, invitation_id, began: now, download });
                         roster.invited(&[user], now);
                     }
                 }
-                let at = SelectionContext { now, round: Round(0), invitation_id: InvitationId(0), open: &open };
+                let at = SelectionContext { now, step: Step(0), invitation_id: InvitationId(0), open: &open };
                 match what {
                     0 => continue,
                     1 => roster.catch_up(at),

@@ -11,7 +11,7 @@ use super::download::OutgoingDownload;
 use super::world::World;
 use crate::codec::{self, EncodeContext, Frame, Randomness};
 use crate::error::{Error, Result};
-use crate::ids::{InvitationId, Round, UserId};
+use crate::ids::{InvitationId, Step, UserId};
 use crate::method::{LocalTask, LocalUpdate, Scratch};
 use crate::model::blocks::Utility;
 use crate::stages::{Stage, enter};
@@ -21,8 +21,8 @@ use crate::work::Work;
 pub struct Assignment {
     /// The user.
     pub user: UserId,
-    /// The round whose model is trained.
-    pub round: Round,
+    /// The step whose model is trained.
+    pub step: Step,
     /// Number of the invitation.
     pub invitation_id: InvitationId,
     /// What the user's device keeps; `None` if it is still to be made.
@@ -64,17 +64,19 @@ impl Assignment {
         let world = &*self.world;
         let mut device = self.device.unwrap_or_else(|| Box::new(Device::new(world.method.client(self.user))));
         let received = self.download.received(self.user)?;
+        let round = world.scenario.training.round_of(self.step);
         let task = LocalTask::new(
-            (self.user, self.round, self.invitation_id),
+            (self.user, round, self.invitation_id),
             &received.model,
             (&world.dataset, &world.scenario.dataset.negatives),
             world.streams,
             world.scenario.training.divergence_limit,
         )
-        .in_phase(self.download.phase());
+        .in_phase(self.download.phase())
+        .at_step(self.step);
         let LocalUpdate { mut update, loss, work, .. } = device.client.train(&task, scratch)?;
         if !loss.is_finite() {
-            let (round, user) = (self.round, self.user);
+            let user = self.user;
             let (value, limit) = (loss as f32, task.divergence_limit);
             return Err(Error::Diverged { round, user, parameter: "the local loss", value, limit });
         }

@@ -8,8 +8,8 @@ use crate::sim::small;
 fn upload(overrides: &[&str]) -> Vec<u8> {
     let world = small::world(overrides);
     let download = Arc::new(OutgoingDownload::first(&world));
-    let (user, round) = (UserId(3), Round(0));
-    let assignment = Assignment { user, round, invitation_id: InvitationId(0), device: None, download, world };
+    let (user, step) = (UserId(3), Step(0));
+    let assignment = Assignment { user, step, invitation_id: InvitationId(0), device: None, download, world };
     assignment.run().unwrap().frame.bytes.to_vec()
 }
 

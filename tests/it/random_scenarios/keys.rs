@@ -137,8 +137,8 @@ fn training() -> Vec<Key> {
         maybe("training.empty_rounds_limit", integer(1..=20)),
         maybe("training.waiting_limit_s", rate(1.0, 1e9).prop_map(at_least_one).boxed()),
         maybe("training.divergence_limit", rate(1.0, 3e38)),
-        maybe("training.server_ns_per_row_visit", rate(0.1, 1e3)),
-        maybe("training.server_ns_per_multiply_add", rate(0.1, 1e3)),
+        maybe("server.ns_per_row_visit", rate(0.1, 1e3)),
+        maybe("server.ns_per_multiply_add", rate(0.1, 1e3)),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! Whom a round waits for, and what it makes of what arrives.
+//! Whom a step waits for, and what it makes of what arrives.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -38,8 +38,8 @@ impl Conversation {
         Self { server: server(overrides), now: SimTime::ZERO, context: Context::new() }
     }
 
-    fn begin(&mut self, round: u32) -> Orders {
-        self.server.handle(BeginRound { round: Round(round), now: self.now }, &mut self.context).unwrap()
+    fn begin(&mut self, step: u32) -> Orders {
+        self.server.handle(BeginStep { step: Step(step), now: self.now }, &mut self.context).unwrap()
     }
 
     /// An upload of a table of this value everywhere.
@@ -77,8 +77,8 @@ impl Conversation {
         self.server.handle(lost, &mut self.context).unwrap()
     }
 
-    fn close(&mut self) -> RoundOutcome {
-        self.server.handle(CloseRound, &mut self.context).unwrap()
+    fn close(&mut self) -> StepOutcome {
+        self.server.handle(CloseStep { ends_round: true }, &mut self.context).unwrap()
     }
 }
 
@@ -90,21 +90,24 @@ fn invited(orders: &Orders) -> Vec<u32> {
     orders.invitation.iter().flat_map(|invitation| &invitation.cohort).map(|user| user.0).collect()
 }
 
-/// If this fails, a round ends before its participations do, or never.
+/// If this fails, a step ends before its participations do, or never.
 #[test]
 fn a_synchronous_round_is_complete_with_the_last_of_its_participations() {
     let mut talk = Conversation::with(&["training.participation={ cohort = 3 }"]);
     let orders = talk.begin(0);
     let cohort = invited(&orders);
-    assert_eq!((cohort.len(), orders.round_complete), (3, false));
-    assert!(!talk.upload(cohort[1], 0, 1.0).1.round_complete);
-    assert!(!talk.lose(cohort[0], 0).round_complete);
+    assert_eq!((cohort.len(), orders.step_due), (3, false));
+    assert!(!talk.upload(cohort[1], 0, 1.0).1.step_due);
+    assert!(!talk.lose(cohort[0], 0).step_due);
     let last = talk.upload(cohort[2], 0, 2.0);
-    assert_eq!((last.0, last.1.round_complete), (Ending::Done, true));
+    assert_eq!((last.0, last.1.step_due), (Ending::Done, true));
     let outcome = talk.close();
     assert_eq!(outcome.aggregated, 2);
-    assert!(outcome.model.table(0).as_slice().iter().all(|value| *value == 1.5));
-    assert!(Arc::ptr_eq(outcome.model.table(0), &talk.server.table()), "the next round starts from it");
+    assert!(outcome.model.as_ref().unwrap().0.table(0).as_slice().iter().all(|value| *value == 1.5));
+    assert!(
+        Arc::ptr_eq(outcome.model.as_ref().unwrap().0.table(0), &talk.server.table()),
+        "the next step starts from it"
+    );
 }
 
 #[test]
@@ -115,7 +118,7 @@ fn a_share_of_the_users_is_rounded_to_the_nearest_number_of_them() {
     assert_eq!(invited("\"all\""), 21);
     assert_eq!(invited("{ share = 0.5 }"), 11, "10.5 of 21");
     assert_eq!(invited("{ share = 0.49 }"), 10, "10.29 of 21");
-    assert_eq!(invited("{ share = 0.001 }"), 1, "a round of nobody teaches nothing");
+    assert_eq!(invited("{ share = 0.001 }"), 1, "a step of nobody teaches nothing");
     assert_eq!(invited("{ share = 1.0 }"), 21);
     assert_eq!(invited("{ cohort = 20 }"), 20);
     assert_eq!(invited("{ cohort = 21 }"), 21, "as many as there are");
@@ -125,13 +128,16 @@ fn a_share_of_the_users_is_rounded_to_the_nearest_number_of_them() {
 fn an_empty_round_leaves_the_model_as_it_is_and_too_many_of_them_end_the_run() {
     let mut talk = Conversation::with(&["training.participation={ cohort = 1 }", "training.empty_rounds_limit=2"]);
     let before = talk.server.table();
-    for round in 0..2 {
-        let user = invited(&talk.begin(round))[0];
-        assert!(talk.lose(user, round).round_complete);
+    for step in 0..2 {
+        let user = invited(&talk.begin(step))[0];
+        assert!(talk.lose(user, step).step_due);
         let outcome = talk.close();
         assert_eq!(outcome.aggregated, 0);
-        assert!(Arc::ptr_eq(outcome.model.table(0), &before), "it must not even pass it through the downlink's codec");
+        assert!(
+            Arc::ptr_eq(outcome.model.as_ref().unwrap().0.table(0), &before),
+            "it must not even pass it through the downlink's codec"
+        );
     }
-    let ended = talk.server.handle(BeginRound { round: Round(2), now: talk.now }, &mut talk.context).unwrap_err();
+    let ended = talk.server.handle(BeginStep { step: Step(2), now: talk.now }, &mut talk.context).unwrap_err();
     assert!(matches!(ended, Error::NobodyFinished { rounds: 2, .. }), "{ended}");
 }

@@ -1,6 +1,7 @@
 //! What each mode waits for, and what becomes of those it does not wait for.
 
 use super::*;
+use crate::ids::Round;
 
 const COHORT: &str = "training.participation={ cohort = 4 }";
 
@@ -8,15 +9,15 @@ fn mode(mode: &str) -> String {
     format!("training.mode={{ {mode} }}")
 }
 
-/// If this fails, an over-selected round waits for more than it needs, or for nobody.
+/// If this fails, an over-selected step waits for more than it needs, or for nobody.
 #[test]
-fn the_first_uploads_of_an_over_selected_round_complete_it_and_the_rest_is_given_up() {
+fn the_first_uploads_of_an_over_selected_step_due_it_and_the_rest_is_given_up() {
     let mut talk = Conversation::with(&[COHORT, &mode("over-selection = { factor = 1.6 }")]);
     let orders = talk.begin(0);
     let cohort = invited(&orders);
     assert_eq!((cohort.len(), orders.deadline), (7, None), "6.4 of them");
-    assert!(!talk.lose(cohort[0], 0).round_complete);
-    let complete: Vec<bool> = cohort[1..5].iter().map(|user| talk.upload(*user, 0, 1.0).1.round_complete).collect();
+    assert!(!talk.lose(cohort[0], 0).step_due);
+    let complete: Vec<bool> = cohort[1..5].iter().map(|user| talk.upload(*user, 0, 1.0).1.step_due).collect();
     assert_eq!(complete, [false, false, false, true]);
     let outcome = talk.close();
     assert_eq!(outcome.aggregated, 4);
@@ -28,14 +29,14 @@ fn the_first_uploads_of_an_over_selected_round_complete_it_and_the_rest_is_given
 fn an_over_selected_round_of_which_too_few_are_left_is_complete_with_the_last() {
     let mut talk = Conversation::with(&[COHORT, &mode("over-selection = { factor = 1.25 }")]);
     let cohort = invited(&talk.begin(0));
-    assert!(!talk.lose(cohort[0], 0).round_complete);
-    assert!(!talk.lose(cohort[1], 0).round_complete);
-    assert!(!talk.upload(cohort[2], 0, 1.0).1.round_complete);
-    assert!(!talk.upload(cohort[3], 0, 1.0).1.round_complete);
-    assert!(talk.upload(cohort[4], 0, 1.0).1.round_complete);
+    assert!(!talk.lose(cohort[0], 0).step_due);
+    assert!(!talk.lose(cohort[1], 0).step_due);
+    assert!(!talk.upload(cohort[2], 0, 1.0).1.step_due);
+    assert!(!talk.upload(cohort[3], 0, 1.0).1.step_due);
+    assert!(talk.upload(cohort[4], 0, 1.0).1.step_due);
 }
 
-/// If this fails, what arrives late is averaged, or the round after waits for it.
+/// If this fails, what arrives late is averaged, or the step after waits for it.
 #[test]
 fn a_straggler_who_goes_on_is_late_and_holds_nobody_up() {
     let mut talk = Conversation::with(&[COHORT, &mode("over-selection = { factor = 1.5, stragglers = \"late\" }")]);
@@ -45,16 +46,16 @@ fn a_straggler_who_goes_on_is_late_and_holds_nobody_up() {
     let second = invited(&talk.begin(1));
     assert!(!second.contains(&first[4]) && !second.contains(&first[5]), "they are at it");
     let late = talk.upload(first[4], 0, 9.0);
-    assert_eq!((late.0, late.1.round_complete), (Ending::Late, false));
-    assert!(!talk.lose(first[5], 0).round_complete);
-    second[..3].iter().for_each(|user| assert!(!talk.upload(*user, 1, 2.0).1.round_complete));
-    assert!(talk.upload(second[3], 1, 2.0).1.round_complete);
+    assert_eq!((late.0, late.1.step_due), (Ending::Late, false));
+    assert!(!talk.lose(first[5], 0).step_due);
+    second[..3].iter().for_each(|user| assert!(!talk.upload(*user, 1, 2.0).1.step_due));
+    assert!(talk.upload(second[3], 1, 2.0).1.step_due);
     let outcome = talk.close();
     assert_eq!(outcome.aggregated, 4);
-    assert!(outcome.model.table(0).as_slice().iter().all(|value| *value == 2.0));
+    assert!(outcome.model.as_ref().unwrap().0.table(0).as_slice().iter().all(|value| *value == 2.0));
 }
 
-/// If this fails, a deadline is missed, counts from somewhere else, or ends another round than its own.
+/// If this fails, a deadline is missed, counts from somewhere else, or ends another step than its own.
 #[test]
 fn a_round_ends_at_its_deadline_with_what_there_is() {
     for spec in ["over-selection = { factor = 1.5, deadline_s = 10 }", "semi-synchronous = { deadline_s = 10 }"] {
@@ -64,17 +65,17 @@ fn a_round_ends_at_its_deadline_with_what_there_is() {
         assert_eq!(orders.deadline, Some(instant(12.0)), "{spec}");
         let cohort = invited(&orders);
         talk.upload(cohort[0], 0, 1.0);
-        assert!(!talk.ring(11.9).round_complete, "{spec}");
-        assert!(talk.ring(12.0).round_complete, "{spec}");
+        assert!(!talk.ring(11.9).step_due, "{spec}");
+        assert!(talk.ring(12.0).step_due, "{spec}");
         assert_eq!(talk.close().aggregated, 1, "{spec}");
 
         assert_eq!(talk.begin(1).deadline, Some(instant(22.0)), "{spec}");
-        assert!(!talk.ring(12.0).round_complete, "{spec}: that of the round before");
-        assert!(talk.ring(22.0).round_complete, "{spec}");
+        assert!(!talk.ring(12.0).step_due, "{spec}: that of the step before");
+        assert!(talk.ring(22.0).step_due, "{spec}");
         let before = talk.server.table();
         let outcome = talk.close();
         assert_eq!(outcome.aggregated, 0, "{spec}");
-        assert!(Arc::ptr_eq(outcome.model.table(0), &before), "{spec}: nobody finished");
+        assert!(Arc::ptr_eq(outcome.model.as_ref().unwrap().0.table(0), &before), "{spec}: nobody finished");
     }
 }
 
@@ -92,9 +93,9 @@ fn a_late_update_joins_a_semi_synchronous_round_with_the_weight_of_its_staleness
         let mut talk = Conversation::with(&["training.participation={ cohort = 2 }", &spec]);
         let base = f64::from(talk.server.table().as_slice()[7]);
         let first = invited(&talk.begin(0));
-        // Two rounds without the other one.
+        // Two steps without the other one.
         talk.upload(first[0], 0, 2.0);
-        assert!(talk.ring(10.0).round_complete);
+        assert!(talk.ring(10.0).step_due);
         assert_eq!(talk.close().given_up, []);
         for user in invited(&talk.begin(1)) {
             talk.upload(user, 1, 4.0);
@@ -106,7 +107,7 @@ fn a_late_update_joins_a_semi_synchronous_round_with_the_weight_of_its_staleness
         let outcome = talk.close();
         assert_eq!(outcome.aggregated, 3);
         let stepped = 4.0 + (expected * (6.0 - base) + 1.0 + 1.0) / (expected + 2.0);
-        let value = f64::from(outcome.model.table(0).as_slice()[7]);
+        let value = f64::from(outcome.model.as_ref().unwrap().0.table(0).as_slice()[7]);
         assert!((value - stepped).abs() < 1e-6, "{weight}: {value} instead of {stepped}");
     }
 }
@@ -137,23 +138,23 @@ fn fedbuff_keeps_its_concurrency_and_steps_when_its_buffer_is_full() {
     assert_eq!(first.len(), 3);
     let (_, orders) = talk.upload(first[0], 0, 1.0);
     let second = invited(&orders);
-    assert!(second.len() == 1 && !first[1..].contains(&second[0]) && !orders.round_complete);
+    assert!(second.len() == 1 && !first[1..].contains(&second[0]) && !orders.step_due);
     let third = invited(&talk.lose(first[1], 0));
     assert_eq!(third.len(), 1, "one who is lost leaves a place, too");
     let (ending, orders) = talk.upload(second[0], 1, 2.0);
-    assert_eq!((ending, orders.round_complete, orders.invitation.is_none()), (Ending::Done, true, true));
+    assert_eq!((ending, orders.step_due, orders.invitation.is_none()), (Ending::Done, true, true));
     let outcome = talk.close();
     assert_eq!(outcome.aggregated, 2);
     let stepped = base + 0.5 * ((1.0 - base) + (2.0 - base)) / 2.0;
-    assert!((f64::from(outcome.model.table(0).as_slice()[7]) - stepped).abs() < 1e-6);
+    assert!((f64::from(outcome.model.as_ref().unwrap().0.table(0).as_slice()[7]) - stepped).abs() < 1e-6);
 
     let fourth = invited(&talk.begin(1));
     assert_eq!((fourth.len(), talk.server.open.len()), (1, 3), "the one who completed the step left a place");
     talk.upload(first[2], 0, 3.0);
-    assert!(talk.upload(fourth[0], 3, 4.0).1.round_complete);
+    assert!(talk.upload(fourth[0], 3, 4.0).1.step_due);
     // The first of the two is one step old and counts half.
     let twice = stepped + 0.5 * (0.5 * (3.0 - base) + (4.0 - stepped)) / 2.0;
-    let value = f64::from(talk.close().model.table(0).as_slice()[7]);
+    let value = f64::from(talk.close().model.unwrap().0.table(0).as_slice()[7]);
     assert!((value - twice).abs() < 1e-6, "{value} instead of {twice}");
 }
 
@@ -165,16 +166,16 @@ fn fedasync_steps_with_every_update_that_is_not_stale() {
     let old = invited(&talk.begin(0));
     let mut expected = base;
     let (mut user, mut invitation_id) = (old[0], 0);
-    for round in 0..2 {
+    for step in 0..2 {
         let (ending, orders) = talk.upload(user, invitation_id, 8.0);
-        assert_eq!((ending, orders.round_complete), (Ending::Done, true));
+        assert_eq!((ending, orders.step_due), (Ending::Done, true));
         expected = 0.5 * expected + 4.0;
-        let value = f64::from(talk.close().model.table(0).as_slice()[7]);
+        let value = f64::from(talk.close().model.unwrap().0.table(0).as_slice()[7]);
         assert!((value - expected).abs() < 1e-6, "{value} instead of {expected}");
-        (user, invitation_id) = (invited(&talk.begin(round + 1))[0], round + 1);
+        (user, invitation_id) = (invited(&talk.begin(step + 1))[0], step + 1);
     }
     let (ending, orders) = talk.upload(old[1], 0, 1e6);
-    assert_eq!((ending, orders.round_complete), (Ending::Stale, false), "two steps old");
+    assert_eq!((ending, orders.step_due), (Ending::Stale, false), "two steps old");
     assert_eq!(invited(&orders).len(), 1, "a place is free again");
 }
 

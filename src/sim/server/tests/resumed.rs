@@ -4,15 +4,15 @@ use std::io::Cursor;
 
 use super::*;
 
-/// A server at the end of its second round, with seven participations under way: of two downloads that say the same,
-/// since the first round left the table as it was.
+/// A server at the end of its second step, with seven participations under way: of two downloads that say the same,
+/// since the first step left the table as it was.
 fn after_two_rounds_that_change_nothing() -> Conversation {
     let mode = "training.mode={ fedbuff = { concurrency = 8, buffer = 4, server_rate = 0.2, staleness_weight = \"constant\" } }";
     let mut talk = Conversation::with(&[mode, "codec.uplink=\"rows-f32\""]);
     let before = Table::from_fn(talk.server.table().shape(), || 3.0);
     talk.server.server.set_model(Model::of_table("V", before.clone())).unwrap();
-    for round in 0..2 {
-        talk.begin(round);
+    for step in 0..2 {
+        talk.begin(step);
         for _ in 0..4 {
             // Of those who began first.
             let open = talk.server.open.iter().map(|(user, open)| (open.invitation_id.0, user.0));
@@ -20,17 +20,17 @@ fn after_two_rounds_that_change_nothing() -> Conversation {
             talk.upload_rows(user, invitation_id, Some(3.0));
         }
         talk.close();
-        assert!(*talk.server.table() == before, "this test is void: round {round} moves the table");
+        assert!(*talk.server.table() == before, "this test is void: step {step} moves the table");
     }
     talk
 }
 
-/// The table after a third round: one update of the first download and two of the second leave every row as they
+/// The table after a third step: one update of the first download and two of the second leave every row as they
 /// got it, and one of the third brings what the rest comes to, so that nothing remains but how the sum was rounded.
 fn third_round(talk: &mut Conversation) -> Vec<u32> {
     talk.begin(2);
-    let by_round = |talk: &Conversation, round: u32| -> Vec<(u32, u32)> {
-        let open = talk.server.open.iter().filter(|(_, open)| open.round.0 == round);
+    let by_round = |talk: &Conversation, step: u32| -> Vec<(u32, u32)> {
+        let open = talk.server.open.iter().filter(|(_, open)| open.step.0 == step);
         open.map(|(user, open)| (user.0, open.invitation_id.0)).collect()
     };
     let (first, second, third) = (by_round(talk, 0), by_round(talk, 1), by_round(talk, 2));
@@ -39,7 +39,7 @@ fn third_round(talk: &mut Conversation) -> Vec<u32> {
         talk.upload_rows(user, invitation_id, None);
     }
     talk.upload_rows(third[0].0, third[0].1, Some(-57.0));
-    talk.close().model.table(0).as_slice().iter().map(|value| value.to_bits()).collect()
+    talk.close().model.unwrap().0.table(0).as_slice().iter().map(|value| value.to_bits()).collect()
 }
 
 /// If this fails, a run that goes on from a checkpoint adds in another order than the one that was never stopped, and

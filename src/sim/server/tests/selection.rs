@@ -2,6 +2,7 @@
 
 use super::super::roster::SelectionContext;
 use super::*;
+use crate::ids::Round;
 use crate::population::AvailabilityClock;
 
 /// Stays and gaps so long that few are there at a time.
@@ -12,17 +13,17 @@ fn anyone_after(clock: &mut AvailabilityClock, at: SimTime) -> Option<SimTime> {
     (0..21).filter_map(|user| clock.next_arrival(UserId(user), at)).min()
 }
 
-/// The cohorts of so many rounds in which everybody is lost.
-fn cohorts(rounds: u32, overrides: &[&str]) -> Vec<Vec<u32>> {
+/// The cohorts of so many steps in which everybody is lost.
+fn cohorts(steps: u32, overrides: &[&str]) -> Vec<Vec<u32>> {
     let limit = "training.empty_rounds_limit=1000";
     let mut talk = Conversation::with(&[overrides, &[limit]].concat());
-    let cohort = |round| {
-        let cohort = invited(&talk.begin(round));
-        cohort.iter().for_each(|user| drop(talk.lose(*user, round)));
+    let cohort = |step| {
+        let cohort = invited(&talk.begin(step));
+        cohort.iter().for_each(|user| drop(talk.lose(*user, step)));
         talk.close();
         cohort
     };
-    (0..rounds).map(cohort).collect()
+    (0..steps).map(cohort).collect()
 }
 
 /// If this fails, some users take part more often than others.
@@ -35,15 +36,15 @@ fn cohorts_are_uniform_over_those_who_can_be_many_or_few() {
         for busy in [0, 1, 15] {
             let mut open = ByUser::default();
             for user in (0..busy).map(UserId) {
-                let (round, invitation_id, download) = (Round(0), InvitationId(0), Arc::clone(&download));
-                open.insert(user, Open { round, invitation_id, began: SimTime::ZERO, download });
+                let (step, invitation_id, download) = (Step(0), InvitationId(0), Arc::clone(&download));
+                open.insert(user, Open { step, invitation_id, began: SimTime::ZERO, download });
             }
             let mut counts = [0u32; 21];
             for invitation_id in 0..4000 {
-                // A round is left out, so that nobody needs a rest.
+                // A step is left out, so that nobody needs a rest.
                 let at = SelectionContext {
                     now: SimTime::ZERO,
-                    round: Round(8000 * busy + 2 * invitation_id),
+                    step: Step(8000 * busy + 2 * invitation_id),
                     invitation_id: InvitationId(invitation_id),
                     open: &open,
                 };
@@ -59,12 +60,12 @@ fn cohorts_are_uniform_over_those_who_can_be_many_or_few() {
         }
         let mut open = ByUser::default();
         for user in (0..19).map(UserId) {
-            let (round, invitation_id, download) = (Round(0), InvitationId(0), Arc::clone(&download));
-            open.insert(user, Open { round, invitation_id, began: SimTime::ZERO, download });
+            let (step, invitation_id, download) = (Step(0), InvitationId(0), Arc::clone(&download));
+            open.insert(user, Open { step, invitation_id, began: SimTime::ZERO, download });
         }
         let at = SelectionContext {
             now: SimTime::ZERO,
-            round: Round(200_000),
+            step: Step(200_000),
             invitation_id: InvitationId(9000),
             open: &open,
         };
@@ -125,7 +126,7 @@ fn users_are_drawn_in_proportion_to_their_ratings() {
         let open = ByUser::default();
         let at = SelectionContext {
             now: SimTime::ZERO,
-            round: Round(invitation_id),
+            step: Step(invitation_id),
             invitation_id: InvitationId(invitation_id),
             open: &open,
         };
@@ -141,7 +142,7 @@ fn users_are_drawn_in_proportion_to_their_ratings() {
     }
 }
 
-/// If this fails, somebody trains on a device that has no room for the table, or a round waits for him.
+/// If this fails, somebody trains on a device that has no room for the table, or a step waits for him.
 #[test]
 fn devices_without_the_memory_are_not_invited_and_not_waited_for() {
     let classes = "devices.classes=[{ name = \"small\", share = 0.5, ns_per_row_visit = 1, memory_mb = 0.001 }, \
@@ -155,7 +156,7 @@ fn devices_without_the_memory_are_not_invited_and_not_waited_for() {
         let cohort = invited(&orders);
         assert_eq!(cohort, (0..21).filter(|user| !excluded.contains(user)).collect::<Vec<_>>(), "{selection}");
         assert_eq!(orders.alarm, None, "nothing will give them more memory");
-        let complete: Vec<bool> = cohort.iter().map(|user| talk.lose(*user, 0).round_complete).collect();
+        let complete: Vec<bool> = cohort.iter().map(|user| talk.lose(*user, 0).step_due).collect();
         assert_eq!(complete.iter().position(|complete| *complete), Some(cohort.len() - 1), "{selection}");
     }
 }
@@ -172,7 +173,7 @@ fn with_nobody_there_the_server_waits_for_the_next_arrival() {
         talk.now = empty.into_iter().find(|at| !anybody(*at)).unwrap();
         let orders = talk.begin(0);
         let arrival = anyone_after(&mut clock, talk.now).unwrap();
-        assert_eq!((invited(&orders), orders.alarm, orders.round_complete), (vec![], Some(arrival), false), "{mode}");
+        assert_eq!((invited(&orders), orders.alarm, orders.step_due), (vec![], Some(arrival), false), "{mode}");
         talk.now = arrival;
         let orders = talk.server.handle(AlarmRang { now: arrival }, &mut talk.context).unwrap();
         let there = (0..21).filter(|user| clock.is_available(UserId(*user), arrival)).collect::<Vec<_>>();
@@ -180,18 +181,18 @@ fn with_nobody_there_the_server_waits_for_the_next_arrival() {
     }
 }
 
-/// If this fails, a run whose rounds are short fills its calendar with alarms for one and the same arrival.
+/// If this fails, a run whose steps are short fills its calendar with alarms for one and the same arrival.
 #[test]
 fn one_alarm_wakes_the_server_however_many_rounds_end_before_it() {
     let half = "availability={ on-off = { mean_on_s = 100, mean_off_s = 100 } }";
     let mut talk = Conversation::with(&[half, "training.mode={ fedasync = { concurrency = 21 } }"]);
     let orders = talk.begin(0);
     let alarm = orders.alarm.unwrap();
-    for (round, user) in (0..).zip(invited(&orders)).take(3) {
+    for (step, user) in (0..).zip(invited(&orders)).take(3) {
         let (_, orders) = talk.upload(user, 0, 1.0);
-        assert!(orders.round_complete);
+        assert!(orders.step_due);
         talk.close();
-        assert_eq!(talk.begin(round + 1).alarm, None, "there is one already");
+        assert_eq!(talk.begin(step + 1).alarm, None, "there is one already");
     }
     talk.now = alarm;
     let orders = talk.server.handle(AlarmRang { now: alarm }, &mut talk.context).unwrap();
@@ -209,7 +210,7 @@ fn nobody_is_waited_for_who_would_not_be_picked() {
     let open = ByUser::default();
     let (mut now, mut picked) = (SimTime::ZERO, std::collections::BTreeSet::new());
     loop {
-        let at = SelectionContext { now, round: Round(0), invitation_id: InvitationId(0), open: &open };
+        let at = SelectionContext { now, step: Step(0), invitation_id: InvitationId(0), open: &open };
         let cohort = server.cohorts.choose(21, at);
         cohort.iter().for_each(|user| server.cohorts.released(*user));
         picked.extend(cohort);
@@ -222,7 +223,7 @@ fn nobody_is_waited_for_who_would_not_be_picked() {
         }
     }
     assert_eq!(picked.len(), 21);
-    let at = SelectionContext { now, round: Round(2), invitation_id: InvitationId(0), open: &open };
+    let at = SelectionContext { now, step: Step(2), invitation_id: InvitationId(0), open: &open };
     assert!(server.cohorts.next_arrival(at).is_some(), "by then they have rested");
 }
 
@@ -234,7 +235,7 @@ fn nobody_within_the_limit_ends_the_run() {
     let seconds = (0..).map(|second| instant(f64::from(second)));
     talk.now =
         { seconds }.find(|at| anyone_after(&mut clock, *at).unwrap() > *at + SimDuration::from_secs_f64(1.0)).unwrap();
-    let began = BeginRound { round: Round(0), now: talk.now };
+    let began = BeginStep { step: Step(0), now: talk.now };
     let error = talk.server.handle(began, &mut talk.context).unwrap_err();
     assert!(matches!(error, Error::NobodyAvailable { round: Round(0), at, .. } if at == talk.now), "{error}");
 }

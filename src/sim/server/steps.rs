@@ -5,32 +5,32 @@ use std::sync::Arc;
 use super::roster::SelectionContext;
 use super::{Open, ServerActor};
 use crate::error::{Error, Result};
-use crate::ids::{InvitationId, Round, UserId};
+use crate::ids::{InvitationId, Step, UserId};
 use crate::method::Placement;
 use crate::scenario::Invitations;
 use crate::sim::messages::{Invitation, Orders};
 use crate::sim::world::World;
 use crate::units::{SimDuration, SimTime};
 
-/// The round that the server is at.
+/// The step that the server is at.
 #[derive(Debug, Default)]
-pub(super) struct OpenRound {
-    pub round: Round,
+pub(super) struct OpenStep {
+    pub step: Step,
     /// Users to invite at once, where the policy invites cohorts.
     to_invite: usize,
     /// Usable updates that make the step due; `None` if no number does.
     needed: Option<usize>,
     /// Whether its cohort has been invited.
     invited: bool,
-    /// Participations of this round that have not come to an end.
+    /// Participations of this step that have not come to an end.
     pub open: usize,
     deadline: Option<SimTime>,
     /// Since when nobody takes part for want of users.
     idle_since: Option<SimTime>,
 }
 
-impl OpenRound {
-    pub fn begin(round: Round, world: &World) -> Self {
+impl OpenStep {
+    pub fn begin(step: Step, world: &World) -> Self {
         let users = world.dataset.users() as u32;
         // Every user of a method that runs at the server sends its ratings.
         let participants = match world.placement {
@@ -39,7 +39,7 @@ impl OpenRound {
         };
         let to_invite = world.policy.invited(participants, users) as usize;
         let needed = world.policy.updates(participants).map(|updates| updates as usize);
-        Self { round, to_invite, needed, ..Self::default() }
+        Self { step, to_invite, needed, ..Self::default() }
     }
 }
 
@@ -48,7 +48,7 @@ impl ServerActor {
     pub(super) fn advance(&mut self, now: SimTime) -> Result<Orders> {
         let mut orders = Orders::default();
         if self.is_complete(now) {
-            orders.round_complete = true;
+            orders.step_due = true;
             return Ok(orders);
         }
         if self.alone.is_some() {
@@ -64,18 +64,18 @@ impl ServerActor {
             return Ok(orders);
         }
         let invitation_id = InvitationId(self.invitations_sent);
-        let at = SelectionContext { now, round: self.round.round, invitation_id, open: &self.open };
+        let at = SelectionContext { now, step: self.step.step, invitation_id, open: &self.open };
         let cohort = self.cohorts.choose(places, at);
         let missing = places - cohort.len();
         if !cohort.is_empty() {
             orders.invitation = Some(self.invite(cohort, invitation_id, now)?);
-            self.round.idle_since = None;
+            self.step.idle_since = None;
             if has_cohorts {
                 orders.deadline = self.set_deadline(now);
             }
         }
-        // The cohort of a round is invited at once; who is not available then is not waited for.
-        if missing > 0 && (!has_cohorts || !self.round.invited) {
+        // The cohort of a step is invited at once; who is not available then is not waited for.
+        if missing > 0 && (!has_cohorts || !self.step.invited) {
             orders.alarm = self.wait_for_users(now)?;
         }
         Ok(orders)
@@ -83,11 +83,11 @@ impl ServerActor {
 
     /// Lets the time to the step's deadline begin, unless it has begun; the deadline, if it is new.
     fn set_deadline(&mut self, now: SimTime) -> Option<SimTime> {
-        if self.round.deadline.is_some() {
+        if self.step.deadline.is_some() {
             return None;
         }
-        self.round.deadline = self.world.policy.deadline.map(|deadline| now + deadline);
-        self.round.deadline
+        self.step.deadline = self.world.policy.deadline.map(|deadline| now + deadline);
+        self.step.deadline
     }
 
     /// Refuses to wait any longer for a step that nothing but updates makes due, after as many participations in a row
@@ -100,47 +100,48 @@ impl ServerActor {
         let (Invitations::WheneverFree { concurrency }, None) = (policy.invitations, policy.deadline) else {
             return Ok(());
         };
-        let participations = self.round.needed.unwrap_or(0).max(concurrency as usize) as u64;
+        let participations = self.step.needed.unwrap_or(0).max(concurrency as usize) as u64;
         let limit = u64::from(self.world.scenario.training.empty_rounds_limit) * participations;
         if self.ended_without_update < limit {
             return Ok(());
         }
-        Err(Error::NothingArrives { round: self.round.round, participations: self.ended_without_update })
+        let round = self.world.scenario.training.round_of(self.step.step);
+        Err(Error::NothingArrives { round, participations: self.ended_without_update })
     }
 
     fn is_complete(&self, now: SimTime) -> bool {
         if let Some(alone) = &self.alone {
             return alone.ends <= now;
         }
-        let round = &self.round;
+        let step = &self.step;
         if !self.world.trains {
             return true;
         }
-        let cohort_is_done = self.world.policy.has_cohorts() && round.invited && round.open == 0;
+        let cohort_is_done = self.world.policy.has_cohorts() && step.invited && step.open == 0;
         cohort_is_done
-            || round.needed.is_some_and(|needed| self.arrived.len() >= needed)
-            || round.deadline.is_some_and(|deadline| deadline <= now)
+            || step.needed.is_some_and(|needed| self.arrived.len() >= needed)
+            || step.deadline.is_some_and(|deadline| deadline <= now)
     }
 
     /// How many more could take part now.
     fn free_places(&self) -> usize {
         match self.world.policy.invitations {
             Invitations::WheneverFree { concurrency } => (concurrency as usize).saturating_sub(self.open.len()),
-            Invitations::AtOnce { .. } if self.round.invited => 0,
-            Invitations::AtOnce { .. } => self.round.to_invite,
+            Invitations::AtOnce { .. } if self.step.invited => 0,
+            Invitations::AtOnce { .. } => self.step.to_invite,
         }
     }
 
     fn invite(&mut self, cohort: Vec<UserId>, invitation_id: InvitationId, now: SimTime) -> Result<Invitation> {
         self.invitations_sent += 1;
         let download = self.next_download()?;
-        let round = self.round.round;
+        let step = self.step.step;
         for user in &cohort {
-            self.open.insert(*user, Open { round, invitation_id, began: now, download: Arc::clone(&download) });
+            self.open.insert(*user, Open { step, invitation_id, began: now, download: Arc::clone(&download) });
         }
-        self.round.invited = true;
-        self.round.open += cohort.len();
-        Ok(Invitation { round, invitation_id, cohort, download })
+        self.step.invited = true;
+        self.step.open += cohort.len();
+        Ok(Invitation { step, invitation_id, cohort, download })
     }
 
     /// When to look again for users, if nothing happens before.
@@ -150,17 +151,18 @@ impl ServerActor {
     fn wait_for_users(&mut self, now: SimTime) -> Result<Option<SimTime>> {
         let at = SelectionContext {
             now,
-            round: self.round.round,
+            step: self.step.step,
             invitation_id: InvitationId(self.invitations_sent),
             open: &self.open,
         };
         let next = self.cohorts.next_arrival(at);
         if self.open.is_empty() {
-            let since = *self.round.idle_since.get_or_insert(now);
+            let since = *self.step.idle_since.get_or_insert(now);
             let limit = SimDuration::from_secs_f64(self.world.scenario.training.waiting_limit_s);
             if next.is_none_or(|next| next > since + limit) {
-                let round = self.round.round;
-                return Err(Error::NobodyAvailable { round, at: since, limit, resting: self.cohorts.resting(round) });
+                let round = self.world.scenario.training.round_of(self.step.step);
+                let resting = self.cohorts.resting(self.step.step);
+                return Err(Error::NobodyAvailable { round, at: since, limit, resting });
             }
         }
         if self.wakes_at.is_some_and(|wakes| now < wakes && next.is_none_or(|next| wakes <= next)) {

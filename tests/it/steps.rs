@@ -1,0 +1,53 @@
+use fedrecsim::sim::Outcome;
+
+use crate::support::{assert_balanced, run, small_with};
+
+const WORLDLY: [&str; 3] = ["network.preset=\"wifi-2020\"", "network.dropout=0.1", "codec.uplink=\"rows-f32\""];
+
+/// A run of this many rounds of this many steps.
+fn steps(rounds: u32, steps_per_round: u32, mode: &[&str]) -> Outcome {
+    let rounds = format!("training.rounds={rounds}");
+    let steps = format!("training.steps_per_round={steps_per_round}");
+    run(small_with("fedmf", &[&WORLDLY[..], &[rounds.as_str(), steps.as_str()], mode].concat()), 2)
+}
+
+/// If this fails, a step depends on where rounds end, or a record leaves out some of its steps.
+#[test]
+fn steps_are_the_same_however_many_make_a_round() {
+    for mode in [
+        &["training.participation={ cohort = 1 }"][..],
+        &["training.participation={ cohort = 15 }", "training.mode={ semi-synchronous = { deadline_s = 0.03 } }"],
+        &["training.mode={ fedbuff = { concurrency = 12, buffer = 4 } }"],
+        &["training.mode={ fedasync = { concurrency = 9 } }", "training.client_selection=\"never-twice-in-a-row\""],
+    ] {
+        let (alone, together) = (steps(12, 1, mode), steps(3, 4, mode));
+        assert_eq!((alone.rounds.len(), together.rounds.len()), (12, 3));
+        assert_eq!(alone.model.table(0).as_slice(), together.model.table(0).as_slice(), "{mode:?}");
+        for (record, of_its_steps) in together.rounds.iter().zip(alone.rounds.chunks(4)) {
+            let sum = |of: &dyn Fn(usize) -> u64| (0..4).map(of).sum::<u64>();
+            let last = &of_its_steps[3];
+            assert_eq!(record.virtual_time_s, last.virtual_time_s, "{mode:?}");
+            assert_eq!(record.accuracy, last.accuracy, "{mode:?}");
+            assert_eq!(u64::from(record.invited), sum(&|step| of_its_steps[step].invited.into()), "{mode:?}");
+            assert_eq!(u64::from(record.aggregated), sum(&|step| of_its_steps[step].aggregated.into()), "{mode:?}");
+            assert_eq!(u64::from(record.dropped), sum(&|step| of_its_steps[step].dropped.into()), "{mode:?}");
+            assert_eq!(record.bytes.up.sent, sum(&|step| of_its_steps[step].bytes.up.sent), "{mode:?}");
+            assert_eq!(record.work.finished, sum(&|step| of_its_steps[step].work.finished), "{mode:?}");
+        }
+        assert_eq!((alone.bytes, alone.work), (together.bytes, together.work), "{mode:?}");
+        assert_balanced(&together);
+    }
+}
+
+/// If this fails, stepping with one user at a time loses a loss or counts a step without an update.
+#[test]
+fn the_loss_of_a_round_is_the_mean_over_the_updates_of_its_steps() {
+    let (alone, together) = (
+        steps(6, 1, &["training.participation={ cohort = 1 }"]),
+        steps(1, 6, &["training.participation={ cohort = 1 }"]),
+    );
+    let losses: Vec<f64> = alone.rounds.iter().filter_map(|round| round.loss).collect();
+    let mean = losses.iter().sum::<f64>() / losses.len() as f64;
+    assert!((together.rounds[0].loss.unwrap() - mean).abs() < 1e-12);
+    assert_eq!(together.rounds[0].aggregated as usize, losses.len());
+}
