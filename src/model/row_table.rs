@@ -69,13 +69,45 @@ impl RowTable {
         rows: &[u32],
         others_scale: f32,
         slots: &mut Vec<u32>,
-        mut write: impl FnMut(usize, &mut [f32]),
+        write: impl FnMut(usize, &mut [f32]),
     ) {
-        if others_scale != 1.0 {
-            self.scales.iter_mut().for_each(|scale| *scale *= others_scale);
-            self.untouched_scale *= others_scale;
-        }
+        self.decay(others_scale);
         self.index.find(rows, slots);
+        self.write_found(rows, slots, write);
+    }
+
+    /// As [`Self::write_rows`], for the rows that [`Self::read_rows`] was last asked for with the same `slots`, and with no
+    /// writing in between: they need not be looked up again.
+    ///
+    /// # Panics
+    /// If `slots` are not as many as `rows`.
+    pub fn write_rows_just_read(
+        &mut self,
+        rows: &[u32],
+        others_scale: f32,
+        slots: &mut Vec<u32>,
+        write: impl FnMut(usize, &mut [f32]),
+    ) {
+        assert_eq!(rows.len(), slots.len(), "the slots of other rows");
+        debug_assert!({
+            let mut found = Vec::new();
+            self.index.find(rows, &mut found);
+            found == *slots
+        });
+        self.decay(others_scale);
+        self.write_found(rows, slots, write);
+    }
+
+    /// Multiplies every row by `factor`.
+    fn decay(&mut self, factor: f32) {
+        if factor != 1.0 {
+            self.scales.iter_mut().for_each(|scale| *scale *= factor);
+            self.untouched_scale *= factor;
+        }
+    }
+
+    /// Writes `rows`, whose slots have been found; those that are not held get one.
+    fn write_found(&mut self, rows: &[u32], slots: &mut Vec<u32>, mut write: impl FnMut(usize, &mut [f32])) {
         if slots.contains(&ABSENT) {
             self.index.insert_missing(rows);
             self.make_room();
@@ -191,9 +223,16 @@ mod tests {
             for (number, (rows, scale)) in participations.iter().enumerate() {
                 let rows: Vec<u32> = rows.iter().copied().collect();
                 dense.iter_mut().flatten().for_each(|value| *value *= scale);
-                table.write_rows(&rows, *scale, &mut Vec::new(), |position, values| {
+                let mut slots = Vec::new();
+                let fill = |position: usize, values: &mut [f32]| {
                     values.fill((number * 1000) as f32 + rows[position] as f32);
-                });
+                };
+                if number % 2 == 0 {
+                    table.write_rows(&rows, *scale, &mut slots, fill);
+                } else {
+                    table.read_rows(&rows, &initial, &mut slots, |_, _, _| ());
+                    table.write_rows_just_read(&rows, *scale, &mut slots, fill);
+                }
                 for &row in &rows {
                     dense[row as usize].fill((number * 1000) as f32 + row as f32);
                 }

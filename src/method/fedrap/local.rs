@@ -55,7 +55,7 @@ pub(super) fn train(
     let (rows, packed) = (scratch.round_rows.rows(), &scratch.packed);
     if plan.keeps_d() {
         let _stage = enter(Stage::Scatter);
-        own.d.write_rows(rows, others_scale, &mut scratch.slots, |position, values| {
+        own.d.write_rows_just_read(rows, others_scale, &mut scratch.slots, |position, values| {
             unpack_into(packed.row(position, D), values)
         });
     }

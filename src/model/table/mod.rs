@@ -153,17 +153,18 @@ pub fn extend_bytes(out: &mut Vec<u8>, values: &[f32]) {
 
 /// Appends `scale` times the values in the layout of the wire; with a scale of 1 the values themselves.
 fn extend_scaled_bytes(out: &mut Vec<u8>, values: &[f32], scale: f32) {
-    // In blocks, so that what `resize` zeroes is still in L1 when it is overwritten.
-    for values in values.chunks(256) {
-        let start = out.len();
-        out.resize(start + VALUE_BYTES * values.len(), 0);
-        let (bytes, _) = out[start..].as_chunks_mut();
+    // A block is made on the stack and appended whole: room for it in `out` need not be zeroed first.
+    let mut block = [[0; VALUE_BYTES]; 256];
+    out.reserve(VALUE_BYTES * values.len());
+    for values in values.chunks(block.len()) {
+        let bytes = &mut block[..values.len()];
         if scale == 1.0 {
             // Not a multiplication by one: that would quieten signalling NaNs.
             bytes.iter_mut().zip(values).for_each(|(bytes, value)| *bytes = value.to_le_bytes());
         } else {
             bytes.iter_mut().zip(values).for_each(|(bytes, value)| *bytes = (value * scale).to_le_bytes());
         }
+        out.extend_from_slice(bytes.as_flattened());
     }
 }
 
