@@ -99,11 +99,12 @@
 //!
 //! # Features
 //!
-//! Both are on by default; `default-features = false` builds the simulator as a library without either.
+//! All are on by default; `default-features = false` builds the simulator as a library without any of them.
 //!
 //! | feature | adds |
 //! |---|---|
 //! | `cli` | the `fedrecsim` command and the module `cli`, with clap, indicatif, ctrlc and mimalloc |
+//! | `npz` | the parameters of a trained model as a file for NumPy, with ndarray-npy |
 //! | `plots` | the SVG charts of reports and of the events, with plotters |
 //!
 //! # The contracts

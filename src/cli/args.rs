@@ -102,6 +102,10 @@ pub struct RunArgs {
     /// The last two are kept until the run is complete. A crash loses N rounds at most.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = rounds)]
     pub checkpoint_every: Option<NonZeroU32>,
+    /// Write the parameters of the model after the last finished round to this file, for `numpy.load`.
+    #[cfg(feature = "npz")]
+    #[arg(long, value_name = "FILE.npz")]
+    pub save_model: Option<PathBuf>,
 }
 
 /// Arguments of `resume`.
@@ -119,6 +123,12 @@ pub struct ResumeArgs {
     /// Print one JSON object with the results on standard output, and nothing else there.
     #[arg(long)]
     pub json: bool,
+    /// Write the parameters of the model after the last finished round to this file, for `numpy.load`.
+    ///
+    /// A file of this name is replaced.
+    #[cfg(feature = "npz")]
+    #[arg(long, value_name = "FILE.npz")]
+    pub save_model: Option<PathBuf>,
 }
 
 /// Arguments of `events`.
@@ -228,6 +238,17 @@ mod tests {
         assert_eq!(run.input.overrides(), ["a.b=1", "c=x=y", "seed=7"]);
         assert!(run.json && run.overwrite);
         assert_eq!(run.checkpoint_every, NonZeroU32::new(5));
+    }
+
+    #[cfg(feature = "npz")]
+    #[test]
+    fn run_and_resume_take_a_file_for_the_model() {
+        let Command::Run(run) = parse("fedrecsim run a.toml --save-model m.npz").unwrap().command else {
+            panic!("run")
+        };
+        assert_eq!(run.save_model, Some("m.npz".into()));
+        let resume = parse("fedrecsim resume o --save-model m.npz").unwrap().command;
+        assert!(matches!(resume, Command::Resume(resume) if resume.save_model == Some("m.npz".into())));
     }
 
     #[test]

@@ -13,6 +13,8 @@ use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
 use crate::report::ReportFolder;
+#[cfg(feature = "npz")]
+use crate::report::model_file::ModelFile;
 use crate::scenario::{self, AvailabilityPattern, Scenario, SpeedSpec};
 use crate::sim::Checkpoints;
 
@@ -54,7 +56,17 @@ pub fn resume(
     header.check(&scenario, &inputs.fingerprint())?;
     let command = header.command.clone();
     let store = Box::new(Keeper::new(folder.path(), header));
-    let output = Output { folder, threads: arguments.threads, json: arguments.json, visible, command };
+    #[cfg(feature = "npz")]
+    let model_file = arguments.save_model.as_ref().map(|path| ModelFile::create(path, true)).transpose()?;
+    let output = Output {
+        folder,
+        #[cfg(feature = "npz")]
+        model_file,
+        threads: arguments.threads,
+        json: arguments.json,
+        visible,
+        command,
+    };
     carry_out(scenario, inputs.world, Checkpoints { resumed: Some(archive), store }, output, interrupted, started)
 }
 

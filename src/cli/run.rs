@@ -14,6 +14,8 @@ use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
 use crate::metric::Metric;
+#[cfg(feature = "npz")]
+use crate::report::model_file::ModelFile;
 use crate::report::progress::{Progress, ProgressLine};
 use crate::report::record::{ParticipationTotals, RunRecord, Wall};
 use crate::report::{FolderLock, ReportFolder, cost, json, setup, terminal};
@@ -59,6 +61,9 @@ pub fn run(
     }
     // Before anything is read or computed: a run whose report cannot be written is not worth its time.
     let folder = ReportFolder::create(path, arguments.overwrite)?;
+    #[cfg(feature = "npz")]
+    let model_file =
+        arguments.save_model.as_ref().map(|path| ModelFile::create(path, arguments.overwrite)).transpose()?;
     let directories = data_directories(input.data_dir.as_deref());
     let inputs = Inputs::load(&scenario, &directories, methods)?;
     // Those of a run that this one replaces would be taken for its own.
@@ -88,13 +93,24 @@ pub fn run(
         };
         checkpoints.store = Box::new(Keeper::new(folder.path(), header));
     }
-    let output = Output { folder, threads: input.threads, json: arguments.json, visible, command };
+    let output = Output {
+        folder,
+        #[cfg(feature = "npz")]
+        model_file,
+        threads: input.threads,
+        json: arguments.json,
+        visible,
+        command,
+    };
     carry_out(scenario, inputs.world, checkpoints, output, interrupted, started)
 }
 
 /// How a run is carried out and where its report goes.
 pub(super) struct Output {
     pub folder: ReportFolder,
+    /// Where the parameters go, if they are asked for.
+    #[cfg(feature = "npz")]
+    pub model_file: Option<ModelFile>,
     pub threads: Option<NonZeroUsize>,
     pub json: bool,
     pub visible: bool,
@@ -116,7 +132,7 @@ pub(super) fn carry_out(
     interrupted: Arc<AtomicBool>,
     started: Instant,
 ) -> Result<Finished> {
-    let Output { folder, threads, json, visible, command } = output;
+    let Output { folder, threads, json, visible, command, .. } = output;
     let threads = threads_of(threads);
     let laps = Arc::new(Mutex::new(Laps { last: Instant::now(), laps: Vec::new() }));
     let observer = Watch {
@@ -127,6 +143,8 @@ pub(super) fn carry_out(
     laps.lock().unwrap_or_else(PoisonError::into_inner).last = Instant::now();
     let control = RunControl { threads, interrupted, until: None };
     let outcome = sim::run_from(world, &control, Box::new(observer), checkpoints)?;
+    #[cfg(feature = "npz")]
+    let model = outcome.model.clone();
     let total = started.elapsed();
     let laps = laps.lock().unwrap_or_else(PoisonError::into_inner);
     let wall = Wall {
@@ -138,6 +156,10 @@ pub(super) fn carry_out(
     let (record, stopped_by) = record_of(scenario, outcome, wall, command);
     if let Err(error) = folder.write(&record) {
         return Err(without_report(error, stopped_by, &folder));
+    }
+    #[cfg(feature = "npz")]
+    if let Some(file) = output.model_file {
+        file.write(&model)?;
     }
     if stopped_by.is_none() {
         if checkpoint::is_in(folder.path()) {

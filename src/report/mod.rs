@@ -1,7 +1,8 @@
 //! From a run record to files: JSON, CSV, Markdown, SVG.
 //!
 //! Reading order: [`record`] is what a run leaves; [`check`] is what it must satisfy; [`json`], [`mod@csv`],
-//! [`markdown`] and `plot` turn it into text; [`ReportFolder`] puts the text into files; `progress` and
+//! [`markdown`] and `plot` turn it into text; [`ReportFolder`] puts the text into files, and `model_file`
+//! the parameters of the model into another one; `progress` and
 //! [`terminal`] are what a user sees while it runs and after. [`events`] writes what happened on links and devices while it
 //! happens. The other exporters are pure: they take a record and return text.
 
@@ -16,6 +17,8 @@ mod folder;
 pub mod json;
 mod lock;
 pub mod markdown;
+#[cfg(feature = "npz")]
+pub mod model_file;
 #[cfg(feature = "plots")]
 pub mod plot;
 #[cfg(feature = "cli")]

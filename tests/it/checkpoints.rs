@@ -27,7 +27,7 @@ pub fn saving(workshop: &Workshop, overrides: &[&str], every: u32) -> RunArgs {
 
 pub fn resume(folder: &Path, data: &Path) -> Result<Finished> {
     let (folder, data_dir) = (folder.to_owned(), Some(data.to_owned()));
-    let arguments = ResumeArgs { folder, threads: NonZeroUsize::new(1), data_dir, json: true };
+    let arguments = ResumeArgs { folder, threads: NonZeroUsize::new(1), data_dir, json: true, save_model: None };
     cli::resume(&arguments, &methods(), Arc::default(), false, Instant::now())
 }
 

@@ -46,6 +46,8 @@ mod layers;
 mod learning;
 /// Which figures of accuracy there are is the scenario's choice, and so is the one that counts.
 mod metrics;
+/// `--save-model` leaves the parameters that the run ended with.
+mod model_file;
 /// Modes that come to the same thing come to the same result, and their steps are what their authors wrote.
 mod modes;
 /// The report folder is claimed before anything else happens.

@@ -151,6 +151,7 @@ impl Workshop {
             overwrite: false,
             json: true,
             checkpoint_every: None,
+            save_model: None,
         }
     }
 
