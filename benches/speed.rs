@@ -20,8 +20,7 @@ use fedrecsim::model::kernel::{PackedRows, RowWeights, packed_vector};
 use fedrecsim::rng::{PortableDraws, Purpose, Streams};
 use fedrecsim::scenario;
 use fedrecsim::sim::World;
-use fedrecsim::sim::client::ClientActor;
-use fedrecsim::sim::messages::ToClient;
+use fedrecsim::sim::internals::{ClientActor, ToClient};
 
 /// Distinct rows of a median ML-100K user's round: D and C at k = 32 are 115 kB, which is L2.
 const ROWS: usize = 448;

@@ -122,6 +122,9 @@
 //! 6. **Nothing is silently wrong.** Training that diverges ends the run with an error; no NaN reaches a report; an
 //!    error names the file and line, or the round and user.
 
+// The story above and the modules' own pages name private modules, for whoever reads the source beside them.
+#![allow(rustdoc::private_intra_doc_links)]
+
 pub mod units;
 
 pub mod stages;

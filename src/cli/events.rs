@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::args::{EventFormat, EventsArgs, InputArgs, ReplayArgs};
+use super::inputs::{Inputs, data_directories, threads_of};
 use super::run::Finished;
-use super::world::{Inputs, data_directories, threads_of};
 use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;

@@ -5,6 +5,7 @@
 
 mod args;
 mod events;
+mod inputs;
 mod inspect;
 mod methods;
 mod program;
@@ -12,7 +13,6 @@ mod program;
 mod readme;
 mod resume;
 mod run;
-mod world;
 
 pub use args::{Cli, Command, EventFormat, EventsArgs, InputArgs, ReplayArgs, ResumeArgs, RunArgs, ValidateArgs};
 pub use events::{events, replay};

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use super::ResumeArgs;
+use super::inputs::Inputs;
 use super::run::{Finished, Output, carry_out, warn};
-use super::world::Inputs;
 use crate::checkpoint::{self, Found, Header, Keeper, Opened};
 use crate::error::{Error, Result};
 use crate::method::Entry;

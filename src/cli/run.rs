@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::RunArgs;
-use super::world::{Inputs, data_directories, threads_of};
+use super::inputs::{Inputs, data_directories, threads_of};
 use crate::checkpoint::{self, Header, Keeper, PROGRAM_VERSION};
 use crate::error::{Error, Result};
 use crate::method::Entry;

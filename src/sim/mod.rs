@@ -33,29 +33,35 @@
 //! state at once; when the first training is needed, all that are waiting are worked out in one batch on all threads,
 //! and each result waits for the virtual end of its training. Who may be cut off, or may have to lend its parameters
 //! meanwhile, gives a copy away.
+//!
+//! **What is public.** A program makes a [`World`], runs it, watches it with a [`RoundObserver`], keeps [`Checkpoints`] and
+//! reads the [`Outcome`]. The modules named above are private: their types are how the simulation works, and change
+//! with it.
 
-pub mod by_user;
-pub mod calendar;
-pub mod checkpoints;
-pub mod client;
-pub mod device;
-pub mod directory;
-pub mod download;
-pub mod evaluation;
-pub mod fair_link;
-pub mod ledger;
-pub mod messages;
-pub mod metrics;
-pub mod network;
-pub mod observer;
+mod by_user;
+mod calendar;
+mod checkpoints;
+mod client;
+mod device;
+mod directory;
+mod download;
+mod evaluation;
+mod fair_link;
+#[doc(hidden)]
+pub mod internals;
+mod ledger;
+mod messages;
+mod metrics;
+mod network;
+mod observer;
 pub mod outcome;
-pub mod run;
-pub mod server;
+mod run;
+mod server;
 #[cfg(test)]
 mod small;
-pub mod training;
-pub mod world;
-pub mod yardstick;
+mod training;
+mod world;
+mod yardstick;
 
 pub use checkpoints::{CheckpointStore, Checkpoints};
 pub use observer::RoundObserver;

@@ -10,11 +10,9 @@ use fedrecsim::model::layout::Layout;
 use fedrecsim::model::table::Table;
 use fedrecsim::scenario::ClientSelection;
 use fedrecsim::scenario::participants::{Users, too_few_users};
-use fedrecsim::sim::device::Device;
-use fedrecsim::sim::download::OutgoingDownload;
+use fedrecsim::sim::internals::{Assignment, Device, OutgoingDownload};
 use fedrecsim::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
 use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim::sim::training::Assignment;
 use fedrecsim::sim::{self, Outcome, RoundObserver, RunControl, World};
 use fedrecsim::units::Direction;
 

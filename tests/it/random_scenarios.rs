@@ -4,6 +4,8 @@
 //! `PROPTEST_CASES=2000 cargo test --release --test it random_scenarios` looks at more of them than the usual 100. A
 //! failing case prints its scenario file.
 
+/// The keys of the simulated world.
+mod environment;
 /// Ratings for the sources that read a file.
 mod files;
 /// The keys and their values.
@@ -12,8 +14,6 @@ mod keys;
 mod rules;
 /// What devices do.
 mod toil;
-/// The keys of the simulated world.
-mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

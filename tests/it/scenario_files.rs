@@ -10,7 +10,7 @@ use crate::support::{assert_balanced, assert_finite, repository, run};
 /// Names that other files rely on.
 const PROMISED: [&str; 5] = ["ml100k-fedmf", "ml100k-fedrap", "ml100k-pfedrec", "ml100k-popularity", "quickstart"];
 
-/// Scenarios whose one round would take longer than all other tests; `cargo bench --bench world scale` runs them.
+/// Scenarios whose one round would take longer than all other tests; `cargo bench --bench simulation scale` runs them.
 const LARGE: [&str; 2] = ["generated-1m-users", "generated-24000x7500-fedrap"];
 
 /// The files below `folder` whose names end so, in order.

@@ -4,11 +4,11 @@ use super::record::RunRecord;
 use super::words::{counted, name_of, percent, thousands};
 use crate::scenario::{EvaluationSpec, NegativePool, Policy, Ranking, Scenario, Selection, SourceSpec, SplitSpec};
 
+mod environment;
 mod rounds;
-mod world;
 
+pub(super) use environment::server_link_use;
 pub use rounds::policy;
-pub(super) use world::server_link_use;
 
 /// What was run, as (what, words), in the order of a scenario file.
 pub fn describe(record: &RunRecord) -> Vec<(&'static str, String)> {
@@ -21,13 +21,13 @@ pub fn describe(record: &RunRecord) -> Vec<(&'static str, String)> {
         ("Selection", rounds::selection(&scenario.training.client_selection)),
         ("Evaluation", evaluation(record)),
         ("Codecs", format!("{} up, {} down", name_of(&scenario.codec.uplink), name_of(&scenario.codec.downlink))),
-        ("Network", world::network(&scenario.network)),
-        ("Devices", world::devices(&scenario.devices)),
+        ("Network", environment::network(&scenario.network)),
+        ("Devices", environment::devices(&scenario.devices)),
     ];
     // What is not limited, always there or never wrong needs no line.
-    lines.extend(world::server_link(&scenario.network.server).map(|words| ("Server link", words)));
-    lines.extend(world::availability(&scenario.availability).map(|words| ("Availability", words)));
-    lines.extend(world::faults(&scenario.faults).map(|words| ("Faults", words)));
+    lines.extend(environment::server_link(&scenario.network.server).map(|words| ("Server link", words)));
+    lines.extend(environment::availability(&scenario.availability).map(|words| ("Availability", words)));
+    lines.extend(environment::faults(&scenario.faults).map(|words| ("Faults", words)));
     lines
 }
 

@@ -13,9 +13,9 @@ use super::spec::{
 use super::tree::Node;
 use super::vocabulary::{MethodVocabulary, fill_defaults};
 
+mod environment;
 mod evaluation;
 mod rounds;
-mod world;
 
 /// The filter of the FedRAP paper on LastFM-2K.
 const LASTFM_MINIMUM_INTERACTIONS: u32 = 10;
@@ -45,7 +45,7 @@ pub(super) fn check(
     }
     let trained = method.as_ref().and_then(|method| vocabulary.iter().find(|entry| entry.name == method.name));
     checker.training(&raw.training, dataset.as_ref(), trained);
-    let network = world::network(raw.network);
+    let network = environment::network(raw.network);
     let devices = checker.devices(raw.devices);
     let availability = checker.availability(raw.availability);
     let faults = checker.fault_rules(raw.faults, dataset.as_ref());

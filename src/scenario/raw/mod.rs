@@ -15,9 +15,9 @@ use super::spec::{
     ServerSpec, SourceSpec, SplitSpec, TrainingSpec,
 };
 
-mod world;
+mod environment;
 
-pub(super) use world::{RawAvailability, RawDaily, RawDevices, RawFault, RawNetwork, RawOnOff, RawServerLink};
+pub(super) use environment::{RawAvailability, RawDaily, RawDevices, RawFault, RawNetwork, RawOnOff, RawServerLink};
 
 /// A simulation: the data, the method, how it is trained, and the simulated world around it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

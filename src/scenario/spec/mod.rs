@@ -8,16 +8,16 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+mod environment;
 mod evaluation;
 mod training;
-mod world;
 
-pub use evaluation::{EvaluationSpec, Ranking, Selection};
-pub use training::{Participation, TrainingSpec};
-pub use world::{
+pub use environment::{
     AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, DailySpec, DeviceClassSpec, DevicesSpec, FaultEffect,
     FaultSpec, FaultUsers, MemorySpec, NetworkSpec, OnOffSpec, ServerLinkSpec, ServerSpec, SpeedSpec,
 };
+pub use evaluation::{EvaluationSpec, Ranking, Selection};
+pub use training::{Participation, TrainingSpec};
 
 /// A checked scenario: complete, within its ranges, and consistent as far as the file alone can tell.
 /// What depends on the data (a cohort larger than the population that was read) is checked later.

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use toml::Value;
 
-use super::world;
+use super::environment;
 
 /// A key by its dotted path, and how to draw it.
 pub struct Key {
@@ -41,7 +41,7 @@ pub fn keys() -> Vec<Key> {
         training(),
         modes(),
         evaluation(),
-        world::keys(),
+        environment::keys(),
     ]
     .into_iter()
     .flatten()

@@ -2,7 +2,7 @@
 
 use super::*;
 
-mod world;
+mod environment;
 
 /// What is wrong, the file's text, the overrides.
 type Case = (&'static str, String, &'static [&'static str]);

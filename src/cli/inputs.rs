@@ -1,4 +1,4 @@
-//! From a scenario to the world that a command runs: data, traces, threads.
+//! What a command reads before it runs a scenario: data, traces, and the number of threads.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};

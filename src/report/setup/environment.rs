@@ -1,4 +1,4 @@
-//! The simulated world in words.
+//! The environment of the clients in words: links, devices, availability and faults.
 
 use crate::report::record::RunRecord;
 use crate::report::words::{counted, share, thousands};

@@ -1,4 +1,4 @@
-//! The simulated world: presets resolved, and keys of which only one can be meant.
+//! The environment of the clients: presets resolved, and keys of which only one can be meant.
 
 use super::super::presets::{self, Preset};
 use super::super::raw::{RawAvailability, RawDaily, RawDevices, RawFault, RawNetwork, RawOnOff, RawServerLink};

@@ -1,4 +1,4 @@
-//! The simulated world as it may be written: presets, and keys that replace their numbers.
+//! The environment of the clients as it may be written: presets, and keys that replace their numbers.
 
 use std::path::PathBuf;
 

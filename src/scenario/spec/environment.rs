@@ -1,4 +1,4 @@
-//! The simulated world as a checked scenario describes it: links, devices, when users are there, and what goes wrong.
+//! The environment of the clients as a checked scenario describes it: links, devices, availability, and what goes wrong.
 
 use std::path::PathBuf;
 

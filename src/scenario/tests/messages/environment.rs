@@ -1,8 +1,8 @@
-//! Wrong files about the simulated world and about how rounds are run.
+//! Wrong files about links, devices, availability and faults, and about how rounds are run.
 
 use super::*;
 
-fn world() -> Vec<Case> {
+fn links_and_devices() -> Vec<Case> {
     let devices = |lines: &str| with(&format!("[devices]\n{lines}\n"));
     let class = |name: &str, share: &str| format!("{{ name = \"{name}\", share = {share}, ns_per_row_visit = 5 }}");
     vec![
@@ -190,7 +190,7 @@ fn rounds() -> Vec<Case> {
 
 #[test]
 fn faults_of_the_world_name_the_key_and_what_to_write() {
-    insta::assert_snapshot!(render([world(), availability_and_faults()].concat()));
+    insta::assert_snapshot!(render([links_and_devices(), availability_and_faults()].concat()));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Speed of the simulated world: the calendar, the shared link, rounds in which nobody computes, and whole runs at scale.
-//! `cargo bench --bench world`, or one part of it: `cargo bench --bench world scale`. For a profiler, so many users,
-//! a cohort and a number of rounds: `cargo bench --bench world rounds 1000000 10000 200`.
+//! `cargo bench --bench simulation`, or one part of it: `cargo bench --bench simulation scale`. For a profiler, so many users,
+//! a cohort and a number of rounds: `cargo bench --bench simulation rounds 1000000 10000 200`.
 //!
 //! Every figure is the median of several repetitions, but for the whole runs, which are made once. Machines are noisy,
 //! so compare figures of one run.
@@ -14,8 +14,7 @@ mod scale;
 
 use common::median_ns;
 use fedrecsim::rng::{PortableDraws, Purpose, Stream, Streams};
-use fedrecsim::sim::calendar::Calendar;
-use fedrecsim::sim::fair_link::{FairLink, FlowId};
+use fedrecsim::sim::internals::{Calendar, FairLink, FlowId};
 use fedrecsim::units::{BitsPerSecond, Bytes, SimTime};
 
 #[global_allocator]

@@ -1,4 +1,4 @@
-//! The keys of the simulated world: links, devices, availability, and what goes wrong.
+//! The keys of the clients' environment: links, devices, availability, and what goes wrong.
 
 use fedrecsim::scenario::listing;
 use proptest::prelude::*;

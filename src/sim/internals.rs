@@ -1,0 +1,12 @@
+//! Parts of the simulation that the tests and benchmarks of this crate measure one by one. Nothing here is stable.
+//!
+//! A hidden module rather than unit tests: benchmarks are programs of their own and see only what is public, and the
+//! tests that train a client by hand compare it with whole runs, whose fixtures stand in the integration tests.
+
+pub use super::calendar::Calendar;
+pub use super::client::ClientActor;
+pub use super::device::Device;
+pub use super::download::OutgoingDownload;
+pub use super::fair_link::{FairLink, FlowId};
+pub use super::messages::ToClient;
+pub use super::training::Assignment;
