@@ -1,17 +1,198 @@
 //! FCF: federated collaborative filtering by implicit least squares, with the gradient of every item.
 //!
-//! Private: the user vector x_u, which has a closed form. Global: the item table Y. With c_ui = 1 + alpha y_ui (y_ui is 1
-//! for the user's positives and 0 for all other items) a device solves
+//! Private: the user vector x_u, which has a closed form and does not outlive a participation. Global: the item table Y.
+//! With c_ui = 1 + alpha y_ui (y_ui is 1 for the user's positives and 0 for all other items) a device solves
 //! x_u = (Y^T C_u Y + lambda I)^(-1) Y^T C_u p_u and uploads c_ui (x_u . y_i - p_ui) x_u for **all** items, so that the
-//! table of gradients does not say which items are positives.
+//! table of gradients does not say which items are positives. The server adds up what the participants of a step send
+//! and moves Y by Adam; with 2 sum + 2 lambda y_i for a gradient in the paper and half of that here, which is the same to
+//! Adam. A device scores with an x_u that it solves for in the newest table.
 //!
 //! Source: Ammad-ud-din et al., Federated Collaborative Filtering for Privacy-Preserving Personalized Recommendation
 //! System, arXiv 1901.09888, sections 3.1 and 3.2; FedRec's slides, equation 3.
 
-use ndarray::{Array2, ArrayView2};
+use std::sync::Arc;
 
-use crate::model::algebra::Result;
-use crate::model::least_squares::{LeastSquares, Positives, Weights, score};
+use ndarray::{Array2, ArrayView2};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::averager::Averager;
+use super::implicit::{DistinctPositives, checked_vector, score_items, singular, unscorable};
+use super::rule::{Combine, Optimizer, Rule};
+use super::{
+    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
+    largest_magnitude, parameters,
+};
+use crate::error::Result;
+use crate::ids::UserId;
+use crate::model::algebra;
+use crate::model::blocks::{Model, ModelUpdate};
+use crate::model::kernel::MAX_DIMENSION;
+use crate::model::layout::{BlockLayout, Layout};
+use crate::model::least_squares::{LeastSquares, Positives, Weights, gram_of_table, score};
+use crate::model::state::StateVisitor;
+use crate::model::table::{Table, TableShape, TableUpdate};
+use crate::rng::{PortableDraws, Purpose, Streams};
+
+/// The registry's line.
+pub const ENTRY: Entry = Entry {
+    name: "fcf",
+    summary: "implicit least squares: gradients of the whole item table from everybody, Adam on the server",
+    source: "Ammad-ud-din et al., Federated Collaborative Filtering, arXiv 1901.09888",
+    schema: || schemars::schema_for!(FcfParameters),
+    resolve: |_| Vec::new(),
+    placement: Placement::Federated,
+    build: |value, problem| Ok(Box::new(Fcf::new(parameters("fcf", value)?, problem))),
+};
+
+/// Parameters of FCF.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FcfParameters {
+    /// Latent dimension k.
+    #[schemars(range(min = 1, max = MAX_DIMENSION))]
+    pub latent_dimension: u32,
+    /// Confidence alpha: a positive weighs 1 + alpha, any other item 1.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub confidence: f64,
+    /// Weight lambda of the regulariser.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub regularization: f64,
+    /// The server's learning rate.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub server_rate: f64,
+    /// Adam's decay of the first moment.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1.0))]
+    pub beta1: f64,
+    /// Adam's decay of the second moment.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1.0))]
+    pub beta2: f64,
+    /// Added to the root of Adam's second moment.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub epsilon: f64,
+    /// The rows of Y start as normal draws of this length, about.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub initial_length: f64,
+}
+
+impl Default for FcfParameters {
+    fn default() -> Self {
+        Self {
+            latent_dimension: 32,
+            confidence: 4.0,
+            regularization: 10.0,
+            server_rate: 0.05,
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
+            initial_length: 0.1,
+        }
+    }
+}
+
+/// What all clients share.
+#[derive(Debug)]
+pub struct Fcf {
+    shared: Arc<Shared>,
+    streams: Streams,
+}
+
+#[derive(Debug)]
+struct Shared {
+    parameters: FcfParameters,
+    shape: TableShape,
+}
+
+impl Fcf {
+    /// The rows of Y are drawn from N(0, length^2 / k).
+    pub fn new(parameters: FcfParameters, problem: &Problem) -> Self {
+        let shape = TableShape { rows: problem.items, dimension: parameters.latent_dimension as usize };
+        Self { shared: Arc::new(Shared { parameters, shape }), streams: problem.streams }
+    }
+}
+
+impl Shared {
+    /// Returns x_u in this table.
+    fn solve(&self, table: &Table, positives: &[u32], solver: &mut LeastSquares) -> algebra::Result<Vec<f64>> {
+        let gram = gram_of_table(&table.view())?;
+        let weights = (self.parameters.confidence, self.parameters.regularization);
+        user_vector(solver, &gram, &table.view(), positives, weights)
+    }
+
+    /// Returns the multiply-adds of a participation with so many positives.
+    fn multiply_adds(&self, positives: usize) -> u64 {
+        let (m, k) = (self.shape.rows as u64, self.shape.dimension as u64);
+        m * k * (k + 1) / 2 + LeastSquares::multiply_adds(positives, self.shape.dimension) + 2 * m * k
+    }
+}
+
+impl Method for Fcf {
+    fn initial(&self) -> Model {
+        let mut stream = self.streams.stream(Purpose::GlobalInit, 0, 0);
+        let shape = self.shared.shape;
+        let deviation = self.shared.parameters.initial_length / crate::math::sqrt(shape.dimension as f64);
+        Model::of_table("Y", Table::from_fn(shape, || (deviation * stream.standard_normal()) as f32))
+    }
+
+    fn upload_layout(&self, _phase: Phase) -> Layout {
+        Layout::new(vec![BlockLayout::item_table("Y", self.shared.shape).statistic()])
+    }
+
+    fn client(&self, _user: UserId) -> Box<dyn Client> {
+        Box::new(FcfClient { shared: Arc::clone(&self.shared) })
+    }
+
+    fn server(&self) -> Box<dyn Server> {
+        let FcfParameters { regularization, server_rate, beta1, beta2, epsilon, .. } = self.shared.parameters;
+        let rule = Rule {
+            combine: Combine::Sum,
+            optimizer: Optimizer::Adam { beta1, beta2, epsilon },
+            rate: server_rate,
+            weight_decay: regularization,
+            ..Rule::MEAN
+        };
+        Box::new(Averager::with_rules(self.initial(), self.upload_layout(Phase::default()), &[rule]))
+    }
+}
+
+/// A device: it keeps nothing from one participation to the next.
+#[derive(Clone)]
+struct FcfClient {
+    shared: Arc<Shared>,
+}
+
+impl Client for FcfClient {
+    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
+        let Shared { parameters, shape, .. } = &*self.shared;
+        let (table, positives) = (task.model.table(0), DistinctPositives::of(&task.own).items);
+        let vector = self.shared.solve(table, &positives, &mut scratch.least_squares);
+        let vector = vector.map_err(|cause| singular(task, cause))?;
+        checked_vector(task, "x", &vector)?;
+        let squared = |&item: &u32| (1.0 - score(&vector, &table.view().row(item as usize))).powi(2);
+        let loss = positives.iter().map(squared).sum::<f64>() / positives.len().max(1) as f64;
+        let gradients = item_gradients(&vector, &table.view(), &positives, parameters.confidence);
+        task.check_magnitude("gradient", largest_magnitude(&gradients))?;
+        let update = ModelUpdate::of_table(TableUpdate::whole(
+            &Table::from_values(*shape, gradients).unwrap_or_else(|| Table::zeros(*shape)),
+        ));
+        // Every row is read for Y^T Y and again for its gradient.
+        let (row_visits, work) = (2 * shape.rows as u64, self.shared.multiply_adds(positives.len()));
+        Ok(LocalUpdate::new(update, loss, row_visits).with_multiply_adds(work))
+    }
+
+    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+        let table = context.model.table(0);
+        let positives = DistinctPositives::of(&context.own).items;
+        let vector = self.shared.solve(table, &positives, &mut scratch.least_squares);
+        let vector = vector.map_err(|cause| unscorable(context, cause))?;
+        let vector: Vec<f32> = vector.iter().map(|value| *value as f32).collect();
+        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| score_items(&vector, table, items, scores)))
+    }
+
+    fn visit_state(&mut self, _state: &mut StateVisitor<'_>) -> Result<()> {
+        Ok(())
+    }
+}
 
 /// Returns x_u (k values) for a user's positives, `gram` being Y^T Y (its upper triangle).
 ///
@@ -23,7 +204,7 @@ pub fn user_vector(
     table: &ArrayView2<'_, f32>,
     positives: &[u32],
     (confidence, regularization): (f64, f64),
-) -> Result<Vec<f64>> {
+) -> algebra::Result<Vec<f64>> {
     // C_u = I + alpha on the positives, and C_u p_u = 1 + alpha there.
     let positives = Positives { items: positives, weights: Weights::Equal(confidence), target_offset: 1.0 };
     solver.user_vector(gram, table, positives, regularization)

@@ -38,6 +38,7 @@ use crate::model::blocks::Model;
 use crate::model::kernel::logistic::BatchRows;
 use crate::model::kernel::{PackedRows, RowWeights};
 use crate::model::layout::Layout;
+use crate::model::least_squares::LeastSquares;
 use crate::model::state::StateVisitor;
 use crate::rng::Streams;
 
@@ -50,6 +51,7 @@ pub mod fedgram;
 pub mod fedmf;
 pub mod fedrap;
 pub mod fedrec;
+mod implicit;
 mod minibatch;
 pub mod pfedrec;
 pub mod registry;
@@ -182,6 +184,10 @@ pub struct Scratch {
     pub batch: BatchRows,
     /// Places of rows in a private table.
     pub slots: Vec<u32>,
+    /// The rows of a participation in FedRec.
+    pub fedrec: fedrec::FedRecScratch,
+    /// Memory for solving for a user vector.
+    pub least_squares: LeastSquares,
     /// Memory for the values of the next [`LocalUpdate`].
     pub values: Vec<u8>,
 }

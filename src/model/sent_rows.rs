@@ -48,6 +48,10 @@ impl SentRows {
     pub fn add(&mut self, contributions: &[Contribution<'_>]) {
         for contribution in contributions {
             for (row, bytes) in contribution.update.iter() {
+                // A dense frame says in a statistic what was left out as zeros; nobody sent that.
+                if contribution.base.is_none() && floats(bytes).all(|value| value == 0.0) {
+                    continue;
+                }
                 let place = self.place_of(row as u32);
                 self.senders[place] += 1;
                 let sums = &mut self.sums[place * self.shape.dimension..(place + 1) * self.shape.dimension];
@@ -152,5 +156,9 @@ mod tests {
         let mut sums = SentRows::new(SHAPE);
         sums.add(&[contribution(&update, None, 2.0)]);
         assert_eq!(sums.iter().next().map(|sent| sent.sum.to_vec()), Some(vec![6.0; 2]));
+        let zeros = sent(&[1, 2], 0.0);
+        sums.add(&[contribution(&zeros, None, 2.0)]);
+        let senders: Vec<_> = sums.iter().map(|sent| (sent.row, sent.senders)).collect();
+        assert_eq!(senders, [(2, 1)], "rows of zeros are what a dense frame has where nothing was sent");
     }
 }

@@ -207,7 +207,8 @@ fn check_ratings(scenario: &Scenario, dataset: &Dataset, predicts: bool, trains:
              `leave-one-out`, or a method that predicts ratings"
         )));
     }
-    if predicts && trains && dataset.rating_scale().is_none() {
+    // Where items are ranked, a method of ratings may learn from ratings that are all alike, as the others do.
+    if predicts && trains && !dataset.holds_items_out() && dataset.rating_scale().is_none() {
         return Err(Error::Dataset(format!(
             "`{name}` learns ratings, but the data set is implicit: it has no ratings, or all of them are alike"
         )));

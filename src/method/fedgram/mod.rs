@@ -1,12 +1,284 @@
 //! FedGram: federated implicit least squares with the exact gradient of all negatives.
 //!
-//! A device solves for its private vector x, and uploads the gradients of its positives' rows and the matrix x x^T. The
-//! sum of the latter stands for every pair of a user and an item that is no positive, so the server makes a Newton-like
-//! step of the whole table without any sampled negatives. This is FCF's objective with a second-order step in place of
-//! its first-order one, and without its dense uploads.
+//! Global: the item table Y, beside it Y^T Y. Nothing of a device outlives a participation. A device solves for its
+//! vector x, and uploads the gradients of its positives' rows and the matrix x x^T. The sum of the latter stands for
+//! every pair of a user and an item that is no positive, so the server makes a Newton-like step of the whole table
+//! without any sampled negatives. This is FCF's objective with a second-order step in place of its first-order one, and
+//! without its dense uploads. To score, a device solves for x again, if asked with more weight on what it liked last;
+//! times never leave it.
+//!
+//! What an upload gives away: its rows are the user's positives, and x x^T is x but for the sign. Both are only ever
+//! added up, so a secure sum could hide them, at the price of a dense table of gradients.
 //!
 //! Source: an own method of this project; the closest prior work is FCF (arXiv 1901.09888).
 
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use self::numerics::{Constants, outer_triangle, packed_triangle, row_gradients, triangle_values, unpacked_triangle};
+use super::implicit::{DistinctPositives, checked_vector, score_items, singular, times, unscorable};
+use super::{
+    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
+    parameters,
+};
+use crate::error::{Error, Result};
+use crate::ids::UserId;
+use crate::model::algebra;
+use crate::model::blocks::{Model, ModelUpdate};
+use crate::model::kernel::MAX_DIMENSION;
+use crate::model::layout::{BlockLayout, Layout};
+use crate::model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
+use crate::model::state::StateVisitor;
+use crate::model::table::{Table, TableShape, TableUpdate};
+use crate::rng::{PortableDraws, Purpose, Streams};
+
 pub mod numerics;
+mod server;
 #[cfg(test)]
 mod tests;
+
+/// The registry's line.
+pub const ENTRY: Entry = Entry {
+    name: "fedgram",
+    summary: "implicit least squares: devices send their positives' gradients and x x^T, the server makes Newton steps",
+    source: "an own method of this project (FCF's objective, arXiv 1901.09888, with a second-order server)",
+    schema: || schemars::schema_for!(FedGramParameters),
+    resolve: |_| Vec::new(),
+    placement: Placement::Federated,
+    build: |value, problem| Ok(Box::new(FedGram::new(parameters("fedgram", value)?, problem))),
+};
+
+/// Parameters of FedGram.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FedGramParameters {
+    /// Latent dimension k.
+    #[schemars(range(min = 1, max = MAX_DIMENSION))]
+    pub latent_dimension: u32,
+    /// Weight a0 of every item as a negative; that of a positive is 1.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub unobserved_weight: f64,
+    /// Weight lambda of the regulariser.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub regularization: f64,
+    /// Share eta of a Newton step that the server makes.
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
+    pub server_rate: f64,
+    /// Factor of the server's rate after every step; below 1 where cohorts are a small part of the users.
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
+    pub server_rate_decay: f64,
+    /// The rows of Y start as normal draws of this length, about.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub initial_length: f64,
+    /// Weight beta of an item's popularity, the share of the last step's participants who sent its row, in its score.
+    #[schemars(range(min = 0))]
+    pub popularity_weight: f64,
+    /// Lets recent positives count more when a device scores. Left out: all count alike.
+    pub recency: Option<Recency>,
+}
+
+/// How recent positives count more: w_i = floor + exp(-rho_i / tau), rho_i being the number of the user's positives
+/// strictly later than i, scaled to the sum of the user's positives.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Recency {
+    /// Number tau of positives after which a weight has fallen to 1/e.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub tau: f64,
+    /// Weight that remains of the oldest positives.
+    #[schemars(range(min = 0))]
+    pub floor: f64,
+    /// What the weight among all items pulls an old positive to.
+    pub background: Background,
+}
+
+/// What the term over all items pulls a user's positives to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Background {
+    /// To 1: a positive never counts less than a0, however old it is.
+    PositivesAtOne,
+    /// To 0, like every other item: an old positive comes to count like an item that was never seen.
+    AllAtZero,
+}
+
+impl Default for Recency {
+    fn default() -> Self {
+        Self { tau: 5.0, floor: 0.1, background: Background::PositivesAtOne }
+    }
+}
+
+impl Default for FedGramParameters {
+    fn default() -> Self {
+        Self {
+            latent_dimension: 32,
+            unobserved_weight: 0.3,
+            regularization: 0.01,
+            server_rate: 1.0,
+            server_rate_decay: 1.0,
+            initial_length: 0.1,
+            popularity_weight: 0.0,
+            recency: None,
+        }
+    }
+}
+
+impl FedGramParameters {
+    fn constants(&self) -> Constants {
+        Constants {
+            unobserved_weight: self.unobserved_weight,
+            regularization: self.regularization,
+            server_rate: self.server_rate,
+        }
+    }
+}
+
+/// What all clients share.
+#[derive(Debug)]
+pub struct FedGram {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    parameters: FedGramParameters,
+    shape: TableShape,
+    streams: Streams,
+}
+
+/// Places of the model's blocks.
+const TABLE: usize = 0;
+const GRAM: usize = 1;
+const POPULARITY: usize = 2;
+
+impl FedGram {
+    /// The rows of Y are drawn from N(0, length^2 / k).
+    pub fn new(parameters: FedGramParameters, problem: &Problem) -> Self {
+        let shape = TableShape { rows: problem.items, dimension: parameters.latent_dimension as usize };
+        Self { shared: Arc::new(Shared { parameters, shape, streams: problem.streams }) }
+    }
+}
+
+impl Shared {
+    fn triangle_shape(&self) -> TableShape {
+        TableShape { rows: 1, dimension: triangle_values(self.shape.dimension) }
+    }
+
+    /// Returns the model of this item table.
+    ///
+    /// # Errors
+    /// [`Error::Update`] if the table has another shape.
+    fn model(&self, table: Table, popularity: Vec<f32>) -> Result<Model> {
+        let gram = gram_of_table(&table.view()).map_err(|cause| Error::Update(cause.to_string()))?;
+        let mut blocks =
+            vec![BlockLayout::item_table("Y", self.shape), BlockLayout::weights("Y^T Y", self.triangle_shape())];
+        // The triangle has as many values as its shape says, and so has the popularity.
+        let gram = Table::from_values(self.triangle_shape(), packed_triangle(&gram))
+            .unwrap_or_else(|| Table::zeros(self.triangle_shape()));
+        let mut tables = vec![table, gram];
+        if self.parameters.popularity_weight > 0.0 {
+            let shape = TableShape { rows: self.shape.rows, dimension: 1 };
+            blocks.push(BlockLayout::weights("popularity", shape));
+            tables.push(Table::from_values(shape, popularity).unwrap_or_else(|| Table::zeros(shape)));
+        }
+        Model::of_tables(Layout::new(blocks), tables)
+    }
+
+    /// Returns x for some positives: by their weights, and with the term over all items at `target_offset`.
+    fn solve(
+        &self,
+        model: &Model,
+        positives: &[u32],
+        (weights, target_offset): (Weights<'_>, f64),
+        solver: &mut LeastSquares,
+    ) -> algebra::Result<Vec<f64>> {
+        let gram = unpacked_triangle(model.table(GRAM).as_slice(), self.shape.dimension)?;
+        let everything = times(&gram, self.parameters.unobserved_weight);
+        let ridge = self.parameters.constants().ridge(positives.len() as f64, self.shape.rows as f64);
+        let positives = Positives { items: positives, weights, target_offset };
+        solver.user_vector(&everything, &model.table(TABLE).view(), positives, ridge)
+    }
+}
+
+impl Method for FedGram {
+    fn initial(&self) -> Model {
+        let Shared { parameters, shape, streams } = &*self.shared;
+        let mut stream = streams.stream(Purpose::GlobalInit, 0, 0);
+        let deviation = parameters.initial_length / crate::math::sqrt(shape.dimension as f64);
+        let table = Table::from_fn(*shape, || (deviation * stream.standard_normal()) as f32);
+        // Its shape is the one that the model is made for.
+        self.shared.model(table, vec![0.0; shape.rows]).unwrap_or_else(|_| Model::none())
+    }
+
+    fn upload_layout(&self, _phase: Phase) -> Layout {
+        let rows = BlockLayout::item_table("gradient", self.shared.shape).statistic();
+        Layout::new(vec![rows, BlockLayout::weights("x x^T", self.shared.triangle_shape()).statistic()])
+    }
+
+    fn client(&self, _user: UserId) -> Box<dyn Client> {
+        Box::new(FedGramClient { shared: Arc::clone(&self.shared) })
+    }
+
+    fn server(&self) -> Box<dyn Server> {
+        Box::new(server::GramServer::new(Arc::clone(&self.shared), self.initial()))
+    }
+}
+
+/// A device: it keeps nothing from one participation to the next.
+#[derive(Clone)]
+struct FedGramClient {
+    shared: Arc<Shared>,
+}
+
+impl Client for FedGramClient {
+    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
+        let (shape, positives) = (self.shared.shape, DistinctPositives::of(&task.own).items);
+        let solver = &mut scratch.least_squares;
+        let vector = self.shared.solve(task.model, &positives, (Weights::Equal(1.0), 0.0), solver);
+        let vector = vector.map_err(|cause| singular(task, cause))?;
+        checked_vector(task, "x", &vector)?;
+        let gradients = row_gradients(&vector, &task.model.table(TABLE).view(), &positives);
+        task.check_magnitude("gradient", super::largest_magnitude(&gradients))?;
+        // A gradient is an error times x, so its length gives the error.
+        let squares = |values: &[f32]| values.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>();
+        let length: f64 = vector.iter().map(|value| value * value).sum();
+        let loss = squares(&gradients) / (length * positives.len().max(1) as f64).max(f64::MIN_POSITIVE);
+        let (count, k) = (positives.len(), shape.dimension);
+        let rows = TableUpdate::listed(shape, positives, &gradients, 1.0)?;
+        let triangle = Table::from_values(self.shared.triangle_shape(), outer_triangle(&vector));
+        let triangle = TableUpdate::whole(&triangle.unwrap_or_else(|| Table::zeros(self.shared.triangle_shape())));
+        let work = LeastSquares::multiply_adds(count, k) + 2 * (count * k) as u64 + triangle_values(k) as u64;
+        let update = ModelUpdate::of_blocks(vec![rows, triangle]);
+        Ok(LocalUpdate::new(update, loss, 2 * count as u64).with_multiply_adds(work))
+    }
+
+    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+        let parameters = &self.shared.parameters;
+        let positives = DistinctPositives::of(&context.own);
+        let recency = parameters.recency.as_ref();
+        let weights = recency.map(|recency| numerics::recency_weights(&positives.later, recency.floor, recency.tau));
+        let weights = weights.as_deref().map_or(Weights::Equal(1.0), Weights::Each);
+        let target_offset = match recency.map(|recency| recency.background) {
+            Some(Background::PositivesAtOne) => parameters.unobserved_weight,
+            Some(Background::AllAtZero) | None => 0.0,
+        };
+        let solver = &mut scratch.least_squares;
+        let vector = self.shared.solve(context.model, &positives.items, (weights, target_offset), solver);
+        let vector = vector.map_err(|cause| unscorable(context, cause))?;
+        let vector: Vec<f32> = vector.iter().map(|value| *value as f32).collect();
+        let (model, beta) = (context.model, parameters.popularity_weight as f32);
+        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
+            score_items(&vector, model.table(TABLE), items, scores);
+            if beta > 0.0 {
+                let popularity = model.table(POPULARITY).as_slice();
+                items.iter().zip(scores).for_each(|(item, score)| *score += beta * popularity[*item as usize]);
+            }
+        }))
+    }
+
+    fn visit_state(&mut self, _state: &mut StateVisitor<'_>) -> Result<()> {
+        Ok(())
+    }
+}

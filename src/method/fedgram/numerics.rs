@@ -16,7 +16,6 @@ use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 
 use crate::math;
 use crate::model::algebra::eigen::symmetric_eigen;
-use crate::model::algebra::gram::add_outer_product;
 use crate::model::algebra::product::product;
 use crate::model::algebra::{AlgebraError, Result};
 use crate::model::least_squares::score;
@@ -35,8 +34,8 @@ pub struct Constants {
 impl Constants {
     /// Returns the regulariser's weight lambda (count + a0 others): of a user with `count` positives among `others`
     /// items, or of an item with `count` of `others` users.
-    pub fn ridge(&self, count: usize, others: usize) -> f64 {
-        self.regularization * (count as f64 + self.unobserved_weight * others as f64)
+    pub fn ridge(&self, count: f64, others: f64) -> f64 {
+        self.regularization * (count + self.unobserved_weight * others)
     }
 }
 
@@ -83,7 +82,7 @@ pub fn outer_triangle(vector: &[f64]) -> Vec<f32> {
 
 /// Returns the weights floor + exp(-rho_i / tau) of a user's positives, scaled so that their sum is their number.
 ///
-/// `later` is rho_i: how many of the user's positives are strictly later than i. The weights stay on the device.
+/// `later` is rho_i, how many of the user's positives are strictly later than i. The weights stay on the device.
 pub fn recency_weights(later: &[u32], floor: f64, tau: f64) -> Vec<f64> {
     let mut weights: Vec<f64> = later.iter().map(|rank| floor + math::exp(-f64::from(*rank) / tau)).collect();
     let sum: f64 = weights.iter().sum();
@@ -97,12 +96,12 @@ pub fn recency_weights(later: &[u32], floor: f64, tau: f64) -> Vec<f64> {
 pub struct Sums {
     /// Sum of the gradients of every row (m x k).
     pub rows: Array2<f64>,
-    /// n_i: how many participants sent row i.
-    pub senders: Vec<u32>,
+    /// n_i: the weights of the participants who sent row i, added up.
+    pub senders: Vec<f64>,
     /// The upper triangle of G, the sum of x x^T, row after row.
     pub triangle: Vec<f64>,
-    /// n: number of participants.
-    pub participants: u32,
+    /// n: the weights of all participants, added up.
+    pub participants: f64,
 }
 
 impl Sums {
@@ -110,31 +109,42 @@ impl Sums {
     pub fn new(items: usize, dimension: usize) -> Self {
         Self {
             rows: Array2::zeros((items, dimension)),
-            senders: vec![0; items],
+            senders: vec![0.0; items],
             triangle: vec![0.0; triangle_values(dimension)],
-            participants: 0,
+            participants: 0.0,
         }
     }
 
-    /// Adds one participant's gradients of the rows of `items` (packed) and its triangle of x x^T.
+    /// Adds `weight` times one participant's gradients of some rows, given as pairs of an item and its values, and its
+    /// triangle of x x^T. A gradient of zeros is taken for a row that was not sent, since a dense frame says rows that
+    /// were left out in that way.
     ///
     /// # Errors
-    /// [`AlgebraError::Shape`] if they do not fit the sums; then nothing is added.
-    pub fn absorb(&mut self, items: &[u32], gradients: &[f32], triangle: &[f32]) -> Result<()> {
+    /// [`AlgebraError::Shape`] if an item, a gradient or the triangle does not fit the sums.
+    pub fn absorb<'a>(
+        &mut self,
+        weight: f64,
+        gradients: impl IntoIterator<Item = (usize, &'a [f32])>,
+        triangle: &[f32],
+    ) -> Result<()> {
         let (rows, columns) = self.rows.dim();
-        let fits = items.iter().all(|item| (*item as usize) < rows)
-            && gradients.len() == items.len() * columns
-            && triangle.len() == self.triangle.len();
-        if !fits {
-            return Err(AlgebraError::Shape { what: "a contribution to FedGram", rows: items.len(), columns });
+        let misfit = AlgebraError::Shape { what: "a contribution to FedGram", rows, columns };
+        for (item, gradient) in gradients {
+            if item >= rows || gradient.len() != columns {
+                return Err(misfit);
+            }
+            if gradient.iter().all(|value| *value == 0.0) {
+                continue;
+            }
+            self.senders[item] += weight;
+            let mut row = self.rows.row_mut(item);
+            row.iter_mut().zip(gradient).for_each(|(sum, value)| *sum += weight * f64::from(*value));
         }
-        for (&item, gradient) in items.iter().zip(gradients.chunks_exact(columns.max(1))) {
-            self.senders[item as usize] += 1;
-            let mut row = self.rows.row_mut(item as usize);
-            row.iter_mut().zip(gradient).for_each(|(sum, value)| *sum += f64::from(*value));
+        if triangle.len() != self.triangle.len() {
+            return Err(misfit);
         }
-        self.triangle.iter_mut().zip(triangle).for_each(|(sum, value)| *sum += f64::from(*value));
-        self.participants += 1;
+        self.triangle.iter_mut().zip(triangle).for_each(|(sum, value)| *sum += weight * f64::from(*value));
+        self.participants += weight;
         Ok(())
     }
 
@@ -164,10 +174,10 @@ impl Sums {
         if table.dim() != (items, dimension) {
             return Err(AlgebraError::Shape { what: "the item table", rows: table.nrows(), columns: table.ncols() });
         }
-        if self.participants == 0 {
+        if self.participants <= 0.0 {
             return Ok(());
         }
-        let users = self.participants as usize;
+        let users = self.participants;
         let mut gram = Array2::zeros((dimension, dimension));
         let places = gram.indexed_iter_mut().filter(|((row, column), _)| row <= column);
         places.zip(&self.triangle).for_each(|((_, place), value)| *place = *value);
@@ -177,8 +187,8 @@ impl Sums {
         let rows = product(&table.mapv(f64::from).as_standard_layout().view(), &turn.view())?;
         let mut steps = product(&self.rows.view(), &turn.view())?;
         for ((mut step, row), senders) in steps.rows_mut().into_iter().zip(rows.rows()).zip(&self.senders) {
-            let ridge = constants.ridge(*senders as usize, users);
-            let curvature = a0 + f64::from(*senders) / users as f64;
+            let ridge = constants.ridge(*senders, users);
+            let curvature = a0 + senders / users;
             for ((step, y), value) in step.iter_mut().zip(row).zip(&eigen.values) {
                 // Rounding may leave an eigenvalue of G, which has none below zero, a trifle there.
                 let value = value.max(0.0);
@@ -191,12 +201,4 @@ impl Sums {
         }
         Ok(())
     }
-}
-
-/// Adds x x^T to the upper triangle of `gram`: the sum that [`Sums::triangle`] holds, unpacked and in double precision.
-///
-/// # Errors
-/// [`AlgebraError::Shape`] if `vector` has another dimension.
-pub fn add_user(gram: &mut Array2<f64>, vector: &[f64]) -> Result<()> {
-    add_outer_product(gram, 1.0, vector)
 }

@@ -3,6 +3,7 @@
 use ndarray::{Array1, Array2};
 
 use super::numerics::*;
+use crate::model::algebra::gram::{add_outer_product, mirror_upper};
 use crate::model::algebra::product::product;
 use crate::model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
 use crate::rng::{PortableDraws, Purpose, Streams};
@@ -25,23 +26,30 @@ fn user_vectors(table: &Array2<f32>) -> Vec<Vec<f64>> {
     let mut solver = LeastSquares::default();
     let mut solve = |items: &Vec<u32>| {
         let positives = Positives { items, weights: Weights::Equal(1.0), target_offset: 0.0 };
-        solver.user_vector(&everything, &table.view(), positives, CONSTANTS.ridge(items.len(), ITEMS)).unwrap()
+        solver
+            .user_vector(&everything, &table.view(), positives, CONSTANTS.ridge(items.len() as f64, ITEMS as f64))
+            .unwrap()
     };
     users().iter().map(&mut solve).collect()
 }
 
+/// Adds what a user with this vector and these positives sends.
+fn absorb(sums: &mut Sums, table: &Array2<f32>, vector: &[f64], items: &[u32]) {
+    let gradients = row_gradients(vector, &table.view(), items);
+    let rows = items.iter().map(|item| *item as usize).zip(gradients.chunks_exact(DIMENSION));
+    sums.absorb(1.0, rows, &outer_triangle(vector)).unwrap();
+}
+
 fn sums(table: &Array2<f32>, vectors: &[Vec<f64>]) -> Sums {
     let mut sums = Sums::new(ITEMS, DIMENSION);
-    for (vector, items) in vectors.iter().zip(users()) {
-        sums.absorb(&items, &row_gradients(vector, &table.view(), &items), &outer_triangle(vector)).unwrap();
-    }
+    vectors.iter().zip(users()).for_each(|(vector, items)| absorb(&mut sums, table, vector, &items));
     sums
 }
 
 /// The loss by its definition, over every pair of a user and an item.
 fn loss(table: &Array2<f64>, vectors: &[Vec<f64>]) -> f64 {
     let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(a, b)| a * b).sum::<f64>();
-    let (mut loss, mut counts) = (0.0, [0; ITEMS]);
+    let (mut loss, mut counts) = (0.0, [0u32; ITEMS]);
     for (x, items) in vectors.iter().zip(users()) {
         for (item, row) in table.rows().into_iter().enumerate() {
             let predicted = dot(x, &row.to_vec());
@@ -51,10 +59,10 @@ fn loss(table: &Array2<f64>, vectors: &[Vec<f64>]) -> f64 {
                 counts[item] += 1;
             }
         }
-        loss += CONSTANTS.ridge(items.len(), ITEMS) * dot(x, x);
+        loss += CONSTANTS.ridge(items.len() as f64, ITEMS as f64) * dot(x, x);
     }
     for (row, count) in table.rows().into_iter().zip(counts) {
-        loss += CONSTANTS.ridge(count, vectors.len()) * dot(&row.to_vec(), &row.to_vec());
+        loss += CONSTANTS.ridge(f64::from(count), vectors.len() as f64) * dot(&row.to_vec(), &row.to_vec());
     }
     loss
 }
@@ -69,11 +77,11 @@ fn the_step_times_the_stated_matrix_is_half_the_slope_of_the_loss() {
     sums.step(&mut after.view_mut(), &CONSTANTS).unwrap();
     let exact = table.mapv(f64::from);
     let mut gram = Array2::<f64>::zeros((DIMENSION, DIMENSION));
-    vectors.iter().for_each(|vector| add_user(&mut gram, vector).unwrap());
-    crate::model::algebra::gram::mirror_upper(&mut gram).unwrap();
+    vectors.iter().for_each(|vector| add_outer_product(&mut gram, 1.0, vector).unwrap());
+    mirror_upper(&mut gram).unwrap();
     for item in 0..ITEMS {
-        let ridge = CONSTANTS.ridge(sums.senders[item] as usize, vectors.len());
-        let share = CONSTANTS.unobserved_weight + f64::from(sums.senders[item]) / vectors.len() as f64;
+        let ridge = CONSTANTS.ridge(sums.senders[item], vectors.len() as f64);
+        let share = CONSTANTS.unobserved_weight + sums.senders[item] / vectors.len() as f64;
         let step: Array1<f64> = (0..DIMENSION).map(|c| exact[(item, c)] - f64::from(after[(item, c)])).collect();
         let column = step.clone().into_shape_with_order((DIMENSION, 1)).unwrap();
         let turned = product(&gram.view(), &column.view()).unwrap();
@@ -111,7 +119,7 @@ fn merged_sums_are_the_sums_of_all_participants() {
     let (mut left, mut right) = (Sums::new(ITEMS, DIMENSION), Sums::new(ITEMS, DIMENSION));
     for (index, (vector, items)) in vectors.iter().zip(users()).enumerate() {
         let half = if index < 2 { &mut left } else { &mut right };
-        half.absorb(&items, &row_gradients(vector, &table.view(), &items), &outer_triangle(vector)).unwrap();
+        absorb(half, &table, vector, &items);
     }
     left.merge(&right);
     let whole = sums(&table, &vectors);
@@ -127,10 +135,14 @@ fn triangles_survive_their_way_and_contributions_of_another_shape_are_refused() 
     assert!(unpacked_triangle(&[0.0; 5], 3).is_err());
     assert_eq!(outer_triangle(&[2.0, 3.0]), [4.0, 6.0, 9.0]);
     let mut sums = Sums::new(2, 2);
-    assert!(sums.absorb(&[2], &[0.0; 2], &[0.0; 3]).is_err());
-    assert!(sums.absorb(&[1], &[0.0; 3], &[0.0; 3]).is_err());
-    assert!(sums.absorb(&[1], &[0.0; 2], &[0.0; 2]).is_err());
+    assert!(sums.absorb(1.0, [(2, &[0.0; 2][..])], &[0.0; 3]).is_err());
+    assert!(sums.absorb(1.0, [(1, &[0.0; 3][..])], &[0.0; 3]).is_err());
+    assert!(sums.absorb(1.0, [(1, &[0.0; 2][..])], &[0.0; 2]).is_err());
     assert_eq!(sums, Sums::new(2, 2));
+    sums.absorb(0.5, [(0, &[0.0; 2][..]), (1, &[2.0; 2][..])], &[4.0; 3]).unwrap();
+    assert_eq!((&sums.senders, sums.participants), (&vec![0.0, 0.5], 0.5), "a row of zeros was not sent");
+    assert_eq!((sums.rows.row(1).to_vec(), &sums.triangle), (vec![1.0; 2], &vec![2.0; 3]));
+    let sums = Sums::new(2, 2);
     let mut table = Array2::from_elem((2, 2), 1.5f32);
     sums.step(&mut table.view_mut(), &CONSTANTS).unwrap();
     assert_eq!(table, Array2::from_elem((2, 2), 1.5), "a step without participants");

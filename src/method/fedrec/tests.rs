@@ -1,7 +1,19 @@
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
+
+use super::central::{Pmf, PmfParameters};
 use super::numerics::*;
+use super::{FedRec, FedRecParameters};
+use crate::dataset::ratings::Interaction;
+use crate::dataset::split::Splitter;
+use crate::ids::{InvitationId, Round, UserId};
+use crate::method::server::{Contribution, StepContext, StepWeights, WeightTotals};
+use crate::method::{Client, LocalTask, Method, Placement, Problem, Scratch};
+use crate::model::state::StateVisitor;
+use crate::model::table::extend_bytes;
 use crate::rng::{PortableDraws, Purpose, Streams};
+use crate::scenario::{NegativesSpec, SplitSpec};
 
 const DIMENSION: usize = 5;
 const RATED: usize = 7;
@@ -148,4 +160,63 @@ fn the_learning_rate_decays_by_iteration() {
     assert_eq!(decayed(0.8, 0.9, 2), (0.8f64 * 0.81) as f32);
     assert_eq!(mean(&[1.0, 2.0, 6.0]), 3.0);
     assert_eq!(dot(&[1.0, 2.0, 3.0, 4.0, 5.0], &[1.0; 5]), 15.0);
+}
+
+/// If this fails, federation changes what is learned although every participant answers.
+#[test]
+fn the_batch_style_without_virtual_items_is_unfederated_pmf_to_the_bit() {
+    let rows = |user: u32| {
+        let own = (0..12).filter(move |item| (item + user) % 3 != 0);
+        own.map(move |item| Interaction::new(item, ((item * user) % 5 + 1) as f32, i64::from(item)))
+    };
+    let mut splitter =
+        Splitter::new(12, &SplitSpec::LeaveOneOut { validation_item: false }, 0, Streams::new(1)).unwrap();
+    (0..6).for_each(|user| splitter.push_user(|| user.to_string(), &rows(user).collect::<Vec<_>>()));
+    let dataset = Arc::new(splitter.finish().unwrap());
+    let problem = Problem::new(&dataset, Streams::new(3), Placement::Federated);
+    let federated = FedRec::new(FedRecParameters::default(), &problem);
+    let central = Pmf::new(&PmfParameters::default(), &problem);
+    let (mut server, mut central_server) = (federated.server(), central.server());
+    let users = || (0..dataset.users()).map(UserId::from);
+    let mut clients: Vec<_> = users().map(|user| federated.client(user)).collect();
+    let (negatives, mut scratch) = (NegativesSpec::default(), Scratch::default());
+    let normalise = |totals: &WeightTotals| StepWeights { kept: 0.0, divisor: totals.weights };
+    for step in 0..4 {
+        let context = StepContext::new(step, 6, &normalise, Streams::new(3));
+        let download = server.model().clone();
+        let mut take = |client: &mut Box<dyn Client>, user: UserId| {
+            let names = (user, Round(step), InvitationId(step));
+            let task = LocalTask::new(names, &download, (&*dataset, &negatives), Streams::new(3), 1e3);
+            client.train(&task, &mut scratch).unwrap().update
+        };
+        let updates: Vec<_> = clients.iter_mut().zip(users()).map(|(client, user)| take(client, user)).collect();
+        let ratings: Vec<_> = users().map(|user| take(&mut central.client(user), user)).collect();
+        let contribution = |(user, update)| Contribution {
+            user,
+            invitation_id: InvitationId(step),
+            update,
+            received: &download,
+            meant: None,
+            download_number: 0,
+            weight: 1.0,
+            base_weight: 0.0,
+            is_fresh: true,
+        };
+        let mut sums = server.accumulator();
+        sums.absorb(&users().zip(&updates).map(contribution).collect::<Vec<_>>()).unwrap();
+        server.step(sums, &context).unwrap();
+        let mut gathered = central_server.accumulator();
+        if step == 0 {
+            gathered.absorb(&users().zip(&ratings).map(contribution).collect::<Vec<_>>()).unwrap();
+        }
+        central_server.step(gathered, &context).unwrap();
+        assert_eq!(server.model().table(0), central_server.model().table(0), "V after step {step}");
+    }
+    assert_ne!(server.model(), &federated.initial());
+    for (client, user) in clients.iter_mut().zip(users()) {
+        let (mut private, mut bytes) = (Vec::new(), Vec::new());
+        client.visit_state(&mut StateVisitor::Digest(&mut |values| private.extend_from_slice(values))).unwrap();
+        extend_bytes(&mut bytes, central_server.model().table(1).row(user.index()));
+        assert_eq!(private[..bytes.len()], bytes, "U of {user}");
+    }
 }

@@ -1,0 +1,113 @@
+//! FedGram's server: sums of gradients and of x x^T, and a Newton-like step of the item table.
+
+use std::sync::Arc;
+
+use super::numerics::{Constants, Sums};
+use super::{POPULARITY, Shared, TABLE};
+use crate::error::{Error, Result};
+use crate::method::server::{Accumulator, Contribution, Server, StepContext, StepReport, downcast};
+use crate::model::algebra::AlgebraError;
+use crate::model::blocks::Model;
+use crate::model::magnitude::MagnitudeCounts;
+use crate::model::table::{Table, floats};
+
+/// The server's side: the model, and nothing beside it.
+pub(super) struct GramServer {
+    shared: Arc<Shared>,
+    model: Model,
+}
+
+impl GramServer {
+    /// Makes the server that starts with `model`.
+    pub fn new(shared: Arc<Shared>, model: Model) -> Self {
+        Self { shared, model }
+    }
+}
+
+impl Server for GramServer {
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn set_model(&mut self, model: Model) -> Result<()> {
+        if model.layout() != self.model.layout() {
+            return Err(Error::Update(format!("a model of {} meets one of {}", model.layout(), self.model.layout())));
+        }
+        // Y^T Y follows from Y, so that a table of the caller's own has the right one.
+        let popularity = self.model.named("popularity").map_or_else(Vec::new, |table| table.as_slice().to_vec());
+        let popularity = model.named("popularity").map_or(popularity, |table| table.as_slice().to_vec());
+        self.model = self.shared.model(Table::clone(model.table(TABLE)), popularity)?;
+        Ok(())
+    }
+
+    fn accumulator(&self) -> Box<dyn Accumulator> {
+        let shape = self.shared.shape;
+        Box::new(GramSums { sums: Sums::new(shape.rows, shape.dimension), uploads: MagnitudeCounts::default() })
+    }
+
+    fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
+        let GramSums { sums, uploads } = *downcast::<GramSums>(sums)?;
+        let parameters = &self.shared.parameters;
+        let decay = crate::math::pow(parameters.server_rate_decay, f64::from(step.step));
+        let constants = Constants { server_rate: parameters.server_rate * decay, ..parameters.constants() };
+        let mut table = Table::clone(self.model.table(TABLE));
+        sums.step(&mut table.view_mut(), &constants).map_err(|cause| misfit(step, cause))?;
+        let popularity = match parameters.popularity_weight > 0.0 {
+            true if sums.participants > 0.0 => sums.senders.iter().map(|n| (n / sums.participants) as f32).collect(),
+            true => self.model.table(POPULARITY).as_slice().to_vec(),
+            false => Vec::new(),
+        };
+        self.model = self.shared.model(table, popularity)?;
+        let (m, k) = (self.shared.shape.rows as u64, self.shared.shape.dimension as u64);
+        // Three products with the table, Y^T Y, and ten sweeps of 4 k^3 for the eigenvectors.
+        let multiply_adds = 3 * m * k * k + m * k * (k + 1) / 2 + 40 * k * k * k;
+        Ok(StepReport { uploads, multiply_adds, ..StepReport::default() })
+    }
+}
+
+/// Returns what the algebra finds wrong as the error of a step.
+fn misfit(step: &StepContext<'_>, cause: AlgebraError) -> Error {
+    match cause {
+        AlgebraError::NotFinite { .. } => {
+            Error::NonFinite { place: format!("the sum of x x^T in step {}", step.step), value: f64::NAN }
+        }
+        other => Error::Update(other.to_string()),
+    }
+}
+
+/// The sums of a step.
+struct GramSums {
+    sums: Sums,
+    uploads: MagnitudeCounts,
+}
+
+impl Accumulator for GramSums {
+    fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()> {
+        let (mut rows, mut triangle): (Vec<f32>, Vec<f32>) = (Vec::new(), Vec::new());
+        for contribution in contributions {
+            let [gradients, outer] = &contribution.update.blocks[..] else {
+                return Err(Error::Update("a contribution to FedGram has two blocks".to_owned()));
+            };
+            rows.clear();
+            rows.extend(floats(&gradients.values));
+            triangle.clear();
+            triangle.extend(floats(&outer.values));
+            let values = rows.chunks_exact(gradients.shape.dimension.max(1));
+            let listed = gradients.iter().map(|(row, _)| row).zip(values);
+            self.sums
+                .absorb(contribution.weight, listed, &triangle)
+                .map_err(|cause| Error::Update(cause.to_string()))?;
+            for values in [&rows, &triangle] {
+                self.uploads.add_times(&MagnitudeCounts::of(values, 1.0), 1);
+            }
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, other: Box<dyn Accumulator>) -> Result<()> {
+        let other = *downcast::<Self>(other)?;
+        self.sums.merge(&other.sums);
+        self.uploads.add_times(&other.uploads, 1);
+        Ok(())
+    }
+}

@@ -1,0 +1,56 @@
+//! FedRec's server: every row moves against the mean gradient of those who sent it, at a rate that falls by iteration.
+
+use std::sync::Arc;
+
+use super::Shared;
+use crate::error::Result;
+use crate::method::averager::Averager;
+use crate::method::rule::{Combine, Rule};
+use crate::method::server::{Accumulator, Server, StepContext, StepReport};
+use crate::model::blocks::Model;
+use crate::model::layout::Layout;
+use crate::model::state::StateVisitor;
+
+/// An [`Averager`] whose rate belongs to the iteration, which in the stochastic style has many steps.
+pub(super) struct FedRecServer {
+    shared: Arc<Shared>,
+    averager: Averager,
+}
+
+impl FedRecServer {
+    /// Makes the server that starts with `model` and takes in uploads of this layout.
+    pub fn new(shared: Arc<Shared>, model: Model, upload: Layout) -> Self {
+        let rule = Self::rule(&shared, 0);
+        Self { shared, averager: Averager::with_rules(model, upload, &[rule]) }
+    }
+
+    /// Returns the rule of the item table in the step of this number.
+    fn rule(shared: &Shared, step: u32) -> Rule {
+        let rate = f64::from(shared.rate(shared.iteration(step)));
+        // One sender's mean is its gradient, so the rule serves both styles.
+        Rule { combine: Combine::MeanPerSender, rate, ..Rule::MEAN }
+    }
+}
+
+impl Server for FedRecServer {
+    fn model(&self) -> &Model {
+        self.averager.model()
+    }
+
+    fn set_model(&mut self, model: Model) -> Result<()> {
+        self.averager.set_model(model)
+    }
+
+    fn accumulator(&self) -> Box<dyn Accumulator> {
+        self.averager.accumulator()
+    }
+
+    fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
+        self.averager.set_rule(0, Self::rule(&self.shared, step.step));
+        self.averager.step(sums, step)
+    }
+
+    fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
+        self.averager.visit_state(state)
+    }
+}

@@ -1,0 +1,86 @@
+//! What methods with a user vector and an item table share: a user's positives without repetitions, scores, and errors
+//! of the algebra as errors of a run.
+
+use ndarray::Array2;
+
+use super::{LocalTask, ScoringContext};
+use crate::dataset::OwnData;
+use crate::error::{Error, Result};
+use crate::model::algebra::AlgebraError;
+use crate::model::kernel::score::{ScaledSum, score_sums};
+use crate::model::table::Table;
+
+/// The positives of a user, each once.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct DistinctPositives {
+    /// The items, ascending.
+    pub items: Vec<u32>,
+    /// How many of the user's positives are strictly later than the item, at its latest occurrence.
+    pub later: Vec<u32>,
+}
+
+impl DistinctPositives {
+    /// Collects the positives of `own`.
+    pub fn of(own: &OwnData<'_>) -> Self {
+        let mut positives = Self::default();
+        for ((position, &item), rank) in own.items().iter().enumerate().zip(own.recency_ranks().iter()) {
+            if !own.is_positive(position) {
+                continue;
+            }
+            match positives.later.last_mut() {
+                Some(later) if positives.items.last() == Some(&item) => *later = rank.min(*later),
+                _ => {
+                    positives.items.push(item);
+                    positives.later.push(rank);
+                }
+            }
+        }
+        positives
+    }
+}
+
+/// Returns the error of a participation whose system of equations has no solution: its table is no longer finite.
+pub(super) fn singular(task: &LocalTask<'_>, _cause: AlgebraError) -> Error {
+    let (round, user, limit) = (task.round, task.user, task.divergence_limit);
+    Error::Diverged { round, user, parameter: "the system of equations of the user vector", value: f32::NAN, limit }
+}
+
+/// Returns the error of a scoring whose system of equations has no solution.
+pub(super) fn unscorable(context: &ScoringContext<'_>, _cause: AlgebraError) -> Error {
+    Error::NonFinite { place: format!("the user vector of {}", context.user), value: f64::NAN }
+}
+
+/// Returns a copy of `matrix` times `factor`.
+pub(super) fn times(matrix: &Array2<f64>, factor: f64) -> Array2<f64> {
+    matrix.mapv(|value| factor * value)
+}
+
+/// Returns a vector in single precision, refusing one whose largest magnitude is beyond the task's limit.
+///
+/// # Errors
+/// [`Error::Diverged`], naming the parameter.
+pub(super) fn checked_vector(task: &LocalTask<'_>, parameter: &'static str, vector: &[f64]) -> Result<Vec<f32>> {
+    let vector: Vec<f32> = vector.iter().map(|value| *value as f32).collect();
+    task.check_magnitude(parameter, super::largest_magnitude(&vector))?;
+    Ok(vector)
+}
+
+/// Scores `items` by the scalar products of their rows with `vector`.
+pub(super) fn score_items(vector: &[f32], table: &Table, items: &[u32], scores: &mut [f32]) {
+    let row = |&item: &u32| ScaledSum { scaled: &[], scale: 0.0, plain: table.row(item as usize) };
+    let rows: Vec<ScaledSum<'_>> = items.iter().map(row).collect();
+    score_sums(vector, 0.0, &rows, scores);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// If this fails, a listening history counts a positive twice, or by its earliest time.
+    #[test]
+    fn a_repeated_positive_stands_once_with_its_latest_time() {
+        let own = OwnData::new(&[2, 5, 5, 9]).with_recency_ranks(&[3u32, 2, 0, 1][..]);
+        let positives = DistinctPositives::of(&own.with_labels(Some(&[true, true, true, false])));
+        assert_eq!(positives, DistinctPositives { items: vec![2, 5], later: vec![3, 0] });
+    }
+}
