@@ -9,7 +9,6 @@ use std::time::Instant;
 
 mod common;
 
-use actix::prelude::*;
 use common::median_ns;
 use fedrecsim::dataset;
 use fedrecsim::ids::UserId;
@@ -20,7 +19,7 @@ use fedrecsim::model::kernel::{PackedRows, RowWeights, packed_vector};
 use fedrecsim::rng::{PortableDraws, Purpose, Streams};
 use fedrecsim::scenario;
 use fedrecsim::sim::World;
-use fedrecsim::sim::internals::{ClientActor, ToClient};
+use fedrecsim::sim::internals::{FromClient, Pool, Threads, ToClient, Workers};
 
 /// Distinct rows of a median ML-100K user's round: D and C at k = 32 are 115 kB, which is L2.
 const ROWS: usize = 448;
@@ -112,7 +111,7 @@ fn resident_bytes() -> f64 {
     statm.split(' ').nth(1).and_then(|pages| pages.parse::<f64>().ok()).unwrap_or(f64::NAN) * 4096.0
 }
 
-/// Idle user actors: time to start, memory, and a question with its answer.
+/// Idle user actors: memory, and a message with its answer, to somebody who was never spoken to and to one who was.
 fn actors(users: u32) {
     let text = format!(
         "method = \"fedmf\"\n[dataset]\nname = \"generated\"\n[dataset.generator]\nusers = {users}\nitems = 1000\n\
@@ -121,24 +120,18 @@ fn actors(users: u32) {
     let scenario = scenario::parse(&text, "bench", &[], &vocabulary()).unwrap();
     let data = dataset::load(&scenario.dataset, &[], Streams::new(1)).unwrap();
     let world = Arc::new(World::new(scenario, Arc::new(data)).unwrap());
-    System::new().block_on(async move {
-        let before = resident_bytes();
+    let workers = Threads::new(world, Pool::start(1).unwrap(), Arc::default());
+    let before = resident_bytes();
+    // Every 7919th, so that each is as cold as one of a random cohort.
+    let order: Vec<UserId> =
+        (0..users).map(|number| UserId((u64::from(number) * 7919 % u64::from(users)) as u32)).collect();
+    let tell_all = |what: &str| {
         let start = Instant::now();
-        let clients: Vec<Recipient<ToClient>> =
-            (0..users).map(|user| ClientActor::new(UserId(user), Arc::clone(&world)).start().recipient()).collect();
-        // Actors start when they are first polled.
-        for client in &clients {
-            client.send(ToClient::Lend).await.unwrap();
-        }
-        let started = start.elapsed().as_secs_f64() * 1e6;
-        let bytes = resident_bytes() - before;
-        print(&format!("actor, {users} users: start and first answer"), started / f64::from(users), "us");
-        print(&format!("actor, {users} users: idle memory"), bytes / f64::from(users), "B");
-        let start = Instant::now();
-        for client in &clients {
-            client.send(ToClient::Lend).await.unwrap();
-        }
-        let asked = start.elapsed().as_secs_f64() * 1e6;
-        print(&format!("actor, {users} users: question and answer"), asked / f64::from(users), "us");
-    });
+        order.iter().for_each(|user| assert!(matches!(workers.tell(*user, ToClient::CutOff), FromClient::Done)));
+        let nanoseconds = start.elapsed().as_secs_f64() * 1e9;
+        print(&format!("actor, {users} users: {what} message and answer"), nanoseconds / f64::from(users), "ns");
+    };
+    tell_all("first");
+    print(&format!("actor, {users} users: idle memory"), (resident_bytes() - before) / f64::from(users), "B");
+    tell_all("second");
 }

@@ -9,18 +9,18 @@
 //! [`method`] makes the first item table to share, which is C where the method is FedRAP. Then the [`sim`]ulated world
 //! begins to turn, and this is the way of C:
 //!
-//! 1. The **server** ([`sim::server`]) picks a cohort and encodes C once for all of it, with a [`codec`].
-//! 2. The **network** ([`sim::network`]), which owns the clock, turns the length of that frame into time on each user's
-//!    link. A dropout may cut the transfer off half-way.
-//! 3. The **client** ([`sim::client`]), one actor per user, hands its private parameters to a worker
-//!    ([`sim::training`]), which decodes C and trains on the user's own ratings with the method's rules and the
-//!    [`model`]'s kernels. The training is real; its *virtual* duration is work times the speed of the device. Private
-//!    parameters have no way into a frame.
+//! 1. The **server** picks a cohort and encodes C once for all of it, with a [`codec`].
+//! 2. The **network**, which owns the clock, turns the length of that frame into time on each user's link. A dropout
+//!    may cut the transfer off half-way.
+//! 3. The **client**, one actor per user, submits its training to the **workers** that it lives with. A worker decodes
+//!    C and trains on the user's own ratings with the method's rules and the [`model`]'s kernels. The training is real;
+//!    its *virtual* duration is work times the speed of the device. Private parameters have no way into a frame.
 //! 4. What training made of C is encoded with the uplink's **codec**, and the network carries it back.
 //! 5. The **server** decodes what arrived and averages it ([`model::aggregate`]): the C of the next round.
-//! 6. The **metrics** ([`sim::metrics`]) book every byte in a ledger that must balance ([`sim::ledger`]), count how
-//!    sparse C is, and rank every user's held-out item with it ([`sim::evaluation`]).
+//! 6. The **metrics** book every byte in a ledger that must balance, count how sparse C is, and rank every user's
+//!    held-out item with it.
 //!
+//! A [`Simulation`](sim::Simulation) lets this happen round by round, on a thread of its own, as far as its owner wants.
 //! What is left ([`sim::outcome`]) becomes a [`report`]: how accurate the method was, beside popularity and chance, and
 //! what that cost.
 //!
@@ -66,7 +66,7 @@
 //! // A generated population is in no file, so there is no folder to look for it in.
 //! let dataset = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed))?;
 //! let world = World::new(scenario, Arc::new(dataset))?;
-//! let outcome = sim::run(world, &RunControl::with_threads(2), Box::new(()))?;
+//! let outcome = sim::run(world, &RunControl::with_threads(2), &mut ())?;
 //!
 //! let last = outcome.rounds.last().expect("a scenario has at least one round");
 //! let accuracy = last.accuracy.as_ref().expect("the last round is always evaluated");
@@ -103,7 +103,7 @@
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `cli` | the `fedrecsim` command and the module `cli`, with clap, indicatif, ctrlc and mimalloc |
+//! | `cli` | the `fedrecsim` command and the module `cli`, with clap, indicatif, tokio's signals and mimalloc |
 //! | `npz` | the parameters of a trained model as a file for NumPy, with ndarray-npy |
 //! | `plots` | the SVG charts of reports and of the events, with plotters |
 //!

@@ -3,7 +3,7 @@
 //! A checkpoint is a file of its own in the report folder. It is written to a hidden file beside it, forced to the disk
 //! and renamed, so that under its name it is there whole or not at all; the one before it stays until then, and one
 //! longer. It begins with the [`Header`], which says what run it is of, and ends with a checksum over all of it. The
-//! simulated world's part between the two is [`crate::sim::checkpoints`]'s.
+//! simulated world's part between the two is the module `sim::checkpoints`'s.
 //!
 //! # Layout
 //!

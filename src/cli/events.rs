@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::args::{EventFormat, EventsArgs, InputArgs, ReplayArgs};
 use super::inputs::{Inputs, data_directories, threads_of};
@@ -23,7 +23,7 @@ use crate::scenario::Policy;
 use crate::scenario::{self, Scenario};
 use crate::sim::outcome::events::{Booking, RoundSpan};
 use crate::sim::outcome::{ByDirection, Flow, RoundRecord};
-use crate::sim::{self, RoundObserver, RunControl, World};
+use crate::sim::{RoundObserver, RunControl, Simulation, Until, World};
 use crate::units::{SimDuration, SimTime};
 
 type Sink = Box<dyn Write + Send>;
@@ -63,13 +63,12 @@ pub fn events(arguments: &EventsArgs, methods: &[Entry], interrupted: Arc<Atomic
         None => Box::new(io::stdout()),
     };
     let log = EventLog::begin(BufWriter::new(sink), form, arguments.from_round..=last);
-    let log = Log { log: log.map_err(|error| Error::write(place, error))?, failure: None };
-    let log = Arc::new(Mutex::new(Some(log)));
-    let watch = Watch { log: Arc::clone(&log), stop: Arc::clone(&interrupted) };
-    let control = RunControl { threads: threads_of(arguments.input.threads), interrupted, until: None };
-    let outcome = sim::run(world, &control, Box::new(watch))?;
-    let log = log.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let Some(Log { log, failure }) = log else { return Err(Error::Usage("the event log is gone".to_owned())) };
+    let mut log = Log { log: log.map_err(|error| Error::write(place, error))?, failure: None };
+    let control = RunControl { threads: threads_of(arguments.input.threads), interrupted };
+    let mut simulation = Simulation::new(world, &control)?;
+    while !log.is_done() && simulation.step_watched(&mut log)?.is_some() {}
+    let outcome = simulation.finish_watched(&mut log)?;
+    let Log { log, failure } = log;
     let complete = log.is_complete();
     match failure.map_or_else(|| log.finish().map(drop), Err) {
         // Whoever reads only the first lines has what it wants.
@@ -79,7 +78,7 @@ pub fn events(arguments: &EventsArgs, methods: &[Entry], interrupted: Arc<Atomic
         written => written.map_err(|error| Error::write(place, error))?,
     }
     // A run is stopped on purpose when nothing that is asked for can come any more.
-    let stopped_by = outcome.stopped_by.filter(|error| !(complete && matches!(error, Error::Interrupted)));
+    let stopped_by = outcome.stopped_by.filter(|error| !(complete && matches!(error, Error::Stopped { .. })));
     Ok(Finished { output: String::new(), stopped_by })
 }
 
@@ -90,22 +89,21 @@ pub fn events(arguments: &EventsArgs, methods: &[Entry], interrupted: Arc<Atomic
 pub fn replay(arguments: &ReplayArgs, methods: &[Entry], interrupted: Arc<AtomicBool>) -> Result<Finished> {
     let scenario = load(&arguments.input, methods)?;
     let world = world_of(&scenario, &arguments.input, methods)?;
-    let state = Arc::new(Mutex::new(State::default()));
+    let mut watch = StateWatch(State::default());
     let until = SimTime::ZERO + SimDuration::from_secs_f64(arguments.until_s);
-    let threads = threads_of(arguments.input.threads);
-    let control = RunControl { threads, interrupted, until: Some(until) };
-    let outcome = sim::run(world, &control, Box::new(StateWatch(Arc::clone(&state))))?;
-    let stopped_by = outcome.stopped_by;
+    let control = RunControl { threads: threads_of(arguments.input.threads), interrupted };
+    let mut simulation = Simulation::new(world, &control)?;
+    simulation.step_until(Until::Time(until), &mut watch)?;
+    let stopped_by = simulation.finish_watched(&mut watch)?.stopped_by;
     if let Some(Error::Interrupted) = stopped_by {
         return Ok(Finished { output: String::new(), stopped_by });
     }
-    let state = state.lock().unwrap_or_else(PoisonError::into_inner);
     let reached = match &stopped_by {
         None => Reached::LastRound,
         Some(Error::Stopped { .. }) => Reached::Instant,
         Some(_) => Reached::Failure,
     };
-    let output = state.describe(&scenario, until, reached);
+    let output = watch.0.describe(&scenario, until, reached);
     Ok(Finished { output, stopped_by: stopped_by.filter(|error| !matches!(error, Error::Stopped { .. })) })
 }
 
@@ -149,34 +147,31 @@ struct Log {
     failure: Option<io::Error>,
 }
 
-/// Writes the log, and stops the run when it is complete or cannot be written.
-struct Watch {
-    log: Arc<Mutex<Option<Log>>>,
-    stop: Arc<AtomicBool>,
+impl Log {
+    /// Whether nothing more is to be written: it is complete, or cannot be written.
+    fn is_done(&self) -> bool {
+        self.failure.is_some() || self.log.is_complete()
+    }
 }
 
-impl RoundObserver for Watch {
+/// Writes what happens.
+impl RoundObserver for Log {
     fn round_finished(&mut self, _round: &RoundRecord, _total: ByDirection<Flow>) {}
 
     fn happened(&mut self, round: Option<RoundSpan>, bookings: &[Booking]) {
-        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(log) = log.as_mut().filter(|log| log.failure.is_none()) else { return };
-        if let Err(error) = log.log.take(round, bookings) {
-            log.failure = Some(error);
-        }
-        if log.failure.is_some() || log.log.is_complete() {
-            self.stop.store(true, Ordering::Relaxed);
+        if self.failure.is_none() {
+            self.failure = self.log.take(round, bookings).err();
         }
     }
 }
 
 /// Sums the events up.
-struct StateWatch(Arc<Mutex<State>>);
+struct StateWatch(State);
 
 impl RoundObserver for StateWatch {
     fn round_finished(&mut self, _round: &RoundRecord, _total: ByDirection<Flow>) {}
 
     fn happened(&mut self, round: Option<RoundSpan>, bookings: &[Booking]) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take(round, bookings);
+        self.0.take(round, bookings);
     }
 }

@@ -1,6 +1,6 @@
 //! The command line: arguments and commands.
 //!
-//! Commands are functions from arguments to text, so that tests can call them; printing, Ctrl-C and exit codes are
+//! Commands are functions from arguments to text, so that tests can call them; printing, signals and exit codes are
 //! the [`program`]'s.
 
 mod args;
@@ -13,6 +13,7 @@ mod program;
 mod readme;
 mod resume;
 mod run;
+mod signals;
 
 pub use args::{Cli, Command, EventFormat, EventsArgs, InputArgs, ReplayArgs, ResumeArgs, RunArgs, ValidateArgs};
 pub use events::{events, replay};

@@ -2,8 +2,6 @@
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use clap::Parser;
@@ -35,23 +33,23 @@ fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Vec<
     let (output, errors) = match command {
         Command::Run(arguments) => {
             let visible = std::io::stderr().is_terminal();
-            let finished = super::run(&arguments, methods, interrupted_by_ctrl_c()?, visible, started)?;
+            let finished = super::run(&arguments, methods, super::signals::interrupted()?, visible, started)?;
             // Empty, but for a build that takes the times.
             eprint!("{}", crate::stages::table());
             (finished.output, finished.stopped_by.into_iter().collect())
         }
         Command::Resume(arguments) => {
             let visible = std::io::stderr().is_terminal();
-            let finished = super::resume(&arguments, methods, interrupted_by_ctrl_c()?, visible, started)?;
+            let finished = super::resume(&arguments, methods, super::signals::interrupted()?, visible, started)?;
             eprint!("{}", crate::stages::table());
             (finished.output, finished.stopped_by.into_iter().collect())
         }
         Command::Events(arguments) => {
-            let finished = super::events(&arguments, methods, interrupted_by_ctrl_c()?)?;
+            let finished = super::events(&arguments, methods, super::signals::interrupted()?)?;
             (finished.output, finished.stopped_by.into_iter().collect())
         }
         Command::Replay(arguments) => {
-            let finished = super::replay(&arguments, methods, interrupted_by_ctrl_c()?)?;
+            let finished = super::replay(&arguments, methods, super::signals::interrupted()?)?;
             (finished.output, finished.stopped_by.into_iter().collect())
         }
         Command::Validate(arguments) => {
@@ -67,17 +65,4 @@ fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Vec<
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::write("standard output", error)),
         _ => Ok(errors),
     }
-}
-
-/// A flag that the first Ctrl-C sets, so that the finished rounds are reported; the second one ends the process.
-fn interrupted_by_ctrl_c() -> Result<Arc<AtomicBool>> {
-    let flag = Arc::new(AtomicBool::new(false));
-    let set = Arc::clone(&flag);
-    let handler = move || {
-        if set.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-    };
-    ctrlc::set_handler(handler).map_err(|reason| Error::Usage(format!("cannot listen to Ctrl-C: {reason}")))?;
-    Ok(flag)
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::RunArgs;
@@ -134,22 +134,18 @@ pub(super) fn carry_out(
 ) -> Result<Finished> {
     let Output { folder, threads, json, visible, command, .. } = output;
     let threads = threads_of(threads);
-    let laps = Arc::new(Mutex::new(Laps { last: Instant::now(), laps: Vec::new() }));
-    let observer = Watch {
-        progress: Progress::new(scenario.training.rounds, visible),
-        headline: scenario.evaluation.headline(),
-        laps: Arc::clone(&laps),
-    };
-    laps.lock().unwrap_or_else(PoisonError::into_inner).last = Instant::now();
-    let control = RunControl { threads, interrupted, until: None };
-    let outcome = sim::run_from(world, &control, Box::new(observer), checkpoints)?;
+    let progress = Progress::new(scenario.training.rounds, visible);
+    let headline = scenario.evaluation.headline();
+    let mut watch = Watch { progress, headline, last: Instant::now(), laps: Vec::new() };
+    let control = RunControl { threads, interrupted };
+    let outcome = sim::run_from(world, &control, &mut watch, checkpoints)?;
+    watch.progress.finish();
     #[cfg(feature = "npz")]
     let model = outcome.model.clone();
     let total = started.elapsed();
-    let laps = laps.lock().unwrap_or_else(PoisonError::into_inner);
     let wall = Wall {
         total_s: total.as_secs_f64(),
-        per_round_ms: median(&laps.laps).as_secs_f64() * 1e3,
+        per_round_ms: median(&watch.laps).as_secs_f64() * 1e3,
         peak_rss_bytes: peak_resident_bytes(),
         threads: threads as u32,
     };
@@ -227,26 +223,20 @@ fn record_of(scenario: Scenario, outcome: Outcome, wall: Wall, command: Vec<Stri
     (record, outcome.stopped_by)
 }
 
-/// Wall-clock time between the ends of rounds.
-struct Laps {
-    last: Instant,
-    laps: Vec<Duration>,
-}
-
 /// Shows progress and takes the time; neither reaches the result.
 struct Watch {
     progress: Progress,
     headline: Option<Metric>,
-    laps: Arc<Mutex<Laps>>,
+    /// When the last round ended, or the first began.
+    last: Instant,
+    /// Wall-clock time between the ends of rounds.
+    laps: Vec<Duration>,
 }
 
 impl RoundObserver for Watch {
     fn round_finished(&mut self, round: &RoundRecord, total: ByDirection<Flow>) {
-        let mut laps = self.laps.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        let lap = now - laps.last;
-        laps.last = now;
-        laps.laps.push(lap);
+        self.laps.push(now - std::mem::replace(&mut self.last, now));
         let figure = |metric: &Metric| Some((metric.label(), *round.accuracy.as_ref()?.test.get(&metric.name())?));
         self.progress.round_finished(&ProgressLine {
             round: round.round,

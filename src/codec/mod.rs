@@ -57,7 +57,7 @@
 //! # What a decoder accepts
 //! Exactly the frames above, for the codec and layout that the receiver expects; anything else (another magic
 //! number, version, codec or shape, a wrong length, checksum or index, a zero among the values of
-//! `sparse-f32`) is an [`Error::Frame`](crate::error::Error::Frame). Nothing is allocated before the length
+//! `sparse-f32`) is an [`Error::Frame`]. Nothing is allocated before the length
 //! of the frame has been found to agree with its header and the expected shape, and never more than
 //! [`decode_bound_bytes`].
 //!
@@ -259,7 +259,7 @@ pub struct EncodeContext<'a> {
 /// Encodes an update of `layout`.
 ///
 /// # Errors
-/// [`Error::Update`](crate::error::Error::Update) if it is none, or contradicts itself.
+/// [`Error::Update`] if it is none, or contradicts itself.
 pub fn encode(
     codec: &dyn Codec,
     update: &ModelUpdate,

@@ -127,7 +127,7 @@ impl Archive {
 
 /// An archive that is being read, in the order in which it was written.
 pub struct ArchiveReader {
-    source: Box<dyn Read>,
+    source: Box<dyn Read + Send>,
     buffer: Vec<u8>,
     tables: Vec<SharedTable>,
     shared_bytes: Vec<Bytes>,
@@ -135,7 +135,7 @@ pub struct ArchiveReader {
 
 impl ArchiveReader {
     /// Reads what `source` holds.
-    pub fn new(source: Box<dyn Read>) -> Self {
+    pub fn new(source: Box<dyn Read + Send>) -> Self {
         Self { source, buffer: Vec::new(), tables: Vec::new(), shared_bytes: Vec::new() }
     }
 

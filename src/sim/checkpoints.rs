@@ -1,8 +1,8 @@
 //! Checkpoints: what a run leaves while it is under way, so that another process can go on from there.
 //!
-//! At the end of a round every actor appends what it holds to an [`Archive`]; the pieces go to a [`CheckpointStore`],
-//! which knows where to. The network drives it, since nothing else happens while it asks. What follows from the
-//! scenario alone (conditions of a participation, availability, cohorts to come) is not stored, and neither are results
+//! At the end of a round every actor appends what it holds to an [`Archive`]; the pieces go to whoever saves the
+//! simulation, for a run to its [`CheckpointStore`]. The network collects them, since nothing else happens while it
+//! asks. What follows from the scenario alone (conditions of a participation, availability, cohorts to come) is not stored, and neither are results
 //! of trainings that have not ended in virtual time: a training is a pure function of what is stored.
 
 use actix::prelude::*;

@@ -1,98 +1,152 @@
 //! One user: holds the private parameters and takes part when invited.
 //!
-//! Its parameters leave it in two ways only, and come back each time: with the assignment that a worker trains
-//! ([`super::training`]), and lent for an evaluation, a digest or a checkpoint. What it sends is the frame that training made.
+//! A user's actor has no mailbox of its own. All users of one machine live side by side in the [`Workers`](super::workers)
+//! that compute for them, and each answers a message where it stands: on one thread a message is delivered in order
+//! anyway, and a million users cost what their parameters cost. Private parameters leave the actor only for the worker
+//! thread that trains or scores them, and come back from there.
 
 use std::sync::Arc;
 
-use actix::prelude::*;
-
 use super::device::Device;
+use super::download::OutgoingDownload;
 use super::messages::{FromClient, ToClient};
-use super::training::Assignment;
+use super::training::{Assignment, Trained};
 use super::world::World;
-use crate::ids::UserId;
+use crate::error::Error;
+use crate::ids::{InvitationId, Step, UserId};
 
-/// A user's actor. Its parameters are made when they are first needed, and lent out while a worker has them.
+/// A user's actor. Its parameters are made when they are first needed.
+#[derive(Default)]
 pub struct ClientActor {
-    user: UserId,
-    world: Arc<World>,
     parameters: Parameters,
-    takes_part: bool,
+    part: Part,
 }
 
 /// The private parameters, as they are at this instant of virtual time.
+#[derive(Default)]
 enum Parameters {
-    /// As the method makes them; not yet made.
+    /// They are still as the method makes them, and have not been made.
+    #[default]
     Untouched,
-    /// Here.
+    /// They are here.
     Held(Box<Device>),
-    /// With a worker, or lent.
+    /// A worker thread has them.
     Away,
 }
 
+/// What the user does in a participation before its upload starts.
+#[derive(Default)]
+enum Part {
+    /// Nothing: it takes no part, or its upload is on its way.
+    #[default]
+    Nothing,
+    /// It has submitted its training, which no worker has begun.
+    Submitted(Submission),
+    /// A worker thread is training it.
+    Training,
+    /// The training has been worked out and waits for its virtual end.
+    Trained(Result<Box<Trained>, Box<Error>>),
+}
+
+/// What a training starts from besides the private parameters.
+struct Submission {
+    step: Step,
+    invitation_id: InvitationId,
+    download: Arc<OutgoingDownload>,
+    keep: bool,
+}
+
+/// The training of one user as it is handed to a worker thread.
+pub struct SubmittedTraining {
+    /// Everything that the result depends on.
+    pub assignment: Assignment,
+    /// Whether the parameters as they are before the training are needed again.
+    pub keep: bool,
+}
+
 impl ClientActor {
-    /// The actor of `user`.
-    pub fn new(user: UserId, world: Arc<World>) -> Self {
-        Self { user, world, parameters: Parameters::Untouched, takes_part: false }
+    /// Returns the actor of a user with the parameters of a checkpoint.
+    pub fn restored(device: Box<Device>) -> Self {
+        Self { parameters: Parameters::Held(device), part: Part::Nothing }
     }
 
-    /// The actor of `user` with the parameters of a checkpoint.
-    pub fn restored(user: UserId, world: Arc<World>, device: Box<Device>) -> Self {
-        Self { parameters: Parameters::Held(device), ..Self::new(user, world) }
-    }
-
-    /// What a worker trains; `None` for parameters that it has to make first. Whoever may be cut off, or asked to
-    /// lend, before training has ended gives a copy away.
-    fn parameters_to_train(&mut self, keep: bool) -> Option<Box<Device>> {
-        match &self.parameters {
-            Parameters::Held(device) if keep => Some(Box::new(device.snapshot())),
-            Parameters::Untouched if keep => None,
-            _ => match std::mem::replace(&mut self.parameters, Parameters::Away) {
-                Parameters::Held(client) => Some(client),
-                _ => None,
-            },
-        }
-    }
-}
-
-impl Actor for ClientActor {
-    type Context = Context<Self>;
-}
-
-impl Handler<ToClient> for ClientActor {
-    type Result = FromClient;
-
-    fn handle(&mut self, message: ToClient, _context: &mut Self::Context) -> FromClient {
-        use Parameters::{Away, Held, Untouched};
-        match (message, self.takes_part, &self.parameters) {
-            (ToClient::Participate { step, invitation_id, download, keep }, false, Held(_) | Untouched) => {
-                self.takes_part = true;
-                let (user, world) = (self.user, Arc::clone(&self.world));
-                let device = self.parameters_to_train(keep);
-                FromClient::Assignment(Box::new(Assignment { user, step, invitation_id, device, download, world }))
-            }
-            (ToClient::Downloaded(frame, download), true, _) => FromClient::Sound(download.reads(&frame)),
-            (ToClient::TrainingEnded(trained), true, _) => {
-                self.takes_part = false;
-                self.parameters = Held(trained.device);
-                FromClient::Upload(trained.frame.bytes)
-            }
-            // During training: what was kept stays. During the upload: training had ended, and its outcome stays.
-            (ToClient::CutOff, _, Held(_) | Untouched) => {
-                self.takes_part = false;
+    /// Answers a message.
+    pub fn receive(&mut self, message: ToClient) -> FromClient {
+        match (message, &self.part) {
+            (ToClient::Participate { step, invitation_id, download, keep }, Part::Nothing) => {
+                self.part = Part::Submitted(Submission { step, invitation_id, download, keep });
                 FromClient::Done
             }
-            (ToClient::Lend, _, Untouched) => FromClient::Lent(self.user, None),
-            (ToClient::Lend, _, Held(_)) => match std::mem::replace(&mut self.parameters, Away) {
-                Held(client) => FromClient::Lent(self.user, Some(client)),
-                _ => FromClient::OutOfTurn,
-            },
-            (ToClient::Return(client), _, Away) => {
-                self.parameters = Held(client);
+            (ToClient::Downloaded(frame, download), Part::Submitted(_) | Part::Trained(_)) => {
+                FromClient::Sound(download.reads(&frame))
+            }
+            (ToClient::TrainingEnded, Part::Trained(_)) => self.end_training(),
+            // During the training, what was kept stays. During the upload, the training has ended and its outcome stays.
+            (ToClient::CutOff, _) if !matches!(self.parameters, Parameters::Away) => {
+                self.part = Part::Nothing;
                 FromClient::Done
             }
             _ => FromClient::OutOfTurn,
+        }
+    }
+
+    /// Takes what the training has made of the parameters, and says what is to be uploaded.
+    fn end_training(&mut self) -> FromClient {
+        match std::mem::take(&mut self.part) {
+            Part::Trained(Ok(trained)) => {
+                let Trained { device, frame, loss, .. } = *trained;
+                self.parameters = Parameters::Held(device);
+                FromClient::Upload { frame: frame.bytes, parts: frame.parts, loss }
+            }
+            Part::Trained(Err(error)) => FromClient::Failed(*error),
+            _ => FromClient::OutOfTurn,
+        }
+    }
+
+    /// Hands the submitted training to a worker, with the parameters; `None` if nothing is submitted any more.
+    pub fn begin_training(&mut self, user: UserId, world: &Arc<World>) -> Option<SubmittedTraining> {
+        if !matches!(self.part, Part::Submitted(_)) {
+            return None;
+        }
+        let Part::Submitted(submission) = std::mem::replace(&mut self.part, Part::Training) else { return None };
+        let Submission { step, invitation_id, download, keep } = submission;
+        let (device, world) = (self.lend(), Arc::clone(world));
+        let assignment = Assignment { user, step, invitation_id, device, download, world };
+        Some(SubmittedTraining { assignment, keep })
+    }
+
+    /// Takes the result of the training that [`Self::begin_training`] handed out. `kept` are the parameters from before
+    /// it if `keep` was asked for; `None` then says that they are still as the method makes them.
+    pub fn worked_out(&mut self, keep: bool, kept: Option<Box<Device>>, result: Result<Box<Trained>, Error>) {
+        if keep {
+            self.take_back(kept);
+        }
+        self.part = Part::Trained(result.map_err(Box::new));
+    }
+
+    /// Lends the parameters to a worker thread; `None` if they are still as the method makes them.
+    pub fn lend(&mut self) -> Option<Box<Device>> {
+        match std::mem::replace(&mut self.parameters, Parameters::Away) {
+            Parameters::Held(device) => Some(device),
+            Parameters::Untouched | Parameters::Away => None,
+        }
+    }
+
+    /// Takes back what [`Self::lend`] gave.
+    pub fn take_back(&mut self, device: Option<Box<Device>>) {
+        self.parameters = device.map_or(Parameters::Untouched, Parameters::Held);
+    }
+
+    /// Whether a worker thread has the parameters.
+    pub fn is_away(&self) -> bool {
+        matches!(self.parameters, Parameters::Away)
+    }
+
+    /// The parameters, if anything has touched them.
+    pub fn parameters(&mut self) -> Option<&mut Device> {
+        match &mut self.parameters {
+            Parameters::Held(device) => Some(device),
+            Parameters::Untouched | Parameters::Away => None,
         }
     }
 }

@@ -8,5 +8,6 @@ pub use super::client::ClientActor;
 pub use super::device::Device;
 pub use super::download::OutgoingDownload;
 pub use super::fair_link::{FairLink, FlowId};
-pub use super::messages::ToClient;
+pub use super::messages::{FromClient, ToClient};
 pub use super::training::Assignment;
+pub use super::workers::{Pool, Threads, Workers};

@@ -7,30 +7,17 @@ use std::sync::Arc;
 use actix::prelude::*;
 use bytes::Bytes;
 
-use super::device::Device;
 use super::download::OutgoingDownload;
+use super::outcome::events::RoundSpan;
 pub use super::outcome::events::{Booking, Ending, LinkEvent};
-use super::outcome::{RoundRecord, Work};
-use super::training::{Assignment, Trained};
-use crate::error::Result;
+use super::outcome::{ByDirection, Flow, RoundRecord, Work};
+use crate::codec::FrameParts;
+use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Round, Step, UserId};
 use crate::model::blocks::Model;
 use crate::model::magnitude::MagnitudeCounts;
 pub use crate::units::Direction;
-use crate::units::SimTime;
-
-/// Users that are asked at once: enough to keep the mailboxes busy, few enough that a million users need no
-/// million pending answers.
-pub const ASKED_AT_ONCE: usize = 4096;
-
-/// Users that a worker thread takes at once: few enough that all threads end together, although one user has a
-/// hundred times the ratings of another; enough that handing them out costs nothing.
-pub const TAKEN_AT_ONCE: usize = 8;
-
-/// Wiring -> network: let time run until the last round is over.
-#[derive(Message)]
-#[rtype(result = "Result<()>")]
-pub struct Run;
+use crate::units::{Bytes as Size, SimTime};
 
 /// Network -> server: the time for a new step has come.
 #[derive(Message)]
@@ -68,11 +55,9 @@ pub struct Invitation {
     pub download: Arc<OutgoingDownload>,
 }
 
-/// Network -> client: one enum, so that a user costs one recipient.
-#[derive(Message)]
-#[rtype(result = "FromClient")]
+/// Network -> client. A user's actor has no mailbox: it answers where it stands, see [`super::workers`].
 pub enum ToClient {
-    /// The download that is on its way to you. You will have it in time; start to train.
+    /// You are invited, and this download is on its way to you. Submit your training, whose inputs are fixed by now.
     Participate {
         /// The step whose model it is.
         step: Step,
@@ -80,36 +65,45 @@ pub enum ToClient {
         invitation_id: InvitationId,
         /// What is being downloaded.
         download: Arc<OutgoingDownload>,
-        /// Whether you may need what you have now again: you may be cut off, or asked to lend it meanwhile.
+        /// Whether you may need what you have now again: you may be cut off, or be scored meanwhile.
         keep: bool,
     },
     /// Your download, as it came over the link.
     Downloaded(Bytes, Arc<OutgoingDownload>),
-    /// Your training has come to its virtual end: take your parameters and upload.
-    TrainingEnded(Box<Trained>),
-    /// You are cut off. If your training had not ended, you still have what you had before it.
+    /// Your training has come to its virtual end: upload.
+    TrainingEnded,
+    /// You are cut off. If your training had not ended, you have what you had before it.
     CutOff,
-    /// Metrics or network -> client: lend your parameters, for scoring, for the digest or for a checkpoint.
-    Lend,
-    /// To whom lent them: here they are again.
-    Return(Box<Device>),
 }
 
 /// What a client answers.
-#[derive(MessageResponse)]
 pub enum FromClient {
-    /// To [`ToClient::Participate`]: work for a worker thread.
-    Assignment(Box<Assignment>),
     /// To [`ToClient::Downloaded`]: whether the frame is sound.
     Sound(bool),
-    /// To [`ToClient::TrainingEnded`]: the frame to send.
-    Upload(Bytes),
-    /// To [`ToClient::Lend`]: the private parameters; `None` if they are still as the method made them.
-    Lent(UserId, Option<Box<Device>>),
+    /// To [`ToClient::TrainingEnded`]: what is to be sent.
+    Upload {
+        /// The frame.
+        frame: Bytes,
+        /// Its bytes by purpose.
+        parts: FrameParts,
+        /// Mean local loss of the training, which is booked when the server uses the update.
+        loss: f64,
+    },
+    /// To [`ToClient::TrainingEnded`]: the training has failed.
+    Failed(Error),
     /// To the others.
     Done,
     /// The message made no sense in the client's state: a defect of the simulator.
     OutOfTurn,
+}
+
+/// Workers -> network: how much work a training is, which places it in virtual time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// What it takes; nothing for a training that fails, which it does on the device at once.
+    pub work: crate::work::Work,
+    /// Length of the frame that will be uploaded; `None` if the training fails.
+    pub upload: Option<Size>,
 }
 
 /// Network -> server: an upload has arrived whole.
@@ -204,9 +198,10 @@ pub struct StepsMade {
     pub model: Option<(Model, Arc<OutgoingDownload>)>,
 }
 
-/// Network -> metrics: book what has happened in the open round, before there is too much of it.
+/// Network -> metrics: book what has happened in the open round, before there is too much of it. The answer gives it
+/// back.
 #[derive(Message)]
-#[rtype(result = "Result<()>")]
+#[rtype(result = "Result<Vec<Booking>>")]
 pub struct Book {
     /// What has happened.
     pub bookings: Vec<Booking>,
@@ -214,7 +209,7 @@ pub struct Book {
 
 /// Network -> metrics: a round is over.
 #[derive(Message)]
-#[rtype(result = "Result<()>")]
+#[rtype(result = "Result<RoundBooked>")]
 pub struct RoundEnded {
     /// The round.
     pub round: Round,
@@ -230,15 +225,38 @@ pub struct RoundEnded {
     pub bookings: Vec<Booking>,
 }
 
-/// Network -> metrics: the run stops here, with this still open.
+/// Metrics -> network: a round has been booked.
+#[derive(Debug)]
+pub struct RoundBooked {
+    /// When it was, and how many updates were used.
+    pub span: RoundSpan,
+    /// Everything that happened on the links and devices, less what was booked before.
+    pub bookings: Vec<Booking>,
+    /// Bytes of the run so far.
+    pub total: ByDirection<Flow>,
+    /// What is recorded of it; an error if its model cannot be scored.
+    pub record: Result<RoundRecord>,
+}
+
+/// Network -> metrics: the run stops here, with this still open. The answer gives it back.
 #[derive(Message)]
-#[rtype(result = "Result<()>")]
+#[rtype(result = "Result<Vec<Booking>>")]
 pub struct BookUnfinished {
     /// What happened since the last round ended.
     pub bookings: Vec<Booking>,
 }
 
-/// Wiring -> metrics: the run is over; what came of it?
+/// Simulation -> server: which model do you have?
+#[derive(Message)]
+#[rtype(result = "Result<Model>")]
+pub struct GetModel;
+
+/// Simulation -> server and metrics: between two rounds, this takes the place of the model.
+#[derive(Clone, Message)]
+#[rtype(result = "Result<()>")]
+pub struct SetModel(pub Model);
+
+/// Simulation -> metrics: the run is over; what came of it?
 #[derive(Message)]
 #[rtype(result = "Result<Collected>")]
 pub struct Collect {
@@ -247,13 +265,13 @@ pub struct Collect {
     pub private_parameters: bool,
 }
 
-/// Metrics -> wiring: everything recorded.
+/// Metrics -> simulation: everything recorded.
 #[derive(Debug)]
 pub struct Collected {
     /// Every finished round.
     pub rounds: Vec<RoundRecord>,
     /// Bytes of the whole run.
-    pub bytes: super::outcome::ByDirection<super::outcome::Flow>,
+    pub bytes: ByDirection<Flow>,
     /// Training work of the whole run.
     pub work: Work,
     /// Durations by phase.

@@ -21,3 +21,10 @@ pub trait RoundObserver {
 impl RoundObserver for () {
     fn round_finished(&mut self, _round: &RoundRecord, _total: ByDirection<Flow>) {}
 }
+
+/// A list takes down the rounds.
+impl RoundObserver for Vec<RoundRecord> {
+    fn round_finished(&mut self, round: &RoundRecord, _total: ByDirection<Flow>) {
+        self.push(round.clone());
+    }
+}

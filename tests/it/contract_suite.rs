@@ -92,7 +92,7 @@ every_rounds = 30
         let world = World::with_methods(scenario, dataset.into(), &methods()).unwrap();
         // Popularity, random and the item mean score alike for users of both colours.
         let learns = world.trains && name != "item-mean";
-        let outcome = sim::run(world, &RunControl::with_threads(2), Box::new(())).unwrap();
+        let outcome = sim::run(world, &RunControl::with_threads(2), &mut ()).unwrap();
         // Of the 24 items that a user has not rated, the five of its colour come first if it knows its colour; at
         // random one in five of the held-out ones is among the first five.
         let hr = outcome.rounds.last().unwrap().accuracy.as_ref().unwrap().test["hr@5"];

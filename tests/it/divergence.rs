@@ -16,7 +16,7 @@ const EXPLODING: [&str; 6] = [
 /// If this fails, a diverged model is reported as a result, or the rounds before it are thrown away.
 #[test]
 fn an_explosion_names_round_and_parameter_and_keeps_the_rounds_before() {
-    let outcome = sim::run(world(small(&EXPLODING)), &RunControl::with_threads(2), Box::new(())).unwrap();
+    let outcome = sim::run(world(small(&EXPLODING)), &RunControl::with_threads(2), &mut ()).unwrap();
     let Some(Error::Diverged { round, parameter, value, limit, .. }) = outcome.stopped_by else {
         panic!("{:?}", outcome.stopped_by)
     };
@@ -38,7 +38,7 @@ fn an_explosion_names_round_and_parameter_and_keeps_the_rounds_before() {
 #[test]
 fn an_explosion_is_the_same_at_any_number_of_threads() {
     let stopped = |threads| {
-        let outcome = sim::run(world(small(&EXPLODING)), &RunControl::with_threads(threads), Box::new(())).unwrap();
+        let outcome = sim::run(world(small(&EXPLODING)), &RunControl::with_threads(threads), &mut ()).unwrap();
         (outcome.digest, outcome.bytes, outcome.stopped_by.unwrap().to_string())
     };
     let one = stopped(1);
@@ -83,7 +83,7 @@ fn every_method_that_trains_stops_when_it_explodes() {
     ] {
         let method = format!("method=\"{table}\"");
         let scenario = small(&[&[method.as_str()], &rates[..]].concat());
-        let outcome = sim::run(world(scenario), &RunControl::with_threads(2), Box::new(())).unwrap();
+        let outcome = sim::run(world(scenario), &RunControl::with_threads(2), &mut ()).unwrap();
         assert!(matches!(outcome.stopped_by, Some(Error::Diverged { .. })), "{table}: {:?}", outcome.stopped_by);
         assert_finite(&outcome);
     }

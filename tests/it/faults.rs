@@ -189,7 +189,7 @@ fn departure(seconds: f64) -> Outcome {
     let traces = Traces::load(&scenario, &[workshop.path("")]).unwrap();
     let dataset = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed)).unwrap();
     let world = World::with_traces(scenario, Arc::new(dataset), &traces, METHODS).unwrap();
-    let outcome = sim::run(world, &RunControl::with_threads(2), Box::new(())).unwrap();
+    let outcome = sim::run(world, &RunControl::with_threads(2), &mut ()).unwrap();
     assert!(outcome.stopped_by.is_none(), "{:?}", outcome.stopped_by);
     assert_balanced(&outcome);
     assert_eq!((outcome.rounds[0].aggregated, outcome.rounds[0].dropped), (0, 40));

@@ -14,9 +14,9 @@ use crate::support::{InterruptAfter, Workshop, assert_balanced, run, small, smal
 
 fn interrupted_after(after: u32, method: &str) -> Outcome {
     let flag = Arc::new(AtomicBool::new(false));
-    let control = RunControl { threads: 2, interrupted: Arc::clone(&flag), until: None };
+    let control = RunControl { threads: 2, interrupted: Arc::clone(&flag) };
     let scenario = small_with(method, &["training.rounds=5"]);
-    sim::run(world(scenario), &control, Box::new(InterruptAfter { after, flag })).unwrap()
+    sim::run(world(scenario), &control, &mut InterruptAfter { after, flag }).unwrap()
 }
 
 /// If this fails, Ctrl-C throws work away, or reports a round that was not finished.
@@ -77,6 +77,18 @@ fn wait_for_folder(child: &mut Child, folder: &Path) {
 #[cfg(unix)]
 #[test]
 fn ctrl_c_ends_the_process_with_a_report() {
+    assert_ends_with_a_report("-INT");
+}
+
+/// If this fails, a run that a scheduler, a container or `timeout` ends loses its finished rounds.
+#[cfg(unix)]
+#[test]
+fn sigterm_ends_the_process_with_a_report() {
+    assert_ends_with_a_report("-TERM");
+}
+
+#[cfg(unix)]
+fn assert_ends_with_a_report(signal: &str) {
     use std::io::Read;
 
     let workshop = Workshop::new();
@@ -86,7 +98,7 @@ fn ctrl_c_ends_the_process_with_a_report() {
     command.args(["--set", "evaluation.every_rounds=1000000"]).arg("--out").arg(workshop.report());
     let mut child = Ended(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     wait_for_folder(&mut child.0, &workshop.report());
-    let sent = Command::new("kill").args(["-INT", &child.0.id().to_string()]).status().unwrap();
+    let sent = Command::new("kill").args([signal, &child.0.id().to_string()]).status().unwrap();
     assert!(sent.success());
     let (mut output, mut errors) = (String::new(), String::new());
     child.0.stdout.take().unwrap().read_to_string(&mut output).unwrap();

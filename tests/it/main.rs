@@ -30,7 +30,7 @@ mod fuzz_case;
 mod fuzz_replay;
 /// What a source file imports, read from its text.
 mod import_paths;
-/// Ctrl-C leaves a report of the finished rounds.
+/// Ctrl-C and SIGTERM leave a report of the finished rounds.
 mod interruption;
 /// The documented example of a method, compiled here as it stands.
 #[allow(dead_code)]
@@ -71,6 +71,8 @@ mod scenario_files;
 /// What no method of the crate needs yet works all the same: codecs that lose something, mechanisms of privacy, methods
 /// that run at the server.
 mod seams;
+/// A simulation that is driven step by step comes to what a whole run comes to.
+mod simulation;
 /// A round of many steps is these steps, recorded once.
 mod steps;
 /// What the modules share: small scenarios, and ways to run them.

@@ -40,8 +40,7 @@ fn an_expectation_is_the_mean_of_what_draws_of_candidates_give() {
         let scenario = small(&[&overrides[..], &[&*format!("seed={seed}")]].concat());
         let world = World::new(scenario, data.clone()).unwrap();
         let control = fedrecsim::sim::RunControl::with_threads(1);
-        let figures =
-            fedrecsim::sim::run(world, &control, Box::new(())).unwrap().rounds.pop().unwrap().accuracy.unwrap();
+        let figures = fedrecsim::sim::run(world, &control, &mut ()).unwrap().rounds.pop().unwrap().accuracy.unwrap();
         for (name, figure) in figures.test {
             *sums.entry(name).or_default() += figure / f64::from(draws);
         }

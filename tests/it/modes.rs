@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
 use fedrecsim::error::Error;
 use fedrecsim::ids::{InvitationId, Round, Step, UserId};
@@ -80,7 +80,7 @@ fn nobody_twice_in_a_row_is_refused_where_and_only_where_a_round_would_have_nobo
                 world.scenario.training.client_selection = ClientSelection::NeverTwiceInARow;
                 let all = Users { all: users, able: users, words: "" };
                 let is_refused = !too_few_users(&world.scenario.training, &world.policy, Some(all)).is_empty();
-                let stopped_by = sim::run(world, &RunControl::with_threads(1), Box::new(())).unwrap().stopped_by;
+                let stopped_by = sim::run(world, &RunControl::with_threads(1), &mut ()).unwrap().stopped_by;
                 let had_nobody = matches!(stopped_by, Some(Error::NobodyAvailable { .. }));
                 assert!(had_nobody || stopped_by.is_none(), "{stopped_by:?}");
                 assert_eq!(had_nobody, is_refused, "{users} users, {rounds}, {mode}");
@@ -233,7 +233,7 @@ fn over_selection_takes_the_first_and_gives_the_rest_up() {
 }
 
 /// Counts connections given to somebody who is given up at the same instant.
-struct WastedConnections(mpsc::Sender<usize>);
+struct WastedConnections(usize);
 
 impl RoundObserver for WastedConnections {
     fn round_finished(&mut self, _round: &RoundRecord, _total: ByDirection<Flow>) {}
@@ -244,8 +244,7 @@ impl RoundObserver for WastedConnections {
             { after }.any(|booking| matches!(booking.event, LinkEvent::TransferEnded { ending: Ending::Cancelled, .. }))
         };
         let connected = bookings.iter().filter(|booking| matches!(booking.event, LinkEvent::Connected(_)));
-        // The receiver outlives the run.
-        let _ = self.0.send(connected.filter(is_given_up).count());
+        self.0 += connected.filter(is_given_up).count();
     }
 }
 
@@ -255,16 +254,17 @@ fn nobody_who_is_given_up_gets_a_connection_that_another_leaves() {
     let mode = "training.mode={ over-selection = { factor = 2.0, deadline_s = 30 } }";
     let server = "network.server={ downlink_mbit_per_s = 1, uplink_mbit_per_s = 1, connections = 4 }";
     let scenario = small_with("fedmf", &[mode, server, "training.participation={ cohort = 20 }", "training.rounds=3"]);
-    let (sender, wasted) = mpsc::channel();
-    let outcome = sim::run(world(scenario), &RunControl::with_threads(1), Box::new(WastedConnections(sender))).unwrap();
+    let mut wasted = WastedConnections(0);
+    let outcome = sim::run(world(scenario), &RunControl::with_threads(1), &mut wasted).unwrap();
     assert_balanced(&outcome);
     let idle: Vec<_> = outcome.rounds.iter().map(|round| round.cancelled).collect();
     assert!(idle.iter().all(|cancelled| *cancelled > 8), "more than have a connection: {idle:?}");
-    assert_eq!(wasted.into_iter().sum::<usize>(), 0);
+    assert_eq!(wasted.0, 0);
 }
 
-/// Tells whose updates were used.
-struct Used(mpsc::Sender<UserId>);
+/// Counts how often an update of each user was used.
+#[derive(Default)]
+struct Used(BTreeMap<UserId, u32>);
 
 impl RoundObserver for Used {
     fn round_finished(&mut self, _round: &RoundRecord, _total: ByDirection<Flow>) {}
@@ -275,8 +275,7 @@ impl RoundObserver for Used {
             (direction, ending) == (Direction::Up, Ending::Done)
         };
         for booking in bookings.iter().filter(used) {
-            // The receiver outlives the run.
-            let _ = self.0.send(booking.user);
+            *self.0.entry(booking.user).or_insert(0) += 1;
         }
     }
 }
@@ -287,10 +286,9 @@ fn nobody_is_always_the_last_in_line() {
     let mode = "training.mode={ over-selection = { factor = 2.0 } }";
     let server = "network.server={ connections = 1 }";
     let scenario = small_with("fedmf", &[mode, server, "training.participation={ cohort = 20 }", "training.rounds=16"]);
-    let (sender, used) = mpsc::channel();
-    sim::run(world(scenario), &RunControl::with_threads(1), Box::new(Used(sender))).unwrap();
-    let mut updates = BTreeMap::new();
-    used.into_iter().for_each(|user| *updates.entry(user).or_insert(0) += 1);
+    let mut used = Used::default();
+    sim::run(world(scenario), &RunControl::with_threads(1), &mut used).unwrap();
+    let updates = used.0;
     // Everybody is invited sixteen times and one of the first twenty with probability 1/2; 0 or 16 of 16 are out of the
     // question for any of forty.
     assert_eq!(updates.len(), 40, "{updates:?}");
@@ -323,7 +321,7 @@ fn a_deadline_that_nobody_meets_leaves_empty_rounds_and_too_many_end_the_run() {
         let overrides = [&few[..], &["network.rtt_ms=100", &mode]].concat();
         let world = world(small_with("fedmf", &overrides));
         let initial = Table::clone(world.method.initial().table(0));
-        let outcome = sim::run(world, &RunControl::with_threads(2), Box::new(())).unwrap();
+        let outcome = sim::run(world, &RunControl::with_threads(2), &mut ()).unwrap();
         assert!(
             matches!(outcome.stopped_by, Some(Error::NobodyFinished { round: Round(3), rounds: 3 })),
             "{outcome:?}"

@@ -20,7 +20,7 @@ fn every(seconds: f64) -> Policy {
 
 fn run_under(policy: Policy) -> fedrecsim::error::Result<Outcome> {
     let scenario = small_with("fedmf", &["network.preset=\"wifi-2020\"", "training.rounds=5"]);
-    sim::run(world(scenario).with_policy(policy)?, &RunControl::with_threads(2), Box::new(()))
+    sim::run(world(scenario).with_policy(policy)?, &RunControl::with_threads(2), &mut ())
 }
 
 /// If this fails, a program cannot run a policy that no mode describes.

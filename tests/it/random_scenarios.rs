@@ -163,16 +163,15 @@ fn run(workshop: &Workshop, scenario: &Scenario) -> Outcome {
 
 /// A run that is watched.
 fn watched(workshop: &Workshop, scenario: &Scenario) -> (Outcome, Toil) {
-    let (watch, toil) = Watch::new();
+    let mut watch = Watch::default();
     let world = world_of(workshop, scenario).unwrap();
-    let outcome = sim::run(world, &RunControl::with_threads(1), Box::new(watch)).unwrap();
-    let toil = *toil.lock().unwrap();
-    (outcome, toil)
+    let outcome = sim::run(world, &RunControl::with_threads(1), &mut watch).unwrap();
+    (outcome, watch.toil)
 }
 
 fn run_from(workshop: &Workshop, scenario: &Scenario, checkpoints: Checkpoints) -> Outcome {
     let world = world_of(workshop, scenario).unwrap();
-    sim::run_from(world, &RunControl::with_threads(1), Box::new(()), checkpoints).unwrap()
+    sim::run_from(world, &RunControl::with_threads(1), &mut (), checkpoints).unwrap()
 }
 
 /// Training may explode, links may be too slow for any clock or any deadline, and nobody may come: then the run says so,

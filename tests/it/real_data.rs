@@ -24,7 +24,7 @@ fn run_file(scenario: &str, overrides: &[&str], folder: PathBuf) -> Outcome {
     let scenario = load(scenario, overrides);
     let dataset = dataset::load(&scenario.dataset, &[folder], Streams::new(scenario.seed)).unwrap();
     let world = World::new(scenario, dataset.into()).unwrap();
-    let outcome = sim::run(world, &RunControl::with_threads(2), Box::new(())).unwrap();
+    let outcome = sim::run(world, &RunControl::with_threads(2), &mut ()).unwrap();
     assert!(outcome.stopped_by.is_none(), "{:?}", outcome.stopped_by);
     assert_balanced(&outcome);
     assert_finite(&outcome);
@@ -65,7 +65,7 @@ fn popularity_over(name: &str, folder: PathBuf) -> Outcome {
     let scenario = parse(&text, &[]);
     let dataset = dataset::load(&scenario.dataset, &[folder], Streams::new(scenario.seed)).unwrap();
     let world = World::new(scenario, dataset.into()).unwrap();
-    sim::run(world, &RunControl::with_threads(2), Box::new(())).unwrap()
+    sim::run(world, &RunControl::with_threads(2), &mut ()).unwrap()
 }
 
 #[test]

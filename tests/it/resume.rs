@@ -40,7 +40,7 @@ fn resume(scenario: &Scenario, checkpoint: &[u8], threads: usize) -> (Outcome, V
     let resumed = Some(ArchiveReader::new(Box::new(Cursor::new(checkpoint.to_vec()))));
     let checkpoints = Checkpoints { resumed, store: Box::new(store.clone()) };
     let control = RunControl::with_threads(threads);
-    let outcome = sim::run_from(world(scenario.clone()), &control, Box::new(()), checkpoints).unwrap();
+    let outcome = sim::run_from(world(scenario.clone()), &control, &mut (), checkpoints).unwrap();
     (outcome, store.complete.lock().unwrap().clone())
 }
 
@@ -142,7 +142,7 @@ fn every_method_in_every_mode_ends_alike_from_every_checkpoint() {
             let store = InMemory::default();
             let checkpoints = Checkpoints { resumed: None, store: Box::new(store.clone()) };
             let control = RunControl::with_threads(1);
-            let saving = sim::run_from(world(scenario.clone()), &control, Box::new(()), checkpoints).unwrap();
+            let saving = sim::run_from(world(scenario.clone()), &control, &mut (), checkpoints).unwrap();
             assert_same(&saving, &whole, &format!("{what}, saving"));
             let saved = store.complete.lock().unwrap().clone();
             assert_eq!(saved.len(), 3, "{what}: nothing is left to do after the last round");

@@ -64,7 +64,7 @@ fn lossy_world(method: &str, overrides: &[&str]) -> World {
 }
 
 fn run_in(world: World, threads: usize) -> Outcome {
-    sim::run(world, &RunControl::with_threads(threads), Box::new(())).unwrap()
+    sim::run(world, &RunControl::with_threads(threads), &mut ()).unwrap()
 }
 
 /// If this fails, a codec that loses something, remembers it and draws at random breaks a promise that lossless ones keep.

@@ -83,7 +83,7 @@ pub fn world(scenario: Scenario) -> World {
 
 /// Runs a scenario on generated ratings to its end.
 pub fn run(scenario: Scenario, threads: usize) -> Outcome {
-    let outcome = sim::run(world(scenario), &RunControl::with_threads(threads), Box::new(())).unwrap();
+    let outcome = sim::run(world(scenario), &RunControl::with_threads(threads), &mut ()).unwrap();
     assert!(outcome.stopped_by.is_none(), "{:?}", outcome.stopped_by);
     outcome
 }

@@ -114,7 +114,7 @@ fn a_run_that_reaches_the_end_of_the_clock_says_so_and_keeps_its_rounds() {
         // What ends too late is the transfer itself, or a delay after it.
         for (faults, whole_rounds) in [(&*delays, 19), ("faults=[{ effect = { delay_s = 1e9 } }]", 9)] {
             let world = world(small_with("fedmf", &[&slow, server, &[faults]].concat()));
-            let outcome = sim::run(world, &RunControl::with_threads(1), Box::new(())).unwrap();
+            let outcome = sim::run(world, &RunControl::with_threads(1), &mut ()).unwrap();
             let stopped_by = outcome.stopped_by.as_ref();
             assert!(matches!(stopped_by, Some(Error::TimeOverflow { round, .. }) if round.0 == whole_rounds));
             assert_eq!(outcome.rounds.len(), whole_rounds as usize, "{server:?}");

@@ -12,12 +12,13 @@ use actix::prelude::*;
 
 use super::by_user::ByUser;
 use super::calendar::Calendar;
-use super::checkpoints::{CheckpointStore, Save};
-use super::directory::Directory;
+use super::checkpoints::Save;
 use super::messages::{
-    AlarmRang, BeginStep, Book, BookUnfinished, Booking, CloseStep, FromClient, LinkEvent, Orders, ParticipationLost,
-    Participations, RoundEnded, Run, StepsMade, ToClient, UplinkArrived,
+    AlarmRang, BeginStep, Book, BookUnfinished, Booking, CloseStep, FromClient, Orders, ParticipationLost,
+    Participations, RoundBooked, RoundEnded, StepsMade, ToClient, UplinkArrived,
 };
+use super::resident::Port;
+use super::workers::{Pool, Workers};
 use super::world::World;
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Round, Step, UserId};
@@ -35,7 +36,7 @@ mod transfers;
 use event::Event;
 use participation::Participation;
 pub use saved::NetworkState;
-use transfers::ServerLink;
+use transfers::{ServerLink, Traffic};
 
 /// Bookings that the metrics are told of at once, where a round of many steps has more: some megabytes of them.
 const BOOKED_AT_ONCE: usize = 1 << 17;
@@ -43,17 +44,17 @@ const BOOKED_AT_ONCE: usize = 1 << 17;
 /// Whom the network talks to.
 pub struct Peers {
     /// The server, when a step begins.
-    pub begin_step: Recipient<BeginStep>,
+    pub begin_step: Port<BeginStep>,
     /// The server, when an upload arrives.
-    pub uplink_arrived: Recipient<UplinkArrived>,
+    pub uplink_arrived: Port<UplinkArrived>,
     /// The server, when a participation is lost.
-    pub participation_lost: Recipient<ParticipationLost>,
+    pub participation_lost: Port<ParticipationLost>,
     /// The server, when it asked to be woken.
-    pub alarm_rang: Recipient<AlarmRang>,
+    pub alarm_rang: Port<AlarmRang>,
     /// The server, when a step is due.
     pub close_step: Recipient<CloseStep>,
-    /// Every user.
-    pub clients: Rc<Directory>,
+    /// Every user, and who computes for them.
+    pub workers: Rc<dyn Workers>,
     /// The metrics, when much has happened in a round.
     pub book: Recipient<Book>,
     /// The metrics, when a round is over.
@@ -66,82 +67,33 @@ pub struct Peers {
     pub save_metrics: Recipient<Save>,
 }
 
-/// The network's actor.
-pub struct NetworkActor {
-    timeline: Option<Timeline>,
-    resumed: Option<NetworkState>,
-}
-
-impl NetworkActor {
-    /// A network at time zero, or as it was `resumed`. `interrupted` is looked at between events, what is later than
-    /// `until` does not happen; `store` is asked after every round whether it wants a checkpoint.
-    pub fn new(
-        world: Arc<World>,
-        workers: Arc<rayon::ThreadPool>,
-        peers: Peers,
-        (interrupted, until): (Arc<AtomicBool>, Option<SimTime>),
-        (resumed, store): (Option<NetworkState>, Box<dyn CheckpointStore>),
-    ) -> Self {
-        let server_link = ServerLink::new(&world.scenario.network.server);
-        let availability = world.population.availability().clock();
-        let timeline = Timeline {
-            world,
-            workers,
-            peers,
-            interrupted,
-            until,
-            calendar: Calendar::default(),
-            taking_part: ByUser::default(),
-            untrained: Vec::new(),
-            bookings: Vec::new(),
-            losses: Vec::new(),
-            counts: Participations::default(),
-            server_link,
-            availability,
-            store,
-        };
-        Self { timeline: Some(timeline), resumed }
-    }
-}
-
-impl Actor for NetworkActor {
-    type Context = Context<Self>;
-}
-
-impl Handler<Run> for NetworkActor {
-    type Result = ResponseFuture<Result<()>>;
-
-    fn handle(&mut self, _: Run, _context: &mut Self::Context) -> Self::Result {
-        let (timeline, resumed) = (self.timeline.take(), self.resumed.take());
-        Box::pin(async move {
-            match timeline {
-                Some(timeline) => timeline.run(resumed).await,
-                None => Err(unanswered("network", "it has run already")),
-            }
-        })
-    }
-}
-
-/// The running simulation: the clock, the calendar, and everybody who is taking part.
-struct Timeline {
+/// The network. It is the actor that everything else waits for, so it needs no mailbox: whoever drives the simulation
+/// lets it go on ([`Self::advance`]) or has it leave a checkpoint ([`Self::save`]), one at a time.
+pub struct Network {
     world: Arc<World>,
-    workers: Arc<rayon::ThreadPool>,
+    pool: Pool,
     peers: Peers,
     interrupted: Arc<AtomicBool>,
-    until: Option<SimTime>,
-    calendar: Calendar<Event>,
-    /// Who takes part. Boxed, since it is taken and put back at every event.
-    taking_part: ByUser<Box<Participation>>,
-    /// Those whose training has not been worked out yet, in the order of their invitations; some of them may be gone.
-    untrained: Vec<UserId>,
-    bookings: Vec<Booking>,
+    /// Rounds that are over.
+    rounds: u32,
+    /// `None` between two rounds.
+    open: Option<OpenRound>,
+    traffic: Traffic,
+    taking_part: ByUser<Participation>,
     /// Local losses of the updates that the server took in since its last step.
     losses: Vec<(UserId, InvitationId, f64)>,
     counts: Participations,
-    /// `None` if the server's link holds nobody back.
-    server_link: Option<ServerLink>,
     availability: AvailabilityClock,
-    store: Box<dyn CheckpointStore>,
+}
+
+/// The round that the network is at.
+struct OpenRound {
+    began: SimTime,
+    /// The step that is open, or to be begun.
+    step: u32,
+    step_has_begun: bool,
+    /// What the steps before it made.
+    made: StepsMade,
 }
 
 fn unanswered(actor: &'static str, reason: impl ToString) -> Error {
@@ -154,60 +106,113 @@ async fn asked<T>(question: impl Future<Output = std::result::Result<T, MailboxE
     question.await.map_err(|reason| unanswered(of, reason))
 }
 
+/// The answer of an actor that is asked where it stands.
+fn answered<M: Message>(port: &Port<M>, message: M) -> M::Result {
+    let _stage = enter(Stage::Actors);
+    port(message)
+}
+
 /// All of `list`; what is left has room for as much again, which the next round will want.
 fn emptied<T>(list: &mut Vec<T>) -> Vec<T> {
     let room = Vec::with_capacity(list.len());
     std::mem::replace(list, room)
 }
 
-impl Timeline {
-    async fn run(mut self, resumed: Option<NetworkState>) -> Result<()> {
-        let ended = self.run_rounds(resumed).await;
-        self.book_unfinished()?;
-        let bookings = std::mem::take(&mut self.bookings);
-        asked(self.peers.book_unfinished.send(BookUnfinished { bookings }), "metrics").await??;
-        ended
-    }
-
-    async fn run_rounds(&mut self, resumed: Option<NetworkState>) -> Result<()> {
-        let first = match resumed {
-            Some(state) => self.resume(state).await?,
-            None => 0,
-        };
-        for round in first..self.world.scenario.training.rounds {
-            self.run_round(Round(round)).await?;
-            self.save_if_due(round + 1).await?;
+impl Network {
+    /// Returns a network at time zero. `interrupted` is looked at between events.
+    pub fn new(world: Arc<World>, pool: Pool, peers: Peers, interrupted: Arc<AtomicBool>) -> Self {
+        let server_link = ServerLink::new(&world.scenario.network.server);
+        let availability = world.population.availability().clock();
+        let calendar = Calendar::default();
+        let traffic = Traffic { world: Arc::clone(&world), calendar, server_link, bookings: Vec::new() };
+        Self {
+            world,
+            pool,
+            peers,
+            interrupted,
+            rounds: 0,
+            open: None,
+            traffic,
+            taking_part: ByUser::default(),
+            losses: Vec::new(),
+            counts: Participations::default(),
+            availability,
         }
-        Ok(())
     }
 
-    async fn run_round(&mut self, round: Round) -> Result<()> {
+    /// The virtual time.
+    pub fn now(&self) -> SimTime {
+        self.traffic.calendar.now()
+    }
+
+    /// Rounds that are over.
+    pub fn rounds(&self) -> u32 {
+        self.rounds
+    }
+
+    /// Lets time run until the open round is over, or the next one if none is open; `None` if that is not so by
+    /// `until`. Everything up to that instant has happened then, and the clock stands at it. Where much happens in a
+    /// round, `tell` hears of it on the way.
+    ///
+    /// # Errors
+    /// What ends a run, and defects of the simulator. The network cannot go on after either.
+    pub async fn advance(
+        &mut self,
+        until: Option<SimTime>,
+        tell: &mut dyn FnMut(Vec<Booking>),
+    ) -> Result<Option<RoundBooked>> {
         let _stage = enter(Stage::Simulate);
-        let began = self.calendar.now();
-        let mut made = StepsMade::default();
-        let steps = self.world.scenario.training.steps_of(round);
-        for step in steps.clone() {
-            let ends_round = step + 1 == steps.end;
-            self.run_step(Step(step), ends_round, &mut made).await?;
+        if until.is_some_and(|until| until < self.now()) {
+            return Ok(None);
         }
-        self.end_round(round, began, made).await
+        let steps = self.world.scenario.training.steps_of(Round(self.rounds));
+        let mut open = self.open.take().unwrap_or_else(|| OpenRound {
+            began: self.now(),
+            step: steps.start,
+            step_has_begun: false,
+            made: StepsMade::default(),
+        });
+        while open.step < steps.end {
+            if !self.run_step(&mut open, until).await? {
+                self.open = Some(open);
+                return Ok(None);
+            }
+            self.end_step(open.step + 1 == steps.end, &mut open.made, tell).await?;
+            (open.step, open.step_has_begun) = (open.step + 1, false);
+        }
+        self.end_round(open).await.map(Some)
     }
 
-    async fn run_step(&mut self, step: Step, ends_round: bool, made: &mut StepsMade) -> Result<()> {
+    /// Lets time run until the open step is due; whether it is by `until`.
+    async fn run_step(&mut self, open: &mut OpenRound, until: Option<SimTime>) -> Result<bool> {
         // A step of nobody has no event to look at it between.
         self.check_interrupted()?;
-        let now = self.calendar.now();
-        let orders = asked(self.peers.begin_step.send(BeginStep { step, now }), "server").await??;
-        let mut due = self.obey(orders).await?;
+        let step = Step(open.step);
+        let mut due = false;
+        if !open.step_has_begun {
+            let orders = answered(&self.peers.begin_step, BeginStep { step, now: self.now() })?;
+            open.step_has_begun = true;
+            due = self.obey(orders).await?;
+        }
         while !due {
             self.check_interrupted()?;
-            self.check_time()?;
-            let Some((now, event)) = self.calendar.pop() else {
-                return Err(self.without_end(step));
-            };
+            if !self.next_is_by(until) {
+                return Ok(false);
+            }
+            let Some((now, event)) = self.traffic.calendar.pop() else { return Err(self.without_end(step)) };
             due = self.happen(now, event).await?;
         }
-        self.end_step(ends_round, made).await
+        Ok(true)
+    }
+
+    /// Books what is under way at this instant, where the run ends; the bookings since the last round ended.
+    ///
+    /// # Errors
+    /// Defects of the simulator.
+    pub async fn stop(&mut self) -> Result<Vec<Booking>> {
+        self.book_unfinished()?;
+        let bookings = std::mem::take(&mut self.traffic.bookings);
+        asked(self.peers.book_unfinished.send(BookUnfinished { bookings }), "metrics").await?
     }
 
     /// Why nothing is left to happen although the step is not due: somebody's transfer never ends.
@@ -222,22 +227,23 @@ impl Timeline {
         if self.interrupted.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    /// Stops the run if the next event is later than it is to go.
-    fn check_time(&mut self) -> Result<()> {
-        let (Some(until), Some(next)) = (self.until, self.calendar.next_time()) else { return Ok(()) };
+    /// Whether the next event is not later than `until`. If it is, the clock goes on to there, so that what is under way
+    /// is left as it is then.
+    fn next_is_by(&mut self, until: Option<SimTime>) -> bool {
+        let calendar = &mut self.traffic.calendar;
+        let (Some(until), Some(next)) = (until, calendar.next_time()) else { return true };
         if next <= until {
-            return Ok(());
+            return true;
         }
-        // The clock goes on to there, so that what is under way is left as it is then.
-        self.calendar.schedule(until, Event::Alarm);
-        self.calendar.pop();
-        Err(Error::Stopped { at: until })
+        calendar.schedule(until, Event::Alarm);
+        calendar.pop();
+        false
     }
 
-    /// Does what the server wants; whether the round is complete.
+    /// Does what the server wants; whether its step is due.
     async fn obey(&mut self, orders: Orders) -> Result<bool> {
         for time in orders.deadline.into_iter().chain(orders.alarm) {
-            self.calendar.schedule(time, Event::Alarm);
+            self.traffic.calendar.schedule(time, Event::Alarm);
         }
         if let Some(invitation) = orders.invitation {
             self.invite(invitation).await?;
@@ -246,45 +252,43 @@ impl Timeline {
     }
 
     /// Has the server make its step, and adds up what came of it.
-    async fn end_step(&mut self, ends_round: bool, made: &mut StepsMade) -> Result<()> {
+    async fn end_step(
+        &mut self,
+        ends_round: bool,
+        made: &mut StepsMade,
+        tell: &mut dyn FnMut(Vec<Booking>),
+    ) -> Result<()> {
         let outcome = asked(self.peers.close_step.send(CloseStep { ends_round }), "server").await??;
-        self.give_up(&outcome.given_up).await?;
+        self.give_up(&outcome.given_up)?;
         self.losses.sort_unstable_by_key(|(user, invitation_id, _)| (*user, *invitation_id));
         made.loss_sum = self.losses.drain(..).fold(made.loss_sum, |sum, (_, _, loss)| sum + loss);
         made.steps += u32::from(outcome.aggregated > 0);
         made.aggregated += outcome.aggregated;
         made.uploads.add_times(&outcome.uploads, 1);
         made.model = outcome.model;
-        if self.bookings.len() >= BOOKED_AT_ONCE {
-            let bookings = emptied(&mut self.bookings);
-            asked(self.peers.book.send(Book { bookings }), "metrics").await??;
+        if self.traffic.bookings.len() >= BOOKED_AT_ONCE {
+            let bookings = emptied(&mut self.traffic.bookings);
+            tell(asked(self.peers.book.send(Book { bookings }), "metrics").await??);
         }
         Ok(())
     }
 
-    async fn end_round(&mut self, round: Round, began: SimTime, made: StepsMade) -> Result<()> {
+    async fn end_round(&mut self, open: OpenRound) -> Result<RoundBooked> {
+        let round = Round(self.rounds);
         let ended = RoundEnded {
             round,
-            began,
-            ended: self.calendar.now(),
+            began: open.began,
+            ended: self.now(),
             participations: std::mem::take(&mut self.counts),
-            made,
-            bookings: emptied(&mut self.bookings),
+            made: open.made,
+            bookings: emptied(&mut self.traffic.bookings),
         };
+        self.rounds += 1;
         asked(self.peers.round_ended.send(ended), "metrics").await?
     }
 
-    async fn ask(&self, user: UserId, message: ToClient) -> Result<FromClient> {
-        asked(self.peers.clients.send(user, message), "client").await
-    }
-
-    /// `time`, unless it is beyond what the clock can show.
-    fn within_time(&self, time: SimTime, user: UserId, step: Step) -> Result<SimTime> {
-        let round = self.world.scenario.training.round_of(step);
-        if time == SimTime::END { Err(Error::TimeOverflow { round, user }) } else { Ok(time) }
-    }
-
-    fn book(&mut self, invitation_id: InvitationId, user: UserId, event: LinkEvent) {
-        self.bookings.push(Booking { at: self.calendar.now(), invitation_id, user, event });
+    fn tell(&self, user: UserId, message: ToClient) -> FromClient {
+        let _stage = enter(Stage::Actors);
+        self.peers.workers.tell(user, message)
     }
 }

@@ -5,15 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes as Frame;
 use serde::{Deserialize, Serialize};
 
-use super::super::training::{Assignment, Trained};
-use crate::error::Result;
 use crate::ids::{InvitationId, Step};
 use crate::population::{Conditions, Link, Verdict};
 use crate::sim::calendar::Appointment;
 use crate::sim::download::OutgoingDownload;
-use crate::sim::messages::{Ending, Invitation, LinkEvent};
+use crate::sim::messages::{Effort, Ending, Invitation, LinkEvent};
 use crate::units::{Bytes, Direction, SimDuration, SimTime};
-use crate::work::Work;
 
 /// A participation from invitation to upload.
 pub(super) struct Participation {
@@ -24,7 +21,8 @@ pub(super) struct Participation {
     pub download: Arc<OutgoingDownload>,
     pub conditions: Conditions,
     pub phase: Phase,
-    pub training: Training,
+    /// How much work its training is, once that has been worked out.
+    pub effort: Option<Effort>,
     /// What happens next to it, unless that hangs on others.
     pub next: Option<Appointment>,
     /// Where on its way it drops out, if it does.
@@ -72,16 +70,6 @@ pub(super) enum Dropout {
     InTraining(SimDuration),
 }
 
-/// The training of a participation.
-pub(super) enum Training {
-    /// Its inputs are fixed; nobody has worked it out.
-    Untrained(Box<Assignment>),
-    /// Worked out, ahead of its virtual end.
-    Trained(Result<Box<Trained>>),
-    /// With the client.
-    Over,
-}
-
 impl Transfer {
     pub fn elapsed(&self, now: SimTime) -> SimDuration {
         now.since(self.began)
@@ -108,26 +96,16 @@ impl Transfer {
     }
 }
 
-impl Training {
-    /// What it takes, once it has been worked out; a training that fails does so on the device at once.
-    pub fn work(&self) -> Work {
-        match self {
-            Self::Trained(Ok(trained)) => trained.work,
-            _ => Work::default(),
-        }
-    }
-}
-
 impl Participation {
     /// A participation that is about to begin.
-    pub fn new(invitation: &Invitation, conditions: Conditions, assignment: Box<Assignment>, now: SimTime) -> Self {
+    pub fn new(invitation: &Invitation, conditions: Conditions, now: SimTime) -> Self {
         Self {
             step: invitation.step,
             invitation_id: invitation.invitation_id,
             download: Arc::clone(&invitation.download),
             conditions,
             phase: Phase::Training { began: now },
-            training: Training::Untrained(assignment),
+            effort: None,
             next: None,
             dropout: None,
             cut: None,
@@ -145,13 +123,14 @@ impl Participation {
     /// Finds the phase in which the participation drops out: the instant is uniform over the time that all of it takes
     /// if the server's link holds nobody back. Without an end to its training nobody knows, and it does not.
     pub fn plan_dropout(&mut self, download: Bytes) {
-        let (Some(share), Training::Trained(Ok(trained))) = (self.conditions.dropout_at, &self.training) else {
+        let (Some(share), Some(Effort { work, upload: Some(upload) })) = (self.conditions.dropout_at, self.effort)
+        else {
             return;
         };
         let conditions = &self.conditions;
         let download = conditions.down.transfer_time(download);
-        let compute = conditions.speed.time_for(trained.work);
-        let upload = conditions.up.transfer_time(Bytes::of(&trained.frame.bytes));
+        let compute = conditions.speed.time_for(work);
+        let upload = conditions.up.transfer_time(upload);
         let whole = download + compute + upload;
         // In 2^-32 steps, so that the instant is an integer computation.
         let instant = SimTime::ZERO + whole.fraction((share * 4_294_967_296.0) as u64, 1 << 32);
@@ -163,5 +142,21 @@ impl Participation {
         } else {
             Dropout::InTransfer(Direction::Up, instant.since(uploads))
         });
+    }
+
+    /// The frame on its way.
+    pub fn transfer(&self) -> Option<&Transfer> {
+        match &self.phase {
+            Phase::Downloading(transfer) | Phase::Uploading { transfer, .. } => Some(transfer),
+            Phase::Training { .. } => None,
+        }
+    }
+
+    /// The frame on its way, to change.
+    pub fn transfer_mut(&mut self) -> Option<&mut Transfer> {
+        match &mut self.phase {
+            Phase::Downloading(transfer) | Phase::Uploading { transfer, .. } => Some(transfer),
+            Phase::Training { .. } => None,
+        }
     }
 }

@@ -9,17 +9,16 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::event::Event;
-use super::participation::{Dropout, Participation, Phase, Training, Transfer};
-use super::transfers::{Places, SavedLink, ServerLink};
-use super::{Timeline, asked, unanswered};
+use super::participation::{Dropout, Participation, Phase, Transfer};
+use super::transfers::{Places, SavedLink, ServerLink, Traffic};
+use super::{Network, asked, unanswered};
 use crate::error::Result;
 use crate::ids::{InvitationId, Step, UserId};
 use crate::model::archive::{Archive, ArchiveReader, damaged};
-use crate::model::state::StateVisitor;
 use crate::sim::calendar::Calendar;
 use crate::sim::checkpoints::Save;
 use crate::sim::download::{OutgoingDownload, RestoredDownloads};
-use crate::sim::messages::{ASKED_AT_ONCE, FromClient, ToClient};
+use crate::sim::messages::{FromClient, ToClient};
 use crate::sim::world::World;
 use crate::units::SimTime;
 
@@ -83,64 +82,38 @@ impl NetworkState {
     }
 }
 
-impl Timeline {
-    /// Leaves a checkpoint after so many rounds, if one is due.
-    pub(super) async fn save_if_due(&mut self, rounds: u32) -> Result<()> {
-        // After the last round there is nothing to go on with.
-        if rounds == self.world.scenario.training.rounds || !self.store.is_due(rounds) {
-            return Ok(());
+impl Network {
+    /// Writes a checkpoint in pieces. It holds the state between two rounds.
+    ///
+    /// # Errors
+    /// Those of `write`; a round that is open, and defects of the simulator.
+    pub async fn save(&self, write: &mut dyn FnMut(Vec<u8>) -> Result<()>) -> Result<()> {
+        if self.open.is_some() {
+            return Err(unanswered("network", "a checkpoint is of a state between two rounds"));
         }
-        self.store.begin(rounds)?;
         let mut archive = Archive::default();
         archive = asked(self.peers.save_server.send(Save(archive)), "server").await??;
-        self.save_clients(&mut archive).await?;
+        self.peers.workers.save(&mut archive, &mut |archive| match archive.pending() >= WRITTEN_AT_ONCE {
+            true => write(archive.take()?),
+            false => Ok(()),
+        })?;
         archive = asked(self.peers.save_metrics.send(Save(archive)), "metrics").await??;
-        self.save(rounds, &mut archive)?;
-        self.store.write(&archive.take()?)?;
-        self.store.commit()
-    }
-
-    /// Appends the private parameters that somebody has touched; each user lends them meanwhile.
-    async fn save_clients(&mut self, archive: &mut Archive) -> Result<()> {
-        for users in self.peers.clients.started().chunks(ASKED_AT_ONCE) {
-            let asking: Vec<_> = users.iter().map(|user| self.peers.clients.send(*user, ToClient::Lend)).collect();
-            let mut returns = Vec::new();
-            for answer in asking {
-                match asked(answer, "client").await? {
-                    FromClient::Lent(_, None) => {}
-                    FromClient::Lent(user, Some(mut client)) => {
-                        archive.put(&Some(user));
-                        client.visit_state(&mut StateVisitor::Save(archive))?;
-                        returns.push(self.peers.clients.send(user, ToClient::Return(client)));
-                    }
-                    _ => return Err(unanswered("client", "it is busy and cannot lend its parameters")),
-                }
-                if archive.pending() >= WRITTEN_AT_ONCE {
-                    self.store.write(&archive.take()?)?;
-                }
-            }
-            for answer in returns {
-                match asked(answer, "client").await? {
-                    FromClient::Done => {}
-                    _ => return Err(unanswered("client", "it did not take its parameters back")),
-                }
-            }
-        }
-        archive.put(&None::<UserId>);
-        Ok(())
+        self.append_to(&mut archive)?;
+        write(archive.take()?)
     }
 
     /// Appends the network's own state. Bookings, losses and counts are those of a round, which is over.
-    fn save(&self, rounds: u32, archive: &mut Archive) -> Result<()> {
-        let pending = self.calendar.pending();
+    fn append_to(&self, archive: &mut Archive) -> Result<()> {
+        let Traffic { calendar, server_link, .. } = &self.traffic;
+        let pending = calendar.pending();
         let events: Vec<(SimTime, Event)> = pending.iter().map(|(time, _, event)| (*time, **event)).collect();
         let places: Places = (0..).zip(&pending).map(|(place, (_, appointment, _))| (*appointment, place)).collect();
-        archive.put(&(rounds, self.calendar.now()));
+        archive.put(&(self.rounds, self.now()));
         archive.put(&events);
-        archive.put(&self.server_link.as_ref().map(|link| link.save(&places)));
+        archive.put(&server_link.as_ref().map(|link| link.save(&places)));
         archive.put(&(self.taking_part.len() as u64));
         for (user, participation) in self.taking_part.iter() {
-            let Participation { step, invitation_id, dropout, .. } = **participation;
+            let Participation { step, invitation_id, dropout, .. } = *participation;
             let phase = match &participation.phase {
                 Phase::Downloading(transfer) => SavedPhase::Downloading(*transfer),
                 Phase::Training { began } => SavedPhase::Training { began: *began },
@@ -158,70 +131,58 @@ impl Timeline {
         Ok(())
     }
 
-    /// Takes up what a checkpoint says; the rounds that are over by then. Trainings that are under way are worked out
-    /// again.
-    pub(super) async fn resume(&mut self, state: NetworkState) -> Result<u32> {
+    /// Takes up what a checkpoint says. Trainings that are under way are worked out again.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) for what no network of this world has saved.
+    pub async fn resume(&mut self, state: NetworkState) -> Result<()> {
         let NetworkState { rounds, now, events, link, participations } = state;
         let (calendar, appointments) = Calendar::restore(now, events);
-        self.calendar = calendar;
+        (self.rounds, self.traffic.calendar) = (rounds, calendar);
         let appointment = |place: u32| {
             appointments.get(place as usize).copied().ok_or_else(|| damaged("an appointment that is not there"))
         };
         if let Some(link) = link {
-            self.server_link = ServerLink::restore(link, &self.world.scenario.network.server, appointment)?;
+            self.traffic.server_link = ServerLink::restore(link, &self.world.scenario.network.server, appointment)?;
         }
         let mut training = false;
         for (saved, download, frame) in participations {
             let SavedParticipation { user, step, invitation_id, phase, next, dropout, cut } = saved;
             training |= matches!(phase, SavedPhase::Training { .. });
-            let (phase, training_of) = match phase {
-                SavedPhase::Uploading { transfer, loss } => {
-                    (Phase::Uploading { transfer, frame: frame.into(), loss }, Training::Over)
-                }
-                SavedPhase::Downloading(transfer) => {
-                    (Phase::Downloading(transfer), self.work_again(user, step, invitation_id, &download).await?)
-                }
-                SavedPhase::Training { began } => {
-                    (Phase::Training { began }, self.work_again(user, step, invitation_id, &download).await?)
-                }
+            let phase = match phase {
+                SavedPhase::Uploading { transfer, loss } => Phase::Uploading { transfer, frame: frame.into(), loss },
+                SavedPhase::Downloading(transfer) => Phase::Downloading(transfer),
+                SavedPhase::Training { began } => Phase::Training { began },
             };
+            if !matches!(phase, Phase::Uploading { .. }) {
+                self.submit_again(user, step, invitation_id, &download)?;
+            }
             let conditions = self.world.population.conditions(user, invitation_id);
             let next = next.map(appointment).transpose()?;
             let cut = cut.map(|(time, place)| Ok((time, appointment(place)?))).transpose()?;
-            let participation = Participation {
-                step,
-                invitation_id,
-                download,
-                conditions,
-                phase,
-                training: training_of,
-                next,
-                dropout,
-                cut,
-            };
-            self.put(user, Box::new(participation));
+            let effort = None;
+            let participation =
+                Participation { step, invitation_id, download, conditions, phase, effort, next, dropout, cut };
+            self.taking_part.insert(user, participation);
         }
         if training {
-            self.work_out_trainings()?;
+            self.work_out_trainings().await?;
         }
-        Ok(rounds)
+        Ok(())
     }
 
-    /// The training of a participation that was under way, from what the user kept.
-    async fn work_again(
-        &mut self,
+    /// The user submits the training again that was under way, from what it kept.
+    fn submit_again(
+        &self,
         user: UserId,
         step: Step,
         invitation_id: InvitationId,
         download: &Arc<OutgoingDownload>,
-    ) -> Result<Training> {
+    ) -> Result<()> {
         let download = Arc::clone(download);
         // What lasts beyond a round may be cut short, so that its user keeps what it had.
-        match self.ask(user, ToClient::Participate { step, invitation_id, download, keep: true }).await? {
-            FromClient::Assignment(assignment) => {
-                self.untrained.push(user);
-                Ok(Training::Untrained(assignment))
-            }
+        match self.tell(user, ToClient::Participate { step, invitation_id, download, keep: true }) {
+            FromClient::Done => Ok(()),
             _ => Err(unanswered("client", "it takes part twice")),
         }
     }

@@ -6,20 +6,23 @@
 //! and end.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::event::Event;
-use super::participation::{Dropout, Phase, Transfer, Way};
-use super::{Participation, Timeline};
+use super::participation::{Dropout, Participation, Transfer, Way};
+
 use crate::codec::FrameParts;
 use crate::error::{Error, Result};
-use crate::ids::UserId;
+use crate::ids::{InvitationId, Step, UserId};
 use crate::population::Verdict;
 use crate::scenario::ServerLinkSpec;
-use crate::sim::calendar::Appointment;
+use crate::sim::by_user::ByUser;
+use crate::sim::calendar::{Appointment, Calendar};
 use crate::sim::fair_link::{FairLink, FlowId};
-use crate::sim::messages::LinkEvent;
+use crate::sim::messages::{Booking, LinkEvent};
+use crate::sim::world::World;
 use crate::units::{Bytes, Direction, SimTime};
 
 /// Places of appointments in a checkpoint's list of pending events.
@@ -119,9 +122,19 @@ impl ServerLink {
     }
 }
 
-impl Timeline {
-    /// Starts the transfer of a frame for `user`, whose `participation` is not in its place.
-    pub(super) fn start_transfer(
+/// Everything that is on its way: the calendar of what happens next, the server's link, and the bookings of what has
+/// happened. It knows nothing of who takes part; whoever asks names the participation.
+pub(super) struct Traffic {
+    pub world: Arc<World>,
+    pub calendar: Calendar<Event>,
+    /// `None` if the server's link holds nobody back.
+    pub server_link: Option<ServerLink>,
+    pub bookings: Vec<Booking>,
+}
+
+impl Traffic {
+    /// Starts the transfer of a frame for `user`.
+    pub fn start(
         &mut self,
         user: UserId,
         participation: &mut Participation,
@@ -152,8 +165,8 @@ impl Timeline {
         let mut transfer = Transfer { direction, size, began: now, way: Way::Alone, fault };
         match &mut self.server_link {
             None => {
-                let arrives = now + link.transfer_time(size) + transfer.delay();
-                let arrives = self.within_time(arrives, user, participation.step)?;
+                let arrives =
+                    self.within_time(now + link.transfer_time(size) + transfer.delay(), user, participation.step)?;
                 participation.next = Some(self.calendar.schedule(arrives, Event::arrived(direction, user)));
                 if let Some(elapsed) = dropout {
                     self.schedule_cut(user, participation, now + elapsed);
@@ -181,15 +194,20 @@ impl Timeline {
     }
 
     /// Some transfers of a direction have ended: what they carried arrives after its latency.
-    pub(super) fn transfers_ended(&mut self, now: SimTime, direction: Direction) -> Result<()> {
+    pub fn end_transfers(
+        &mut self,
+        now: SimTime,
+        direction: Direction,
+        taking_part: &mut ByUser<Participation>,
+    ) -> Result<()> {
         // The appointment that has just been kept; those that are made below are cancelled as others are.
         if let Some(server) = &mut self.server_link {
             server.lane(direction).next_end = None;
         }
-        let take_ended = |timeline: &mut Self| timeline.server_link.as_mut()?.lane(direction).link.take_ended(now);
+        let take_ended = |traffic: &mut Self| traffic.server_link.as_mut()?.lane(direction).link.take_ended(now);
         while let Some(FlowId(user)) = take_ended(self) {
             let user = UserId(user);
-            let mut participation = self.take(user)?;
+            let participation = taking_part.get_mut(&user).ok_or_else(|| absent(user))?;
             let latency = participation.link(direction).latency;
             let mut arrives = now + latency;
             if let Some(transfer) = participation.transfer_mut() {
@@ -197,21 +215,20 @@ impl Timeline {
                 arrives = arrives + transfer.delay();
             }
             participation.next = Some(self.calendar.schedule(arrives, Event::arrived(direction, user)));
-            let step = participation.step;
-            self.put(user, participation);
-            self.within_time(arrives, user, step)?;
-            self.free_connection()?;
+            self.within_time(arrives, user, participation.step)?;
+            self.free_connection(taking_part)?;
         }
         self.reschedule(direction);
         Ok(())
     }
 
-    /// Stops a transfer: the bytes that it has carried.
-    pub(super) fn stop_transfer(
+    /// Stops the transfer of a participation that has left `taking_part`: the bytes that it has carried.
+    pub fn stop(
         &mut self,
         user: UserId,
         participation: &Participation,
         transfer: &Transfer,
+        taking_part: &mut ByUser<Participation>,
     ) -> Result<Bytes> {
         let now = self.calendar.now();
         match transfer.way {
@@ -226,7 +243,7 @@ impl Timeline {
             Way::Shared => {
                 let server = self.server_link.as_mut();
                 let carried = server.and_then(|server| server.lane(transfer.direction).link.stop(now, FlowId(user.0)));
-                self.free_connection()?;
+                self.free_connection(taking_part)?;
                 self.reschedule(transfer.direction);
                 Ok(carried.unwrap_or(Bytes::new(0)))
             }
@@ -234,26 +251,24 @@ impl Timeline {
     }
 
     /// A connection is free: the first in line takes it.
-    fn free_connection(&mut self) -> Result<()> {
+    fn free_connection(&mut self, taking_part: &mut ByUser<Participation>) -> Result<()> {
         let now = self.calendar.now();
         let Some(server) = &mut self.server_link else { return Ok(()) };
         server.in_progress -= 1;
         let Some((_, user)) = server.line.pop_first() else { return Ok(()) };
         server.in_progress += 1;
-        let mut participation = self.take(user)?;
+        let participation = taking_part.get_mut(&user).ok_or_else(|| absent(user))?;
+        let invitation_id = participation.invitation_id;
         let (up, down) = (participation.conditions.up.rate, participation.conditions.down.rate);
         if let Some(transfer) = participation.transfer_mut() {
             transfer.way = Way::Shared;
             let direction = transfer.direction;
             let rate = if direction == Direction::Up { up } else { down };
-            if let Some(server) = &mut self.server_link {
-                let started = server.lane(direction).link.start(now, FlowId(user.0), transfer.size, rate);
-                debug_assert!(started, "{user} has two transfers in one direction");
-            }
-            self.book(participation.invitation_id, user, LinkEvent::Connected(direction));
+            let started = server.lane(direction).link.start(now, FlowId(user.0), transfer.size, rate);
+            debug_assert!(started, "{user} has two transfers in one direction");
+            self.book(invitation_id, user, LinkEvent::Connected(direction));
             self.reschedule(direction);
         }
-        self.put(user, participation);
         Ok(())
     }
 
@@ -271,22 +286,30 @@ impl Timeline {
         // A transfer slower than the clock can show has no end; nor has anything that waits for it.
         lane.next_end = next.map(|time| (time, self.calendar.schedule(time, Event::TransfersEnded(direction))));
     }
+
+    /// A participation is cut off at `time`, if it is still there and not cut off before.
+    pub fn schedule_cut(&mut self, user: UserId, participation: &mut Participation, time: SimTime) {
+        if participation.cut.as_ref().is_some_and(|(earlier, _)| *earlier <= time) {
+            return;
+        }
+        let appointment = self.calendar.schedule(time, Event::CutOff(user));
+        if let Some((_, later)) = participation.cut.replace((time, appointment)) {
+            self.calendar.cancel(later);
+        }
+    }
+
+    /// `time`, unless it is beyond what the clock can show.
+    pub fn within_time(&self, time: SimTime, user: UserId, step: Step) -> Result<SimTime> {
+        let round = self.world.scenario.training.round_of(step);
+        if time == SimTime::END { Err(Error::TimeOverflow { round, user }) } else { Ok(time) }
+    }
+
+    /// Books what has happened at this instant.
+    pub fn book(&mut self, invitation_id: InvitationId, user: UserId, event: LinkEvent) {
+        self.bookings.push(Booking { at: self.calendar.now(), invitation_id, user, event });
+    }
 }
 
-impl Participation {
-    /// The frame on its way.
-    pub(super) fn transfer(&self) -> Option<&Transfer> {
-        match &self.phase {
-            Phase::Downloading(transfer) | Phase::Uploading { transfer, .. } => Some(transfer),
-            Phase::Training { .. } => None,
-        }
-    }
-
-    /// The frame on its way, to change.
-    pub(super) fn transfer_mut(&mut self) -> Option<&mut Transfer> {
-        match &mut self.phase {
-            Phase::Downloading(transfer) | Phase::Uploading { transfer, .. } => Some(transfer),
-            Phase::Training { .. } => None,
-        }
-    }
+pub(super) fn absent(user: UserId) -> Error {
+    Error::Actor { actor: "network", reason: format!("{user} takes no part") }
 }

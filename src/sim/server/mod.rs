@@ -13,7 +13,8 @@ use super::by_user::ByUser;
 use super::checkpoints::Save;
 use super::download::{OutgoingDownload, RestoredDownloads};
 use super::messages::{
-    AlarmRang, BeginStep, CloseStep, Ending, Orders, ParticipationLost, Receipt, StepOutcome, UplinkArrived,
+    AlarmRang, BeginStep, CloseStep, Ending, GetModel, Orders, ParticipationLost, Receipt, SetModel, StepOutcome,
+    UplinkArrived,
 };
 use super::world::World;
 use crate::codec;
@@ -22,6 +23,7 @@ use crate::ids::{InvitationId, Step, UserId};
 use crate::method::Server;
 use crate::method::server::StepReport;
 use crate::model::archive::{Archive, ArchiveReader};
+use crate::model::blocks::Model;
 use crate::model::state::{StateVisitor, restore_model, save_model};
 use crate::scenario::{LateUpdates, Stragglers};
 use crate::stages::{Stage, enter};
@@ -300,6 +302,23 @@ impl Handler<CloseStep> for ServerActor {
         // A copy that outlived its round would have the next step copy every row that it touches.
         let model = if ends_round { Some((self.server.model().clone(), self.next_download()?)) } else { None };
         Ok(StepOutcome { model, aggregated, uploads: report.uploads, given_up })
+    }
+}
+
+impl Handler<GetModel> for ServerActor {
+    type Result = Result<Model>;
+
+    fn handle(&mut self, _: GetModel, _context: &mut Self::Context) -> Result<Model> {
+        Ok(self.server.model().clone())
+    }
+}
+
+impl Handler<SetModel> for ServerActor {
+    type Result = Result<()>;
+
+    fn handle(&mut self, SetModel(model): SetModel, _context: &mut Self::Context) -> Result<()> {
+        self.download = None;
+        self.server.set_model(model)
     }
 }
 

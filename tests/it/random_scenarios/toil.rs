@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
 
 use fedrecsim::ids::UserId;
 use fedrecsim::scenario::Scenario;
@@ -17,26 +16,19 @@ pub struct Toil {
     pub row_visits: u64,
 }
 
-/// Takes down what devices do, event by event.
+/// Takes down what devices do, event by event, from the beginning of a run.
+#[derive(Default)]
 pub struct Watch {
-    toil: Arc<Mutex<Toil>>,
+    pub toil: Toil,
     /// Of the frames on their way.
     lengths: BTreeMap<(UserId, Direction), u64>,
-}
-
-impl Watch {
-    /// One who sees a run from its beginning, and what he takes down.
-    pub fn new() -> (Self, Arc<Mutex<Toil>>) {
-        let toil = Arc::new(Mutex::new(Toil::default()));
-        (Self { toil: Arc::clone(&toil), lengths: BTreeMap::new() }, toil)
-    }
 }
 
 impl RoundObserver for Watch {
     fn round_finished(&mut self, _round: &RoundRecord, _total: ByDirection<Flow>) {}
 
     fn happened(&mut self, _round: Option<RoundSpan>, bookings: &[Booking]) {
-        let mut toil = self.toil.lock().unwrap();
+        let toil = &mut self.toil;
         for &Booking { user, event, .. } in bookings {
             match event {
                 LinkEvent::Sent(direction, parts) => {

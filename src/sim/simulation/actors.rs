@@ -1,0 +1,207 @@
+//! The simulation's own thread: starts the actors, and carries out what the owner of the simulation commands.
+//!
+//! The one place that knows every actor's type. All actors live on one arbiter, on a runtime of this thread alone; the
+//! workers have threads of their own.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, SyncSender};
+
+use actix::prelude::*;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::super::device::Device;
+use super::super::download::RestoredDownloads;
+use super::super::messages::{Booking, Collect, Collected, GetModel, RoundBooked, SetModel};
+use super::super::metrics::MetricsActor;
+use super::super::network::{Network, NetworkState, Peers};
+use super::super::outcome::{ByDirection, Flow, SplitFigures};
+use super::super::resident::{Mailbox, Resident};
+use super::super::server::ServerActor;
+use super::super::workers::{Pool, Threads, Workers};
+use super::super::world::World;
+use super::{RunControl, baselines};
+use crate::error::{Error, Result};
+use crate::ids::UserId;
+use crate::model::archive::ArchiveReader;
+use crate::model::blocks::Model;
+use crate::model::state::StateVisitor;
+use crate::units::SimTime;
+
+/// What the owner of a simulation wants, and where the answer goes.
+pub(super) enum Command {
+    /// Let time run to the end of a round, or to an instant before that; the virtual time comes with the answer. Where
+    /// much happens in a round, it is told on the way.
+    Advance {
+        until: Option<SimTime>,
+        happened: Sender<Vec<Booking>>,
+        reply: Sender<(Result<Option<RoundBooked>>, SimTime)>,
+    },
+    /// Write a checkpoint in pieces.
+    Save { pieces: SyncSender<Vec<u8>>, reply: Sender<Result<()>> },
+    /// Tell the model.
+    Model { reply: Sender<Result<Model>> },
+    /// Take another model.
+    SetModel { model: Model, reply: Sender<Result<()>> },
+    /// Close the books: what was still under way, and everything recorded.
+    Finish { private_parameters: bool, reply: Sender<Result<(Vec<Booking>, Collected)>> },
+}
+
+/// What is known when the actors have started.
+pub(super) struct Started {
+    pub baselines: BTreeMap<String, SplitFigures>,
+    pub rounds: u32,
+    pub now: SimTime,
+    pub total: ByDirection<Flow>,
+}
+
+/// The life of the thread: until no command can come any more.
+pub(super) fn live(
+    world: Arc<World>,
+    control: RunControl,
+    resumed: Option<ArchiveReader>,
+    commands: UnboundedReceiver<Command>,
+    started: &Sender<Result<Started>>,
+) {
+    // Neither files nor timers: the clock of this world is virtual.
+    let runtime = match tokio::runtime::Builder::new_current_thread().build() {
+        Ok(runtime) => runtime,
+        Err(reason) => {
+            let _ = started.send(Err(Error::Usage(format!("cannot start the actors' runtime: {reason}"))));
+            return;
+        }
+    };
+    System::with_tokio_rt(move || runtime).block_on(async move {
+        // Whoever asked is waiting for these answers, or has panicked.
+        match Actors::start(world, control, resumed).await {
+            Ok((actors, report)) => {
+                let _ = started.send(Ok(report));
+                actors.serve(commands).await;
+            }
+            Err(error) => {
+                let _ = started.send(Err(error));
+            }
+        }
+    });
+}
+
+/// The actors that commands go to.
+struct Actors {
+    network: Network,
+    server: Addr<Mailbox<ServerActor>>,
+    metrics: Addr<MetricsActor>,
+}
+
+impl Actors {
+    async fn start(
+        world: Arc<World>,
+        control: RunControl,
+        mut archive: Option<ArchiveReader>,
+    ) -> Result<(Self, Started)> {
+        let pool = Pool::start(control.threads)?;
+        let baselines = {
+            let world = Arc::clone(&world);
+            pool.run(move || baselines::score(&world)).await??
+        };
+        let mut downloads = RestoredDownloads::default();
+        // A checkpoint is read in the order in which the network has it written.
+        let threads = Arc::clone(pool.threads());
+        let server = match &mut archive {
+            Some(archive) => ServerActor::restore(archive, &mut downloads, Arc::clone(&world), threads)?,
+            None => ServerActor::new(Arc::clone(&world), threads),
+        };
+        let touched = archive.as_mut().map_or(Ok(BTreeMap::new()), |archive| restore_clients(archive, &world))?;
+        let threads = Threads::new(Arc::clone(&world), pool.clone(), Arc::clone(&control.interrupted));
+        let workers: Rc<dyn Workers> = Rc::new(threads.restored(touched));
+        let mut metrics = MetricsActor::new(Arc::clone(&world), Rc::clone(&workers))?;
+        archive.as_mut().map_or(Ok(()), |archive| metrics.restore(archive))?;
+        let state =
+            archive.as_mut().map(|archive| NetworkState::restore(archive, &world, &mut downloads)).transpose()?;
+        drop((archive, downloads));
+        let total = metrics.total();
+        let (server, metrics) = (Resident::new(server), metrics.start());
+        let mailbox = server.mailbox();
+        let peers = Peers {
+            begin_step: server.port(),
+            uplink_arrived: server.port(),
+            participation_lost: server.port(),
+            alarm_rang: server.port(),
+            close_step: mailbox.clone().recipient(),
+            workers,
+            book: metrics.clone().recipient(),
+            round_ended: metrics.clone().recipient(),
+            book_unfinished: metrics.clone().recipient(),
+            save_server: mailbox.clone().recipient(),
+            save_metrics: metrics.clone().recipient(),
+        };
+        let mut network = Network::new(world, pool, peers, control.interrupted);
+        if let Some(state) = state {
+            network.resume(state).await?;
+        }
+        let started = Started { baselines, rounds: network.rounds(), now: network.now(), total };
+        Ok((Self { network, server: mailbox, metrics }, started))
+    }
+
+    async fn serve(mut self, mut commands: UnboundedReceiver<Command>) {
+        while let Some(command) = commands.recv().await {
+            // An answer that nobody waits for any more is not missed.
+            match command {
+                Command::Advance { until, happened, reply } => {
+                    let mut tell = |bookings| {
+                        let _ = happened.send(bookings);
+                    };
+                    let advanced = self.network.advance(until, &mut tell).await;
+                    drop(happened);
+                    let _ = reply.send((advanced, self.network.now()));
+                }
+                Command::Save { pieces, reply } => {
+                    let mut write = |piece| pieces.send(piece).map_err(|_| Error::Interrupted);
+                    let saved = self.network.save(&mut write).await;
+                    drop(pieces);
+                    let _ = reply.send(saved);
+                }
+                Command::Model { reply } => {
+                    let model = self.server.send(GetModel).await;
+                    let _ = reply.send(model.unwrap_or_else(|reason| Err(defect("server", reason))));
+                }
+                Command::SetModel { model, reply } => {
+                    let _ = reply.send(self.set_model(model).await);
+                }
+                Command::Finish { private_parameters, reply } => {
+                    let _ = reply.send(self.finish(private_parameters).await);
+                }
+            }
+        }
+    }
+
+    async fn set_model(&self, model: Model) -> Result<()> {
+        let set = SetModel(model);
+        self.server.send(set.clone()).await.map_err(|reason| defect("server", reason))??;
+        self.metrics.send(set).await.map_err(|reason| defect("metrics", reason))?
+    }
+
+    async fn finish(&mut self, private_parameters: bool) -> Result<(Vec<Booking>, Collected)> {
+        let unfinished = self.network.stop().await?;
+        let collected = self.metrics.send(Collect { private_parameters }).await;
+        Ok((unfinished, collected.map_err(|reason| defect("metrics", reason))??))
+    }
+}
+
+fn defect(actor: &'static str, reason: MailboxError) -> Error {
+    Error::Actor { actor, reason: reason.to_string() }
+}
+
+/// The private parameters of a checkpoint, by user.
+fn restore_clients(archive: &mut ArchiveReader, world: &World) -> Result<BTreeMap<UserId, Box<Device>>> {
+    let mut clients = BTreeMap::new();
+    while let Some(user) = archive.take::<Option<UserId>>()? {
+        if user.index() >= world.dataset.users() {
+            return Err(Error::Checkpoint(format!("it has parameters of {user}, who is not there")));
+        }
+        let mut device = Device::new(world.method.client(user));
+        device.visit_state(&mut StateVisitor::Restore(archive))?;
+        clients.insert(user, Box::new(device));
+    }
+    Ok(clients)
+}

@@ -1,0 +1,365 @@
+//! A simulation that its owner drives: round by round, up to an instant, to its end.
+//!
+//! A [`Simulation`] owns a thread on which its actors live, and the worker threads beside it; its methods send that
+//! thread a command and wait for the answer. So it can be moved to another thread, and any number of them live in one
+//! process without sharing anything. The command line, checkpoints and observers all drive this type.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::messages::{Booking, Collected, RoundBooked};
+use super::observer::RoundObserver;
+use super::outcome::events::RoundSpan;
+use super::outcome::{ByDirection, Flow, Outcome, ProblemSize, RoundRecord, SplitFigures};
+use super::selection::select;
+use super::world::World;
+use crate::error::{Error, Result};
+use crate::model::archive::ArchiveReader;
+use crate::model::blocks::Model;
+use crate::units::SimTime;
+
+mod actors;
+mod baselines;
+
+use actors::{Command, Started};
+
+/// How a simulation is carried out; none of it reaches the result.
+#[derive(Clone, Debug)]
+pub struct RunControl {
+    /// Worker threads, at least 1.
+    pub threads: usize,
+    /// Set it to stop the simulation; the finished rounds remain.
+    pub interrupted: Arc<AtomicBool>,
+}
+
+impl RunControl {
+    /// This many worker threads, and nobody who interrupts.
+    pub fn with_threads(threads: usize) -> Self {
+        Self { threads, interrupted: Arc::default() }
+    }
+}
+
+/// How far a simulation is to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// Everything up to this instant of virtual time has happened, and nothing later; a round may be open then.
+    Time(SimTime),
+    /// So many rounds are over.
+    Round(u32),
+}
+
+/// A simulated world that is under way.
+///
+/// It is between two rounds, or in the middle of one after [`Self::step_until`] an instant; it is over after its last
+/// round, or when something has stopped it ([`Self::stopped_by`]).
+pub struct Simulation {
+    world: Arc<World>,
+    /// `None` while the simulation is being dropped.
+    commands: Option<UnboundedSender<Command>>,
+    thread: Option<JoinHandle<()>>,
+    baselines: BTreeMap<String, SplitFigures>,
+    rounds: u32,
+    now: SimTime,
+    round_is_open: bool,
+    stopped_by: Option<Error>,
+    happened: Option<(RoundSpan, Vec<Booking>)>,
+    total: ByDirection<Flow>,
+}
+
+impl Simulation {
+    /// Starts the actors of `world` at virtual time zero.
+    ///
+    /// # Errors
+    /// What goes wrong before the first round: threads that the system does not give, a baseline that cannot be scored.
+    pub fn new(world: World, control: &RunControl) -> Result<Self> {
+        Self::start(world, control, None)
+    }
+
+    /// Goes on with what [`Self::save`] wrote for the same world. Its outcome is that of the simulation that was saved.
+    ///
+    /// # Errors
+    /// As [`Self::new`], and [`Error::Checkpoint`] for what is no simulation of this world.
+    pub fn restore(world: World, control: &RunControl, reader: impl Read + Send + 'static) -> Result<Self> {
+        Self::resume(world, control, ArchiveReader::new(Box::new(reader)))
+    }
+
+    /// The same from an archive that is being read.
+    pub(super) fn resume(world: World, control: &RunControl, archive: ArchiveReader) -> Result<Self> {
+        Self::start(world, control, Some(archive))
+    }
+
+    fn start(world: World, control: &RunControl, resumed: Option<ArchiveReader>) -> Result<Self> {
+        let world = Arc::new(world);
+        let (commands, inbox) = tokio::sync::mpsc::unbounded_channel();
+        let (reply, started) = mpsc::channel();
+        let (shared, control) = (Arc::clone(&world), control.clone());
+        let thread = std::thread::Builder::new()
+            .name("simulation".to_owned())
+            .spawn(move || actors::live(shared, control, resumed, inbox, &reply))
+            .map_err(|reason| Error::Usage(format!("cannot start the simulation's thread: {reason}")))?;
+        let Started { baselines, rounds, now, total } = started.recv().map_err(|_| ended())??;
+        Ok(Self {
+            world,
+            commands: Some(commands),
+            thread: Some(thread),
+            baselines,
+            rounds,
+            now,
+            round_is_open: false,
+            stopped_by: None,
+            happened: None,
+            total,
+        })
+    }
+
+    /// What is simulated.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// Rounds that are over.
+    pub fn rounds(&self) -> u32 {
+        self.rounds
+    }
+
+    /// The virtual time.
+    pub fn now(&self) -> SimTime {
+        self.now
+    }
+
+    /// Bytes of the rounds that are over, and of what was booked since.
+    pub fn total(&self) -> ByDirection<Flow> {
+        self.total
+    }
+
+    /// Whether nothing more happens: the last round is over, or something has stopped the simulation.
+    pub fn is_over(&self) -> bool {
+        self.stopped_by.is_some() || self.rounds >= self.world.scenario.training.rounds
+    }
+
+    /// What has stopped the simulation before its last round, if anything has.
+    pub fn stopped_by(&self) -> Option<&Error> {
+        self.stopped_by.as_ref()
+    }
+
+    /// What happened on links and devices in the round that the last step ended, in the order of time; of a round with
+    /// very much of it the last part, after what observers have heard of.
+    pub fn happened(&self) -> Option<(&RoundSpan, &[Booking])> {
+        self.happened.as_ref().map(|(span, bookings)| (span, bookings.as_slice()))
+    }
+
+    /// Goes on to the end of the open round, or of the next one; `None` if the simulation is over. Look at
+    /// [`Self::stopped_by`] then, or leave it to the outcome to say.
+    ///
+    /// # Errors
+    /// Defects of the simulator. What ends a run, such as divergence or an interruption, is no error here.
+    pub fn step(&mut self) -> Result<Option<RoundRecord>> {
+        self.step_watched(&mut ())
+    }
+
+    /// The same, with somebody who watches.
+    ///
+    /// # Errors
+    /// As [`Self::step`].
+    pub fn step_watched(&mut self, observer: &mut dyn RoundObserver) -> Result<Option<RoundRecord>> {
+        self.advance_watched(None, observer)
+    }
+
+    /// Goes on until `until`, or until the simulation is over. `observer` hears of every round that ends on the way;
+    /// a list takes them down.
+    ///
+    /// # Errors
+    /// As [`Self::step`].
+    pub fn step_until(&mut self, until: Until, observer: &mut dyn RoundObserver) -> Result<()> {
+        match until {
+            Until::Time(time) => while self.advance_watched(Some(time), observer)?.is_some() {},
+            Until::Round(round) => while self.rounds < round && self.advance_watched(None, observer)?.is_some() {},
+        }
+        Ok(())
+    }
+
+    /// Writes the state of the simulation, from which [`Self::restore`] goes on.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] in the middle of a round or after a stop, and [`Error::Write`] for what `writer` refuses.
+    pub fn save(&mut self, writer: &mut dyn Write) -> Result<()> {
+        self.save_in_pieces(&mut |piece| writer.write_all(piece).map_err(|reason| Error::write("checkpoint", reason)))
+    }
+
+    pub(super) fn save_in_pieces(&mut self, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.check_is_between_rounds("saved")?;
+        // One piece is written while the next is made.
+        let (pieces, made) = mpsc::sync_channel(1);
+        let (reply, answer) = mpsc::channel();
+        self.send(Command::Save { pieces, reply })?;
+        let mut written = Ok(());
+        for piece in made {
+            written = write(&piece);
+            if written.is_err() {
+                break;
+            }
+        }
+        let saved = answer.recv().map_err(|_| ended())?;
+        written.and(saved)
+    }
+
+    /// The server's model.
+    ///
+    /// # Errors
+    /// Defects of the simulator.
+    pub fn model(&self) -> Result<Model> {
+        self.ask(|reply| Command::Model { reply })?
+    }
+
+    /// Puts `model` in the place of the server's. The result digest is marked with it, so that it differs from that of
+    /// any run in which nobody has interfered.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] in the middle of a round or after a stop, and for a model of other blocks or with a value that
+    /// is not finite.
+    pub fn set_model(&mut self, model: Model) -> Result<()> {
+        self.check_is_between_rounds("given another model")?;
+        if model.layout() != self.world.method.initial().layout() {
+            return Err(Error::Usage("the model has other blocks than the method's".to_owned()));
+        }
+        let values = model.tables().flat_map(|(_, table)| table.as_slice());
+        if let Some(value) = values.into_iter().find(|value| !value.is_finite()) {
+            return Err(Error::Usage(format!("the model has a value that is not finite: {value}")));
+        }
+        self.ask(|reply| Command::SetModel { model, reply })?
+    }
+
+    /// Ends the simulation where it stands: what it leaves. Before its last round, the outcome says what has stopped it.
+    ///
+    /// # Errors
+    /// Defects of the simulator.
+    pub fn finish(self) -> Result<Outcome> {
+        self.finish_watched(&mut ())
+    }
+
+    /// The same, with somebody who hears of what was still under way.
+    ///
+    /// # Errors
+    /// As [`Self::finish`].
+    pub fn finish_watched(mut self, observer: &mut dyn RoundObserver) -> Result<Outcome> {
+        self.happened = None;
+        if !self.is_over() {
+            self.stopped_by = Some(Error::Stopped { at: self.now });
+        }
+        // After a stop within a round, some users' parameters are lost with their trainings.
+        let private_parameters = self.stopped_by.is_none();
+        let (unfinished, collected) = self.ask(|reply| Command::Finish { private_parameters, reply })??;
+        observer.happened(None, &unfinished);
+        let world = &self.world;
+        let Collected { rounds, bytes, work, durations, model, digest } = collected;
+        let size = ProblemSize {
+            users: world.dataset.users() as u64,
+            items: world.dataset.items() as u64,
+            training_ratings: world.dataset.training_ratings() as u64,
+            evaluated_users: world.candidates.evaluated_users().len() as u64,
+            excluded_users: world.excluded.len() as u64,
+        };
+        let selected = select(&rounds, &world.scenario.evaluation);
+        let (baselines, stopped_by) = (std::mem::take(&mut self.baselines), self.stopped_by.take());
+        let policy = world.policy.clone();
+        Ok(Outcome { policy, rounds, selected, baselines, bytes, work, durations, size, model, digest, stopped_by })
+    }
+
+    fn advance_watched(
+        &mut self,
+        until: Option<SimTime>,
+        observer: &mut dyn RoundObserver,
+    ) -> Result<Option<RoundRecord>> {
+        let record = self.advance(until, observer)?;
+        if let Some((span, bookings)) = &self.happened {
+            observer.happened(Some(*span), bookings);
+        }
+        if let Some(record) = &record {
+            observer.round_finished(record, self.total);
+        }
+        Ok(record)
+    }
+
+    fn advance(&mut self, until: Option<SimTime>, observer: &mut dyn RoundObserver) -> Result<Option<RoundRecord>> {
+        // Before the next ones are made: a round of a million users has hundreds of megabytes of them.
+        self.happened = None;
+        if self.is_over() {
+            return Ok(None);
+        }
+        let (happened, heard) = mpsc::channel();
+        let (reply, answer) = mpsc::channel();
+        self.send(Command::Advance { until, happened, reply })?;
+        heard.into_iter().for_each(|bookings| observer.happened(None, &bookings));
+        let (advanced, now) = answer.recv().map_err(|_| ended())?;
+        self.now = now;
+        match advanced {
+            Ok(None) => {
+                self.round_is_open = true;
+                Ok(None)
+            }
+            Ok(Some(RoundBooked { span, bookings, total, record })) => {
+                (self.happened, self.total) = (Some((span, bookings)), total);
+                match record {
+                    Ok(record) => {
+                        (self.rounds, self.round_is_open) = (record.round, false);
+                        Ok(Some(record))
+                    }
+                    Err(error) => self.stop_for(error).map(|()| None),
+                }
+            }
+            Err(error) => self.stop_for(error).map(|()| None),
+        }
+    }
+
+    /// Takes `error` for what stops the simulation.
+    ///
+    /// # Errors
+    /// `error`, if it is a defect.
+    pub(super) fn stop_for(&mut self, error: Error) -> Result<()> {
+        if !error.leaves_a_result() {
+            return Err(error);
+        }
+        self.stopped_by = Some(error);
+        Ok(())
+    }
+
+    fn check_is_between_rounds(&self, what: &str) -> Result<()> {
+        if self.round_is_open || self.stopped_by.is_some() {
+            return Err(Error::Usage(format!("a simulation can be {what} only between two rounds")));
+        }
+        Ok(())
+    }
+
+    fn send(&self, command: Command) -> Result<()> {
+        let sent = self.commands.as_ref().is_some_and(|commands| commands.send(command).is_ok());
+        if sent { Ok(()) } else { Err(ended()) }
+    }
+
+    /// Sends a command and waits for its answer.
+    fn ask<T>(&self, command: impl FnOnce(mpsc::Sender<T>) -> Command) -> Result<T> {
+        let (reply, answer) = mpsc::channel();
+        self.send(command(reply))?;
+        answer.recv().map_err(|_| ended())
+    }
+}
+
+impl Drop for Simulation {
+    fn drop(&mut self) {
+        // The thread ends when no command can come any more. One that has panicked has said so itself.
+        self.commands = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread is gone, which only a panic can do.
+fn ended() -> Error {
+    Error::Actor { actor: "simulation", reason: "its thread has ended".to_owned() }
+}

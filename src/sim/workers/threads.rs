@@ -1,0 +1,243 @@
+//! Workers that are threads of this process: all users live in its memory.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rayon::prelude::*;
+
+use super::{Pool, Workers, Working};
+use crate::error::{Error, Result};
+use crate::ids::UserId;
+use crate::method::Placement;
+use crate::model::archive::Archive;
+use crate::model::blocks::Model;
+use crate::model::state::StateVisitor;
+use crate::sim::by_user::ByUser;
+use crate::sim::client::{ClientActor, SubmittedTraining};
+use crate::sim::device::Device;
+use crate::sim::download::OutgoingDownload;
+use crate::sim::evaluation::{self, Standing};
+use crate::sim::messages::{Effort, FromClient, ToClient};
+use crate::sim::training::Trained;
+use crate::sim::world::World;
+use crate::stages::{Stage, enter};
+use crate::units::Bytes;
+use crate::work::Work;
+
+/// Users whose parameters are lent at once, for scoring or a digest.
+const LENT_AT_ONCE: usize = 1 << 14;
+
+/// Users that a worker thread takes at once: few enough that all threads end together, although one user has a
+/// hundred times the ratings of another; enough that handing them out costs nothing.
+const TAKEN_AT_ONCE: usize = 8;
+
+/// All users in the memory of this process, and threads that compute for them.
+pub struct Threads {
+    world: Arc<World>,
+    pool: Pool,
+    /// Trainings that have not begun when it is set are not begun any more.
+    interrupted: Arc<AtomicBool>,
+    devices: RefCell<Devices>,
+}
+
+/// The users' actors.
+#[derive(Default)]
+struct Devices {
+    /// Those who have been spoken to. Until then a user has nothing that does not follow from its number, so a million
+    /// users of whom ten thousand take part cost what ten thousand do.
+    clients: ByUser<ClientActor>,
+    /// Who has submitted a training since the last batch, in that order; some may have been cut off since.
+    submitted: Vec<UserId>,
+}
+
+/// A training that has been worked out.
+struct WorkedOut {
+    user: UserId,
+    keep: bool,
+    kept: Option<Box<Device>>,
+    result: Result<Box<Trained>>,
+}
+
+impl Threads {
+    /// Returns the users of `world`, of whom nobody has taken part.
+    pub fn new(world: Arc<World>, pool: Pool, interrupted: Arc<AtomicBool>) -> Self {
+        Self { world, pool, interrupted, devices: RefCell::default() }
+    }
+
+    /// Returns the users of a checkpoint, of whom these have touched their parameters.
+    pub fn restored(self, touched: BTreeMap<UserId, Box<Device>>) -> Self {
+        {
+            let clients = &mut self.devices.borrow_mut().clients;
+            for (user, client) in touched {
+                clients.insert(user, ClientActor::restored(client));
+            }
+        }
+        self
+    }
+
+    /// Runs `work` on the parameters of `users`, in parallel; results in the order of `users`. Parameters that nothing
+    /// has touched are made for this and dropped again.
+    async fn with_parameters<T: Send + 'static>(
+        &self,
+        users: Vec<UserId>,
+        work: impl Fn(usize, &mut Device) -> T + Send + Sync + 'static,
+    ) -> Result<Vec<T>> {
+        let work = Arc::new(work);
+        let mut results = Vec::with_capacity(users.len());
+        for users in users.chunks(LENT_AT_ONCE) {
+            let (first, world, work) = (results.len(), Arc::clone(&self.world), Arc::clone(&work));
+            let lent = self.devices.borrow_mut().lend(users)?;
+            let worked = self.pool.run(move || {
+                let work = |(offset, (user, device)): (usize, (UserId, Option<Box<Device>>))| match device {
+                    Some(mut device) => (work(first + offset, &mut device), user, Some(device)),
+                    None => (work(first + offset, &mut Device::new(world.method.client(user))), user, None),
+                };
+                lent.into_par_iter().with_max_len(TAKEN_AT_ONCE).enumerate().map(work).collect::<Vec<_>>()
+            });
+            let worked = worked.await?;
+            let mut devices = self.devices.borrow_mut();
+            for (result, user, client) in worked {
+                results.push(result);
+                if let (Some(client), Some(actor)) = (client, devices.clients.get_mut(&user)) {
+                    actor.take_back(Some(client));
+                }
+            }
+        }
+        Ok(results)
+    }
+}
+
+impl Devices {
+    /// Lends the parameters of `users`; `None` for those that nothing has touched.
+    fn lend(&mut self, users: &[UserId]) -> Result<Vec<(UserId, Option<Box<Device>>)>> {
+        let lend = |user: &UserId| {
+            let Some(actor) = self.clients.get_mut(user) else { return Ok((*user, None)) };
+            if actor.is_away() {
+                let reason = format!("{user} cannot lend its parameters: they are in training");
+                return Err(Error::Actor { actor: "client", reason });
+            }
+            if actor.parameters().is_none() {
+                return Ok((*user, None));
+            }
+            Ok((*user, actor.lend()))
+        };
+        users.iter().map(lend).collect()
+    }
+
+    /// Takes the trainings that are still wanted.
+    fn begin_trainings(&mut self, world: &Arc<World>) -> Vec<SubmittedTraining> {
+        let submitted = std::mem::take(&mut self.submitted);
+        let clients = &mut self.clients;
+        submitted.into_iter().filter_map(|user| clients.get_mut(&user)?.begin_training(user, world)).collect()
+    }
+}
+
+impl Workers for Threads {
+    fn tell(&self, user: UserId, message: ToClient) -> FromClient {
+        let mut devices = self.devices.borrow_mut();
+        if let ToClient::Participate { .. } = message {
+            devices.submitted.push(user);
+        }
+        devices.clients.get_or_insert_with(user, ClientActor::default).receive(message)
+    }
+
+    fn train(&self) -> Working<'_, Vec<(UserId, Effort)>> {
+        let batch = self.devices.borrow_mut().begin_trainings(&self.world);
+        Box::pin(async move {
+            let interrupted = Arc::clone(&self.interrupted);
+            let work_out = move |training| work_out(training, &interrupted);
+            let worked: Vec<WorkedOut> = if batch.len() <= 1 {
+                batch.into_iter().map(work_out).collect()
+            } else {
+                let train = move || batch.into_par_iter().with_max_len(TAKEN_AT_ONCE).map(work_out).collect();
+                self.pool.run(train).await?
+            };
+            let clients = &mut self.devices.borrow_mut().clients;
+            let efforts = worked.into_iter().filter_map(|WorkedOut { user, keep, kept, result }| {
+                let effort = effort_of(&result);
+                clients.get_mut(&user)?.worked_out(keep, kept, result);
+                Some((user, effort))
+            });
+            Ok(efforts.collect())
+        })
+    }
+
+    fn evaluate(&self, download: Arc<OutgoingDownload>, model: Model) -> Working<'_, Vec<Standing>> {
+        let world = Arc::clone(&self.world);
+        let users = world.candidates.evaluated_users().to_vec();
+        let standings = self.with_parameters(users, move |position, device| {
+            let _stage = enter(Stage::Evaluate);
+            // A method that runs at the server scores there; elsewhere a device works with what it can decode.
+            let decoded = match world.placement {
+                Placement::Central => model.clone(),
+                Placement::Federated | Placement::Untrained => {
+                    download.received(world.candidates.evaluated_users()[position])?.model
+                }
+            };
+            evaluation::standing(&world, position, device.client.as_ref(), &decoded)
+        });
+        Box::pin(async move { standings.await?.into_iter().collect() })
+    }
+
+    fn digests(&self) -> Working<'_, Vec<blake3::Hash>> {
+        let users = (0..self.world.dataset.users()).map(UserId::from).collect();
+        let digests = self.with_parameters(users, |_, device| digest_of(device));
+        Box::pin(async move { digests.await?.into_iter().collect() })
+    }
+
+    fn save(&self, archive: &mut Archive, flush: &mut dyn FnMut(&mut Archive) -> Result<()>) -> Result<()> {
+        let clients = &mut self.devices.borrow_mut().clients;
+        for user in clients.keys() {
+            let Some(actor) = clients.get_mut(&user) else { continue };
+            if actor.is_away() {
+                let reason = format!("{user} cannot be saved: its parameters are in training");
+                return Err(Error::Actor { actor: "client", reason });
+            }
+            if let Some(device) = actor.parameters() {
+                archive.put(&Some(user));
+                device.visit_state(&mut StateVisitor::Save(archive))?;
+                flush(archive)?;
+            }
+        }
+        archive.put(&None::<UserId>);
+        Ok(())
+    }
+}
+
+/// Trains one device: a pure function of the training, whichever thread runs it.
+fn work_out(training: SubmittedTraining, interrupted: &AtomicBool) -> WorkedOut {
+    let SubmittedTraining { assignment, keep } = training;
+    let user = assignment.user;
+    let kept = assignment.device.as_ref().filter(|_| keep).map(|device| Box::new(device.snapshot()));
+    let result = match interrupted.load(Ordering::Relaxed) {
+        true => Err(Error::Interrupted),
+        false => assignment.run(),
+    };
+    WorkedOut { user, keep, kept, result }
+}
+
+/// What the network has to know of a training to place it in virtual time.
+fn effort_of(result: &Result<Box<Trained>>) -> Effort {
+    match result {
+        Ok(trained) => Effort { work: trained.work, upload: Some(Bytes::of(&trained.frame.bytes)) },
+        // The training fails on the device at once.
+        Err(_) => Effort { work: Work::default(), upload: None },
+    }
+}
+
+/// A digest of what one user's device keeps.
+fn digest_of(device: &mut Device) -> Result<blake3::Hash> {
+    // In pieces of many chunks, which the hash takes several at a time.
+    let (mut digest, mut piece) = (blake3::Hasher::new(), Vec::with_capacity(1 << 16));
+    device.visit_state(&mut StateVisitor::Digest(&mut |bytes| {
+        piece.extend_from_slice(bytes);
+        if piece.len() >= 1 << 16 {
+            digest.update(&piece);
+            piece.clear();
+        }
+    }))?;
+    digest.update(&piece);
+    Ok(digest.finalize())
+}
