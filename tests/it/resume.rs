@@ -134,7 +134,7 @@ const MODES: [(&str, &[&str]); 10] = [
 #[test]
 fn every_method_in_every_mode_ends_alike_from_every_checkpoint() {
     for (mode, overrides) in MODES {
-        let takes_part = |entry: &Entry| mode == "synchronous" || !["popularity", "random"].contains(&entry.name);
+        let takes_part = |entry: &Entry| mode == "synchronous" || entry.placement.trains();
         for entry in methods().into_iter().filter(takes_part) {
             let what = format!("{} {mode}", entry.name);
             let scenario = small_with(entry.name, &[&["training.rounds=4"], overrides].concat());

@@ -35,6 +35,8 @@ fn devices() -> Vec<Key> {
     vec![
         maybe("devices.preset", presets("devices")),
         maybe("devices.median_ns_per_row_visit", rate(1e-3, 1e12)),
+        maybe("devices.ns_per_multiply_add", zero_or(1e-3, 1e9)),
+        maybe("devices.fixed_ms_per_participation", zero_or(1e-3, 1e6)),
         maybe("devices.log_sigma", zero_or(1e-2, 5.0)),
         maybe("devices.classes", classes()),
         maybe("devices.trace.path", one_of(&[files::DEVICES])),
@@ -43,24 +45,30 @@ fn devices() -> Vec<Key> {
         maybe("devices.memory_log_sigma", real(0.01, 5.0)),
         maybe("devices.energy_nj_per_byte", zero_or(1e-3, 1e12)),
         maybe("devices.energy_nj_per_row_visit", zero_or(1e-3, 1e12)),
+        maybe("devices.energy_nj_per_multiply_add", zero_or(1e-3, 1e12)),
     ]
 }
 
 /// One to three classes, whose shares are all.
 fn classes() -> BoxedStrategy<Value> {
-    let class = (1..=9_u32, rate(1e-3, 1e12), option(zero_or(1e-2, 5.0)), option(rate(1e-3, 1e9)));
+    let class = (
+        1..=9_u32,
+        rate(1e-3, 1e12),
+        [("log_sigma", 5.0), ("ns_per_multiply_add", 1e9), ("fixed_ms_per_participation", 1e6)]
+            .map(|(key, most)| option(zero_or(1e-2, most)).prop_map(move |value| (key, value))),
+        option(rate(1e-3, 1e9)).prop_map(|value| ("memory_mb", value)),
+    );
     let classes = proptest::collection::vec(class, 1..=3).prop_map(|classes| {
         let all: u32 = classes.iter().map(|(weight, ..)| weight).sum();
-        let table =
-            |(index, (weight, speed, log_sigma, memory)): (usize, (u32, Value, Option<Value>, Option<Value>))| {
-                let mut table = Table::new();
-                table.insert("name".into(), format!("class {index}").into());
-                table.insert("share".into(), (f64::from(weight) / f64::from(all)).into());
-                table.insert("ns_per_row_visit".into(), speed);
-                table.extend(log_sigma.map(|value| ("log_sigma".to_owned(), value)));
-                table.extend(memory.map(|value| ("memory_mb".to_owned(), value)));
-                Value::Table(table)
-            };
+        let table = |(index, (weight, speed, keys, memory))| {
+            let mut table = Table::new();
+            table.insert("name".into(), format!("class {index}").into());
+            table.insert("share".into(), (f64::from(weight) / f64::from(all)).into());
+            table.insert("ns_per_row_visit".into(), speed);
+            let optional = <[(&str, Option<Value>); 3]>::into_iter(keys).chain([memory]);
+            table.extend(optional.filter_map(|(key, value)| Some((key.to_owned(), value?))));
+            Value::Table(table)
+        };
         Value::Array(classes.into_iter().enumerate().map(table).collect())
     });
     classes.boxed()

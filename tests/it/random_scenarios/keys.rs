@@ -134,6 +134,7 @@ fn training() -> Vec<Key> {
         maybe("training.client_selection.oort.least_exploration", zero_or(0.01, 1.0)),
         maybe("training.client_selection.oort.straggler_penalty", zero_or(0.01, 10.0)),
         maybe("training.client_selection.oort.preferred_quantile", real(0.1, 1.0)),
+        maybe("training.steps_per_round", integer(1..=4)),
         maybe("training.empty_rounds_limit", integer(1..=20)),
         maybe("training.waiting_limit_s", rate(1.0, 1e9).prop_map(at_least_one).boxed()),
         maybe("training.divergence_limit", rate(1.0, 3e38)),

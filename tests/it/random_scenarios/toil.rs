@@ -9,11 +9,12 @@ use fedrecsim::units::Direction;
 
 use crate::support::Workshop;
 
-/// What the devices of a run did, by its events: bytes that they sent or received, and rows that they visited.
+/// What the devices of a run did, by its events: bytes that they sent or received, rows that they visited and products that they added.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Toil {
     pub bytes: u64,
     pub row_visits: u64,
+    pub multiply_adds: u64,
 }
 
 /// Takes down what devices do, event by event, from the beginning of a run.
@@ -39,7 +40,10 @@ impl RoundObserver for Watch {
                     // What reaches nobody was sent all the same.
                     toil.bytes += if direction == Direction::Down && !received { 0 } else { carried };
                 }
-                LinkEvent::TrainingEnded { work, .. } => toil.row_visits += work.row_visits,
+                LinkEvent::TrainingEnded { work, .. } => {
+                    toil.row_visits += work.row_visits;
+                    toil.multiply_adds += work.multiply_adds;
+                }
                 LinkEvent::InLine(_) | LinkEvent::Connected(_) => {}
             }
         }
@@ -50,16 +54,20 @@ impl RoundObserver for Watch {
 pub fn assert_energy(workshop: &Workshop, scenario: &Scenario, toil: Toil) {
     let report = workshop.run_json();
     let devices = &scenario.devices;
-    if devices.energy_nj_per_byte.is_none() && devices.energy_nj_per_row_visit.is_none() {
+    let prices = [devices.energy_nj_per_byte, devices.energy_nj_per_row_visit, devices.energy_nj_per_multiply_add];
+    if prices.iter().all(Option::is_none) {
         return assert!(report.get("energy").is_none());
     }
     let energy = |key: &str| report["energy"][key].as_f64().unwrap();
-    let close = |found: f64, price_nj: Option<f64>, amount: u64| {
-        let expected = price_nj.unwrap_or(0.0) * amount as f64 * 1e-9;
+    let close = |found: f64, parts: &[(Option<f64>, u64)]| {
+        let expected: f64 =
+            parts.iter().map(|(price_nj, amount)| price_nj.unwrap_or(0.0) * *amount as f64 * 1e-9).sum();
         assert!((found - expected).abs() <= 1e-12 * expected, "{found} J, not {expected} J");
     };
-    close(energy("transfer_j"), devices.energy_nj_per_byte, toil.bytes);
-    close(energy("training_j"), devices.energy_nj_per_row_visit, toil.row_visits);
+    close(energy("transfer_j"), &[(devices.energy_nj_per_byte, toil.bytes)]);
+    let training =
+        [(devices.energy_nj_per_row_visit, toil.row_visits), (devices.energy_nj_per_multiply_add, toil.multiply_adds)];
+    close(energy("training_j"), &training);
     // Where all of it is wasted, the last digit is a matter of rounding.
     let total = (energy("transfer_j") + energy("training_j")) * (1.0 + 1e-12);
     assert!((0.0..=total).contains(&energy("wasted_j")), "{} J of {total} J are wasted", energy("wasted_j"));
