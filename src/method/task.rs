@@ -108,12 +108,7 @@ impl<'a> LocalTask<'a> {
         match self.samples {
             SampleSource::Given(samples) => scratch.samples.clone_from(samples),
             SampleSource::Drawn { dataset, spec } => {
-                // A thread serves one run after another; the sampler belongs to a data set.
-                let sampler = match &mut scratch.sampler {
-                    Some(sampler) if sampler.fits(dataset.items(), spec) => sampler,
-                    other => other.insert(NegativeSampler::new(dataset.items(), spec)),
-                };
-                sampler.draw(dataset, self.streams, self.user, self.invitation_id, &mut scratch.samples)?;
+                scratch.draw(dataset, spec, self.streams, self.user, self.invitation_id)?;
             }
         }
         Ok(())
@@ -148,6 +143,25 @@ pub struct SampleScratch {
     /// The samples that were drawn last.
     pub samples: Samples,
     sampler: Option<NegativeSampler>,
+}
+
+impl SampleScratch {
+    /// Draws the samples of `user`; the stream of the negatives is named by `invitation_id`.
+    fn draw(
+        &mut self,
+        dataset: &Dataset,
+        spec: &NegativesSpec,
+        streams: Streams,
+        user: UserId,
+        invitation_id: InvitationId,
+    ) -> Result<()> {
+        // A thread serves one run after another; the sampler belongs to a data set.
+        let sampler = match &mut self.sampler {
+            Some(sampler) if sampler.fits(dataset.items(), spec) => sampler,
+            other => other.insert(NegativeSampler::new(dataset.items(), spec)),
+        };
+        sampler.draw(dataset, streams, user, invitation_id, &mut self.samples)
+    }
 }
 
 /// What a participation yields.
@@ -186,12 +200,32 @@ pub struct ScoringContext<'a> {
     pub own: OwnData<'a>,
     /// The run's randomness.
     pub streams: Streams,
+    negatives: Option<(&'a Dataset, &'a NegativesSpec)>,
 }
 
 impl<'a> ScoringContext<'a> {
     /// Describes what `user` may use.
     pub fn new(user: UserId, model: &'a Model, own: OwnData<'a>, streams: Streams) -> Self {
-        Self { user, model, own, streams }
+        Self { user, model, own, streams, negatives: None }
+    }
+
+    /// Lets a method that rebuilds private state draw negatives for it, as `spec` says.
+    pub fn with_negatives(self, dataset: &'a Dataset, spec: &'a NegativesSpec) -> Self {
+        Self { negatives: Some((dataset, spec)), ..self }
+    }
+
+    /// Draws training samples into `scratch`, from which a method may rebuild private state before it scores: every
+    /// positive of the user, each followed by its negatives. They are the same at every scoring, and others than those of
+    /// any participation.
+    ///
+    /// # Errors
+    /// [`Error::Dataset`] if there are too few items to draw negatives from, and [`Error::Usage`] without a specification
+    /// of negatives.
+    pub fn draw_samples(&self, scratch: &mut SampleScratch) -> Result<()> {
+        let (dataset, spec) = self
+            .negatives
+            .ok_or_else(|| Error::Usage("whoever scores has not said which negatives may be drawn".to_owned()))?;
+        scratch.draw(dataset, spec, self.streams, self.user, InvitationId(u32::MAX))
     }
 
     /// Returns the randomness of a name that the method chooses. It is the same at every scoring, so that an item's score

@@ -4,8 +4,8 @@
 //! (FedRAP's C) and what is said about it on the wire; [`row_table`] is a private table (D), of which only touched rows
 //! exist; [`private`] the wrapper that keeps it off the wire. [`batch`] turns a round's samples into the rows to train,
 //! [`kernel`] trains and scores them, [`aggregate`] averages what comes back. [`algebra`] factorises and decomposes small
-//! matrices, and [`least_squares`] fits user vectors with it. [`archive`] is what a run keeps of all of them to go on
-//! from.
+//! matrices, and [`least_squares`] fits user vectors with it; [`neural`] has small networks and their optimisers.
+//! [`archive`] is what a run keeps of all of them to go on from.
 
 pub mod aggregate;
 pub mod algebra;
@@ -17,6 +17,7 @@ pub mod kernel;
 pub mod layout;
 pub mod least_squares;
 pub mod magnitude;
+pub mod neural;
 pub mod private;
 mod row_index;
 pub mod row_table;

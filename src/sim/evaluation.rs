@@ -59,7 +59,8 @@ pub fn standing(world: &World, position: usize, client: &dyn Client, model: &Mod
     BUFFERS.with_borrow_mut(|buffers| {
         let Buffers { scoring, scratch } = buffers;
         let user = world.candidates.evaluated_users()[position];
-        let context = ScoringContext::new(user, model, world.dataset.own_data(user), world.streams);
+        let context = ScoringContext::new(user, model, world.dataset.own_data(user), world.streams)
+            .with_negatives(&world.dataset, &world.scenario.dataset.negatives);
         let scorer = client.scorer(&context, scratch)?;
         let mut probe = Probe { world, position, scorer: &*scorer, buffers: scoring };
         let standing = match (world.dataset.test_item(user), world.dataset.test_ratings(user)) {

@@ -207,8 +207,7 @@ fn check_ratings(scenario: &Scenario, dataset: &Dataset, predicts: bool, trains:
              `leave-one-out`, or a method that predicts ratings"
         )));
     }
-    // Where items are ranked, a method of ratings may learn from ratings that are all alike, as the others do.
-    if predicts && trains && !dataset.holds_items_out() && dataset.rating_scale().is_none() {
+    if predicts && trains && dataset.rating_scale().is_none() {
         return Err(Error::Dataset(format!(
             "`{name}` learns ratings, but the data set is implicit: it has no ratings, or all of them are alike"
         )));

@@ -166,7 +166,7 @@ fn the_learning_rate_decays_by_iteration() {
 #[test]
 fn the_batch_style_without_virtual_items_is_unfederated_pmf_to_the_bit() {
     let rows = |user: u32| {
-        let own = (0..12).filter(move |item| (item + user) % 3 != 0);
+        let own = (0..12).filter(move |item| !(item + user).is_multiple_of(3));
         own.map(move |item| Interaction::new(item, ((item * user) % 5 + 1) as f32, i64::from(item)))
     };
     let mut splitter =

@@ -1,0 +1,237 @@
+//! One client's training of FedNCF, on plain slices.
+
+use crate::model::batch::RoundRows;
+use crate::model::neural::loss::binary_cross_entropy;
+use crate::model::neural::optimizer::{AdamMoments, AdamSettings, AdamStep, sgd_step};
+use crate::model::neural::{Perceptron, PerceptronBuffers, RowBatch};
+use crate::rng::Stream;
+
+/// How a client steps its parameters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rule {
+    /// Plain stochastic gradient descent.
+    Sgd,
+    /// Adam, whose moments start at zero in every participation: the devices keep none.
+    Adam,
+}
+
+/// How a client trains.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LocalSettings {
+    /// Passes over the samples.
+    pub epochs: u32,
+    /// Samples in a batch.
+    pub batch_size: usize,
+    /// How parameters are stepped.
+    pub rule: Rule,
+    /// Learning rate of the user vector.
+    pub user_rate: f64,
+    /// Learning rate of the item rows.
+    pub item_rate: f64,
+    /// Learning rate of the network.
+    pub network_rate: f64,
+}
+
+/// The parameters that a client trains, each as a slice.
+#[derive(Debug)]
+pub struct LocalModel<'a> {
+    /// The user vector, k values.
+    pub user: &'a mut [f32],
+    /// The rows of the round's distinct items, k values each, in the order of [`RoundRows::rows`].
+    pub rows: &'a mut [f32],
+    /// The parameters of the network, whose samples are item rows and whose features in common are the user vector.
+    pub network: &'a mut [f32],
+}
+
+/// What a training cost and yielded.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LocalResult {
+    /// Mean binary cross-entropy over all samples of all epochs, each batch before its step.
+    pub loss: f64,
+    /// Item rows read and written, one for each distinct row in a batch.
+    pub row_visits: u64,
+    /// Multiply-adds of all forward and backward passes.
+    pub multiply_adds: u64,
+}
+
+/// Buffers of one worker thread. They hold no state between clients.
+#[derive(Clone, Debug, Default)]
+pub struct LocalBuffers {
+    batch: RowBatch,
+    network: PerceptronBuffers,
+    user: Group,
+    rows: Group,
+    weights: Group,
+}
+
+/// Gradient and moments of parameters that are stepped together.
+#[derive(Clone, Debug, Default)]
+struct Group {
+    gradient: Vec<f32>,
+    moments: AdamMoments,
+}
+
+impl Group {
+    fn reset(&mut self, parameters: usize, rule: Rule) {
+        self.gradient.clear();
+        self.gradient.resize(parameters, 0.0);
+        if rule == Rule::Adam {
+            self.moments.reset(parameters);
+        }
+    }
+
+    fn step(&mut self, parameters: &mut [f32], rule: Rule, rate: f64, step: u64) {
+        match rule {
+            Rule::Sgd => sgd_step(parameters, &self.gradient, rate as f32, 0.0),
+            Rule::Adam => {
+                AdamStep::new(&AdamSettings::with_rate(rate), step).apply(
+                    parameters,
+                    &self.gradient,
+                    &mut self.moments,
+                );
+            }
+        }
+    }
+}
+
+/// Trains `model` on the samples of a round by mini-batches; `order` shuffles them where there is more than one batch.
+///
+/// All three groups of parameters take one simultaneous step for each batch, along the gradient of the batch's mean
+/// binary cross-entropy. Rows that are not in the batch have a gradient of zero, and Adam still moves those that it has
+/// moved before, as it does in PyTorch with a dense embedding.
+pub fn train(
+    network: &Perceptron,
+    settings: &LocalSettings,
+    samples: &mut RoundRows,
+    order: &mut Stream,
+    model: LocalModel<'_>,
+    buffers: &mut LocalBuffers,
+) -> LocalResult {
+    let LocalModel { user, rows, network: weights } = model;
+    let LocalSettings { rule, .. } = *settings;
+    let dimension = user.len();
+    buffers.user.reset(user.len(), rule);
+    buffers.rows.reset(rows.len(), rule);
+    buffers.weights.reset(weights.len(), rule);
+    let (mut result, mut step) = (LocalResult::default(), 0);
+    for _ in 0..settings.epochs {
+        if samples.samples().len() > settings.batch_size {
+            samples.shuffle(order);
+        }
+        for chunk in samples.samples().chunks(settings.batch_size) {
+            step += 1;
+            let batch = &mut buffers.batch;
+            batch.collect(chunk, samples.rows().len());
+            batch.gather(rows, dimension, buffers.network.inputs_mut());
+            network.forward(weights, user, &mut buffers.network);
+            let (logits, gradient) = buffers.network.outputs_and_gradient();
+            let factor = 1.0 / batch.occurrences() as f32;
+            result.loss += f64::from(binary_cross_entropy(logits, batch.targets(), factor, gradient));
+            let (of_weights, of_user) = (&mut buffers.weights.gradient, &mut buffers.user.gradient);
+            network.backward(weights, user, &mut buffers.network, of_weights, of_user);
+            buffers.rows.gradient.fill(0.0);
+            batch.scatter(buffers.network.input_gradient(), &mut buffers.rows.gradient);
+            buffers.user.step(user, rule, settings.user_rate, step);
+            buffers.rows.step(rows, rule, settings.item_rate, step);
+            buffers.weights.step(weights, rule, settings.network_rate, step);
+            result.row_visits += batch.rows().len() as u64;
+            result.multiply_adds += 3 * network.multiply_adds(batch.rows().len());
+        }
+    }
+    result.loss /= samples.samples().len() as f64 * f64::from(settings.epochs);
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::{PortableDraws, Purpose, Streams};
+
+    const DIMENSION: usize = 4;
+
+    struct Model {
+        user: Vec<f32>,
+        items: Vec<f32>,
+        network: Vec<f32>,
+    }
+
+    fn start(network: &Perceptron, items: usize) -> Model {
+        let mut stream = Streams::new(5).stream(Purpose::PrivateInit, 0, 0);
+        let mut draw = |count: usize| (0..count).map(|_| stream.standard_normal() as f32 * 0.3).collect::<Vec<f32>>();
+        Model { user: draw(DIMENSION), items: draw(items * DIMENSION), network: draw(network.parameters()) }
+    }
+
+    /// Forty items, of which every third is a positive, and item 0 occurs twice.
+    fn samples() -> RoundRows {
+        let items: Vec<u32> = (0..40).chain([0]).collect();
+        let labels: Vec<f32> = items.iter().map(|item| f32::from(item % 3 == 0)).collect();
+        let mut rows = RoundRows::default();
+        rows.collect(&items, &labels, 50);
+        rows
+    }
+
+    fn train_on(settings: &LocalSettings, model: &mut Model) -> LocalResult {
+        let network = Perceptron::new(DIMENSION, &[DIMENSION, 8, 4, 1]);
+        let mut order = Streams::new(1).stream(Purpose::Shuffle, 0, 0);
+        let Model { user, items, network: weights } = model;
+        let local = LocalModel { user, rows: items, network: weights };
+        train(&network, settings, &mut samples(), &mut order, local, &mut LocalBuffers::default())
+    }
+
+    fn settings(rule: Rule, rate: f64) -> LocalSettings {
+        LocalSettings { epochs: 1, batch_size: 100, rule, user_rate: rate, item_rate: rate, network_rate: rate }
+    }
+
+    /// If this fails, a client does not learn its own samples.
+    #[test]
+    fn training_lowers_the_loss_under_both_rules() {
+        for (rule, rate) in [(Rule::Sgd, 0.5), (Rule::Adam, 0.01)] {
+            let mut model = start(&Perceptron::new(DIMENSION, &[DIMENSION, 8, 4, 1]), 40);
+            let before = train_on(&settings(rule, 0.0), &mut model).loss;
+            let trained = LocalSettings { epochs: 200, batch_size: 16, ..settings(rule, rate) };
+            train_on(&trained, &mut model);
+            let after = train_on(&settings(rule, 0.0), &mut model).loss;
+            assert!(after < 0.5 * before, "{rule:?}: {before} to {after}");
+        }
+    }
+
+    /// If this fails, a learning rate steps other parameters than its own, or work is not counted as it is done.
+    #[test]
+    fn each_rate_moves_its_own_parameters() {
+        let network = Perceptron::new(DIMENSION, &[DIMENSION, 8, 4, 1]);
+        for moved in 0..3 {
+            let mut model = start(&network, 40);
+            let before = start(&network, 40);
+            let rate = |group: usize| if group == moved { 0.1 } else { 0.0 };
+            let settings = LocalSettings {
+                user_rate: rate(0),
+                item_rate: rate(1),
+                network_rate: rate(2),
+                ..settings(Rule::Sgd, 0.0)
+            };
+            let result = train_on(&settings, &mut model);
+            assert_eq!(result.row_visits, 40, "item 0 is one row although it occurs twice");
+            assert_eq!(result.multiply_adds, 3 * network.multiply_adds(40));
+            assert_eq!(model.user != before.user, moved == 0);
+            assert_eq!(model.items != before.items, moved == 1);
+            assert_eq!(model.network != before.network, moved == 2);
+        }
+    }
+
+    /// If this fails, what a client trained before, or the buffers' history, reaches the next training.
+    #[test]
+    fn buffers_carry_nothing_from_one_client_to_the_next() {
+        let network = Perceptron::new(DIMENSION, &[DIMENSION, 8, 4, 1]);
+        let settings = LocalSettings { epochs: 3, batch_size: 7, ..settings(Rule::Adam, 0.01) };
+        let mut used = LocalBuffers::default();
+        let mut trained = || {
+            let mut model = start(&network, 40);
+            let mut order = Streams::new(1).stream(Purpose::Shuffle, 0, 0);
+            let Model { user, items, network: weights } = &mut model;
+            let local = LocalModel { user, rows: items, network: weights };
+            let result = train(&network, &settings, &mut samples(), &mut order, local, &mut used);
+            (result, model.items, model.user, model.network)
+        };
+        assert_eq!(trained(), trained());
+    }
+}

@@ -1,0 +1,203 @@
+//! FedNCF: federated neural collaborative filtering (Perifanis and Efraimidis, Knowledge-Based Systems 242, 2022).
+//!
+//! Private: the user embedding u. Global: the item embeddings V and a network that scores u and V_j side by side
+//! (2k -> 32 -> 16 -> 8 -> 1, rectifiers in between; section 3.2 and He et al., WWW 2017). Mean binary cross-entropy,
+//! local mini-batches on all three at once, plain mean of V and of the network on the server. The paper has no public
+//! code; what it leaves open (rates, start) is chosen for this simulator and stands in [`FedNcfParameters`].
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Client, Entry, LocalTask, LocalUpdate, Method, Placement, Problem, Scorer, ScoringContext, Scratch,
+    largest_magnitude, minibatch, network, parameters,
+};
+use crate::error::Result;
+use crate::ids::UserId;
+use crate::model::blocks::{Model, ModelUpdate};
+use crate::model::kernel::MAX_DIMENSION;
+use crate::model::neural::{Layer, Perceptron};
+use crate::model::private::Private;
+use crate::model::state::StateVisitor;
+use crate::model::table::{Table, TableShape, TableUpdate};
+use crate::rng::{PortableDraws, Purpose, Stream, Streams};
+use local::{LocalBuffers, LocalModel, LocalSettings, Rule};
+
+pub mod local;
+
+/// The registry's line.
+pub const ENTRY: Entry = Entry {
+    name: "fedncf",
+    summary: "neural collaborative filtering: private user embedding, averaged item embeddings and network",
+    source: "Perifanis and Efraimidis, Federated Neural Collaborative Filtering, Knowledge-Based Systems 2022; no public \
+             code, so that rates and start are this simulator's",
+    schema: || schemars::schema_for!(FedNcfParameters),
+    resolve: |_| Vec::new(),
+    placement: Placement::Federated,
+    build: |value, problem| Ok(Box::new(FedNcf::new(parameters("fedncf", value)?, problem))),
+};
+
+/// Units of the hidden layers, as the paper has them.
+const HIDDEN_UNITS: [usize; 3] = [32, 16, 8];
+
+/// How a client steps its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Optimizer {
+    /// Stochastic gradient descent.
+    Sgd,
+    /// Adam; its moments start at zero in every participation, since a device keeps none.
+    Adam,
+}
+
+/// Parameters of FedNCF.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FedNcfParameters {
+    /// Latent dimension k.
+    #[schemars(range(min = 1, max = MAX_DIMENSION))]
+    pub latent_dimension: u32,
+    /// Passes over the local samples per round.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub local_epochs: u32,
+    /// Samples per batch.
+    #[schemars(range(min = 1))]
+    pub batch_size: u32,
+    /// How a client steps its parameters. The default rates are SGD's.
+    pub optimizer: Optimizer,
+    /// Learning rate of the user embedding.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub learning_rate_user: f64,
+    /// Learning rate of the item embeddings for each user of the run: the rate itself is this times the number of users,
+    /// by which the mean over all users divides it again.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub learning_rate_items: f64,
+    /// Learning rate of the network.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub learning_rate_network: f64,
+    /// Standard deviation of the embeddings at the start.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub embedding_deviation: f64,
+}
+
+impl Default for FedNcfParameters {
+    fn default() -> Self {
+        Self {
+            latent_dimension: 32,
+            local_epochs: 1,
+            batch_size: 256,
+            optimizer: Optimizer::Sgd,
+            learning_rate_user: 5.0,
+            learning_rate_items: 100.0,
+            learning_rate_network: 0.5,
+            embedding_deviation: 0.5,
+        }
+    }
+}
+
+/// What all clients share.
+#[derive(Debug)]
+pub struct FedNcf {
+    shared: Arc<Shared>,
+    items: TableShape,
+}
+
+#[derive(Debug)]
+struct Shared {
+    parameters: FedNcfParameters,
+    settings: LocalSettings,
+    network: Perceptron,
+    streams: Streams,
+}
+
+impl FedNcf {
+    /// Makes the method for a problem of this size.
+    pub fn new(parameters: FedNcfParameters, problem: &Problem) -> Self {
+        let dimension = parameters.latent_dimension as usize;
+        let [first, second, third] = HIDDEN_UNITS;
+        let network = Perceptron::new(dimension, &[dimension, first, second, third, 1]);
+        let settings = LocalSettings {
+            epochs: parameters.local_epochs,
+            batch_size: parameters.batch_size as usize,
+            rule: match parameters.optimizer {
+                Optimizer::Sgd => Rule::Sgd,
+                Optimizer::Adam => Rule::Adam,
+            },
+            user_rate: parameters.learning_rate_user,
+            item_rate: parameters.learning_rate_items * problem.users as f64,
+            network_rate: parameters.learning_rate_network,
+        };
+        let items = TableShape { rows: problem.items, dimension };
+        Self { shared: Arc::new(Shared { parameters, settings, network, streams: problem.streams }), items }
+    }
+}
+
+impl Method for FedNcf {
+    /// V ~ N(0, deviation^2); weights from Xavier's uniform distribution, biases zero.
+    fn initial(&self) -> Model {
+        let mut stream = self.shared.streams.stream(Purpose::GlobalInit, 0, 0);
+        let deviation = self.shared.parameters.embedding_deviation;
+        let items = Table::from_fn(self.items, || (stream.standard_normal() * deviation) as f32);
+        let mut parameters = Vec::with_capacity(self.shared.network.parameters());
+        for Layer { inputs, outputs, weights, bias } in self.shared.network.layers() {
+            let reach = (6.0 / (inputs + outputs) as f64).sqrt();
+            parameters.extend(weights.clone().map(|_| ((2.0 * stream.open_unit() - 1.0) * reach) as f32));
+            parameters.resize(parameters.len() + bias.len(), 0.0);
+        }
+        let layout = network::layout("V", self.items, &self.shared.network);
+        let values = [items].into_iter().chain(network::tables(&self.shared.network, &parameters));
+        network::model_of(layout, values.collect())
+    }
+
+    /// The user embedding ~ N(0, deviation^2), a draw of its own for every user.
+    fn client(&self, user: UserId) -> Box<dyn Client> {
+        let mut stream: Stream = self.shared.streams.stream(Purpose::PrivateInit, u64::from(user.0), 0);
+        let deviation = self.shared.parameters.embedding_deviation;
+        let vector = (0..self.items.dimension).map(|_| (stream.standard_normal() * deviation) as f32).collect();
+        Box::new(FedNcfClient { shared: Arc::clone(&self.shared), user_vector: Private::new(vector) })
+    }
+}
+
+#[derive(Clone)]
+struct FedNcfClient {
+    shared: Arc<Shared>,
+    user_vector: Private<Box<[f32]>>,
+}
+
+impl Client for FedNcfClient {
+    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
+        let Shared { settings, network, .. } = &*self.shared;
+        let table = task.model.table(0);
+        let shape = table.shape();
+        minibatch::draw_samples(task, &mut scratch.samples)?;
+        let Scratch { samples, round_rows, .. } = scratch;
+        round_rows.collect(&samples.samples.items, &samples.samples.labels, shape.rows);
+        let mut rows: Vec<f32> = Vec::with_capacity(round_rows.rows().len() * shape.dimension);
+        round_rows.rows().iter().for_each(|row| rows.extend_from_slice(table.row(*row as usize)));
+        let mut weights = network::parameters(task.model, 1);
+        let mut order = task.stream(Purpose::Shuffle);
+        let model = LocalModel { user: self.user_vector.get_mut(), rows: &mut rows, network: &mut weights };
+        let result = local::train(network, settings, round_rows, &mut order, model, &mut LocalBuffers::default());
+        task.check_magnitude("u", largest_magnitude(self.user_vector.get()))?;
+        task.check_magnitude("V", largest_magnitude(&rows))?;
+        task.check_magnitude("the network", largest_magnitude(&weights))?;
+        let mut blocks = vec![TableUpdate::listed(shape, round_rows.rows().to_vec(), &rows, 1.0)?];
+        blocks.extend(network::tables(network, &weights).iter().map(TableUpdate::whole));
+        let update = LocalUpdate::new(ModelUpdate::of_blocks(blocks), result.loss, result.row_visits);
+        Ok(update.with_multiply_adds(result.multiply_adds))
+    }
+
+    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+        let table = context.model.table(0);
+        let parameters = network::parameters(context.model, 1);
+        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
+            network::score(&self.shared.network, &parameters, self.user_vector.get(), table, items, scores);
+        }))
+    }
+
+    fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
+        state.values(self.user_vector.get_mut())
+    }
+}

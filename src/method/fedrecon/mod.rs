@@ -1,0 +1,199 @@
+//! FedRecon: federated reconstruction (Singhal et al., NeurIPS 2021; code google-research/federated 23b1081,
+//! `reconstruction/`), as matrix factorisation with the logistic loss.
+//!
+//! Private: nothing that outlives a participation. Global: the item table V. logit = u . V_j. A client splits its samples
+//! in two at random, makes a fresh user vector u ~ U(-.05, .05) from the support half with V held fixed, then trains V on
+//! the query half with u held fixed (Algorithm 1). The server takes the mean of the differences, weighed by the number of
+//! query samples, times its own rate. Scoring makes u anew from all of the user's samples with the model of the moment.
+//!
+//! The published rates are .1 for u and .5 for V with batches of five explicit ratings. Means over batches of 256 and then
+//! over all clients make V's much larger here, and u takes several passes (this simulator's choice).
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::rule::Rule;
+use super::{
+    Averager, Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, SampleScratch, Scorer,
+    ScoringContext, Scratch, Server, largest_magnitude, minibatch, parameters,
+};
+use crate::error::Result;
+use crate::ids::UserId;
+use crate::model::batch::RoundRows;
+use crate::model::blocks::{Model, ModelUpdate};
+use crate::model::kernel::score::{ScaledSum, score_sums};
+use crate::model::kernel::{MAX_DIMENSION, PackedRows};
+use crate::model::layout::Layout;
+use crate::model::state::StateVisitor;
+use crate::model::table::{RowSet, Table, TableShape, TableUpdate};
+use crate::rng::{PortableDraws, Purpose, Streams};
+use local::LocalSettings;
+
+pub mod local;
+
+/// The registry's line.
+pub const ENTRY: Entry = Entry {
+    name: "fedrecon",
+    summary: "federated reconstruction: no private state; a user vector is made anew from one half of the samples, and \
+              the item table trained on the other",
+    source: "Singhal et al., Federated Reconstruction: Partially Local Federated Learning, NeurIPS 2021; code \
+             google-research/federated 23b1081, in the implicit form that the PFedRec paper compares with",
+    schema: || schemars::schema_for!(FedReconParameters),
+    resolve: |_| Vec::new(),
+    placement: Placement::Federated,
+    build: |value, problem| Ok(Box::new(FedRecon::new(parameters("fedrecon", value)?, problem))),
+};
+
+/// Parameters of FedRecon.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FedReconParameters {
+    /// Latent dimension k.
+    #[schemars(range(min = 1, max = MAX_DIMENSION))]
+    pub latent_dimension: u32,
+    /// Passes over the support samples, in which only the user vector moves.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub reconstruction_epochs: u32,
+    /// Passes over the query samples, in which only the item table moves.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub local_epochs: u32,
+    /// Samples per batch.
+    #[schemars(range(min = 1))]
+    pub batch_size: u32,
+    /// Learning rate of the user vector.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub learning_rate_user: f64,
+    /// Learning rate of the item rows. The mean over a batch and then over clients makes it large.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub learning_rate_items: f64,
+    /// How far the server goes along the mean of the differences.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub learning_rate_server: f64,
+}
+
+impl Default for FedReconParameters {
+    fn default() -> Self {
+        Self {
+            latent_dimension: 32,
+            reconstruction_epochs: 10,
+            local_epochs: 1,
+            batch_size: 256,
+            learning_rate_user: 1.0,
+            learning_rate_items: 10_000.0,
+            learning_rate_server: 1.0,
+        }
+    }
+}
+
+/// What all clients share.
+#[derive(Debug)]
+pub struct FedRecon {
+    shared: Arc<Shared>,
+    shape: TableShape,
+}
+
+#[derive(Debug)]
+struct Shared {
+    settings: LocalSettings,
+    server_rate: f64,
+    streams: Streams,
+}
+
+impl FedRecon {
+    /// Makes the method for a problem of this size.
+    pub fn new(parameters: FedReconParameters, problem: &Problem) -> Self {
+        let shape = TableShape { rows: problem.items, dimension: parameters.latent_dimension as usize };
+        let settings = LocalSettings {
+            reconstruction_epochs: parameters.reconstruction_epochs,
+            epochs: parameters.local_epochs,
+            batch_size: parameters.batch_size as usize,
+            reconstruction_rate: parameters.learning_rate_user as f32,
+            item_rate: parameters.learning_rate_items as f32,
+            reach: 0.05,
+        };
+        let server_rate = parameters.learning_rate_server;
+        Self { shared: Arc::new(Shared { settings, server_rate, streams: problem.streams }), shape }
+    }
+}
+
+impl Method for FedRecon {
+    /// V ~ N(0, 1).
+    fn initial(&self) -> Model {
+        let mut stream = self.shared.streams.stream(Purpose::GlobalInit, 0, 0);
+        Model::of_table("V", Table::from_fn(self.shape, || stream.standard_normal() as f32))
+    }
+
+    fn upload_layout(&self, _phase: Phase) -> Layout {
+        Layout::of_table("V", self.shape).weighted()
+    }
+
+    fn client(&self, _user: UserId) -> Box<dyn Client> {
+        Box::new(FedReconClient { shared: Arc::clone(&self.shared) })
+    }
+
+    fn server(&self) -> Box<dyn Server> {
+        let rule = Rule { rate: self.shared.server_rate, ..Rule::MEAN };
+        Box::new(Averager::with_rules(self.initial(), self.upload_layout(Phase::default()), &[rule]))
+    }
+}
+
+#[derive(Clone)]
+struct FedReconClient {
+    shared: Arc<Shared>,
+}
+
+/// Gathers the rows of the samples that were drawn, with a row of zeros behind them, and returns the number of that row.
+fn gather(table: &Table, samples: &SampleScratch, round_rows: &mut RoundRows, packed: &mut PackedRows) -> u32 {
+    let shape = table.shape();
+    round_rows.collect(&samples.samples.items, &samples.samples.labels, shape.rows);
+    let padding_row = round_rows.rows().len();
+    packed.reset(padding_row + 1, shape.dimension, 1);
+    for (position, &item) in round_rows.rows().iter().enumerate() {
+        packed.set_row(position, 0, table.row(item as usize), 1.0);
+    }
+    padding_row as u32
+}
+
+impl Client for FedReconClient {
+    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
+        let table = task.model.table(0);
+        let shape = table.shape();
+        minibatch::draw_samples(task, &mut scratch.samples)?;
+        let Scratch { samples, round_rows, packed, batch, values, .. } = scratch;
+        let padding_row = gather(table, samples, round_rows, packed);
+        let mut samples = round_rows.samples().to_vec();
+        let mut stream = task.named_stream("fedrecon/participation");
+        let settings = &self.shared.settings;
+        let trained = local::train(settings, shape.dimension, packed, padding_row, &mut samples, batch, &mut stream);
+        task.check_magnitude("u", largest_magnitude(&trained.user))?;
+        task.check_magnitude("V", packed.largest_magnitude(0))?;
+        let rows = round_rows.rows();
+        packed.copy_bytes(rows.len(), shape.dimension, 0, values);
+        let update = TableUpdate::of_rows(shape, RowSet::Listed(rows.to_vec()), std::mem::take(values).into());
+        let update = ModelUpdate::of_table(update).weighing(trained.query_samples as f32);
+        Ok(LocalUpdate::new(update, trained.loss, trained.row_visits))
+    }
+
+    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+        let table = context.model.table(0);
+        context.draw_samples(&mut scratch.samples)?;
+        let Scratch { samples, round_rows, packed, batch, .. } = scratch;
+        let padding_row = gather(table, samples, round_rows, packed);
+        let mut stream = context.named_stream("fedrecon/scoring");
+        let mut support = round_rows.samples().to_vec();
+        let dimension = table.shape().dimension;
+        let settings = &self.shared.settings;
+        let (user, _) = local::reconstruct(settings, dimension, packed, padding_row, &mut support, batch, &mut stream);
+        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
+            let row = |&item: &u32| ScaledSum { scaled: &[], scale: 0.0, plain: table.row(item as usize) };
+            let rows: Vec<ScaledSum<'_>> = items.iter().map(row).collect();
+            score_sums(&user, 0.0, &rows, scores);
+        }))
+    }
+
+    fn visit_state(&mut self, _state: &mut StateVisitor<'_>) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,377 @@
+//! The server's side of MetaMF, on plain slices: the network that generates every user's item table and prediction
+//! network, its back-propagation, and its steps by Adam.
+
+use super::device::prediction_network;
+use crate::method::network::model_of;
+use crate::model::blocks::Model;
+use crate::model::layout::{BlockLayout, Layout};
+use crate::model::neural::dense::{add_scaled, dot};
+use crate::model::neural::optimizer::AdamSettings;
+use crate::model::neural::{Perceptron, PerceptronBuffers};
+use crate::model::table::{Table, TableShape};
+use crate::rng::{PortableDraws, Stream};
+
+/// The sizes of a hypernetwork. The published ones are 32, 32, 128, 512 and 8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HyperShape {
+    /// Number of users.
+    pub users: usize,
+    /// Number of items.
+    pub items: usize,
+    /// Columns of the generated item tables, and of the user embeddings.
+    pub dimension: usize,
+    /// Columns of the memory, which is what the heads read.
+    pub memory: usize,
+    /// Units of every head's hidden layer.
+    pub hidden: usize,
+    /// Rank of the generated item tables.
+    pub item_factors: usize,
+}
+
+/// What the server generates for one user.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Generated {
+    /// The item table, row-major with a row for each item.
+    pub items: Vec<f32>,
+    /// The parameters of the prediction network ([`prediction_network`]).
+    pub network: Vec<f32>,
+}
+
+/// The gradients that one user's device has sent, by what was generated for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Contribution<'a> {
+    /// The user.
+    pub user: u32,
+    /// How much the contribution counts beside others: the number of samples behind it.
+    pub weight: f32,
+    /// The items with a gradient.
+    pub rows: &'a [u32],
+    /// Gradients by these items' rows.
+    pub row_gradient: &'a [f32],
+    /// Gradient by the parameters of the prediction network.
+    pub network_gradient: &'a [f32],
+}
+
+/// How the server steps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HyperStep {
+    /// Adam's settings.
+    pub adam: AdamSettings,
+    /// The largest norm of a gradient: beyond it the gradient is scaled down.
+    pub clip_norm: f64,
+}
+
+/// The networks of the server. Parameters stand in one flat slice: user embeddings, memory, then the three heads.
+#[derive(Clone, Debug)]
+pub struct HyperNetwork {
+    shape: HyperShape,
+    /// Embeddings to memory (no bias), hidden units to W1 and b1, to W2 and b2, to the item table's factors.
+    heads: [Perceptron; 3],
+    starts: [usize; 3],
+    parameters: Vec<f32>,
+    prediction: Perceptron,
+}
+
+/// Sixteen users are generated and back-propagated at a time, one in each lane.
+pub const GROUP: usize = crate::math::LANES;
+
+/// Makes the memory's outputs of a group the inputs of a network.
+fn fill(buffers: &mut PerceptronBuffers, memories: &[Vec<f32>]) {
+    buffers.inputs_mut().reset(memories.len(), memories.first().map_or(0, Vec::len));
+    memories.iter().enumerate().for_each(|(lane, values)| buffers.inputs_mut().set_sample(lane, values));
+}
+
+impl HyperNetwork {
+    /// Draws the start as the published code does: embeddings from N(0, 1), every matrix from Xavier's normal
+    /// distribution, biases zero.
+    pub fn new(shape: HyperShape, stream: &mut Stream) -> Self {
+        let HyperShape { users, items, dimension, memory, hidden, item_factors } = shape;
+        let network = prediction_network(dimension);
+        let [first, second] = [0, 1].map(|layer| {
+            let layer = &network.layers()[layer];
+            [layer.weights.len(), layer.bias.len()]
+        });
+        // What a head generates, matrix by matrix: each of them is a layer of its own in the published code.
+        let outputs = [first, second, [items * item_factors, item_factors * dimension]];
+        let heads = outputs.map(|outputs| Perceptron::new(0, &[memory, hidden, outputs.iter().sum()]));
+        let mut starts = [(users + memory) * dimension; 3];
+        starts[1] = starts[0] + heads[0].parameters();
+        starts[2] = starts[1] + heads[1].parameters();
+        let mut parameters = Vec::with_capacity(starts[2] + heads[2].parameters());
+        parameters.extend((0..users * dimension).map(|_| stream.standard_normal() as f32));
+        let mut xavier = |parameters: &mut Vec<f32>, inputs: usize, outputs: usize| {
+            let deviation = crate::math::sqrt(2.0 / (inputs + outputs) as f64);
+            parameters.extend((0..inputs * outputs).map(|_| (stream.standard_normal() * deviation) as f32));
+        };
+        xavier(&mut parameters, dimension, memory);
+        for outputs in outputs {
+            xavier(&mut parameters, memory, hidden);
+            parameters.resize(parameters.len() + hidden, 0.0);
+            outputs.iter().for_each(|&outputs| xavier(&mut parameters, hidden, outputs));
+            parameters.resize(parameters.len() + outputs.iter().sum::<usize>(), 0.0);
+        }
+        Self { shape, heads, starts, parameters, prediction: network }
+    }
+
+    /// Returns the sizes.
+    pub fn shape(&self) -> HyperShape {
+        self.shape
+    }
+
+    /// Returns all parameters.
+    pub fn parameters(&self) -> &[f32] {
+        &self.parameters
+    }
+
+    /// Returns all parameters, for a step.
+    pub fn parameters_mut(&mut self) -> &mut [f32] {
+        &mut self.parameters
+    }
+
+    /// Returns the network that every device gets parameters for.
+    pub fn prediction_network(&self) -> &Perceptron {
+        &self.prediction
+    }
+
+    /// Returns the multiply-adds of taking back a contribution with gradients by `rows` items.
+    pub fn multiply_adds(&self, rows: usize) -> u64 {
+        let HyperShape { memory, hidden, item_factors, dimension, .. } = self.shape;
+        let small: usize = [0, 1].map(|head| self.outputs(head)).iter().sum();
+        let outputs = (small + rows * item_factors + item_factors * dimension) * hidden;
+        (3 * (outputs + 3 * memory * hidden + memory * dimension) + 2 * rows * item_factors * dimension) as u64
+    }
+
+    /// Returns the shapes of the server's matrices, with their names, in the order of the parameters.
+    fn blocks(&self) -> impl Iterator<Item = (String, TableShape)> {
+        let HyperShape { users, dimension, memory, .. } = self.shape;
+        let own = [("users", users, dimension), ("memory", dimension, memory)];
+        let own = own.map(|(name, rows, dimension)| (name.to_owned(), TableShape { rows, dimension }));
+        let heads = ["first layer", "second layer", "items"].into_iter().zip(&self.heads).flat_map(|(name, head)| {
+            ["hidden", "output"].into_iter().zip(head.layers()).flat_map(move |(layer, shape)| {
+                let weights = TableShape { rows: shape.outputs, dimension: shape.inputs };
+                let bias = TableShape { rows: 1, dimension: shape.outputs };
+                [(format!("{name}, {layer} weights"), weights), (format!("{name}, {layer} bias"), bias)]
+            })
+        });
+        own.into_iter().chain(heads)
+    }
+
+    /// Returns the server's matrices as a model, which never travels.
+    pub fn to_model(&self) -> Model {
+        let mut rest = self.parameters.as_slice();
+        let (mut layouts, mut tables) = (Vec::new(), Vec::new());
+        for (name, shape) in self.blocks() {
+            let (values, others) = rest.split_at(shape.values());
+            rest = others;
+            tables.push(Table::from_values(shape, values.to_vec()).unwrap_or_else(|| Table::zeros(shape)));
+            layouts.push(BlockLayout::weights(name, shape));
+        }
+        model_of(Layout::new(layouts), tables)
+    }
+
+    /// Replaces all parameters by those of `model`, which has the layout of [`Self::to_model`].
+    pub fn set_parameters(&mut self, model: &Model) {
+        self.parameters.clear();
+        model.tables().for_each(|(_, table)| self.parameters.extend_from_slice(table.as_slice()));
+    }
+
+    /// The user's row of the memory's output, c_u = e_u K.
+    fn memory_of(&self, user: u32) -> Vec<f32> {
+        let HyperShape { users, dimension, memory, .. } = self.shape;
+        let embedding = &self.parameters[user as usize * dimension..][..dimension];
+        let mut output = vec![0.0; memory];
+        let rows = self.parameters[users * dimension..].chunks_exact(memory);
+        for (factor, row) in embedding.iter().zip(rows.take(dimension)) {
+            add_scaled(*factor, row, &mut output);
+        }
+        output
+    }
+
+    fn head_parameters(&self, head: usize) -> &[f32] {
+        &self.parameters[self.starts[head]..self.starts[head] + self.heads[head].parameters()]
+    }
+
+    /// Generates the item table and the prediction network of `user`.
+    pub fn generate_one(&self, user: u32) -> Generated {
+        let mut one = Generated { items: Vec::new(), network: Vec::new() };
+        self.generate(&[user], |_, generated| one = generated);
+        one
+    }
+
+    /// Generates the item table and the prediction network of each of `users`, and hands them to `sink` in their order.
+    ///
+    /// What a user gets does not depend on who else is asked for; sixteen at a time are quicker than one after another.
+    pub fn generate(&self, users: &[u32], mut sink: impl FnMut(u32, Generated)) {
+        let HyperShape { items, dimension, item_factors, .. } = self.shape;
+        let second = &self.heads[2].layers()[1];
+        let mut factors: Vec<Vec<f32>> = vec![vec![0.0; second.outputs]; users.len().min(GROUP)];
+        let mut small = [0, 1].map(|head| vec![0.0; self.outputs(head)]);
+        for group in users.chunks(GROUP) {
+            let memories: Vec<Vec<f32>> = group.iter().map(|&user| self.memory_of(user)).collect();
+            let mut buffers: [PerceptronBuffers; 2] = Default::default();
+            for (head, buffers) in buffers.iter_mut().enumerate() {
+                fill(buffers, &memories);
+                self.heads[head].forward(self.head_parameters(head), &[], buffers);
+            }
+            let units = self.item_units(&memories, &mut PerceptronBuffers::default());
+            // Output by output, so that the weights of one are read once for the whole group.
+            for output in 0..second.outputs {
+                for (factors, units) in factors.iter_mut().zip(&units) {
+                    factors[output] = self.item_output(output, units);
+                }
+            }
+            for (lane, &user) in group.iter().enumerate() {
+                for (buffers, outputs) in buffers.iter_mut().zip(&mut small) {
+                    buffers.outputs_and_gradient().0.read_sample(lane, outputs);
+                }
+                let (left, right) = factors[lane].split_at(items * item_factors);
+                let mut table = vec![0.0; items * dimension];
+                for (row, factors) in table.chunks_exact_mut(dimension).zip(left.chunks_exact(item_factors)) {
+                    for (factor, basis) in factors.iter().zip(right.chunks_exact(dimension)) {
+                        add_scaled(*factor, basis, row);
+                    }
+                }
+                sink(user, Generated { items: table, network: small.concat() });
+            }
+        }
+    }
+
+    fn outputs(&self, head: usize) -> usize {
+        self.heads[head].layers()[1].outputs
+    }
+
+    /// The rectified hidden units of the item table's head, for each of the group. `buffers` is left ready for going back
+    /// through that layer.
+    fn item_units(&self, memories: &[Vec<f32>], buffers: &mut PerceptronBuffers) -> Vec<Vec<f32>> {
+        fill(buffers, memories);
+        let hidden = self.shape.hidden;
+        let parameters = &self.head_parameters(2)[..self.heads[2].layers()[0].bias.end];
+        // `Perceptron` leaves its last layer as it is, so that the rectifier is applied here.
+        self.item_hidden_layer().forward(parameters, &[], buffers);
+        let (outputs, _) = buffers.outputs_and_gradient();
+        let units = (0..memories.len()).map(|lane| {
+            let mut values = vec![0.0; hidden];
+            outputs.read_sample(lane, &mut values);
+            values.iter_mut().for_each(|value| *value = if *value < 0.0 { 0.0 } else { *value });
+            values
+        });
+        units.collect()
+    }
+
+    fn item_hidden_layer(&self) -> Perceptron {
+        Perceptron::new(0, &[self.shape.memory, self.shape.hidden])
+    }
+
+    /// One output of the item table's head.
+    fn item_output(&self, output: usize, units: &[f32]) -> f32 {
+        let (parameters, layer) = (self.head_parameters(2), &self.heads[2].layers()[1]);
+        let start = layer.weights.start + output * layer.inputs;
+        dot(&parameters[start..start + layer.inputs], units) + parameters[layer.bias.start + output]
+    }
+
+    /// Adds to `total` the gradient of all parameters by the contributions of `group` (at most sixteen), each times its
+    /// weight, taken back through the networks as they are now.
+    pub fn add_gradient(&self, group: &[Contribution<'_>], total: &mut [f32]) {
+        let HyperShape { users, dimension, memory, .. } = self.shape;
+        let memories: Vec<Vec<f32>> = group.iter().map(|contribution| self.memory_of(contribution.user)).collect();
+        let mut by_memory = vec![vec![0.0; memory]; group.len()];
+        for head in 0..3 {
+            let mut buffers = PerceptronBuffers::default();
+            let of_head = &mut total[self.starts[head]..self.starts[head] + self.heads[head].parameters()];
+            if head < 2 {
+                fill(&mut buffers, &memories);
+                self.add_small_head(head, group, &mut buffers, of_head);
+            } else {
+                self.add_item_head(group, &memories, &mut buffers, of_head);
+            }
+            let mut values = vec![0.0; memory];
+            for (lane, by_memory) in by_memory.iter_mut().enumerate() {
+                buffers.input_gradient().read_sample(lane, &mut values);
+                add_scaled(1.0, &values, by_memory);
+            }
+        }
+        for (contribution, by_memory) in group.iter().zip(&by_memory) {
+            let start = contribution.user as usize * dimension;
+            for input in 0..dimension {
+                let row = (users * dimension + input * memory)..(users * dimension + (input + 1) * memory);
+                add_scaled(self.parameters[start + input], by_memory, &mut total[row.clone()]);
+                total[start + input] += dot(by_memory, &self.parameters[row]);
+            }
+        }
+    }
+
+    /// The heads of the prediction network: few outputs, all of them with a gradient.
+    fn add_small_head(
+        &self,
+        head: usize,
+        group: &[Contribution<'_>],
+        buffers: &mut PerceptronBuffers,
+        total: &mut [f32],
+    ) {
+        let (network, parameters) = (&self.heads[head], self.head_parameters(head));
+        network.forward(parameters, &[], buffers);
+        let outputs = self.outputs(head);
+        let first = if head == 0 { 0 } else { self.outputs(0) };
+        let (_, gradient) = buffers.outputs_and_gradient();
+        gradient.reset(group.len(), outputs);
+        for (lane, contribution) in group.iter().enumerate() {
+            let values = &contribution.network_gradient[first..first + outputs];
+            let values = values.iter().map(|value| value * contribution.weight);
+            gradient.set_sample(lane, &values.collect::<Vec<f32>>());
+        }
+        let mut of_group = vec![0.0; network.parameters()];
+        network.backward(parameters, &[], buffers, &mut of_group, &mut []);
+        add_scaled(1.0, &of_group, total);
+    }
+
+    /// The head of the item table: very many outputs, of which each user has a gradient for its own items only.
+    fn add_item_head(
+        &self,
+        group: &[Contribution<'_>],
+        memories: &[Vec<f32>],
+        buffers: &mut PerceptronBuffers,
+        total: &mut [f32],
+    ) {
+        let HyperShape { items, dimension, hidden, item_factors, .. } = self.shape;
+        let [first, second] = [0, 1].map(|layer| &self.heads[2].layers()[layer]);
+        let parameters = self.head_parameters(2);
+        let all_units = self.item_units(memories, buffers);
+        let (of_hidden, of_outputs) = total.split_at_mut(first.bias.end);
+        let (_, gradient) = buffers.outputs_and_gradient();
+        gradient.reset(group.len(), hidden);
+        for (lane, (contribution, units)) in group.iter().zip(&all_units).enumerate() {
+            let right: Vec<f32> =
+                (items * item_factors..second.outputs).map(|output| self.item_output(output, units)).collect();
+            let mut by_right = vec![0.0; right.len()];
+            let mut by_units = vec![0.0; hidden];
+            // The gradient by one output goes to its weights, its bias and the hidden units.
+            let mut take_back = |output: usize, value: f32| {
+                let row = second.weights.start + output * hidden;
+                let start = row - first.bias.end;
+                add_scaled(value, units, &mut of_outputs[start..start + hidden]);
+                of_outputs[second.bias.start + output - first.bias.end] += value;
+                add_scaled(value, &parameters[row..row + hidden], &mut by_units);
+            };
+            for (item, row) in contribution.rows.iter().zip(contribution.row_gradient.chunks_exact(dimension)) {
+                let row: Vec<f32> = row.iter().map(|value| value * contribution.weight).collect();
+                let bases = right.chunks_exact(dimension).zip(by_right.chunks_exact_mut(dimension));
+                for (number, (basis, by_basis)) in bases.enumerate() {
+                    let output = *item as usize * item_factors + number;
+                    add_scaled(self.item_output(output, units), &row, by_basis);
+                    take_back(output, dot(&row, basis));
+                }
+            }
+            for (number, value) in by_right.iter().enumerate() {
+                take_back(items * item_factors + number, *value);
+            }
+            for (by_unit, unit) in by_units.iter_mut().zip(units) {
+                *by_unit = if *unit == 0.0 { 0.0 } else { *by_unit };
+            }
+            gradient.set_sample(lane, &by_units);
+        }
+        let hidden_layer = self.item_hidden_layer();
+        let mut of_group = vec![0.0; hidden_layer.parameters()];
+        hidden_layer.backward(&parameters[..first.bias.end], &[], buffers, &mut of_group, &mut []);
+        add_scaled(1.0, &of_group, of_hidden);
+    }
+}

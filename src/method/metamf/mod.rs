@@ -1,0 +1,191 @@
+//! MetaMF: meta matrix factorisation (Lin et al., SIGIR 2020; code TempSDU/MetaMF 26b1497).
+//!
+//! The server keeps everything. A [hypernetwork] makes an item table E and a small prediction network,
+//! W2 relu(W1 e + b1) + b2, for each user; that is the user's own download. The device answers with the gradients of its
+//! mean loss by them and keeps nothing, and the server takes these back through the hypernetwork, clips, and steps by
+//! Adam. Contributions count by their numbers of samples, so that a step follows the mean over the samples of its users.
+//!
+//! Published: squared error on explicit ratings, batches of 64 ratings of any users. Here: the logistic loss on positives
+//! and drawn negatives, all samples of the users of a step (this simulator's choice).
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
+    largest_magnitude, minibatch, network, parameters,
+};
+use crate::error::Result;
+use crate::ids::UserId;
+use crate::model::blocks::{Model, ModelUpdate};
+use crate::model::kernel::MAX_DIMENSION;
+use crate::model::layout::Layout;
+use crate::model::neural::Perceptron;
+use crate::model::neural::optimizer::AdamSettings;
+use crate::model::state::StateVisitor;
+use crate::model::table::{TableShape, TableUpdate};
+use crate::rng::{Purpose, Streams};
+use device::{DeviceBuffers, prediction_network};
+use hypernetwork::{HyperNetwork, HyperShape, HyperStep};
+
+pub mod device;
+pub mod hypernetwork;
+mod server;
+#[cfg(test)]
+mod tests;
+
+/// The registry's line.
+pub const ENTRY: Entry = Entry {
+    name: "metamf",
+    summary: "meta matrix factorisation: the server makes an item table and a network for each user, and is sent gradients",
+    source: "Lin et al., Meta Matrix Factorization for Federated Rating Predictions, SIGIR 2020; code TempSDU/MetaMF \
+             26b1497, in the implicit form that the PFedRec paper compares with",
+    schema: || schemars::schema_for!(MetaMfParameters),
+    resolve: |_| Vec::new(),
+    placement: Placement::Federated,
+    build: |value, problem| Ok(Box::new(MetaMf::new(parameters("metamf", value)?, problem))),
+};
+
+/// Parameters of MetaMF; the defaults are the published ones.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MetaMfParameters {
+    /// Columns k of the generated item tables and of the user embeddings.
+    #[schemars(range(min = 1, max = MAX_DIMENSION))]
+    pub latent_dimension: u32,
+    /// Columns of the memory that the hypernetwork reads.
+    #[schemars(range(min = 1, max = 4096))]
+    pub memory_units: u32,
+    /// Units of each hidden layer of the hypernetwork.
+    #[schemars(range(min = 1, max = 4096))]
+    pub hidden_units: u32,
+    /// Rank of the generated item tables.
+    #[schemars(range(min = 1, max = 256))]
+    pub item_rank: u32,
+    /// Learning rate of Adam.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub learning_rate: f64,
+    /// Weight decay, added to the gradient.
+    #[schemars(range(min = 0))]
+    pub weight_decay: f64,
+    /// The largest norm of a gradient; beyond it the gradient is scaled down.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub clip_norm: f64,
+}
+
+impl Default for MetaMfParameters {
+    fn default() -> Self {
+        Self {
+            latent_dimension: 32,
+            memory_units: 128,
+            hidden_units: 512,
+            item_rank: 8,
+            learning_rate: 1e-4,
+            weight_decay: 1e-3,
+            clip_norm: 5.0,
+        }
+    }
+}
+
+/// What server and clients share.
+#[derive(Debug)]
+pub struct MetaMf {
+    shape: HyperShape,
+    step: HyperStep,
+    network: Arc<Perceptron>,
+    streams: Streams,
+}
+
+impl MetaMf {
+    /// Makes the method for a problem of this size.
+    pub fn new(parameters: MetaMfParameters, problem: &Problem) -> Self {
+        let shape = HyperShape {
+            users: problem.users,
+            items: problem.items,
+            dimension: parameters.latent_dimension as usize,
+            memory: parameters.memory_units as usize,
+            hidden: parameters.hidden_units as usize,
+            item_factors: parameters.item_rank as usize,
+        };
+        let adam =
+            AdamSettings { weight_decay: parameters.weight_decay, ..AdamSettings::with_rate(parameters.learning_rate) };
+        let step = HyperStep { adam, clip_norm: parameters.clip_norm };
+        Self { shape, step, network: Arc::new(prediction_network(shape.dimension)), streams: problem.streams }
+    }
+
+    fn hypernetwork(&self) -> HyperNetwork {
+        HyperNetwork::new(self.shape, &mut self.streams.stream(Purpose::GlobalInit, 0, 0))
+    }
+
+    fn items(&self) -> TableShape {
+        TableShape { rows: self.shape.items, dimension: self.shape.dimension }
+    }
+}
+
+impl Method for MetaMf {
+    /// The server's own parameters, which never travel.
+    fn initial(&self) -> Model {
+        self.hypernetwork().to_model()
+    }
+
+    fn download_layout(&self, _phase: Phase) -> Layout {
+        network::layout("E", self.items(), &self.network)
+    }
+
+    fn upload_layout(&self, _phase: Phase) -> Layout {
+        network::gradient_layout("E", self.items(), &self.network)
+    }
+
+    fn client(&self, _user: UserId) -> Box<dyn Client> {
+        Box::new(MetaMfClient { network: Arc::clone(&self.network) })
+    }
+
+    fn server(&self) -> Box<dyn Server> {
+        Box::new(server::MetaMfServer::new(self.hypernetwork(), self.download_layout(Phase::default()), self.step))
+    }
+}
+
+/// A device. It keeps nothing from one participation to the next.
+#[derive(Clone)]
+struct MetaMfClient {
+    network: Arc<Perceptron>,
+}
+
+impl Client for MetaMfClient {
+    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
+        let table = task.model.table(0);
+        let shape = table.shape();
+        minibatch::draw_samples(task, &mut scratch.samples)?;
+        let Scratch { samples, round_rows, .. } = scratch;
+        round_rows.collect(&samples.samples.items, &samples.samples.labels, shape.rows);
+        let listed = round_rows.rows();
+        let mut rows: Vec<f32> = Vec::with_capacity(listed.len() * shape.dimension);
+        listed.iter().for_each(|row| rows.extend_from_slice(table.row(*row as usize)));
+        let parameters = network::parameters(task.model, 1);
+        let mut buffers = DeviceBuffers::default();
+        let gradient = device::gradient(&self.network, &parameters, &rows, round_rows.samples(), &mut buffers);
+        task.check_magnitude("the item embeddings", largest_magnitude(&rows))?;
+        task.check_magnitude("the prediction network", largest_magnitude(&parameters))?;
+        task.check_magnitude("the gradient of the item embeddings", largest_magnitude(&gradient.rows))?;
+        task.check_magnitude("the gradient of the prediction network", largest_magnitude(&gradient.network))?;
+        let mut blocks = vec![TableUpdate::listed(shape, listed.to_vec(), &gradient.rows, 1.0)?];
+        blocks.extend(network::tables(&self.network, &gradient.network).iter().map(TableUpdate::whole));
+        let update = ModelUpdate::of_blocks(blocks).weighing(round_rows.samples().len() as f32);
+        let update = LocalUpdate::new(update, gradient.loss, listed.len() as u64);
+        Ok(update.with_multiply_adds(gradient.multiply_adds))
+    }
+
+    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+        let table = context.model.table(0);
+        let parameters = network::parameters(context.model, 1);
+        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
+            network::score(&self.network, &parameters, &[], table, items, scores);
+        }))
+    }
+
+    fn visit_state(&mut self, _state: &mut StateVisitor<'_>) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,163 @@
+//! Centralised matrix factorisation on plain slices: mini-batches over the samples of all users.
+
+use crate::model::kernel::score::{ScaledSum, score_sums};
+use crate::model::neural::SampleMatrix;
+use crate::model::neural::dense::add_scaled;
+use crate::model::neural::loss::{Targets, binary_cross_entropy};
+use crate::model::neural::optimizer::{AdamMoments, AdamSettings, AdamStep};
+
+/// One training sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// The user.
+    pub user: u32,
+    /// The item.
+    pub item: u32,
+    /// Whether the user has the item.
+    pub is_positive: bool,
+}
+
+/// The two tables, and what Adam knows of them.
+#[derive(Clone, Debug)]
+pub struct Factors {
+    /// Latent dimension k.
+    pub dimension: usize,
+    /// User vectors, then item vectors, row-major.
+    pub values: Vec<f32>,
+    /// Adam's moments, beside the values.
+    pub moments: AdamMoments,
+    /// Steps made.
+    pub steps: u64,
+    users: usize,
+    buffers: Buffers,
+}
+
+/// Memory of one batch. It holds no state between batches.
+#[derive(Clone, Debug, Default)]
+struct Buffers {
+    gradient: Vec<f32>,
+    /// Rows of the gradient that are not zero.
+    touched: Vec<u32>,
+    logits: SampleMatrix,
+    by_logits: SampleMatrix,
+    targets: Targets,
+}
+
+impl Factors {
+    /// Users' and items' vectors from `draw`, row by row.
+    pub fn new(users: usize, items: usize, dimension: usize, draw: impl FnMut() -> f32) -> Self {
+        let mut draw = draw;
+        let values: Vec<f32> = (0..(users + items) * dimension).map(|_| draw()).collect();
+        let mut moments = AdamMoments::default();
+        moments.reset(values.len());
+        let gradient = vec![0.0; values.len()];
+        let buffers = Buffers { gradient, ..Buffers::default() };
+        Self { dimension, values, moments, steps: 0, users, buffers }
+    }
+
+    /// Returns the vector of `user`.
+    pub fn user(&self, user: u32) -> &[f32] {
+        &self.values[user as usize * self.dimension..][..self.dimension]
+    }
+
+    /// Returns the item table, row-major.
+    pub fn items(&self) -> &[f32] {
+        &self.values[self.users * self.dimension..]
+    }
+
+    /// Makes one step of Adam on the mean binary cross-entropy of `batch`, and returns that loss as a sum over the
+    /// batch. The logit is the product of the two vectors.
+    ///
+    /// All rows are stepped: one that the batch does not name has a gradient of zero, and moves on by its moments, as a
+    /// dense embedding does in PyTorch.
+    pub fn step(&mut self, batch: &[Sample], settings: &AdamSettings) -> f32 {
+        let (dimension, users) = (self.dimension, self.users);
+        let places = |sample: &Sample| [sample.user as usize, users + sample.item as usize];
+        let Buffers { gradient, touched, logits, by_logits, targets } = &mut self.buffers;
+        let row = |place: usize| place * dimension..(place + 1) * dimension;
+        logits.reset(batch.len(), 1);
+        targets.clear();
+        for (number, sample) in batch.iter().enumerate() {
+            let [user, item] = places(sample).map(|place| &self.values[row(place)]);
+            let mut score = [0.0];
+            score_sums(user, 0.0, &[ScaledSum { scaled: &[], scale: 0.0, plain: item }], &mut score);
+            logits.set_sample(number, &score);
+            targets.push(1.0, f32::from(sample.is_positive));
+        }
+        let loss = binary_cross_entropy(logits, targets, 1.0 / batch.len() as f32, by_logits);
+        for place in touched.drain(..) {
+            gradient[row(place as usize)].fill(0.0);
+        }
+        for (number, sample) in batch.iter().enumerate() {
+            let mut by_logit = [0.0];
+            by_logits.read_sample(number, &mut by_logit);
+            let [user, item] = places(sample);
+            for (place, other) in [(user, item), (item, user)] {
+                add_scaled(by_logit[0], &self.values[row(other)], &mut gradient[row(place)]);
+                touched.push(place as u32);
+            }
+        }
+        self.steps += 1;
+        AdamStep::new(settings, self.steps).apply(&mut self.values, gradient, &mut self.moments);
+        loss
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::{PortableDraws, Purpose, Streams};
+
+    fn factors() -> Factors {
+        let mut stream = Streams::new(6).stream(Purpose::GlobalInit, 0, 0);
+        Factors::new(5, 6, 3, move || stream.standard_normal() as f32)
+    }
+
+    fn batch() -> Vec<Sample> {
+        let sample =
+            |number: u32| Sample { user: number % 3, item: number * 5 % 6, is_positive: number.is_multiple_of(3) };
+        (0..18).map(sample).collect()
+    }
+
+    fn mean_loss(values: &[f64]) -> f64 {
+        let batch = batch();
+        let loss = |sample: &Sample| {
+            let [u, v] = [sample.user as usize, 5 + sample.item as usize].map(|row| &values[3 * row..3 * row + 3]);
+            let z: f64 = u.iter().zip(v).map(|(u, v)| u * v).sum();
+            z.max(0.0) + libm::log1p(libm::exp(-z.abs())) - if sample.is_positive { z } else { 0.0 }
+        };
+        batch.iter().map(loss).sum::<f64>() / batch.len() as f64
+    }
+
+    /// If this fails, the centralised baseline learns along something that is not the gradient of its loss.
+    #[test]
+    fn the_gradient_agrees_with_central_differences() {
+        let mut factors = factors();
+        let start: Vec<f64> = factors.values.iter().map(|value| f64::from(*value)).collect();
+        // Twice, so that a row that is not cleared between batches is noticed; the rate of zero leaves the parameters.
+        for _ in 0..2 {
+            let loss = factors.step(&batch(), &AdamSettings::with_rate(0.0));
+            assert!((f64::from(loss) / 18.0 - mean_loss(&start)).abs() < 1e-6);
+            for (place, gradient) in factors.buffers.gradient.iter().enumerate() {
+                let shifted = |by: f64| {
+                    let mut values = start.clone();
+                    values[place] += by;
+                    mean_loss(&values)
+                };
+                let expected = (shifted(1e-6) - shifted(-1e-6)) / 2e-6;
+                assert!((f64::from(*gradient) - expected).abs() < 1e-6, "{place}: {gradient} instead of {expected}");
+            }
+        }
+    }
+
+    /// If this fails, the centralised baseline does not learn.
+    #[test]
+    fn steps_lower_the_loss() {
+        let mut factors = factors();
+        let settings = AdamSettings::with_rate(0.02);
+        let first = factors.step(&batch(), &settings);
+        let last = (0..300).map(|_| factors.step(&batch(), &settings)).fold(0.0, |_, loss| loss);
+        assert!(last < 0.2 * first, "{first} to {last}");
+        assert_eq!((factors.user(1).len(), factors.items().len()), (3, 18));
+    }
+}

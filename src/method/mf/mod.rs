@@ -1,0 +1,240 @@
+//! Centralised matrix factorisation with the logistic loss (the `MF` of the PFedRec paper's Table 2): what a server could
+//! do that had everybody's ratings.
+//!
+//! logit = U_u . V_j, mean binary cross-entropy, mini-batches over the samples of all users, Adam on both tables. A step
+//! is one pass over every positive with freshly drawn negatives. The server draws them from the items that the user has
+//! not sent: it knows of no others, so that a held-out item can be a negative whatever the scenario's pool is. The paper
+//! names no rate and no start; those of He et al. (WWW 2017) are taken.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::central::{CentralClient, CentralServer, CentralTrainer, UserRatings, ratings_layout};
+use super::network::model_of;
+use super::server::{StepContext, StepReport};
+use super::{Client, Entry, Method, Phase, Placement, Problem, Server, largest_magnitude, parameters};
+use crate::error::{Error, Result};
+use crate::ids::UserId;
+use crate::model::blocks::Model;
+use crate::model::kernel::MAX_DIMENSION;
+use crate::model::kernel::score::{ScaledSum, score_sums};
+use crate::model::layout::{BlockLayout, Layout};
+use crate::model::neural::optimizer::AdamSettings;
+use crate::model::state::StateVisitor;
+use crate::model::table::{Table, TableShape};
+use crate::rng::{PortableDraws, Purpose, Stream, Streams};
+use factors::{Factors, Sample};
+
+pub mod factors;
+
+/// The registry's line.
+pub const ENTRY: Entry = Entry {
+    name: "mf",
+    summary: "centralised matrix factorisation: users send their ratings once, the server trains by Adam",
+    source: "Koren et al., Matrix Factorization Techniques for Recommender Systems, Computer 2009, with the logistic loss \
+             that the PFedRec paper compares with; rate and start of He et al., WWW 2017",
+    schema: || schemars::schema_for!(MfParameters),
+    resolve: |_| Vec::new(),
+    placement: Placement::Central,
+    build: |value, problem| Ok(Box::new(Mf::new(parameters("mf", value)?, problem))),
+};
+
+/// Parameters of centralised matrix factorisation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MfParameters {
+    /// Latent dimension k.
+    #[schemars(range(min = 1, max = MAX_DIMENSION))]
+    pub latent_dimension: u32,
+    /// Samples per batch.
+    #[schemars(range(min = 1))]
+    pub batch_size: u32,
+    /// Negatives that the server draws for each positive.
+    #[schemars(range(min = 1, max = 1000))]
+    pub negatives_per_positive: u32,
+    /// Learning rate of Adam.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub learning_rate: f64,
+    /// Weight decay, added to the gradient.
+    #[schemars(range(min = 0))]
+    pub weight_decay: f64,
+    /// Standard deviation of both tables at the start.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub deviation: f64,
+}
+
+impl Default for MfParameters {
+    fn default() -> Self {
+        Self {
+            latent_dimension: 32,
+            batch_size: 256,
+            negatives_per_positive: 4,
+            learning_rate: 1e-3,
+            weight_decay: 0.0,
+            deviation: 0.01,
+        }
+    }
+}
+
+/// The method.
+#[derive(Debug)]
+pub struct Mf {
+    parameters: MfParameters,
+    users: usize,
+    items: usize,
+    streams: Streams,
+}
+
+impl Mf {
+    /// Makes the method for a problem of this size.
+    pub fn new(parameters: MfParameters, problem: &Problem) -> Self {
+        Self { parameters, users: problem.users, items: problem.items, streams: problem.streams }
+    }
+
+    fn trainer(&self) -> Trainer {
+        let mut stream = self.streams.stream(Purpose::GlobalInit, 0, 0);
+        let dimension = self.parameters.latent_dimension as usize;
+        let draw = || (stream.standard_normal() * self.parameters.deviation) as f32;
+        let factors = Factors::new(self.users, self.items, dimension, draw);
+        Trainer { parameters: self.parameters.clone(), model: model(&factors, self.users, self.items), factors }
+    }
+}
+
+/// Copies the tables into a model.
+fn model(factors: &Factors, users: usize, items: usize) -> Model {
+    let dimension = factors.dimension;
+    let (of_users, of_items) = factors.values.split_at(users * dimension);
+    let shapes = [users, items].map(|rows| TableShape { rows, dimension });
+    let layout = Layout::new(vec![BlockLayout::weights("U", shapes[0]), BlockLayout::item_table("V", shapes[1])]);
+    let table = |(shape, values): (TableShape, &[f32])| {
+        // There are as many values as the shape says, since they were cut to it.
+        Table::from_values(shape, values.to_vec()).unwrap_or_else(|| Table::zeros(shape))
+    };
+    model_of(layout, [(shapes[0], of_users), (shapes[1], of_items)].map(table).into())
+}
+
+impl Method for Mf {
+    /// Both tables ~ N(0, deviation^2).
+    fn initial(&self) -> Model {
+        self.trainer().model
+    }
+
+    fn download_layout(&self, _phase: Phase) -> Layout {
+        Layout::none()
+    }
+
+    fn upload_layout(&self, _phase: Phase) -> Layout {
+        ratings_layout(self.items)
+    }
+
+    fn client(&self, _user: UserId) -> Box<dyn Client> {
+        Box::new(CentralClient::new(score))
+    }
+
+    fn server(&self) -> Box<dyn Server> {
+        Box::new(CentralServer::new(Box::new(self.trainer())))
+    }
+}
+
+fn score(model: &Model, user: UserId, items: &[u32], scores: &mut [f32]) {
+    let table = model.table(1);
+    let row = |&item: &u32| ScaledSum { scaled: &[], scale: 0.0, plain: table.row(item as usize) };
+    let rows: Vec<ScaledSum<'_>> = items.iter().map(row).collect();
+    score_sums(model.table(0).row(user.index()), 0.0, &rows, scores);
+}
+
+/// The server's tables, and what it does with the ratings.
+struct Trainer {
+    parameters: MfParameters,
+    factors: Factors,
+    /// The tables as they were after the last pass.
+    model: Model,
+}
+
+impl CentralTrainer for Trainer {
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn set_model(&mut self, model: Model) -> Result<()> {
+        if model.layout() != self.model.layout() {
+            return Err(Error::Update(format!("a model of {} meets one of {}", model.layout(), self.model.layout())));
+        }
+        let values = [0, 1].map(|block| model.table(block).as_slice());
+        self.factors.values = values.concat();
+        self.model = model;
+        Ok(())
+    }
+
+    fn pass(&mut self, ratings: &[UserRatings], step: &StepContext<'_>) -> Result<StepReport> {
+        let MfParameters { batch_size, negatives_per_positive, learning_rate, weight_decay, .. } = self.parameters;
+        let items = self.model.table(1).shape().rows as u32;
+        let mut negatives = step.named_stream("mf/negatives");
+        let mut samples = Vec::new();
+        for of_user in ratings {
+            draw_samples(of_user, items, negatives_per_positive, &mut negatives, &mut samples);
+        }
+        step.named_stream("mf/order").shuffle_portably(&mut samples);
+        let adam = AdamSettings { weight_decay, ..AdamSettings::with_rate(learning_rate) };
+        let mut loss = 0.0;
+        for batch in samples.chunks(batch_size as usize) {
+            loss += f64::from(self.factors.step(batch, &adam));
+        }
+        let largest = largest_magnitude(&self.factors.values);
+        if !largest.is_finite() || !loss.is_finite() {
+            return Err(Error::NonFinite { place: "the tables of the server".to_owned(), value: f64::from(largest) });
+        }
+        let users = self.model.table(0).shape().rows;
+        self.model = model(&self.factors, users, items as usize);
+        let visits = 2 * samples.len() as u64;
+        Ok(StepReport {
+            row_visits: visits,
+            loss: (!samples.is_empty()).then(|| loss / samples.len() as f64),
+            ..StepReport::default()
+        })
+    }
+
+    fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
+        state.values(&mut self.factors.moments.first)?;
+        state.values(&mut self.factors.moments.second)?;
+        state.plain(&mut self.factors.steps)
+    }
+}
+
+/// Appends the positives of a user, each followed by its negatives: different items that the user has not sent.
+fn draw_samples(ratings: &UserRatings, items: u32, per_positive: u32, stream: &mut Stream, samples: &mut Vec<Sample>) {
+    let user = ratings.user.0;
+    let left = items.saturating_sub(ratings.items.len() as u32);
+    for &item in &ratings.items {
+        samples.push(Sample { user, item, is_positive: true });
+        let first = samples.len();
+        while ((samples.len() - first) as u32) < per_positive.min(left) {
+            let item = stream.below(items);
+            let is_taken = samples[first..].iter().any(|sample| sample.item == item);
+            if !is_taken && ratings.items.binary_search(&item).is_err() {
+                samples.push(Sample { user, item, is_positive: false });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// If this fails, the server trains on items as negatives that the user has sent, or draws for ever.
+    #[test]
+    fn negatives_are_different_items_that_were_not_sent() {
+        let mut stream = Streams::new(1).stream(Purpose::Negatives, 0, 0);
+        let ratings = UserRatings { user: UserId(3), items: vec![1, 4, 5], ratings: vec![1.0; 3] };
+        let mut samples = Vec::new();
+        draw_samples(&ratings, 6, 4, &mut stream, &mut samples);
+        assert_eq!(samples.len(), 3 * (1 + 3), "there are three other items");
+        for group in samples.chunks(4) {
+            assert!(group[0].is_positive && group.iter().all(|sample| sample.user == 3));
+            let mut negatives: Vec<u32> = group[1..].iter().map(|sample| sample.item).collect();
+            negatives.sort_unstable();
+            assert_eq!(negatives, [0, 2, 3]);
+        }
+    }
+}

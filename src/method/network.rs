@@ -1,0 +1,93 @@
+//! An item table and a perceptron as the blocks of a model.
+
+use crate::model::blocks::Model;
+use crate::model::layout::{BlockLayout, Layout};
+use crate::model::neural::{Layer, Perceptron, PerceptronBuffers};
+use crate::model::table::{Table, TableShape};
+
+/// Returns the shapes of a network's blocks, which are W1, b1, W2, b2 and so on, in the order of its parameters.
+fn shapes(network: &Perceptron) -> impl Iterator<Item = (String, TableShape)> {
+    network.layers().iter().enumerate().flat_map(|(number, Layer { inputs, outputs, .. })| {
+        let weights = TableShape { rows: *outputs, dimension: *inputs };
+        let bias = TableShape { rows: 1, dimension: *outputs };
+        [(format!("W{}", number + 1), weights), (format!("b{}", number + 1), bias)]
+    })
+}
+
+/// Returns the layout of an item table of this name and a network, block by block.
+pub(super) fn layout(items: &'static str, shape: TableShape, network: &Perceptron) -> Layout {
+    let weights = shapes(network).map(|(name, shape)| BlockLayout::weights(name, shape));
+    Layout::new([BlockLayout::item_table(items, shape)].into_iter().chain(weights).collect())
+}
+
+/// Returns the layout of the gradients by an item table and a network, weighed by the number of samples.
+pub(super) fn gradient_layout(items: &'static str, shape: TableShape, network: &Perceptron) -> Layout {
+    let blocks = layout(items, shape, network);
+    Layout::new(blocks.blocks().iter().map(|block| block.clone().statistic()).collect()).weighted()
+}
+
+/// Cuts flat parameters into the tables of the network's blocks.
+pub(super) fn tables(network: &Perceptron, parameters: &[f32]) -> Vec<Table> {
+    let mut rest = parameters;
+    let cut = shapes(network).map(|(_, shape)| {
+        let (values, others) = rest.split_at(shape.values());
+        rest = others;
+        let mut values = values.iter().copied();
+        // A block has as many values as its shape says; the parameters are those of the network.
+        Table::from_fn(shape, || values.next().unwrap_or_default())
+    });
+    cut.collect()
+}
+
+/// Makes a model of tables that were made for this layout.
+///
+/// # Panics
+/// If a table has another shape than its block: a defect of the method, which has made both from one network.
+pub(super) fn model_of(layout: Layout, tables: Vec<Table>) -> Model {
+    Model::of_tables(layout, tables).unwrap_or_else(|fault| panic!("a model does not fit its own layout: {fault}"))
+}
+
+/// Returns the flat parameters of the network whose blocks begin at `first`.
+pub(super) fn parameters(model: &Model, first: usize) -> Vec<f32> {
+    let blocks = first..model.blocks().len();
+    blocks.flat_map(|block| model.table(block).as_slice().iter().copied()).collect()
+}
+
+/// Scores `items` with the network, whose features in common are `common`.
+pub(super) fn score(
+    network: &Perceptron,
+    parameters: &[f32],
+    common: &[f32],
+    table: &Table,
+    items: &[u32],
+    scores: &mut [f32],
+) {
+    let mut buffers = PerceptronBuffers::default();
+    buffers.inputs_mut().reset(items.len(), table.shape().dimension);
+    for (sample, item) in items.iter().enumerate() {
+        buffers.inputs_mut().set_sample(sample, table.row(*item as usize));
+    }
+    network.forward(parameters, common, &mut buffers);
+    let (outputs, _) = buffers.outputs_and_gradient();
+    for (sample, score) in scores.iter_mut().enumerate() {
+        outputs.read_sample(sample, std::slice::from_mut(score));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// If this fails, a network's parameters arrive at other places than they were sent from.
+    #[test]
+    fn parameters_survive_the_way_through_blocks() {
+        let network = Perceptron::new(2, &[3, 4, 1]);
+        let flat: Vec<f32> = (0..network.parameters()).map(|value| value as f32).collect();
+        let items = Table::zeros(TableShape { rows: 5, dimension: 3 });
+        let layout = layout("V", items.shape(), &network);
+        let model = model_of(layout.clone(), [vec![items], tables(&network, &flat)].concat());
+        assert_eq!(parameters(&model, 1), flat);
+        assert_eq!(layout.to_string(), "V (5 x 3), W1 (4 x 5), b1 (1 x 4), W2 (1 x 4), b2 (1 x 1)");
+        assert!(gradient_layout("V", TableShape { rows: 5, dimension: 3 }, &network).is_weighted());
+    }
+}

@@ -1,0 +1,178 @@
+//! A multi-layer perceptron whose parameters stand in one flat slice.
+
+use std::ops::Range;
+
+use super::SampleMatrix;
+use super::dense::{self, WeightGradient, Weights};
+
+/// The shape of a perceptron: dense layers with a rectifier after each of them but the last.
+///
+/// The first layer may read features that all samples of a batch have in common (a user's vector) in front of each
+/// sample's own features (an item's vector). Their share of the first layer is computed once for the batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Perceptron {
+    common: usize,
+    layers: Vec<Layer>,
+}
+
+/// One dense layer, and where its parameters stand in the flat slice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layer {
+    /// Number of inputs, features in common included.
+    pub inputs: usize,
+    /// Number of outputs.
+    pub outputs: usize,
+    /// The weights, row-major with a row for each output.
+    pub weights: Range<usize>,
+    /// The bias.
+    pub bias: Range<usize>,
+}
+
+/// Activations and gradients of one batch. Reused from batch to batch; they hold no state between batches.
+#[derive(Clone, Debug, Default)]
+pub struct PerceptronBuffers {
+    /// The inputs, then the rectified outputs of every layer; the last layer's outputs are as they are.
+    activations: Vec<SampleMatrix>,
+    /// The gradient by what [`Perceptron::backward`] is at: the outputs at first, the inputs at the end.
+    gradient: SampleMatrix,
+    /// Memory for the next gradient.
+    next_gradient: SampleMatrix,
+    /// The first layer's bias with the share of the features in common.
+    bias: Vec<f32>,
+}
+
+impl PerceptronBuffers {
+    /// Returns the matrix of inputs, for the caller to fill.
+    pub fn inputs_mut(&mut self) -> &mut SampleMatrix {
+        if self.activations.is_empty() {
+            self.activations.push(SampleMatrix::default());
+        }
+        &mut self.activations[0]
+    }
+
+    /// Returns the outputs of the last layer, and the matrix for the gradient by them, which a loss fills.
+    pub fn outputs_and_gradient(&mut self) -> (&SampleMatrix, &mut SampleMatrix) {
+        // `forward` has left a matrix for each layer; without one the inputs are the outputs.
+        let last = self.activations.len() - 1;
+        (&self.activations[last], &mut self.gradient)
+    }
+
+    /// Returns the gradient by the inputs, once [`Perceptron::backward`] is done.
+    pub fn input_gradient(&self) -> &SampleMatrix {
+        &self.gradient
+    }
+}
+
+impl Perceptron {
+    /// The perceptron whose samples have `widths[0]` features of their own beside `common` features in common, and whose
+    /// layers have `widths[1..]` outputs. There must be at least one layer.
+    pub fn new(common: usize, widths: &[usize]) -> Self {
+        let mut end = 0;
+        let layers = widths.windows(2).enumerate().map(|(number, pair)| {
+            let inputs = pair[0] + if number == 0 { common } else { 0 };
+            let weights = end..end + inputs * pair[1];
+            let bias = weights.end..weights.end + pair[1];
+            end = bias.end;
+            Layer { inputs, outputs: pair[1], weights, bias }
+        });
+        Self { common, layers: layers.collect() }
+    }
+
+    /// Returns the layers, from the inputs to the outputs.
+    pub fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    /// Returns the number of parameters of all layers.
+    pub fn parameters(&self) -> usize {
+        self.layers.last().map_or(0, |layer| layer.bias.end)
+    }
+
+    /// Returns the multiply-adds of one forward pass over `samples` samples; a backward pass takes twice as many.
+    pub fn multiply_adds(&self, samples: usize) -> u64 {
+        let shared = self.layers.first().map_or(0, |layer| self.common * layer.outputs);
+        let all: usize = self.layers.iter().map(|layer| layer.inputs * layer.outputs).sum();
+        ((all - shared) * samples + shared) as u64
+    }
+
+    /// Computes the outputs for the inputs in `buffers`. `common` are the features in common.
+    pub fn forward(&self, parameters: &[f32], common: &[f32], buffers: &mut PerceptronBuffers) {
+        let PerceptronBuffers { activations, bias: common_bias, .. } = buffers;
+        activations.resize_with(self.layers.len() + 1, SampleMatrix::default);
+        for (number, layer) in self.layers.iter().enumerate() {
+            let (before, after) = activations.split_at_mut(number + 1);
+            let (x, z) = (&before[number], &mut after[0]);
+            z.reset_for_overwriting(x.samples(), layer.outputs);
+            let weights = self.own_weights(number, parameters);
+            let mut bias = &parameters[layer.bias.clone()];
+            if number == 0 && self.common > 0 {
+                let rows = parameters[layer.weights.clone()].chunks_exact(layer.inputs);
+                common_bias.clear();
+                common_bias.extend(bias.iter().zip(rows).map(|(bias, row)| {
+                    row.iter().zip(common).fold(*bias, |sum, (weight, feature)| sum + weight * feature)
+                }));
+                bias = common_bias;
+            }
+            dense::forward(weights, bias, x.blocks(), z.blocks_mut(), number + 1 < self.layers.len());
+        }
+    }
+
+    /// Takes the gradient by the outputs, which stands in `buffers`, back to the inputs, where it replaces the former.
+    ///
+    /// Replaces `gradient` by that of the parameters, and `common_gradient` by that of the features in common. The
+    /// buffers must be those of [`Self::forward`] with the same parameters.
+    pub fn backward(
+        &self,
+        parameters: &[f32],
+        common: &[f32],
+        buffers: &mut PerceptronBuffers,
+        gradient: &mut [f32],
+        common_gradient: &mut [f32],
+    ) {
+        for (number, layer) in self.layers.iter().enumerate().rev() {
+            let PerceptronBuffers { activations, gradient: dz, next_gradient: dx, .. } = buffers;
+            let x = &activations[number];
+            if number + 1 < self.layers.len() {
+                dense::rectifier_gradient(activations[number + 1].blocks(), dz.blocks_mut());
+            }
+            // Weights stand before the bias of the same layer.
+            let (until_bias, from_bias) = gradient.split_at_mut(layer.bias.start);
+            let values = &mut until_bias[layer.weights.clone()];
+            let bias_gradient = &mut from_bias[..layer.outputs];
+            let weights = self.own_weights(number, parameters);
+            let Weights { stride, first_input, inputs, .. } = weights;
+            let target = WeightGradient { values, stride, first_input, inputs };
+            dense::weight_gradient(x.blocks(), dz.blocks(), target, bias_gradient);
+            if number == 0 && self.common > 0 {
+                self.common_gradients(parameters, common, gradient, common_gradient);
+            }
+            dx.reset_for_overwriting(x.samples(), weights.inputs);
+            dense::input_gradient(weights, layer.outputs, dz.blocks(), dx.blocks_mut());
+            std::mem::swap(dz, dx);
+        }
+    }
+
+    /// The gradient of the first layer's weights of features in common, and of these features. The gradient of the bias
+    /// is the sum over all samples that both need.
+    fn common_gradients(&self, parameters: &[f32], common: &[f32], gradient: &mut [f32], common_gradient: &mut [f32]) {
+        let layer = &self.layers[0];
+        common_gradient.fill(0.0);
+        for output in 0..layer.outputs {
+            let sum = gradient[layer.bias.start + output];
+            let start = layer.weights.start + output * layer.inputs;
+            let row = start..start + self.common;
+            for (gradient, feature) in gradient[row.clone()].iter_mut().zip(common) {
+                *gradient = sum * feature;
+            }
+            dense::add_scaled(sum, &parameters[row], common_gradient);
+        }
+    }
+
+    /// The weights of each sample's own features in layer `number`.
+    fn own_weights<'a>(&self, number: usize, parameters: &'a [f32]) -> Weights<'a> {
+        let layer = &self.layers[number];
+        let first_input = if number == 0 { self.common } else { 0 };
+        let values = &parameters[layer.weights.clone()];
+        Weights { values, stride: layer.inputs, first_input, inputs: layer.inputs - first_input }
+    }
+}
