@@ -5,6 +5,8 @@
 mod bad_input;
 /// What was sent is what arrived, was lost, or is on its way; dense frames have the size that their shape says.
 mod bytes;
+/// Every method learns what has an obvious answer.
+mod checkerboard;
 /// Runs leave checkpoints, and `resume` goes on from them; whatever is wrong with one is said.
 mod checkpoints;
 /// Promises that every registered method keeps.

@@ -51,9 +51,17 @@ pub fn small(overrides: &[&str]) -> Scenario {
     parse(SMALL, overrides)
 }
 
-/// The small scenario with another method, at its defaults, and these keys replaced.
+/// The small scenario with another method and these keys replaced. The method has its defaults, but for rates that are
+/// meant for thousands of users and diverge on a handful of them.
 pub fn small_with(method: &str, overrides: &[&str]) -> Scenario {
-    let method = format!("method=\"{method}\"");
+    let method = match method {
+        "fedrec-pmf" => "method={ fedrec-pmf = { learning_rate = 0.1 } }".to_owned(),
+        "pmf" => "method={ pmf = { learning_rate = 0.1 } }".to_owned(),
+        "fedrecon" => "method={ fedrecon = { learning_rate_items = 500 } }".to_owned(),
+        // Half a second of training, of which nothing depends on the width.
+        "metamf" => "method={ metamf = { hidden_units = 64 } }".to_owned(),
+        name => format!("method=\"{name}\""),
+    };
     small(&[&[method.as_str()], overrides].concat())
 }
 

@@ -39,8 +39,8 @@ pub struct OutgoingDownload {
 enum Content {
     /// No frame travels.
     Nothing(Received),
-    /// All receive the same frame.
-    Shared { frame: Frame, meant: Model, received: OnceLock<std::result::Result<Received, String>> },
+    /// The frame is held: that which all receive or, in a run that was resumed, that of a single user.
+    Held { frame: Frame, meant: Model, received: OnceLock<std::result::Result<Received, String>>, is_shared: bool },
     /// Each user receives a frame of its own.
     PerUser(Arc<dyn PersonalDownloads>),
 }
@@ -66,7 +66,7 @@ impl OutgoingDownload {
             Download::Nothing => Content::Nothing(Received { model: Model::none(), meant: None }),
             Download::Shared(meant) => {
                 let frame = encode(&meant, &layout, codec, randomness(streams, u64::MAX, number))?;
-                Content::Shared { frame, meant, received: OnceLock::new() }
+                Content::Held { frame, meant, received: OnceLock::new(), is_shared: true }
             }
             Download::PerUser(personal) => Content::PerUser(personal),
         };
@@ -94,7 +94,7 @@ impl OutgoingDownload {
 
     /// Returns whether all receive the same frame.
     pub fn is_shared(&self) -> bool {
-        matches!(self.content, Content::Shared { .. })
+        matches!(self.content, Content::Held { is_shared: true, .. })
     }
 
     /// Returns whether no frame travels.
@@ -109,7 +109,7 @@ impl OutgoingDownload {
     pub fn frame(&self, user: UserId) -> Result<Frame> {
         match &self.content {
             Content::Nothing(_) => Ok(Frame::none()),
-            Content::Shared { frame, .. } => Ok(frame.clone()),
+            Content::Held { frame, .. } => Ok(frame.clone()),
             Content::PerUser(personal) => {
                 let _stage = enter(Stage::Encode);
                 let randomness = randomness(self.streams, u64::from(user.0), self.number);
@@ -130,7 +130,7 @@ impl OutgoingDownload {
     pub fn received(&self, user: UserId) -> Result<Received> {
         match &self.content {
             Content::Nothing(received) => Ok(received.clone()),
-            Content::Shared { frame, meant, received } => {
+            Content::Held { frame, meant, received, .. } => {
                 let decode = || self.decode(&frame.bytes, meant).map_err(|error| error.to_string());
                 let received = received.get_or_init(decode).as_ref();
                 received.cloned().map_err(|reason| Error::Frame(reason.clone()))
@@ -154,8 +154,8 @@ impl OutgoingDownload {
     pub fn save(&self, user: UserId, archive: &mut Archive) -> Result<()> {
         let kind = match &self.content {
             Content::Nothing(_) => 0u8,
-            Content::Shared { .. } => 1,
-            Content::PerUser(_) => 2,
+            Content::Held { is_shared: true, .. } => 1,
+            Content::Held { is_shared: false, .. } | Content::PerUser(_) => 2,
         };
         archive.put(&(self.number, self.phase.0, kind));
         if kind == 0 {
@@ -166,7 +166,7 @@ impl OutgoingDownload {
         archive.put_shared_bytes(&frame.bytes);
         let meant = match &self.content {
             Content::PerUser(personal) => personal.download(user)?,
-            Content::Shared { meant, .. } => meant.clone(),
+            Content::Held { meant, .. } => meant.clone(),
             Content::Nothing(_) => Model::none(),
         };
         save_model(archive, &meant);
@@ -194,11 +194,12 @@ impl RestoredDownloads {
         let layout = world.download_layout(phase).clone();
         let content = match kind {
             0 => Content::Nothing(Received { model: Model::none(), meant: None }),
-            _ => {
+            3.. => return Err(damaged(format!("a download of kind {kind}"))),
+            1 | 2 => {
                 let parts: FrameParts = archive.take()?;
                 let frame = Frame::of_saved(archive.take_shared_bytes()?, parts)?;
                 let meant = restore_model(archive, &layout)?;
-                Content::Shared { frame, meant, received: OnceLock::new() }
+                Content::Held { frame, meant, received: OnceLock::new(), is_shared: kind == 1 }
             }
         };
         let (codec, streams) = (world.downlink, world.streams);
@@ -209,7 +210,7 @@ impl RestoredDownloads {
         }
         let known = self.shared.entry(number).or_insert_with(|| Arc::clone(&restored));
         match (&known.content, &restored.content) {
-            (Content::Shared { frame: one, .. }, Content::Shared { frame: other, .. }) if one == other => {}
+            (Content::Held { frame: one, .. }, Content::Held { frame: other, .. }) if one == other => {}
             (Content::Nothing(_), Content::Nothing(_)) => {}
             _ => return Err(damaged("two downloads of one step")),
         }

@@ -45,19 +45,55 @@ fn every_codec_sends_the_table_itself() {
     assert_eq!(size("sparse-f32"), (rows - rows / 3, rows, 0));
 }
 
+/// Returns what is read back of the downloads that user 0 is to receive.
+fn restored(downloads: &[&OutgoingDownload], world: &World) -> Result<Vec<Arc<OutgoingDownload>>> {
+    let mut archive = Archive::default();
+    downloads.iter().for_each(|download| download.save(UserId(0), &mut archive).unwrap());
+    let mut reader = ArchiveReader::new(Box::new(std::io::Cursor::new(archive.take().unwrap())));
+    let mut all = RestoredDownloads::default();
+    downloads.iter().map(|_| all.take(&mut reader, world)).collect()
+}
+
+/// Makes another download for every user.
+#[derive(Debug)]
+struct Tables(TableShape);
+
+impl PersonalDownloads for Tables {
+    fn download(&self, user: UserId) -> Result<Model> {
+        Ok(Model::of_table("V", Table::from_fn(self.0, || user.0 as f32)))
+    }
+}
+
+/// If this fails, a run that is resumed twice takes two users' own downloads of one step for a contradiction, or gives one
+/// user what was made for another.
+#[test]
+fn a_users_own_download_is_its_own_however_often_it_is_restored() {
+    let world = small::world(&[]);
+    let personal = Arc::new(Tables(world.method.initial().table(0).shape()));
+    let first = OutgoingDownload::encode(3, Phase(0), Download::PerUser(personal), &world).unwrap();
+    let frame = |download: &OutgoingDownload, user| download.frame(UserId(user)).unwrap();
+    assert_ne!(frame(&first, 0), frame(&first, 1));
+    let once = restored(&[&first], &world).unwrap();
+    let other = OutgoingDownload::encode(3, Phase(0), Download::Shared(world.method.initial()), &world).unwrap();
+    let other = OutgoingDownload { content: held_by_one_user(other.content), ..other };
+    let twice = restored(&[&once[0], &other], &world).unwrap();
+    assert_eq!(frame(&twice[0], 0), frame(&first, 0));
+    assert_eq!(frame(&twice[1], 0), frame(&other, 0));
+    assert!(twice.iter().all(|download| !download.is_shared()));
+}
+
+fn held_by_one_user(content: Content) -> Content {
+    let Content::Held { frame, meant, received, .. } = content else { panic!("not held") };
+    Content::Held { frame, meant, received, is_shared: false }
+}
+
 /// If this fails, a checkpoint makes two downloads of one, which costs memory, or one of two, which moves the order
 /// of a sum.
 #[test]
 fn those_who_shared_a_download_share_it_again_and_nobody_else_does() {
     let world = small::world(&[]);
     let table = Table::clone(world.method.initial().table(0));
-    let restored = |downloads: &[&OutgoingDownload]| -> Result<Vec<Arc<OutgoingDownload>>> {
-        let mut archive = Archive::default();
-        downloads.iter().for_each(|download| download.save(UserId(0), &mut archive).unwrap());
-        let mut reader = ArchiveReader::new(Box::new(std::io::Cursor::new(archive.take().unwrap())));
-        let mut all = RestoredDownloads::default();
-        downloads.iter().map(|_| all.take(&mut reader, &world)).collect()
-    };
+    let restored = |downloads: &[&OutgoingDownload]| restored(downloads, &world);
     let (first, second) = (outgoing(&world, 3, &table), outgoing(&world, 5, &table));
     let back = restored(&[&first, &second, &first, &second]).unwrap();
     assert_eq!(back.iter().map(|one| one.number()).collect::<Vec<_>>(), [3, 5, 3, 5]);

@@ -19,6 +19,9 @@ const STALENESS: [&str; 3] = [
     "training.mode.fedasync.staleness_weight",
 ];
 
+/// The methods that learn ratings.
+const LEARN_RATINGS: [&str; 2] = ["fedrec-pmf", "pmf"];
+
 /// A scenario in the making: values by dotted path.
 pub struct Draft(pub BTreeMap<&'static str, Value>);
 
@@ -61,6 +64,14 @@ impl Draft {
         if self.boolean("method.fedrap.aggregate_d", false) {
             self.set("method.fedrap.tables", "d-only");
         }
+        if self.learns_ratings() && ["lastfm-2k", "delimited"].iter().any(|name| self.is("dataset.name", name)) {
+            self.set("dataset.name", "generated");
+        }
+    }
+
+    /// Says whether the method learns ratings, which not every data set has.
+    fn learns_ratings(&self) -> bool {
+        LEARN_RATINGS.iter().any(|name| self.is("method", name) || self.has_below(&format!("method.{name}")))
     }
 
     /// K-fold holds ratings out, of as many users as it takes for nobody to have all of them in one part.
@@ -69,7 +80,7 @@ impl Draft {
         self.keep_chosen("dataset.split");
         if is_k_fold {
             // Of the methods of this crate, those that predict ratings.
-            if !self.is("method", "global-mean") {
+            if !self.is("method", "global-mean") && !self.learns_ratings() {
                 self.remove_below("method");
                 self.set("method", "user-mean");
             }
@@ -295,6 +306,10 @@ impl Draft {
         if population.unrated < lists * self.integer("evaluation.candidates", 99) {
             self.set("evaluation.ranking", "full-catalogue");
         }
+    }
+
+    fn has_below(&self, table: &str) -> bool {
+        self.0.keys().any(|path| path.starts_with(&format!("{table}.")))
     }
 
     fn remove_below(&mut self, table: &str) {

@@ -1,0 +1,118 @@
+//! Every method learns what has an obvious answer, and a method that cannot learn it does not.
+
+use fedrecsim::dataset;
+use fedrecsim::method::{Entry, Placement};
+use fedrecsim::rng::{PortableDraws, Purpose, Stream, Streams};
+use fedrecsim::sim::{self, RunControl, World};
+
+use crate::support::{Workshop, methods, parse};
+
+/// The methods that predict ratings. They rank as well, but learn nothing from positives alone.
+const PREDICT_RATINGS: [&str; 4] = ["global-mean", "user-mean", "fedrec-pmf", "pmf"];
+
+fn stream() -> Stream {
+    Streams::new(5).stream(Purpose::GeneratedRatings, 0, 0)
+}
+
+/// Returns ratings as on a checkerboard: even users rate even items, odd users odd ones. Everybody has rated 16 of the 20
+/// items of its colour, at random; 40 items, 60 users.
+fn checkerboard() -> String {
+    let mut stream = stream();
+    let mut text = String::new();
+    for user in 0..60 {
+        let mut items: Vec<u32> = (0..20).map(|item| 2 * item + user % 2).collect();
+        stream.shuffle_portably(&mut items);
+        items[..16].iter().for_each(|item| text += &format!("{user} {item}\n"));
+    }
+    text
+}
+
+/// Returns ratings of 24 of 40 items by each of 60 users: 5 for an item of the user's colour, and 1 for another.
+fn rated_checkerboard() -> String {
+    let mut stream = stream();
+    let mut text = String::new();
+    for user in 0..60 {
+        let mut items: Vec<u32> = (0..40).collect();
+        stream.shuffle_portably(&mut items);
+        for item in &items[..24] {
+            text += &format!("{user} {item} {}\n", if item % 2 == user % 2 { 5 } else { 1 });
+        }
+    }
+    text
+}
+
+/// Returns the scenario's value of `method` for a method that is to learn in thirty steps. The methods that are named here
+/// have rates of their own for thousands of users or steps.
+fn quickly(name: &str) -> String {
+    match name {
+        "fedncf" => "method.fedncf={ optimizer = \"adam\", local_epochs = 10, learning_rate_user = 0.01, \
+                     learning_rate_items = 0.01, learning_rate_network = 0.01 }"
+            .to_owned(),
+        "fedrecon" => "method.fedrecon={ learning_rate_items = 200 }".to_owned(),
+        "metamf" => "method.metamf={ learning_rate = 0.01, hidden_units = 128 }".to_owned(),
+        "mf" => "method.mf={ learning_rate = 0.02 }".to_owned(),
+        "fedrec-pmf" => "method.fedrec-pmf={ learning_rate = 0.4, learning_rate_decay = 0.99 }".to_owned(),
+        "pmf" => "method.pmf={ learning_rate = 0.4, learning_rate_decay = 0.99 }".to_owned(),
+        name => format!("method=\"{name}\""),
+    }
+}
+
+/// Returns a figure of the last round on these ratings.
+fn figure(entry: &Entry, ratings: &str, scenario: &str, metric: &str) -> f64 {
+    let workshop = Workshop::new();
+    workshop.write("checkerboard.txt", ratings);
+    let scenario = parse(scenario, &[&quickly(entry.name)]);
+    let dataset = dataset::load(&scenario.dataset, &[workshop.path("")], Streams::new(scenario.seed)).unwrap();
+    let world = World::with_methods(scenario, dataset.into(), &methods()).unwrap();
+    let outcome = sim::run(world, &RunControl::with_threads(2), &mut ()).unwrap();
+    assert!(outcome.stopped_by.is_none(), "{}: {:?}", entry.name, outcome.stopped_by);
+    outcome.rounds.last().unwrap().accuracy.as_ref().unwrap().test[metric]
+}
+
+/// If this fails, a method runs without learning: it cannot tell the colours of a checkerboard. (The pool is
+/// `unrated`: with what a device can know, FedRAP stays at chance here as elsewhere.)
+#[test]
+fn every_method_with_user_parameters_learns_a_checkerboard_and_no_other_does() {
+    let scenario = r#"
+method = "random"
+training.rounds = 30
+[dataset]
+name = "delimited"
+path = "checkerboard.txt"
+columns = { separator = " ", user = 1, item = 2 }
+negatives = { pool = "unrated" }
+[evaluation]
+ranking = "full-catalogue"
+every_rounds = 30
+"#;
+    for entry in methods().iter().filter(|entry| !PREDICT_RATINGS.contains(&entry.name)) {
+        // Popularity, random and the item mean score alike for users of both colours.
+        let learns = entry.placement != Placement::Untrained && entry.name != "item-mean";
+        // Of the 24 items that a user has not rated, the five of its colour come first if it knows its colour; at
+        // random one in five of the held-out ones is among the first five.
+        let hr = figure(entry, &checkerboard(), scenario, "hr@5");
+        assert!(if learns { hr > 0.6 } else { hr < 0.35 }, "{}: HR@5 {hr}", entry.name);
+    }
+}
+
+/// If this fails, a method that predicts ratings does not learn them, or a list of such methods is out of date.
+#[test]
+fn every_method_that_predicts_ratings_learns_a_rated_checkerboard_unless_it_takes_a_mean() {
+    let scenario = r#"
+method = "user-mean"
+training.rounds = 30
+[dataset]
+name = "delimited"
+path = "checkerboard.txt"
+columns = { separator = " ", user = 1, item = 2, rating = 3 }
+split = { k-fold = { folds = 5 } }
+[evaluation]
+every_rounds = 30
+"#;
+    for entry in methods().iter().filter(|entry| PREDICT_RATINGS.contains(&entry.name)) {
+        let rmse = figure(entry, &rated_checkerboard(), scenario, "rmse");
+        // Ratings are two away from their mean.
+        let learns = entry.placement != Placement::Untrained;
+        assert!(if learns { rmse < 0.5 } else { rmse > 1.9 }, "{}: RMSE {rmse}", entry.name);
+    }
+}
