@@ -11,6 +11,7 @@
 //! cargo run --release --example item_mean -- run scenarios/quickstart.toml --set method=item-mean --out reports/item-mean
 //! ```
 
+use fedrecsim::model::layout::Layout;
 use std::process::ExitCode;
 
 use fedrecsim::error::Result;
@@ -18,7 +19,7 @@ use fedrecsim::ids::UserId;
 use fedrecsim::method::registry::METHODS;
 use fedrecsim::method::{
     Client, Entry, LocalTask, LocalUpdate, Method, Placement, Problem, Scorer, ScoringContext, Scratch,
-    largest_magnitude, parameters,
+    largest_magnitude, parameters, sizes_by,
 };
 use fedrecsim::model::blocks::{Model, ModelUpdate};
 use fedrecsim::model::private::Private;
@@ -36,6 +37,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(ItemMeanParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
+    sizes: |value, size| sizes_by(value, |_: ItemMeanParameters| Layout::of_table("p", item_table(size.items))),
     build: |value, problem| Ok(Box::new(ItemMean::new(parameters(ENTRY.name, value)?, problem))),
 };
 
@@ -63,9 +65,13 @@ struct ItemMean {
 
 impl ItemMean {
     fn new(parameters: ItemMeanParameters, problem: &Problem) -> Self {
-        let shape = TableShape { rows: problem.items, dimension: 1 };
-        Self { step_decay: parameters.step_decay, shape }
+        Self { step_decay: parameters.step_decay, shape: item_table(problem.items) }
     }
+}
+
+/// Returns the shape of p for so many items.
+fn item_table(items: usize) -> TableShape {
+    TableShape { rows: items, dimension: 1 }
 }
 
 impl Method for ItemMean {

@@ -8,7 +8,7 @@ use fedrecsim::dataset;
 use fedrecsim::error::Result;
 use fedrecsim::ids::UserId;
 use fedrecsim::method::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Placement, Scorer, ScoringContext, Scratch, registry,
+    Client, Entry, LocalTask, LocalUpdate, Method, Placement, Scorer, ScoringContext, Scratch, no_blocks, registry,
 };
 use fedrecsim::model::blocks::{Model, ModelUpdate};
 use fedrecsim::model::layout::ValueType;
@@ -27,6 +27,7 @@ const IDLE: Entry = Entry {
     schema: || schemars::json_schema!({ "type": "object", "additionalProperties": false }),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
+    sizes: no_blocks,
     build: |_, _| Ok(Box::new(Idle)),
 };
 

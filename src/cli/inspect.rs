@@ -84,7 +84,13 @@ mod tests {
 
     fn vocabulary() -> Vec<MethodVocabulary> {
         let schema = schemars::json_schema!({ "type": "object", "additionalProperties": false });
-        vec![MethodVocabulary { name: "popularity", schema, resolve: |_| Vec::new(), trains: false }]
+        vec![MethodVocabulary {
+            name: "popularity",
+            schema,
+            resolve: |_| Vec::new(),
+            trains: false,
+            sizes: |_, _| Vec::new(),
+        }]
     }
 
     #[test]

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Client, Entry, LocalTask, LocalUpdate, Method, Placement, Scorer, ScoringContext, Scratch, parameters};
+use super::{
+    Client, Entry, LocalTask, LocalUpdate, Method, Placement, Scorer, ScoringContext, Scratch, no_blocks, parameters,
+};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
@@ -24,6 +26,7 @@ pub const POPULARITY: Entry = Entry {
     schema: || schemars::schema_for!(NoParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Untrained,
+    sizes: no_blocks,
     build: |value, problem| {
         let NoParameters {} = parameters("popularity", value)?;
         let counts = problem.everybodys_ratings().map(Dataset::popularity).unwrap_or_default();
@@ -39,6 +42,7 @@ pub const RANDOM: Entry = Entry {
     schema: || schemars::schema_for!(NoParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Untrained,
+    sizes: no_blocks,
     build: |value, problem| {
         let NoParameters {} = parameters("random", value)?;
         Ok(Box::new(Baseline::Random { seed: problem.streams.seed() }))
@@ -53,6 +57,7 @@ pub const GLOBAL_MEAN: Entry = Entry {
     schema: || schemars::schema_for!(NoParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Untrained,
+    sizes: no_blocks,
     build: |value, problem| {
         let NoParameters {} = parameters("global-mean", value)?;
         let mean = problem.everybodys_ratings().map(Dataset::mean_training_rating).unwrap_or_default();
@@ -68,6 +73,7 @@ pub const USER_MEAN: Entry = Entry {
     schema: || schemars::schema_for!(NoParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Untrained,
+    sizes: no_blocks,
     build: |value, _| {
         let NoParameters {} = parameters("user-mean", value)?;
         Ok(Box::new(Baseline::UserMean))

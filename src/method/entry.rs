@@ -4,7 +4,9 @@ use serde_json::Value;
 
 use super::{Method, Problem};
 use crate::error::{Error, Result};
+use crate::model::layout::Layout;
 use crate::scenario::ParameterFault;
+use crate::scenario::sizes::{BlockSize, ProblemSize};
 
 /// A method as scenario files, commands and the simulated world know it.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +23,9 @@ pub struct Entry {
     pub resolve: fn(&mut Value) -> Vec<ParameterFault>,
     /// Where the method runs.
     pub placement: Placement,
+    /// Returns the sizes of the largest blocks that a run makes with these parameters: those of its model, its downloads
+    /// and whatever all clients start with. They are checked before any is made. [`sizes_by`] and [`no_blocks`] write it.
+    pub sizes: fn(&Value, ProblemSize) -> Vec<BlockSize>,
     /// Builds the method from checked parameters.
     pub build: fn(&Value, &Problem) -> Result<Box<dyn Method>>,
 }
@@ -49,4 +54,15 @@ impl Placement {
 /// [`Error::Usage`] if they do not fit, which a loaded scenario rules out.
 pub fn parameters<T: serde::de::DeserializeOwned>(name: &str, value: &Value) -> Result<T> {
     serde_json::from_value(value.clone()).map_err(|fault| Error::Usage(format!("method {name}: {fault}")))
+}
+
+/// Returns the sizes of the blocks that `layout` makes of parameters of a method's own type; for [`Entry::sizes`].
+/// Parameters that do not fit make none: [`Entry::build`] refuses them.
+pub fn sizes_by<T: serde::de::DeserializeOwned>(value: &Value, layout: impl FnOnce(T) -> Layout) -> Vec<BlockSize> {
+    serde_json::from_value(value.clone()).map(|parameters| layout(parameters).sizes()).unwrap_or_default()
+}
+
+/// Returns nothing, for the [`Entry::sizes`] of a method without blocks.
+pub fn no_blocks(_: &Value, _: ProblemSize) -> Vec<BlockSize> {
+    Vec::new()
 }

@@ -21,7 +21,7 @@ use super::implicit::{DistinctPositives, checked_vector, score_items, singular, 
 use super::rule::{Combine, Optimizer, Rule};
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
-    largest_magnitude, parameters,
+    largest_magnitude, parameters, sizes_by,
 };
 use crate::error::Result;
 use crate::ids::UserId;
@@ -42,6 +42,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(FcfParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
+    sizes: |value, size| sizes_by(value, |p: FcfParameters| Layout::of_table("Y", p.item_table(size.items))),
     build: |value, problem| Ok(Box::new(Fcf::new(parameters("fcf", value)?, problem))),
 };
 
@@ -75,6 +76,13 @@ pub struct FcfParameters {
     pub initial_length: f64,
 }
 
+impl FcfParameters {
+    /// Returns the shape of a table of k values for each of `items` items.
+    fn item_table(&self, items: usize) -> TableShape {
+        TableShape { rows: items, dimension: self.latent_dimension as usize }
+    }
+}
+
 impl Default for FcfParameters {
     fn default() -> Self {
         Self {
@@ -106,7 +114,7 @@ struct Shared {
 impl Fcf {
     /// The rows of Y are drawn from N(0, length^2 / k).
     pub fn new(parameters: FcfParameters, problem: &Problem) -> Self {
-        let shape = TableShape { rows: problem.items, dimension: parameters.latent_dimension as usize };
+        let shape = parameters.item_table(problem.items);
         Self { shared: Arc::new(Shared { parameters, shape }), streams: problem.streams }
     }
 }

@@ -3,6 +3,7 @@
 //! Private: the user vector u_i. Global: the item table V. logit = u_i . V_j, mean binary cross-entropy, local
 //! mini-batch SGD on both at once, plain mean on the server. Scored with the averaged V.
 
+use crate::model::layout::Layout;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::minibatch::{self, Schedule};
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Placement, Problem, Scorer, ScoringContext, Scratch, parameters,
+    sizes_by,
 };
 use crate::error::Result;
 use crate::ids::UserId;
@@ -32,6 +34,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(FedMfParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
+    sizes: |value, size| sizes_by(value, |p: FedMfParameters| Layout::of_table("V", p.item_table(size.items))),
     build: |value, problem| Ok(Box::new(FedMf::new(parameters("fedmf", value)?, problem))),
 };
 
@@ -54,6 +57,13 @@ pub struct FedMfParameters {
     /// Learning rate of the item rows. The mean over a batch and then over clients makes it large.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub learning_rate_items: f64,
+}
+
+impl FedMfParameters {
+    /// Returns the shape of a table of k values for each of `items` items.
+    fn item_table(&self, items: usize) -> TableShape {
+        TableShape { rows: items, dimension: self.latent_dimension as usize }
+    }
 }
 
 impl Default for FedMfParameters {
@@ -84,7 +94,7 @@ struct Shared {
 impl FedMf {
     /// V ~ N(0, 1); every u_i ~ U(-1/sqrt k, 1/sqrt k), a draw of its own.
     pub fn new(parameters: FedMfParameters, problem: &Problem) -> Self {
-        let shape = TableShape { rows: problem.items, dimension: parameters.latent_dimension as usize };
+        let shape = parameters.item_table(problem.items);
         Self { shared: Arc::new(Shared { parameters, streams: problem.streams }), shape }
     }
 }

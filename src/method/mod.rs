@@ -18,7 +18,8 @@
 //!    [`LocalTask::check_magnitude`]; take `exp`, `ln` and `pow` from [`crate::math`].
 //! 4. **Server side**: the default takes the mean of every block. Another [`rule`] for a block is one line
 //!    ([`averager::Averager::with_rules`]); whatever else a server does is a [`server::Server`] of the method's own.
-//! 5. **[`Entry`]**: name, one line about it, its source, where it runs, and how it is built from checked [`parameters`].
+//! 5. **[`Entry`]**: name, one line about it, its source, where it runs, how large its blocks are, and how it is built from
+//!    checked [`parameters`].
 //!
 //! Then it is named, with one line: in this crate in [`registry::METHODS`] (beside its `mod` line here); in a program
 //! of your own that line is its `main`, `fedrecsim::cli::program(&[METHODS, &[ENTRY]].concat())`. Every command then
@@ -64,10 +65,10 @@ pub mod rule;
 pub mod server;
 pub mod task;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use averager::Averager;
-pub use entry::{Entry, Placement, parameters};
+pub use entry::{Entry, Placement, no_blocks, parameters, sizes_by};
 pub use server::Server;
 pub use task::{LocalTask, LocalUpdate, Phase, SampleScratch, Scorer, ScoringContext};
 

@@ -4,6 +4,7 @@
 //! every round from the downloaded E; on each batch it steps (w, b), then, with those, the rows of E. It is scored
 //! with its own E_i from before averaging. The code also uploads b and never uses the average; that is left out.
 
+use crate::model::layout::Layout;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::minibatch::{self, Schedule};
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Placement, Problem, Scorer, ScoringContext, Scratch, parameters,
+    sizes_by,
 };
 use crate::error::Result;
 use crate::ids::UserId;
@@ -33,6 +35,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(PFedRecParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
+    sizes: |value, size| sizes_by(value, |p: PFedRecParameters| Layout::of_table("E", p.item_table(size.items))),
     build: |value, problem| Ok(Box::new(PFedRec::new(parameters("pfedrec", value)?, problem))),
 };
 
@@ -58,6 +61,13 @@ pub struct PFedRecParameters {
     /// Weight decay of w, b and E (`l2_regularization`); the published runs have none.
     #[schemars(range(min = 0))]
     pub weight_decay: f64,
+}
+
+impl PFedRecParameters {
+    /// Returns the shape of a table of k values for each of `items` items.
+    fn item_table(&self, items: usize) -> TableShape {
+        TableShape { rows: items, dimension: self.latent_dimension as usize }
+    }
 }
 
 impl Default for PFedRecParameters {
@@ -92,7 +102,7 @@ struct Shared {
 impl PFedRec {
     /// Draws the start: E ~ N(0, 1), w and b ~ U(-1/sqrt k, 1/sqrt k), one draw for all users.
     pub fn new(parameters: PFedRecParameters, problem: &Problem) -> Self {
-        let shape = TableShape { rows: problem.items, dimension: parameters.latent_dimension as usize };
+        let shape = parameters.item_table(problem.items);
         let mut global = problem.streams.stream(Purpose::GlobalInit, 0, 0);
         let initial = Table::from_fn(shape, || global.standard_normal() as f32);
         let mut private = problem.streams.stream(Purpose::PrivateInit, 0, 0);

@@ -6,7 +6,8 @@
 
 use super::{Entry, Method, Problem};
 use crate::error::{Error, Result};
-use crate::scenario::{MethodSpec, MethodVocabulary, sizes};
+use crate::scenario::sizes::{self, ProblemSize};
+use crate::scenario::{MethodSpec, MethodVocabulary};
 
 /// Every method of this crate, in the order in which they are listed. A program that has methods of its own puts
 /// them beside these (see [`crate::method`]).
@@ -36,9 +37,9 @@ pub fn vocabulary() -> Vec<MethodVocabulary> {
 /// What scenario files may say about `methods`.
 pub fn vocabulary_of(methods: &[Entry]) -> Vec<MethodVocabulary> {
     let words = |entry: &Entry| {
-        let Entry { name, resolve, placement, .. } = *entry;
+        let Entry { name, resolve, placement, sizes, .. } = *entry;
         let trains = placement.trains();
-        MethodVocabulary { name, schema: (entry.schema)(), resolve, trains }
+        MethodVocabulary { name, schema: (entry.schema)(), resolve, trains, sizes }
     };
     methods.iter().map(words).collect()
 }
@@ -55,11 +56,12 @@ pub fn find<'m>(methods: &'m [Entry], spec: &MethodSpec) -> Result<&'m Entry> {
 /// Builds the one of `methods` that `spec` names.
 ///
 /// # Errors
-/// [`Error::Usage`] for a table beyond [`sizes::MAX_ENTRIES`], and for an unknown name or parameters that do not fit;
+/// [`Error::Usage`] for a block beyond [`sizes::MAX_ENTRIES`], and for an unknown name or parameters that do not fit;
 /// a scenario that was read with the vocabulary of `methods` has neither of these.
 pub fn build(methods: &[Entry], spec: &MethodSpec, problem: &Problem) -> Result<Box<dyn Method>> {
     let entry = find(methods, spec)?;
-    if let Some(reason) = sizes::table_too_large(spec, problem.items as u64) {
+    let size = ProblemSize { users: problem.users, items: problem.items };
+    if let Some(reason) = (entry.sizes)(&spec.parameters, size).iter().find_map(sizes::block_too_large) {
         return Err(Error::Usage(reason));
     }
     (entry.build)(&spec.parameters, problem)
@@ -73,7 +75,7 @@ mod tests {
     use super::*;
     use crate::dataset::ratings::Interaction;
     use crate::dataset::split::Splitter;
-    use crate::method::Placement;
+    use crate::method::{Phase, Placement};
     use crate::rng::Streams;
 
     /// If this fails, a file of very many items ends the program for want of memory, without a word.
@@ -84,10 +86,29 @@ mod tests {
         splitter.push_user(String::new, &rows);
         let dataset = Arc::new(splitter.finish().unwrap());
         let problem = Problem::new(&dataset, Streams::new(1), Placement::Federated);
-        for name in ["fedrap", "pfedrec", "fedmf"] {
-            let spec = MethodSpec { name: name.to_owned(), parameters: serde_json::json!({ "latent_dimension": 32 }) };
+        for entry in METHODS.iter().filter(|entry| entry.placement.trains()) {
+            let parameters = serde_json::json!({ "latent_dimension": 32 });
+            let spec = MethodSpec { name: entry.name.to_owned(), parameters };
             let refused = build(METHODS, &spec, &problem).unwrap_err().to_string();
-            assert!(refused.contains("100000000 items x 32") && refused.contains("11.9 GiB"), "{refused}");
+            assert!(refused.contains("values takes") && refused.contains("the most is 8 GiB"), "{refused}");
+        }
+    }
+
+    /// If this fails, a method makes a block whose size nobody has checked.
+    #[test]
+    fn every_block_of_a_model_is_among_the_sizes_that_its_method_announces() {
+        let problem = crate::method::tests::problem();
+        for entry in METHODS.iter().filter(|entry| entry.placement.trains()) {
+            let parameters = serde_json::json!({ "latent_dimension": 3 });
+            let method = (entry.build)(&parameters, &problem).unwrap();
+            let sizes = (entry.sizes)(&parameters, ProblemSize { users: problem.users, items: problem.items });
+            let model = method.initial();
+            let downloads = method.download_layout(Phase(0));
+            for block in model.layout().sizes().iter().chain(&downloads.sizes()) {
+                let announced = sizes.iter().find(|size| size.name == block.name);
+                let announced = announced.unwrap_or_else(|| panic!("{}: {block:?} is not among {sizes:?}", entry.name));
+                assert!(announced.rows >= block.rows && announced.columns >= block.columns, "{}", entry.name);
+            }
         }
     }
 }

@@ -19,7 +19,7 @@ fn dataset() -> Arc<Dataset> {
     Arc::new(load(&spec, &[], Streams::new(4)).unwrap())
 }
 
-pub(super) fn problem() -> Problem {
+pub(crate) fn problem() -> Problem {
     Problem::new(&dataset(), Streams::new(4), Placement::Federated)
 }
 

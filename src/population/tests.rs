@@ -11,7 +11,13 @@ pub(super) const USERS: u32 = 20_000;
 /// The scenario of a file with these lines after its own.
 pub(super) fn scenario_with(tables: &str) -> Scenario {
     let schema = schemars::json_schema!({ "type": "object", "additionalProperties": false });
-    let vocabulary = [MethodVocabulary { name: "popularity", schema, resolve: |_| Vec::new(), trains: false }];
+    let vocabulary = [MethodVocabulary {
+        name: "popularity",
+        schema,
+        resolve: |_| Vec::new(),
+        trains: false,
+        sizes: |_, _| Vec::new(),
+    }];
     let text = format!("method = \"popularity\"\ndataset.name = \"ml-100k\"\ntraining.rounds = 1\n{tables}");
     scenario::parse(&text, "test.toml", &[], &vocabulary).unwrap()
 }

@@ -1,17 +1,39 @@
 //! How large a run may be: limits of the model, the same on every machine. What fits into the memory of one is another
 //! matter, and not known here.
 
-use super::spec::MethodSpec;
+use std::borrow::Cow;
 
 /// Most entries of a large array: values of a table, ratings, candidates, tastes. Beyond that a program that runs out
 /// of memory would be the only message.
 pub const MAX_ENTRIES: u64 = 1 << 31;
 
-/// Why a table with a row per item is too large for `method`, if it is; a sentence without a full stop.
-pub fn table_too_large(method: &MethodSpec, items: u64) -> Option<String> {
-    let dimension = method.latent_dimension()?;
-    let size = too_large([items as f64, dimension as f64], 4)?;
-    Some(format!("a table of {items} items x {dimension} values (`latent_dimension`) takes {size}"))
+/// How many users and items a run has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProblemSize {
+    /// Users.
+    pub users: usize,
+    /// Items of the catalogue.
+    pub items: usize,
+}
+
+/// The size of one block of values that a method makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockSize {
+    /// The name of the block.
+    pub name: Cow<'static, str>,
+    /// Rows.
+    pub rows: u64,
+    /// Values of a row.
+    pub columns: u64,
+    /// Bytes of a value.
+    pub bytes_each: u32,
+}
+
+/// Says why `block` is too large, if it is; a sentence without a full stop.
+pub fn block_too_large(block: &BlockSize) -> Option<String> {
+    let BlockSize { name, rows, columns, bytes_each } = block;
+    let size = too_large([*rows as f64, *columns as f64], *bytes_each)?;
+    Some(format!("the block `{name}` of {rows} x {columns} values takes {size}"))
 }
 
 /// Why so many candidates for so many users are too many, if they are; a sentence without a full stop.
@@ -31,22 +53,16 @@ pub(super) fn too_large(counts: [f64; 2], bytes_each: u32) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
-    fn the_largest_table_has_two_to_the_thirty_one_values() {
-        let method = |parameters| MethodSpec { name: "fedmf".to_owned(), parameters };
-        let wide = method(json!({ "latent_dimension": 256 }));
-        assert_eq!(table_too_large(&wide, MAX_ENTRIES / 256), None);
-        let reason = table_too_large(&wide, MAX_ENTRIES / 256 + 1);
+    fn the_largest_block_has_two_to_the_thirty_one_values() {
+        let block = |rows| BlockSize { name: "V".into(), rows, columns: 256, bytes_each: 4 };
+        assert_eq!(block_too_large(&block(MAX_ENTRIES / 256)), None);
+        let reason = block_too_large(&block(MAX_ENTRIES / 256 + 1));
         assert_eq!(
             reason.as_deref(),
-            Some(
-                "a table of 8388609 items x 256 values (`latent_dimension`) takes 8.0 GiB; the most is 8 GiB (2^31 entries)"
-            )
+            Some("the block `V` of 8388609 x 256 values takes 8.0 GiB; the most is 8 GiB (2^31 entries)")
         );
-        assert_eq!(table_too_large(&method(json!({})), u64::MAX), None, "a baseline has no table");
     }
 }

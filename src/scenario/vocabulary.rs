@@ -8,6 +8,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::raw::RawScenario;
 use super::rules::{KEYWORDS, Rules};
+use super::sizes::{BlockSize, ProblemSize};
 
 /// A method, as far as scenario files are concerned.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub struct MethodVocabulary {
     pub resolve: fn(&mut serde_json::Value) -> Vec<ParameterFault>,
     /// Whether there is anything to train. What says how rounds are run has no meaning for a method without.
     pub trains: bool,
+    /// Returns the sizes of the largest blocks that the method makes with these parameters.
+    pub sizes: fn(&serde_json::Value, ProblemSize) -> Vec<BlockSize>,
 }
 
 /// A fault in a method's parameters.

@@ -6,7 +6,7 @@ use fedrecsim::ids::UserId;
 use fedrecsim::method::central::{CentralClient, CentralServer, CentralTrainer, UserRatings, ratings_layout};
 use fedrecsim::method::server::{StepContext, StepReport};
 use fedrecsim::method::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Scorer, ScoringContext, Scratch, Server,
+    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Scorer, ScoringContext, Scratch, Server, no_blocks,
 };
 use fedrecsim::model::blocks::{Model, ModelUpdate};
 use fedrecsim::model::layout::{Layout, ValueType};
@@ -241,6 +241,7 @@ const COUNTED: Entry = Entry {
     schema: || schemars::json_schema!({ "type": "object", "additionalProperties": false }),
     resolve: |_| Vec::new(),
     placement: Placement::Central,
+    sizes: no_blocks,
     build: |_, problem| Ok(Box::new(CountedAtTheServer { items: problem.items })),
 };
 

@@ -21,7 +21,7 @@ use self::numerics::{Constants, outer_triangle, packed_triangle, row_gradients, 
 use super::implicit::{DistinctPositives, checked_vector, score_items, singular, times, unscorable};
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
-    parameters,
+    parameters, sizes_by,
 };
 use crate::error::{Error, Result};
 use crate::ids::UserId;
@@ -47,6 +47,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(FedGramParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
+    sizes: |value, size| sizes_by(value, |p: FedGramParameters| p.layout(size.items)),
     build: |value, problem| Ok(Box::new(FedGram::new(parameters("fedgram", value)?, problem))),
 };
 
@@ -126,6 +127,24 @@ impl Default for FedGramParameters {
 }
 
 impl FedGramParameters {
+    fn items(&self, items: usize) -> TableShape {
+        TableShape { rows: items, dimension: self.latent_dimension as usize }
+    }
+
+    fn triangle(&self) -> TableShape {
+        TableShape { rows: 1, dimension: triangle_values(self.latent_dimension as usize) }
+    }
+
+    /// Describes the model for so many items: Y, Y^T Y and, where it counts, the items' popularity.
+    fn layout(&self, items: usize) -> Layout {
+        let mut blocks =
+            vec![BlockLayout::item_table("Y", self.items(items)), BlockLayout::weights("Y^T Y", self.triangle())];
+        if self.popularity_weight > 0.0 {
+            blocks.push(BlockLayout::weights("popularity", TableShape { rows: items, dimension: 1 }));
+        }
+        Layout::new(blocks)
+    }
+
     fn constants(&self) -> Constants {
         Constants {
             unobserved_weight: self.unobserved_weight,
@@ -156,14 +175,14 @@ const POPULARITY: usize = 2;
 impl FedGram {
     /// The rows of Y are drawn from N(0, length^2 / k).
     pub fn new(parameters: FedGramParameters, problem: &Problem) -> Self {
-        let shape = TableShape { rows: problem.items, dimension: parameters.latent_dimension as usize };
+        let shape = parameters.items(problem.items);
         Self { shared: Arc::new(Shared { parameters, shape, streams: problem.streams }) }
     }
 }
 
 impl Shared {
     fn triangle_shape(&self) -> TableShape {
-        TableShape { rows: 1, dimension: triangle_values(self.shape.dimension) }
+        self.parameters.triangle()
     }
 
     /// Returns the model of this item table.
@@ -172,18 +191,15 @@ impl Shared {
     /// [`Error::Update`] if the table has another shape.
     fn model(&self, table: Table, popularity: Vec<f32>) -> Result<Model> {
         let gram = gram_of_table(&table.view()).map_err(|cause| Error::Update(cause.to_string()))?;
-        let mut blocks =
-            vec![BlockLayout::item_table("Y", self.shape), BlockLayout::weights("Y^T Y", self.triangle_shape())];
         // The triangle has as many values as its shape says, and so has the popularity.
         let gram = Table::from_values(self.triangle_shape(), packed_triangle(&gram))
             .unwrap_or_else(|| Table::zeros(self.triangle_shape()));
         let mut tables = vec![table, gram];
         if self.parameters.popularity_weight > 0.0 {
             let shape = TableShape { rows: self.shape.rows, dimension: 1 };
-            blocks.push(BlockLayout::weights("popularity", shape));
             tables.push(Table::from_values(shape, popularity).unwrap_or_else(|| Table::zeros(shape)));
         }
-        Model::of_tables(Layout::new(blocks), tables)
+        Model::of_tables(self.parameters.layout(self.shape.rows), tables)
     }
 
     /// Returns x for some positives: by their weights, and with the term over all items at `target_offset`.

@@ -5,6 +5,7 @@
 //! local mini-batches on all three at once, plain mean of V and of the network on the server. The paper has no public
 //! code; what it leaves open (rates, start) is chosen for this simulator and stands in [`FedNcfParameters`].
 
+use crate::model::layout::Layout;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Placement, Problem, Scorer, ScoringContext, Scratch,
-    largest_magnitude, minibatch, network, parameters,
+    largest_magnitude, minibatch, network, parameters, sizes_by,
 };
 use crate::error::Result;
 use crate::ids::UserId;
@@ -36,6 +37,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(FedNcfParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
+    sizes: |value, size| sizes_by(value, |p: FedNcfParameters| p.layout(size.items)),
     build: |value, problem| Ok(Box::new(FedNcf::new(parameters("fedncf", value)?, problem))),
 };
 
@@ -82,6 +84,23 @@ pub struct FedNcfParameters {
     pub embedding_deviation: f64,
 }
 
+impl FedNcfParameters {
+    fn items(&self, items: usize) -> TableShape {
+        TableShape { rows: items, dimension: self.latent_dimension as usize }
+    }
+
+    fn network(&self) -> Perceptron {
+        let dimension = self.latent_dimension as usize;
+        let [first, second, third] = HIDDEN_UNITS;
+        Perceptron::new(dimension, &[dimension, first, second, third, 1])
+    }
+
+    /// Describes the model for so many items.
+    fn layout(&self, items: usize) -> Layout {
+        network::layout("V", self.items(items), &self.network())
+    }
+}
+
 impl Default for FedNcfParameters {
     fn default() -> Self {
         Self {
@@ -115,9 +134,7 @@ struct Shared {
 impl FedNcf {
     /// Makes the method for a problem of this size.
     pub fn new(parameters: FedNcfParameters, problem: &Problem) -> Self {
-        let dimension = parameters.latent_dimension as usize;
-        let [first, second, third] = HIDDEN_UNITS;
-        let network = Perceptron::new(dimension, &[dimension, first, second, third, 1]);
+        let (items, network) = (parameters.items(problem.items), parameters.network());
         let settings = LocalSettings {
             epochs: parameters.local_epochs,
             batch_size: parameters.batch_size as usize,
@@ -129,7 +146,6 @@ impl FedNcf {
             item_rate: parameters.learning_rate_items * problem.users as f64,
             network_rate: parameters.learning_rate_network,
         };
-        let items = TableShape { rows: problem.items, dimension };
         Self { shared: Arc::new(Shared { parameters, settings, network, streams: problem.streams }), items }
     }
 }

@@ -3,9 +3,12 @@
 //! Private: D (m x k), w (k), b. Global: C (m x k), which is averaged and penalised towards sparsity.
 //! logit = w . (D_j + C_j) + b; scored with the own w, b, D and the new averaged C.
 
+use crate::model::layout::{BlockLayout, Layout};
 use std::sync::Arc;
 
-use super::{Client, Entry, LocalTask, LocalUpdate, Method, Placement, Problem, Scorer, ScoringContext, Scratch};
+use super::{
+    Client, Entry, LocalTask, LocalUpdate, Method, Placement, Problem, Scorer, ScoringContext, Scratch, sizes_by,
+};
 use crate::error::Result;
 use crate::ids::UserId;
 use crate::model::blocks::Model;
@@ -33,6 +36,12 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(FedRapParameters),
     resolve: parameters::resolve,
     placement: Placement::Federated,
+    sizes: |value, size| {
+        sizes_by(value, |p: FedRapParameters| {
+            let shape = TableShape { rows: size.items, dimension: p.latent_dimension as usize };
+            Layout::new(["C", "D"].map(|name| BlockLayout::item_table(name, shape)).into())
+        })
+    },
     build: |value, problem| Ok(Box::new(FedRap::new(&super::parameters("fedrap", value)?, problem))),
 };
 

@@ -19,7 +19,9 @@ use crate::ids::{InvitationId, UserId};
 use crate::method::central::{CentralClient, CentralServer, CentralTrainer, UserRatings, ratings_layout};
 use crate::method::implicit::score_items;
 use crate::method::server::{Contribution, StepContext, StepReport};
-use crate::method::{Client, Entry, Method, Phase, Placement, Problem, Server, largest_magnitude, parameters};
+use crate::method::{
+    Client, Entry, Method, Phase, Placement, Problem, Server, largest_magnitude, parameters, sizes_by,
+};
 use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::kernel::MAX_DIMENSION;
 use crate::model::layout::{BlockLayout, Layout};
@@ -33,6 +35,9 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(PmfParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Central,
+    sizes: |value, size| {
+        sizes_by(value, |p: PmfParameters| layout([size.items, size.users], p.latent_dimension as usize))
+    },
     build: |value, problem| Ok(Box::new(Pmf::new(&parameters("pmf", value)?, problem))),
 };
 
@@ -106,11 +111,17 @@ impl Pmf {
     }
 }
 
+/// Describes the tables of items and users, with so many values in a row.
+fn layout([items, users]: [usize; 2], dimension: usize) -> Layout {
+    let shape = |rows| TableShape { rows, dimension };
+    Layout::new(vec![BlockLayout::item_table("V", shape(items)), BlockLayout::weights("U", shape(users))])
+}
+
 /// Returns the model of both tables.
 fn whole_model(items: &Arc<Table>, users: Table) -> Model {
-    let blocks = vec![BlockLayout::item_table("V", items.shape()), BlockLayout::weights("U", users.shape())];
+    let layout = layout([items.shape().rows, users.shape().rows], items.shape().dimension);
     // The layout is made of the tables' own shapes.
-    Model::of_tables(Layout::new(blocks), vec![Table::clone(items), users]).unwrap_or_else(|_| Model::none())
+    Model::of_tables(layout, vec![Table::clone(items), users]).unwrap_or_else(|_| Model::none())
 }
 
 impl Method for Pmf {

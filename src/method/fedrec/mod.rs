@@ -22,7 +22,7 @@ use self::numerics::{Filling, HybridFilling, Memory, Participation, Style, decay
 use super::implicit::score_items;
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
-    largest_magnitude, parameters,
+    largest_magnitude, parameters, sizes_by,
 };
 use crate::error::Result;
 use crate::ids::UserId;
@@ -49,6 +49,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(FedRecParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
+    sizes: |value, size| sizes_by(value, |p: FedRecParameters| Layout::of_table("V", p.item_table(size.items))),
     build: |value, problem| Ok(Box::new(FedRec::new(parameters("fedrec-pmf", value)?, problem))),
 };
 
@@ -101,6 +102,13 @@ pub struct FedRecParameters {
     pub initial_range: f64,
 }
 
+impl FedRecParameters {
+    /// Returns the shape of a table of k values for each of `items` items.
+    fn item_table(&self, items: usize) -> TableShape {
+        TableShape { rows: items, dimension: self.latent_dimension as usize }
+    }
+}
+
 impl Default for FedRecParameters {
     fn default() -> Self {
         Self {
@@ -139,7 +147,7 @@ struct Shared {
 impl FedRec {
     /// Fills in what the parameters leave to the style.
     pub fn new(parameters: FedRecParameters, problem: &Problem) -> Self {
-        let shape = TableShape { rows: problem.items, dimension: parameters.latent_dimension as usize };
+        let shape = parameters.item_table(problem.items);
         let (learning_rate, steps) = match parameters.style {
             Style::Batch => (0.8, 1),
             // Data sets with 2^32 users or more are refused on reading.

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::rule::Rule;
 use super::{
     Averager, Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, SampleScratch, Scorer,
-    ScoringContext, Scratch, Server, largest_magnitude, minibatch, parameters,
+    ScoringContext, Scratch, Server, largest_magnitude, minibatch, parameters, sizes_by,
 };
 use crate::error::Result;
 use crate::ids::UserId;
@@ -43,6 +43,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(FedReconParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
+    sizes: |value, size| sizes_by(value, |p: FedReconParameters| Layout::of_table("V", p.item_table(size.items))),
     build: |value, problem| Ok(Box::new(FedRecon::new(parameters("fedrecon", value)?, problem))),
 };
 
@@ -71,6 +72,13 @@ pub struct FedReconParameters {
     /// How far the server goes along the mean of the differences.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub learning_rate_server: f64,
+}
+
+impl FedReconParameters {
+    /// Returns the shape of a table of k values for each of `items` items.
+    fn item_table(&self, items: usize) -> TableShape {
+        TableShape { rows: items, dimension: self.latent_dimension as usize }
+    }
 }
 
 impl Default for FedReconParameters {
@@ -104,7 +112,7 @@ struct Shared {
 impl FedRecon {
     /// Makes the method for a problem of this size.
     pub fn new(parameters: FedReconParameters, problem: &Problem) -> Self {
-        let shape = TableShape { rows: problem.items, dimension: parameters.latent_dimension as usize };
+        let shape = parameters.item_table(problem.items);
         let settings = LocalSettings {
             reconstruction_epochs: parameters.reconstruction_epochs,
             epochs: parameters.local_epochs,

@@ -61,6 +61,41 @@ pub struct HyperStep {
     pub clip_norm: f64,
 }
 
+impl HyperShape {
+    /// Returns how many values each head generates, matrix by matrix: each matrix is a layer of its own in the published
+    /// code.
+    fn outputs(&self) -> [[usize; 2]; 3] {
+        let network = prediction_network(self.dimension);
+        let [first, second] = [0, 1].map(|layer| {
+            let layer = &network.layers()[layer];
+            [layer.weights.len(), layer.bias.len()]
+        });
+        [first, second, [self.items * self.item_factors, self.item_factors * self.dimension]]
+    }
+
+    /// Returns the heads: embeddings to memory (no bias), hidden units to W1 and b1, to W2 and b2, to the item table's
+    /// factors.
+    fn heads(&self) -> [Perceptron; 3] {
+        self.outputs().map(|outputs| Perceptron::new(0, &[self.memory, self.hidden, outputs.iter().sum()]))
+    }
+
+    /// Describes the server's matrices, in the order of the parameters.
+    pub fn layout(&self) -> Layout {
+        let block = |name: String, rows, dimension| BlockLayout::weights(name, TableShape { rows, dimension });
+        let mut blocks = vec![
+            block("users".to_owned(), self.users, self.dimension),
+            block("memory".to_owned(), self.dimension, self.memory),
+        ];
+        for (name, head) in ["first layer", "second layer", "items"].into_iter().zip(self.heads()) {
+            for (layer, shape) in ["hidden", "output"].into_iter().zip(head.layers()) {
+                blocks.push(block(format!("{name}, {layer} weights"), shape.outputs, shape.inputs));
+                blocks.push(block(format!("{name}, {layer} bias"), 1, shape.outputs));
+            }
+        }
+        Layout::new(blocks)
+    }
+}
+
 /// The networks of the server. Parameters stand in one flat slice: user embeddings, memory, then the three heads.
 #[derive(Clone, Debug)]
 pub struct HyperNetwork {
@@ -85,15 +120,9 @@ impl HyperNetwork {
     /// Draws the start as the published code does: embeddings from N(0, 1), every matrix from Xavier's normal
     /// distribution, biases zero.
     pub fn new(shape: HyperShape, stream: &mut Stream) -> Self {
-        let HyperShape { users, items, dimension, memory, hidden, item_factors } = shape;
+        let HyperShape { users, dimension, memory, hidden, .. } = shape;
         let network = prediction_network(dimension);
-        let [first, second] = [0, 1].map(|layer| {
-            let layer = &network.layers()[layer];
-            [layer.weights.len(), layer.bias.len()]
-        });
-        // What a head generates, matrix by matrix: each of them is a layer of its own in the published code.
-        let outputs = [first, second, [items * item_factors, item_factors * dimension]];
-        let heads = outputs.map(|outputs| Perceptron::new(0, &[memory, hidden, outputs.iter().sum()]));
+        let (outputs, heads) = (shape.outputs(), shape.heads());
         let mut starts = [(users + memory) * dimension; 3];
         starts[1] = starts[0] + heads[0].parameters();
         starts[2] = starts[1] + heads[1].parameters();
@@ -141,32 +170,17 @@ impl HyperNetwork {
         (3 * (outputs + 3 * memory * hidden + memory * dimension) + 2 * rows * item_factors * dimension) as u64
     }
 
-    /// Returns the shapes of the server's matrices, with their names, in the order of the parameters.
-    fn blocks(&self) -> impl Iterator<Item = (String, TableShape)> {
-        let HyperShape { users, dimension, memory, .. } = self.shape;
-        let own = [("users", users, dimension), ("memory", dimension, memory)];
-        let own = own.map(|(name, rows, dimension)| (name.to_owned(), TableShape { rows, dimension }));
-        let heads = ["first layer", "second layer", "items"].into_iter().zip(&self.heads).flat_map(|(name, head)| {
-            ["hidden", "output"].into_iter().zip(head.layers()).flat_map(move |(layer, shape)| {
-                let weights = TableShape { rows: shape.outputs, dimension: shape.inputs };
-                let bias = TableShape { rows: 1, dimension: shape.outputs };
-                [(format!("{name}, {layer} weights"), weights), (format!("{name}, {layer} bias"), bias)]
-            })
-        });
-        own.into_iter().chain(heads)
-    }
-
     /// Returns the server's matrices as a model, which never travels.
     pub fn to_model(&self) -> Model {
         let mut rest = self.parameters.as_slice();
-        let (mut layouts, mut tables) = (Vec::new(), Vec::new());
-        for (name, shape) in self.blocks() {
-            let (values, others) = rest.split_at(shape.values());
+        let layout = self.shape.layout();
+        let mut tables = Vec::with_capacity(layout.blocks().len());
+        for block in layout.blocks() {
+            let (values, others) = rest.split_at(block.shape.values());
             rest = others;
-            tables.push(Table::from_values(shape, values.to_vec()).unwrap_or_else(|| Table::zeros(shape)));
-            layouts.push(BlockLayout::weights(name, shape));
+            tables.push(Table::from_values(block.shape, values.to_vec()).unwrap_or_else(|| Table::zeros(block.shape)));
         }
-        model_of(Layout::new(layouts), tables)
+        model_of(layout, tables)
     }
 
     /// Replaces all parameters by those of `model`, which has the layout of [`Self::to_model`].

@@ -8,6 +8,7 @@
 //! Published: squared error on explicit ratings, batches of 64 ratings of any users. Here: the logistic loss on positives
 //! and drawn negatives, all samples of the users of a step (this simulator's choice).
 
+use crate::scenario::sizes::ProblemSize;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
-    largest_magnitude, minibatch, network, parameters,
+    largest_magnitude, minibatch, network, parameters, sizes_by,
 };
 use crate::error::Result;
 use crate::ids::UserId;
@@ -45,6 +46,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(MetaMfParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
+    sizes: |value, size| sizes_by(value, |p: MetaMfParameters| p.layout(size)),
     build: |value, problem| Ok(Box::new(MetaMf::new(parameters("metamf", value)?, problem))),
 };
 
@@ -75,6 +77,28 @@ pub struct MetaMfParameters {
     pub clip_norm: f64,
 }
 
+impl MetaMfParameters {
+    fn shape(&self, size: ProblemSize) -> HyperShape {
+        HyperShape {
+            users: size.users,
+            items: size.items,
+            dimension: self.latent_dimension as usize,
+            memory: self.memory_units as usize,
+            hidden: self.hidden_units as usize,
+            item_factors: self.item_rank as usize,
+        }
+    }
+
+    /// Describes the hypernetwork, and what a user downloads of it.
+    fn layout(&self, size: ProblemSize) -> Layout {
+        let items = TableShape { rows: size.items, dimension: self.latent_dimension as usize };
+        let download = network::layout("E", items, &prediction_network(items.dimension));
+        let hypernetwork = self.shape(size).layout();
+        let blocks = hypernetwork.blocks().iter().chain(download.blocks()).cloned().collect();
+        Layout::new(blocks)
+    }
+}
+
 impl Default for MetaMfParameters {
     fn default() -> Self {
         Self {
@@ -101,14 +125,7 @@ pub struct MetaMf {
 impl MetaMf {
     /// Makes the method for a problem of this size.
     pub fn new(parameters: MetaMfParameters, problem: &Problem) -> Self {
-        let shape = HyperShape {
-            users: problem.users,
-            items: problem.items,
-            dimension: parameters.latent_dimension as usize,
-            memory: parameters.memory_units as usize,
-            hidden: parameters.hidden_units as usize,
-            item_factors: parameters.item_rank as usize,
-        };
+        let shape = parameters.shape(ProblemSize { users: problem.users, items: problem.items });
         let adam =
             AdamSettings { weight_decay: parameters.weight_decay, ..AdamSettings::with_rate(parameters.learning_rate) };
         let step = HyperStep { adam, clip_norm: parameters.clip_norm };

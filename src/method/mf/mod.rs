@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::central::{CentralClient, CentralServer, CentralTrainer, UserRatings, ratings_layout};
 use super::network::model_of;
 use super::server::{StepContext, StepReport};
-use super::{Client, Entry, Method, Phase, Placement, Problem, Server, largest_magnitude, parameters};
+use super::{Client, Entry, Method, Phase, Placement, Problem, Server, largest_magnitude, parameters, sizes_by};
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::model::blocks::Model;
@@ -36,6 +36,9 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(MfParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Central,
+    sizes: |value, size| {
+        sizes_by(value, |p: MfParameters| layout([size.users, size.items], p.latent_dimension as usize))
+    },
     build: |value, problem| Ok(Box::new(Mf::new(parameters("mf", value)?, problem))),
 };
 
@@ -100,17 +103,23 @@ impl Mf {
     }
 }
 
+/// Describes the tables of `users` and items, with so many values in a row.
+fn layout([users, items]: [usize; 2], dimension: usize) -> Layout {
+    let shape = |rows| TableShape { rows, dimension };
+    Layout::new(vec![BlockLayout::weights("U", shape(users)), BlockLayout::item_table("V", shape(items))])
+}
+
 /// Copies the tables into a model.
 fn model(factors: &Factors, users: usize, items: usize) -> Model {
     let dimension = factors.dimension;
     let (of_users, of_items) = factors.values.split_at(users * dimension);
-    let shapes = [users, items].map(|rows| TableShape { rows, dimension });
-    let layout = Layout::new(vec![BlockLayout::weights("U", shapes[0]), BlockLayout::item_table("V", shapes[1])]);
+    let layout = layout([users, items], dimension);
+    let [users, items] = [0, 1].map(|block| layout.blocks()[block].shape);
     let table = |(shape, values): (TableShape, &[f32])| {
         // There are as many values as the shape says, since they were cut to it.
         Table::from_values(shape, values.to_vec()).unwrap_or_else(|| Table::zeros(shape))
     };
-    model_of(layout, [(shapes[0], of_users), (shapes[1], of_items)].map(table).into())
+    model_of(layout, [(users, of_users), (items, of_items)].map(table).into())
 }
 
 impl Method for Mf {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json};
 
 use super::faults::Fault;
 use super::raw::{RawDataset, RawKFold, RawMethod, RawScenario, RawSplit, SourceName};
-use super::sizes::{candidates_too_many, table_too_large, too_large};
+use super::sizes::{ProblemSize, block_too_large, candidates_too_many, too_large};
 use super::spec::{
     ColumnRef, DatasetSpec, DelimitedSpec, EvaluationSpec, GeneratorSpec, MethodSpec, Ranking, Scenario, SourceSpec,
     SplitSpec,
@@ -36,15 +36,15 @@ pub(super) fn check(
     let mut checker = Checker { file, faults: Vec::new() };
     let dataset = checker.dataset(raw.dataset);
     let method = checker.method(raw.method, schema, vocabulary);
+    let known = method.as_ref().and_then(|method| vocabulary.iter().find(|entry| entry.name == method.name));
     let evaluation = checker.evaluation(raw.evaluation, dataset.as_ref());
     if let Some(dataset) = &dataset {
         checker.population(&evaluation, dataset);
     }
     if let Some(SourceSpec::Generated(generator)) = dataset.as_ref().map(|dataset| &dataset.source) {
-        checker.sizes(generator, method.as_ref(), &evaluation);
+        checker.sizes(generator, method.as_ref().zip(known), &evaluation);
     }
-    let trained = method.as_ref().and_then(|method| vocabulary.iter().find(|entry| entry.name == method.name));
-    checker.training(&raw.training, dataset.as_ref(), trained);
+    checker.training(&raw.training, dataset.as_ref(), known);
     let network = environment::network(raw.network);
     let devices = checker.devices(raw.devices);
     let availability = checker.availability(raw.availability);
@@ -219,14 +219,20 @@ impl Checker<'_> {
     }
 
     /// Products of numbers that are sound each, and beyond what a run may hold together.
-    fn sizes(&mut self, generator: &GeneratorSpec, method: Option<&MethodSpec>, evaluation: &EvaluationSpec) {
+    fn sizes(
+        &mut self,
+        generator: &GeneratorSpec,
+        method: Option<(&MethodSpec, &MethodVocabulary)>,
+        evaluation: &EvaluationSpec,
+    ) {
         let GeneratorSpec { users, items, ratings_per_user, taste_dimension, .. } = *generator;
         let key = |key| ["dataset", "generator", key];
-        if let Some(method) = method
-            && let Some(reason) = table_too_large(method, u64::from(items))
-        {
-            let path = ["method", &method.name, "latent_dimension"];
-            self.contradiction(&path, &key("items"), reason);
+        if let Some((method, vocabulary)) = method {
+            let size = ProblemSize { users: users as usize, items: items as usize };
+            let blocks = (vocabulary.sizes)(&method.parameters, size);
+            if let Some(reason) = blocks.iter().find_map(block_too_large) {
+                self.contradiction(&["method", &method.name], &key("items"), reason);
+            }
         }
         if let Some(size) = too_large([f64::from(items), f64::from(taste_dimension)], 4) {
             let message = format!("{items} items with {taste_dimension} tastes each take {size}");

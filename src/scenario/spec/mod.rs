@@ -223,13 +223,6 @@ pub struct MethodSpec {
     pub parameters: serde_json::Value,
 }
 
-impl MethodSpec {
-    /// k, the parameter that has this name in every method with a table of k values per item.
-    pub fn latent_dimension(&self) -> Option<u64> {
-        self.parameters.get("latent_dimension")?.as_u64()
-    }
-}
-
 /// How tables become bytes, per direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

@@ -1,6 +1,7 @@
 //! What a scenario file says, what is wrong with it, and that it can be printed and read again.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use crate::scenario::sizes::{BlockSize, ProblemSize};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
@@ -101,8 +102,21 @@ fn check_fedrap(parameters: &mut Json) -> Vec<ParameterFault> {
     paper.then(|| fault("early_stop", "`early_stop` belongs to `objective = \"published-code\"`")).into_iter().collect()
 }
 
+/// One item table of `latent_dimension` columns, where there is such a key.
+fn size_of_a_table(parameters: &Json, size: ProblemSize) -> Vec<BlockSize> {
+    let columns = parameters.get("latent_dimension").and_then(Json::as_u64);
+    let block = |columns| BlockSize { name: "V".into(), rows: size.items as u64, columns, bytes_each: 4 };
+    columns.map(block).into_iter().collect()
+}
+
 fn vocabulary() -> Vec<MethodVocabulary> {
-    let entry = |name, schema, resolve| MethodVocabulary { name, schema, resolve, trains: name != "popularity" };
+    let entry = |name, schema, resolve| MethodVocabulary {
+        name,
+        schema,
+        resolve,
+        trains: name != "popularity",
+        sizes: size_of_a_table,
+    };
     vec![
         entry("fedrap", schemars::schema_for!(FedrapLike), check_fedrap),
         entry("pfedrec", schemars::schema_for!(elsewhere::PfedrecLike), no_more_faults),
@@ -143,7 +157,7 @@ fn a_rule_that_nobody_checks_is_found() {
         "properties": { "name": { "type": "string", "pattern": "^a" } },
         "additionalProperties": false,
     });
-    let odd = MethodVocabulary { name: "odd", schema, resolve: no_more_faults, trains: true };
+    let odd = MethodVocabulary { name: "odd", schema, resolve: no_more_faults, trains: true, sizes: |_, _| Vec::new() };
     assert_eq!(unchecked_rules(&[odd]), ["#/$defs/Method/oneOf/properties/odd/properties/name/pattern"]);
 }
 
