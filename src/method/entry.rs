@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Method, Problem};
 use crate::error::{Error, Result};
-use crate::model::layout::Layout;
+use crate::model::layout::{BlockLayout, Layout};
 use crate::scenario::ParameterFault;
 use crate::scenario::sizes::{BlockSize, ProblemSize};
 
@@ -59,7 +59,19 @@ pub fn parameters<T: serde::de::DeserializeOwned>(name: &str, value: &Value) -> 
 /// Returns the sizes of the blocks that `layout` makes of parameters of a method's own type; for [`Entry::sizes`].
 /// Parameters that do not fit make none: [`Entry::build`] refuses them.
 pub fn sizes_by<T: serde::de::DeserializeOwned>(value: &Value, layout: impl FnOnce(T) -> Layout) -> Vec<BlockSize> {
-    serde_json::from_value(value.clone()).map(|parameters| layout(parameters).sizes()).unwrap_or_default()
+    serde_json::from_value(value.clone()).map(|parameters| sizes_of(&layout(parameters))).unwrap_or_default()
+}
+
+/// Returns the sizes of the blocks of `layout`.
+pub fn sizes_of(layout: &Layout) -> Vec<BlockSize> {
+    let size = |block: &BlockLayout| BlockSize {
+        name: block.name.clone(),
+        rows: block.shape.rows as u64,
+        columns: block.shape.dimension as u64,
+        // A value takes at most eight bytes.
+        bytes_each: block.value_type.bytes() as u32,
+    };
+    layout.blocks().iter().map(size).collect()
 }
 
 /// Returns nothing, for the [`Entry::sizes`] of a method without blocks.

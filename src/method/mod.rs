@@ -68,7 +68,7 @@ pub mod task;
 pub(crate) mod tests;
 
 pub use averager::Averager;
-pub use entry::{Entry, Placement, no_blocks, parameters, sizes_by};
+pub use entry::{Entry, Placement, no_blocks, parameters, sizes_by, sizes_of};
 pub use server::Server;
 pub use task::{LocalTask, LocalUpdate, Phase, SampleScratch, Scorer, ScoringContext};
 

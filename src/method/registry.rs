@@ -75,7 +75,7 @@ mod tests {
     use super::*;
     use crate::dataset::ratings::Interaction;
     use crate::dataset::split::Splitter;
-    use crate::method::{Phase, Placement};
+    use crate::method::{Phase, Placement, sizes_of};
     use crate::rng::Streams;
 
     /// If this fails, a file of very many items ends the program for want of memory, without a word.
@@ -104,7 +104,7 @@ mod tests {
             let sizes = (entry.sizes)(&parameters, ProblemSize { users: problem.users, items: problem.items });
             let model = method.initial();
             let downloads = method.download_layout(Phase(0));
-            for block in model.layout().sizes().iter().chain(&downloads.sizes()) {
+            for block in sizes_of(model.layout()).iter().chain(&sizes_of(&downloads)) {
                 let announced = sizes.iter().find(|size| size.name == block.name);
                 let announced = announced.unwrap_or_else(|| panic!("{}: {block:?} is not among {sizes:?}", entry.name));
                 assert!(announced.rows >= block.rows && announced.columns >= block.columns, "{}", entry.name);

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use super::table::TableShape;
 pub use super::value_type::ValueType;
-use crate::scenario::sizes::BlockSize;
 
 /// What the rows of a block stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,18 +151,6 @@ impl Layout {
     /// Returns the bytes of all values.
     pub fn bytes(&self) -> usize {
         self.blocks.iter().map(BlockLayout::bytes).sum()
-    }
-
-    /// Returns the sizes of the blocks.
-    pub fn sizes(&self) -> Vec<BlockSize> {
-        let size = |block: &BlockLayout| BlockSize {
-            name: block.name.clone(),
-            rows: block.shape.rows as u64,
-            columns: block.shape.dimension as u64,
-            // A value takes at most eight bytes.
-            bytes_each: block.value_type.bytes() as u32,
-        };
-        self.blocks.iter().map(size).collect()
     }
 
     /// Returns the one block of frames that are nothing but one table of single-precision values.

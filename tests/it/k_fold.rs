@@ -3,12 +3,12 @@ use fedrecsim::ids::UserId;
 use fedrecsim::rng::Streams;
 use fedrecsim::scenario::Scenario;
 
-use crate::support::{Workshop, assert_balanced, run, small_with};
+use crate::support::{Workshop, assert_balanced, run, small_of_ratings};
 
 const METHOD: &str = "user-mean";
 
 fn fold(fold: u32, method: &str) -> Scenario {
-    small_with(method, &["dataset.split.k-fold.folds=4", &format!("dataset.split.k-fold.fold={fold}")])
+    small_of_ratings(method, &["dataset.split.k-fold.folds=4", &format!("dataset.split.k-fold.fold={fold}")])
 }
 
 fn data(scenario: &Scenario) -> Dataset {
@@ -75,7 +75,7 @@ fn a_fold_has_one_digest_at_any_number_of_threads() {
 #[test]
 fn the_report_of_a_fold_tells_its_error_beside_the_means() {
     let workshop = Workshop::new();
-    workshop.run(workshop.small(), &["method=\"global-mean\"", "dataset.split.k-fold.fold=3"]).unwrap();
+    workshop.run(workshop.small_of_ratings(), &["method=\"global-mean\"", "dataset.split.k-fold.fold=3"]).unwrap();
     let summary = std::fs::read_to_string(workshop.report().join("summary.md")).unwrap();
     for part in ["RMSE (test)", "MAE (test)", "global-mean", "user-mean", "5-fold, test part 3", "part 3 of 5 (from 0)"]
     {
@@ -118,8 +118,13 @@ fn what_cannot_be_divided_or_predicted_is_refused_by_name() {
         &["evaluation.selection=\"best-validation\""],
         &["`best-validation` needs a validation item", "`k-fold`"],
     );
+    for key in ["ranking=\"full-catalogue\"", "candidates=50", "shared_candidates=false", "cutoffs=[3]"] {
+        let name = key.split('=').next().unwrap();
+        let reason = format!("`{name}` says how held-out items are ranked");
+        refused("likes.csv", with_ratings, &[&format!("evaluation.{key}")], &[&reason, "`k-fold`"]);
+    }
     workshop.refused(
-        workshop.small(),
+        workshop.small_of_ratings(),
         &["dataset.split.k-fold.fold=0"],
         &["`fedrap` ranks items and predicts no ratings, but the split holds ratings out"],
     );

@@ -4,7 +4,7 @@ use fedrecsim::rng::Streams;
 use fedrecsim::sim::World;
 use fedrecsim::sim::outcome::Figures;
 
-use crate::support::{Workshop, parse, run, small, small_with};
+use crate::support::{Workshop, parse, run, small, small_of_ratings};
 
 const POPULARITY: &str = "method=\"popularity\"";
 
@@ -113,7 +113,7 @@ fn figures_that_do_not_fit_the_split_are_refused() {
 #[test]
 fn a_data_set_that_does_not_fit_its_scenario_is_a_typed_error() {
     let items = dataset::load(&small(&[]).dataset, &[], Streams::new(3)).unwrap();
-    let ratings = small_with("user-mean", &["dataset.split.k-fold.fold=1"]);
+    let ratings = small_of_ratings("user-mean", &["dataset.split.k-fold.fold=1"]);
     let folds = dataset::load(&ratings.dataset, &[], Streams::new(3)).unwrap();
     for (scenario, data) in [(small(&[]), folds), (ratings, items)] {
         let error = World::new(scenario, data.into()).unwrap_err();

@@ -53,9 +53,21 @@ fn assert_same(resumed: &Outcome, whole: &Outcome, what: &str) {
 }
 
 /// Ways to run rounds, with worlds in which participations are everywhere on their way when a round ends.
-const MODES: [(&str, &[&str]); 10] = [
+const MODES: [(&str, &[&str]); 12] = [
     ("synchronous", &["network.dropout=0.3", "training.participation={ share = 0.4 }"]),
     ("on a shared link", &["network.server.downlink_mbit_per_s=0.5", "network.server.connections=3"]),
+    (
+        "several steps in a round",
+        &["training.steps_per_round=3", "training.participation={ cohort = 4 }", "network.dropout=0.3"],
+    ),
+    (
+        "several steps of a buffer in a round",
+        &[
+            "training.steps_per_round=5",
+            "training.mode={ fedbuff = { concurrency = 12, buffer = 2 } }",
+            "network.preset=\"mobile-pessimistic\"",
+        ],
+    ),
     (
         "over-selection",
         &[

@@ -65,6 +65,16 @@ pub fn small_with(method: &str, overrides: &[&str]) -> Scenario {
     small(&[&[method.as_str()], overrides].concat())
 }
 
+/// The same with a split that holds ratings out, and hence no candidates.
+pub fn small_of_ratings(method: &str, overrides: &[&str]) -> Scenario {
+    let method = format!("method=\"{method}\"");
+    parse(&ratings_of_small(), &[&[method.as_str()], overrides].concat())
+}
+
+fn ratings_of_small() -> String {
+    SMALL.replace("[evaluation]\ncandidates = 20\n", "[dataset.split.k-fold]\n")
+}
+
 /// The scenario in `text`, which must be a sound one.
 pub fn parse(text: &str, overrides: &[&str]) -> Scenario {
     let overrides: Vec<String> = overrides.iter().map(ToString::to_string).collect();
@@ -133,6 +143,11 @@ impl Workshop {
     /// The small scenario as a file.
     pub fn small(&self) -> PathBuf {
         self.write("small.toml", SMALL)
+    }
+
+    /// The file of [`small_of_ratings`].
+    pub fn small_of_ratings(&self) -> PathBuf {
+        self.write("small.toml", &ratings_of_small())
     }
 
     /// The report folder of the test's run.

@@ -83,7 +83,8 @@ pub fn chart(record: &RunRecord, against: Against) -> Chart {
         })
         .filter(|group| !group.series.is_empty())
         .collect();
-    let largest = groups.iter().flat_map(|g| &g.series).flat_map(|s| &s.points).map(|&(_, y)| y).fold(0.0, f64::max);
+    let values = || groups.iter().flat_map(|group| &group.series).flat_map(|series| &series.points).map(|&(_, y)| y);
+    let (smallest, largest) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
     let remark = match points.len() {
         0 => Some("no round was evaluated".to_owned()),
         _ if last == 0.0 => Some(against.nothing().to_owned()),
@@ -93,18 +94,18 @@ pub fn chart(record: &RunRecord, against: Against) -> Chart {
         title: title(record),
         subtitle: format!("Accuracy under this protocol: {}", record.protocol),
         x,
-        y: vertical(&headlines, largest),
+        y: vertical(&headlines, smallest, largest),
         groups,
         marked: marked(record, &points),
         remark,
     }
 }
 
-/// The axis of these figures, up to `largest`: shares end at 1, errors where they end.
-fn vertical(headlines: &[Metric], largest: f64) -> Axis {
+/// Returns the axis of these figures up to `largest`: shares begin at 0, and errors near the smallest.
+fn vertical(headlines: &[Metric], smallest: f64, largest: f64) -> Axis {
     let title = headlines.iter().map(Metric::label).collect::<Vec<_>>().join(", ");
     match headlines.first().map(Metric::needs) {
-        Some(Needs::PredictedRatings) => Axis::from_zero(&title, largest),
+        Some(Needs::PredictedRatings) => Axis::errors(&title, smallest, largest),
         _ => Axis::share(&title, largest),
     }
 }

@@ -1,16 +1,18 @@
-//! Axes from zero: where they end, where their ticks are, and in which unit they read.
+//! Axes: where they begin and end, where their ticks are, and in which unit they read.
 
 use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
-/// An axis from zero to `end`. Its fields are in the axis's own unit; what is drawn on it is in the unit of the data.
+/// An axis from `start` to `end`. Its fields are in the axis's own unit; what is drawn on it is in the unit of the data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
     /// What is measured, with the unit that it is shown in.
     pub title: String,
     /// One of the axis's unit, in the unit of the data.
     pub unit: f64,
+    /// Where the axis begins, which is zero except for errors.
+    pub start: f64,
     /// Where the axis ends.
     pub end: f64,
     /// Where its ticks are.
@@ -52,16 +54,27 @@ impl Axis {
         Self::new(title, 1.0, last, 0.0)
     }
 
-    /// A number without a unit, from 0 to `largest`.
-    pub fn from_zero(title: &str, largest: f64) -> Self {
-        Self::new(title, 1.0, largest, 0.0)
+    /// Errors from a tick below `smallest` to `largest`. Nobody comes near an error of zero: from there, all lines would
+    /// be one.
+    pub fn errors(title: &str, smallest: f64, largest: f64) -> Self {
+        let spread = (largest - smallest).max(largest * 1e-3);
+        if !(smallest > 0.0 && spread > 0.0) {
+            return Self::new(title, 1.0, largest, 0.0);
+        }
+        let (step, decimals) = nice_step(spread / 6.0);
+        let first = (smallest / step).floor().max(0.0);
+        let count = ((largest - first * step) / step).ceil().max(1.0) as u32;
+        let ticks: Vec<f64> = (0..=count).map(|tick| (first + f64::from(tick)) * step).collect();
+        let (start, last) = (first * step, (first + f64::from(count)) * step);
+        let end = start + (last - start) * HEADROOM;
+        Self { title: title.to_owned(), unit: 1.0, start, end, ticks, decimals }
     }
 
     /// `step_min`: the smallest distance of ticks, in the axis's unit.
     fn new(title: &str, unit: f64, last: f64, step_min: f64) -> Self {
         if last <= 0.0 {
             // Nothing to measure: a length to draw on, and no tick but zero.
-            return Self { title: title.to_owned(), unit, end: 1.0, ticks: vec![0.0], decimals: 0 };
+            return Self { title: title.to_owned(), unit, start: 0.0, end: 1.0, ticks: vec![0.0], decimals: 0 };
         }
         let end = last / unit;
         let (mut step, mut decimals) = nice_step(end / 8.0);
@@ -71,7 +84,7 @@ impl Axis {
         // The tolerance keeps the tick at the very end in spite of rounding.
         let count = ((end + step * 1e-6) / step) as u32;
         let ticks = (0..=count).map(|i| f64::from(i) * step).collect();
-        Self { title: title.to_owned(), unit, end: end * HEADROOM, ticks, decimals }
+        Self { title: title.to_owned(), unit, start: 0.0, end: end * HEADROOM, ticks, decimals }
     }
 
     /// The label of a tick.
@@ -85,8 +98,8 @@ impl Ranged for Axis {
     type ValueType = f64;
 
     fn map(&self, value: &f64, (first, last): (i32, i32)) -> i32 {
-        // Clamped to the axis: nothing is drawn outside of it. `end` is positive.
-        let share = (value / self.unit / self.end).clamp(0.0, 1.0);
+        // Clamped to the axis: nothing is drawn outside of it. `end` lies beyond `start`.
+        let share = ((value / self.unit - self.start) / (self.end - self.start)).clamp(0.0, 1.0);
         first + (f64::from(last - first) * share).round() as i32
     }
 
@@ -99,7 +112,7 @@ impl Ranged for Axis {
     }
 
     fn range(&self) -> Range<f64> {
-        0.0..self.end * self.unit
+        self.start * self.unit..self.end * self.unit
     }
 }
 
@@ -177,6 +190,18 @@ mod tests {
         assert_eq!(title(Axis::virtual_seconds(100.0)).as_deref(), Some("[s]"));
         assert_eq!(title(Axis::virtual_seconds(300.0)).as_deref(), Some("[min]"));
         assert_eq!(title(Axis::virtual_seconds(1e6)).as_deref(), Some("[days]"));
+    }
+
+    /// If this fails, errors that differ by a few hundredths are drawn as one line at the top of the chart.
+    #[test]
+    fn errors_begin_below_the_smallest_one() {
+        let axis = Axis::errors("", 0.9463, 1.1181);
+        assert_eq!(labels(&axis), ["0.90", "0.95", "1.00", "1.05", "1.10", "1.15"]);
+        assert_eq!((axis.start, axis.end > 1.15), (0.9, true));
+        for (smallest, largest) in [(1.0, 1.0), (0.001, 5.0), (0.0, 2.0), (3.0, 1e6)] {
+            let axis = Axis::errors("", smallest, largest);
+            assert!(axis.start <= smallest && axis.end > largest && (2..=10).contains(&axis.ticks.len()), "{axis:?}");
+        }
     }
 
     #[test]

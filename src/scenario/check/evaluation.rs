@@ -24,6 +24,9 @@ impl Checker<'_> {
             self.cutoffs(&mut evaluation);
             self.figures_of_the_split(&evaluation, split, dataset);
         }
+        if matches!(split, SplitSpec::KFold { .. }) {
+            self.ranking_of_nothing(&evaluation);
+        }
         if evaluation.selection == Selection::BestValidation && !split.has_validation_item() {
             let reason = match split {
                 SplitSpec::LeaveOneOut { .. } => "`dataset.validation_item` is false",
@@ -33,6 +36,25 @@ impl Checker<'_> {
             self.fault(&["evaluation", "selection"], message);
         }
         evaluation
+    }
+
+    /// Refuses what says how held-out items are ranked, where no item is held out. What says the default is let pass: a
+    /// resolved scenario has every key.
+    fn ranking_of_nothing(&mut self, evaluation: &EvaluationSpec) {
+        let usual = EvaluationSpec::default();
+        for (key, is_usual) in [
+            ("ranking", evaluation.ranking == usual.ranking),
+            ("candidates", evaluation.candidates == usual.candidates),
+            ("shared_candidates", evaluation.shared_candidates == usual.shared_candidates),
+            ("cutoffs", evaluation.cutoffs == usual.cutoffs),
+        ] {
+            if !is_usual {
+                let message = format!(
+                    "`{key}` says how held-out items are ranked, but `dataset.split` is `k-fold`, which holds ratings out"
+                );
+                self.fault(&["evaluation", key], message);
+            }
+        }
     }
 
     /// Whether every figure is known; the faults are noted.

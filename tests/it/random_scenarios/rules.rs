@@ -91,7 +91,9 @@ impl Draft {
             self.0.insert("dataset.generator.ratings_log_sigma", Value::Float(0.0));
             self.0.remove("dataset.minimum_interactions");
             self.0.remove("dataset.validation_item");
-            self.0.remove("evaluation.headline");
+            for ranking in ["headline", "ranking", "candidates", "shared_candidates", "cutoffs"] {
+                self.0.remove(&*format!("evaluation.{ranking}"));
+            }
             let metrics = ["rmse", "mae"].map(Value::from).into();
             self.0.entry("evaluation.metrics").and_modify(|names| *names = Value::Array(metrics));
         }
@@ -189,7 +191,7 @@ impl Draft {
         }
     }
 
-    /// Among so many candidates, a cutoff beyond their number says nothing.
+    /// Keeps cutoffs within the number of candidates: a cutoff beyond it says nothing.
     fn mend_cutoffs(&mut self) {
         let candidates = self.integer("evaluation.candidates", 99);
         if self.is("evaluation.ranking", "full-catalogue") {
@@ -303,7 +305,8 @@ impl Draft {
             self.0.insert("dataset.negatives.per_positive", Value::Integer(1));
         }
         let lists = if self.boolean("evaluation.shared_candidates", true) { 1 } else { 2 };
-        if population.unrated < lists * self.integer("evaluation.candidates", 99) {
+        let ranks_items = !self.has_below("dataset.split.k-fold");
+        if ranks_items && population.unrated < lists * self.integer("evaluation.candidates", 99) {
             self.set("evaluation.ranking", "full-catalogue");
         }
     }
