@@ -73,14 +73,15 @@ pub enum Error {
     Dataset(String),
     /// Parameters that became non-finite or larger than the scenario's divergence limit.
     #[error(
-        "training diverged in round {} ({user}): {parameter} reached {value:e} (limit {limit:e}); lower the learning rates or the regulariser's weight",
-        round.0 + 1
+        "training diverged in round {} ({}): {parameter} reached {value:e} (limit {limit:e}); lower the learning rates or the regulariser's weight",
+        round.0 + 1,
+        user.map_or_else(|| "at the server".to_owned(), |user| user.to_string())
     )]
     Diverged {
         /// The round, numbered from zero.
         round: Round,
-        /// The user whose training produced the value.
-        user: UserId,
+        /// The user whose training produced the value; `None` for a step of the server.
+        user: Option<UserId>,
         /// The parameter, by its name in the papers.
         parameter: &'static str,
         /// The offending value (its magnitude, or NaN).

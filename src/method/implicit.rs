@@ -42,7 +42,13 @@ impl DistinctPositives {
 /// Returns the error of a participation whose system of equations has no solution: its table is no longer finite.
 pub(super) fn singular(task: &LocalTask<'_>, _cause: AlgebraError) -> Error {
     let (round, user, limit) = (task.round, task.user, task.divergence_limit);
-    Error::Diverged { round, user, parameter: "the system of equations of the user vector", value: f32::NAN, limit }
+    Error::Diverged {
+        round,
+        user: Some(user),
+        parameter: "the system of equations of the user vector",
+        value: f32::NAN,
+        limit,
+    }
 }
 
 /// Returns the error of a scoring whose system of equations has no solution.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::task::Phase;
 use crate::error::{Error, Result};
-use crate::ids::{InvitationId, UserId};
+use crate::ids::{InvitationId, Round, UserId};
 use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::magnitude::MagnitudeCounts;
 use crate::model::state::StateVisitor;
@@ -142,12 +142,35 @@ pub struct StepContext<'a> {
     /// How the run's policy brings weights to a step.
     pub normalise: &'a dyn Fn(&WeightTotals) -> StepWeights,
     streams: Streams,
+    round: Round,
+    divergence_limit: f32,
 }
 
 impl<'a> StepContext<'a> {
     /// Describes a step.
     pub fn new(step: u32, users: u32, normalise: &'a dyn Fn(&WeightTotals) -> StepWeights, streams: Streams) -> Self {
-        Self { step, users, normalise, streams }
+        Self { step, users, normalise, streams, round: Round(step), divergence_limit: f32::MAX }
+    }
+
+    /// The same as part of `round`, with the largest magnitude that the scenario allows a parameter.
+    pub fn within(self, round: Round, divergence_limit: f32) -> Self {
+        Self { round, divergence_limit, ..self }
+    }
+
+    /// Refuses a parameter of the server whose largest magnitude is not below the limit (or is NaN).
+    ///
+    /// # Errors
+    /// [`Error::Diverged`], naming the round and the parameter.
+    pub fn check_magnitude(&self, parameter: &'static str, largest: f32) -> Result<()> {
+        match largest <= self.divergence_limit {
+            true => Ok(()),
+            false => Err(self.diverged(parameter, largest)),
+        }
+    }
+
+    /// Returns the error of a parameter of the server that has reached `value`.
+    pub fn diverged(&self, parameter: &'static str, value: f32) -> Error {
+        Error::Diverged { round: self.round, user: None, parameter, value, limit: self.divergence_limit }
     }
 
     /// Returns this step's randomness of a name that the rule chooses, for noise.

@@ -1,7 +1,7 @@
 use fedrecsim::error::Error;
 use fedrecsim::sim::{self, RunControl};
 
-use crate::support::{Workshop, assert_balanced, assert_finite, run, small, world};
+use crate::support::{Workshop, assert_balanced, assert_finite, run, small, small_with, world};
 
 /// FedRAP as in the paper with lambda = 1 over the whole matrix: unbounded below, but not in its first rounds.
 const EXPLODING: [&str; 6] = [
@@ -87,4 +87,15 @@ fn every_method_that_trains_stops_when_it_explodes() {
         assert!(matches!(outcome.stopped_by, Some(Error::Diverged { .. })), "{table}: {:?}", outcome.stopped_by);
         assert_finite(&outcome);
     }
+}
+
+/// If this fails, a central method that explodes ends the run as if a report could not be written.
+#[test]
+fn a_server_that_explodes_names_its_parameter_and_no_user() {
+    let scenario = small_with("random", &["method={ pmf = { learning_rate = 1e20 } }", "training.rounds=5"]);
+    let outcome = sim::run(world(scenario), &RunControl::with_threads(1), &mut ()).unwrap();
+    let error = outcome.stopped_by.unwrap();
+    assert!(matches!(&error, Error::Diverged { user: None, .. }), "{error:?}");
+    let message = error.to_string();
+    assert!(message.contains("(at the server)") && message.contains("lower the learning rates"), "{message}");
 }

@@ -192,6 +192,8 @@ fn assert_well_ended(outcome: &Outcome, scenario: &Scenario) {
             let is_kept = if waits_for_all { kept == round.0 as usize } else { kept >= round.0 as usize };
             assert!(is_kept, "{kept} rounds before the one that failed are kept: {:?}", outcome.stopped_by);
         }
+        // A device that solves for its vector finds a table too large to do so when it scores, and not before.
+        Some(Error::NonFinite { place, .. }) if place.starts_with("the user vector of") => {}
         Some(other) => panic!("stopped by {other:?}"),
     }
     let in_flight = [outcome.bytes.up.in_flight, outcome.bytes.down.in_flight];

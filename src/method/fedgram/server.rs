@@ -68,9 +68,7 @@ impl Server for GramServer {
 /// Returns what the algebra finds wrong as the error of a step.
 fn misfit(step: &StepContext<'_>, cause: AlgebraError) -> Error {
     match cause {
-        AlgebraError::NotFinite { .. } => {
-            Error::NonFinite { place: format!("the sum of x x^T in step {}", step.step), value: f64::NAN }
-        }
+        AlgebraError::NotFinite { .. } => step.diverged("the sum of x x^T", f32::NAN),
         other => Error::Update(other.to_string()),
     }
 }

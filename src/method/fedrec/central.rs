@@ -212,10 +212,10 @@ impl CentralTrainer for PmfTrainer {
         }
         let report = self.server.step(sums, step)?;
         let items = self.server.model().table(0);
-        let largest = largest_magnitude(users.as_slice()).max(largest_magnitude(items.as_slice()));
-        if !largest.is_finite() {
-            let place = format!("the model of pmf after step {}", step.step);
-            return Err(Error::NonFinite { place, value: f64::from(largest) });
+        step.check_magnitude("U", largest_magnitude(users.as_slice()))?;
+        step.check_magnitude("V", largest_magnitude(items.as_slice()))?;
+        if !losses.is_finite() {
+            return Err(step.diverged("the loss", losses as f32));
         }
         self.model = whole_model(items, users);
         let loss = (!ratings.is_empty()).then(|| losses / ratings.len() as f64);

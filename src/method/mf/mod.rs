@@ -189,9 +189,9 @@ impl CentralTrainer for Trainer {
         for batch in samples.chunks(batch_size as usize) {
             loss += f64::from(self.factors.step(batch, &adam));
         }
-        let largest = largest_magnitude(&self.factors.values);
-        if !largest.is_finite() || !loss.is_finite() {
-            return Err(Error::NonFinite { place: "the tables of the server".to_owned(), value: f64::from(largest) });
+        step.check_magnitude("U or V", largest_magnitude(&self.factors.values))?;
+        if !loss.is_finite() {
+            return Err(step.diverged("the loss", loss as f32));
         }
         let users = self.model.table(0).shape().rows;
         self.model = model(&self.factors, users, items as usize);

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use crate::codec;
 use crate::error::Result;
-use crate::ids::{InvitationId, UserId};
+use crate::ids::{InvitationId, Step, UserId};
 use crate::method::Server;
 use crate::method::server::{Contribution, StepContext, StepReport, WeightTotals};
 use crate::model::blocks::ModelUpdate;
@@ -62,7 +62,10 @@ pub(super) fn step(world: &World, server: &mut dyn Server, step: u32, mut arrive
         sums.absorb(&contributions)?;
     }
     let normalise = |totals: &WeightTotals| policy.step_weights(totals);
-    let report = server.step(sums, &StepContext::new(step, world.dataset.users() as u32, &normalise, world.streams))?;
+    let training = &world.scenario.training;
+    let context = StepContext::new(step, world.dataset.users() as u32, &normalise, world.streams)
+        .within(training.round_of(Step(step)), training.divergence_limit);
+    let report = server.step(sums, &context)?;
     // In parallel: their memory is out of every cache by now.
     arrived.into_par_iter().for_each(drop);
     Ok(report)
