@@ -17,7 +17,8 @@
 //!    update that lists the rows that were touched), how it scores, and its state, named once. Check magnitudes with
 //!    [`LocalTask::check_magnitude`]; take `exp`, `ln` and `pow` from [`crate::math`].
 //! 4. **Server side**: the default takes the mean of every block. Another [`rule`] for a block is one line
-//!    ([`averager::Averager::with_rules`]); whatever else a server does is a [`server::Server`] of the method's own.
+//!    ([`averager::Averager::with_rules`]); whatever else a server does is a [`server::Server`] of the method's own;
+//!    `examples/trimmed_mean.rs` gives FedMF one.
 //! 5. **[`Entry`]**: name, one line about it, its source, where it runs, how large its blocks are, and how it is built from
 //!    checked [`parameters`].
 //!

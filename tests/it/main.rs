@@ -81,5 +81,9 @@ mod steps;
 mod support;
 /// Where a formula knows how long something takes, it takes so long.
 mod theory;
+/// The documented example of a server rule, compiled here as it stands.
+#[allow(dead_code)]
+#[path = "../../examples/trimmed_mean.rs"]
+mod trimmed_mean;
 /// A round takes the virtual time that latency, rates and work add up to.
 mod virtual_time;

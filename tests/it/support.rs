@@ -16,7 +16,7 @@ use fedrecsim::sim::{self, Outcome, RoundObserver, RunControl, World};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::item_mean;
+use crate::{item_mean, trimmed_mean};
 
 /// A scenario that trains in milliseconds: no variance of devices or links, no dropout.
 pub const SMALL: &str = r#"
@@ -41,9 +41,9 @@ rounds = 3
 candidates = 20
 "#;
 
-/// Every method of the crate, and the one of the example.
+/// Every method of the crate, and those of the examples.
 pub fn methods() -> Vec<Entry> {
-    [METHODS, &[item_mean::ENTRY]].concat()
+    [METHODS, &[item_mean::ENTRY, trimmed_mean::ENTRY]].concat()
 }
 
 /// The small scenario with these keys replaced.
