@@ -25,7 +25,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The mode's name in scenario files.
+    /// Returns the mode's name in scenario files.
     pub fn key(&self) -> &'static str {
         match self {
             Self::Synchronous => "synchronous",
@@ -136,7 +136,7 @@ fn default_server_rate() -> f64 {
     1.0
 }
 
-/// The alpha of Xie et al.'s experiments.
+/// Returns the alpha of Xie et al.'s experiments.
 fn default_mixing() -> f64 {
     0.6
 }

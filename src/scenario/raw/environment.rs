@@ -343,7 +343,7 @@ impl From<&DevicesSpec> for RawDevices {
     }
 }
 
-/// A time that is written only where there is one.
+/// Returns a time, or `None` if it is zero, so that it is printed only where it has an effect.
 fn unless_zero(time: f64) -> Option<f64> {
     (time != 0.0).then_some(time)
 }

@@ -59,7 +59,7 @@ pub struct DevicesSpec {
     pub ns_per_multiply_add: f64,
     /// Time that every participation takes beside its operations, where the class or the trace does not say.
     pub fixed_ms_per_participation: f64,
-    /// Memory of a device whose class or trace does not say; `None` is no limit.
+    /// Memory of a device whose class or trace does not say how much it has; `None` is no limit.
     pub memory: Option<MemorySpec>,
     /// Energy of a byte sent or received, in nanojoules.
     pub energy_nj_per_byte: Option<f64>,
@@ -248,7 +248,7 @@ pub struct FaultSpec {
 }
 
 impl FaultSpec {
-    /// A rule that does this to every transfer.
+    /// Returns a rule that does this to every transfer.
     pub fn always(effect: FaultEffect) -> Self {
         Self { preset: None, effect, direction: None, from_s: 0.0, until_s: None, users: None, probability: 1.0 }
     }

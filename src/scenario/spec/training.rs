@@ -48,7 +48,7 @@ fn one_step() -> u32 {
     1
 }
 
-/// Serde passes a reference.
+/// Returns whether the number of steps is the default. It is taken by reference because serde passes one.
 #[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_one_step(steps: &u32) -> bool {
     *steps == 1
@@ -58,13 +58,13 @@ fn default_empty_rounds() -> u32 {
     10
 }
 
-/// A week: every weekly pattern has come round.
+/// Returns a week in seconds, after which every weekly pattern has come round.
 fn default_waiting_limit_s() -> f64 {
     604_800.0
 }
 
 impl TrainingSpec {
-    /// This many synchronous rounds with these participants, everything else by default.
+    /// Returns the spec of this many synchronous rounds with these participants, everything else by default.
     pub fn synchronous(rounds: u32, participation: Participation) -> Self {
         Self {
             rounds,
