@@ -4,10 +4,10 @@
 //!
 //! # The story of one round
 //!
-//! A [`scenario`] file says what to run; checked, it never changes again. A [`dataset`] is read or generated, and the
+//! A [`scenario`] file says what to run; once checked, it never changes. A [`dataset`] is read or generated, and the
 //! last rating of every user is held out. A [`population`] gives every user a device and a link, and the scenario's
-//! [`method`] makes the first item table to share, which is C where the method is FedRAP. Then the [`sim`]ulated world
-//! begins to turn, and this is the way of C:
+//! [`method`] makes the first item table to share, which is C if the method is FedRAP. Then the [`sim`]ulated world
+//! starts, and this is what happens to C:
 //!
 //! 1. The **server** picks a cohort and encodes C once for all of it, with a [`codec`].
 //! 2. The **network**, which owns the clock, turns the length of that frame into time on each user's link. A dropout
@@ -20,9 +20,9 @@
 //! 6. The **metrics** book every byte in a ledger that must balance, count how sparse C is, and rank every user's
 //!    held-out item with it.
 //!
-//! A [`Simulation`](sim::Simulation) lets this happen round by round, on a thread of its own, as far as its owner wants.
-//! What is left ([`sim::outcome`]) becomes a [`report`]: how accurate the method was, beside popularity and chance, and
-//! what that cost.
+//! A [`Simulation`](sim::Simulation) runs this round by round, on a thread of its own, as far as its owner wants. What
+//! is left ([`sim::outcome`]) becomes a [`report`]: how accurate the method was, beside popularity and chance, and what
+//! that cost.
 //!
 //! ```text
 //!  scenario ──> dataset ──> population                 what is simulated
@@ -79,7 +79,7 @@
 //!
 //! # Reading order
 //!
-//! Imports point up this list only.
+//! A module imports only from modules above it in this list.
 //!
 //! | module | holds |
 //! |---|---|
@@ -122,7 +122,7 @@
 //! 6. **Nothing is silently wrong.** Training that diverges ends the run with an error; no NaN reaches a report; an
 //!    error names the file and line, or the round and user.
 
-// The story above and the modules' own pages name private modules, for whoever reads the source beside them.
+// The story above and the modules' own pages name private modules, for readers who have the source at hand.
 #![allow(rustdoc::private_intra_doc_links)]
 
 pub mod units;
