@@ -115,7 +115,8 @@
 //!    iteration over a hash map, no wall clock, no ambient randomness and no function of the system's math library can
 //!    reach a result.
 //! 2. **Bytes are measured**, never declared: what counts is the length of a buffer that is decoded at the other end.
-//! 3. **Bytes are conserved.** sent = delivered + lost + cancelled + in flight; a report that does not balance is refused.
+//! 3. **Bytes are conserved.** sent = delivered + lost + cancelled + in flight; a report that does not balance is
+//!    refused.
 //! 4. **Private stays private.** A client's private parameters have no way into a codec.
 //! 5. **Real work inside virtual time.** Training is really done; how long it takes in the simulated world comes from
 //!    the model of the device, never from the host's clock.

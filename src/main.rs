@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use fedrecsim::cli;
 use fedrecsim::method::registry::METHODS;
 
-// This allocator is fast at what every round does hundreds of times: to allocate and free frames of tens of kilobytes.
+// Every round allocates and frees hundreds of frames of tens of kilobytes, at which this allocator is fast.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -25,13 +25,13 @@ pub enum Command {
     Run(RunArgs),
     /// Go on with a run that was stopped, from the newest checkpoint in its report folder.
     ///
-    /// The result is that of a run that was never stopped. `run --checkpoint-every N` leaves checkpoints. The scenario is
-    /// in the checkpoint; the ratings and traces must be those that the run began with.
+    /// The result is that of a run that was never stopped. `run --checkpoint-every N` leaves checkpoints. The scenario
+    /// is in the checkpoint; the ratings and traces must be those that the run began with.
     Resume(ResumeArgs),
     /// Run a scenario and write what happens on links and devices: downloads, trainings, uploads, and how they end.
     ///
-    /// A participation is written whole, whatever round it ends in. The run stops when nothing that is asked for can come
-    /// any more.
+    /// A participation is written whole, whatever round it ends in. The run stops when nothing that is asked for can
+    /// come any more.
     Events(EventsArgs),
     /// Run a scenario up to an instant of virtual time and print its state there.
     Replay(ReplayArgs),

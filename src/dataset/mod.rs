@@ -143,8 +143,8 @@ impl Dataset {
         self.held_out.validation_item(user)
     }
 
-    /// Returns the held-out ratings of `user`, of which there may be none; `None` where the split holds single items out
-    /// (leave-one-out).
+    /// Returns the held-out ratings of `user`, of which there may be none; `None` where the split holds single items
+    /// out (leave-one-out).
     pub fn test_ratings(&self, user: UserId) -> Option<TestRatings<'_>> {
         self.held_out.test_ratings(user)
     }

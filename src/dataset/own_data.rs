@@ -16,8 +16,8 @@ pub struct OwnData<'a> {
 }
 
 impl<'a> OwnData<'a> {
-    /// Returns the data of a user who likes `items` (ascending), of which nothing else is known: every rating and weight
-    /// is 1, and all are equally recent.
+    /// Returns the data of a user who likes `items` (ascending), of which nothing else is known: every rating and
+    /// weight is 1, and all are equally recent.
     pub fn new(items: &'a [u32]) -> Self {
         let rows = items.len();
         let (ratings, weights) = (Values::constant(1.0, rows), Values::constant(1.0, rows));

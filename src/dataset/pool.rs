@@ -55,7 +55,8 @@ impl Pool {
         self.items - self.excluded.len() as u32
     }
 
-    /// Appends the available items to `out`, ascending. The result is the same before and after samples are drawn.
+    /// Appends the available items to `out`, ascending. It may be called at any time after [`Self::restrict`], also
+    /// after samples were drawn.
     pub fn append_all(&self, out: &mut Vec<u32>) {
         out.reserve(self.available() as usize);
         for (index, &word) in self.taken.iter().enumerate() {

@@ -350,7 +350,7 @@ mod tests {
             rows in prop::collection::vec((0u32..6, 0u32..30, 0i64..9), 1..120),
             validation_item: bool,
         ) {
-            // Pairs must be distinct, and users such as can be split.
+            // Repeated pairs are left out, and users who cannot be split.
             let mut seen = std::collections::BTreeSet::new();
             let rows: Vec<_> = rows.into_iter().filter(|row| seen.insert((row.0, row.1))).collect();
             let enough = |user: u32| rows.iter().filter(|row| row.0 == user).count() >= 3;

@@ -2,8 +2,8 @@
 //!
 //! Of `items` items that a user has not rated, `rank` score at least as high as the held-out one. Where `drawn` of them
 //! are drawn as candidates, uniformly without replacement, the rank among the candidates is hypergeometric:
-//! P(q) = C(rank, q) C(items - rank, drawn - q) / C(items, drawn). A mean over these probabilities is what the mean over
-//! infinitely many draws would be, so it has no noise of sampling.
+//! P(q) = C(rank, q) C(items - rank, drawn - q) / C(items, drawn). A mean over these probabilities is what the mean
+//! over infinitely many draws would be, so it has no noise of sampling.
 
 use super::{CataloguePlace, Gain};
 

@@ -39,7 +39,7 @@ pub const FAMILIES: &[Family] = &[
     Family { name: "mae", label: "MAE", of: Quantity::Error(rating::MEAN_ABSOLUTE), has_cutoff: false },
 ];
 
-/// Returns what a held-out item is worth at `rank` (from 0), where ranks from `cutoff` on count for nothing.
+/// A function that returns what a held-out item is worth at `rank` (from 0). Ranks from `cutoff` on count for nothing.
 pub type Gain = fn(rank: u32, cutoff: u32) -> f64;
 
 /// Figures that differ only by their cutoff.
@@ -127,8 +127,9 @@ impl Metric {
         (family.has_cutoff == cutoff.is_some()).then_some(Self { family, cutoff })
     }
 
-    /// Returns the figures that `name` stands for in a scenario: a family that has cutoffs and is named without one stands
-    /// for its figures at each of `cutoffs`. There is none for an unknown name, and for a cutoff where there can be none.
+    /// Returns the figures that `name` stands for in a scenario: a family that has cutoffs and is named without one
+    /// stands for its figures at each of `cutoffs`. There is none for an unknown name, and for a cutoff where there can
+    /// be none.
     pub fn all_named(name: &str, cutoffs: &[u32]) -> Vec<Self> {
         match Self::family_and_cutoff(name) {
             Some((family, None)) if family.has_cutoff => {
@@ -138,12 +139,11 @@ impl Metric {
         }
     }
 
-    /// Returns the family that `name` begins with and the cutoff behind it, if any; `None` for an unknown family and for
-    /// what is no cutoff.
+    /// Returns the family that `name` begins with and the cutoff behind it, if any; `None` for an unknown family and
+    /// for what is no cutoff.
     pub fn family_and_cutoff(name: &str) -> Option<(&'static Family, Option<u32>)> {
         let (family, cutoff) = match name.split_once('@') {
-            // Names with a sign, with a leading zero or with the value for all ranks are refused, as they are not
-            // printed so.
+            // A sign, a leading zero and the cutoff 0 are refused, as no name is printed so.
             Some((family, digits)) => {
                 let cutoff = digits.parse().ok().filter(|cutoff: &u32| *cutoff > 0 && cutoff.to_string() == digits)?;
                 (family, Some(cutoff))

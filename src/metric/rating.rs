@@ -5,9 +5,9 @@ use super::{Metric, Quantity};
 /// A mean error.
 #[derive(Clone, Copy, Debug)]
 pub struct ErrorMeasure {
-    /// Returns what the difference of one prediction counts.
+    /// Function from the difference of one prediction to what it counts.
     pub of_difference: fn(f64) -> f64,
-    /// Returns the figure that follows from the mean of these.
+    /// Function from the mean of these to the figure.
     pub of_mean: fn(f64) -> f64,
 }
 

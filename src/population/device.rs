@@ -81,8 +81,8 @@ impl Devices {
         Device { speed, memory }
     }
 
-    /// Returns the speed, and the memory in MB that the class or the trace states. A device that visits rows slower than
-    /// the median is slower at other operations by the same factor.
+    /// Returns the speed, and the memory in MB that the class or the trace states. A device that visits rows slower
+    /// than the median is slower at other operations by the same factor.
     pub(super) fn speed(&self, user: UserId) -> (Speed, Option<f64>) {
         let lognormal = |median: f64, log_sigma: f64| {
             self.streams.stream(Purpose::Device, u64::from(user.0), 0).lognormal(median, log_sigma)

@@ -72,8 +72,8 @@ pub struct Milestone {
 /// Shares of the selected round's figure that serve as goals.
 const SHARES: [f64; 3] = [0.9, 0.95, 0.99];
 
-/// Returns what the accuracy cost by the headline figure on the test part: the first evaluated round that is better than
-/// the best baseline, the first rounds that come near the selected one, and the selected round.
+/// Returns what the accuracy cost by the headline figure on the test part: the first evaluated round that is better
+/// than the best baseline, the first rounds that come near the selected one, and the selected round.
 pub fn milestones(record: &RunRecord) -> Vec<Milestone> {
     let Some(headline) = record.scenario.evaluation.headline() else { return Vec::new() };
     let (name, label, direction) = (headline.name(), headline.label(), headline.direction());

@@ -27,7 +27,8 @@ impl FolderLock {
     /// Takes the lock of `folder`.
     ///
     /// # Errors
-    /// [`Error::Usage`] if another process holds it, [`Error::Write`] if the folder is not there or cannot be written to.
+    /// [`Error::Usage`] if another process holds it, [`Error::Write`] if the folder is not there or cannot be written
+    /// to.
     pub fn take(folder: &Path) -> Result<Self> {
         let path = folder.join(FILE_NAME);
         let unwritten = |reason: io::Error| Error::write(&path, reason);

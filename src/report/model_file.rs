@@ -72,8 +72,8 @@ impl Drop for ModelFile {
     }
 }
 
-/// Writes the blocks of `model` (rows x columns each, of the block's type) to `out` as an uncompressed `.npz` archive with
-/// one array for each, under the block's name, and returns `out`.
+/// Writes the blocks of `model` (rows x columns each, of the block's type) to `out` as an uncompressed `.npz` archive
+/// with one array for each, under the block's name, and returns `out`.
 ///
 /// # Errors
 /// Returns the error of `out`.

@@ -27,7 +27,7 @@ pub(super) fn apply(root: &mut Node, text: &str, source: usize, faults: &mut Vec
     for step in way {
         let entry = entry_of(table, step.0, place(step));
         if !matches!(entry.node.value, Value::Table(_)) {
-            // Faults of the new value are shown in the override and not in the file.
+            // The override has made this table, so faults of it are shown in the override and not in the file.
             entry.key = place(step);
             entry.node.place = place(step);
         }

@@ -28,8 +28,8 @@ fn the_quickstart_has_its_pinned_digest() {
     assert_eq!(quickstart().digest, QUICKSTART_DIGEST);
 }
 
-/// Runs `scenario` several times. If this fails, thread scheduling or something left over from an earlier run reaches
-/// the result.
+/// Checks that `scenario` gives the same outcome at any number of threads, and returns it. If this fails, thread
+/// scheduling or something left over from an earlier run reaches the result.
 #[track_caller]
 fn assert_reproducible(scenario: &Scenario) -> Outcome {
     let one = run(scenario.clone(), 1);

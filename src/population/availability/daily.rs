@@ -31,7 +31,7 @@ impl Daily {
 
     /// Returns the first stay that ends after `at`.
     pub(super) fn stay_after(&self, user: UserId, at: u64) -> Option<Stay> {
-        // Time since the window last opened, perhaps before the run began.
+        // This is the time since the window last opened, which may be before the run began.
         let since = (at % DAY + DAY - self.opens_at(user)) % DAY;
         if since < self.length {
             return Some(Stay { from: at.saturating_sub(since), until: at.checked_add(self.length - since) });

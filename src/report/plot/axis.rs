@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
-/// An axis from `start` to `end`. Its fields are in the axis's own unit; what is drawn on it is in the unit of the data.
+/// An axis from `start` to `end`. Its fields are in the axis's own unit; what is drawn on it is in the unit of the
+/// data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
     /// What is measured, with the unit that it is shown in.

@@ -1,4 +1,4 @@
-//! Draws how sparse the shared table becomes over the rounds, which the papers' Table 3 tells of the end.
+//! Draws how sparse the shared table becomes over the rounds, by the figures of the papers' Table 3.
 
 use plotters::prelude::RGBColor;
 

@@ -176,7 +176,7 @@ pub(in super::super) struct RawAvailability {
     /// In stays of random length with random gaps between them.
     #[serde(default, rename = "on-off", skip_serializing_if = "Option::is_none")]
     pub on_off: Option<RawOnOff>,
-    /// As a file says.
+    /// In the stays that a file lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<AvailabilityTraceSpec>,
 }
@@ -211,8 +211,8 @@ pub(in super::super) struct RawDaily {
     pub utc_offsets: Option<Vec<f64>>,
 }
 
-/// Alternation of stays and gaps, both exponential: a two-state Markov chain, stationary from the start. Without a preset
-/// it needs both means.
+/// Alternation of stays and gaps, both exponential: a two-state Markov chain, stationary from the start. Without a
+/// preset it needs both means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "OnOff")]

@@ -128,8 +128,8 @@ pub(super) enum RawSplit {
     /// The latest rating of every user is held out, to be ranked against candidates.
     #[default]
     LeaveOneOut,
-    /// One of several random equal parts of all ratings is held out, to be predicted: a run is one fold. The folds of one
-    /// seed cover every rating once.
+    /// One of several random equal parts of all ratings is held out, to be predicted: a run is one fold. The folds of
+    /// one seed cover every rating once.
     KFold(RawKFold),
 }
 

@@ -1,4 +1,5 @@
-//! The environment of the clients as a checked scenario describes it: links, devices, availability, and what goes wrong.
+//! The environment of the clients as a checked scenario describes it: links, devices, availability, and what goes
+//! wrong.
 
 use std::path::PathBuf;
 
@@ -186,7 +187,7 @@ pub enum AvailabilityPattern {
     Daily(DailySpec),
     /// In stays of random length with random gaps.
     OnOff(OnOffSpec),
-    /// As a file says.
+    /// In the stays that a file lists.
     Trace(AvailabilityTraceSpec),
 }
 

@@ -15,8 +15,8 @@ pub struct TrainingSpec {
     /// Rounds: after each of them there is a record, which may have an evaluation.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub rounds: u32,
-    /// Steps of the server in a round. With more than one, what is said of rounds elsewhere in this table (participation,
-    /// selection, mode) holds for steps.
+    /// Steps of the server in a round. With more than one, what is said of rounds elsewhere in this table
+    /// (participation, selection, mode) holds for steps.
     #[serde(default = "one_step", skip_serializing_if = "is_one_step")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub steps_per_round: u32,

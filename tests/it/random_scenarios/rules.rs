@@ -130,7 +130,7 @@ impl Draft {
                 self.mend_repeats(&mode, population);
             }
         } else if self.is("training.client_selection", "never-twice-in-a-row") {
-            // Half of the users are needed, so that some are left to be invited beyond them.
+            // At most half of the users may be invited, those who are invited beyond the needed ones included.
             let over_selected = mode == "over-selection";
             let factor = if over_selected { self.real("training.mode.over-selection.factor", 1.0) } else { 1.0 };
             let most = ((population.users / 2) as f64 / factor).floor() as i64;
@@ -263,7 +263,7 @@ impl Draft {
         self.remove_below("dataset.columns");
         let (users, items) = (self.integer("dataset.generator.users", 0), self.integer("dataset.generator.items", 0));
         self.cap_real("dataset.generator.ratings_per_user", items as f64);
-        // Every user has at least three ratings, and at most half of the catalogue beyond them.
+        // Every user has at least three ratings, and at most half of the catalogue if that is more.
         self.cap("dataset.minimum_interactions", 3);
         Population { users, unrated: items - (items / 2).max(3) }
     }
