@@ -1,5 +1,5 @@
-//! Microseconds per frame of each codec, at the size of one FedRAP round on ML-100K: 1,682 rows of 32
-//! values, 445 of them touched. `cargo bench --bench codec`.
+//! Measures microseconds per frame of each codec, at the size of one FedRAP round on ML-100K: 1,682 rows of 32 values,
+//! 445 of them touched. `cargo bench --bench codec`.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -13,7 +13,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const SHAPE: TableShape = TableShape { rows: 1682, dimension: 32 };
 
-/// Best of several batches: the machine's other work only ever adds.
+/// Returns the best of several batches, as the machine's other work can only add time.
 fn microseconds(mut work: impl FnMut()) -> f64 {
     let batch = 500;
     let best = (0..20).map(|_| {
@@ -24,11 +24,11 @@ fn microseconds(mut work: impl FnMut()) -> f64 {
     best.fold(f64::INFINITY, f64::min) / f64::from(batch) * 1e6
 }
 
-/// The table with all but a share of `percent` of its values set to zero.
+/// Returns the table with all but a share of `percent` of its values set to zero.
 fn sparse(table: &Table, percent: usize) -> Table {
     let mut sparse = table.clone();
     for (place, value) in sparse.as_mut_slice().iter_mut().enumerate() {
-        // A fixed scatter: multiplication by an odd constant permutes the places.
+        // The scatter is fixed: multiplication by an odd constant permutes the places.
         if place.wrapping_mul(2_654_435_761) % 100 >= percent {
             *value = 0.0;
         }

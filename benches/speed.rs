@@ -1,4 +1,4 @@
-//! Speed of the parts, beside what the machine can do: `cargo bench --bench speed`.
+//! Measures the speed of the parts beside what the machine can do: `cargo bench --bench speed`.
 //!
 //! Every figure is the median of several repetitions. Machines are noisy, so compare figures of one run.
 #![allow(clippy::unwrap_used)]
@@ -21,7 +21,7 @@ use fedrecsim::scenario;
 use fedrecsim::sim::World;
 use fedrecsim::sim::internals::{FromClient, Pool, Threads, ToClient, Workers};
 
-/// Distinct rows of a median ML-100K user's round: D and C at k = 32 are 115 kB, which is L2.
+/// Number of distinct rows in a median ML-100K user's round. D and C at k = 32 take 115 kB, which fits into L2.
 const ROWS: usize = 448;
 
 fn main() {
@@ -37,7 +37,7 @@ fn print(what: &str, value: f64, unit: &str) {
     println!("{what:<52} {value:>12.2} {unit}");
 }
 
-/// What moving the rows costs without computing anything: read and write of the same 512 bytes a row.
+/// Measures what moving the rows costs without any computation: reading and writing the same 512 bytes a row.
 fn memory_copy() {
     let source = vec![1u8; ROWS * 256];
     let mut target = vec![0u8; ROWS * 256];
@@ -106,12 +106,13 @@ fn row_visits() {
 }
 
 fn resident_bytes() -> f64 {
-    // Resident set: the second number, in pages of 4 kB on the machines that this runs on.
+    // The resident set is the second number, in pages of 4 kB on the machines that this runs on.
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     statm.split(' ').nth(1).and_then(|pages| pages.parse::<f64>().ok()).unwrap_or(f64::NAN) * 4096.0
 }
 
-/// Idle user actors: memory, and a message with its answer, to somebody who was never spoken to and to one who was.
+/// Measures idle user actors: memory, and a message with its answer, to a user who has never been addressed and to one
+/// who has.
 fn actors(users: u32) {
     let text = format!(
         "method = \"fedmf\"\n[dataset]\nname = \"generated\"\n[dataset.generator]\nusers = {users}\nitems = 1000\n\
@@ -122,7 +123,7 @@ fn actors(users: u32) {
     let world = Arc::new(World::new(scenario, Arc::new(data)).unwrap());
     let workers = Threads::new(world, Pool::start(1).unwrap(), Arc::default());
     let before = resident_bytes();
-    // Every 7919th, so that each is as cold as one of a random cohort.
+    // The order takes every 7919th user, so that each is as cold as one of a random cohort.
     let order: Vec<UserId> =
         (0..users).map(|number| UserId((u64::from(number) * 7919 % u64::from(users)) as u32)).collect();
     let tell_all = |what: &str| {

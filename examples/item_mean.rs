@@ -1,8 +1,9 @@
-//! A method in one file: the item mean, federated.
+//! Defines a whole method in one file: the item mean, federated.
 //!
-//! Global: a table p of one value per item, which comes to be the share of users who rated it. Private: the number n
-//! of participations so far. A client moves what it downloaded towards its own ratings, p_j <- p_j + (x_j - p_j) / n^a
-//! with x_j = 1 for the items that it rated and 0 for all others; the server averages. An item's score is its p_j.
+//! The global model is a table p of one value per item, which becomes the share of users who rated it. The private
+//! state is the number n of participations so far. A client moves what it downloaded towards its own ratings, p_j <-
+//! p_j + (x_j - p_j) / n^a with x_j = 1 for the items that it rated and 0 for all others; the server averages. An
+//! item's score is its p_j.
 //!
 //! The program is all of `fedrecsim` with one more method:
 //!
@@ -56,7 +57,7 @@ impl Default for ItemMeanParameters {
     }
 }
 
-/// What the server and all clients share.
+/// The part of the method that the server and all clients share.
 #[derive(Debug)]
 struct ItemMean {
     step_decay: f64,
@@ -84,7 +85,7 @@ impl Method for ItemMean {
     }
 }
 
-/// A user's side.
+/// The part of the method that belongs to one user.
 #[derive(Clone)]
 struct ItemMeanClient {
     step_decay: f64,
@@ -95,7 +96,7 @@ impl Client for ItemMeanClient {
     fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
         let participations = self.participations.get_mut();
         *participations += 1;
-        // The project's own `pow`: that of the system may give other bits on another machine.
+        // This is the project's own `pow`, as that of the system may give other bits on another machine.
         let step = math::pow(f64::from(*participations), -self.step_decay) as f32;
         task.draw_samples(&mut scratch.samples)?;
         let (samples, table) = (&scratch.samples.samples, task.model.table(0));

@@ -1,4 +1,4 @@
-//! A simulation that a program drives: it steps through rounds, looks at the model, saves, goes on from there twice,
+//! Drives a simulation from a program, which steps through rounds, looks at the model, saves, goes on from there twice,
 //! and changes the model by hand in one of the two.
 //!
 //! ```sh
@@ -24,14 +24,14 @@ const SCENARIO: &str = r#"
     network = { preset = "wifi-2020" }
 "#;
 
-/// The same world for every simulation.
+/// Makes the world, which is the same for every simulation.
 fn world() -> Result<World> {
     let scenario = scenario::parse(SCENARIO, "stepwise.toml", &[], &registry::vocabulary())?;
     let dataset = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed))?;
     World::new(scenario, Arc::new(dataset))
 }
 
-/// Steps to the end; the digest of the result.
+/// Steps to the end, and returns the digest of the result.
 fn finish(name: &str, mut simulation: Simulation) -> Result<String> {
     while let Some(round) = simulation.step()? {
         println!("{name}: round {} ended after {:.1} s", round.round, round.virtual_time_s);
@@ -54,7 +54,7 @@ fn main() -> Result<()> {
     let digest = finish("the first", simulation)?;
     assert_eq!(finish("restored", restored)?, digest, "they are the same simulation");
 
-    // A third one forgets what the model has learned, and its digest says that somebody interfered.
+    // A third one forgets what the model has learned, and its digest shows that the model was changed by hand.
     let mut changed = Simulation::restore(world()?, &control, Cursor::new(saved))?;
     let mut model = changed.model()?;
     model.set_table(0, Arc::new(Table::zeros(model.table(0).shape())))?;

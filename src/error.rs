@@ -1,6 +1,6 @@
-//! The one error type: what went wrong, and where.
+//! Defines the one error type, which says what went wrong and where.
 //!
-//! A variant is a kind of place to look at (a line, a file, a round and user), not a module that failed; the exit code
+//! A variant is a kind of place to look at (a line, a file, a round and user), not a module that failed. The exit code
 //! of a command follows from it.
 
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub enum Error {
     Scenario {
         /// The rendered list of faults.
         report: String,
-        /// How many faults it lists.
+        /// Number of faults in the list.
         faults: usize,
     },
     /// A request that cannot be carried out as given: a command-line value, an output folder, a cohort that
@@ -43,17 +43,17 @@ pub enum Error {
         /// The system's reason.
         source: std::io::Error,
     },
-    /// A checkpoint that was due and could not be written.
+    /// A checkpoint that was due could not be written.
     ///
-    /// It ends the run: one that went on would have more to lose to a crash than was asked for, and its report goes to
-    /// the same disk.
+    /// This ends the run: one that went on would have more to lose to a crash than was asked for, and its report goes
+    /// to the same disk.
     #[error("cannot write the checkpoint after round {rounds} to {}: {source}; {}", path.display(), way_on(path, *left))]
     CheckpointUnwritten {
         /// The name that the checkpoint would have had.
         path: PathBuf,
-        /// Rounds that are over.
+        /// Number of rounds that are over.
         rounds: u32,
-        /// Rounds of the newest checkpoint that is left, if there is one.
+        /// Number of rounds after which the newest checkpoint that is left was made, if there is one.
         left: Option<u32>,
         /// The system's reason.
         source: std::io::Error,
@@ -97,7 +97,7 @@ pub enum Error {
         /// The user whose participation takes so long.
         user: UserId,
     },
-    /// Rounds in a row that nobody finished in time.
+    /// A number of rounds in a row without an update that arrived in time.
     #[error(
         "nobody finished in the {rounds} rounds before round {}: no update arrived in time; check the deadline, the server's link, who stays available, the dropouts and the faults, or raise training.empty_rounds_limit",
         round.0 + 1
@@ -105,7 +105,7 @@ pub enum Error {
     NobodyFinished {
         /// The round that was not begun, numbered from zero.
         round: Round,
-        /// How many rounds were empty.
+        /// Number of rounds that were empty.
         rounds: u32,
     },
     /// A round of an asynchronous mode that gets no update.
@@ -116,7 +116,7 @@ pub enum Error {
     NothingArrives {
         /// The round, numbered from zero.
         round: Round,
-        /// How many came to nothing.
+        /// Number of participations that came to nothing.
         participations: u64,
     },
     /// A round without anybody to invite.
@@ -127,20 +127,20 @@ pub enum Error {
     NobodyAvailable {
         /// The round, numbered from zero.
         round: Round,
-        /// Since when the server waits.
+        /// The instant since which the server has been waiting.
         at: SimTime,
-        /// How long it may.
+        /// The time that the server may wait.
         limit: SimDuration,
         /// Users who may not be picked because they were invited to this round or the last one.
         resting: u32,
     },
-    /// A frame that cannot be decoded.
+    /// A frame cannot be decoded.
     #[error("cannot decode a frame: {0}")]
     Frame(String),
     /// A table update that contradicts itself or meets a table of another shape: a defect of the simulator.
     #[error("cannot use a table update: {0}")]
     Update(String),
-    /// Bytes that do not balance: a defect of the simulator, so the run is refused.
+    /// Bytes do not balance, which is a defect of the simulator, so the run is refused.
     #[error("the byte ledger does not balance: {0}")]
     Unbalanced(String),
     /// A figure of the report that is not a finite number. JSON would write it as `null`, and a reader would
@@ -149,43 +149,43 @@ pub enum Error {
     NonFinite {
         /// Path of the figure in the run record, such as `accuracy.test.hr@10`.
         place: String,
-        /// NaN or an infinity.
+        /// The value, which is NaN or an infinity.
         value: f64,
     },
-    /// An actor that stopped answering: a defect of the simulator.
+    /// An actor stopped answering, which is a defect of the simulator.
     #[error("the {actor} actor did not answer: {reason}")]
     Actor {
-        /// Which actor.
+        /// Name of the actor.
         actor: &'static str,
-        /// Why.
+        /// The reason, as far as it is known.
         reason: String,
     },
-    /// A checkpoint that a run cannot go on from: damaged, of another version, scenario or data set, or not there.
+    /// A run cannot go on from a checkpoint: it is damaged, of another version, scenario or data set, or missing.
     #[error("cannot resume: {0}")]
     Checkpoint(String),
     /// The user stopped the run.
     #[error("interrupted")]
     Interrupted,
-    /// The run has come to the virtual time that it was to go to.
+    /// The run has reached the virtual time up to which it was to go.
     #[error("stopped at {} s of virtual time, as asked", at.as_secs_f64())]
     Stopped {
-        /// That time.
+        /// The virtual time that it has reached.
         at: SimTime,
     },
 }
 
 impl Error {
-    /// A failure to write `path`.
+    /// Returns the error of a failure to write `path`.
     pub fn write(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
         Self::Write { path: path.into(), source }
     }
 
-    /// A failure to read `path`.
+    /// Returns the error of a failure to read `path`.
     pub fn read(path: impl Into<PathBuf>, reason: impl ToString) -> Self {
         Self::Read { path: path.into(), reason: reason.to_string() }
     }
 
-    /// Returns what kind of end an error is: the one list that exit codes and runs go by.
+    /// Returns in which way an error ends a run or a command. Exit codes and runs go by this one list.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Scenario { .. }
@@ -209,13 +209,13 @@ impl Error {
         }
     }
 
-    /// Returns whether a run that ends with this error has a result all the same: its finished rounds.
+    /// Returns whether a run that ends with this error still has a result, which is its finished rounds.
     pub fn leaves_a_result(&self) -> bool {
         matches!(self.kind(), ErrorKind::UnfitData | ErrorKind::EndOfRun)
     }
 
-    /// Returns the process exit code: 2 where the input is at fault (the scenario, the command line, the ratings that
-    /// they name), 1 where the run itself failed.
+    /// Returns the process exit code: 2 if the input is wrong (the scenario, the command line, the ratings that they
+    /// name), 1 if the run itself failed.
     pub fn exit_code(&self) -> u8 {
         match self.kind() {
             ErrorKind::RefusedInput | ErrorKind::UnfitData => 2,
@@ -224,20 +224,20 @@ impl Error {
     }
 }
 
-/// What kind of end an error is.
+/// The ways in which an error ends a run or a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The input was refused before anything ran.
     RefusedInput,
     /// The ratings do not allow what was asked for, which may show before a run or in it.
     UnfitData,
-    /// The run ended early, with the rounds before that for its result.
+    /// The run ended early, and the rounds before that are its result.
     EndOfRun,
-    /// There is no result: a file that cannot be written, or a defect of the simulator.
+    /// There is no result, because a file cannot be written or the simulator has a defect.
     Failure,
 }
 
-/// What to do after a checkpoint could not be written to `path`.
+/// Returns in words what to do after a checkpoint could not be written to `path`.
 fn way_on(path: &Path, left: Option<u32>) -> String {
     let folder = path.parent().unwrap_or(path).display();
     match left {
@@ -248,7 +248,7 @@ fn way_on(path: &Path, left: Option<u32>) -> String {
     }
 }
 
-/// How many users `never-twice-in-a-row` keeps from taking part; nothing if it keeps nobody.
+/// Returns in words how many users `never-twice-in-a-row` keeps from taking part; empty if it keeps nobody.
 fn who_rests(resting: u32) -> String {
     match resting {
         0 => String::new(),

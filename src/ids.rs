@@ -12,14 +12,15 @@ macro_rules! dense_id {
         pub struct $name(pub u32);
 
         impl $name {
-            /// The identifier as an index into per-entity arrays.
+            /// Returns the identifier as an index into arrays with one entry for each.
             pub const fn index(self) -> usize {
                 self.0 as usize
             }
         }
 
         impl From<usize> for $name {
-            /// From an index. Data sets with 2^32 entities or more are refused on reading, so nothing is cut off.
+            /// Makes an identifier of an index. Data sets with 2^32 entities or more are refused on reading, so nothing
+            /// is cut off.
             fn from(index: usize) -> Self {
                 debug_assert!(u32::try_from(index).is_ok());
                 Self(index as u32)
@@ -55,8 +56,9 @@ dense_id!(
     "step"
 );
 dense_id!(
-    /// Invitations that the server sent at once, numbered from zero. In synchronous modes a round has one, of the same
-    /// number; in asynchronous ones a round may have many, and (user, invitation) still names one participation.
+    /// The users who were invited at the same time, numbered from zero. In synchronous modes a round has one such
+    /// invitation, of the same number. In asynchronous modes a round may have many, and (user, invitation) still names
+    /// one participation.
     InvitationId,
     "invitation"
 );

@@ -4,10 +4,10 @@
 //!
 //! # The story of one round
 //!
-//! A [`scenario`] file says what to run; checked, it never changes again. A [`dataset`] is read or generated, and the
+//! A [`scenario`] file says what to run; once checked, it never changes. A [`dataset`] is read or generated, and the
 //! last rating of every user is held out. A [`population`] gives every user a device and a link, and the scenario's
-//! [`method`] makes the first item table to share, which is C where the method is FedRAP. Then the [`sim`]ulated world
-//! begins to turn, and this is the way of C:
+//! [`method`] makes the first item table to share, which is C if the method is FedRAP. Then the [`sim`]ulated world
+//! starts, and this is what happens to C:
 //!
 //! 1. The **server** picks a cohort and encodes C once for all of it, with a [`codec`].
 //! 2. The **network**, which owns the clock, turns the length of that frame into time on each user's link. A dropout
@@ -20,9 +20,9 @@
 //! 6. The **metrics** book every byte in a ledger that must balance, count how sparse C is, and rank every user's
 //!    held-out item with it.
 //!
-//! A [`Simulation`](sim::Simulation) lets this happen round by round, on a thread of its own, as far as its owner wants.
-//! What is left ([`sim::outcome`]) becomes a [`report`]: how accurate the method was, beside popularity and chance, and
-//! what that cost.
+//! A [`Simulation`](sim::Simulation) runs this round by round, on a thread of its own, as far as its owner wants. What
+//! is left ([`sim::outcome`]) becomes a [`report`]: how accurate the method was, beside popularity and chance, and what
+//! that cost.
 //!
 //! ```text
 //!  scenario ──> dataset ──> population                 what is simulated
@@ -79,7 +79,7 @@
 //!
 //! # Reading order
 //!
-//! Imports point up this list only.
+//! A module imports only from modules above it in this list.
 //!
 //! | module | holds |
 //! |---|---|
@@ -115,14 +115,15 @@
 //!    iteration over a hash map, no wall clock, no ambient randomness and no function of the system's math library can
 //!    reach a result.
 //! 2. **Bytes are measured**, never declared: what counts is the length of a buffer that is decoded at the other end.
-//! 3. **Bytes are conserved.** sent = delivered + lost + cancelled + in flight; a report that does not balance is refused.
+//! 3. **Bytes are conserved.** sent = delivered + lost + cancelled + in flight; a report that does not balance is
+//!    refused.
 //! 4. **Private stays private.** A client's private parameters have no way into a codec.
 //! 5. **Real work inside virtual time.** Training is really done; how long it takes in the simulated world comes from
 //!    the model of the device, never from the host's clock.
 //! 6. **Nothing is silently wrong.** Training that diverges ends the run with an error; no NaN reaches a report; an
 //!    error names the file and line, or the round and user.
 
-// The story above and the modules' own pages name private modules, for whoever reads the source beside them.
+// The story above and the modules' own pages name private modules, for readers who have the source at hand.
 #![allow(rustdoc::private_intra_doc_links)]
 
 pub mod units;

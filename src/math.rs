@@ -1,4 +1,4 @@
-//! Portable mathematics: the same bits on every machine.
+//! Computes functions portably, with the same bits on every machine.
 //!
 //! The platform's `exp`, `ln` and `tanh` differ between systems, so nothing on a result path calls them.
 //! Scalars in `f64` come from the `libm` crate; the kernels' single-precision functions are polynomials
@@ -6,23 +6,24 @@
 
 pub use libm::{exp, log as ln, log2, pow, sin, sqrt, tanh};
 
-/// Lanes of a kernel's partial sums, whatever the width of the machine's vectors.
+/// Number of lanes of a kernel's partial sums, whatever the width of the machine's vectors.
 pub const LANES: usize = 16;
 
 /// One value per lane.
 pub type Lanes = [f32; LANES];
 
-/// `exp(-|x|)` for every lane: relative error below 2e-7; underflows to about 1e-38, never to a denormal.
+/// Returns `exp(-|x|)` for every lane, with a relative error below 2e-7. It underflows to about 1e-38, never to a
+/// denormal.
 #[inline(always)]
 pub fn exp_neg_abs(x: &Lanes) -> Lanes {
-    // 1.5 * 2^23: adding and subtracting it rounds to the nearest integer in single precision.
+    // This is 1.5 * 2^23. Adding and subtracting it rounds to the nearest integer in single precision.
     const ROUND: f32 = 12_582_912.0;
-    // ln 2 split so that n * LN2_HIGH is exact for |n| <= 127 (Cody and Waite 1980).
+    // ln 2 is split so that n * LN2_HIGH is exact for |n| <= 127 (Cody and Waite 1980).
     const LN2_HIGH: f32 = 0.693_359_4;
     const LN2_LOW: f32 = -2.121_944_4e-4;
     std::array::from_fn(|lane| {
         let t = -x[lane].abs();
-        // A comparison, not `max`, which would turn a NaN into a number.
+        // A comparison is used and not `max`, which would turn a NaN into a number.
         let t = if t < -87.0 { -87.0 } else { t };
         let rounded = t * std::f32::consts::LOG2_E + ROUND;
         let n = rounded - ROUND;
@@ -38,13 +39,13 @@ pub fn exp_neg_abs(x: &Lanes) -> Lanes {
     })
 }
 
-/// The logistic function of every lane: absolute error below 1e-7.
+/// Returns the logistic function of every lane, with an absolute error below 1e-7.
 #[inline(always)]
 pub fn sigmoid(x: &Lanes) -> Lanes {
     sigmoid_from(x, &exp_neg_abs(x))
 }
 
-/// The logistic function, given `e = exp(-|x|)`.
+/// Returns the logistic function, given `e = exp(-|x|)`.
 #[inline(always)]
 pub fn sigmoid_from(x: &Lanes, e: &Lanes) -> Lanes {
     std::array::from_fn(|lane| {
@@ -53,12 +54,12 @@ pub fn sigmoid_from(x: &Lanes, e: &Lanes) -> Lanes {
     })
 }
 
-/// `ln(1 + exp(x))` of every lane, given `e = exp(-|x|)`: absolute error below 2e-7 where the result is
-/// below 1, relative error below 2e-7 above.
+/// Returns `ln(1 + exp(x))` of every lane, given `e = exp(-|x|)`, with an absolute error below 2e-7 where the result is
+/// below 1, and a relative error below 2e-7 above.
 #[inline(always)]
 pub fn softplus_from(x: &Lanes, e: &Lanes) -> Lanes {
     std::array::from_fn(|lane| {
-        // ln(1 + e) = 2 artanh(s) with s = e / (2 + e) <= 1/3: the series needs seven terms.
+        // ln(1 + e) = 2 artanh(s) with s = e / (2 + e) <= 1/3, whose series needs seven terms.
         let s = e[lane] / (2.0 + e[lane]);
         let s2 = s * s;
         let s4 = s2 * s2;
@@ -68,20 +69,20 @@ pub fn softplus_from(x: &Lanes, e: &Lanes) -> Lanes {
     })
 }
 
-/// Four partial sums of sixteen: lane i of the result is (x_i + x_i+4) + (x_i+8 + x_i+12).
+/// Returns four partial sums of sixteen: lane i of the result is (x_i + x_i+4) + (x_i+8 + x_i+12).
 #[inline(always)]
 pub fn quad(x: &Lanes) -> [f32; 4] {
     std::array::from_fn(|i| (x[i] + x[i + 4]) + (x[i + 8] + x[i + 12]))
 }
 
-/// The sum of sixteen partial sums, always in the same tree: [`quad`], then (0 + 2) + (1 + 3).
+/// Returns the sum of sixteen partial sums, always in the same tree: [`quad`], then (0 + 2) + (1 + 3).
 #[inline(always)]
 pub fn quad_sum(x: &Lanes) -> f32 {
     let [a, b, c, d] = quad(x);
     (a + c) + (b + d)
 }
 
-/// Sixteen sums from sixteen [`quad`]s that stand one after the other: the tree of [`quad_sum`], sixteen at a time.
+/// Returns sixteen sums from sixteen consecutive [`quad`]s, with the tree of [`quad_sum`] for each.
 #[inline(always)]
 pub fn quads_to_sums(quads: &[f32; 4 * LANES]) -> Lanes {
     let mut sums = [0.0; LANES];
@@ -91,10 +92,10 @@ pub fn quads_to_sums(quads: &[f32; 4 * LANES]) -> Lanes {
     sums
 }
 
-/// The inverse of the standard normal distribution function on (0, 1).
+/// Returns the inverse of the standard normal distribution function on (0, 1).
 ///
-/// Algorithm AS 241, PPND16 (Wichura 1988, Applied Statistics 37, 477-484): relative error about 1e-16.
-/// Outside (0, 1) the result is not finite.
+/// The method is algorithm AS 241, PPND16 (Wichura 1988, Applied Statistics 37, 477-484), with a relative error of
+/// about 1e-16. Outside (0, 1) the result is not finite.
 pub fn inverse_normal_cdf(p: f64) -> f64 {
     #[rustfmt::skip]
     const CENTRE: ([f64; 8], [f64; 8]) = (
@@ -156,7 +157,7 @@ mod tests {
 
     #[test]
     fn the_exponential_keeps_its_relative_error_down_to_where_it_stops() {
-        // Sixteen values per binade of the reduced argument and more: a lost term of the polynomial shows.
+        // With sixteen and more values per binade of the reduced argument, a lost term of the polynomial shows.
         for block in 0..8_700 {
             let x = lanes_from(block as f32 * 0.01, 0.000_625);
             for (x, e) in x.into_iter().zip(exp_neg_abs(&x)) {
@@ -179,7 +180,7 @@ mod tests {
 
     #[test]
     fn the_inverse_normal_matches_published_values() {
-        // Wichura (1988), section "test data".
+        // These values are from Wichura (1988), section "test data".
         for (p, expected) in [
             (0.25, -0.674_489_750_196_081_7),
             (0.001, -3.090_232_306_167_814),
@@ -195,7 +196,7 @@ mod tests {
     fn lanes_are_summed_as_a_tree() {
         let x = lanes_from(1.0, 1.0);
         assert_eq!(quad_sum(&x), 136.0);
-        // 2^24 + 1 rounds down in single precision: only the stated order gives this sum.
+        // 2^24 + 1 rounds down in single precision, so only the stated order gives this sum.
         let mut x = [0.0; LANES];
         (x[0], x[1], x[2]) = (16_777_216.0, 1.0, 1.0);
         assert_eq!(quad_sum(&x), 16_777_216.0);

@@ -1,4 +1,4 @@
-//! Named streams of randomness.
+//! Provides named streams of randomness.
 //!
 //! Every draw comes from a ChaCha stream that is named by (seed, purpose, user, round). No generator is
 //! shared, so one more draw, or one more user, moves no other draw (contract 1).
@@ -8,13 +8,13 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::math;
 
-/// What a stream is for. The numbers are part of every pinned digest: append, never renumber.
+/// What a stream is for. The numbers are part of every pinned digest, so new ones are appended and none is renumbered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u64)]
 pub enum Purpose {
     /// Parameters that the server broadcasts in round 0.
     GlobalInit = 1,
-    /// Private parameters; user 0 where one draw is shared by everybody.
+    /// Private parameters; the user is 0 if one draw is shared by everybody.
     PrivateInit = 2,
     /// Which users take part in a round.
     Cohort = 3,
@@ -24,21 +24,21 @@ pub enum Purpose {
     Shuffle = 5,
     /// The items that the held-out one is ranked against.
     Candidates = 6,
-    /// Device speed.
+    /// The speed of a user's device.
     Device = 7,
-    /// Bandwidth and round-trip time.
+    /// Bandwidth and round-trip time of a user's link.
     Link = 8,
-    /// Variation of single transfers.
+    /// The variation of single transfers.
     Transfer = 9,
     /// Whether and when a user drops out of a participation.
     Dropout = 10,
-    /// The generator's item side: tastes and popularity.
+    /// The items of the generator: tastes and popularity.
     GeneratedItems = 11,
-    /// The generator's user side: tastes, ratings, times.
+    /// The users of the generator: tastes, ratings, times.
     GeneratedRatings = 12,
     /// Scores of the `random` baseline.
     RandomScores = 13,
-    /// Which users are evaluated, where not all are.
+    /// Which users are evaluated, if not all are.
     EvaluatedUsers = 14,
     /// The class of a user's device.
     DeviceClass = 15,
@@ -46,11 +46,11 @@ pub enum Purpose {
     DeviceMemory = 16,
     /// When a user is available: its time zone and window, or its stays.
     Availability = 17,
-    /// Whether a rule of faults hits a transfer, and which bit it turns.
+    /// Whether a rule of faults hits a transfer, and which bit it flips.
     Fault = 18,
     /// Which users a rule of faults concerns.
     FaultUsers = 19,
-    /// Who of a cohort is first where the server's connections do not suffice for all.
+    /// Who of a cohort comes first if the server's connections do not suffice for all.
     Line = 20,
     /// Which part of a k-fold split every rating belongs to.
     Folds = 21,
@@ -66,12 +66,12 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// The streams of the run with this seed.
+    /// Returns the streams of the run with this seed.
     pub const fn new(seed: u64) -> Self {
         Self { seed }
     }
 
-    /// The seed.
+    /// Returns the seed.
     pub const fn seed(&self) -> u64 {
         self.seed
     }
@@ -100,34 +100,35 @@ impl Streams {
     }
 }
 
-/// Draws that are the same on every platform.
+/// Makes draws that are the same on every platform.
 pub trait PortableDraws: Rng {
-    /// Uniform in the open interval (0, 1), from 52 bits: with one more, the largest draw would round up to 1.
+    /// Draws uniformly from the open interval (0, 1), with 52 bits. With one more, the largest draw would round up to
+    /// 1.
     fn open_unit(&mut self) -> f64 {
         ((self.next_u64() >> 12) as f64 + 0.5) / (1u64 << 52) as f64
     }
 
-    /// Uniform integer in `0..bound`; `bound` must not be 0.
+    /// Draws an integer uniformly from `0..bound`; `bound` must not be 0.
     fn below(&mut self, bound: u32) -> u32 {
         self.random_range(0..bound)
     }
 
-    /// Standard normal, by inversion.
+    /// Draws from the standard normal distribution, by inversion.
     fn standard_normal(&mut self) -> f64 {
         math::inverse_normal_cdf(self.open_unit())
     }
 
-    /// Lognormal with the given median and standard deviation of the logarithm.
+    /// Draws from the lognormal distribution with the given median and standard deviation of the logarithm.
     fn lognormal(&mut self, median: f64, log_sigma: f64) -> f64 {
         median * libm::exp(log_sigma * self.standard_normal())
     }
 
-    /// Exponential with the given mean.
+    /// Draws from the exponential distribution with the given mean.
     fn exponential(&mut self, mean: f64) -> f64 {
         -mean * math::ln(self.open_unit())
     }
 
-    /// A uniformly random permutation of `values`, in place (Fisher-Yates from the end).
+    /// Shuffles `values` in place into a uniformly random permutation (Fisher-Yates from the end).
     fn shuffle_portably<T>(&mut self, values: &mut [T])
     where
         Self: Sized,
@@ -178,7 +179,7 @@ mod tests {
 
     #[test]
     fn draws_are_pinned() {
-        // Every digest rests on these values: a dependency that changes them must not pass unnoticed.
+        // Every digest depends on these values, so a dependency that changes them must not pass unnoticed.
         let mut stream = Streams::new(1).stream(Purpose::Cohort, 2, 3);
         let draws = (stream.next_u32(), stream.below(1000), stream.open_unit(), stream.standard_normal());
         insta::assert_debug_snapshot!(draws);

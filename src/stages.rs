@@ -1,10 +1,10 @@
-//! Where the time of a run goes, stage by stage: `cargo run --release --features stage-times -- run ...`.
+//! Measures where the time of a run goes, stage by stage: `cargo run --release --features stage-times -- run ...`.
 //!
-//! A stage is entered with [`enter`] and left when the guard is dropped; one that is entered within another stops
-//! the other's watch, so every nanosecond of a thread counts once. Without the feature `stage-times` all of this
-//! is nothing at all: no clock is read, and none ever reaches a result (contract 1).
+//! A stage is entered with [`enter`] and left when the guard is dropped. A stage that is entered within another one
+//! stops the other's watch, so every nanosecond of a thread counts once. Without the feature `stage-times` these
+//! functions do nothing: no clock is read. In no build does a time reach a result (contract 1).
 
-/// What a thread is at.
+/// What a thread is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// The server picks a cohort.
@@ -50,7 +50,7 @@ impl Stage {
         Self::Wait,
     ];
 
-    /// Its name in the table.
+    /// Returns the stage's name in the table.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Select => "select",
@@ -85,7 +85,7 @@ pub const fn enter(_stage: Stage) -> Watch {
     Watch(())
 }
 
-/// Milliseconds per round by stage, all threads together; empty without the feature `stage-times`.
+/// Returns milliseconds per round by stage, all threads together; empty without the feature `stage-times`.
 #[cfg(not(feature = "stage-times"))]
 pub const fn table() -> String {
     String::new()
@@ -104,7 +104,7 @@ mod recording {
     static ENTERED: [AtomicU64; Stage::ALL.len()] = [const { AtomicU64::new(0) }; Stage::ALL.len()];
 
     thread_local! {
-        /// The stage of this thread, and since when.
+        /// The current stage of this thread, and when it began.
         static OPEN: Cell<Option<(Stage, Instant)>> = const { Cell::new(None) };
     }
 
@@ -127,7 +127,7 @@ mod recording {
         }
     }
 
-    /// Credits the stage so far with its time and starts the next; which one it was.
+    /// Adds the time of the current stage to its total, starts the next one, and returns which one it was.
     fn switch_to(next: Option<Stage>) -> Option<Stage> {
         let now = Instant::now();
         let (stage, since) = OPEN.replace(next.map(|stage| (stage, now)))?;
@@ -135,7 +135,7 @@ mod recording {
         Some(stage)
     }
 
-    /// Milliseconds per round by stage, all threads together.
+    /// Returns milliseconds per round by stage, all threads together.
     pub fn table() -> String {
         let read = |cells: &[AtomicU64], stage: Stage| cells[stage as usize].load(Ordering::Relaxed);
         let rounds = read(&ENTERED, Stage::Select).max(1) as f64;

@@ -1,4 +1,4 @@
-//! Quantities of the simulated world as integer newtypes.
+//! Represents quantities of the simulated world as integer newtypes.
 //!
 //! Virtual time and bytes are integers so that sums are exact and the same on every machine
 //! (contract 1), and newtypes so that a bandwidth cannot be added to a size.
@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Which way a frame goes.
+/// The direction of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
-    /// Client to server.
+    /// From client to server.
     Up,
-    /// Server to client.
+    /// From server to client.
     Down,
 }
 
@@ -29,35 +29,35 @@ impl SimDuration {
     /// No time at all.
     pub const ZERO: Self = Self(0);
 
-    /// `nanoseconds` ns.
+    /// Returns a duration of `nanoseconds` ns.
     pub const fn from_nanos(nanoseconds: u64) -> Self {
         Self(nanoseconds)
     }
 
-    /// `milliseconds` ms, rounded to the nearest nanosecond. Negative and non-finite input gives zero;
-    /// the scenario check refuses both before they get here.
+    /// Returns a duration of `milliseconds` ms, rounded to the nearest nanosecond. Negative and non-finite input gives
+    /// zero; the scenario check refuses both before they get here.
     pub fn from_millis_f64(milliseconds: f64) -> Self {
-        // `as` saturates: NaN and negatives become 0, too large becomes u64::MAX.
+        // `as` saturates, so NaN and negative numbers become 0, and a number that is too large becomes u64::MAX.
         Self((milliseconds * 1e6 + 0.5) as u64)
     }
 
-    /// `seconds` s, rounded to the nearest nanosecond; what is wrong with a number is treated as by
+    /// Returns a duration of `seconds` s, rounded to the nearest nanosecond. Invalid numbers are treated as by
     /// [`from_millis_f64`](Self::from_millis_f64).
     pub fn from_secs_f64(seconds: f64) -> Self {
         Self((seconds * 1e9 + 0.5) as u64)
     }
 
-    /// Whole nanoseconds.
+    /// Returns the duration in whole nanoseconds.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Seconds, for reports only.
+    /// Returns the duration in seconds, for reports only.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / NANOSECONDS_PER_SECOND as f64
     }
 
-    /// The part `numerator / denominator` of this duration, rounded down. `denominator` must not be 0.
+    /// Returns the part `numerator / denominator` of this duration, rounded down. `denominator` must not be 0.
     pub fn fraction(self, numerator: u64, denominator: u64) -> Self {
         Self((u128::from(self.0) * u128::from(numerator) / u128::from(denominator)) as u64)
     }
@@ -80,22 +80,22 @@ impl SimTime {
     /// The start of the run.
     pub const ZERO: Self = Self(0);
 
-    /// The instant `nanoseconds` ns after the start of the run.
+    /// Returns the instant `nanoseconds` ns after the start of the run.
     pub const fn from_nanos(nanoseconds: u64) -> Self {
         Self(nanoseconds)
     }
 
-    /// Whole nanoseconds since the start of the run.
+    /// Returns the whole nanoseconds since the start of the run.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Seconds since the start of the run, for reports only.
+    /// Returns the seconds since the start of the run, for reports only.
     pub fn as_secs_f64(self) -> f64 {
         SimDuration(self.0).as_secs_f64()
     }
 
-    /// The time passed since `earlier`; zero if `earlier` is later.
+    /// Returns the time that has passed since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> SimDuration {
         SimDuration(self.0.saturating_sub(earlier.0))
     }
@@ -116,29 +116,29 @@ impl Bytes {
     /// No bytes.
     pub const ZERO: Self = Self(0);
 
-    /// `bytes` bytes.
+    /// Returns a count of `bytes` bytes.
     pub const fn new(bytes: u64) -> Self {
         Self(bytes)
     }
 
-    /// The length of an encoded buffer.
+    /// Returns the length of an encoded buffer.
     pub const fn of(buffer: &[u8]) -> Self {
         Self(buffer.len() as u64)
     }
 
-    /// The count as a plain integer.
+    /// Returns the count as a plain integer.
     pub const fn get(self) -> u64 {
         self.0
     }
 }
 
 impl fmt::Display for Bytes {
-    /// Decimal units with three significant digits, as links are sold: `1.53 MB`.
+    /// Writes the count in decimal units with three significant digits, as links are sold: `1.53 MB`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
         let mut value = self.0 as f64;
         let mut unit = 0;
-        // 999.5 would print as 1000 with three digits.
+        // 999.5 would print as 1000 with three digits, so it moves on to the next unit.
         while value >= 999.5 && unit + 1 < UNITS.len() {
             value /= 1000.0;
             unit += 1;
@@ -158,27 +158,28 @@ impl fmt::Display for Bytes {
 pub struct BitsPerSecond(u64);
 
 impl BitsPerSecond {
-    /// `bits_per_second` bit/s; zero is raised to one so that every transfer ends.
+    /// Returns a rate of `bits_per_second` bit/s. Zero is raised to one so that every transfer ends.
     pub const fn new(bits_per_second: u64) -> Self {
         Self(if bits_per_second == 0 { 1 } else { bits_per_second })
     }
 
-    /// `mbit` Mbit/s (10^6 bit/s), rounded to the nearest bit/s and at least 1 bit/s.
+    /// Returns a rate of `mbit` Mbit/s (10^6 bit/s), rounded to the nearest bit/s and at least 1 bit/s.
     pub fn from_mbit_f64(mbit: f64) -> Self {
         Self::new((mbit * 1e6 + 0.5) as u64)
     }
 
-    /// The rate as a plain integer.
+    /// Returns the rate as a plain integer.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The rate in Mbit/s. Up to 10^9 of them, [`from_mbit_f64`](Self::from_mbit_f64) gives the rate back.
+    /// Returns the rate in Mbit/s. For up to 10^9 Mbit/s, [`from_mbit_f64`](Self::from_mbit_f64) gives the same rate
+    /// back.
     pub fn as_mbit_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// How long `size` takes at this rate, rounded up to a whole nanosecond.
+    /// Returns how long `size` takes at this rate, rounded up to a whole nanosecond.
     pub fn time_for(self, size: Bytes) -> SimDuration {
         let bit_nanoseconds = u128::from(size.0) * 8 * u128::from(NANOSECONDS_PER_SECOND);
         let nanoseconds = bit_nanoseconds.div_ceil(u128::from(self.0));
@@ -194,7 +195,7 @@ mod tests {
     fn a_transfer_takes_bits_over_rate_rounded_up() {
         let rate = BitsPerSecond::from_mbit_f64(8.0);
         assert_eq!(rate.time_for(Bytes::new(1_000_000)), SimDuration::from_nanos(NANOSECONDS_PER_SECOND));
-        // 1 byte at 3 bit/s is 8/3 s: rounding down would let bytes arrive before they are sent.
+        // 1 byte at 3 bit/s is 8/3 s, and rounding down would let bytes arrive before they are sent.
         assert_eq!(BitsPerSecond::new(3).time_for(Bytes::new(1)).as_nanos(), 2_666_666_667);
         assert_eq!(BitsPerSecond::new(0).get(), 1);
     }

@@ -1,4 +1,4 @@
-//! Work: what a training takes, counted in operations that a device has a speed for.
+//! Counts the work of a training in operations that a device has a speed for.
 
 use std::ops::AddAssign;
 

@@ -1,8 +1,8 @@
-//! What the benchmarks share.
+//! Holds what the benchmarks share.
 
 use std::time::Instant;
 
-/// Median of `repetitions` timings of `work`, in nanoseconds.
+/// Returns the median of `repetitions` timings of `work`, in nanoseconds.
 pub fn median_ns(repetitions: usize, mut work: impl FnMut()) -> f64 {
     let mut timings: Vec<f64> = (0..repetitions)
         .map(|_| {

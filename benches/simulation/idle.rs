@@ -1,4 +1,4 @@
-//! Rounds in which everything happens but learning: what the actors, the calendar and the books cost.
+//! Measures rounds in which everything happens but learning: what the actors, the calendar and the books cost.
 #![allow(clippy::expect_used)] // A benchmark whose own scenario is wrong has nothing better to do than to stop.
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use fedrecsim::scenario;
 use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim::sim::{self, RoundObserver, RunControl, World};
 
-/// A method that learns nothing: a frame of no rows goes down and up.
+/// A method that learns nothing: a frame without rows goes down and up.
 const IDLE: Entry = Entry {
     name: "idle",
     summary: "learns nothing",
@@ -60,7 +60,7 @@ impl Client for Idle {
     }
 }
 
-/// When each round ended.
+/// Takes the time at which each round ends.
 struct Clock(Vec<Instant>);
 
 impl RoundObserver for Clock {
@@ -69,8 +69,8 @@ impl RoundObserver for Clock {
     }
 }
 
-/// Prints the calendar's events per second of wall time, and the time of a round, in medians over rounds; returns the
-/// former, in millions. A participation has three events: its download, its training and its upload come to their ends.
+/// Prints the calendar's events per second of wall time, and the time of a round, in medians over rounds, and returns
+/// the former, in millions. A participation has three events, the ends of its download, its training and its upload.
 pub fn rounds(users: u32, cohort: u32, rounds: usize) -> f64 {
     let text = format!(
         r#"
@@ -101,7 +101,7 @@ pub fn rounds(users: u32, cohort: u32, rounds: usize) -> f64 {
     );
     let methods = [IDLE];
     let vocabulary = registry::vocabulary_of(&methods);
-    // A file that is part of this program.
+    // The file is part of this program, so it is a sound scenario.
     let scenario = scenario::parse(&text, "idle.toml", &[], &vocabulary).expect("a sound scenario");
     let dataset = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed)).expect("generated ratings");
     let world = World::with_methods(scenario, Arc::new(dataset), &methods).expect("a sound world");
@@ -109,7 +109,7 @@ pub fn rounds(users: u32, cohort: u32, rounds: usize) -> f64 {
     sim::run(world, &RunControl::with_threads(2), &mut clock).expect("a run to the end");
     let ends = clock.0;
     let mut times_s: Vec<f64> = ends.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
-    // The last one evaluates.
+    // The last round is left out because it evaluates.
     times_s.pop();
     times_s.sort_unstable_by(f64::total_cmp);
     let median = times_s[times_s.len() / 2];

@@ -1,8 +1,9 @@
-//! Speed of the simulated world: the calendar, the shared link, rounds in which nobody computes, and whole runs at scale.
-//! `cargo bench --bench simulation`, or one part of it: `cargo bench --bench simulation scale`. For a profiler, so many users,
-//! a cohort and a number of rounds: `cargo bench --bench simulation rounds 1000000 10000 200`.
+//! Measures the speed of the simulated world: the calendar, the shared link, rounds in which nobody computes, and whole
+//! runs at scale. `cargo bench --bench simulation` runs all of it, and `cargo bench --bench simulation scale` one part.
+//! For a profiler, the part `rounds` takes a number of users, a cohort and a number of rounds: `cargo bench --bench
+//! simulation rounds 1000000 10000 200`.
 //!
-//! Every figure is the median of several repetitions, but for the whole runs, which are made once. Machines are noisy,
+//! Every figure is the median of several repetitions, except for whole runs, which are made once. Machines are noisy,
 //! so compare figures of one run.
 
 use std::process::ExitCode;
@@ -21,7 +22,7 @@ use fedrecsim::units::{BitsPerSecond, Bytes, SimTime};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // With an argument, only the part of that name.
+    // With an argument, only the part of that name is run.
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let is_wanted = |part: &str| wanted.as_deref().is_none_or(|wanted| wanted == part);
     if is_wanted("calendar") {
@@ -53,23 +54,23 @@ fn main() -> ExitCode {
     if exceeded.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// How far ahead events are scheduled.
+/// The distribution of how far ahead events are scheduled.
 #[derive(Clone, Copy, Debug)]
 enum Delays {
-    /// Mean 1 s.
+    /// Exponential with mean 1 s.
     Exponential,
-    /// Median 1 s, standard deviation of the logarithm 1.
+    /// Lognormal with median 1 s and standard deviation of the logarithm 1.
     Lognormal,
-    /// 1 s, from the same instant: all times are equal.
+    /// Always 1 s, from the same instant, so that all times are equal.
     Equal,
-    /// Half of them milliseconds, half of them hours; exponential.
+    /// Exponential, half of the delays with a mean of 1 ms and half with one of an hour.
     TwoScales,
-    /// Up to 1 ms: some times are equal.
+    /// Uniform up to 1 ms, so that some times are equal.
     Uniform,
 }
 
 impl Delays {
-    /// Nanoseconds.
+    /// Draws a delay in nanoseconds.
     fn draw(self, stream: &mut Stream) -> u64 {
         let exponential = |stream: &mut Stream, mean_ns: f64| (-mean_ns * stream.open_unit().ln()) as u64;
         match self {
@@ -83,14 +84,14 @@ impl Delays {
     }
 }
 
-/// What an event of a simulation is like: a kind and a number.
+/// An event like one of a simulation, with a kind and a number.
 #[derive(Clone, Copy)]
 enum Event {
     Ended(u32),
     Began(u32),
 }
 
-/// A pop and a push, at a constant number of pending events.
+/// Measures a pop and a push, at a constant number of pending events.
 fn calendar(pending: u32, kind: Delays) {
     let mut stream = Streams::new(1).stream(Purpose::Transfer, 0, 0);
     let delays: Vec<u64> = (0..1 << 18).map(|_| kind.draw(&mut stream)).collect();
@@ -115,18 +116,20 @@ fn calendar(pending: u32, kind: Delays) {
     println!("{:<52} {per_second:>12.2} M events/s", format!("calendar, {pending} pending, {kind:?}"));
 }
 
-/// What the clients' own links allow, beside a fair share of 1 Mbit/s or so.
+/// The rates of the clients' own links, beside a fair share of 1 Mbit/s or so.
 #[derive(Clone, Copy, Debug)]
 enum Caps {
-    /// Median 2 Mbit/s, standard deviation of the logarithm 1: some bind, and no two are equal.
+    /// Lognormal with median 2 Mbit/s and standard deviation of the logarithm 1, so that some links bind and no two are
+    /// equal.
     Lognormal,
-    /// 1 Mbit/s for everybody, which the fair share crosses all the time.
+    /// 1 Mbit/s for everybody, which the fair share keeps crossing.
     Equal,
-    /// 1 Gbit/s: everybody has the fair share.
+    /// 1 Gbit/s for everybody, so that everybody has the fair share.
     NotBinding,
 }
 
-/// A transfer that ends and one that starts, at a constant number of them: what a change of the rates costs.
+/// Measures a transfer that ends and one that starts, at a constant number of transfers, which is what a change of the
+/// rates costs.
 fn link(transfers: u32, kind: Caps) {
     let mut stream = Streams::new(1).stream(Purpose::Transfer, 0, 0);
     let mut link = FairLink::new(Some(BitsPerSecond::new(u64::from(transfers) * 1_000_000)));

@@ -1,4 +1,4 @@
-//! Whole runs of the scenarios that are as large as this program promises to hold, each in a process of its own.
+//! Runs the scenarios that are as large as this program promises to hold, each in a process of its own.
 //!
 //! A run that takes more memory or time than promised ends the benchmark with an error. The limits are those of two
 //! cores with nothing else to do, and leave a multiple of what is needed.
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 const GB: f64 = 1e9;
 
-/// A scenario, and what it may take.
+/// A scenario and the most that it may take.
 struct Limit {
     scenario: &'static str,
     peak_bytes: f64,
@@ -24,10 +24,10 @@ const LIMITS: [Limit; 3] = [
     Limit { scenario: "generated-24000x7500-fedrap", peak_bytes: 8.0 * GB, total_s: None },
 ];
 
-/// What the program says where a data set is missing.
+/// Part of the program's message if a data set is missing.
 const NO_DATA: &str = "there is no such file";
 
-/// Runs them all, one after the other; what was wrong, in words.
+/// Runs all of them, one after the other, and returns what was wrong, in words.
 pub fn runs() -> Vec<String> {
     LIMITS.iter().filter_map(|limit| run(limit).err()).collect()
 }
@@ -48,7 +48,7 @@ fn run(limit: &Limit) -> Result<(), String> {
     if !child.status.success() {
         let told = String::from_utf8_lossy(&child.stderr);
         let told = told.trim_end();
-        // Without the data set there is nothing to measure, and nobody to blame.
+        // Without the data set there is nothing to measure, which is no error.
         if told.contains(NO_DATA) {
             println!("scale, {name}: skipped, its data set is not there");
             return Ok(());

@@ -1,4 +1,4 @@
-//! One checkpoint file: written piece by piece, and read only if all of it is sound.
+//! Writes a checkpoint file piece by piece, and reads one only if all of it is sound.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -12,12 +12,12 @@ use crate::model::archive::{Archive, ArchiveReader};
 
 const MAGIC: [u8; 8] = *b"FEDRECSC";
 const VERSION: u32 = 4;
-/// Magic number and version.
+/// Bytes before the archive: magic number and version.
 const START: u64 = 12;
-/// Length and checksum.
+/// Bytes after the archive: length and checksum.
 const END: u64 = 8 + blake3::OUT_LEN as u64;
 
-/// What run a checkpoint is of.
+/// Says which run a checkpoint is of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// Version of the program.
@@ -28,28 +28,28 @@ pub struct Header {
     pub scenario: String,
     /// The keys of the method's parameters in the order that the report shows, which TOML does not keep.
     pub parameters: Vec<String>,
-    /// What the run reads besides it ([`fingerprint`](super::fingerprint)).
+    /// Digest of what the run reads besides the scenario ([`fingerprint`](super::fingerprint)).
     pub fingerprint: String,
     /// Arguments of the command that began the run, for its report.
     pub command: Vec<String>,
-    /// The folder that it was started in, which relative paths of the scenario begin at; absolute.
+    /// The folder that the run was started in, where relative paths of the scenario begin; absolute.
     pub directory: PathBuf,
-    /// Folders in which it looked for data; absolute.
+    /// Folders in which the run looked for data; absolute.
     pub data_directories: Vec<PathBuf>,
-    /// BLAKE3 (hexadecimal) of the `run.json` that the run was to replace, and which is no report of its own.
+    /// BLAKE3 (hexadecimal) of the `run.json` that the run was to replace, so that it is not taken for the run's own.
     pub replaces: Option<String>,
-    /// Rounds from one checkpoint to the next.
+    /// Number of rounds from one checkpoint to the next.
     pub every: u32,
-    /// Rounds that are over.
+    /// Number of rounds that are over.
     pub rounds: u32,
 }
 
 /// A checkpoint that is sound.
 #[derive(Debug)]
 pub struct Opened {
-    /// What run it is of.
+    /// The header, which says which run it is of.
     pub header: Header,
-    /// The simulated world.
+    /// The state of the simulated world.
     pub world: ArchiveReader,
 }
 
@@ -96,7 +96,7 @@ impl Writing {
 /// Opens the checkpoint at `path`, if all of it is there and undamaged.
 ///
 /// # Errors
-/// [`Error::Read`] for a file that cannot be read, [`Error::Checkpoint`] for one that is no checkpoint, not whole,
+/// [`Error::Read`] for a file that cannot be read, [`Error::Checkpoint`] for one that is no checkpoint, incomplete,
 /// damaged, or of another version of the layout or the program.
 pub fn open(path: &Path) -> Result<Opened> {
     let unreadable = |reason: io::Error| Error::read(path, reason);

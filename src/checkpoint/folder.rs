@@ -1,4 +1,4 @@
-//! The checkpoints of a folder: the last two are kept, and the newest sound one is found.
+//! Keeps the last two checkpoints of a folder, and finds the newest sound one.
 
 use std::fs;
 use std::io;
@@ -8,15 +8,15 @@ use super::file::{Header, Opened, Writing, open};
 use crate::error::{Error, Result};
 use crate::sim::CheckpointStore;
 
-/// So many are kept: one to go on from, and one in case that one cannot be read.
+/// The number of checkpoints that are kept: one to go on from, and one in case that the first cannot be read.
 const KEPT: usize = 2;
 
-/// What is being written; no user's file has such a name.
+/// The name of the file that is being written, which no user's file has.
 pub(super) const PARTIAL: &str = ".fedrecsim-checkpoint.partial";
 
 /// Leaves checkpoints in a folder.
 ///
-/// One that cannot be written, on a full disk say, is taken away again, and those before it stay.
+/// A checkpoint that cannot be written, on a full disk say, is removed again, and those before it stay.
 pub struct Keeper {
     folder: PathBuf,
     header: Header,
@@ -26,8 +26,8 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// A keeper of checkpoints in `folder`, of the run that `header` says, every `header.every` rounds. If rounds are
-    /// over already, there is a checkpoint after them.
+    /// Makes a keeper of checkpoints in `folder`, for the run that `header` names, every `header.every` rounds. If
+    /// rounds are over already, there is a checkpoint after them.
     pub fn new(folder: impl Into<PathBuf>, header: Header) -> Self {
         let left = (header.rounds > 0).then_some(header.rounds);
         Self { folder: folder.into(), header, writing: None, left }
@@ -41,7 +41,7 @@ impl Keeper {
         self.folder.join(name_of(self.header.rounds))
     }
 
-    /// Gives the open checkpoint up if `step`, a part of writing it, has failed.
+    /// Returns the result of `step`, a part of writing the open checkpoint. If it failed, the checkpoint is given up.
     fn checked<T>(&mut self, step: io::Result<T>) -> Result<T> {
         step.map_err(|source| {
             self.give_up();
@@ -51,21 +51,21 @@ impl Keeper {
 
     fn give_up(&mut self) {
         self.writing = None;
-        // A leftover would only take the room that is missing.
+        // What is left of the file would only take the room that is missing.
         let _ = fs::remove_file(self.partial());
     }
 
-    /// Puts the file under its name, and takes older ones away.
+    /// Renames the file to its final name, and removes older checkpoints.
     fn publish(&mut self) -> io::Result<()> {
         fs::rename(self.partial(), self.path())?;
-        // The name, too, has to be on the disk before an older one goes.
+        // The name, too, has to be on the disk before an older checkpoint is removed.
         sync_names(&self.folder)?;
         let rounds = self.header.rounds;
         self.left = Some(rounds);
-        // Newer ones are damaged ones that were passed over: they do not count, and the run will come to replace them.
+        // Newer checkpoints are damaged ones that were passed over: they do not count, and the run will replace them.
         let older = numbered(&self.folder).into_iter().flatten().filter(|(number, _)| *number < rounds);
         for (_, path) in older.skip(KEPT - 1) {
-            // One that stays costs room, and nothing that was asked for.
+            // An old checkpoint that stays takes room but does no other harm.
             let _ = fs::remove_file(path);
         }
         Ok(())
@@ -98,14 +98,14 @@ impl CheckpointStore for Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // Somebody stopped answering in the middle of a checkpoint.
+        // A checkpoint is still open if a part of the simulation stopped answering in the middle of it.
         if self.writing.is_some() {
             self.give_up();
         }
     }
 }
 
-/// Forces the names in `folder` to the disk, where that is done so.
+/// Forces the names in `folder` to the disk, on systems that can do so.
 ///
 /// # Errors
 /// [`Error::Write`] if that fails.
@@ -118,7 +118,7 @@ fn sync_names(folder: &Path) -> io::Result<()> {
         return Ok(());
     }
     match fs::File::open(folder)?.sync_all() {
-        // Not every file system can.
+        // Some file systems cannot do this, which is no error.
         Err(reason) if matches!(reason.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
         synced => synced,
     }
@@ -129,7 +129,7 @@ fn sync_names(folder: &Path) -> io::Result<()> {
 pub struct Found {
     /// The newest sound one.
     pub checkpoint: Opened,
-    /// What is wrong with those that are newer.
+    /// What is wrong with each of the newer ones.
     pub passed_over: Vec<String>,
 }
 
@@ -156,15 +156,15 @@ pub fn find(folder: &Path) -> Result<Found> {
     Err(Error::Checkpoint(format!("no checkpoint in {folder} can be used: {}", passed_over.join("; "))))
 }
 
-/// Whether there is a checkpoint in `folder`, sound or not.
+/// Returns whether there is a checkpoint in `folder`, sound or not.
 pub fn is_in(folder: &Path) -> bool {
     numbered(folder).is_ok_and(|found| !found.is_empty())
 }
 
-/// Removes every checkpoint from `folder`, and what a crash left of one: of a run that is complete, or one that is replaced.
+/// Removes every checkpoint from `folder`, and what a crash left of one, when a run is complete or replaced.
 ///
 /// # Errors
-/// [`Error::Write`] for one that cannot be removed.
+/// [`Error::Write`] for a checkpoint that cannot be removed.
 pub fn remove_all(folder: &Path) -> Result<()> {
     for (_, path) in numbered(folder).map_err(|reason| Error::write(folder, reason))? {
         fs::remove_file(&path).map_err(|reason| Error::write(path, reason))?;
@@ -180,7 +180,7 @@ fn name_of(rounds: u32) -> String {
     format!("checkpoint-{rounds}.bin")
 }
 
-/// The checkpoints of a folder with the rounds in their names, the newest first.
+/// Returns the checkpoints of a folder with the rounds in their names, the newest first.
 fn numbered(folder: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {

@@ -1,9 +1,9 @@
-//! Checkpoints as files: runs that survive a crash.
+//! Saves runs to files, so that they survive a crash.
 //!
 //! A checkpoint is a file of its own in the report folder. It is written to a hidden file beside it, forced to the disk
-//! and renamed, so that under its name it is there whole or not at all; the one before it stays until then, and one
-//! longer. It begins with the [`Header`], which says what run it is of, and ends with a checksum over all of it. The
-//! simulated world's part between the two is the module `sim::checkpoints`'s.
+//! and renamed, so that the file under its name is always whole. The one before it stays until then, and one longer. A
+//! checkpoint begins with the [`Header`], which says which run it is of, and ends with a checksum over all of it. The
+//! module `sim::checkpoints` writes and reads the simulated world's part between the two.
 //!
 //! # Layout
 //!
@@ -29,10 +29,10 @@ use crate::model::archive::damaged;
 use crate::population::Traces;
 use crate::scenario::Scenario;
 
-/// The program's version: another one may come to other results, and does not go on with a run.
+/// The program's version. Another one may come to other results, and therefore refuses to go on with a run.
 pub const PROGRAM_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What a run reads besides its scenario, as a digest, hexadecimal: the split ratings and the traces.
+/// Returns a digest (hexadecimal) of what a run reads besides its scenario: the split ratings and the traces.
 pub fn fingerprint(dataset: &Dataset, traces: &Traces) -> String {
     let mut digest = blake3::Hasher::new();
     let mut feed = |bytes: &[u8]| {
@@ -44,13 +44,13 @@ pub fn fingerprint(dataset: &Dataset, traces: &Traces) -> String {
 }
 
 impl Header {
-    /// Refuses a world that is not the one of the checkpoint.
+    /// Checks that a world is the one of the checkpoint.
     ///
     /// # Errors
     /// [`Error::Checkpoint`], saying what differs: the scenario, or what it reads.
     pub fn check(&self, scenario: &Scenario, fingerprint: &str) -> Result<()> {
         let refuse = |text: String| Err(Error::Checkpoint(text));
-        // As tables: the order of keys is no part of a scenario.
+        // Scenarios are compared as tables, because the order of their keys has no meaning.
         let table = |text: &str| text.parse::<toml::Table>().map_err(|reason| damaged(reason.message()));
         if self.name != scenario.name || table(&self.scenario)? != table(&scenario.to_toml()?)? {
             return refuse(format!(

@@ -6,7 +6,7 @@ use super::folder::PARTIAL;
 use super::*;
 use crate::sim::CheckpointStore;
 
-/// Numbers in a checkpoint's world.
+/// Number of values in a checkpoint's world.
 const WORLD: usize = 60;
 
 fn header() -> Header {
@@ -43,7 +43,7 @@ impl Bench {
         Keeper::new(self.path(), header)
     }
 
-    /// Leaves a checkpoint after so many rounds.
+    /// Writes a checkpoint after so many rounds.
     fn leave(&self, header: Header, rounds: u32) {
         write_with(&mut self.keeper(header), rounds).unwrap();
     }
@@ -59,7 +59,8 @@ impl Bench {
         self.path().join(format!("checkpoint-{rounds}.bin"))
     }
 
-    /// The rounds of the checkpoint that is found; its world must be that of these rounds.
+    /// Returns the rounds of the checkpoint that is found, whose world must be that of these rounds, and why others
+    /// were passed over.
     fn found(&self) -> Result<(u32, Vec<String>)> {
         let Found { mut checkpoint, passed_over } = find(self.path())?;
         let rounds = checkpoint.header.rounds;
@@ -75,7 +76,7 @@ impl Bench {
     }
 }
 
-/// Writes a checkpoint after so many rounds, which holds their number over and over.
+/// Writes a checkpoint after so many rounds, which holds that number over and over.
 fn write_with(keeper: &mut Keeper, rounds: u32) -> Result<()> {
     keeper.begin(rounds)?;
     let mut archive = crate::model::archive::Archive::default();
@@ -102,7 +103,7 @@ fn the_last_two_are_kept_and_the_newest_is_found() {
     assert!(bench.keeper(header()).is_due(10) && !bench.keeper(header()).is_due(12));
 }
 
-/// If this fails, a run goes on from something that it never was.
+/// If this fails, a run goes on from a state that it never had.
 #[test]
 fn damage_anywhere_is_noticed_and_the_checkpoint_before_is_taken() {
     let bench = Bench::new();
@@ -129,7 +130,7 @@ fn damage_anywhere_is_noticed_and_the_checkpoint_before_is_taken() {
     }
 }
 
-/// Damage whose checksum was made for it, as a hand that edits the file would, or another program of the same name.
+/// Checks files whose damage has a matching checksum, as if somebody had edited them or another program had made them.
 #[test]
 fn a_file_with_the_right_checksum_is_read_with_care() {
     let bench = Bench::new();
@@ -147,7 +148,7 @@ fn a_file_with_the_right_checksum_is_read_with_care() {
         refused(with_checksum(&body[..length]));
     }
     assert!(refused(with_checksum(&[body, &[0; 8]].concat())).contains("another length than it says"));
-    // The length of the header, which nothing can be as long as.
+    // This changes the length of the header to one that no file can have.
     let mut long = body.to_vec();
     long[12..20].fill(0xff);
     assert!(refused(with_checksum(&long)).contains("its content cannot be used"));
@@ -186,7 +187,7 @@ fn another_scenario_or_other_data_are_refused_by_name() {
     assert_eq!((other.exit_code(), data.exit_code()), (2, 2));
 }
 
-/// If this fails, a run goes on with more to lose than was allowed, or a disk that is full takes its last checkpoint.
+/// If this fails, a run goes on with more to lose than was allowed, or a full disk costs it its last checkpoint.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_an_error_and_costs_no_checkpoint_but_the_new_one() {
@@ -211,12 +212,12 @@ fn a_full_disk_is_an_error_and_costs_no_checkpoint_but_the_new_one() {
     }
     assert_eq!(bench.names(), ["checkpoint-10.bin"], "nothing is left of the new one");
     assert_eq!(bench.found().unwrap().0, 10);
-    // A folder in the way: it cannot even begin.
+    // With a folder in the way, a checkpoint cannot even begin.
     fs::create_dir(bench.path().join(PARTIAL)).unwrap();
     let mut resumed = bench.keeper(Header { rounds: 10, ..header() });
     assert!(fail(&mut resumed, 15).contains("that after round 10 is left"));
     fs::remove_dir(bench.path().join(PARTIAL)).unwrap();
-    // More than is buffered: what fails is a piece of the world.
+    // This is more than is buffered, so it is a piece of the world that cannot be written.
     full();
     keeper.begin(15).unwrap();
     assert!(matches!(keeper.write(&[0; 1 << 17]), Err(Error::CheckpointUnwritten { rounds: 15, left: Some(10), .. })));
@@ -225,7 +226,8 @@ fn a_full_disk_is_an_error_and_costs_no_checkpoint_but_the_new_one() {
     assert_eq!(bench.found().unwrap().0, 20, "when there is room again, there are checkpoints again");
 }
 
-/// If this fails, damaged files with high numbers take the place of sound ones, and the new one goes as soon as it is there.
+/// If this fails, damaged files with high numbers take the place of sound ones, and a new one is removed as soon as it
+/// is there.
 #[test]
 fn checkpoints_that_were_passed_over_do_not_count_among_the_last_two() {
     let bench = Bench::new();

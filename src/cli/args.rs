@@ -1,4 +1,4 @@
-//! What can be written on the command line.
+//! Declares what can be written on the command line.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
@@ -25,13 +25,13 @@ pub enum Command {
     Run(RunArgs),
     /// Go on with a run that was stopped, from the newest checkpoint in its report folder.
     ///
-    /// The result is that of a run that was never stopped. `run --checkpoint-every N` leaves checkpoints. The scenario is
-    /// in the checkpoint; the ratings and traces must be those that the run began with.
+    /// The result is that of a run that was never stopped. `run --checkpoint-every N` leaves checkpoints. The scenario
+    /// is in the checkpoint; the ratings and traces must be those that the run began with.
     Resume(ResumeArgs),
     /// Run a scenario and write what happens on links and devices: downloads, trainings, uploads, and how they end.
     ///
-    /// A participation is written whole, whatever round it ends in. The run stops when nothing that is asked for can come
-    /// any more.
+    /// A participation is written whole, whatever round it ends in. The run stops when nothing that is asked for can
+    /// come any more.
     Events(EventsArgs),
     /// Run a scenario up to an instant of virtual time and print its state there.
     Replay(ReplayArgs),
@@ -61,21 +61,21 @@ pub struct InputArgs {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Seed, in place of the scenario's.
-    // TOML integers end at 2^63 - 1, and the seed must survive being printed as one. A negative one is told to be wrong.
+    // TOML integers end at 2^63 - 1, and the seed must survive being printed as one. A negative one is refused.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
     /// Folder with the data sets [default: $FEDRECSIM_DATA, then data, then ../shared/data].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// Worker threads; the result does not depend on them [default: all cores].
-    // More threads than any machine has would take minutes to start before they take the machine.
+    // Without a limit, more threads than any machine has would take minutes to start before they exhaust the machine.
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<NonZeroUsize>,
 }
 
 impl InputArgs {
-    /// All overrides of the scenario in the order in which they are applied. The seed comes last: it is the more specific
-    /// of two ways to say the same.
+    /// Returns all overrides of the scenario in the order in which they are applied. The seed comes last, because it is
+    /// the more specific of two ways to say the same.
     pub fn overrides(&self) -> Vec<String> {
         let seed = self.seed.map(|seed| format!("seed={seed}"));
         self.set.iter().cloned().chain(seed).collect()
@@ -177,7 +177,7 @@ pub struct ReplayArgs {
     pub until_s: f64,
 }
 
-/// A virtual time that the clock can show.
+/// Parses a virtual time that the clock can show.
 fn virtual_seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.0..=1e10).contains(&seconds) => Ok(seconds),
@@ -185,7 +185,7 @@ fn virtual_seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A number of threads from 1 to 1024.
+/// Parses a number of threads from 1 to 1024.
 fn threads(text: &str) -> Result<NonZeroUsize, String> {
     match text.parse::<NonZeroUsize>() {
         Ok(threads) if threads.get() <= 1024 => Ok(threads),
@@ -193,7 +193,7 @@ fn threads(text: &str) -> Result<NonZeroUsize, String> {
     }
 }
 
-/// A number of rounds, at least one.
+/// Parses a number of rounds, at least one.
 fn rounds(text: &str) -> Result<NonZeroU32, String> {
     text.parse().map_err(|_| format!("expected a whole number from 1 to {}", u32::MAX))
 }

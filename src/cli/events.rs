@@ -1,4 +1,4 @@
-//! `events` and `replay`: a run that is watched for what happens on links and devices.
+//! Carries out `events` and `replay`, which run a scenario to see what happens on links and devices.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -30,11 +30,11 @@ type Sink = Box<dyn Write + Send>;
 
 /// Runs a scenario and writes what happens on links and devices to a file, or to standard output, as it goes on.
 ///
-/// `interrupted` stops it when it is set; what is written until then is left whole.
+/// When `interrupted` is set the run stops; what is written by then is left whole.
 ///
 /// # Errors
-/// Everything that keeps the run from starting, and a file that cannot be written. A run that stops early is no error
-/// here.
+/// Returns every error that keeps the run from starting, and that of a file that cannot be written. A run that stops
+/// early is no error here.
 pub fn events(arguments: &EventsArgs, methods: &[Entry], interrupted: Arc<AtomicBool>) -> Result<Finished> {
     let scenario = load(&arguments.input, methods)?;
     let rounds = scenario.training.rounds;
@@ -71,21 +71,21 @@ pub fn events(arguments: &EventsArgs, methods: &[Entry], interrupted: Arc<Atomic
     let Log { log, failure } = log;
     let complete = log.is_complete();
     match failure.map_or_else(|| log.finish().map(drop), Err) {
-        // Whoever reads only the first lines has what it wants.
+        // A reader that takes only the first lines and closes the pipe has what it wants.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe && arguments.out.is_none() => {
             return Ok(Finished { output: String::new(), stopped_by: None });
         }
         written => written.map_err(|error| Error::write(place, error))?,
     }
-    // A run is stopped on purpose when nothing that is asked for can come any more.
+    // A run that is stopped because nothing that is asked for can come any more is stopped on purpose.
     let stopped_by = outcome.stopped_by.filter(|error| !(complete && matches!(error, Error::Stopped { .. })));
     Ok(Finished { output: String::new(), stopped_by })
 }
 
-/// Runs a scenario up to an instant of virtual time and tells its state there.
+/// Runs a scenario up to an instant of virtual time and prints its state there.
 ///
 /// # Errors
-/// Everything that keeps the run from starting.
+/// Returns every error that keeps the run from starting.
 pub fn replay(arguments: &ReplayArgs, methods: &[Entry], interrupted: Arc<AtomicBool>) -> Result<Finished> {
     let scenario = load(&arguments.input, methods)?;
     let world = world_of(&scenario, &arguments.input, methods)?;
@@ -107,8 +107,8 @@ pub fn replay(arguments: &ReplayArgs, methods: &[Entry], interrupted: Arc<Atomic
     Ok(Finished { output, stopped_by: stopped_by.filter(|error| !matches!(error, Error::Stopped { .. })) })
 }
 
-/// The scenario, all but without evaluations: nobody asks for accuracy here, and it takes no virtual time. What is left is
-/// one user after the last round.
+/// Loads the scenario with as few evaluations as possible, that of one user after the last round: these commands do not
+/// report accuracy, and an evaluation takes no virtual time.
 fn load(input: &InputArgs, methods: &[Entry]) -> Result<Scenario> {
     let mut scenario = scenario::load(&input.scenario, &input.overrides(), &vocabulary_of(methods))?;
     scenario.evaluation.every_rounds = scenario.training.rounds;
@@ -148,13 +148,13 @@ struct Log {
 }
 
 impl Log {
-    /// Whether nothing more is to be written: it is complete, or cannot be written.
+    /// Returns whether nothing more is to be written, because the log is complete or cannot be written.
     fn is_done(&self) -> bool {
         self.failure.is_some() || self.log.is_complete()
     }
 }
 
-/// Writes what happens.
+/// Writes what happens to the log.
 impl RoundObserver for Log {
     fn round_finished(&mut self, _round: &RoundRecord, _total: ByDirection<Flow>) {}
 
@@ -165,7 +165,7 @@ impl RoundObserver for Log {
     }
 }
 
-/// Sums the events up.
+/// Follows the events to know the state.
 struct StateWatch(State);
 
 impl RoundObserver for StateWatch {

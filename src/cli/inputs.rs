@@ -1,4 +1,4 @@
-//! What a command reads before it runs a scenario: data, traces, and the number of threads.
+//! Reads what a run needs: data, traces, and the number of threads.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -13,9 +13,9 @@ use crate::rng::Streams;
 use crate::scenario::Scenario;
 use crate::sim::World;
 
-/// What a run reads.
+/// What a run reads from files.
 pub struct Inputs {
-    /// All of it together, and the scenario.
+    /// The scenario and everything that was read for it.
     pub world: World,
     traces: Traces,
 }
@@ -28,13 +28,13 @@ impl Inputs {
         Ok(Self { world: World::with_traces(scenario.clone(), dataset, &traces, methods)?, traces })
     }
 
-    /// Of everything but the scenario. It reads all ratings once more.
+    /// Returns the fingerprint of everything but the scenario. It reads all ratings once more.
     pub fn fingerprint(&self) -> String {
         checkpoint::fingerprint(&self.world.dataset, &self.traces)
     }
 }
 
-/// Where data sets and traces are looked for, in this order.
+/// Returns the folders in which data sets and traces are looked for, in this order.
 pub fn data_directories(data_dir: Option<&Path>) -> Vec<PathBuf> {
     if let Some(directory) = data_dir {
         return vec![directory.to_owned()];
@@ -43,7 +43,7 @@ pub fn data_directories(data_dir: Option<&Path>) -> Vec<PathBuf> {
     named.into_iter().chain(["data", "../shared/data"].map(PathBuf::from)).collect()
 }
 
-/// As many worker threads as were asked for, or one for every core.
+/// Returns as many worker threads as were asked for, or one for every core.
 pub fn threads_of(asked: Option<NonZeroUsize>) -> usize {
     match asked {
         Some(threads) => threads.get(),

@@ -1,4 +1,4 @@
-//! Commands that only look: `validate`, `schema`, `presets`.
+//! Carries out the commands that run nothing: `validate`, `schema` and `presets`.
 
 use crate::error::Error;
 use crate::report::words::lines;
@@ -6,16 +6,16 @@ use crate::scenario::{self, MethodVocabulary, Scenario, SourceSpec};
 
 use super::ValidateArgs;
 
-/// What `validate` found.
+/// The result of `validate`.
 #[derive(Debug, Default)]
 pub struct Validation {
-    /// One line per valid file, for standard output.
+    /// One line for each valid file, for standard output.
     pub valid: String,
-    /// One error per file that is not, for standard error.
+    /// One error for each other file, for standard error.
     pub errors: Vec<Error>,
 }
 
-/// Checks every file, whatever is wrong with the others.
+/// Checks every file, even if others before it are wrong.
 pub fn validate(arguments: &ValidateArgs, vocabulary: &[MethodVocabulary]) -> Validation {
     let mut validation = Validation::default();
     for path in &arguments.scenarios {
@@ -37,19 +37,19 @@ fn summary(scenario: &Scenario) -> String {
         SourceSpec::Ml100k => "ml-100k".to_owned(),
         SourceSpec::Ml1m => "ml-1m".to_owned(),
         SourceSpec::LastFm2k => "lastfm-2k".to_owned(),
-        // The check demands a path for a delimited file.
+        // A delimited file always has a path: the check of the scenario demands it.
         SourceSpec::Delimited(_) => scenario.dataset.path.as_deref().unwrap_or("".as_ref()).display().to_string(),
     };
     let rounds = scenario.training.rounds;
     format!("{} on {data}, {rounds} round{}", scenario.method.name, if rounds == 1 { "" } else { "s" })
 }
 
-/// The JSON schema of scenario files, with a final end of line.
+/// Returns the JSON schema of scenario files, with a final end of line.
 pub fn schema(vocabulary: &[MethodVocabulary]) -> String {
     format!("{:#}\n", scenario::schema(vocabulary))
 }
 
-/// The presets with their numbers and sources, as text of at most 80 columns.
+/// Returns the presets with their numbers and sources, as text of at most 80 columns.
 pub fn presets() -> String {
     let mut text = String::new();
     let mut table = "";
@@ -71,7 +71,7 @@ pub fn presets() -> String {
     text
 }
 
-/// `text` in lines of at most `width` characters, each after `indent`.
+/// Returns `text` in lines of at most `width` characters, each after `indent`.
 pub(super) fn wrapped(text: &str, indent: &str, width: usize) -> String {
     lines(text, width - indent.len()).iter().map(|line| format!("{indent}{line}\n")).collect()
 }

@@ -1,4 +1,4 @@
-//! `methods`: what can be named in a scenario's `[method.NAME]`.
+//! Carries out `methods`, which lists what can be named in a scenario's `[method.NAME]`.
 
 use serde_json::Value;
 
@@ -7,8 +7,8 @@ use crate::method::Entry;
 
 const WIDTH: usize = 80;
 
-/// Every one of `methods` with its source and its parameters, as text of at most 80 columns. Each part is a valid
-/// piece of a scenario file that spells out the defaults.
+/// Returns every one of `methods` with its source and its parameters, as text of at most 80 columns. Each part is a
+/// valid piece of a scenario file that spells out the defaults.
 pub fn methods(methods: &[Entry]) -> String {
     methods.iter().map(method).collect::<Vec<_>>().join("\n")
 }
@@ -36,8 +36,8 @@ fn method(entry: &Entry) -> String {
     text
 }
 
-/// The parameter with its default; one whose default depends on other parameters stands as a comment, so that
-/// copying it changes nothing.
+/// Returns the line that sets a parameter to its default. Where the default depends on other parameters the line is a
+/// comment, so that copying it changes nothing.
 fn assignment(name: &str, parameter: &Value) -> String {
     match parameter.get("default") {
         None | Some(Value::Null) => format!("# {name} = (depends)\n"),
@@ -45,7 +45,8 @@ fn assignment(name: &str, parameter: &Value) -> String {
     }
 }
 
-/// What a parameter may be, where that is one of a few names: each with its meaning.
+/// Returns the names that a parameter may have as its value, each with its meaning; empty if it is not one of a few
+/// names.
 fn choices<'s>(schema: &'s Value, parameter: &'s Value) -> Vec<(&'s str, &'s str)> {
     let definition = parameter
         .get("$ref")

@@ -1,7 +1,7 @@
 //! The command line: arguments and commands.
 //!
-//! Commands are functions from arguments to text, so that tests can call them; printing, signals and exit codes are
-//! the [`program`]'s.
+//! Commands are functions from arguments to text, so that tests can call them. Only the [`program`] prints, handles
+//! signals and sets exit codes.
 
 mod args;
 mod events;

@@ -1,4 +1,4 @@
-//! The program: parse, run, print, exit code.
+//! Runs the program: parses the arguments, carries out the command, prints, and returns the exit code.
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
 
-/// The whole `fedrecsim` command with these methods: carries out the command line of this process.
+/// Runs the whole `fedrecsim` command with these methods: carries out the command line of this process.
 ///
 /// A `main` of one line that adds a method of its own is in `examples/item_mean.rs`.
 pub fn program(methods: &[Entry]) -> ExitCode {
@@ -28,13 +28,13 @@ fn report(errors: &[Error]) -> ExitCode {
     ExitCode::from(errors.iter().map(Error::exit_code).max().unwrap_or(1))
 }
 
-/// Carries out `command`; what went wrong after its output was printed comes back as a list.
+/// Carries out `command`, and returns the errors that are no reason to withhold its output.
 fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Vec<Error>> {
     let (output, errors) = match command {
         Command::Run(arguments) => {
             let visible = std::io::stderr().is_terminal();
             let finished = super::run(&arguments, methods, super::signals::interrupted()?, visible, started)?;
-            // Empty, but for a build that takes the times.
+            // The table is empty, except in a build that measures these times.
             eprint!("{}", crate::stages::table());
             (finished.output, finished.stopped_by.into_iter().collect())
         }
@@ -61,7 +61,7 @@ fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Vec<
         Command::Presets => (super::presets(), Vec::new()),
     };
     match std::io::stdout().write_all(output.as_bytes()) {
-        // Whoever reads only the first lines has what it wants.
+        // A reader that takes only the first lines and closes the pipe has what it wants.
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::write("standard output", error)),
         _ => Ok(errors),
     }

@@ -1,4 +1,4 @@
-//! What the README says is held against the program: its scenarios, its commands, its links.
+//! Checks what the README says against the program: its scenarios, its commands, its links.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
@@ -15,13 +15,13 @@ fn project() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The code blocks of `language`.
+/// Returns the code blocks of `language`.
 fn blocks(language: &str) -> Vec<&'static str> {
     let opening = format!("```{language}\n");
     README.split(&opening).skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
 }
 
-/// The command lines of the README that start this program, each as its arguments.
+/// Returns the command lines of the README that start this program, each as its arguments.
 fn commands() -> Vec<Vec<&'static str>> {
     let lines = blocks("sh").into_iter().flat_map(str::lines);
     let arguments = lines.filter_map(|line| {

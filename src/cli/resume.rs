@@ -1,4 +1,4 @@
-//! `resume`: from a checkpoint to the report that the run would have had.
+//! Carries out `resume`, which goes on from a checkpoint to the report that the run would have had.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use crate::sim::Checkpoints;
 /// [`run`](super::run).
 ///
 /// # Errors
-/// [`Error::Checkpoint`] where there is no sound checkpoint, or one of other data or of
-/// another version; what keeps a run from starting, and a report from being written.
+/// [`Error::Checkpoint`] if there is no sound checkpoint, or one of other data or of another version; the errors that
+/// keep a run from starting, and a report from being written.
 pub fn resume(
     arguments: &ResumeArgs,
     methods: &[Entry],
@@ -31,7 +31,8 @@ pub fn resume(
     visible: bool,
     started: Instant,
 ) -> Result<Finished> {
-    // Before a checkpoint is looked for: a run that is at work there would replace it meanwhile.
+    // The folder is locked before a checkpoint is looked for, as a run at work there would replace the checkpoint
+    // meanwhile.
     let folder = ReportFolder::reopen(&arguments.folder)?;
     let Found { checkpoint, passed_over } = checkpoint::find(folder.path())?;
     let Opened { header, world: archive } = checkpoint;
@@ -50,7 +51,7 @@ pub fn resume(
         parameters.extend(others);
     }
     let directories = arguments.data_dir.as_ref().map_or(header.data_directories.clone(), |named| vec![named.clone()]);
-    // The report shows the scenario as it was given, whoever reads its files from where.
+    // The report shows the scenario as it was given, wherever its files are read from.
     let placed = placed(&scenario, &header.directory, &directories);
     let inputs = Inputs::load(&placed, &directories, methods)?;
     header.check(&scenario, &inputs.fingerprint())?;
@@ -70,15 +71,15 @@ pub fn resume(
     carry_out(scenario, inputs.world, Checkpoints { resumed: Some(archive), store }, output, interrupted, started)
 }
 
-/// Whether `folder` has this run's report of its end. Its checkpoints are gone then; one that lies there all the same was
-/// put there by hand, or belongs to a run that was killed while it tidied up.
+/// Returns whether `folder` has the final report of this run. A complete run removes its checkpoints, so one that is
+/// there all the same was put there by hand, or belongs to a run that was killed while it removed them.
 fn is_complete(folder: &ReportFolder, header: &Header) -> bool {
     folder.earlier_report().is_some_and(|(digest, is_complete)| is_complete && header.replaces != Some(digest))
 }
 
-/// `scenario` with its files where the run found them that began in `directory`, this process being in another one
-/// perhaps: a relative path was tried from there, then below each of `data_directories`. One that is in neither any
-/// more stays as it is.
+/// Returns `scenario` with the paths of its files replaced by where the run found them. That run began in `directory`,
+/// and this process may be in another one: a relative path is tried from `directory`, then below each of
+/// `data_directories`. A path that is not found any more stays as it is.
 fn placed(scenario: &Scenario, directory: &Path, data_directories: &[PathBuf]) -> Scenario {
     let mut placed = scenario.clone();
     let speeds = match &mut placed.devices.speed {
@@ -91,7 +92,7 @@ fn placed(scenario: &Scenario, directory: &Path, data_directories: &[PathBuf]) -
     };
     for path in [placed.dataset.path.as_mut(), speeds, stays].into_iter().flatten() {
         let places = std::iter::once(directory).chain(data_directories.iter().map(PathBuf::as_path));
-        // Joined to a folder, an absolute path is what it was.
+        // An absolute path that is joined to a folder stays as it is.
         if let Some(found) = places.map(|folder| folder.join(&*path)).find(|place| place.exists()) {
             *path = found;
         }

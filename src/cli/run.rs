@@ -1,4 +1,4 @@
-//! `run`: from a scenario file to a report folder.
+//! Carries out `run`, from a scenario file to a report folder.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -23,7 +23,7 @@ use crate::scenario::{self, Scenario};
 use crate::sim::outcome::{ByDirection, Flow, RoundRecord};
 use crate::sim::{self, Checkpoints, Outcome, RoundObserver, RunControl, World};
 
-/// A run that has come to an end, complete or not.
+/// The result of a run that has ended, complete or not.
 #[derive(Debug)]
 pub struct Finished {
     /// What to print on standard output.
@@ -34,11 +34,11 @@ pub struct Finished {
 
 /// Runs a scenario with the one of `methods` that it names, and writes its report.
 ///
-/// `interrupted` stops the run when it is set; `visible` shows a progress bar on standard error; `started` is
-/// when the command began, for the wall-clock figures.
+/// The run stops when `interrupted` is set; `visible` shows a progress bar on standard error; `started` is when the
+/// command began, for the wall-clock figures.
 ///
 /// # Errors
-/// Everything that keeps a run from starting, and a report from being written. A run that stops early is no
+/// Returns every error that keeps a run from starting, and a report from being written. A run that stops early is no
 /// error here: its finished rounds are reported.
 pub fn run(
     arguments: &RunArgs,
@@ -52,21 +52,22 @@ pub fn run(
     let default_folder = || PathBuf::from("reports").join(format!("{}-{}", scenario.name, scenario.seed));
     let path = arguments.out.clone().unwrap_or_else(default_folder);
     if !arguments.overwrite && checkpoint::is_in(&path) {
-        // Unless it is still at work.
+        // Taking the lock gives another error if that run is still at work.
         FolderLock::take(&path)?;
         let path = path.display();
         return Err(Error::Usage(format!(
             "a run that was stopped left a checkpoint in {path}; go on with it by `fedrecsim resume {path}`, name another folder with --out, or begin anew with --overwrite"
         )));
     }
-    // Before anything is read or computed: a run whose report cannot be written is not worth its time.
+    // The folder is claimed before anything is read or computed, as a run whose report cannot be written is not worth
+    // its time.
     let folder = ReportFolder::create(path, arguments.overwrite)?;
     #[cfg(feature = "npz")]
     let model_file =
         arguments.save_model.as_ref().map(|path| ModelFile::create(path, arguments.overwrite)).transpose()?;
     let directories = data_directories(input.data_dir.as_deref());
     let inputs = Inputs::load(&scenario, &directories, methods)?;
-    // Those of a run that this one replaces would be taken for its own.
+    // The checkpoints of a run that this one replaces would be taken for its own.
     checkpoint::remove_all(folder.path())?;
     let command: Vec<String> = std::env::args().skip(1).collect();
     let mut checkpoints = Checkpoints::none();
@@ -105,10 +106,10 @@ pub fn run(
     carry_out(scenario, inputs.world, checkpoints, output, interrupted, started)
 }
 
-/// How a run is carried out and where its report goes.
+/// The options of a run that say how it is carried out and where its report goes.
 pub(super) struct Output {
     pub folder: ReportFolder,
-    /// Where the parameters go, if they are asked for.
+    /// The file for the parameters, if they are asked for.
     #[cfg(feature = "npz")]
     pub model_file: Option<ModelFile>,
     pub threads: Option<NonZeroUsize>,
@@ -118,7 +119,7 @@ pub(super) struct Output {
     pub command: Vec<String>,
 }
 
-/// Tells something that does not stop a run.
+/// Prints a warning about something that does not stop a run.
 pub(super) fn warn(text: &str) {
     eprintln!("warning: {text}");
 }
@@ -159,7 +160,7 @@ pub(super) fn carry_out(
     }
     if stopped_by.is_none() {
         if checkpoint::is_in(folder.path()) {
-            // A power cut would find neither, if the report were not on the disk when they go.
+            // The report is forced to the disk before the checkpoints go, as otherwise a power cut could leave neither.
             folder.sync()?;
             checkpoint::sync_folder(folder.path())?;
         }
@@ -169,10 +170,10 @@ pub(super) fn carry_out(
     Ok(Finished { output, stopped_by })
 }
 
-/// What to tell of a run whose report cannot be written for `error`.
+/// Returns the error of a run whose report cannot be written because of `error`.
 fn without_report(error: Error, stopped_by: Option<Error>, folder: &ReportFolder) -> Error {
     match stopped_by {
-        // The disk that had no room for the one has none for the other; the first says what to do.
+        // A disk that had no room for the checkpoint has none for the report, and the first error says what to do.
         Some(first @ Error::CheckpointUnwritten { .. }) => {
             warn(&format!("the finished rounds are not reported: {error}"));
             first
@@ -187,7 +188,7 @@ fn without_report(error: Error, stopped_by: Option<Error>, folder: &ReportFolder
     }
 }
 
-/// The folder for a process that starts in another one.
+/// Returns the folder as an absolute path, which is valid for a process that starts in another folder.
 fn absolute(folder: &Path) -> PathBuf {
     std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned())
 }
@@ -223,11 +224,11 @@ fn record_of(scenario: Scenario, outcome: Outcome, wall: Wall, command: Vec<Stri
     (record, outcome.stopped_by)
 }
 
-/// Shows progress and takes the time; neither reaches the result.
+/// Shows progress and measures wall-clock time, neither of which reaches the result.
 struct Watch {
     progress: Progress,
     headline: Option<Metric>,
-    /// When the last round ended, or the first began.
+    /// When the last round ended, or the first one began.
     last: Instant,
     /// Wall-clock time between the ends of rounds.
     laps: Vec<Duration>,
@@ -259,7 +260,7 @@ fn median(laps: &[Duration]) -> Duration {
     sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
-/// Peak resident memory of this process, where Linux tells it.
+/// Returns the peak resident memory of this process, if the system is Linux and tells it.
 fn peak_resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

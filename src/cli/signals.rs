@@ -1,4 +1,4 @@
-//! What the system tells a run from outside: Ctrl-C and SIGTERM.
+//! Listens for the signals that stop a run: Ctrl-C and SIGTERM.
 
 use std::io;
 use std::sync::Arc;
@@ -44,13 +44,13 @@ struct Signals {
 
 #[cfg(unix)]
 impl Signals {
-    /// Listens from now on.
+    /// Starts to listen.
     fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
-    /// Waits for the next one: the exit code of a process that it ends.
+    /// Waits for the next signal, and returns the exit code of a process that it ends.
     async fn next(&mut self) -> i32 {
         use std::task::Poll;
         std::future::poll_fn(|context| {
@@ -63,22 +63,22 @@ impl Signals {
     }
 }
 
-/// Ctrl-C.
+/// The signal that ends a run, which is Ctrl-C alone.
 #[cfg(not(unix))]
 struct Signals;
 
 #[cfg(not(unix))]
 impl Signals {
-    /// Where there are no signals, listening begins with the first wait.
+    /// Does nothing: without signals in the sense of Unix, listening begins with the first wait.
     fn listen() -> io::Result<Self> {
         Ok(Self)
     }
 
-    /// Waits for the next one: the exit code of a process that it ends.
+    /// Waits for the next Ctrl-C, and returns the exit code of a process that it ends.
     async fn next(&mut self) -> i32 {
         match tokio::signal::ctrl_c().await {
             Ok(()) => 130,
-            // Nothing will ever come.
+            // If Ctrl-C cannot be listened for, the wait never ends.
             Err(_) => std::future::pending().await,
         }
     }

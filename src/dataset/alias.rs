@@ -5,12 +5,12 @@ use rand::Rng;
 /// Walker's alias table, built by Vose's method (1991, IEEE Transactions on Software Engineering 17, 972-975).
 #[derive(Clone, Debug)]
 pub struct AliasTable {
-    /// Per column: keep the column below this threshold (of 2^64), take its alias otherwise.
+    /// For each column, the column is drawn below this threshold (of 2^64), and its alias otherwise.
     columns: Vec<(u64, u32)>,
 }
 
 impl AliasTable {
-    /// For weights that are positive and finite, at least one of them.
+    /// Builds the table for `weights`, at least one, all positive and finite.
     pub fn new(weights: &[f64]) -> Self {
         const TWO_TO_64: f64 = 18_446_744_073_709_551_616.0;
         let scale = weights.len() as f64 / weights.iter().sum::<f64>();
@@ -31,7 +31,7 @@ impl AliasTable {
         Self { columns }
     }
 
-    /// One draw: an index into the weights.
+    /// Draws an index into the weights.
     pub fn draw(&self, stream: &mut impl Rng) -> u32 {
         // The high word of the product is a uniform column, the low word a uniform height in it.
         let product = u128::from(stream.next_u64()) * self.columns.len() as u128;
@@ -57,12 +57,12 @@ mod tests {
         }
         for (count, weight) in counts.iter().zip(weights) {
             let expected: f64 = weight * 10_000.0;
-            // Five standard deviations of a count.
+            // The tolerance is five standard deviations of a count.
             assert!((count - expected).abs() < 5.0 * expected.sqrt(), "{counts:?}");
         }
     }
 
-    /// Draws the same word again and again.
+    /// A generator that returns the same word again and again.
     struct Constant(u64);
 
     impl rand::TryRng for Constant {
@@ -84,8 +84,8 @@ mod tests {
 
     #[test]
     fn a_column_is_kept_below_its_threshold_and_not_at_it() {
-        // Heights 0.5 and 1.5: the first half of the first column is item 0, everything else item 1. A word w is
-        // column 2w / 2^64 at the height 2w mod 2^64.
+        // The heights are 0.5 and 1.5, so the first half of the first column is item 0 and everything else item 1. A
+        // word w is column 2w / 2^64 at the height 2w mod 2^64.
         let table = AliasTable::new(&[1.0, 3.0]);
         let drawn =
             [0, (1 << 62) - 1, 1 << 62, (1 << 63) - 1, 1 << 63, u64::MAX].map(|word| table.draw(&mut Constant(word)));

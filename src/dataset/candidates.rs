@@ -1,7 +1,8 @@
-//! What a held-out item is ranked against: a fixed sample of items that its user never rated, or all of them.
+//! Draws the candidates that a held-out item is ranked against: a fixed sample of items that its user never rated, or
+//! all of them.
 //!
-//! Drawn once for a run, from streams of their own, so that every method and every round is measured on the same
-//! candidates.
+//! They are drawn once for a run, from streams of their own, so that every method and every round is measured on the
+//! same candidates.
 
 use rand::Rng;
 
@@ -13,8 +14,8 @@ use crate::metric::Needs;
 use crate::rng::{Purpose, Streams};
 use crate::scenario::{EvaluationSpec, Ranking, sizes};
 
-/// The candidates of every evaluated user, drawn once per run: items that the user never rated, neither in
-/// training nor held out. Four bytes per sampled candidate; the full catalogue takes none.
+/// The candidates of every evaluated user, drawn once per run: items that the user never rated, neither in training nor
+/// held out. A sampled candidate takes four bytes of memory; the full catalogue takes none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidates {
     users: Vec<UserId>,
@@ -25,10 +26,10 @@ pub struct Candidates {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Lists {
-    /// Nothing is ranked among candidates: ratings are held out, or every figure is an expectation over all draws.
+    /// No item is ranked among candidates: ratings are held out, or every figure is an expectation over all draws.
     Nothing,
     FullCatalogue,
-    /// `per_user` candidates per evaluated user, ascending; `validation` is `None` where it shares `test`.
+    /// There are `per_user` candidates per evaluated user, ascending; `validation` is `None` if it shares `test`.
     Sampled {
         per_user: usize,
         test: Vec<u32>,
@@ -55,23 +56,23 @@ impl Candidates {
             Ranking::Sampled => spec.candidates,
             Ranking::FullCatalogue => 0,
         };
-        // Expectations over all draws need none.
+        // Expectations over all draws need no drawn candidates.
         let is_drawn = spec.needs(Needs::RankAmongCandidates);
         let separate = dataset.has_validation_items() && !spec.shared_candidates;
         let drawn = if separate { wanted.saturating_mul(2) } else { wanted };
-        // A generated population of that size has been refused with its scenario; a file's is known only now.
+        // A generated population of that size has been refused with its scenario; the size of a file is known only now.
         if let Some(reason) = sizes::candidates_too_many(users.len() as u64, u64::from(drawn)) {
             return Err(Error::Dataset(reason));
         }
         let mut pool = Pool::new(dataset.items());
         let mut sample = Vec::new();
-        // No more than can be drawn: a number of candidates that no user has is to end in an error.
+        // The memory is for no more candidates than can be drawn, so that a number that no user has ends in an error.
         let kept = if is_drawn { (wanted as usize).min(dataset.items()) } else { 0 };
         let mut test = Vec::with_capacity(users.len() * kept);
         let mut validation = Vec::with_capacity(if separate { test.capacity() } else { 0 });
         for &user in &users {
             pool.restrict(dataset.touched_items(user), drawn);
-            // Ranking against nothing would put every held-out item first.
+            // Without any candidates, every held-out item would come first.
             if pool.available() < drawn.max(1) {
                 return Err(too_few(dataset, user, wanted.max(1), separate, pool.available()));
             }
@@ -97,28 +98,28 @@ impl Candidates {
         Ok(Self { users, drawn: wanted, lists })
     }
 
-    /// The evaluated users, ascending; the other methods take positions in this list.
+    /// Returns the evaluated users, ascending; the other methods take positions in this list.
     pub fn evaluated_users(&self) -> &[UserId] {
         &self.users
     }
 
-    /// Everything that the evaluated user at `position` has not rated, ascending, listed in `scratch`.
+    /// Returns everything that the evaluated user at `position` has not rated, ascending, listed in `scratch`.
     pub fn catalogue<'a>(&self, dataset: &Dataset, position: usize, scratch: &'a mut CandidateScratch) -> &'a [u32] {
         scratch.unrated(dataset, self.users[position])
     }
 
-    /// How many of `unrated` items a draw of candidates takes for one held-out item.
+    /// Returns how many of `unrated` items a draw of candidates takes for one held-out item.
     pub fn drawn_of(&self, unrated: u32) -> u32 {
         if self.drawn == 0 { unrated } else { self.drawn.min(unrated) }
     }
 
-    /// Whether test and validation item are ranked against the same candidates.
+    /// Returns whether test and validation item are ranked against the same candidates.
     pub fn are_shared(&self) -> bool {
         !matches!(&self.lists, Lists::Sampled { validation: Some(_), .. })
     }
 
-    /// What the test item of the evaluated user at `position` is ranked against, ascending. Sampled
-    /// candidates are lent; the full catalogue is listed in `scratch`.
+    /// Returns what the test item of the evaluated user at `position` is ranked against, ascending. Sampled candidates
+    /// are borrowed from `self`; the full catalogue is listed in `scratch`.
     pub fn test<'a>(&'a self, dataset: &Dataset, position: usize, scratch: &'a mut CandidateScratch) -> &'a [u32] {
         match &self.lists {
             Lists::Sampled { per_user, test, .. } => &test[position * per_user..(position + 1) * per_user],
@@ -127,7 +128,7 @@ impl Candidates {
         }
     }
 
-    /// What the validation item is ranked against; as [`Self::test`].
+    /// Returns what the validation item is ranked against, in the same way as [`Self::test`].
     pub fn validation<'a>(
         &'a self,
         dataset: &Dataset,
@@ -151,12 +152,12 @@ pub struct CandidateScratch {
 }
 
 impl CandidateScratch {
-    /// For a catalogue of `items` items.
+    /// Allocates the memory for a catalogue of `items` items.
     pub fn new(items: usize) -> Self {
         Self { pool: Pool::new(items), items: Vec::new() }
     }
 
-    /// Whether this is the memory for such a catalogue.
+    /// Returns whether this is the memory for a catalogue of `items` items.
     pub fn fits(&self, items: usize) -> bool {
         self.pool.items() == items
     }
@@ -169,10 +170,10 @@ impl CandidateScratch {
     }
 }
 
-/// All users, or a uniformly random `spec.users` of them, ascending.
+/// Returns all users, or a uniformly random `spec.users` of them, ascending.
 ///
-/// The sample is that of the smallest keys, each from its user's own stream, so that one more user displaces
-/// at most one of the others.
+/// The sample is made of the users with the smallest keys, each drawn from its user's own stream, so that one more user
+/// displaces at most one of the others.
 fn evaluated_users(dataset: &Dataset, spec: &EvaluationSpec, streams: Streams) -> Result<Vec<UserId>> {
     let all = (0..dataset.users()).map(UserId::from);
     let wanted = spec.users as usize;
@@ -225,7 +226,7 @@ mod tests {
         load(&spec, &[], STREAMS).unwrap()
     }
 
-    /// If this fails, the program ends for want of memory before it says why.
+    /// If this fails, the program ends for lack of memory before it says why.
     #[test]
     fn candidates_that_no_run_can_hold_are_refused_before_they_are_drawn() {
         let spec = EvaluationSpec { candidates: u32::MAX, ..EvaluationSpec::default() };
@@ -265,7 +266,7 @@ mod tests {
         let separate = EvaluationSpec { candidates: 30, shared_candidates: false, ..Default::default() };
         let message = Candidates::draw(&dataset, &separate, STREAMS).unwrap_err().to_string();
         assert!(message.contains("30 candidates for each of the test and the validation item"), "{message}");
-        // A wish beyond all memory ends in the same error.
+        // A number of candidates beyond all memory ends in the same error.
         let absurd = EvaluationSpec { candidates: u32::MAX, ..separate };
         assert!(Candidates::draw(&dataset, &absurd, STREAMS).is_err());
     }
@@ -319,7 +320,8 @@ mod tests {
 
     #[test]
     fn scratch_memory_fits_its_own_catalogue_alone() {
-        // Memory for a smaller one would be written past its end, for a larger one it would list items that are not.
+        // Memory for a smaller catalogue would be written past its end; with memory for a larger one, items that do not
+        // exist would be listed.
         assert!([29, 30, 31].map(|items| CandidateScratch::new(30).fits(items)) == [false, true, false]);
     }
 
@@ -361,7 +363,7 @@ mod tests {
                 let free = unrated(&dataset, user);
                 for list in [test, validation] {
                     prop_assert_eq!(list.len(), wanted as usize);
-                    // Strictly ascending, so distinct.
+                    // A strictly ascending list has no item twice.
                     prop_assert!(list.windows(2).all(|pair| pair[0] < pair[1]));
                     prop_assert!(list.iter().all(|item| free.contains(item)));
                 }

@@ -1,21 +1,21 @@
-//! Numbers of many rows in little memory: what a population of a million users costs is decided here.
+//! Stores numbers of many rows in little memory, which decides what a population of a million users costs.
 //!
 //! Ratings have few different values (five stars, or none at all), so a row takes a byte or nothing. A rank by time is
 //! below the number of a user's ratings, so a row takes the width of the longest history.
 
-/// A real number for every row, by appending.
+/// A real number for every row. Rows are appended.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Column {
-    /// Every row has the same value; there may be no row yet.
+    /// The form of rows that all have the same value; there may be no row yet.
     Constant { value: f32, rows: usize },
-    /// Row i has the value `dictionary[codes[i]]`.
+    /// The form in which row i has the value `dictionary[codes[i]]`.
     Coded { dictionary: Vec<f32>, codes: Vec<u8> },
-    /// More than 256 different values.
+    /// The form for more than 256 different values.
     Plain(Vec<f32>),
 }
 
 impl Column {
-    /// No rows.
+    /// Makes a column without rows.
     pub(super) const fn new() -> Self {
         Self::Constant { value: 1.0, rows: 0 }
     }
@@ -50,7 +50,7 @@ impl Column {
         }
     }
 
-    /// The rows of `range`.
+    /// Returns the rows of `range`.
     pub(super) fn rows(&self, range: std::ops::Range<usize>) -> Values<'_> {
         Values(match self {
             Self::Constant { value, .. } => Repr::Constant { value: *value, rows: range.len() },
@@ -59,7 +59,7 @@ impl Column {
         })
     }
 
-    /// All rows.
+    /// Returns all rows.
     pub(super) fn all(&self) -> Values<'_> {
         let rows = match self {
             Self::Constant { rows, .. } => *rows,
@@ -130,19 +130,19 @@ impl<'a> From<&'a [f32]> for Values<'a> {
     }
 }
 
-/// An integer for every row, by appending, in the width of the largest.
+/// An integer for every row, stored in the width of the largest. Rows are appended.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum RankColumn {
-    /// All below 2^8.
+    /// The form of ranks that are all below 2^8.
     Narrow(Vec<u8>),
-    /// All below 2^16.
+    /// The form of ranks that are all below 2^16.
     Middle(Vec<u16>),
-    /// Some beyond.
+    /// The form of larger ranks.
     Wide(Vec<u32>),
 }
 
 impl RankColumn {
-    /// No rows.
+    /// Makes a column without rows.
     pub(super) const fn new() -> Self {
         Self::Narrow(Vec::new())
     }
@@ -163,7 +163,7 @@ impl RankColumn {
         self.push(rank);
     }
 
-    /// The rows of `range`.
+    /// Returns the rows of `range`.
     pub(super) fn rows(&self, range: std::ops::Range<usize>) -> Ranks<'_> {
         Ranks(match self {
             Self::Narrow(ranks) => RankRepr::Narrow(&ranks[range]),
@@ -172,7 +172,7 @@ impl RankColumn {
         })
     }
 
-    /// All rows.
+    /// Returns all rows.
     pub(super) fn all(&self) -> Ranks<'_> {
         let rows = match self {
             Self::Narrow(ranks) => ranks.len(),
@@ -196,7 +196,7 @@ enum RankRepr<'a> {
 }
 
 impl<'a> Ranks<'a> {
-    /// Returns `rows` rows of rank 0: nothing is known of the order.
+    /// Returns `rows` rows of rank 0, which say nothing of the order.
     pub const fn zero(rows: usize) -> Self {
         Self(RankRepr::Zero(rows))
     }

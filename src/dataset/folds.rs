@@ -1,9 +1,9 @@
-//! K-fold: which part of a random division into equal parts each row belongs to.
+//! Draws the divisions of k-fold: which part of a random division into equal parts each row belongs to.
 //!
 //! FedRec shuffles all ratings and cuts the list into five parts. Drawing the part of every row in turn, each with a
-//! probability in proportion to the places that the part has left, gives the same distribution (every division into parts
-//! of these sizes is equally likely) and needs no list. The division hangs on the seed and the number of folds, not on
-//! the fold: the runs of all folds with one seed test on every row once.
+//! probability in proportion to the places that the part has left, gives the same distribution (every division into
+//! parts of these sizes is equally likely) and needs no list. The division depends on the seed and the number of folds,
+//! not on the fold: together, the runs of all folds with one seed test on every row once.
 
 use crate::error::{Error, Result};
 use crate::rng::{PortableDraws, Purpose, Stream, Streams};
@@ -11,16 +11,16 @@ use crate::rng::{PortableDraws, Purpose, Stream, Streams};
 /// Draws the part of one row after another.
 pub(super) struct FoldDraw {
     fold: u32,
-    /// Places left in every part.
+    /// Numbers of places left in every part.
     places: Vec<u32>,
-    /// Rows left.
+    /// Number of rows left.
     rows: u32,
     stream: Stream,
 }
 
 impl FoldDraw {
-    /// For `rows` rows in `folds` parts, of which number `fold` (from 0) is the test part. Where the rows cannot be
-    /// divided evenly, the first parts have one more.
+    /// Prepares the draws for `rows` rows in `folds` parts, of which number `fold` (from 0) is the test part. If the
+    /// rows cannot be divided evenly, the first parts have one more.
     ///
     /// # Errors
     /// [`Error::Dataset`] for more folds than rows, and for more rows than can be drawn for.
@@ -51,7 +51,7 @@ impl FoldDraw {
         false
     }
 
-    /// `fold 0 of 5`.
+    /// Returns the part in words: `fold 0 of 5`.
     pub fn part_in_words(&self) -> String {
         format!("fold {} of {}", self.fold, self.places.len())
     }
@@ -81,7 +81,7 @@ mod tests {
         }
     }
 
-    /// If this fails, some divisions are likelier than others: of four rows in two parts there are six.
+    /// If this fails, some divisions are likelier than others. There are six of four rows in two parts.
     #[test]
     fn every_division_is_equally_likely() {
         let mut counts = std::collections::BTreeMap::new();
@@ -89,7 +89,7 @@ mod tests {
             *counts.entry(test_part(2, 0, 4, seed)).or_insert(0u32) += 1;
         }
         assert_eq!(counts.len(), 6);
-        // Five standard deviations of a binomial with mean 1,000.
+        // The tolerance is five standard deviations of a binomial with mean 1,000.
         assert!(counts.values().all(|count| count.abs_diff(1_000) < 145), "{counts:?}");
     }
 

@@ -1,4 +1,4 @@
-//! A made-up population: long-tailed popularity, latent tastes, lognormal activity, timestamps.
+//! Generates a population with long-tailed popularity, latent tastes, lognormal activity and timestamps.
 //!
 //! Item j has weight 1/rank(j)^s (Zipf) and a taste vector v_j, user u a taste vector t_u, all uniform on
 //! the unit sphere of dimension d. A user proposes items by weight and rates a proposed one with
@@ -7,7 +7,7 @@
 //! equally many users, which leaves popularity to the weights. The cost is a few proposals per rating,
 //! whatever the size of the catalogue.
 //!
-//! Items come from one stream, every user from a stream of its own: one more user changes nobody's ratings.
+//! Items come from one stream and every user from a stream of its own, so one more user changes nobody's ratings.
 
 use crate::dataset::alias::AliasTable;
 use crate::dataset::ratings::Interaction;
@@ -16,18 +16,18 @@ use crate::math;
 use crate::rng::{PortableDraws, Purpose, Stream, Streams};
 use crate::scenario::GeneratorSpec;
 
-/// Proposals per rating before the rest of a user's ratings go to the most popular items left. Only users
-/// who rate a large share of the catalogue, or of its popular part, get there.
+/// Proposals per rating before the rest of a user's ratings go to the most popular items left. Only users who rate a
+/// large share of the catalogue, or of its popular part, reach this limit.
 const PROPOSALS_PER_RATING: usize = 200;
 
-/// Affinity at which a proposal is rated with probability 1/2. At most 1, so that even in one dimension
-/// (where affinities are -1 and 1) proposals are accepted at any strength.
+/// Affinity at which a proposal is rated with probability 1/2. It is at most 1, so that even in one dimension (where
+/// affinities are -1 and 1) proposals are accepted at any strength.
 const INDIFFERENT_AFFINITY: f64 = 1.0;
 
-/// Every user's first rating falls into the first year of the data set.
+/// Seconds in a year. Every user's first rating falls into the first year of the data set.
 const SECONDS_PER_YEAR: f64 = 365.25 * 86_400.0;
 
-/// Mean time from one rating to the next: they are given in one sitting, as in MovieLens.
+/// Mean time from one rating to the next: ratings are given in one sitting, as in MovieLens.
 const MEAN_SECONDS_BETWEEN_RATINGS: f64 = 60.0;
 
 /// Calls `each_user` with the ratings of every user in turn, in the order of time.
@@ -45,7 +45,7 @@ pub fn generate(spec: &GeneratorSpec, streams: Streams, mut each_user: impl FnMu
         let count = number_of_ratings(spec, &mut stream);
         interactions.clear();
         catalogue.choose_items(&taste, count, &mut stream, &mut rated, &mut interactions);
-        // Chosen popular items first, and by fall-back last: that order must not decide what is held out.
+        // Popular items are chosen first, and the fall-back comes last. That order must not decide what is held out.
         stream.shuffle_portably(&mut interactions);
         stamp(&mut interactions, &mut stream);
         each_user(user, &interactions);
@@ -53,12 +53,12 @@ pub fn generate(spec: &GeneratorSpec, streams: Streams, mut each_user: impl FnMu
     }
 }
 
-/// The item side.
+/// The items with their popularity and tastes.
 struct Catalogue {
     popularity: AliasTable,
     /// Items from the most to the least popular.
     by_popularity: Vec<u32>,
-    /// One vector per item (m x d).
+    /// The taste vector of every item (m x d).
     tastes: Vec<f32>,
     dimension: usize,
     strength: f64,
@@ -68,7 +68,7 @@ impl Catalogue {
     fn draw(spec: &GeneratorSpec, streams: Streams) -> Self {
         let mut stream = streams.stream(Purpose::GeneratedItems, 0, 0);
         let mut by_popularity: Vec<u32> = (0..spec.items).collect();
-        // Otherwise an item's number would give its popularity away.
+        // Without the shuffle, an item's number would tell its popularity.
         stream.shuffle_portably(&mut by_popularity);
         let mut weights = vec![0.0; spec.items as usize];
         for (rank, &item) in by_popularity.iter().enumerate() {
@@ -84,7 +84,7 @@ impl Catalogue {
         }
     }
 
-    /// sqrt(d) times the scalar product: unit variance over items.
+    /// Returns sqrt(d) times the scalar product, which has unit variance over items.
     fn affinity(&self, taste: &[f32], item: u32) -> f64 {
         let start = item as usize * self.dimension;
         let product: f32 = taste.iter().zip(&self.tastes[start..start + self.dimension]).map(|(t, v)| t * v).sum();
@@ -128,7 +128,7 @@ impl Catalogue {
     }
 }
 
-/// 1 to 5 stars: better than the middle on the whole, for users rate what they like.
+/// Draws 1 to 5 stars, on the whole more than the middle, as users rate what they like.
 fn rating(affinity: f64, stream: &mut Stream) -> f32 {
     let stars = 3.0 + 0.5 * affinity + 0.7 * stream.standard_normal();
     (stars + 0.5).floor().clamp(1.0, 5.0) as f32
@@ -142,10 +142,10 @@ fn number_of_ratings(spec: &GeneratorSpec, stream: &mut Stream) -> usize {
     (stream.lognormal(median, sigma) + 0.5).clamp(3.0, f64::from(most)) as usize
 }
 
-/// Uniform on the unit sphere.
+/// Draws a vector uniformly from the unit sphere.
 fn unit_vector(stream: &mut Stream, dimension: u32) -> Vec<f32> {
     let vector: Vec<f64> = (0..dimension).map(|_| stream.standard_normal()).collect();
-    // A vector of zeros, however unlikely, must not turn into NaN.
+    // The bound keeps a vector of zeros, however unlikely, from turning into NaN.
     let length = math::sqrt(vector.iter().map(|value| value * value).sum()).max(f64::MIN_POSITIVE);
     vector.iter().map(|value| (value / length) as f32).collect()
 }
@@ -188,7 +188,7 @@ mod tests {
         load(&dataset, &[], STREAMS).unwrap()
     }
 
-    /// HR@10 against 99 candidates of the scores that `score` gives to (user, item), ties lost.
+    /// Returns HR@10 against 99 candidates of the scores that `score` gives to (user, item), with ties lost.
     fn hit_ratio(dataset: &Dataset, mut score: impl FnMut(UserId, u32) -> f64) -> f64 {
         let candidates = Candidates::draw(dataset, &EvaluationSpec::default(), STREAMS).unwrap();
         let mut scratch = CandidateScratch::new(dataset.items());
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn tastes_can_be_learned_from_the_default_population() {
-        // Otherwise no personalised method could beat popularity, and the quickstart would show nothing.
+        // Without this, no personalised method could beat popularity, and the quickstart would show nothing.
         let spec = GeneratorSpec::default();
         let dataset = split(&spec);
         let popularity = dataset.popularity();
@@ -216,7 +216,7 @@ mod tests {
             let affinity = catalogue.affinity(&tastes[user.index()], item);
             catalogue.acceptance(affinity) * f64::from(popularity[item as usize])
         });
-        // Users who share an item with the scored one, as a method could find them out: item-to-item cosine.
+        // Item-to-item cosine scores by the users who share an item with the scored one, as a method could find them.
         let mut listeners = vec![Vec::new(); dataset.items()];
         for user in (0..dataset.users()).map(UserId::from) {
             dataset.train_items(user).iter().for_each(|&item| listeners[item as usize].push(user));
@@ -241,7 +241,7 @@ mod tests {
         let spec = GeneratorSpec { users: 20, ..GeneratorSpec::default() };
         let (few, more) = (generated(&spec), generated(&GeneratorSpec { users: 21, ..spec.clone() }));
         assert_eq!(few[..], more[..20]);
-        // And the split leaves them apart too: the catalogue does not depend on who rated what.
+        // The split does not mix them up either, as the catalogue does not depend on who rated what.
         let (few, more) = (split(&spec), split(&GeneratorSpec { users: 21, ..spec }));
         assert_eq!(few.items(), more.items());
         for user in (0..20).map(UserId) {
@@ -259,7 +259,8 @@ mod tests {
         let mut counts = vec![0.0; spec.items as usize];
         users.iter().flatten().for_each(|interaction| counts[interaction.item as usize] += 1.0);
         counts.sort_by(|a, b| f64::total_cmp(b, a));
-        // Zipf: rank 400 against rank 40 is 10^-s. (The very top is flatter, since nobody rates an item twice.)
+        // By Zipf's law, rank 400 against rank 40 is 10^-s. (The very top is flatter, since nobody rates an item
+        // twice.)
         let share = counts[350..450].iter().sum::<f64>() / 10.0 / counts[35..45].iter().sum::<f64>();
         let expected = math::pow(10.0, -spec.popularity_exponent);
         assert!((share / expected - 1.0).abs() < 0.2, "share {share}, expected {expected}");
@@ -267,7 +268,7 @@ mod tests {
 
     #[test]
     fn the_highest_taste_strength_does_not_stall_or_flatten_popularity() {
-        // Where hardly anything were accepted, all ratings would come from the fall-back: the same few items.
+        // If hardly anything were accepted, all ratings would come from the fall-back and go to the same few items.
         for dimension in [1, 2, 64] {
             let spec = GeneratorSpec {
                 users: 50,

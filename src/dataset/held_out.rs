@@ -1,4 +1,4 @@
-//! What is kept from training to measure accuracy on.
+//! Holds what is kept from training to measure accuracy on.
 
 use super::column::Values;
 use super::user_rows::UserRows;
@@ -7,28 +7,28 @@ use crate::ids::{ItemId, UserId};
 /// What is held out of every user's ratings.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum HeldOut {
-    /// Single items, to be ranked (leave-one-out).
+    /// Single items that are ranked (leave-one-out).
     Items {
         /// The test item of every user.
         test: Vec<ItemId>,
-        /// The validation item of every user, where the scenario asks for one.
+        /// The validation item of every user, if the scenario asks for one.
         validation: Option<Vec<ItemId>>,
     },
-    /// Ratings, to be predicted (k-fold).
+    /// Ratings that are predicted (k-fold).
     Ratings(UserRows),
 }
 
 /// The test ratings of one user, in the order of ascending items.
 #[derive(Clone, Copy, Debug)]
 pub struct TestRatings<'a> {
-    /// The items, ascending; an item stands as often as the file has it.
+    /// The items, ascending. An item is repeated as often as in the file.
     pub items: &'a [u32],
-    /// The rating of each.
+    /// The rating of each item.
     pub ratings: Values<'a>,
 }
 
 impl HeldOut {
-    /// The test item of `user`, if single items are held out.
+    /// Returns the test item of `user`, if single items are held out.
     pub fn test_item(&self, user: UserId) -> Option<ItemId> {
         match self {
             Self::Items { test, .. } => Some(test[user.index()]),
@@ -36,7 +36,7 @@ impl HeldOut {
         }
     }
 
-    /// The validation item of `user`, where there is one.
+    /// Returns the validation item of `user`, if there is one.
     pub fn validation_item(&self, user: UserId) -> Option<ItemId> {
         match self {
             Self::Items { validation, .. } => validation.as_ref().map(|items| items[user.index()]),
@@ -44,7 +44,7 @@ impl HeldOut {
         }
     }
 
-    /// The test ratings of `user`, if ratings are held out.
+    /// Returns the test ratings of `user`, if ratings are held out.
     pub fn test_ratings(&self, user: UserId) -> Option<TestRatings<'_>> {
         match self {
             Self::Items { .. } => None,
@@ -52,7 +52,7 @@ impl HeldOut {
         }
     }
 
-    /// Every held-out item of `user`: the test item, then the validation item, or those of the test ratings.
+    /// Returns every held-out item of `user`: the test item, then the validation item, or those of the test ratings.
     pub fn items(&self, user: UserId) -> impl Iterator<Item = u32> {
         let single = [self.test_item(user), self.validation_item(user)];
         let of_ratings = self.test_ratings(user).map_or(&[][..], |test| test.items);

@@ -1,12 +1,11 @@
-//! Ratings: reading, generating, splitting, and the pools that negatives and candidates are drawn from.
+//! Reads, generates and splits ratings, and holds the pools that negatives and candidates are drawn from.
 //!
 //! Everything here is a pure function of the specification, the ratings file and the seed. Methods and
 //! actors see only [`Dataset`], [`negatives`] and [`candidates`].
 //!
-//! In reading order: [`registry`] knows the usual data sets and where they lie, [`delimited`] reads any
-//! delimited text, [`ratings`] leaves out users with too few ratings, [`generator`] makes a population up,
-//! and [`split`] holds out what accuracy is measured on. A device is
-//! handed its [`OwnData`].
+//! In reading order: [`registry`] knows the usual data sets and where they lie, [`delimited`] reads any delimited text,
+//! [`ratings`] leaves out users with too few ratings, [`generator`] generates a population, and [`split`] holds out
+//! what accuracy is measured on. A device is given its [`OwnData`].
 
 use std::path::PathBuf;
 
@@ -81,12 +80,12 @@ pub fn load(spec: &DatasetSpec, data_directories: &[PathBuf], streams: Streams) 
     split::split(ratings, &spec.split, streams)
 }
 
-/// The split ratings of a generated population without the users who have fewer than `minimum`.
+/// Returns the split ratings of a generated population without the users who have fewer than `minimum`.
 fn generated(population: &GeneratorSpec, minimum: u32, split: &SplitSpec, streams: Streams) -> Result<Dataset> {
     let is_active = |interactions: &[ratings::Interaction]| interactions.len() >= minimum as usize;
     let mut rows = 0;
-    // Equal parts can be drawn only for a known number of rows. Making all of them twice costs less memory than keeping
-    // them.
+    // Equal parts can be drawn only for a known number of rows. Generating all of them twice costs less memory than
+    // keeping them.
     if matches!(split, SplitSpec::KFold { .. }) {
         generator::generate(population, streams, |_, interactions| {
             rows += if is_active(interactions) { interactions.len() as u64 } else { 0 };
@@ -144,8 +143,8 @@ impl Dataset {
         self.held_out.validation_item(user)
     }
 
-    /// Returns the held-out ratings of `user`, of which there may be none; `None` where the split holds single items out
-    /// (leave-one-out).
+    /// Returns the held-out ratings of `user`, of which there may be none; `None` where the split holds single items
+    /// out (leave-one-out).
     pub fn test_ratings(&self, user: UserId) -> Option<TestRatings<'_>> {
         self.held_out.test_ratings(user)
     }
@@ -189,17 +188,18 @@ impl Dataset {
         }
     }
 
-    /// Number of different items that are held out of the ratings of `user` and are not among the training items.
+    /// Returns the number of different items that are held out of the ratings of `user` and are not among the training
+    /// items.
     fn different_held_out_items(&self, user: UserId) -> usize {
         let train = self.train_items(user);
-        // Single items are different and not among the training items: the split sees to that. Those of test ratings are
-        // ascending, and a file that repeats a pair may have one on both sides.
+        // The split sees to it that single items are different and not among the training items. Those of test ratings
+        // are ascending, and a file that repeats a pair may have one on both sides.
         let mut last = None;
         let is_new = |item: &u32| last.replace(*item) != Some(*item) && train.binary_search(item).is_err();
         self.held_out.items(user).filter(is_new).count()
     }
 
-    /// Every item that `user` has touched: training items, then the held-out ones.
+    /// Returns every item that `user` has touched: training items, then the held-out ones.
     fn touched_items(&self, user: UserId) -> impl Iterator<Item = u32> {
         self.train_items(user).iter().copied().chain(self.held_out.items(user))
     }

@@ -1,4 +1,4 @@
-//! Training samples: every positive of a user with freshly drawn negatives.
+//! Draws training samples: every positive of a user with fresh negatives.
 //!
 //! Which items may be drawn decides every accuracy: see [`NegativePool`].
 
@@ -13,21 +13,21 @@ use crate::scenario::{NegativePool, NegativesSpec};
 /// followed by its negatives. Buffers are reused.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples {
-    /// Items.
+    /// The items in the order of the samples.
     pub items: Vec<u32>,
-    /// 1 for a positive, 0 for a negative; beside [`Self::items`].
+    /// The label of each of [`Self::items`]: 1 for a positive, 0 for a negative.
     pub labels: Vec<f32>,
 }
 
 impl Samples {
-    /// Forgets all of them, and keeps the memory.
+    /// Removes all samples, and keeps the memory.
     pub fn clear(&mut self) {
         self.items.clear();
         self.labels.clear();
     }
 }
 
-/// Checks that every user's pool holds as many items as one positive wants, so that no run comes to a halt over it.
+/// Checks that every user's pool holds as many items as one positive needs, so that no run stops because of it.
 ///
 /// # Errors
 /// [`Error::Dataset`], naming the first user with too few.
@@ -54,7 +54,7 @@ fn too_few(dataset: &Dataset, user: UserId, wanted: u32, available: usize) -> Er
     ))
 }
 
-/// Draws negatives; scratch memory of one bit per item, reusable for any user of the data set.
+/// Draws negatives. Its scratch memory takes one bit per item and is reusable for any user of the data set.
 #[derive(Clone, Debug)]
 pub struct NegativeSampler {
     spec: NegativesSpec,
@@ -62,12 +62,12 @@ pub struct NegativeSampler {
 }
 
 impl NegativeSampler {
-    /// For a catalogue of `items` items.
+    /// Makes a sampler for a catalogue of `items` items.
     pub fn new(items: usize, spec: &NegativesSpec) -> Self {
         Self { spec: spec.clone(), pool: Pool::new(items) }
     }
 
-    /// Whether this is the sampler for such a catalogue and specification.
+    /// Returns whether this is the sampler for such a catalogue and specification.
     pub fn fits(&self, items: usize, spec: &NegativesSpec) -> bool {
         self.pool.items() == items && self.spec == *spec
     }
@@ -123,7 +123,7 @@ mod tests {
     use crate::dataset::split;
     use crate::scenario::SplitSpec;
 
-    /// Users with these items, in order of time.
+    /// Returns a data set of users with these items, in the order of time.
     fn dataset(items: u32, users: &[&[u32]], validation_item: bool) -> Dataset {
         let rows =
             users.iter().enumerate().flat_map(|(user, items)| items.iter().map(move |&item| (user as u32, item)));
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn the_pools_differ_exactly_by_the_held_out_items() {
         let dataset = dataset(12, &[&[1, 4, 7, 9, 2]], true);
-        // As many as there are: the negatives are the pool.
+        // The sample is as large as the pool, so the negatives are the pool.
         let all = |pool, size| draw(&dataset, pool, size, 0, 0).unwrap().items[1..=size as usize].to_vec();
         let unrated: BTreeSet<u32> = all(NegativePool::Unrated, 7).into_iter().collect();
         let not_in_train: BTreeSet<u32> = all(NegativePool::NotInTrain, 9).into_iter().collect();
@@ -169,8 +169,8 @@ mod tests {
 
     #[test]
     fn the_check_before_a_run_asks_for_as_many_items_as_a_draw_does() {
-        // Were it stricter, a good scenario would be refused; were it laxer, the run would end in its first round.
-        // The user's training items are 1 and 3, twice; 2 and, where it validates, 4 are held out.
+        // If the check were stricter, a good scenario would be refused; if it were laxer, the run would end in its
+        // first round. The user's training items are 1 and 3, each twice; 2 and, with validation, 4 are held out.
         for validation_item in [false, true] {
             let dataset = dataset(12, &[&[3, 3, 1, 4, 2]], validation_item);
             for pool in [NegativePool::NotInTrain, NegativePool::Unrated] {
@@ -208,7 +208,8 @@ mod tests {
 
     #[test]
     fn draws_are_a_function_of_seed_user_and_round_alone() {
-        // Whoever else is in the data, whatever the sampler did before, and in whatever order users come.
+        // The samples must not depend on who else is in the data, on what the sampler did before, or on the order of
+        // users.
         let own: &[u32] = &[1, 2, 3, 4];
         let (few, more) = (dataset(50, &[own; 2], true), dataset(50, &[own; 3], true));
         let alone = draw(&few, NegativePool::NotInTrain, 4, 1, 7).unwrap();

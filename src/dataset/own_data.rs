@@ -1,11 +1,11 @@
-//! What a device knows of its own user: the training part of the user's ratings, and nothing of anybody else's.
+//! Holds what a device knows of its own user: the training part of the user's ratings, and nothing of anybody else's.
 
 use super::column::{Ranks, Values};
 
 /// The training ratings of one user, one row each, in the order of ascending items.
 ///
-/// An item stands as often as the file has it. Fields are read through methods, so that what a device knows besides
-/// (attributes of items, private attributes of the user) can be added without touching a method.
+/// An item is repeated as often as in the file. Fields are read through methods, so that further knowledge of a device
+/// (attributes of items, private attributes of the user) can be added without changing a method.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnData<'a> {
     items: &'a [u32],
@@ -16,30 +16,30 @@ pub struct OwnData<'a> {
 }
 
 impl<'a> OwnData<'a> {
-    /// Returns the data of a user who likes `items` (ascending), of which nothing else is known: every rating and weight
-    /// is 1, and all are equally recent.
+    /// Returns the data of a user who likes `items` (ascending), of which nothing else is known: every rating and
+    /// weight is 1, and all are equally recent.
     pub fn new(items: &'a [u32]) -> Self {
         let rows = items.len();
         let (ratings, weights) = (Values::constant(1.0, rows), Values::constant(1.0, rows));
         Self { items, ratings, recency_ranks: Ranks::zero(rows), weights, labels: None }
     }
 
-    /// Replaces the ratings; one for each item.
+    /// Replaces the ratings; there is one for each item.
     pub fn with_ratings(self, ratings: impl Into<Values<'a>>) -> Self {
         Self { ratings: ratings.into(), ..self }
     }
 
-    /// Replaces the recency ranks; one for each item.
+    /// Replaces the recency ranks; there is one for each item.
     pub fn with_recency_ranks(self, ranks: impl Into<Ranks<'a>>) -> Self {
         Self { recency_ranks: ranks.into(), ..self }
     }
 
-    /// Replaces the weights; one for each item.
+    /// Replaces the weights; there is one for each item.
     pub fn with_weights(self, weights: impl Into<Values<'a>>) -> Self {
         Self { weights: weights.into(), ..self }
     }
 
-    /// Replaces the labels; one for each item.
+    /// Replaces the labels; there is one for each item.
     pub fn with_labels(self, labels: Option<&'a [bool]>) -> Self {
         Self { labels, ..self }
     }

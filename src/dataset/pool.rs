@@ -1,32 +1,32 @@
-//! Uniform draws without replacement from the items that a user has not touched.
+//! Draws uniformly without replacement from the items that a user has not touched.
 
 use rand::Rng;
 
 use crate::rng::PortableDraws;
 
-/// The items of a catalogue but for the excluded ones. Reusable: one pool serves all users of a worker.
+/// The items of a catalogue without the excluded ones. It is reusable: one pool serves all users of a worker.
 #[derive(Clone, Debug)]
 pub(super) struct Pool {
     items: u32,
-    /// One bit per item: excluded, or already drawn in the sample at hand.
+    /// One bit per item, which is set if the item is excluded or already in the current sample.
     taken: Vec<u64>,
     excluded: Vec<u32>,
-    /// The available items in arbitrary order, while they are so few that a list beats rejection.
+    /// The available items in arbitrary order, if they are so few that a list beats rejection.
     list: Vec<u32>,
 }
 
 impl Pool {
-    /// All of `items` items.
+    /// Makes a pool of all of `items` items.
     pub fn new(items: usize) -> Self {
         Self { items: items as u32, taken: vec![0; items.div_ceil(64)], excluded: Vec::new(), list: Vec::new() }
     }
 
-    /// Size of the catalogue.
+    /// Returns the size of the catalogue.
     pub fn items(&self) -> usize {
         self.items as usize
     }
 
-    /// All items but `excluded` (which may repeat items), for samples of `sample` items each.
+    /// Makes all items available but `excluded` (which may repeat items), for samples of `sample` items each.
     pub fn restrict(&mut self, excluded: impl Iterator<Item = u32>, sample: u32) {
         for item in self.excluded.drain(..) {
             self.taken[item as usize / 64] &= !(1 << (item % 64));
@@ -39,7 +39,7 @@ impl Pool {
             }
         }
         self.list.clear();
-        // Nothing will be drawn.
+        // Without anything to draw, no list is needed.
         if sample == 0 {
             return;
         }
@@ -50,12 +50,13 @@ impl Pool {
         }
     }
 
-    /// Number of items that are not excluded.
+    /// Returns the number of items that are not excluded.
     pub fn available(&self) -> u32 {
         self.items - self.excluded.len() as u32
     }
 
-    /// Appends the available items to `out`, ascending. Valid right after [`Self::restrict`] and at any time later.
+    /// Appends the available items to `out`, ascending. It may be called at any time after [`Self::restrict`], also
+    /// after samples were drawn.
     pub fn append_all(&self, out: &mut Vec<u32>) {
         out.reserve(self.available() as usize);
         for (index, &word) in self.taken.iter().enumerate() {
@@ -102,8 +103,8 @@ impl Pool {
         }
     }
 
-    /// The first steps of a Fisher-Yates shuffle; they give a uniform sample whatever order the list is in,
-    /// so it need not be restored.
+    /// Appends the result of the first steps of a Fisher-Yates shuffle, which is a uniform sample whatever order the
+    /// list is in. So the order need not be restored.
     fn append_from_list(&mut self, stream: &mut impl Rng, sample: u32, out: &mut Vec<u32>) {
         for place in 0..sample {
             let chosen = place + stream.below(self.list.len() as u32 - place);
@@ -122,7 +123,8 @@ mod tests {
     use super::*;
     use crate::rng::{Purpose, Streams};
 
-    /// Pearson's statistic of `draws` samples of `sample` from `items` items with `excluded` left out.
+    /// Returns Pearson's statistic of `draws` samples of `sample` from `items` items with `excluded` left out, and its
+    /// degrees of freedom.
     fn chi_square(items: usize, excluded: &[u32], sample: u32, draws: u32) -> (f64, f64) {
         let mut pool = Pool::new(items);
         pool.restrict(excluded.iter().copied(), sample);
@@ -146,8 +148,8 @@ mod tests {
         let most: Vec<u32> = (0..85).collect();
         for (excluded, sample) in [(&[3, 50, 99][..], 4), (&most[..], 4), (&[][..], 60)] {
             let (statistic, freedom) = chi_square(100, excluded, sample, 20_000);
-            // Without replacement the statistic is below the chi-square of independent draws; four standard
-            // deviations of that one.
+            // Without replacement the statistic is below the chi-square of independent draws. The tolerance is four
+            // standard deviations of the latter.
             assert!(statistic < freedom + 4.0 * (2.0 * freedom).sqrt(), "{statistic} at {freedom} degrees of freedom");
             assert!(statistic > 0.0);
         }
@@ -155,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_list_is_kept_where_less_than_a_quarter_stays_free() {
-        // Either way the samples are uniform, but they are other samples, and every digest rests on them.
+        // The samples are uniform either way, but they are different ones, and every digest depends on which.
         let list = |excluded: u32, sample| {
             let mut pool = Pool::new(100);
             pool.restrict(0..excluded, sample);

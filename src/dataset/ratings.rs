@@ -1,4 +1,4 @@
-//! Ratings as read from a file, before they are split.
+//! Holds ratings as they are read from a file, before they are split.
 
 use crate::error::{Error, Result};
 
@@ -7,18 +7,18 @@ use crate::error::{Error, Result};
 pub struct Interaction {
     /// The item, numbered from zero.
     pub item: u32,
-    /// Its rating; 1 where the source has none.
+    /// The rating of the item; 1 if the source has none.
     pub rating: f32,
-    /// Orders the ratings of one user in time; only comparisons of it mean anything.
+    /// The key that orders the ratings of one user in time. It is only compared, so its unit has no meaning.
     pub time: i64,
-    /// How much the rating counts, for methods that weigh; 1 where the source does not say.
+    /// How much the rating counts, for methods that weigh ratings; 1 if the source does not say.
     pub weight: f32,
     /// Whether the user liked the item; a file with labels also has items that were shown and not wanted.
     pub is_positive: bool,
 }
 
 impl Interaction {
-    /// A positive of weight 1.
+    /// Returns a positive of weight 1.
     pub const fn new(item: u32, rating: f32, time: i64) -> Self {
         Self { item, rating, time, weight: 1.0, is_positive: true }
     }
@@ -29,7 +29,7 @@ impl Interaction {
 pub struct Ratings {
     /// The user of every rating, numbered from zero in the order of first appearance.
     pub users: Vec<u32>,
-    /// The ratings, beside [`Self::users`].
+    /// The ratings, one for each of [`Self::users`].
     pub interactions: Vec<Interaction>,
     /// What the file calls every user.
     pub user_names: Vec<Box<str>>,
@@ -73,7 +73,8 @@ impl Ratings {
         Ok(kept)
     }
 
-    /// Lets an item's number (its place in the order of first appearance) stand for the time of its ratings.
+    /// Replaces the time of every rating by its item's number, which is the item's place in the order of first
+    /// appearance.
     ///
     /// This is what FedRAP's code does with LastFM-2K, which has no time: a user's held-out items are those
     /// that appear last in the whole file, so most of them have no other listener (algorithms, section 11).
@@ -84,14 +85,14 @@ impl Ratings {
     }
 }
 
-/// The error for a filter that leaves nobody.
+/// Returns the error for a filter that leaves nobody.
 pub(super) fn nobody_left(minimum: u32, most: usize) -> Error {
     Error::Dataset(format!(
         "no user is left: dataset.minimum_interactions is {minimum}, but the most active user has {most} ratings"
     ))
 }
 
-/// New numbers for old ones, in the order in which they are asked for.
+/// Gives new numbers for old ones, in the order in which they are asked for.
 struct Numbering {
     numbers: Vec<u32>,
     next: u32,
@@ -130,7 +131,7 @@ mod tests {
 
     #[test]
     fn the_filter_numbers_anew_by_first_appearance_in_what_is_left() {
-        // Numbers of the unfiltered file would leave holes: items that no remaining user ever rated.
+        // The numbers of the unfiltered file would leave gaps, as items that no remaining user has rated.
         let kept = ratings(&[(0, 0), (1, 1), (2, 2), (1, 3), (2, 1)]).keep_active_users(2).unwrap();
         assert_eq!(kept.users, [0, 1, 0, 1]);
         assert_eq!(kept.interactions.iter().map(|i| i.item).collect::<Vec<_>>(), [0, 1, 2, 0]);

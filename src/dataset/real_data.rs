@@ -1,4 +1,4 @@
-//! Checks against the public data sets, where they are at hand; they may not be part of this project.
+//! Checks the public data sets, if they are at hand; they may not be part of this project.
 #![allow(clippy::unwrap_used)]
 
 use std::io::Write;
@@ -11,15 +11,15 @@ use crate::ids::{InvitationId, UserId};
 use crate::rng::Streams;
 use crate::scenario::{DatasetSpec, EvaluationSpec, NegativePool, NegativesSpec, SourceSpec, SplitSpec};
 
-/// The data set, if it is in `$FEDRECSIM_DATA`, `data/` or `../shared/data`; else says that and why the test
-/// is skipped.
+/// Returns the data set if it is in `$FEDRECSIM_DATA`, `data/` or `../shared/data`. Otherwise prints that and why the
+/// test is skipped, and returns `None`.
 fn load_or_skip(source: SourceSpec, minimum_interactions: u32) -> Option<Dataset> {
     let project = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let named = std::env::var_os("FEDRECSIM_DATA").map(PathBuf::from);
     let folders: Vec<PathBuf> =
         named.into_iter().chain([project.join("data"), project.join("../shared/data")]).collect();
     if let Err(error) = registry::locate(&source, None, &folders) {
-        // Straight to standard error: the test harness swallows what passing tests print.
+        // This writes straight to standard error, as the test harness swallows what passing tests print.
         let _ = writeln!(std::io::stderr(), "skipped: {error}");
         return None;
     }
@@ -33,7 +33,7 @@ fn load_or_skip(source: SourceSpec, minimum_interactions: u32) -> Option<Dataset
     Some(load(&spec, &folders, Streams::new(1)).unwrap())
 }
 
-/// Ratings (the two held-out ones of every user included), users, items.
+/// Returns the numbers of ratings (the two held-out ones of every user included), users and items.
 fn size(dataset: &Dataset) -> (usize, usize, usize) {
     (dataset.training_ratings() + 2 * dataset.users(), dataset.users(), dataset.items())
 }
@@ -64,7 +64,7 @@ fn lastfm_has_the_size_and_the_lonely_test_items_of_fedraps_split() {
     assert_eq!(lonely, 1_168);
 }
 
-/// HR@10 and NDCG@10 of popularity, ties lost.
+/// Returns HR@10 and NDCG@10 of popularity, with ties lost.
 fn popularity_accuracy(dataset: &Dataset, seed: u64) -> (f64, f64) {
     let candidates = Candidates::draw(dataset, &EvaluationSpec::default(), Streams::new(seed)).unwrap();
     let popularity = dataset.popularity();
@@ -85,7 +85,7 @@ fn popularity_accuracy(dataset: &Dataset, seed: u64) -> (f64, f64) {
 
 #[test]
 fn popularity_on_ml_100k_is_as_measured_elsewhere() {
-    // .411 / .230 over three draws of candidates: another split, or candidates that were rated, would show.
+    // Three draws of candidates give .411 / .230 on average; another split, or candidates that were rated, would show.
     let Some(dataset) = load_or_skip(SourceSpec::Ml100k, 0) else { return };
     for seed in 1..=3 {
         let (hit_ratio, ndcg) = popularity_accuracy(&dataset, seed);

@@ -1,10 +1,10 @@
-//! The lines and fields of delimited text.
+//! Reads the lines and fields of delimited text.
 //!
-//! Fields stand between separators; a field may be quoted as in RFC 4180 (`"a,b"`, `"say ""a"""`), but never
-//! reaches over the end of a line. CRLF, blank lines and a UTF-8 byte-order mark are accepted.
+//! Fields stand between separators. A field may be quoted as in RFC 4180 (`"a,b"`, `"say ""a"""`), but never extends
+//! beyond the end of a line. CRLF, blank lines and a UTF-8 byte-order mark are accepted.
 //!
-//! The csv crate is not used for reading: it knows no separators of more than a byte, and the line that it
-//! reports for a record is wrong after CRLF or a blank line.
+//! The csv crate is not used for reading: it knows no separators of more than a byte, and the line that it reports for
+//! a record is wrong after CRLF or a blank line.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -13,12 +13,12 @@ use csv::{ByteRecord, Position};
 
 use crate::error::{Error, Result};
 
-/// The records of a text, blank lines left out.
+/// The records of a text, without blank lines.
 pub(super) struct Records<'a, R> {
     path: &'a Path,
     separator: &'a [u8],
     text: R,
-    /// The line at hand, counted from 1, and its bytes.
+    /// The number of the current line, from 1, and below its bytes.
     number: u64,
     line: Vec<u8>,
 }
@@ -39,7 +39,7 @@ impl<'a, R: BufRead> Records<'a, R> {
         Ok(Self { path, separator: separator.as_bytes(), text, number: 0, line: Vec::new() })
     }
 
-    /// The next record into `record`, with its line as its position; `false` at the end of the file.
+    /// Reads the next record into `record`, with its line as its position, and returns `false` at the end of the file.
     pub fn read(&mut self, record: &mut ByteRecord) -> Result<bool> {
         loop {
             self.line.clear();
@@ -86,8 +86,8 @@ fn find(text: &[u8], separator: &[u8]) -> Option<usize> {
     }
 }
 
-/// The quoted field that `text` begins with, and what follows its separator (`None` at the end of the line).
-/// A quotation mark that is not closed in front of a separator belongs to an unquoted field.
+/// Returns the quoted field that `text` begins with, and what follows its separator (`None` at the end of the line). A
+/// quotation mark that is not closed in front of a separator belongs to an unquoted field.
 fn quoted<'t>(text: &'t [u8], separator: &[u8]) -> Option<(Vec<u8>, Option<&'t [u8]>)> {
     let mut rest = text.strip_prefix(b"\"")?;
     let mut field = Vec::new();
@@ -111,7 +111,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// Line and fields of every record.
+    /// Returns the line and the fields of every record.
     fn records(content: &str, separator: &str) -> Vec<(u64, Vec<String>)> {
         let mut records = Records::new(content.as_bytes(), Path::new("ratings"), separator).unwrap();
         let (mut record, mut all) = (ByteRecord::new(), Vec::new());
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn lines_are_counted_as_an_editor_counts_them() {
-        // An error must send its reader to the right line.
+        // If this fails, an error sends its reader to the wrong line.
         for separator in [",", "::"] {
             for end in ["\n", "\r\n"] {
                 let content = "a,b||c,d|e,f|".replace(',', separator).replace('|', end);

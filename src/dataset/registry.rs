@@ -1,5 +1,5 @@
-//! The data sets that a scenario can name: what their files are called, how they are laid out, and where
-//! they can be had. None of them may be redistributed, so none is part of this project.
+//! Knows the data sets that a scenario can name: what their files are called, how they are laid out, and where they can
+//! be had. None of them may be redistributed, so none is part of this project.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -11,9 +11,9 @@ use crate::scenario::{ColumnRef, DelimitedSpec, SourceSpec};
 /// A ratings file that was found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RatingsFile {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// How it is laid out.
+    /// Layout of the file.
     pub layout: DelimitedSpec,
     /// Whether an item's first appearance stands for the time of its ratings
     /// ([`Ratings::order_by_item_number`](super::ratings::Ratings::order_by_item_number)).
@@ -23,15 +23,15 @@ pub struct RatingsFile {
 /// A known public data set.
 #[derive(Debug)]
 pub struct KnownDataset {
-    /// Its name in prose.
+    /// The data set's name in prose.
     pub title: &'static str,
     /// Usual places of the ratings file below a data folder, tried in this order.
     pub usual_files: &'static [&'static str],
-    /// The official archive.
+    /// Address of the official archive.
     pub archive_url: &'static str,
-    /// Its SHA-256, in hexadecimal.
+    /// SHA-256 of the archive, in hexadecimal.
     pub archive_sha256: &'static str,
-    /// What may be done with it, in one line.
+    /// What the licence allows, in one line.
     pub licence: &'static str,
     layout: fn(&Path) -> Result<DelimitedSpec>,
     ordered_by_item: bool,
@@ -65,7 +65,7 @@ static LASTFM_2K: KnownDataset = KnownDataset {
     archive_url: "https://files.grouplens.org/datasets/hetrec2011/hetrec2011-lastfm-2k.zip",
     archive_sha256: "6738f48195667ff03caaab4d32ca9a3133d8cc026b7c3cdaf6ce1010e913c59c",
     licence: "free for non-commercial research, not for redistribution (see its readme)",
-    // The third column counts plays: a weight, and no rating.
+    // The third column counts plays, which are a weight and not a rating.
     layout: |_| {
         let plays = Some(ColumnRef::Position(3));
         Ok(DelimitedSpec { rating: None, weight: plays, ..by_position("\t", true, None) })
@@ -73,7 +73,7 @@ static LASTFM_2K: KnownDataset = KnownDataset {
     ordered_by_item: true,
 };
 
-/// The entry of a source that is a known public data set.
+/// Returns the entry of a source that is a known public data set.
 pub fn known(source: &SourceSpec) -> Option<&'static KnownDataset> {
     match source {
         SourceSpec::Ml100k => Some(&ML_100K),
@@ -83,7 +83,7 @@ pub fn known(source: &SourceSpec) -> Option<&'static KnownDataset> {
     }
 }
 
-/// User, item and rating in the first three columns.
+/// Returns a layout with user, item and rating in the first three columns.
 fn by_position(separator: &str, header: bool, timestamp: Option<u32>) -> DelimitedSpec {
     DelimitedSpec {
         separator: separator.into(),
@@ -97,7 +97,8 @@ fn by_position(separator: &str, header: bool, timestamp: Option<u32>) -> Delimit
     }
 }
 
-/// `ratings.dat` as published, or a `ratings.csv` of the same rows, told apart by the first line.
+/// Returns the layout of `ratings.dat` as published, or of a `ratings.csv` of the same rows, told apart by the first
+/// line.
 ///
 /// The csv's `timestamp` column is filled in for some users only; its `order` column is chronological for all.
 fn ml_1m_layout(path: &Path) -> Result<DelimitedSpec> {
@@ -136,7 +137,7 @@ pub fn locate(source: &SourceSpec, path: Option<&Path>, data_directories: &[Path
     let places: Vec<PathBuf> = match path {
         Some(path) if path.is_absolute() => within(path.to_owned(), usual_files),
         Some(path) => {
-            // Joining an absolute path would have discarded the folder.
+            // If `path` is absolute, joining it discards the folder.
             let bases = std::iter::once(path.to_owned()).chain(data_directories.iter().map(|folder| folder.join(path)));
             bases.flat_map(|base| within(base, usual_files)).collect()
         }
@@ -156,7 +157,7 @@ pub fn locate(source: &SourceSpec, path: Option<&Path>, data_directories: &[Path
     }
 }
 
-/// `base` itself, or, if it is a folder, the usual files in it.
+/// Returns `base` itself, or, if it is a folder, the usual files in it.
 fn within(base: PathBuf, usual_files: &[&str]) -> Vec<PathBuf> {
     if base.is_dir() && !usual_files.is_empty() {
         usual_files.iter().map(|file| base.join(file)).collect()
@@ -165,7 +166,7 @@ fn within(base: PathBuf, usual_files: &[&str]) -> Vec<PathBuf> {
     }
 }
 
-/// Where a file was looked for, and where it can be had.
+/// Returns a message that says where a file was looked for, and where it can be had.
 fn missing(places: &[PathBuf], known: Option<&KnownDataset>) -> String {
     let mut reason = String::from("there is no such file");
     if places.is_empty() {
@@ -193,7 +194,7 @@ mod tests {
 
     use super::*;
 
-    /// A data folder with these (empty) files.
+    /// Makes a data folder with these (empty) files.
     fn folder(files: &[&str]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for file in files {

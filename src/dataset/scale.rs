@@ -1,29 +1,29 @@
-//! The range and the mean of explicit ratings.
+//! Computes the range and the mean of explicit ratings.
 
 use super::Dataset;
 use super::held_out::HeldOut;
 use super::user_rows::UserRows;
 
-/// What everybody may know of the ratings of a data set with explicit ratings.
+/// The public facts about the ratings of a data set with explicit ratings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RatingScale {
-    /// The lowest rating in the data set, the test part included: the scale is public.
+    /// The lowest rating in the data set, the test part included, because the scale is public.
     pub minimum: f32,
     /// The highest rating in the data set.
     pub maximum: f32,
-    /// Mean of the training ratings, as of [`Dataset::mean_training_rating`].
+    /// Mean of the training ratings, as [`Dataset::mean_training_rating`] returns it.
     pub training_mean: f64,
 }
 
 impl RatingScale {
-    /// Returns the rating of the scale that is nearest to `score`. A score that is no number stays one.
+    /// Returns the rating of the scale that is nearest to `score`, or NaN if the score is NaN.
     pub fn clip(&self, score: f32) -> f32 {
         score.clamp(self.minimum, self.maximum)
     }
 }
 
-/// The scale of these ratings; `None` if all of them are alike, as they are where a file has none.
+/// Returns the scale of these ratings; `None` if all of them are equal, as they are if a file has none.
 pub(super) fn of(dataset: &Dataset, train: &UserRows, held_out: &HeldOut) -> Option<RatingScale> {
     let test = match held_out {
         HeldOut::Ratings(rows) => Some(rows.all_ratings()),

@@ -1,4 +1,4 @@
-//! The two ways of splitting ratings into a part to train on and a part to measure accuracy on.
+//! Splits ratings into a part to train on and a part to measure accuracy on, in one of two ways.
 //!
 //! **Leave-one-out**: a user's latest positive is the test item, the one before it (if asked for) the validation item,
 //! the rest is for training. Ties in time go to the row that stands first in the file, as
@@ -25,7 +25,7 @@ use crate::scenario::SplitSpec;
 /// Splits all ratings of a file as `spec` says. Random draws come from `streams`.
 ///
 /// # Errors
-/// As [`Splitter::new`] and [`Splitter::finish`].
+/// The same as those of [`Splitter::new`] and [`Splitter::finish`].
 pub fn split(ratings: Ratings, spec: &SplitSpec, streams: Streams) -> Result<Dataset> {
     let mut splitter = Splitter::new(ratings.items, spec, ratings.interactions.len() as u64, streams)?;
     let (starts, grouped) = by_user(&ratings);
@@ -36,8 +36,8 @@ pub fn split(ratings: Ratings, spec: &SplitSpec, streams: Streams) -> Result<Dat
     splitter.finish().map(|dataset| Dataset { user_names: ratings.user_names, ..dataset })
 }
 
-/// The interactions grouped by user, in file order within each, and where every user's begin (one more
-/// than there are users).
+/// Returns where every user's interactions begin (one more number than there are users), and the interactions grouped
+/// by user, in file order within each.
 fn by_user(ratings: &Ratings) -> (Vec<usize>, Vec<Interaction>) {
     let mut starts = vec![0; ratings.user_names.len() + 1];
     for &user in &ratings.users {
@@ -61,12 +61,12 @@ pub struct Splitter {
     items: u32,
     train: UserRows,
     rule: Rule,
-    /// Training rows of the user at hand.
+    /// Training rows of the current user.
     own: Vec<Interaction>,
     too_few: Option<TooFew>,
 }
 
-/// How the rows of a user are told apart, and what was held out so far.
+/// The way to split a user's rows, and what was held out so far.
 enum Rule {
     LeaveOneOut {
         test: Vec<ItemId>,
@@ -75,12 +75,12 @@ enum Rule {
     KFold {
         draw: Box<FoldDraw>,
         test: Box<UserRows>,
-        /// Test rows of the user at hand.
+        /// Test rows of the current user.
         own: Vec<Interaction>,
     },
 }
 
-/// Users that cannot be split.
+/// The users that cannot be split.
 struct TooFew {
     first: String,
     first_different_items: usize,
@@ -89,7 +89,7 @@ struct TooFew {
 }
 
 impl Splitter {
-    /// For a catalogue of `items` items and users who have rated `rows` rows in all, which matters to k-fold alone.
+    /// Begins the split of users with `rows` rows in all, which only k-fold uses, in a catalogue of `items` items.
     ///
     /// # Errors
     /// [`Error::Dataset`] for more folds than rows.
@@ -106,7 +106,7 @@ impl Splitter {
         Ok(Self { items, train: UserRows::new(), rule, own: Vec::new(), too_few: None })
     }
 
-    /// Leave-one-out for a catalogue of `items` items.
+    /// Begins leave-one-out for a catalogue of `items` items.
     pub fn leave_one_out(items: u32, validation_item: bool) -> Self {
         let rule = Rule::LeaveOneOut { test: Vec::new(), validation: validation_item.then(Vec::new) };
         Self { items, train: UserRows::new(), rule, own: Vec::new(), too_few: None }
@@ -195,7 +195,7 @@ impl TooFew {
 }
 
 /// Holds the latest positives of a user out, and leaves the rows to train on in `train`. Returns whether the user has
-/// enough.
+/// enough rows.
 fn leave_one_out(
     rows: &[Interaction],
     test_items: &mut Vec<ItemId>,
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
     use crate::ids::UserId;
 
-    /// One user's rows as (item, time); the rating is the row's position.
+    /// Splits one user's rows, given as (item, time); the rating is the row's position.
     fn one_user(rows: &[(u32, i64)], validation_item: bool) -> Result<Dataset> {
         let interactions = rows
             .iter()
@@ -258,7 +258,8 @@ mod tests {
 
     #[test]
     fn ties_go_to_the_first_row_in_the_file() {
-        // The authors' rank(method="first", ascending=False); the other way round moves half of ML-100K's users.
+        // This is the authors' rank(method="first", ascending=False). The other way round would change half of
+        // ML-100K's users.
         let dataset = one_user(&[(9, 5), (4, 8), (2, 8), (6, 8)], true).unwrap();
         assert_eq!((dataset.test_item(USER), dataset.validation_item(USER)), (Some(ItemId(4)), Some(ItemId(2))));
         assert_eq!(dataset.train_items(USER), [6, 9]);
@@ -285,7 +286,7 @@ mod tests {
         assert!(message.contains("1 different items") && message.contains("minimum_interactions to 4"), "{message}");
     }
 
-    /// Rows of four users, as many as the folds have places.
+    /// Returns the rows of four users, who take turns; there are `rows_each` of each.
     fn four_users(rows_each: u32) -> Ratings {
         let users: Vec<u32> = (0..4 * rows_each).map(|row| row % 4).collect();
         let row = |row: u32| Interaction::new(row / 4, (row % 5 + 1) as f32, i64::from(row));
@@ -322,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_user_without_a_training_rating_in_a_fold_is_named() {
-        // With one rating each and two folds, half of the users have none.
+        // With one rating each and two folds, half of the users have no rating to train on.
         let message = split(four_users(1), &SplitSpec::KFold { folds: 2, fold: 1 }, Streams::new(2)).unwrap_err();
         assert!(
             message.to_string().contains("has no rating to train on: all of them are in the test part (fold 1 of 2)"),
@@ -330,7 +331,7 @@ mod tests {
         );
     }
 
-    /// If this fails, what a user did not want is tested as if it had been wanted.
+    /// If this fails, an item that a user did not want is tested as if it had been wanted.
     #[test]
     fn only_positives_are_held_out() {
         let row = |item, time, is_positive| Interaction { is_positive, ..Interaction::new(item, 1.0, time) };
@@ -349,7 +350,7 @@ mod tests {
             rows in prop::collection::vec((0u32..6, 0u32..30, 0i64..9), 1..120),
             validation_item: bool,
         ) {
-            // Distinct pairs, and only users that can be split.
+            // Repeated pairs are left out, and users who cannot be split.
             let mut seen = std::collections::BTreeSet::new();
             let rows: Vec<_> = rows.into_iter().filter(|row| seen.insert((row.0, row.1))).collect();
             let enough = |user: u32| rows.iter().filter(|row| row.0 == user).count() >= 3;

@@ -1,4 +1,4 @@
-//! Rows of all users, user by user: items ascending, and beside each what the file says of it.
+//! Stores the rows of all users, user by user, with items ascending and beside each what the file says of it.
 
 use super::column::{Column, RankColumn, Values};
 use super::own_data::OwnData;
@@ -14,14 +14,14 @@ pub(super) struct UserRows {
     ratings: Column,
     recency_ranks: RankColumn,
     weights: Column,
-    /// Absent as long as every row is a positive.
+    /// The labels; absent as long as every row is a positive.
     labels: Option<Vec<bool>>,
-    /// Times of the positives of the user at hand, ascending.
+    /// Times of the current user's positives, ascending.
     times: Vec<i64>,
 }
 
 impl UserRows {
-    /// No users.
+    /// Makes a store without users.
     pub fn new() -> Self {
         Self {
             offsets: vec![0],
@@ -34,7 +34,7 @@ impl UserRows {
         }
     }
 
-    /// Appends a user with these rows, which are sorted by item for it; equal items keep their order.
+    /// Appends a user with these rows, which are sorted by item for this; equal items keep their order.
     pub fn push_user(&mut self, rows: &mut [Interaction]) {
         rows.sort_by_key(|row| row.item);
         self.times.clear();
@@ -56,42 +56,42 @@ impl UserRows {
         self.offsets.push(self.items.len() as u64);
     }
 
-    /// Gives memory back that no further row will need.
+    /// Releases memory that no further row will need.
     pub fn finish(&mut self) {
         self.times = Vec::new();
     }
 
-    /// Number of users.
+    /// Returns the number of users.
     pub fn users(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    /// The items of all users.
+    /// Returns the items of all users.
     pub fn all_items(&self) -> &[u32] {
         &self.items
     }
 
-    /// The ratings of all users.
+    /// Returns the ratings of all users.
     pub fn all_ratings(&self) -> Values<'_> {
         self.ratings.all()
     }
 
-    /// Whether the row at `position` of all rows is a positive.
+    /// Returns whether the row at `position` of all rows is a positive.
     pub fn is_positive(&self, position: usize) -> bool {
         self.labels.as_ref().is_none_or(|labels| labels[position])
     }
 
-    /// Items of `user`, ascending.
+    /// Returns the items of `user`, ascending.
     pub fn items(&self, user: UserId) -> &[u32] {
         &self.items[self.range(user)]
     }
 
-    /// Ratings beside [`Self::items`].
+    /// Returns the rating of each of [`Self::items`].
     pub fn ratings(&self, user: UserId) -> Values<'_> {
         self.ratings.rows(self.range(user))
     }
 
-    /// All that is known of the rows of `user`.
+    /// Returns all that is known of the rows of `user`.
     pub fn own_data(&self, user: UserId) -> OwnData<'_> {
         let range = self.range(user);
         OwnData::new(&self.items[range.clone()])
@@ -122,7 +122,7 @@ mod tests {
 
     const USER: UserId = UserId(1);
 
-    /// A user before the one that is looked at, so that offsets matter.
+    /// Returns the rows of a user after those of another one, so that offsets matter.
     fn rows(of_user: &[(u32, i64, bool)]) -> UserRows {
         let mut rows = UserRows::new();
         rows.push_user(&mut [Interaction::new(9, 1.0, 100), Interaction::new(3, 2.0, 50)]);

@@ -1,19 +1,20 @@
-//! Exact expectations over all draws of the sampled candidates.
+//! Computes exact expectations over all draws of the sampled candidates.
 //!
 //! Of `items` items that a user has not rated, `rank` score at least as high as the held-out one. Where `drawn` of them
 //! are drawn as candidates, uniformly without replacement, the rank among the candidates is hypergeometric:
-//! P(q) = C(rank, q) C(items - rank, drawn - q) / C(items, drawn). A mean over these probabilities is what the mean over
-//! infinitely many draws would be, so it has no noise of sampling.
+//! P(q) = C(rank, q) C(items - rank, drawn - q) / C(items, drawn). A mean over these probabilities is what the mean
+//! over infinitely many draws would be, so it has no noise of sampling.
 
 use super::{CataloguePlace, Gain};
 
-/// Probabilities below this share of the largest are left out: double precision does not see them in the sum.
+/// The share of the largest probability below which others are left out, as double precision does not see them in the
+/// sum.
 const NEGLIGIBLE: f64 = 1e-25;
 
 /// The probabilities of every rank among the candidates, for one item after another.
 #[derive(Clone, Debug, Default)]
 pub struct DrawProbabilities {
-    /// The first rank with a probability that counts.
+    /// The first rank with a probability that is not left out.
     first: u32,
     /// The probabilities of the ranks from there on.
     probabilities: Vec<f64>,
@@ -22,8 +23,8 @@ pub struct DrawProbabilities {
 impl DrawProbabilities {
     /// Computes the probabilities for `place`.
     ///
-    /// From the likeliest rank outwards by the ratio of neighbouring terms, then divided by their sum: no factorial, and
-    /// nothing that underflows where it counts.
+    /// They follow from the likeliest rank outwards by the ratio of neighbouring terms, and are then divided by their
+    /// sum. So no factorial is needed, and nothing underflows that would matter.
     pub fn set(&mut self, place: CataloguePlace) {
         let CataloguePlace { rank, items, drawn } = place;
         let (items, drawn) = (f64::from(items), f64::from(drawn.min(items)));
@@ -31,7 +32,7 @@ impl DrawProbabilities {
         let least = (drawn - (items - above)).max(0.0);
         let most = drawn.min(above);
         let mode = (((drawn + 1.0) * (above + 1.0) / (items + 2.0)) as u32 as f64).clamp(least, most);
-        // P(q + 1) / P(q).
+        // This is P(q + 1) / P(q).
         let ratio = |q: f64| (above - q) * (drawn - q) / ((q + 1.0) * (items - above - drawn + q + 1.0));
         self.probabilities.clear();
         let (mut q, mut weight) = (mode, 1.0);
@@ -60,7 +61,7 @@ impl DrawProbabilities {
 
     /// Returns the expectation of `gain` at `cutoff`.
     pub fn mean(&self, gain: Gain, cutoff: u32) -> f64 {
-        // Only a gain that is no constant beyond the cutoff is worth a term.
+        // The sum ends at the cutoff, beyond which every gain is zero.
         let terms = self.probabilities.iter().zip(self.first..cutoff);
         terms.map(|(probability, rank)| probability * gain(rank, cutoff)).sum()
     }
@@ -78,7 +79,7 @@ mod tests {
         probabilities.mean(gain, cutoff)
     }
 
-    /// The logarithm of a binomial coefficient.
+    /// Returns the logarithm of a binomial coefficient.
     fn ln_choose(n: u32, k: u32) -> f64 {
         libm::lgamma(f64::from(n) + 1.0)
             - libm::lgamma(f64::from(k) + 1.0)
@@ -102,7 +103,8 @@ mod tests {
         }
     }
 
-    /// If this fails, the expectation is not what the mean over all draws is: here all C(7, 3) draws are made.
+    /// If this fails, the expectation differs from the mean over all draws, for which this test makes all C(7, 3) of
+    /// them.
     #[test]
     fn the_expectation_is_the_mean_over_all_draws() {
         let (items, drawn) = (7u32, 3u32);

@@ -1,4 +1,4 @@
-//! Figures of accuracy: what each is called, which direction is better, what it needs, and how it is computed.
+//! Defines figures of accuracy: what each is called, which direction is better, what it needs, and how it is computed.
 //!
 //! A figure is a mean over users (or over their test ratings) of what one held-out item (or rating) is worth. A new one
 //! is a function of a rank or of an error, and one line in [`FAMILIES`]; scenario files, the choice of the round and
@@ -39,17 +39,17 @@ pub const FAMILIES: &[Family] = &[
     Family { name: "mae", label: "MAE", of: Quantity::Error(rating::MEAN_ABSOLUTE), has_cutoff: false },
 ];
 
-/// What a held-out item is worth at `rank` (from 0), where ranks from `cutoff` on count for nothing.
+/// A function that returns what a held-out item is worth at `rank` (from 0). Ranks from `cutoff` on count for nothing.
 pub type Gain = fn(rank: u32, cutoff: u32) -> f64;
 
-/// Figures that differ by their cutoff alone.
+/// Figures that differ only by their cutoff.
 #[derive(Clone, Copy, Debug)]
 pub struct Family {
     /// Name in scenario files, without the cutoff.
     pub name: &'static str,
     /// Name in reports, without the cutoff.
     pub label: &'static str,
-    /// What is averaged.
+    /// The quantity that is averaged.
     pub of: Quantity,
     /// Whether the name is followed by a cutoff, as in `hr@10`.
     pub has_cutoff: bool,
@@ -80,9 +80,9 @@ pub enum Needs {
 /// Which of two values of a figure is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// The higher, as for shares of hits.
+    /// The higher value is better, as for shares of hits.
     HigherIsBetter,
-    /// The lower, as for errors.
+    /// The lower value is better, as for errors.
     LowerIsBetter,
 }
 
@@ -105,7 +105,7 @@ impl Direction {
     }
 }
 
-/// One figure: a family and, where it has one, a cutoff.
+/// One figure: a family and, if the family has cutoffs, a cutoff.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
     family: &'static Family,
@@ -127,8 +127,9 @@ impl Metric {
         (family.has_cutoff == cutoff.is_some()).then_some(Self { family, cutoff })
     }
 
-    /// Returns the figures that `name` stands for in a scenario: a family that has cutoffs and is named without one stands
-    /// for its figures at each of `cutoffs`. There is none for an unknown name, and for a cutoff where there can be none.
+    /// Returns the figures that `name` stands for in a scenario: a family that has cutoffs and is named without one
+    /// stands for its figures at each of `cutoffs`. There is none for an unknown name, and for a cutoff where there can
+    /// be none.
     pub fn all_named(name: &str, cutoffs: &[u32]) -> Vec<Self> {
         match Self::family_and_cutoff(name) {
             Some((family, None)) if family.has_cutoff => {
@@ -138,11 +139,11 @@ impl Metric {
         }
     }
 
-    /// Returns the family that `name` begins with and the cutoff behind it, if any; `None` for an unknown family and for
-    /// what is no cutoff.
+    /// Returns the family that `name` begins with and the cutoff behind it, if any; `None` for an unknown family and
+    /// for what is no cutoff.
     pub fn family_and_cutoff(name: &str) -> Option<(&'static Family, Option<u32>)> {
         let (family, cutoff) = match name.split_once('@') {
-            // A sign, a leading zero or none of all ranks: not as we print it.
+            // A sign, a leading zero and the cutoff 0 are refused, as no name is printed so.
             Some((family, digits)) => {
                 let cutoff = digits.parse().ok().filter(|cutoff: &u32| *cutoff > 0 && cutoff.to_string() == digits)?;
                 (family, Some(cutoff))
@@ -152,12 +153,12 @@ impl Metric {
         FAMILIES.iter().find(|known| known.name == family).map(|family| (family, cutoff))
     }
 
-    /// Returns its name in scenario files and in the record of a run, such as `hr@10`.
+    /// Returns the figure's name in scenario files and in the record of a run, such as `hr@10`.
     pub fn name(&self) -> String {
         self.with_cutoff(self.family.name)
     }
 
-    /// Returns its name in reports, such as `HR@10`.
+    /// Returns the figure's name in reports, such as `HR@10`.
     pub fn label(&self) -> String {
         self.with_cutoff(self.family.label)
     }
@@ -166,7 +167,7 @@ impl Metric {
         self.cutoff.map_or_else(|| name.to_owned(), |cutoff| format!("{name}@{cutoff}"))
     }
 
-    /// Returns its cutoff, where it has one.
+    /// Returns the figure's cutoff, if it has one.
     pub fn cutoff(&self) -> Option<u32> {
         self.cutoff
     }
@@ -179,7 +180,7 @@ impl Metric {
         }
     }
 
-    /// Returns what has to be known to compute it.
+    /// Returns what has to be known to compute the figure.
     pub fn needs(&self) -> Needs {
         match self.family.of {
             Quantity::Rank(_) => Needs::RankAmongCandidates,
@@ -188,7 +189,7 @@ impl Metric {
         }
     }
 
-    /// Returns what puts it in its place in a list: families as in [`FAMILIES`], then cutoffs as numbers.
+    /// Returns a key that sorts figures in a list: families as in [`FAMILIES`], then cutoffs as numbers.
     pub fn order(&self) -> (usize, u32) {
         let place = FAMILIES.iter().position(|family| family.name == self.family.name);
         (place.unwrap_or(FAMILIES.len()), self.cutoff.unwrap_or(0))
@@ -205,7 +206,7 @@ impl Metric {
         self.family.of
     }
 
-    /// The cutoff; without one, every rank counts.
+    /// Returns the cutoff, or the largest number for a figure without one, for which every rank counts.
     fn cutoff_or_all(&self) -> u32 {
         self.cutoff.unwrap_or(u32::MAX)
     }

@@ -1,22 +1,22 @@
-//! What a held-out item is worth at its rank, and how the rank is found.
+//! Computes the rank of a held-out item, and what the item is worth at that rank.
 
-/// Where one held-out item stands.
+/// The ranks of one held-out item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// Rank (from 0) among the candidates; `None` where no figure asks for it.
+    /// Rank (from 0) among the candidates; `None` if no figure needs it.
     pub among_candidates: Option<u32>,
-    /// Rank among everything that the user has not rated; `None` where no figure asks for it.
+    /// Rank among everything that the user has not rated; `None` if no figure needs it.
     pub in_catalogue: Option<CataloguePlace>,
 }
 
-/// Where a held-out item stands among all items that its user has not rated.
+/// The rank of a held-out item among all items that its user has not rated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CataloguePlace {
     /// Rank, from 0.
     pub rank: u32,
     /// Number of items that it is ranked against.
     pub items: u32,
-    /// How many of them a draw of candidates takes.
+    /// Number of those items that a draw of candidates takes.
     pub drawn: u32,
 }
 
@@ -27,17 +27,18 @@ impl Place {
     }
 }
 
-/// 1 below the cutoff: HR@K is the share of users whose held-out item is among the first K.
+/// Returns 1 below the cutoff, and 0 from there on. HR@K is the share of users whose held-out item is among the first
+/// K.
 pub(super) fn hit(rank: u32, cutoff: u32) -> f64 {
     if rank < cutoff { 1.0 } else { 0.0 }
 }
 
-/// 1 / log2(rank + 2) below the cutoff: NDCG@K with a single relevant item.
+/// Returns 1 / log2(rank + 2) below the cutoff, and 0 from there on, which is NDCG@K with a single relevant item.
 pub(super) fn discounted_gain(rank: u32, cutoff: u32) -> f64 {
     if rank < cutoff { 1.0 / crate::math::log2(f64::from(rank) + 2.0) } else { 0.0 }
 }
 
-/// 1 / (rank + 1) below the cutoff.
+/// Returns 1 / (rank + 1) below the cutoff, and 0 from there on.
 pub(super) fn reciprocal(rank: u32, cutoff: u32) -> f64 {
     if rank < cutoff { 1.0 / (f64::from(rank) + 1.0) } else { 0.0 }
 }
@@ -45,7 +46,7 @@ pub(super) fn reciprocal(rank: u32, cutoff: u32) -> f64 {
 /// Returns the rank (from 0) of a held-out item with score `held_out` among `candidates`. Ties count against it, as in
 /// both papers' code: a model that scores everything alike must not look good.
 ///
-/// `None` if any score is NaN: it compares as no worse than anything, and a diverged model would get rank 0.
+/// Returns `None` if any score is NaN. NaN compares as no worse than anything, so a diverged model would get rank 0.
 pub fn rank(held_out: f32, candidates: impl IntoIterator<Item = f32>) -> Option<u32> {
     if held_out.is_nan() {
         return None;

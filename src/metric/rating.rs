@@ -1,21 +1,21 @@
-//! How far predicted ratings are from the true ones.
+//! Measures how far predicted ratings are from the true ones.
 
 use super::{Metric, Quantity};
 
 /// A mean error.
 #[derive(Clone, Copy, Debug)]
 pub struct ErrorMeasure {
-    /// What the difference of one prediction counts.
+    /// Function from the difference of one prediction to what it counts.
     pub of_difference: fn(f64) -> f64,
-    /// What is made of the mean of these.
+    /// Function from the mean of these to the figure.
     pub of_mean: fn(f64) -> f64,
 }
 
-/// The root of the mean square.
+/// The root of the mean square error.
 pub(super) const ROOT_MEAN_SQUARE: ErrorMeasure =
     ErrorMeasure { of_difference: |difference| difference * difference, of_mean: crate::math::sqrt };
 
-/// The mean of the magnitudes.
+/// The mean of the errors' magnitudes.
 pub(super) const MEAN_ABSOLUTE: ErrorMeasure = ErrorMeasure { of_difference: f64::abs, of_mean: |mean| mean };
 
 /// Errors of some predictions, summed for each of a list of figures.
@@ -23,7 +23,7 @@ pub(super) const MEAN_ABSOLUTE: ErrorMeasure = ErrorMeasure { of_difference: f64
 pub struct RatingErrors {
     /// Number of predictions.
     pub ratings: u64,
-    /// One sum for each figure; 0 for a figure that is no error.
+    /// One sum for each figure; 0 for a figure that is not an error.
     pub sums: Vec<f64>,
 }
 

@@ -1,10 +1,11 @@
-//! Sums of figures over users, and the means that come of them.
+//! Sums figures over users and computes their means.
 
 use std::collections::BTreeMap;
 
 use super::{DrawProbabilities, Metric, Place, Quantity, RatingErrors};
 
-/// Sums of some figures over users. What the mean is taken over travels with them, so that sums can be merged.
+/// Sums of some figures over users. The numbers that the means are taken over are kept with them, so that sums can be
+/// merged.
 #[derive(Clone, Debug, Default)]
 pub struct Sums {
     metrics: Vec<Metric>,
@@ -15,7 +16,7 @@ pub struct Sums {
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     value: f64,
-    /// Users or ratings.
+    /// Number of users or ratings.
     count: u64,
 }
 
@@ -26,8 +27,8 @@ impl Sums {
         Self { metrics: metrics.to_vec(), sums, probabilities: DrawProbabilities::default() }
     }
 
-    /// Adds one user whose held-out item stands at `place`. A figure that asks for what the place does not say is left
-    /// as it is.
+    /// Adds one user whose held-out item stands at `place`. A figure that needs a rank which `place` does not have is
+    /// not changed.
     pub fn add_place(&mut self, place: &Place) {
         if let Some(in_catalogue) = place.in_catalogue {
             self.probabilities.set(in_catalogue);
@@ -45,7 +46,7 @@ impl Sums {
         }
     }
 
-    /// Adds the errors of one user, which must be those of the same figures.
+    /// Adds the errors of one user, which must belong to the same figures.
     pub fn add_errors(&mut self, errors: &RatingErrors) {
         for ((metric, sum), value) in self.metrics.iter().zip(&mut self.sums).zip(&errors.sums) {
             if let Quantity::Error(_) = metric.quantity() {

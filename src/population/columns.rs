@@ -1,10 +1,10 @@
-//! Comma-separated numbers under a header line, as traces have them.
+//! Reads comma-separated numbers under a header line, the form of traces.
 
 use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// What is wrong in a line.
+/// A mistake in a line, whose file and number are not known yet.
 #[derive(Debug)]
 pub(super) struct Fault(String);
 
@@ -18,43 +18,43 @@ impl Fault {
     }
 }
 
-/// The fault of a user number that leaves out `missing`.
+/// Returns the fault of a user number that leaves out `missing`.
 pub(super) fn gap(user: u32, missing: u32) -> Fault {
     Fault(format!("user {user} stands here, but no line has user {missing}: users are numbered from 0 without gaps"))
 }
 
-/// The fault of a user who stands in an earlier line too.
+/// Returns the fault of a user who stands in an earlier line too.
 pub(super) fn twice(user: u32, line: u64) -> Fault {
     Fault(format!("user {user} stands here for the second time; the first is line {line}"))
 }
 
-/// A line, by the columns that were asked for.
+/// A line with its fields in the order of the columns that were asked for.
 pub(super) struct Row<'t> {
-    /// Counted from 1.
+    /// Number of the line, from 1.
     pub(super) line: u64,
     names: &'t [&'t str],
-    /// Empty where the column is absent.
+    /// The fields, which are empty where the column is absent.
     fields: Vec<&'t str>,
 }
 
 impl Row<'_> {
-    /// Whether there is something in a column.
+    /// Returns whether a column has a value.
     pub(super) fn has(&self, column: usize) -> bool {
         !self.fields[column].is_empty()
     }
 
-    /// Column 0 as the number of a user.
+    /// Returns column 0 as the number of a user.
     pub(super) fn user(&self) -> Result<u32, Fault> {
         self.fields[0].parse().map_err(|_| self.wrong(0, "a user's number from 0"))
     }
 
-    /// A number in (0, most].
+    /// Returns a column as a number in (0, most].
     pub(super) fn positive(&self, column: usize, most: f64) -> Result<f64, Fault> {
         let number = self.number(column).filter(|number| *number > 0.0 && *number <= most);
         number.ok_or_else(|| self.wrong(column, &format!("a number greater than 0 and at most {most:e}")))
     }
 
-    /// A number in [0, most].
+    /// Returns a column as a number in [0, most].
     pub(super) fn not_negative(&self, column: usize, most: f64) -> Result<f64, Fault> {
         let number = self.number(column).filter(|number| *number >= 0.0 && *number <= most);
         number.ok_or_else(|| self.wrong(column, &format!("a number from 0 to {most:e}")))
@@ -73,8 +73,8 @@ impl Row<'_> {
     }
 }
 
-/// Hands every line of `text` to `each`. The header must have the first `required` of `names`, may have the others, and
-/// nothing else. Blank lines are passed over.
+/// Passes every line of `text` to `each`. The header must have the first `required` of `names`, may have the others,
+/// and nothing else. Blank lines are skipped.
 ///
 /// # Errors
 /// [`Error::Read`] for a text without a line of numbers, [`Error::MalformedLine`] with the first fault.
@@ -105,7 +105,7 @@ pub(super) fn read<const COUNT: usize>(
     Ok(())
 }
 
-/// Where in the header each of `names` stands.
+/// Returns the places of `names` in the header, in their order.
 fn places(header: &[&str], names: &[&str], required: usize) -> Result<Vec<Option<usize>>, Fault> {
     let quoted = |names: &[&str]| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     for (place, column) in header.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Devices of users: how fast they train, and how much memory they have for it.
+//! Draws the devices of users: how fast they train, and how much memory they have for it.
 
 use std::sync::Arc;
 
@@ -26,16 +26,16 @@ pub struct Device {
 #[derive(Clone, Debug)]
 pub(super) struct Devices {
     speeds: Speeds,
-    /// What counts where a class or the trace says nothing.
+    /// The costs of devices whose class or trace does not state them.
     costs: Costs,
     memory: Option<MemorySpec>,
     streams: Streams,
 }
 
-/// What every participation takes beside its row visits.
+/// The time that a participation takes beside its row visits.
 #[derive(Clone, Copy, Debug)]
 struct Costs {
-    /// On a device of median speed.
+    /// Time of a multiplication with an addition on a device of median speed.
     ns_per_multiply_add: f64,
     fixed_ms: f64,
 }
@@ -48,10 +48,10 @@ enum Speeds {
 }
 
 impl Devices {
-    /// `trace` is what was read of the file that `spec` names, if it names one.
+    /// Makes the devices. `trace` is what was read of the file that `spec` names, if it names one.
     ///
     /// # Errors
-    /// [`Error::Usage`](crate::error::Error::Usage) if it names one and that was not read.
+    /// [`Error::Usage`](crate::error::Error::Usage) if it names a file and that was not read.
     pub(super) fn new(spec: &DevicesSpec, trace: Option<Arc<DeviceTrace>>, streams: Streams) -> Result<Self> {
         let speeds = match &spec.speed {
             SpeedSpec::Lognormal { median_ns_per_row_visit, log_sigma } => {
@@ -64,7 +64,7 @@ impl Devices {
         Ok(Self { speeds, costs, memory: spec.memory, streams })
     }
 
-    /// Whether any device could have a limit of memory.
+    /// Returns whether any device may have a limit of memory.
     pub(super) fn limit_memory(&self) -> bool {
         self.memory.is_some()
             || match &self.speeds {
@@ -81,8 +81,8 @@ impl Devices {
         Device { speed, memory }
     }
 
-    /// Returns the speed, and the memory in MB that the class or the trace states. A device that visits rows slower than
-    /// the median is slower at other operations by the same factor.
+    /// Returns the speed, and the memory in MB that the class or the trace states. A device that visits rows slower
+    /// than the median is slower at other operations by the same factor.
     pub(super) fn speed(&self, user: UserId) -> (Speed, Option<f64>) {
         let lognormal = |median: f64, log_sigma: f64| {
             self.streams.stream(Purpose::Device, u64::from(user.0), 0).lognormal(median, log_sigma)
@@ -115,7 +115,7 @@ impl Devices {
         (speed, memory_mb)
     }
 
-    /// The class whose part of (0, 1) holds the user's draw; the last one takes what rounding leaves over.
+    /// Returns the class whose part of (0, 1) holds the user's draw. The last one takes what rounding leaves over.
     fn class_of<'c>(&self, user: UserId, classes: &'c [DeviceClassSpec]) -> &'c DeviceClassSpec {
         let mut left = self.streams.stream(Purpose::DeviceClass, u64::from(user.0), 0).open_unit();
         let last = classes.len() - 1;
@@ -126,7 +126,7 @@ impl Devices {
         &classes[chosen.unwrap_or(last)]
     }
 
-    /// Memory by the distribution over all devices, in MB.
+    /// Draws the memory in MB from the distribution over all devices.
     fn memory_mb_of(&self, user: UserId) -> Option<f64> {
         let memory = self.memory?;
         let mut stream = self.streams.stream(Purpose::DeviceMemory, u64::from(user.0), 0);

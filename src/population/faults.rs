@@ -1,4 +1,4 @@
-//! What goes wrong with transfers, by rule.
+//! Applies the rules that say what goes wrong with transfers.
 
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, UserId};
@@ -11,15 +11,15 @@ use serde::{Deserialize, Serialize};
 /// What becomes of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
-    /// It arrives whole, so much later.
+    /// The frame arrives whole, but so much later.
     Delay(SimDuration),
-    /// It is sent and never arrives.
+    /// The frame is sent and never arrives.
     Drop,
-    /// It ends after so many bytes; a shorter frame arrives whole.
+    /// The transfer ends after so many bytes; a shorter frame arrives whole.
     CutAt(Bytes),
     /// One bit of the frame arrives wrong.
     Corrupt {
-        /// Which one: the remainder by the frame's length in bits.
+        /// The number of the bit, as the remainder by the frame's length in bits.
         draw: u64,
     },
 }
@@ -39,10 +39,10 @@ struct Rule {
 }
 
 impl FaultRules {
-    /// For so many users.
+    /// Makes the rules for a population of `users` users.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a rule that names a user whom there is not.
+    /// [`Error::Usage`] for a rule that names a user who does not exist.
     pub(super) fn new(specs: &[FaultSpec], users: u32, streams: Streams) -> Result<Self> {
         let instant = |seconds| SimTime::ZERO + SimDuration::from_secs_f64(seconds);
         let mut rules = Vec::new();
@@ -59,13 +59,14 @@ impl FaultRules {
         Ok(Self { rules, streams })
     }
 
-    /// Whether there is no rule at all.
+    /// Returns whether there is no rule at all.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// What becomes of the transfer to or from `user` that starts at `at`, by the first rule that hits it; `None` if
-    /// none does. `invitation_id` counts the user's participations in the run; it has one transfer in each direction.
+    /// Returns what becomes of the transfer to or from `user` that starts at `at`, by the first rule that hits it;
+    /// `None` if none does. `invitation_id` counts the user's participations in the run, each of which has one transfer
+    /// in each direction.
     pub fn verdict(
         &self,
         user: UserId,
@@ -101,7 +102,7 @@ impl FaultRules {
         invitation_id: InvitationId,
         direction: Direction,
     ) -> Option<Verdict> {
-        // Rule, direction and invitation side by side: at most 100 rules, 1 bit, 32 bits.
+        // The number joins rule, direction and invitation: at most 100 rules, 1 bit, 32 bits.
         let transfer =
             u64::from(number) << 33 | u64::from(direction == Direction::Down) << 32 | u64::from(invitation_id.0);
         let mut stream = self.streams.stream(Purpose::Fault, u64::from(user.0), transfer);

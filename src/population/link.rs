@@ -1,4 +1,4 @@
-//! Links of users: rates, latency, and whether a participation is cut off.
+//! Draws the links of users: rates, latency, and whether a participation is cut off.
 
 use super::{Conditions, Speed};
 use crate::ids::{InvitationId, UserId};
@@ -17,12 +17,13 @@ pub struct Link {
 }
 
 impl Link {
-    /// From the first byte's departure to the last byte's arrival.
+    /// Returns the time from the first byte's departure to the last byte's arrival.
     pub fn transfer_time(&self, size: Bytes) -> SimDuration {
         self.latency + self.rate.time_for(size)
     }
 
-    /// Bytes of a frame of `size` that have left the sender `elapsed` after the first one: what a cut-off loses.
+    /// Returns how many bytes of a frame of `size` have left the sender `elapsed` after the first one, which is what a
+    /// cut-off loses.
     pub fn carried(&self, size: Bytes, elapsed: SimDuration) -> Bytes {
         let bit_nanoseconds = u128::from(elapsed.as_nanos()) * u128::from(self.rate.get());
         let carried = bit_nanoseconds / 8_000_000_000;
@@ -42,7 +43,7 @@ impl Links {
         Self { network: network.clone(), streams }
     }
 
-    /// Link and dropout of one participation; the speed of the device is passed on.
+    /// Draws link and dropout of one participation; the speed of the device is passed on.
     pub(super) fn conditions(&self, user: UserId, invitation_id: InvitationId, speed: Speed) -> Conditions {
         let [down_mbit, up_mbit, rtt_ms] = self.link_of(user);
         let network = &self.network;
@@ -56,7 +57,7 @@ impl Links {
         Conditions { down, up, speed, dropout_at }
     }
 
-    /// Downlink and uplink in Mbit/s, round-trip time in ms.
+    /// Draws downlink and uplink in Mbit/s, and the round-trip time in ms.
     fn link_of(&self, user: UserId) -> [f64; 3] {
         let network = &self.network;
         let mut stream = self.streams.stream(Purpose::Link, u64::from(user.0), 0);
@@ -117,7 +118,8 @@ mod tests {
 
     #[test]
     fn conditions_are_the_stated_functions_of_the_users_streams() {
-        // Distributions alone would not tell a formula from its mirror image, and every digest rests on the draws.
+        // The distributions alone would not tell a formula from its mirror image, and every digest depends on the
+        // draws.
         let streams = Streams::new(1);
         let conditions = population(1).conditions(UserId(5), InvitationId(2));
         let mut link = streams.stream(Purpose::Link, 5, 0);

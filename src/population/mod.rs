@@ -1,4 +1,4 @@
-//! Who the users are as machines: device, link and dropout, when they are available, and what goes wrong with their
+//! Describes the users as machines: device, link and dropout, when they are available, and what goes wrong with their
 //! transfers.
 //!
 //! What is not read from a trace is drawn from the user's own streams when it is asked for, so a population of any size
@@ -43,12 +43,12 @@ pub struct Population {
     faults: FaultRules,
 }
 
-/// One participation, as far as it can be known before training: speeds, and whether it will be cut off.
+/// What can be known of one participation before training: speeds, and whether it will be cut off.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conditions {
-    /// The download.
+    /// The link of the download.
     pub down: Link,
-    /// The upload.
+    /// The link of the upload.
     pub up: Link,
     /// The speed of the device.
     pub speed: Speed,
@@ -57,11 +57,11 @@ pub struct Conditions {
 }
 
 impl Population {
-    /// So many users in the world of `scenario`, with the traces that it names.
+    /// Makes a population of `users` users in the world of `scenario`, with the traces that it names.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a trace that the scenario names and `traces` does not have, and
-    /// for a rule of faults about a user whom there is not.
+    /// [`Error::Usage`] for a trace that the scenario names and `traces` does not have, and for a rule of faults about
+    /// a user who does not exist.
     pub fn new(scenario: &Scenario, users: usize, traces: &Traces, streams: Streams) -> Result<Self> {
         // Data sets with 2^32 users or more are refused on reading.
         let users = users as u32;
@@ -74,19 +74,20 @@ impl Population {
         })
     }
 
-    /// The conditions of a participation of `user`, which `invitation_id` tells apart from the other participations of that user.
+    /// Returns the conditions of a participation of `user`, which `invitation_id` tells apart from the user's other
+    /// participations.
     ///
     /// Device speed and link belong to the user; the variation of a transfer and a dropout to the participation.
     pub fn conditions(&self, user: UserId, invitation_id: InvitationId) -> Conditions {
         self.links.conditions(user, invitation_id, self.devices.speed(user).0)
     }
 
-    /// The device of `user`.
+    /// Returns the device of `user`.
     pub fn device(&self, user: UserId) -> Device {
         self.devices.device(user)
     }
 
-    /// Those of the first `users` users whose device has no room for `needed`, ascending.
+    /// Returns those of the first `users` users whose device has no room for `needed`, ascending.
     pub fn too_small_for(&self, needed: Bytes, users: usize) -> Vec<UserId> {
         if !self.devices.limit_memory() {
             return Vec::new();
@@ -95,18 +96,18 @@ impl Population {
         (0..users).map(UserId::from).filter(too_small).collect()
     }
 
-    /// When users can take part.
+    /// Returns when users can take part.
     pub fn availability(&self) -> &Arc<Availability> {
         &self.availability
     }
 
-    /// What goes wrong with transfers.
+    /// Returns what goes wrong with transfers.
     pub fn faults(&self) -> &FaultRules {
         &self.faults
     }
 }
 
-/// The trace that a scenario names, if it was read.
+/// Returns the trace that a scenario names, if it was read.
 fn was_read<T>(trace: Option<T>, path: &Path) -> Result<T> {
     trace.ok_or_else(|| Error::Usage(format!("the scenario names the trace {}, which was not read", path.display())))
 }

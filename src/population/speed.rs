@@ -1,4 +1,4 @@
-//! How long a computer takes for its work.
+//! Computes how long a computer takes for its work.
 
 use crate::scenario::ServerSpec;
 use crate::units::SimDuration;
@@ -42,7 +42,7 @@ impl Speed {
         if done >= whole {
             return work;
         }
-        // A share of less than 64 bits, so that its product with an amount fits.
+        // The share is shortened to less than 64 bits, so that its product with an amount fits.
         while done > u128::from(u64::MAX) {
             (done, whole) = (done >> 1, whole >> 1);
         }

@@ -1,4 +1,4 @@
-//! Devices and faults of users as a scenario describes them.
+//! Checks that users have devices and faults as a scenario describes them.
 #![allow(clippy::unwrap_used)]
 
 use super::traces::DeviceTrace;
@@ -8,7 +8,7 @@ use crate::units::{Bytes, Direction, SimDuration, SimTime};
 
 pub(super) const USERS: u32 = 20_000;
 
-/// The scenario of a file with these lines after its own.
+/// Returns the scenario of a file with these lines after its own.
 pub(super) fn scenario_with(tables: &str) -> Scenario {
     let schema = schemars::json_schema!({ "type": "object", "additionalProperties": false });
     let vocabulary = [MethodVocabulary {
@@ -22,7 +22,7 @@ pub(super) fn scenario_with(tables: &str) -> Scenario {
     scenario::parse(&text, "test.toml", &[], &vocabulary).unwrap()
 }
 
-/// The users of that scenario; it names no trace.
+/// Returns the users of that scenario, which names no trace.
 pub(super) fn users_of(tables: &str, seed: u64) -> Population {
     Population::new(&scenario_with(tables), USERS as usize, &Traces::default(), Streams::new(seed)).unwrap()
 }
@@ -31,7 +31,7 @@ fn share_of(condition: impl Fn(UserId) -> bool) -> f64 {
     (0..USERS).filter(|user| condition(UserId(*user))).count() as f64 / f64::from(USERS)
 }
 
-/// The speed of a device that takes so many picoseconds for a row visit, and no time for anything else.
+/// Returns the speed of a device that takes so many picoseconds for a row visit, and no time for anything else.
 fn visiting(picoseconds_per_row_visit: u64) -> Speed {
     Speed { picoseconds_per_row_visit, ..Speed::default() }
 }
@@ -71,7 +71,7 @@ fn memory_is_lognormal_around_its_median_and_no_limit_by_default() {
 
 #[test]
 fn memory_and_classes_leave_the_speeds_of_others_where_they_were() {
-    // Every digest rests on the streams: a new key must not move the draws of the old ones.
+    // Every digest depends on the streams, so a new key must not move the draws of the old ones.
     let plain = users_of("devices = { log_sigma = 0.6 }\n", 1);
     let limited = users_of("devices = { log_sigma = 0.6, memory_median_mb = 5, memory_log_sigma = 1 }\n", 1);
     let class = "{ name = \"only\", share = 1, ns_per_row_visit = 50, log_sigma = 0.6 }";
@@ -167,7 +167,7 @@ fn rules(specs: &[FaultSpec]) -> FaultRules {
     FaultRules::new(specs, USERS, Streams::new(1)).unwrap()
 }
 
-/// The verdict on the first upload of a user at a second.
+/// Returns the verdict on the first upload of a user at a second.
 fn upload(rules: &FaultRules, user: u32, second: f64) -> Option<Verdict> {
     let at = SimTime::ZERO + SimDuration::from_secs_f64(second);
     rules.verdict(UserId(user), InvitationId(0), Direction::Up, at)
@@ -195,7 +195,7 @@ fn a_share_of_users_is_the_same_set_all_along_and_differs_by_rule() {
     let hit = |rules: &FaultRules, user: UserId| upload(rules, user.0, 0.0).is_some();
     assert!((share_of(|user| hit(&first, user)) - 0.3).abs() < 0.01);
     let both = rules(&[share(FaultEffect::Drop), share(FaultEffect::CutAtByte(1))]);
-    // Drawn apart, 1 - 0.7 * 0.7 of the users are in one of two sets.
+    // As the two sets are drawn independently, 1 - 0.7 * 0.7 of the users are in one of them.
     assert!((share_of(|user| hit(&both, user)) - 0.51).abs() < 0.01);
     for user in (0..100).map(UserId) {
         let later = first.verdict(user, InvitationId(7), Direction::Down, SimTime::from_nanos(5));
@@ -238,7 +238,7 @@ fn a_rule_about_a_user_whom_there_is_not_is_refused() {
     assert_eq!(error.to_string(), "faults[1].users.numbers has user 5, but there are only 5 users, counted from 0");
 }
 
-/// If this fails, what a class or a trace says of a device is not what its participations take.
+/// If this fails, participations do not take the time that a class or a trace states for its device.
 #[test]
 fn devices_take_time_for_multiply_adds_and_for_every_participation() {
     let speeds = |tables: &str| {
@@ -247,7 +247,7 @@ fn devices_take_time_for_multiply_adds_and_for_every_participation() {
     };
     let costs = "ns_per_multiply_add = 0.5\nfixed_ms_per_participation = 20\n";
     for speed in speeds(&format!("[devices]\nmedian_ns_per_row_visit = 10\nlog_sigma = 0.6\n{costs}")) {
-        // A slow device is slow at both, and its app starts no later.
+        // A slow device is slow at both, but its app starts no later.
         assert!(speed.picoseconds_per_multiply_add.abs_diff(speed.picoseconds_per_row_visit / 20) <= 1, "{speed:?}");
         assert_eq!(speed.fixed, SimDuration::from_millis_f64(20.0));
     }

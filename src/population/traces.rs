@@ -1,4 +1,4 @@
-//! Traces: files that say what users' devices are and when users are there.
+//! Reads traces, which are files that say what users' devices are and when users are available.
 //!
 //! They are comma-separated with a header line that names the columns, in any order. Users are numbered from 0 without
 //! gaps; users of the run beyond the last one of the trace start again with its first.
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::scenario::{AvailabilityPattern, Scenario, SpeedSpec};
 
-/// The files of a scenario's population, read.
+/// What was read of the files that a scenario names for its population.
 #[derive(Clone, Debug, Default)]
 pub struct Traces {
     pub(super) devices: Option<Arc<DeviceTrace>>,
@@ -20,12 +20,12 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Reads the files that `scenario` names; nothing if it names none. A relative path is tried as given, then below
-    /// each of `data_directories`.
+    /// Reads the files that `scenario` names, if it names any. A relative path is tried as given, then below each of
+    /// `data_directories`.
     ///
     /// # Errors
-    /// [`Error::Read`] for a file that is missing, unreadable or empty, [`Error::MalformedLine`] for a line that cannot
-    /// be what it should.
+    /// [`Error::Read`] for a file that is missing, unreadable or empty, [`Error::MalformedLine`] for a line that does
+    /// not have the right form.
     pub fn load(scenario: &Scenario, data_directories: &[PathBuf]) -> Result<Self> {
         let mut traces = Self::default();
         if let SpeedSpec::Trace(path) = &scenario.devices.speed {
@@ -56,7 +56,7 @@ impl Traces {
 }
 
 fn read(path: &Path, data_directories: &[PathBuf]) -> Result<(PathBuf, String)> {
-    // Joining an absolute path would discard the folder.
+    // If the path is absolute, joining it would discard the folder.
     let below = data_directories.iter().filter(|_| path.is_relative()).map(|folder| folder.join(path));
     let places: Vec<PathBuf> = std::iter::once(path.to_owned()).chain(below).collect();
     let Some(found) = places.iter().find(|place| place.is_file()) else {
@@ -72,7 +72,7 @@ fn read(path: &Path, data_directories: &[PathBuf]) -> Result<(PathBuf, String)> 
     Ok((found.clone(), text))
 }
 
-/// Speed and memory by user.
+/// The devices of a trace, by user.
 #[derive(Debug, PartialEq)]
 pub(super) struct DeviceTrace {
     devices: Vec<TracedDevice>,
@@ -84,7 +84,7 @@ pub(super) struct TracedDevice {
     pub ns_per_row_visit: f64,
     pub memory_mb: Option<f64>,
     pub ns_per_multiply_add: Option<f64>,
-    /// Milliseconds of every participation.
+    /// Milliseconds that every participation takes.
     pub fixed_ms: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! What a record must satisfy before anything is written of it.
+//! Checks what a record must satisfy before anything of it is written.
 
 use super::finite;
 use super::record::{ByDirection, Flow, RunRecord};

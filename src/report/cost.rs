@@ -1,10 +1,10 @@
-//! What a run had cost by the end of each round: bytes and virtual time so far.
+//! Sums up what a run had cost by the end of each round, in bytes and virtual time.
 
 use super::record::{ByDirection, Energy, Flow, RunRecord, Work};
 use crate::metric::Direction;
 use crate::scenario::DevicesSpec;
 
-/// Everything spent up to the end of a round.
+/// Everything that was spent up to the end of a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
     /// The round, from 1.
@@ -18,13 +18,13 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Bytes sent so far, both directions.
+    /// Returns the bytes sent so far in both directions together.
     pub fn bytes(&self) -> u64 {
         self.up_bytes + self.down_bytes
     }
 }
 
-/// The cost at the end of every finished round, in order.
+/// Returns the cost at the end of every finished round, in order.
 pub fn by_round(record: &RunRecord) -> Vec<Cost> {
     let (mut up_bytes, mut down_bytes) = (0, 0);
     let mut costs = Vec::with_capacity(record.per_round.len());
@@ -36,9 +36,9 @@ pub fn by_round(record: &RunRecord) -> Vec<Cost> {
     costs
 }
 
-/// The energy that clients with these devices spent on `bytes` and `work`; `None` if the scenario states none. A device
-/// spends on every byte that it sends and on every byte that it receives. Wasted is what was spent on updates that were not
-/// used, their downloads and trainings included.
+/// Returns the energy that clients with these devices spent on `bytes` and `work`; `None` if the scenario states none.
+/// A device spends energy on every byte that it sends and on every byte that it receives. The wasted part is what was
+/// spent on updates that were not used, their downloads and trainings included.
 pub fn energy(devices: &DevicesSpec, bytes: &ByDirection<Flow>, work: Work) -> Option<Energy> {
     devices.energy_nj_per_byte.or(devices.energy_nj_per_row_visit).or(devices.energy_nj_per_multiply_add)?;
     let per_byte_j = devices.energy_nj_per_byte.unwrap_or(0.0) / 1e9;
@@ -49,7 +49,7 @@ pub fn energy(devices: &DevicesSpec, bytes: &ByDirection<Flow>, work: Work) -> O
     };
     let handled = bytes.up.sent + (bytes.down.sent - bytes.down.unreceived);
     let useful = bytes.up.useful + bytes.down.useful;
-    // What a round finds unused may have been downloaded in an earlier one.
+    // Downloads that a round finds to be unused may have been sent in an earlier one.
     let unused = (handled - useful.min(handled)) + work.unused_download_bytes;
     Some(Energy {
         transfer_j: handled as f64 * per_byte_j,
@@ -59,7 +59,7 @@ pub fn energy(devices: &DevicesSpec, bytes: &ByDirection<Flow>, work: Work) -> O
     })
 }
 
-/// A goal on the way, the test accuracy reached there, and what it had cost.
+/// An accuracy that a run may reach as a goal, the test accuracy where it did, and what it had cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Milestone {
     /// The goal in words.
@@ -69,11 +69,11 @@ pub struct Milestone {
     pub reached: Option<(f64, Cost)>,
 }
 
-/// Shares of the selected round's figure whose cost is told.
+/// Shares of the selected round's figure that serve as goals.
 const SHARES: [f64; 3] = [0.9, 0.95, 0.99];
 
-/// Returns what the accuracy cost by the headline figure on the test part: the first evaluated round that is better than
-/// the best baseline, the first rounds that come near the selected one, and the selected round.
+/// Returns what the accuracy cost by the headline figure on the test part: the first evaluated round that is better
+/// than the best baseline, the first rounds that come near the selected one, and the selected round.
 pub fn milestones(record: &RunRecord) -> Vec<Milestone> {
     let Some(headline) = record.scenario.evaluation.headline() else { return Vec::new() };
     let (name, label, direction) = (headline.name(), headline.label(), headline.direction());
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(rounds(&record), [None, Some(2), Some(2), Some(4), Some(4)], "equal to popularity is not above it");
     }
 
-    /// If this fails, a run that is judged by its error is said to have reached its goal in its worst round.
+    /// If this fails, a run that is judged by its error is reported to have reached its goal in its worst round.
     #[test]
     fn an_error_reaches_its_goals_from_above() {
         let record = sample::predicting([1.2, 1.0, 0.95, 0.9]);

@@ -1,17 +1,17 @@
-//! `rounds.csv`: one flat row per finished round, units in the column names.
+//! Writes `rounds.csv`, which has one flat row per finished round and the units in the column names.
 
 use super::record::{Flow, RoundRecord, RunRecord, SPARSITY_THRESHOLDS};
 use super::{check, cost, figures};
 use crate::error::{Error, Result};
 
-/// The rounds as CSV text with a header line.
+/// Returns the rounds as CSV text with a header line.
 ///
 /// A cell is empty where the round has no such figure (it was not evaluated, nothing was averaged), never `NaN`.
 /// `up_*` is clients to server, `down_*` server to clients; `cumulative_*` runs from the first round. Columns
 /// for a figure that no round has are left out.
 ///
 /// # Errors
-/// As [`check::check`].
+/// The same as those of [`check::check`].
 pub fn render(record: &RunRecord) -> Result<String> {
     check::check(record)?;
     let failed = |error: csv::Error| Error::write("rounds.csv", error.into());
@@ -51,7 +51,7 @@ fn header(accuracy: &[(&str, &str)], energy: bool, sparsity: bool) -> Vec<String
     names
 }
 
-/// `1e-4` for `1e-4`, and `0` for none.
+/// Returns a threshold as column names give it: `1e-4` for 0.0001, and `0` for zero.
 fn threshold_name(threshold: f32) -> String {
     if threshold == 0.0 { "0".to_owned() } else { format!("{threshold:e}") }
 }
@@ -122,7 +122,7 @@ mod tests {
     use crate::report::sample;
 
     fn parsed(text: &str) -> (Vec<String>, Vec<Vec<String>>) {
-        // The reader refuses rows of unequal length by itself.
+        // The reader itself refuses rows of unequal length.
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let names = reader.headers().unwrap().iter().map(String::from).collect();
         let rows = reader.records().map(|row| row.unwrap().iter().map(String::from).collect()).collect();

@@ -1,4 +1,4 @@
-//! The order and the spelling of accuracy figures.
+//! Decides the order and the spelling of accuracy figures.
 
 use std::collections::BTreeSet;
 
@@ -6,20 +6,21 @@ use super::record::{Figures, RunRecord, SplitFigures};
 use crate::metric::Metric;
 use crate::scenario::EvaluationSpec;
 
-/// The figures that stand where there is room for few: the one that the run is judged by, and its companion if there is
-/// one, as NDCG@10 is for HR@10.
+/// Returns the figures that are shown where there is room for few: the one that the run is judged by, and its companion
+/// if there is one, as NDCG@10 is for HR@10.
 pub fn headlines(evaluation: &EvaluationSpec) -> Vec<Metric> {
     let headline = evaluation.headline();
     let companion = headline.and_then(|headline| headline.companion(&evaluation.metrics()));
     headline.into_iter().chain(companion).collect()
 }
 
-/// `hr@10` as `HR@10`.
+/// Returns the label of a figure, as `HR@10` for `hr@10`.
 pub fn label(name: &str) -> String {
     Metric::named(name).map_or_else(|| name.to_uppercase(), |metric| metric.label())
 }
 
-/// Names in reading order: as the known figures are listed, then others; within each by cutoff as a number.
+/// Returns names in reading order: the known figures as they are listed, then others, each sorted by the cutoff as a
+/// number.
 pub fn ordered<'a>(names: impl IntoIterator<Item = &'a String>) -> Vec<&'a str> {
     let distinct: BTreeSet<&str> = names.into_iter().map(String::as_str).collect();
     let mut names: Vec<&str> = distinct.into_iter().collect();
@@ -29,12 +30,12 @@ pub fn ordered<'a>(names: impl IntoIterator<Item = &'a String>) -> Vec<&'a str> 
     names
 }
 
-/// The two splits of a run's figures: `test`, and `validation` where there is one.
+/// Returns the two splits of a run's figures: `test`, and `validation` if there is one.
 pub fn splits(figures: &SplitFigures) -> impl Iterator<Item = (&'static str, &Figures)> {
     [Some(("test", &figures.test)), figures.validation.as_ref().map(|v| ("validation", v))].into_iter().flatten()
 }
 
-/// Every figure that any round or the run as a whole has, as (split, name), in reading order.
+/// Returns every figure that any round or the run as a whole has, as (split, name), in reading order.
 pub fn of_all_rounds(record: &RunRecord) -> Vec<(&'static str, &str)> {
     let all = || std::iter::once(&record.accuracy).chain(record.per_round.iter().filter_map(|r| r.accuracy.as_ref()));
     let mut columns = Vec::new();

@@ -1,7 +1,7 @@
 //! Finds a number in serialisable data that is not finite.
 //!
-//! `serde_json` writes NaN and infinities as `null` without a word, so what is written has to be looked at
-//! before. Walking the serialised form, rather than a list of fields, also covers fields added later.
+//! `serde_json` writes NaN and infinities as `null` without an error, so data has to be checked before it is written.
+//! Walking the serialised form, rather than a list of fields, also covers fields added later.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ use serde::ser;
 
 use crate::error::{Error, Result};
 
-/// Passes if every number in `value` is finite; otherwise [`Error::NonFinite`] names the first that is not, by
-/// its path below `root`.
+/// Checks that every number in `value` is finite; otherwise [`Error::NonFinite`] names the first that is not, by its
+/// path below `root`.
 pub fn check<T: Serialize + ?Sized>(root: &str, value: &T) -> Result<()> {
     let mut walk = Walk { path: vec![root.to_owned()] };
     value.serialize(&mut walk).map_err(|stop| match stop {
@@ -27,7 +27,7 @@ pub fn check<T: Serialize + ?Sized>(root: &str, value: &T) -> Result<()> {
 #[derive(Debug)]
 enum Stop {
     NonFinite(f64),
-    /// A type's own `Serialize` gave up.
+    /// A type's own `Serialize` returned an error.
     Refused(String),
 }
 
@@ -48,8 +48,8 @@ impl ser::Error for Stop {
     }
 }
 
-/// The serialiser: writes nothing, and keeps the path to where it is. The path is left as it stands when the
-/// walk stops.
+/// A serialiser that writes nothing and keeps the path to the current value. When the walk stops, the path stays as it
+/// is.
 struct Walk {
     path: Vec<String>,
 }
@@ -63,7 +63,7 @@ impl Walk {
     }
 }
 
-/// Map keys need a name for the path; anything that is not a string is shown as JSON shows it.
+/// Returns the name of a map key for the path. A key that is not a string is shown as in JSON.
 fn key_name<T: Serialize + ?Sized>(key: &T) -> String {
     match serde_json::to_value(key) {
         Ok(serde_json::Value::String(text)) => text,
@@ -165,13 +165,13 @@ impl<'a> ser::Serializer for &'a mut Walk {
     }
 }
 
-/// Sequences: elements are named by position.
+/// Walks a sequence, whose elements are named by position.
 struct Elements<'a> {
     walk: &'a mut Walk,
     next: usize,
 }
 
-/// Maps and structs: entries are named by key.
+/// Walks a map or struct, whose entries are named by key.
 struct Entries<'a> {
     walk: &'a mut Walk,
     key: String,

@@ -13,13 +13,13 @@ use crate::error::{Error, Result};
 
 const RUN_JSON: &str = "run.json";
 
-/// What names of files begin and end with as long as they are not complete.
+/// The beginning and the end of the names of files that are not yet complete.
 const PARTIAL: (&str, &str) = (".fedrecsim-", ".partial");
 
 /// A folder that a report can be written to, held open for one run.
 ///
-/// No other process takes it meanwhile. Dropped with nothing in it, it takes the folders that it made away again (never a
-/// file), so that a run which failed before there was anything to tell leaves no trace.
+/// No other process can take it meanwhile. If it is dropped with nothing in it, it removes the folders that it made
+/// (never a file), so that a run which failed before there was anything to report leaves no trace.
 #[derive(Debug)]
 #[must_use]
 pub struct ReportFolder {
@@ -30,8 +30,8 @@ pub struct ReportFolder {
 }
 
 impl ReportFolder {
-    /// Claims `path` for a report: makes the folder, parents included, locks it, removes what a run that was killed left
-    /// half written, and tries it with a file that is removed again. A folder with nothing else in it is free. With
+    /// Claims `path` for a report: makes the folder, parents included, locks it, removes what a killed run left half
+    /// written, and tries to write a file, which is removed again. A folder with nothing else in it is free. With
     /// `overwrite` any folder is taken as it is.
     ///
     /// # Errors
@@ -39,7 +39,7 @@ impl ReportFolder {
     /// not a folder, another process is at work in it, or it cannot be written to.
     pub fn create(path: impl Into<PathBuf>, overwrite: bool) -> Result<Self> {
         let path = path.into();
-        // Not `exists`, which takes a dangling link for nothing.
+        // `exists` would not do, as it returns false for a dangling link.
         match fs::symlink_metadata(&path) {
             Ok(_) if !overwrite && !is_free_folder(&path) => {
                 return Err(Error::Usage(format!(
@@ -70,7 +70,7 @@ impl ReportFolder {
     /// Takes the folder of a run that was stopped, with whatever else is in it.
     ///
     /// # Errors
-    /// [`Error::Read`] if there is none; otherwise as [`Self::create`].
+    /// [`Error::Read`] if there is none; otherwise the same as for [`Self::create`].
     pub fn reopen(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
         fs::read_dir(&path).map_err(|reason| Error::read(&path, reason))?;
@@ -80,11 +80,11 @@ impl ReportFolder {
     fn claim(&mut self) -> Result<()> {
         self.make_folders().map_err(|reason| Error::write(&self.path, reason))?;
         self.lock = Some(FolderLock::take(&self.path)?);
-        // Not before it is locked: they are of a run that was killed, not of one that is at work.
+        // The folder must be locked before: only then are the leftovers those of a killed run, not of one at work.
         self.remove_leftovers().and_then(|()| self.try_writing()).map_err(|reason| Error::write(&self.path, reason))
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -96,7 +96,7 @@ impl ReportFolder {
     /// `run.json` is the last, so that the run does not count as complete before all of its report is there.
     ///
     /// # Errors
-    /// A record that the exporters refuse, or [`Error::Write`] with the file.
+    /// The errors of the exporters if they refuse the record, or [`Error::Write`] with the file.
     pub fn write(&self, record: &RunRecord) -> Result<()> {
         let run = json::render(record)?;
         let tables = [("rounds.csv", csv::render(record)?), ("summary.md", markdown::render(record)?)];
@@ -116,19 +116,19 @@ impl ReportFolder {
         self.put(RUN_JSON, run.as_bytes())
     }
 
-    /// Forces the report to the disk, so that what a run could go on from may go.
+    /// Forces the report to the disk, after which the run's checkpoints may be removed.
     ///
     /// # Errors
     /// [`Error::Write`] with the file.
     pub fn sync(&self) -> Result<()> {
-        // Not read-only: not every system forces such a file to the disk.
+        // The file is opened for writing because not every system forces a read-only file to the disk.
         let force = |path: &Path| fs::File::options().append(true).open(path)?.sync_all();
         let mut names = ["rounds.csv", "summary.md", RUN_JSON].into_iter().chain(charts::FILE_NAMES);
         names.try_for_each(|name| self.if_there(name, force))
     }
 
-    /// BLAKE3 of the `run.json` in the folder, hexadecimal, and whether it is of a run that came to its end; `None` if
-    /// there is none.
+    /// Returns the BLAKE3 hash of the `run.json` in the folder (hexadecimal) and whether it is of a run that came to
+    /// its end; `None` if there is none.
     pub fn earlier_report(&self) -> Option<(String, bool)> {
         let text = fs::read(self.path.join(RUN_JSON)).ok()?;
         let report: Option<serde_json::Value> = serde_json::from_slice(&text).ok();
@@ -169,7 +169,7 @@ impl ReportFolder {
     fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let (path, partial) = (self.path.join(name), self.path.join(partial_name(name)));
         fs::write(&partial, bytes).and_then(|()| fs::rename(&partial, &path)).map_err(|error| {
-            // The first failure is the one to tell; a leftover is a hidden file with a telling name.
+            // The first error is the one to report. What may be left over is a hidden file with a telling name.
             let _ = fs::remove_file(&partial);
             Error::write(path, error)
         })
@@ -188,7 +188,8 @@ impl Drop for ReportFolder {
     fn drop(&mut self) {
         self.lock = None;
         for folder in self.made.iter().rev() {
-            // Fails on a folder with anything in it, which is what keeps a report, and stops at the first that stays.
+            // It fails on a folder with anything in it, which keeps a report, and the loop ends with the first one that
+            // stays.
             if fs::remove_dir(folder).is_err() {
                 break;
             }
@@ -196,20 +197,20 @@ impl Drop for ReportFolder {
     }
 }
 
-/// Whether there is nothing in the folder but what a run that was killed leaves, or holds while it is at work.
+/// Returns whether the folder holds nothing but what a killed run leaves or a run holds while it is at work.
 fn is_free_folder(path: &Path) -> bool {
     fs::read_dir(path).is_ok_and(|mut entries| {
         entries.all(|entry| entry.is_ok_and(|entry| entry.file_name() == lock::FILE_NAME || is_leftover(&entry)))
     })
 }
 
-/// Whether it is a file of a report or a checkpoint that was not completed.
+/// Returns whether `entry` is a file of a report or a checkpoint that was not completed.
 fn is_leftover(entry: &fs::DirEntry) -> bool {
     let name = entry.file_name();
     name.to_str().is_some_and(|name| name.starts_with(PARTIAL.0) && name.ends_with(PARTIAL.1))
 }
 
-/// A name that no user's file has, in the same folder because a rename does not cross file systems.
+/// Returns a name that no user's file has, in the same folder because a rename does not cross file systems.
 fn partial_name(name: &str) -> String {
     format!("{}{name}{}", PARTIAL.0, PARTIAL.1)
 }
@@ -331,7 +332,7 @@ mod tests {
         assert_eq!(names(folder.path()), [lock::FILE_NAME]);
     }
 
-    /// If this fails, a report of which half is missing counts as that of a complete run, and nothing comes to the rest.
+    /// If this fails, a report of which half is missing counts as that of a complete run, and nothing adds the rest.
     #[test]
     fn what_says_that_a_run_is_complete_is_written_last() {
         let root = tempfile::tempdir().unwrap();
@@ -353,7 +354,7 @@ mod tests {
         assert!(matches!(folder.earlier_report(), Some((other, false)) if other != digest));
     }
 
-    /// If this fails, a report is taken for one that is on the disk although it could not be forced there.
+    /// If this fails, a report is thought to be on the disk although it could not be forced there.
     #[test]
     fn a_report_that_cannot_be_forced_to_the_disk_is_named() {
         let root = tempfile::tempdir().unwrap();
@@ -378,7 +379,7 @@ mod tests {
             matches!(ReportFolder::create(root.path(), false), Err(Error::Usage(text)) if text.contains("at work"))
         );
         assert_eq!(names(root.path()).len(), 4, "they are of a run that is at work");
-        // A kill leaves the file of the lock as well.
+        // A killed run leaves the file of the lock as well.
         drop(killed);
         leave(&[lock::FILE_NAME]);
         drop(ReportFolder::create(root.path(), false).unwrap());

@@ -1,14 +1,14 @@
-//! `run.json`, which is also the one object that `run --json` prints.
+//! Writes `run.json`, which is also the one object that `run --json` prints.
 
 use super::check;
 use super::record::RunRecord;
 use crate::error::{Error, Result};
 
-/// The record as one JSON object, indented, with a line break at the end. The rounds are not in it; they are the rows
-/// of `rounds.csv`.
+/// Returns the record as one JSON object, indented, with a line break at the end. The rounds are not in it; they are
+/// the rows of `rounds.csv`.
 ///
 /// # Errors
-/// As [`check::check`]: a number that is not finite is refused, never written as `null`.
+/// The same as those of [`check::check`]: a number that is not finite is refused, never written as `null`.
 pub fn render(record: &RunRecord) -> Result<String> {
     check::check(record)?;
     let mut text = serde_json::to_string_pretty(record).map_err(|error| Error::write("run.json", error.into()))?;

@@ -1,8 +1,8 @@
-//! The lock of a report folder: one run at a time.
+//! Locks a report folder, so that only one run at a time is at work in it.
 //!
-//! The system holds it for the process and gives it up with it, however that ends, so that a run which was killed keeps
-//! nobody out. The file that it is on is empty and hidden, and goes with the run, too; one that a kill has left is
-//! taken for no lock, and no content.
+//! The system holds the lock for the process and releases it when the process ends, in whatever way, so that a killed
+//! run keeps nobody out. The locked file is empty and hidden, and is removed with the run. If a killed run has left
+//! one, it counts neither as a lock nor as content of the folder.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -10,15 +10,15 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
-/// No user's file has such a name.
+/// The name of the locked file, which no user's file has.
 pub(super) const FILE_NAME: &str = ".fedrecsim.lock";
 
-/// A folder that no other process takes while this is held.
+/// A lock on a folder, which no other process can take while this is held.
 ///
-/// Where the file system has no locks it is held by everybody.
+/// On a file system without locks, everybody gets it.
 #[derive(Debug)]
 pub struct FolderLock {
-    /// Open as long as it is held.
+    /// The locked file, which is open as long as the lock is held.
     _file: File,
     path: PathBuf,
 }
@@ -27,7 +27,8 @@ impl FolderLock {
     /// Takes the lock of `folder`.
     ///
     /// # Errors
-    /// [`Error::Usage`] if another process holds it, [`Error::Write`] if the folder is not there or cannot be written to.
+    /// [`Error::Usage`] if another process holds it, [`Error::Write`] if the folder is not there or cannot be written
+    /// to.
     pub fn take(folder: &Path) -> Result<Self> {
         let path = folder.join(FILE_NAME);
         let unwritten = |reason: io::Error| Error::write(&path, reason);
@@ -39,7 +40,8 @@ impl FolderLock {
                     folder.display()
                 )));
             }
-            // Whoever had it may have ended in between, and taken the file along; the next one will lock another.
+            // The former holder may have ended in between and removed the file, in which case the next one would lock
+            // another.
             if is_still_at(&file, &path).map_err(unwritten)? {
                 return Ok(Self { _file: file, path });
             }
@@ -49,15 +51,15 @@ impl FolderLock {
 
 impl Drop for FolderLock {
     fn drop(&mut self) {
-        // Elsewhere a file that is open cannot go, or not so that a new one can take its place.
+        // Other systems cannot remove an open file, or not so that a new one can take its place.
         if cfg!(unix) {
-            // What stays is in nobody's way.
+            // A file that stays does no harm.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Whether `path` is the name of `file`.
+/// Returns whether `path` is still the name of `file`.
 #[cfg(unix)]
 fn is_still_at(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
@@ -70,7 +72,7 @@ fn is_still_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Whether `path` is the name of `file`: nobody takes it away.
+/// Returns whether `path` is still the name of `file`, which is always so as nobody removes it here.
 #[cfg(not(unix))]
 fn is_still_at(_file: &File, _path: &Path) -> io::Result<bool> {
     Ok(true)
@@ -102,7 +104,8 @@ mod tests {
         assert!(matches!(FolderLock::take(&nowhere), Err(Error::Write { .. })));
     }
 
-    /// If this fails, one process holds a file that has no name any more, and another one that which took its place.
+    /// If this fails, one process holds a file that has lost its name, and another process the file that took its
+    /// place.
     #[cfg(unix)]
     #[test]
     fn a_file_that_was_taken_away_is_not_the_lock() {

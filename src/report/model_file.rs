@@ -1,4 +1,4 @@
-//! The parameters of a trained model as a `.npz` file, which NumPy reads with `numpy.load`.
+//! Writes the parameters of a trained model as a `.npz` file, which NumPy reads with `numpy.load`.
 //!
 //! The same parameters give the same bytes: the file is not compressed, and its entries carry no date.
 
@@ -25,11 +25,11 @@ pub struct ModelFile {
 }
 
 impl ModelFile {
-    /// Makes sure that the model can be written to `path` later. A file that is there already stays as it is until then,
-    /// and is in the way unless `overwrite` is true.
+    /// Makes sure that the model can be written to `path` later. A file that exists already stays as it is until then;
+    /// it is an error unless `overwrite` is true.
     ///
     /// # Errors
-    /// [`Error::Usage`] if a file of this name is in the way, or nothing can be written beside it.
+    /// [`Error::Usage`] if a file of this name exists, or nothing can be written beside it.
     pub fn create(path: impl Into<PathBuf>, overwrite: bool) -> Result<Self> {
         let path = path.into();
         let shown = path.display();
@@ -66,16 +66,17 @@ impl ModelFile {
 
 impl Drop for ModelFile {
     fn drop(&mut self) {
-        // There is none after the model was written. A partial file that cannot be removed is hidden and has a telling name.
+        // There is no partial file after the model was written. One that cannot be removed is hidden and has a telling
+        // name.
         let _ = fs::remove_file(&self.partial);
     }
 }
 
-/// Writes the blocks of `model` (rows x columns each, of the block's type) to `out` as an uncompressed `.npz` archive with
-/// one array for each, under the block's name, and returns `out`.
+/// Writes the blocks of `model` (rows x columns each, of the block's type) to `out` as an uncompressed `.npz` archive
+/// with one array for each, under the block's name, and returns `out`.
 ///
 /// # Errors
-/// What `out` says.
+/// Returns the error of `out`.
 pub fn write_npz<W: Write + Seek>(out: W, model: &Model) -> std::result::Result<W, WriteNpzError> {
     let mut archive = NpzWriter::new(out);
     for (block, values) in model.layout().blocks().iter().zip(model.blocks()) {
@@ -99,9 +100,9 @@ pub fn write_npz<W: Write + Seek>(out: W, model: &Model) -> std::result::Result<
     archive.finish()
 }
 
-/// Returns an array of `shape` of the values that `read` makes of `stored`, row-major.
+/// Returns an array of `shape` with the values that `read` makes of `stored`, row-major.
 fn array<S: Copy, V>(shape: (usize, usize), stored: &[S], read: impl Fn(S) -> V) -> Array2<V> {
-    // A model's blocks have as many values as their shapes say; the places are those of the standard layout.
+    // The index is valid: a model's blocks have as many values as their shapes say, in row-major order.
     Array2::from_shape_fn(shape, |(row, column)| read(stored[row * shape.1 + column]))
 }
 
@@ -170,11 +171,12 @@ mod tests {
     #[test]
     fn no_date_is_in_the_file() {
         let bytes = write_npz(Cursor::new(Vec::new()), &model()).unwrap().into_inner();
-        // A zip entry's time and date, after its signature, version, flags and method: midnight of 1 January 1980.
+        // A zip entry's time and date stand after its signature, version, flags and method; these are midnight of 1
+        // January 1980.
         assert_eq!(bytes[10..14], [0, 0, 0x21, 0]);
     }
 
-    /// If this fails, a run that fails leaves half a model, or takes an earlier one away.
+    /// If this fails, a run that fails leaves half a model, or removes an earlier one.
     #[test]
     fn a_model_that_is_not_written_leaves_everything_as_it_was() {
         let root = tempfile::tempdir().unwrap();

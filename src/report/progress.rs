@@ -1,4 +1,4 @@
-//! The progress bar, on standard error: standard output belongs to results.
+//! Draws the progress bar, on standard error because standard output belongs to results.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -8,7 +8,7 @@ use crate::units::Bytes;
 /// What is known at the end of a round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProgressLine {
-    /// Rounds finished.
+    /// Number of rounds finished.
     pub round: u32,
     /// Name and latest value of the headline figure on the test part; `None` before the first evaluation.
     pub accuracy: Option<(String, f64)>,
@@ -25,9 +25,9 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A bar over `rounds` rounds, drawn only if `visible` and standard error is a terminal.
+    /// Makes a bar over `rounds` rounds, drawn only if `visible` is true and standard error is a terminal.
     pub fn new(rounds: u32, visible: bool) -> Self {
-        // indicatif hides the bar by itself where standard error is not a terminal.
+        // indicatif itself hides the bar if standard error is not a terminal.
         let target = if visible { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         Self::on(rounds, target)
     }
@@ -42,13 +42,13 @@ impl Progress {
         Self { bar }
     }
 
-    /// Shows a finished round. The accuracy is the round's own, or the latest where it was not evaluated.
+    /// Shows a finished round. The accuracy is the round's own, or the latest if the round was not evaluated.
     pub fn round_finished(&self, line: &ProgressLine) {
         self.bar.set_message(message(line));
         self.bar.set_position(line.round.into());
     }
 
-    /// Takes the bar off the screen; what is left to say is the summary's to say.
+    /// Removes the bar from the screen. The summary reports the rest.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }
@@ -120,7 +120,7 @@ mod tests {
         let progress = Progress::on(60, ProgressDrawTarget::term_like(Box::new(terminal.clone())));
         assert!(shown().contains("round 0/60"), "{}", shown());
         progress.round_finished(&line(Some(0.78441)));
-        // The bar limits how often it redraws; this asks for the state as it is now.
+        // The bar limits how often it redraws, so the test asks for the state as it is now.
         progress.bar.force_draw();
         for part in ["round 12/60", "HR@10 0.7844", "1.53 GB sent", "42.2 s of virtual time", "left"] {
             assert!(shown().contains(part), "no {part:?} in {:?}", shown());

@@ -1,6 +1,6 @@
-//! The run record: everything that a report says, as plain data.
+//! Holds the run record, which is everything that a report says, as plain data.
 //!
-//! Exporters take it and return bytes; it knows nothing of how it came about.
+//! Exporters take it and return bytes. It does not depend on how the run was done.
 
 use std::collections::BTreeMap;
 
@@ -77,18 +77,18 @@ pub struct ParticipationTotals {
     pub invited: u64,
     /// Updates that were averaged.
     pub aggregated: u64,
-    /// Cut off: by a dropout, a departure or a fault.
+    /// Participations that were cut off by a dropout, a departure or a fault.
     pub dropped: u64,
-    /// Given up by the server.
+    /// Participations that the server gave up.
     pub cancelled: u64,
     /// Updates that came after their round was over, or from a model too old to be used.
     pub late: u64,
-    /// Neither of these when the last round ended.
+    /// Participations that were neither of these when the last round ended.
     pub under_way: u64,
 }
 
 impl ParticipationTotals {
-    /// The totals over `rounds`.
+    /// Returns the totals over `rounds`.
     pub fn of(rounds: &[RoundRecord]) -> Self {
         let mut totals = Self::default();
         for round in rounds {
@@ -107,16 +107,17 @@ impl ParticipationTotals {
 /// Energy that the clients spent, in joules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Energy {
-    /// On bytes sent and received.
+    /// Energy spent on bytes sent and received.
     pub transfer_j: f64,
-    /// On training.
+    /// Energy spent on training.
     pub training_j: f64,
-    /// Of both, on what was of no use: transfers that did not arrive or were not used, and trainings that were cut off.
+    /// The part of both that was of no use: transfers that did not arrive or were not used, and trainings that were cut
+    /// off.
     pub wasted_j: f64,
 }
 
 impl Energy {
-    /// All of it.
+    /// Returns the energy of transfers and training together.
     pub fn total_j(&self) -> f64 {
         self.transfer_j + self.training_j
     }
@@ -125,12 +126,12 @@ impl Energy {
 /// Figures of the host that ran the simulation; outside the digest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Wall {
-    /// From the start of the command to the end of the last round.
+    /// Seconds from the start of the command to the end of the last round.
     pub total_s: f64,
-    /// Median wall time of a round, evaluation included.
+    /// Median wall time of a round in milliseconds, evaluation included.
     pub per_round_ms: f64,
-    /// Peak resident memory; absent where the system does not tell.
+    /// Peak resident memory; absent if the system does not tell.
     pub peak_rss_bytes: Option<u64>,
-    /// Worker threads.
+    /// Number of worker threads.
     pub threads: u32,
 }

@@ -1,4 +1,4 @@
-//! Made-up records for the tests of this layer: every figure is a formula of the round, so snapshots are stable.
+//! Makes up records for the tests of this layer. Every figure is a formula of the round, so snapshots are stable.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +18,7 @@ use crate::scenario::{
 
 const USERS: u32 = 943;
 
-/// A finished run of `rounds` rounds, judged by the last one.
+/// Returns a finished run of `rounds` rounds, judged by the last one.
 pub fn run(rounds: u32) -> RunRecord {
     let mut record = empty(rounds);
     record.per_round = (1..=rounds).map(round).collect();
@@ -41,7 +41,8 @@ pub fn run(rounds: u32) -> RunRecord {
     record
 }
 
-/// A run of which `finished` of `planned` rounds were done when it was interrupted, judged by its best test round.
+/// Returns a run of which `finished` of `planned` rounds were done when it was interrupted, judged by its best test
+/// round.
 pub fn interrupted(finished: u32, planned: u32) -> RunRecord {
     let mut record = run(finished);
     record.scenario.training.rounds = planned;
@@ -50,12 +51,12 @@ pub fn interrupted(finished: u32, planned: u32) -> RunRecord {
     record.accuracy = record.per_round[finished as usize - 2].accuracy.clone().unwrap();
     record.complete = false;
     record.stopped_by = Some("interrupted".into());
-    // A transfer was in progress; it belongs to no finished round.
+    // These are the bytes of a transfer that was in progress; it belongs to no finished round.
     record.bytes.up += Flow { sent: 300, in_flight: 300, header: 20, index: 40, values: 240, frames: 1, ..flow(0, 0) };
     record
 }
 
-/// A finished run of a real system: over-selection with a deadline, some users too small, energy stated.
+/// Returns a finished run of a real system: over-selection with a deadline, some users too small, energy stated.
 pub fn over_selected(rounds: u32) -> RunRecord {
     let mut record = run(rounds);
     record.scenario.training.mode =
@@ -74,7 +75,7 @@ pub fn over_selected(rounds: u32) -> RunRecord {
     record
 }
 
-/// A run that diverged in its first round.
+/// Returns a run that diverged in its first round.
 pub fn nothing_finished() -> RunRecord {
     let mut record = empty(60);
     record.complete = false;
@@ -82,7 +83,7 @@ pub fn nothing_finished() -> RunRecord {
     record
 }
 
-/// Popularity: two rounds, no traffic, no time, no loss.
+/// Returns a run of popularity, with two rounds, no traffic, no time and no loss.
 pub fn popularity() -> RunRecord {
     let mut record = run(2);
     record.name = "ml100k-popularity".into();
@@ -100,7 +101,7 @@ pub fn popularity() -> RunRecord {
     record
 }
 
-/// A run of a k-fold split with these errors after its rounds, judged by the last one.
+/// Returns a run of a k-fold split with these errors after its rounds, judged by the last one.
 pub fn predicting<const N: usize>(errors: [f64; N]) -> RunRecord {
     let mut record = run(N as u32);
     let split = |rmse: f64| {
@@ -118,7 +119,7 @@ pub fn predicting<const N: usize>(errors: [f64; N]) -> RunRecord {
     record
 }
 
-/// The same run, evaluated only after every `every` rounds and the last, and without a validation item.
+/// Returns the same run, evaluated only after every `every` rounds and the last, and without a validation item.
 pub fn evaluated_every(every: u32, rounds: u32) -> RunRecord {
     let mut record = run(rounds);
     for round in &mut record.per_round {
@@ -218,7 +219,7 @@ fn scenario(rounds: u32) -> Scenario {
 }
 
 fn figures(hr_at_10: f64, ndcg_at_10: f64) -> Figures {
-    // Rounded, so that snapshots show round numbers.
+    // Values are rounded, so that snapshots show round numbers.
     let entry = |name: &str, value: f64| (name.to_owned(), (value.min(1.0) * 1e4).round() / 1e4);
     BTreeMap::from([
         entry("hr@5", hr_at_10 * 0.8),
@@ -240,7 +241,7 @@ fn distribution(median_s: f64) -> Distribution {
     }
 }
 
-/// `frames` frames of `size` bytes, of which every twentieth is cut off half-way.
+/// Returns the flow of `frames` frames of `size` bytes, of which every twentieth is cut off half-way.
 fn flow(frames: u32, size: u64) -> Flow {
     let (cut, whole) = (u64::from(frames / 20), u64::from(frames - frames / 20));
     let (lost, useful) = (cut * size / 2, whole * size);
@@ -264,7 +265,7 @@ fn round(round: u32) -> RoundRecord {
     let wobble = 0.012 * math::sin(t * 1.7) + 0.008 * math::sin(t * 0.31);
     let hr = 0.10 + 0.87 * (1.0 - math::exp(-t / 12.0)) + wobble;
     let ndcg = 0.05 + 0.82 * (1.0 - math::exp(-t / 18.0)) + 0.8 * wobble;
-    // Share above each threshold: shrinks faster for the larger ones, and the average is denser than the uploads.
+    // The share above each threshold shrinks faster for the larger ones, and the average is denser than the uploads.
     let above = |scale: f64| std::array::from_fn(|i| math::exp(-(i as f64) * t / scale - 0.05 * i as f64));
     RoundRecord {
         round,

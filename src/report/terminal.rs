@@ -1,4 +1,4 @@
-//! The short summary that a run leaves on the terminal: a few lines, of which none says more than `summary.md` does.
+//! Writes the short summary that a run leaves on the terminal: a few lines, all of which `summary.md` tells too.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use super::record::{Figures, Flow, RunRecord};
 use super::{setup, words};
 use crate::units::Bytes;
 
-/// Accuracy beside the baselines with its protocol, bytes, virtual time, wall time, and where the report is. A few
-/// lines with a line break at the end.
+/// Returns accuracy beside the baselines with its protocol, bytes, virtual time, wall time, and where the report is, in
+/// a few lines with a line break at the end.
 pub fn summary(record: &RunRecord, report: &Path) -> String {
     let mut lines = vec![format!(
         "{}: {}, seed {}, {} of {} rounds",
@@ -29,7 +29,7 @@ pub fn summary(record: &RunRecord, report: &Path) -> String {
     lines.push(entry("wall time", &wall(record)));
     lines.push(entry("digest", &record.digest));
     lines.push(entry("report", &report.display().to_string()));
-    // What makes the figures optimistic is explained in the summary; here it must be impossible to miss.
+    // The summary file explains what makes the figures optimistic; here it must be impossible to miss.
     for caveat in setup::protocol_caveats(&record.scenario) {
         lines.push(format!("note: {} See summary.md.", caveat.headline));
     }
@@ -64,7 +64,7 @@ fn accuracy(record: &RunRecord) -> Vec<String> {
     lines
 }
 
-/// `unused` of the useful bytes were of no use in the end.
+/// Describes the bytes of one direction. `unused` of the useful ones were of no use in the end.
 fn traffic(flow: &Flow, unused: u64) -> String {
     let wasted = (flow.sent - flow.useful.min(flow.sent)) + unused;
     format!(
@@ -76,7 +76,7 @@ fn traffic(flow: &Flow, unused: u64) -> String {
     )
 }
 
-/// What became of the participations, and who takes no part; nothing if nobody was invited.
+/// Returns lines on what became of the participations and who takes no part; empty if nobody was invited.
 fn participations(record: &RunRecord) -> Vec<String> {
     let totals = &record.participations;
     if totals.invited == 0 {

@@ -1,8 +1,8 @@
-//! Numbers and texts as a reader wants to see them.
+//! Formats numbers and texts for readers.
 
 use serde::Serialize;
 
-/// `1682` as `1,682`.
+/// Returns `1682` as `1,682`.
 pub fn thousands(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -15,12 +15,12 @@ pub fn thousands(count: u64) -> String {
     text
 }
 
-/// `1 round`, `2 rounds`: a count of what `noun` names.
+/// Returns a count with its noun: `1 round`, `2 rounds`.
 pub fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", thousands(count), if count == 1 { "" } else { "s" })
 }
 
-/// `text` broken between words into lines of at most `width` characters; a longer word has a line of its own.
+/// Returns `text` broken between words into lines of at most `width` characters; a longer word has a line of its own.
 pub fn lines(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -35,7 +35,7 @@ pub fn lines(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A duration in the unit that leaves the fewest digits: `350 ms`, `12.3 s`, `4.20 min`, `3.10 h`, `2.40 d`.
+/// Returns a duration in the unit that leaves the fewest digits: `350 ms`, `12.3 s`, `4.20 min`, `3.10 h`, `2.40 d`.
 pub fn duration(seconds: f64) -> String {
     let (value, unit) = match seconds {
         0.0 => return "0 s".to_owned(),
@@ -49,7 +49,7 @@ pub fn duration(seconds: f64) -> String {
     format!("{} {unit}", three_digits(value))
 }
 
-/// An energy in the unit that leaves the fewest digits.
+/// Returns an energy in the unit that leaves the fewest digits.
 pub fn energy(joules: f64) -> String {
     let (value, unit) = match joules {
         0.0 => return "0 J".to_owned(),
@@ -62,7 +62,7 @@ pub fn energy(joules: f64) -> String {
     format!("{} {unit}", three_digits(value))
 }
 
-/// A non-negative number with three significant digits, or all digits of its integral part.
+/// Returns a non-negative number with three significant digits, or all digits of its integral part.
 pub fn three_digits(value: f64) -> String {
     let decimals = match value {
         v if v < 9.995 => 2,
@@ -72,8 +72,8 @@ pub fn three_digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// `part` in percent of `whole` with one decimal; a dash where the whole is nothing. A part that is there at all
-/// is never shown as nothing.
+/// Returns `part` in percent of `whole` with one decimal, or a dash if the whole is zero. A part that is not zero is
+/// never shown as zero.
 pub fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         return "-".to_owned();
@@ -81,7 +81,7 @@ pub fn percent(part: u64, whole: u64) -> String {
     share(part as f64 / whole as f64)
 }
 
-/// A share between 0 and 1 in percent with one decimal, never rounded down to nothing or up to all.
+/// Returns a share between 0 and 1 in percent with one decimal, never rounded down to 0 or up to 100.
 pub fn share(share: f64) -> String {
     match share {
         s if s > 0.0 && s < 0.0005 => "< 0.1 %".to_owned(),
@@ -90,12 +90,12 @@ pub fn share(share: f64) -> String {
     }
 }
 
-/// An accuracy with the papers' four decimals.
+/// Returns an accuracy with four decimals, as the papers give it.
 pub fn accuracy(figure: f64) -> String {
     format!("{figure:.4}")
 }
 
-/// The name of an enumeration's value as scenario files write it.
+/// Returns the name of an enumeration's value as scenario files write it.
 pub fn name_of<T: Serialize>(value: &T) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(name)) => name,

@@ -1,4 +1,4 @@
-//! Faults and the texts they stand in: where a mistake is, and how it is shown.
+//! Faults and the texts that they are in: where a mistake is, and how it is shown.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -15,7 +15,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The scenario file as a whole: the place of what is missing from it.
+    /// The scenario file as a whole, which is the place of what is missing from it.
     pub(super) const FILE: Self = Self { source: Sources::FILE, span: 0..0 };
 }
 
@@ -27,8 +27,8 @@ pub(super) struct Fault {
 }
 
 impl Fault {
-    /// `message` is one line, whatever it quotes of the text: line ends and what else would command a terminal are
-    /// escaped.
+    /// Makes a fault with a message of one line, whatever the message quotes of the text: line ends and other control
+    /// characters, which would command a terminal, are escaped.
     pub(super) fn new(place: &Place, message: impl AsRef<str>) -> Self {
         let mut line = String::new();
         for character in message.as_ref().chars() {
@@ -50,13 +50,14 @@ impl<'a> Sources<'a> {
     /// The index of the scenario file.
     pub(super) const FILE: usize = 0;
 
-    /// `file` is the name that faults are reported under.
+    /// Makes the sources. `file` is the name that faults are reported under.
     pub(super) fn new(file: &'a str, text: &'a str, overrides: &'a [String]) -> Self {
         let overrides = overrides.iter().map(|text| ("--set", text.as_str()));
         Self { texts: std::iter::once((file, text)).chain(overrides).collect() }
     }
 
-    /// Every fault in the order of the texts, with line, column and an excerpt, and their number at the end.
+    /// Returns an error that lists every fault in the order of the texts, with line, column and an excerpt, and then
+    /// their number.
     pub(super) fn report(&self, mut faults: Vec<Fault>) -> Error {
         faults.sort_by(|a, b| order(&a.place, &b.place).then_with(|| a.message.cmp(&b.message)));
         faults.dedup();
@@ -72,7 +73,7 @@ impl<'a> Sources<'a> {
     }
 
     fn render(&self, fault: &Fault) -> String {
-        // Every place is made with the index of the text that it was parsed from.
+        // The index is valid: every place is made with the index of the text that it was parsed from.
         let (name, text) = self.texts[fault.place.source];
         let (line, column) = line_and_column(text, fault.place.span.start);
         let headline = format!("{name}:{line}:{column}: {}\n", fault.message);
@@ -90,14 +91,15 @@ fn order(a: &Place, b: &Place) -> Ordering {
     (a.source, a.span.start, a.span.end).cmp(&(b.source, b.span.start, b.span.end))
 }
 
-/// Line and column in characters, both from 1.
+/// Returns the line and column of `offset`, counted in characters and both from 1.
 fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
 }
 
-/// The part of `span` on its first line: a fault in a value of many lines is shown where the value starts.
+/// Returns the part of `span` on its first line, so that a fault in a value of many lines is shown where the value
+/// starts.
 fn first_line(text: &str, span: &Range<usize>) -> Range<usize> {
     let length = text.get(span.clone()).and_then(|stretch| stretch.find(['\r', '\n'])).unwrap_or(span.len());
     span.start..span.start + length
@@ -109,14 +111,14 @@ mod tests {
 
     #[test]
     fn columns_count_characters_not_bytes() {
-        // With bytes, an editor would jump past the fault on every line with an umlaut.
+        // If columns were counted in bytes, an editor would jump past the fault on every line with an umlaut.
         let text = "a = 1\nb = \"ü\"  x";
         assert_eq!(line_and_column(text, text.len() - 1), (2, 10));
     }
 
     #[test]
     fn a_message_stays_one_line_whatever_it_quotes() {
-        // A key can be any string: raw, this one would pass for a second fault and colour the terminal.
+        // A key can be any string. Without escapes, this one would look like a second fault and colour the terminal.
         let fault = Fault::new(&Place::FILE, "unknown key `ä\nf.toml:1:1: \u{1b}[31m`");
         assert_eq!(fault.message, "unknown key `ä\\nf.toml:1:1: \\u{1b}[31m`");
     }

@@ -1,4 +1,4 @@
-//! Presets as the keys that a scenario file could say instead of their names.
+//! Shows presets as the keys that a scenario file could give instead of their names.
 
 use serde_json::Value as Json;
 
@@ -10,15 +10,15 @@ use super::raw::{RawAvailability, RawDevices, RawFault, RawNetwork, RawServerLin
 pub struct Listing {
     /// The table of the scenario file that it belongs to; `faults` is a list of tables.
     pub table: &'static str,
-    /// Name.
+    /// Name of the preset.
     pub name: &'static str,
     /// Source of the numbers.
     pub source: &'static str,
-    /// Keys and their values as TOML, in the order of the table. A list of tables has a line for each.
+    /// Keys and their values as TOML, in the order of the table. In a list of tables there is one line for each.
     pub keys: Vec<(String, String)>,
 }
 
-/// Every preset, networks first.
+/// Returns every preset, networks first.
 pub fn presets() -> Vec<Listing> {
     let listing = |table, name, source, keys| Listing { table, name, source, keys };
     let networks = presets::networks().into_iter().map(|preset| {
@@ -44,14 +44,15 @@ pub fn presets() -> Vec<Listing> {
     networks.chain(server_links).chain(devices).chain(availabilities).chain(faults).collect()
 }
 
-/// The keys of a table but for the preset's name. Converting it cannot fail, as it holds nothing but names and numbers.
+/// Returns the keys of a table without the preset's name. The conversion cannot fail, as the table holds only names and
+/// numbers.
 fn keys(table: serde_json::Result<Json>) -> Vec<(String, String)> {
     let table = table.unwrap_or_default();
     let keys = table.as_object().into_iter().flatten().filter(|(key, _)| *key != "preset");
     keys.map(|(key, value)| (key.clone(), in_toml(value))).collect()
 }
 
-/// A value as it may stand behind an equals sign; whole numbers without a fraction.
+/// Returns a value as it may stand behind an equals sign, with whole numbers written without a fraction.
 fn in_toml(value: &Json) -> String {
     let list = |items: &[Json]| items.iter().map(in_toml).collect::<Vec<_>>();
     match value {
@@ -74,7 +75,7 @@ mod tests {
 
     #[test]
     fn every_preset_lists_all_keys_and_a_source() {
-        // `fedrecsim presets` would print a table with holes.
+        // If this fails, `fedrecsim presets` prints a table with cells left empty.
         for listing in presets() {
             let expected = match (listing.table, listing.name) {
                 ("network", _) => 9,
@@ -95,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_keys_of_a_preset_say_the_same_as_its_name() {
-        // What `fedrecsim presets` shows is what a user copies.
+        // If this fails, a user who copies what `fedrecsim presets` shows gets other numbers or a fault.
         for listing in presets() {
             let text: String = listing.keys.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
             let table: toml::Table = toml::from_str(&text).unwrap_or_else(|error| panic!("{text}{error}"));

@@ -1,4 +1,4 @@
-//! Scenario files: the user's TOML in, one checked and immutable [`Scenario`] out.
+//! Scenario files: reads the user's TOML and makes one checked and immutable [`Scenario`] of it.
 //!
 //! ```text
 //!  file + overrides --tree--> values with places --rules (JSON schema)--> raw mirror --check--> Scenario
@@ -7,11 +7,11 @@
 //!                                                 faults, each with line, column and excerpt
 //! ```
 //!
-//! A stage reports all of its faults at once; the next one runs when there are none, as it could only
-//! guess at what a broken text means. The checked form has every preset resolved and every default filled
-//! in; it is what the program uses, and what a report prints ([`Scenario::to_toml`]).
+//! A stage reports all of its faults at once. The next one runs only when there are none, as it could only guess at
+//! what a broken text means. The checked form has every preset resolved and every default filled in; it is what the
+//! program uses, and what a report prints ([`Scenario::to_toml`]).
 //!
-//! This layer knows no method: [`MethodVocabulary`] brings each one's keys.
+//! This layer knows no method: [`MethodVocabulary`] brings the keys of each one.
 
 use std::path::Path;
 
@@ -70,7 +70,7 @@ pub fn load(path: &Path, overrides: &[String], vocabulary: &[MethodVocabulary]) 
         let line = sound.iter().filter(|byte| **byte == b'\n').count() + 1;
         Error::read(path, format!("line {line} is not UTF-8; save the file as UTF-8"))
     })?;
-    // Editors on Windows put a byte order mark first; it is no part of the text.
+    // Editors on Windows put a byte order mark first; it is not part of the text.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     parse(text, &path.display().to_string(), overrides, vocabulary)
 }
@@ -79,7 +79,7 @@ pub fn load(path: &Path, overrides: &[String], vocabulary: &[MethodVocabulary]) 
 /// scenario's name.
 ///
 /// # Errors
-/// As [`load`], but for reading.
+/// The same as [`load`], except for reading.
 pub fn parse(text: &str, file: &str, overrides: &[String], vocabulary: &[MethodVocabulary]) -> Result<Scenario> {
     let sources = Sources::new(file, text, overrides);
     let mut faults = Vec::new();
@@ -99,12 +99,12 @@ pub fn parse(text: &str, file: &str, overrides: &[String], vocabulary: &[MethodV
 }
 
 impl Scenario {
-    /// The scenario as a file: presets resolved, defaults written out. Loading the text under the same name
-    /// gives an equal scenario.
+    /// Returns the scenario as a file, with presets resolved and defaults written out. Loading the text under the same
+    /// name gives an equal scenario.
     ///
     /// # Errors
-    /// [`Error::Usage`] for what TOML cannot say, which no scenario made by [`load`] or [`parse`] holds:
-    /// a seed of 2^63 or more, a null among the method's parameters.
+    /// [`Error::Usage`] for what TOML cannot express, which no scenario made by [`load`] or [`parse`] holds: a seed of
+    /// 2^63 or more, or a null among the method's parameters.
     pub fn to_toml(&self) -> Result<String> {
         toml::to_string(&RawScenario::from(self)).map_err(|e| Error::Usage(format!("scenario {}: {e}", self.name)))
     }

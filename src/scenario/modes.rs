@@ -25,7 +25,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The mode's name in scenario files.
+    /// Returns the mode's name in scenario files.
     pub fn key(&self) -> &'static str {
         match self {
             Self::Synchronous => "synchronous",
@@ -136,7 +136,7 @@ fn default_server_rate() -> f64 {
     1.0
 }
 
-/// The alpha of Xie et al.'s experiments.
+/// Returns the alpha of Xie et al.'s experiments.
 fn default_mixing() -> f64 {
     0.6
 }
@@ -145,7 +145,7 @@ fn default_mixing() -> f64 {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StalenessWeight {
-    /// 1, however old.
+    /// Always 1.
     Constant,
     /// (1 + s)^-a; a = 0.5 is FedBuff's 1 / sqrt(1 + s).
     Polynomial(#[schemars(range(min = 0, max = 10))] f64),
@@ -154,7 +154,7 @@ pub enum StalenessWeight {
         /// Slope.
         #[schemars(range(min = 0, max = 1000))]
         a: f64,
-        /// The staleness that costs nothing.
+        /// The largest staleness that has the full weight.
         #[schemars(range(max = 1_000_000))]
         b: u32,
     },
@@ -198,7 +198,7 @@ pub struct OortSpec {
     /// Factor of that share from round to round.
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
     pub exploration_decay: f64,
-    /// The share goes no lower.
+    /// The least that this share falls to.
     #[schemars(range(min = 0, max = 1))]
     pub least_exploration: f64,
     /// Exponent of the penalty of a participation that takes longer than preferred.

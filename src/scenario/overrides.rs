@@ -1,11 +1,11 @@
-//! Overrides from the command line: `training.rounds=5`.
+//! Applies overrides from the command line, such as `training.rounds=5`.
 
 use super::faults::{Fault, Place};
 use super::tree::{self, Entry, Node, Table, Value};
 use crate::error::{Error, Result};
 
-/// Puts the override `text`, which is source number `source`, into the tree. Tables on its way are made
-/// where they are missing, and put in the place of what is no table (`participation = "all"`).
+/// Puts the override `text`, which is source number `source`, into the tree. Tables on the way to its key are made
+/// where they are missing, and replace values that are no tables (`participation = "all"`).
 ///
 /// # Errors
 /// [`Error::Usage`] if `text` is not of the form `table.key=value`.
@@ -27,7 +27,7 @@ pub(super) fn apply(root: &mut Node, text: &str, source: usize, faults: &mut Vec
     for step in way {
         let entry = entry_of(table, step.0, place(step));
         if !matches!(entry.node.value, Value::Table(_)) {
-            // What becomes of it is the override's doing, not the file's.
+            // The override has made this table, so faults of it are shown in the override and not in the file.
             entry.key = place(step);
             entry.node.place = place(step);
         }
@@ -37,13 +37,13 @@ pub(super) fn apply(root: &mut Node, text: &str, source: usize, faults: &mut Vec
     Ok(())
 }
 
-/// The entry of `key`, made at `place` if there is none.
+/// Returns the entry of `key`, which is made at `place` if there is none.
 fn entry_of<'t>(table: &'t mut Table, key: &str, place: Place) -> &'t mut Entry {
     let made = || Entry { key: place.clone(), node: Node { place, value: Value::Table(Table::new()) } };
     table.entry(key.to_owned()).or_insert_with(made)
 }
 
-/// The keys and where each starts in the text; `None` if one of them is empty or no bare key.
+/// Returns the keys and where each starts in the text; `None` if one of them is empty or not a bare key.
 fn split_keys(keys: &str) -> Option<Vec<(&str, usize)>> {
     let mut start = 0;
     let mut path = Vec::new();
@@ -58,7 +58,7 @@ fn split_keys(keys: &str) -> Option<Vec<(&str, usize)>> {
     Some(path)
 }
 
-/// The table that `node` is, or is made into for the sake of a key below it.
+/// Returns the table in `node`, after replacing any other value with an empty table for the sake of a key below it.
 fn table_of(node: &mut Node) -> &mut Table {
     if !matches!(node.value, Value::Table(_)) {
         node.value = Value::Table(Table::new());

@@ -1,20 +1,20 @@
-//! How many users take part in a round, and whether there are enough of them.
+//! Checks whether there are as many users as take part in a round.
 //!
-//! The users of a generated population are known from the scenario alone, those of a file when it has been read: both are
-//! held against the rules of this file.
+//! The users of a generated population are known from the scenario alone, those of a file when it has been read. Both
+//! are checked by the rules of this file.
 
 use super::modes::ClientSelection;
 use super::policy::{Invitations, Policy};
 use super::spec::{Participation, TrainingSpec};
 
-/// The users of a run, as far as they are known.
+/// The numbers of users of a run, as far as they are known.
 #[derive(Clone, Copy, Debug)]
 pub struct Users<'w> {
-    /// How many there are.
+    /// Number of all users.
     pub all: u32,
-    /// How many of them have a device with the memory to take part.
+    /// Number of users whose device has the memory to take part.
     pub able: u32,
-    /// Where the first number is from, as the end of a sentence: "there are 5 users".
+    /// Where the first number comes from, in words that end a sentence: "there are 5 users".
     pub words: &'w str,
 }
 
@@ -32,7 +32,8 @@ pub struct TooFewUsers {
 }
 
 impl TrainingSpec {
-    /// How many of `users` users a round needs, where rounds have cohorts; a share is rounded to the nearest.
+    /// Returns how many of `users` users a round needs, in modes with cohorts. A share is rounded to the nearest
+    /// number.
     pub fn needed(&self, users: u32) -> u32 {
         match self.participation {
             Participation::All => users,
@@ -41,13 +42,13 @@ impl TrainingSpec {
         }
     }
 
-    /// Whether a round needs everybody, whatever their number, where rounds have cohorts.
+    /// Returns whether a round needs everybody, whatever their number, in modes with cohorts.
     fn needs_everybody(&self) -> bool {
         matches!(self.participation, Participation::All | Participation::Share(1.0))
     }
 }
 
-/// A policy with a fixed number of clients at work, as far as that number and its steps go.
+/// The concurrency and the steps of a policy with a fixed number of clients at work.
 #[derive(Clone, Copy, Debug)]
 struct Asynchronous {
     concurrency: u32,
@@ -57,20 +58,21 @@ struct Asynchronous {
 }
 
 impl Asynchronous {
-    /// `participants` are those that a step asks for, if it is known how many.
+    /// Returns the numbers of `policy`, if it has a fixed number of clients at work. `participants` is how many a step
+    /// asks for, or 0 if that is not known.
     fn of(policy: &Policy, participants: u32) -> Option<Self> {
         let Invitations::WheneverFree { concurrency } = policy.invitations else { return None };
         let buffer = policy.updates(participants).unwrap_or(1);
         Some(Self { concurrency, buffer, maximum_staleness: policy.maximum_staleness() })
     }
 
-    /// The fewest users with whom `steps` steps come to an end, where nobody takes part in two rounds in a row and no
-    /// update is lost.
+    /// Returns the fewest users with whom `steps` steps come to an end, if nobody takes part in two rounds in a row and
+    /// no update is lost.
     ///
-    /// Within two rounds everybody is invited once at most, so they take the updates of two rounds, 2 B. That is enough:
-    /// of the users who were invited in a round, B at most are done in it; all others, the rest of N - B, give the next
-    /// one an update, as those still at work are one round late. If that is too late to count, the C - 1 who are at work
-    /// at the end of a round are lost to the next one, and N - (C + B - 1) are left for its B updates.
+    /// Within two rounds everybody is invited once at most, so two rounds need as many users as they take updates, 2 B.
+    /// That is enough: of the users who were invited in a round, at most B are done in it. All others, N - B, give the
+    /// next round an update, because those still at work are one round late. If that is too late to count, the C - 1
+    /// who are at work at the end of a round are lost to the next one, and N - (C + B - 1) are left for its B updates.
     fn least_users_without_repeats(self, steps: u32) -> u64 {
         let (concurrency, buffer) = (u64::from(self.concurrency), u64::from(self.buffer));
         match (steps, self.maximum_staleness) {
@@ -81,8 +83,8 @@ impl Asynchronous {
     }
 }
 
-/// What of `training`, run under `policy`, asks for more users than there are. Without `users`, what would whatever
-/// their number.
+/// Returns the keys of `training`, run under `policy`, that ask for more users than there are. Without `users`, returns
+/// those that would do so whatever the number of users.
 pub fn too_few_users(training: &TrainingSpec, policy: &Policy, users: Option<Users<'_>>) -> Vec<TooFewUsers> {
     let never_twice = training.client_selection == ClientSelection::NeverTwiceInARow;
     let found = [
@@ -103,7 +105,8 @@ fn cohort(training: &TrainingSpec, users: Users<'_>) -> Option<TooFewUsers> {
     })
 }
 
-/// Where everybody is needed, over-selection is the synchronous mode by another name, unless a deadline ends its rounds.
+/// Refuses over-selection where everybody is needed: it is then the synchronous mode by another name, unless a deadline
+/// ends its rounds.
 fn nobody_to_over_select(training: &TrainingSpec, policy: &Policy, users: Option<Users<'_>>) -> Option<TooFewUsers> {
     let Invitations::AtOnce { over_selection } = policy.invitations else { return None };
     let needs_all = users.map_or(training.needs_everybody(), |users| training.needed(users.all) == users.all);
@@ -129,7 +132,7 @@ fn concurrency(training: &TrainingSpec, policy: &Policy, users: Users<'_>) -> Op
     })
 }
 
-/// Whether nobody is left in some round because all were in the last one.
+/// Refuses `never-twice-in-a-row` where some round has nobody left, because everybody was in the one before.
 fn repeats(training: &TrainingSpec, policy: &Policy, users: Option<Users<'_>>) -> Option<TooFewUsers> {
     let steps = training.steps();
     let whom = match users {
@@ -148,7 +151,7 @@ fn repeats(training: &TrainingSpec, policy: &Policy, users: Option<Users<'_>>) -
             )
         })
     } else if let Some(users) = users {
-        // Two cohorts in a row need twice as many users.
+        // Two cohorts in a row need twice as many users as one.
         let invited = policy.invited(training.needed(users.all), users.all);
         (steps > 1 && u64::from(invited) * 2 > u64::from(users.able)).then(|| {
             format!("{invited} users are invited to each round, which is more than half of the {} {whom}", users.able)

@@ -1,23 +1,23 @@
-//! Questions to a schema without alternatives, and the rules for single values.
+//! Answers questions about a schema without alternatives, and checks single values against it.
 
 use serde_json::Value as Json;
 
 use super::faults::Fault;
 use super::tree::{Node, Value};
 
-/// The types that a schema without alternatives allows.
+/// Returns the types that a schema without alternatives allows.
 pub(super) fn types(plain_schema: &Json) -> impl Iterator<Item = &str> {
     let (one, many) = match plain_schema.get("type") {
         Some(Json::String(one)) => (Some(one.as_str()), None),
         Some(Json::Array(many)) => (None, Some(many)),
-        // A literal without a type is a string: there are no others here.
+        // A list of literals without a type is one of strings: scenario schemas have no other literals.
         _ if literals_of(plain_schema).is_some() => (Some("string"), None),
         _ => (None, None),
     };
     one.into_iter().chain(many.into_iter().flatten().filter_map(Json::as_str))
 }
 
-/// Whether the schema allows values of the type of `value`.
+/// Returns whether the schema allows values of the type of `value`.
 pub(super) fn admits(plain_schema: &Json, value: &Value) -> bool {
     types(plain_schema).any(|t| match value {
         Value::Boolean(_) => t == "boolean",
@@ -30,7 +30,7 @@ pub(super) fn admits(plain_schema: &Json, value: &Value) -> bool {
     })
 }
 
-/// A type as an expectation.
+/// Returns the words for a type that was expected.
 pub(super) fn type_in_words(name: &str) -> Option<&'static str> {
     Some(match name {
         "boolean" => "true or false",
@@ -43,7 +43,7 @@ pub(super) fn type_in_words(name: &str) -> Option<&'static str> {
     })
 }
 
-/// A value as what was found instead.
+/// Returns the words for a value that was found instead.
 pub(super) fn kind_in_words(value: &Value) -> &'static str {
     match value {
         Value::Boolean(_) => "a boolean",
@@ -57,7 +57,7 @@ pub(super) fn kind_in_words(value: &Value) -> &'static str {
     }
 }
 
-/// The strings that a schema admits, if it lists them.
+/// Returns the strings that a schema admits, if it lists them.
 pub(super) fn literals_of(plain_schema: &Json) -> Option<Vec<&str>> {
     match (plain_schema.get("const"), plain_schema.get("enum")) {
         (Some(literal), _) => Some(literal.as_str().into_iter().collect()),
@@ -70,7 +70,7 @@ pub(super) fn literals(plain_schema: &Json) -> Vec<&str> {
     literals_of(plain_schema).unwrap_or_default()
 }
 
-/// The key that marks an alternative of an externally tagged enum: its only property, and required.
+/// Returns the key that marks an alternative of an externally tagged enum: its only property, which is required.
 pub(super) fn tag(plain_schema: &Json) -> Option<&str> {
     let properties = plain_schema.get("properties")?.as_object()?;
     let mut keys = properties.keys();
@@ -78,7 +78,7 @@ pub(super) fn tag(plain_schema: &Json) -> Option<&str> {
     required(plain_schema).any(|key| key == only).then_some(only)
 }
 
-/// The names that the alternatives offer, as a word or as the key of a table.
+/// Returns the names that the alternatives offer, as a word or as the key of a table.
 pub(super) fn choices<'s>(alternatives: &[&'s Json]) -> Vec<&'s str> {
     let mut names = Vec::new();
     for name in alternatives.iter().flat_map(|plain_schema| literals(plain_schema).into_iter().chain(tag(plain_schema)))
@@ -90,7 +90,7 @@ pub(super) fn choices<'s>(alternatives: &[&'s Json]) -> Vec<&'s str> {
     names
 }
 
-/// Whether `plain_schema` is the tagged one among several alternatives.
+/// Returns whether `plain_schema` is a tagged one among several alternatives.
 pub(super) fn is_tagged(plain_schema: &Json, alternatives: &[&Json]) -> bool {
     alternatives.len() > 1 && tag(plain_schema).is_some()
 }
@@ -99,12 +99,12 @@ pub(super) fn required(plain_schema: &Json) -> impl Iterator<Item = &str> {
     plain_schema.get("required").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str)
 }
 
-/// A number as people write it: with a power of ten where it would have a row of zeros.
+/// Returns a number as people write it, with a power of ten in place of a row of zeros.
 pub(super) fn decimal(number: f64) -> String {
     if number == 0.0 || (1e-6..1e15).contains(&number.abs()) { number.to_string() } else { format!("{number:e}") }
 }
 
-/// The bounds of a number, which the user wrote as `written`.
+/// Checks a number, which the user wrote as `written`, against its bounds.
 pub(super) fn bounds(
     plain_schema: &Json,
     number: f64,
@@ -113,7 +113,8 @@ pub(super) fn bounds(
     name: &str,
     faults: &mut Vec<Fault>,
 ) {
-    // Bounds compare as f64: the integers beyond 2^53 that this could confuse are no bounds here.
+    // Bounds are compared as f64, which cannot tell some integers beyond 2^53 apart; no bound that a value could break
+    // is as large.
     for (keyword, words) in [
         ("minimum", "at least"),
         ("exclusiveMinimum", "greater than"),
@@ -134,7 +135,8 @@ pub(super) fn bounds(
     }
 }
 
-/// Whether the `length` of a string or an array is within the limits under the two `keywords`, in words `unit`.
+/// Checks that the `length` of a string or an array is within the limits under the two `keywords`; `unit` is the word
+/// for what is counted.
 pub(super) fn length(
     plain_schema: &Json,
     keywords: [&str; 2],

@@ -30,7 +30,7 @@ use crate::units::SimDuration;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// What reports call it.
+    /// What reports call the policy.
     pub name: Cow<'static, str>,
     /// Whom the server invites when.
     pub invitations: Invitations,
@@ -52,7 +52,7 @@ pub struct Policy {
 pub enum Invitations {
     /// A cohort at the beginning of each step, all at once. When all of it is done or lost, the step is due.
     AtOnce {
-        /// Users invited for each that `training.participation` asks for; rounded up, at most everybody.
+        /// Users invited for each one that `training.participation` asks for; rounded up, at most everybody.
         over_selection: f64,
     },
     /// Somebody whenever a place is free.
@@ -131,7 +131,7 @@ pub struct WeightTotals {
 }
 
 impl Policy {
-    /// The policy that `mode` stands for.
+    /// Returns the policy that `mode` stands for.
     pub fn of(mode: &Mode) -> Self {
         let used = |maximum_staleness, weight| LateUpdates::Used { maximum_staleness, weight };
         let at_once = Invitations::AtOnce { over_selection: 1.0 };
@@ -184,7 +184,7 @@ impl Policy {
     /// checked scenario always passes.
     ///
     /// # Errors
-    /// What is wrong, as a sentence without a full stop.
+    /// Returns what is wrong, as a sentence without a full stop.
     pub fn check(&self) -> Result<(), String> {
         match self.invitations {
             Invitations::AtOnce { over_selection } if !(over_selection >= 1.0 && over_selection.is_finite()) => {
@@ -214,18 +214,20 @@ impl Policy {
         }
     }
 
-    /// Whether cohorts are invited, so that `training.participation` says how large they are.
+    /// Returns whether cohorts are invited, so that `training.participation` says how large they are.
     pub fn has_cohorts(&self) -> bool {
         matches!(self.invitations, Invitations::AtOnce { .. })
     }
 
-    /// Whether a step waits for everybody who was invited to it, so that nobody outlives it and nobody is cut off by it.
+    /// Returns whether a step waits for everybody who was invited to it, so that nobody is still at work or cut off at
+    /// its end.
     pub fn waits_for_everybody(&self) -> bool {
         let cohorts = self.invitations == Invitations::AtOnce { over_selection: 1.0 };
         cohorts && self.updates_needed == UpdatesNeeded::NoNumber && self.deadline.is_none()
     }
 
-    /// Users who are invited to a step at once where `needed` of `users` users are asked for; 0 without cohorts.
+    /// Returns how many users are invited to a step at once if `needed` of `users` users are asked for; 0 without
+    /// cohorts.
     pub fn invited(&self, needed: u32, users: u32) -> u32 {
         match self.invitations {
             Invitations::AtOnce { over_selection } => ((over_selection * f64::from(needed)).ceil() as u32).min(users),
@@ -233,7 +235,8 @@ impl Policy {
         }
     }
 
-    /// Usable updates at which a step is due where `participants` are asked for; `None` if no number makes it due.
+    /// Returns the number of usable updates at which a step is due if `participants` are asked for; `None` if no number
+    /// makes it due.
     pub fn updates(&self, participants: u32) -> Option<u32> {
         match self.updates_needed {
             UpdatesNeeded::NoNumber => None,
@@ -242,7 +245,7 @@ impl Policy {
         }
     }
 
-    /// The staleness beyond which an update counts nothing.
+    /// Returns the staleness beyond which an update counts nothing.
     pub fn maximum_staleness(&self) -> u32 {
         match self.late_updates {
             LateUpdates::NotUsed => 0,
@@ -250,7 +253,7 @@ impl Policy {
         }
     }
 
-    /// The weight of x of an update of this staleness.
+    /// Returns the weight that the model x of an update of this staleness has in the step.
     pub fn weight(&self, staleness: u32) -> f64 {
         let weight = match self.late_updates {
             LateUpdates::NotUsed => 1.0,
@@ -264,8 +267,8 @@ impl Policy {
         }
     }
 
-    /// What is taken away of b of an update of this staleness. The b of a fresh update is g, which
-    /// [`Self::step_weights`] has counted.
+    /// Returns the weight with which b, the model that an update of this staleness started from, is subtracted. It is 0
+    /// for a fresh update: its b is g, which [`Self::step_weights`] has counted.
     pub fn base_weight(&self, staleness: u32) -> f64 {
         match self.update_rule {
             UpdateRule::DifferencesPerWeight | UpdateRule::DifferencesPerUpdate { .. } if staleness > 0 => {
@@ -288,11 +291,11 @@ impl Policy {
 }
 
 impl StalenessWeight {
-    /// w(s).
+    /// Returns w(s), the weight of an update of this staleness.
     pub fn at(self, staleness: u32) -> f64 {
         match self {
             Self::Constant => 1.0,
-            // ln 1 is 0 and exp 0 is 1, so a fresh update has its whole weight.
+            // A fresh update has its whole weight exactly, as ln 1 is 0 and exp 0 is 1.
             Self::Polynomial(exponent) => math::exp(-exponent * math::ln(1.0 + f64::from(staleness))),
             Self::Hinge { b, .. } if staleness <= b => 1.0,
             Self::Hinge { a, b } => 1.0 / (a * f64::from(staleness - b) + 1.0),

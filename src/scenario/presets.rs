@@ -11,19 +11,19 @@ use crate::units::BitsPerSecond;
 pub struct Preset<T> {
     /// Name, as a scenario's `preset` key gives it.
     pub name: &'static str,
-    /// Where the numbers come from, and which of them are nobody's measurement.
+    /// Where the numbers come from, and which of them nobody has measured.
     pub source: &'static str,
     /// The numbers.
     pub values: T,
 }
 
-/// Median time of a row visit in every device preset. No measurement stands behind it: see the sources.
+/// Median time of a row visit in every device preset. It is not measured: see the sources.
 const REFERENCE_NS_PER_ROW_VISIT: f64 = 50.0;
 
-/// What a phone that trains is assumed to take more than an idle one: 1 W is 1 nJ for each nanosecond.
+/// The power that a phone which trains is assumed to take beyond an idle one. 1 W is 1 nJ for each nanosecond.
 const TRAINING_WATTS: f64 = 1.0;
 
-/// The network presets. The first one is what a scenario without a preset starts from.
+/// Returns the network presets. The first one is what a scenario without a preset starts from.
 pub fn networks() -> [Preset<NetworkSpec>; 3] {
     let lan = NetworkSpec {
         preset: Some("lan".to_owned()),
@@ -85,7 +85,7 @@ pub fn networks() -> [Preset<NetworkSpec>; 3] {
     ]
 }
 
-/// The presets of the server's link. Without one it is no limit.
+/// Returns the presets of the server's link. Without one, that link has no limit.
 pub fn server_links() -> [Preset<ServerLinkSpec>; 3] {
     let port = |name: &'static str, gbit: u64, source| {
         let rate = Some(BitsPerSecond::new(gbit * 1_000_000_000));
@@ -120,7 +120,7 @@ pub fn server_links() -> [Preset<ServerLinkSpec>; 3] {
     ]
 }
 
-/// The device presets. The first one is what a scenario without a preset starts from.
+/// Returns the device presets. The first one is what a scenario without a preset starts from.
 pub fn devices() -> [Preset<DevicesSpec>; 6] {
     let values = |name: &str, speed| DevicesSpec { preset: Some(name.to_owned()), ..DevicesSpec::with_speed(speed) };
     let lognormal = |log_sigma| SpeedSpec::Lognormal { median_ns_per_row_visit: REFERENCE_NS_PER_ROW_VISIT, log_sigma };
@@ -190,7 +190,7 @@ pub fn devices() -> [Preset<DevicesSpec>; 6] {
     ]
 }
 
-/// The presets of availability. Without one, users are always available.
+/// Returns the presets of availability. Without one, users are always available.
 pub fn availabilities() -> [Preset<AvailabilitySpec>; 3] {
     let spec = |name: &str, pattern| AvailabilitySpec { preset: Some(name.to_owned()), pattern };
     [
@@ -217,7 +217,7 @@ pub fn availabilities() -> [Preset<AvailabilitySpec>; 3] {
     ]
 }
 
-/// The presets of fault rules. Without any rule nothing goes wrong.
+/// Returns the presets of fault rules. Without any rule, nothing goes wrong.
 pub fn faults() -> [Preset<FaultSpec>; 3] {
     let rule = |name: &str, effect| FaultSpec { preset: Some(name.to_owned()), ..FaultSpec::always(effect) };
     [
@@ -253,7 +253,7 @@ pub fn faults() -> [Preset<FaultSpec>; 3] {
     ]
 }
 
-/// The window that daily availability starts from.
+/// Returns the window that daily availability starts from.
 pub fn night_charging() -> DailySpec {
     DailySpec { hours_on: 8.0, starts_at_hour: 22.0, jitter_hours: 2.0, utc_offsets: Vec::new() }
 }
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn energy_per_byte_is_what_its_source_works_out() {
-        // mW per Mbit/s are nJ per bit.
+        // A mW per Mbit/s is a nJ per bit.
         let per_byte = |[down, up, on_top]: [f64; 3], [down_mbit_per_s, up_mbit_per_s]: [f64; 2]| {
             8.0 * (down + on_top / down_mbit_per_s + up + on_top / up_mbit_per_s) / 2.0
         };

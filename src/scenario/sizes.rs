@@ -1,18 +1,18 @@
-//! How large a run may be: limits of the model, the same on every machine. What fits into the memory of one is another
-//! matter, and not known here.
+//! Limits on how large a run may be, which are the same on every machine. What fits into the memory of a particular
+//! machine is not known here.
 
 use std::borrow::Cow;
 
-/// Most entries of a large array: values of a table, ratings, candidates, tastes. Beyond that a program that runs out
-/// of memory would be the only message.
+/// The most entries of a large array: values of a table, ratings, candidates, tastes. Beyond it a program would run out
+/// of memory without any other message.
 pub const MAX_ENTRIES: u64 = 1 << 31;
 
 /// How many users and items a run has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProblemSize {
-    /// Users.
+    /// Number of users.
     pub users: usize,
-    /// Items of the catalogue.
+    /// Number of items in the catalogue.
     pub items: usize,
 }
 
@@ -21,29 +21,29 @@ pub struct ProblemSize {
 pub struct BlockSize {
     /// The name of the block.
     pub name: Cow<'static, str>,
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Values of a row.
+    /// Number of values in a row.
     pub columns: u64,
-    /// Bytes of a value.
+    /// Number of bytes of a value.
     pub bytes_each: u32,
 }
 
-/// Says why `block` is too large, if it is; a sentence without a full stop.
+/// Returns why `block` is too large, if it is, as a sentence without a full stop.
 pub fn block_too_large(block: &BlockSize) -> Option<String> {
     let BlockSize { name, rows, columns, bytes_each } = block;
     let size = too_large([*rows as f64, *columns as f64], *bytes_each)?;
     Some(format!("the block `{name}` of {rows} x {columns} values takes {size}"))
 }
 
-/// Why so many candidates for so many users are too many, if they are; a sentence without a full stop.
+/// Returns why so many candidates for so many users are too many, if they are, as a sentence without a full stop.
 pub fn candidates_too_many(users: u64, candidates: u64) -> Option<String> {
     let size = too_large([users as f64, candidates as f64], 4)?;
     Some(format!("{users} evaluated users with {candidates} candidates each take {size}: lower `evaluation.users`"))
 }
 
-/// The size of `counts[0]` x `counts[1]` entries of so many bytes, beside the most that is allowed; `None` if it is not
-/// too large.
+/// Returns in words the size of `counts[0]` x `counts[1]` entries of `bytes_each` bytes beside the most that is
+/// allowed; `None` if it is not too large.
 pub(super) fn too_large(counts: [f64; 2], bytes_each: u32) -> Option<String> {
     let gibibytes = |entries: f64| entries * f64::from(bytes_each) / f64::from(1 << 30);
     let (entries, most) = (counts[0] * counts[1], MAX_ENTRIES as f64);

@@ -1,6 +1,6 @@
-//! Names that the user may have meant.
+//! Finds names that the user may have meant.
 
-/// The end of a message about an unknown name: the nearest known one, or all of them where none is near.
+/// Returns the end of a message about an unknown name: the nearest known one, or all of them if none is near.
 pub(super) fn instead_of(unknown: &str, known: &[&str]) -> String {
     match nearest(unknown, known) {
         Some(name) => format!("; did you mean `{name}`?"),
@@ -9,12 +9,12 @@ pub(super) fn instead_of(unknown: &str, known: &[&str]) -> String {
     }
 }
 
-/// The known name that a slip of the hand could have turned into `unknown`: a third of its letters changed
-/// at most, or left off at its end.
+/// Returns the known name of which `unknown` is probably a misspelling: at most a third of its letters differ, or its
+/// end was left off.
 pub(super) fn nearest<'k>(unknown: &str, known: &[&'k str]) -> Option<&'k str> {
-    let written = plain(unknown);
+    let written = normalised(unknown);
     let distance = |name: &str| {
-        let name = plain(name);
+        let name = normalised(name);
         let left_off = written.len() >= 3 && name.starts_with(&written);
         if left_off { 1 } else { strsim::damerau_levenshtein(&written, &name) }
     };
@@ -22,17 +22,17 @@ pub(super) fn nearest<'k>(unknown: &str, known: &[&'k str]) -> Option<&'k str> {
     known.iter().copied().min_by_key(|name| distance(name)).filter(|name| distance(name) <= limit)
 }
 
-/// Without what people write differently: case and the mark between words.
-fn plain(name: &str) -> String {
+/// Returns a name without what people write in different ways: case, and the separator between words.
+fn normalised(name: &str) -> String {
     name.to_lowercase().replace('_', "-")
 }
 
-/// `a`, `b`, `c`.
+/// Returns a list of the form `a`, `b`, `c`, each name in backquotes.
 pub(super) fn list(names: &[&str]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// "a, b or c", without quotation.
+/// Returns a list of the form "a, b or c", without quotation marks.
 pub(super) fn or_list(words: &[String]) -> String {
     match words {
         [] => "nothing".to_owned(),

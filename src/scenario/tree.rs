@@ -1,4 +1,4 @@
-//! The user's text as a tree of values that know their place.
+//! Parses the user's text into a tree of values that know their place.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(super) struct Node {
 pub(super) enum Value {
     Boolean(bool),
     Integer(i64),
-    /// Finite.
+    /// A finite number.
     Float(f64),
     String(String),
     Datetime,
@@ -30,7 +30,7 @@ pub(super) enum Value {
     Unusable,
 }
 
-/// A table by key.
+/// The entries of a table by key.
 pub(super) type Table = BTreeMap<String, Entry>;
 
 /// A key's place and its value.
@@ -41,7 +41,7 @@ pub(super) struct Entry {
 }
 
 impl Node {
-    /// The value as JSON, for deserialising once no fault is left.
+    /// Returns the value as JSON, which is deserialised once no fault is left.
     pub(super) fn to_json(&self) -> Json {
         match &self.value {
             Value::Boolean(value) => (*value).into(),
@@ -56,8 +56,8 @@ impl Node {
         }
     }
 
-    /// Whether the value at `path` was written, starting from this node. The values of an array go by their number
-    /// from 0.
+    /// Returns whether the value at `path`, from this node on, was written. The values of an array are named by their
+    /// number, from 0.
     pub(super) fn has<S: AsRef<str>>(&self, path: &[S]) -> bool {
         path.iter().try_fold(self, |node, key| node.below(key.as_ref())).is_some()
     }
@@ -70,8 +70,8 @@ impl Node {
         }
     }
 
-    /// The place of the deepest value on `path` that was written, starting from this node. The values of an array go
-    /// by their number from 0.
+    /// Returns the place of the deepest value on `path`, from this node on, that was written. The values of an array
+    /// are named by their number, from 0.
     pub(super) fn place_of<S: AsRef<str>>(&self, path: &[S]) -> &Place {
         let mut node = self;
         let mut place = &self.place;
@@ -85,7 +85,7 @@ impl Node {
             let Value::Table(table) = &node.value else { break };
             let Some(entry) = table.get(key.as_ref()) else { break };
             node = &entry.node;
-            // A fault of a whole table is best shown at its name, unless an override has put another table there.
+            // A fault of a whole table is best shown at its name, unless an override has replaced the table.
             let is_named = matches!(node.value, Value::Table(_)) && node.place.source == entry.key.source;
             place = if is_named { &entry.key } else { &node.place };
         }
@@ -95,10 +95,10 @@ impl Node {
 
 const NO_VALUE: &str = "there is no value after `=`";
 
-/// Parses the scenario file. A number that no key can take is added to `faults`.
+/// Parses the scenario file. A fault is added to `faults` for every number that no key can take.
 ///
 /// # Errors
-/// The syntax errors, if there are any: what the rest of a broken file means is a guess.
+/// Returns the syntax errors, if there are any, because nothing can be said about the rest of a broken file.
 pub(super) fn parse_file(text: &str, faults: &mut Vec<Fault>) -> Result<Node, Vec<Fault>> {
     let (document, errors) = DeTable::parse_recoverable(text);
     if errors.is_empty() {
@@ -109,7 +109,7 @@ pub(super) fn parse_file(text: &str, faults: &mut Vec<Fault>) -> Result<Node, Ve
         let place = Place { source: Sources::FILE, span: error.span().unwrap_or(0..0) };
         let is_after_equals = text.get(..place.span.start).is_some_and(|before| before.trim_end().ends_with('='));
         match error.message() {
-            // `{ preset = }`: the parser takes the brace for a text that lacks its quotes.
+            // In `{ preset = }`, the parser takes the brace for a text that lacks its quotes.
             "invalid literal string, expected `'`" if is_after_equals => Fault::new(&place, NO_VALUE),
             message => Fault::new(&place, in_our_words(message, text.get(place.span.clone()).unwrap_or(""))),
         }
@@ -117,7 +117,8 @@ pub(super) fn parse_file(text: &str, faults: &mut Vec<Fault>) -> Result<Node, Ve
     Err(errors.iter().map(fault).collect())
 }
 
-/// The parser's `message` about `written`, where it names what the grammar expects and not what the user has to do.
+/// Rewords the parser's `message` about `written` where it says what the grammar expects and not what the user has to
+/// do.
 fn in_our_words(message: &str, written: &str) -> String {
     match message {
         "duplicate key" => format!("`{}` stands here for the second time", written.trim_matches(['[', ']'])),
@@ -127,20 +128,20 @@ fn in_our_words(message: &str, written: &str) -> String {
         | "invalid float, expected `nan`"
         | "invalid float, expected `inf`" => {
             let written = written.trim();
-            let meant = match written.to_lowercase().as_str() {
+            let correction = match written.to_lowercase().as_str() {
                 "" => return NO_VALUE.to_owned(),
                 "true" | "yes" | "on" => "; write `true`",
                 "false" | "no" | "off" => "; write `false`",
                 _ => "",
             };
-            format!("`{written}` is neither a number nor a text in quotes{meant}")
+            format!("`{written}` is neither a number nor a text in quotes{correction}")
         }
         _ => message.replace(", expected newline, `#`", ": the line should end here").replace(", expected nothing", ""),
     }
 }
 
-/// Parses the value of an override: TOML, or else the text itself as a string. `offset` is where `text`
-/// starts in its source.
+/// Parses the value of an override as TOML, or else takes the text itself as a string. `offset` is where `text` starts
+/// in its source.
 pub(super) fn parse_value(text: &str, source: usize, offset: usize, faults: &mut Vec<Fault>) -> Node {
     match DeValue::parse(text) {
         Ok(value) => Reader { source, offset, faults }.node(&value),
@@ -151,7 +152,7 @@ pub(super) fn parse_value(text: &str, source: usize, offset: usize, faults: &mut
     }
 }
 
-/// Turns toml's tree into ours.
+/// Turns the tree of the toml crate into ours.
 struct Reader<'f> {
     source: usize,
     offset: usize,

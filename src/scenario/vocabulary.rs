@@ -1,4 +1,4 @@
-//! What methods add to the scenario's language, and the schema of the whole language.
+//! Holds what methods add to the scenario's language, and the schema of the whole language.
 //!
 //! This layer knows no method. Each registered one brings its name, the schema of its parameters and a
 //! check for what a schema cannot say.
@@ -10,19 +10,19 @@ use super::raw::RawScenario;
 use super::rules::{KEYWORDS, Rules};
 use super::sizes::{BlockSize, ProblemSize};
 
-/// A method, as far as scenario files are concerned.
+/// What scenario files have to know of a method.
 #[derive(Clone, Debug)]
 pub struct MethodVocabulary {
-    /// Registered name.
+    /// Registered name of the method.
     pub name: &'static str,
     /// JSON schema of its table of parameters: an object without additional properties, as `schemars`
     /// derives it. Its defaults fill in what a file leaves out, so numbers with a fraction are better `f64`
     /// there: the default 0.1 of an `f32` would be written into every report as 0.10000000149011612.
     pub schema: schemars::Schema,
-    /// Fills in defaults that hang on other parameters, so that a report shows what was really used, and finds
-    /// the faults that the schema cannot state. The parameters obey the schema and have its defaults.
+    /// Fills in defaults that depend on other parameters, so that a report shows what was really used, and returns the
+    /// faults that the schema cannot state. The parameters obey the schema and have its defaults.
     pub resolve: fn(&mut serde_json::Value) -> Vec<ParameterFault>,
-    /// Whether there is anything to train. What says how rounds are run has no meaning for a method without.
+    /// Whether there is anything to train. Without training, keys that say how rounds are run have no meaning.
     pub trains: bool,
     /// Returns the sizes of the largest blocks that the method makes with these parameters.
     pub sizes: fn(&serde_json::Value, ProblemSize) -> Vec<BlockSize>,
@@ -37,7 +37,7 @@ pub struct ParameterFault {
     pub message: String,
 }
 
-/// The JSON schema of scenario files, with the parameters of every method in `vocabulary`.
+/// Returns the JSON schema of scenario files, with the parameters of every method in `vocabulary`.
 pub fn schema(vocabulary: &[MethodVocabulary]) -> Json {
     let mut root = Json::from(SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<RawScenario>());
     let mut definitions = Map::new();
@@ -47,7 +47,7 @@ pub fn schema(vocabulary: &[MethodVocabulary]) -> Json {
         if let Json::Object(object) = &mut parameters {
             object.shift_remove("$schema");
             object.shift_remove("title");
-            // Two methods may have types of one name; the method's name keeps their definitions apart.
+            // Two methods may have types of one name, so the method's name is put before those of its definitions.
             for (name, definition) in take_object(object, "$defs") {
                 definitions.insert(format!("{}.{name}", method.name), qualified(definition, method.name));
             }
@@ -83,8 +83,8 @@ pub fn schema(vocabulary: &[MethodVocabulary]) -> Json {
     root
 }
 
-/// What the schema of `vocabulary` says in a way that scenario files are not checked against, by its place
-/// in the schema; empty for a sound vocabulary.
+/// Returns the places in the schema of `vocabulary` that state rules which scenario files are not checked against;
+/// empty for a sound vocabulary.
 pub fn unchecked_rules(vocabulary: &[MethodVocabulary]) -> Vec<String> {
     let root = schema(vocabulary);
     let mut found = Vec::new();
@@ -96,7 +96,7 @@ fn find_unchecked<'s>(rules: &Rules<'s>, schema: &'s Json, place: &str, found: &
     let Some(object) = schema.as_object() else { return };
     found.extend(object.keys().filter(|key| !KEYWORDS.contains(&key.as_str())).map(|key| format!("{place}/{key}")));
     if ["$ref", "oneOf", "anyOf"].iter().any(|key| object.contains_key(*key)) {
-        // These hand the value on; a rule beside them would be passed over.
+        // These keywords hand the value on to other schemas, and a rule beside them would not be checked.
         const PASSED_OVER: [&str; 7] = ["type", "minimum", "maximum", "properties", "required", "items", "enum"];
         found.extend(PASSED_OVER.iter().filter(|key| object.contains_key(**key)).map(|key| format!("{place}/{key}")));
         let mut alternatives = Vec::new();
@@ -132,7 +132,7 @@ fn take_object(object: &mut Map<String, Json>, key: &str) -> Map<String, Json> {
     }
 }
 
-/// `schema` with its references pointing at the definitions of `method`.
+/// Returns `schema` with its references pointing at the definitions of `method`.
 fn qualified(mut schema: Json, method: &str) -> Json {
     each_object(&mut schema, &mut |object| {
         if let Some(Json::String(reference)) = object.get_mut("$ref")
@@ -144,7 +144,8 @@ fn qualified(mut schema: Json, method: &str) -> Json {
     schema
 }
 
-/// schemars names the width of an integer or a float; JSON schema has rules only for bounds.
+/// Adds the bounds of an integer's or a float's format as rules: schemars names only the width, and JSON schema knows
+/// no rule but bounds.
 fn state_bounds_of_format(object: &mut Map<String, Json>) {
     let bounds: (Json, Json) = match object.get("format").and_then(Json::as_str) {
         Some("uint32") => (0.into(), u32::MAX.into()),
@@ -162,7 +163,7 @@ fn state_bounds_of_format(object: &mut Map<String, Json>) {
     }
 }
 
-/// TOML has no null: an optional key is one that may be absent.
+/// Removes null from the types and defaults of optional keys: TOML has no null, and such a key may simply be absent.
 fn drop_null(object: &mut Map<String, Json>) {
     if let Some(Json::Array(types)) = object.get_mut("type") {
         types.retain(|name| name != "null");
@@ -179,7 +180,8 @@ fn drop_null(object: &mut Map<String, Json>) {
     }
 }
 
-/// Descriptions are doc comments, broken into lines where the source code is; only paragraphs are meant.
+/// Joins the lines of descriptions, which are doc comments and broken where the source code is; only breaks between
+/// paragraphs have a meaning.
 fn unwrap_lines(object: &mut Map<String, Json>) {
     if let Some(Json::String(text)) = object.get_mut("description") {
         let paragraphs: Vec<String> = text.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect();
@@ -198,7 +200,7 @@ fn each_object(json: &mut Json, change: &mut impl FnMut(&mut Map<String, Json>))
     }
 }
 
-/// Fills in what `value` leaves out and `schema` (a part of `root`) states a default for.
+/// Fills in what `value` leaves out and `schema`, which is a part of `root`, states a default for.
 pub(super) fn fill_defaults(root: &Json, schema: &Json, value: &mut Json) {
     let mut alternatives = Vec::new();
     Rules::new(root).flatten(schema, &mut alternatives);
@@ -215,7 +217,7 @@ pub(super) fn fill_defaults(root: &Json, schema: &Json, value: &mut Json) {
     }
 }
 
-/// A default without the options that are none in it, which TOML cannot write.
+/// Returns a default without its nulls, which stand for absent options and which TOML cannot write.
 fn without_nulls(json: &Json) -> Json {
     match json {
         Json::Object(object) => {

@@ -3,7 +3,8 @@ use std::path::PathBuf;
 
 use crate::support::Workshop;
 
-/// Ratings as `u.data` has them: user, item, rating, timestamp; each user's items in the order of time.
+/// Returns ratings in the form of `u.data` (user, item, rating, timestamp), with each user's items in the order of
+/// time.
 fn ratings(users: &[(u32, &[u32])]) -> String {
     let mut text = String::new();
     for (user, items) in users {
@@ -14,7 +15,7 @@ fn ratings(users: &[(u32, &[u32])]) -> String {
     text
 }
 
-/// Twelve users who each rated five of thirty items.
+/// Returns the ratings of twelve users who each rated five of thirty items.
 fn sound_ratings() -> String {
     let items: Vec<[u32; 5]> = (0..12).map(|user| [0, 1, 2, 3, 4].map(|step| (user * 7 + step * 5) % 30 + 1)).collect();
     let users: Vec<(u32, &[u32])> =
@@ -22,7 +23,7 @@ fn sound_ratings() -> String {
     ratings(&users)
 }
 
-/// A scenario over the file `ratings.tsv`, which ranks against ten candidates.
+/// Writes a scenario over the file `ratings.tsv`, which ranks against ten candidates.
 fn scenario_over_file(workshop: &Workshop, ratings: &str) -> PathBuf {
     workshop.write("ratings.tsv", ratings);
     let text = r#"
@@ -38,7 +39,7 @@ candidates = 10
     workshop.write("file.toml", text)
 }
 
-/// If this fails, the tests of files below prove nothing: the file would be refused without its fault.
+/// If this fails, the tests of files below prove nothing, as the file would be refused without its fault too.
 #[test]
 fn the_sound_file_runs() {
     let workshop = Workshop::new();
@@ -142,7 +143,7 @@ fn a_user_with_fewer_than_three_ratings_is_refused_by_name() {
     let text = sound_ratings() + &ratings(&[(77, &[1, 2])]);
     let scenario = scenario_over_file(&workshop, &text);
     workshop.refused(scenario.clone(), &[], &["user \"77\"", "minimum_interactions"]);
-    // What the message advises helps.
+    // The run succeeds if the user follows the advice of the message.
     assert!(workshop.run(scenario, &["dataset.minimum_interactions=3"]).unwrap().stopped_by.is_none());
 }
 
@@ -161,11 +162,11 @@ fn fewer_candidates_than_asked_for_are_refused_with_the_user() {
     let workshop = Workshop::new();
     let scenario = scenario_over_file(&workshop, &sound_ratings());
     workshop.refused(scenario, &["evaluation.candidates=99"], &["user 0 (\"1\" in the ratings file)", "99", "25"]);
-    // Known from the scenario alone where the catalogue is.
+    // If the size of the catalogue is in the scenario, too few candidates are found from the scenario alone.
     let workshop = Workshop::new();
     let overrides = ["dataset.generator.items=90", "evaluation.candidates=99"];
     workshop.refused(workshop.small(), &overrides, &["99 candidates", "`evaluation.candidates`", "90 items"]);
-    // And from the draw where it is not.
+    // Otherwise they are found when the candidates are drawn.
     let workshop = Workshop::new();
     let overrides = ["dataset.generator.items=101", "evaluation.candidates=99"];
     workshop.refused(workshop.small(), &overrides, &["user ", "99"]);
@@ -187,10 +188,11 @@ fn more_evaluated_users_than_there_are_are_refused() {
     workshop.refused(scenario, &["evaluation.users=13"], &["evaluation.users is 13", "12 users"]);
 }
 
-/// If this fails, a run stops in the middle over what could have been known before it.
+/// If this fails, a run stops in the middle because of something that could have been known before it.
 #[test]
 fn more_negatives_than_the_pool_holds_are_refused_before_the_run() {
-    // Thirty items; three of a user's five are for training, and `unrated` excludes the two held-out ones too.
+    // There are thirty items. Three of a user's five are for training, and `unrated` excludes the two held-out ones
+    // too.
     for (pool, most) in [("unrated", 25), ("not-in-train", 27)] {
         let pool = format!("dataset.negatives.pool=\"{pool}\"");
         let negatives = |count: u32| format!("dataset.negatives.per_positive={count}");
@@ -223,7 +225,7 @@ item = "artist"
 
 #[test]
 fn a_mode_that_has_no_meaning_for_a_method_or_its_users_is_refused() {
-    // If this fails, a run is told as asynchronous in which nobody took part, or fewer than the report says.
+    // If this fails, a run is reported as asynchronous in which nobody took part, or fewer than the report says.
     let workshop = Workshop::new();
     let ratings: String = (0..3).flat_map(|user| (0..4).map(move |item| format!("{user},{}\n", user + item))).collect();
     workshop.write("plays.csv", &ratings);
@@ -246,7 +248,7 @@ item = 2
     let over_selection = "training.mode={ over-selection = {} }";
     let oort = "training.client_selection={ oort = {} }";
     for (overrides, parts) in [
-        // Known from the scenario alone, so told with its place.
+        // These are known from the scenario alone, so the message shows their place.
         (&[&fedasync(2)[..]][..], &["--set:1:10: `mode`", "`popularity` trains nothing"][..]),
         (&[oort], &["--set:1:10: `client_selection`", "`popularity` trains nothing"]),
         (&["method=fedmf", over_selection], &["--set:1:10: `over-selection` has nobody to invite"]),
@@ -254,7 +256,7 @@ item = 2
             &["method=fedmf", never_twice, "training.rounds=2"],
             &["--set:1:27: `never-twice-in-a-row` cannot be kept: everybody is invited"],
         ),
-        // And what the number of users decides.
+        // These depend on the number of users.
         (
             &["method=fedmf", over_selection, "training.participation.share=0.9"],
             &["training.participation: `over-selection` has nobody to invite"],

@@ -3,14 +3,14 @@ use fedrecsim::sim::outcome::Flow;
 
 use crate::support::{assert_balanced, assert_finite, run, small, small_with};
 
-/// Bytes of a frame's header, as documented.
+/// Bytes of a frame's header, as the documentation states.
 const HEADER: u64 = 28;
 
 const ITEMS: u64 = 150;
 
 const CODECS: [&str; 3] = ["dense-f32", "rows-f32", "sparse-f32"];
 
-/// If this fails, downloads and trainings for updates that nobody used pass for useful ones, and so does their energy.
+/// If this fails, downloads and trainings for updates that nobody used count as useful, and so does their energy.
 #[test]
 fn what_was_spent_on_unused_updates_is_all_that_was_not_spent_on_used_ones() {
     for (mode, ends_whole) in [
@@ -92,7 +92,7 @@ fn with_dropouts_every_byte_is_delivered_or_lost() {
     }
 }
 
-/// If this fails, a round in which nobody gets through divides by nobody.
+/// If this fails, a round without any update divides by zero.
 #[test]
 fn when_everybody_drops_out_the_table_stays_and_every_figure_is_finite() {
     for method in ["fedrap", "pfedrec", "fedmf"] {
@@ -135,7 +135,7 @@ fn every_uplink_trains_the_same_model_and_rows_are_smaller() {
     }
 }
 
-/// If this fails, the downlink's codec reaches the training.
+/// If this fails, the codec of the downlink changes the training.
 #[test]
 fn every_downlink_trains_the_same_model_to_the_bit() {
     let with = |downlink: &str| run(small(&[&format!("codec.downlink=\"{downlink}\"")]), 2);
@@ -146,7 +146,7 @@ fn every_downlink_trains_the_same_model_to_the_bit() {
     }
 }
 
-/// If this fails, zeros travel that the sparse codec could leave out.
+/// If this fails, the sparse codec sends zeros that it could leave out.
 #[test]
 fn a_sparse_c_is_smaller_on_the_wire() {
     let paper = [
@@ -168,7 +168,7 @@ fn a_sparse_c_is_smaller_on_the_wire() {
     assert!(last.bytes.up.sent < dense.rounds.last().unwrap().bytes.up.sent);
 }
 
-/// If this fails, a baseline that needs no training is charged for it.
+/// If this fails, a baseline that needs no training is charged bytes and time for it.
 #[test]
 fn baselines_send_nothing_and_take_no_time() {
     for method in ["popularity", "random"] {

@@ -1,4 +1,4 @@
-//! Every method learns what has an obvious answer, and a method that cannot learn it does not.
+//! Checks that every method learns ratings with an obvious pattern, and that a method that cannot learn it does not.
 
 use fedrecsim::dataset;
 use fedrecsim::method::{Entry, Placement};
@@ -7,15 +7,15 @@ use fedrecsim::sim::{self, RunControl, World};
 
 use crate::support::{Workshop, methods, parse};
 
-/// The methods that predict ratings. They rank as well, but learn nothing from positives alone.
+/// The methods that predict ratings. They can rank as well, but learn nothing from positives alone.
 const PREDICT_RATINGS: [&str; 4] = ["global-mean", "user-mean", "fedrec-pmf", "pmf"];
 
 fn stream() -> Stream {
     Streams::new(5).stream(Purpose::GeneratedRatings, 0, 0)
 }
 
-/// Returns ratings as on a checkerboard: even users rate even items, odd users odd ones. Everybody has rated 16 of the 20
-/// items of its colour, at random; 40 items, 60 users.
+/// Returns ratings as on a checkerboard: even users rate even items, odd users odd ones. Every user has rated 16 of the
+/// 20 items of the user's colour, at random; there are 40 items and 60 users.
 fn checkerboard() -> String {
     let mut stream = stream();
     let mut text = String::new();
@@ -41,8 +41,8 @@ fn rated_checkerboard() -> String {
     text
 }
 
-/// Returns the scenario's value of `method` for a method that is to learn in thirty steps. The methods that are named here
-/// have rates of their own for thousands of users or steps.
+/// Returns the scenario's value of `method` for a method that is to learn in thirty steps. The methods that are named
+/// here have default rates that are meant for thousands of users or steps.
 fn quickly(name: &str) -> String {
     match name {
         "fedncf" => "method.fedncf={ optimizer = \"adam\", local_epochs = 10, learning_rate_user = 0.01, \
@@ -69,8 +69,8 @@ fn figure(entry: &Entry, ratings: &str, scenario: &str, metric: &str) -> f64 {
     outcome.rounds.last().unwrap().accuracy.as_ref().unwrap().test[metric]
 }
 
-/// If this fails, a method runs without learning: it cannot tell the colours of a checkerboard. (The pool is
-/// `unrated`: with what a device can know, FedRAP stays at chance here as elsewhere.)
+/// If this fails, a method that runs cannot learn to tell the colours of a checkerboard apart. (The pool is `unrated`,
+/// because with what a device can know, FedRAP stays at chance here as elsewhere.)
 #[test]
 fn every_method_with_user_parameters_learns_a_checkerboard_and_no_other_does() {
     let scenario = r#"
@@ -86,16 +86,16 @@ ranking = "full-catalogue"
 every_rounds = 30
 "#;
     for entry in methods().iter().filter(|entry| !PREDICT_RATINGS.contains(&entry.name)) {
-        // Popularity, random and the item mean score alike for users of both colours.
+        // Popularity, random and the item mean give users of both colours the same scores.
         let learns = entry.placement != Placement::Untrained && entry.name != "item-mean";
-        // Of the 24 items that a user has not rated, the five of its colour come first if it knows its colour; at
-        // random one in five of the held-out ones is among the first five.
+        // A user has 24 unrated items, and a method that knows the user's colour ranks the five of that colour first.
+        // At random, one in five of the held-out ones would be among the first five.
         let hr = figure(entry, &checkerboard(), scenario, "hr@5");
         assert!(if learns { hr > 0.6 } else { hr < 0.35 }, "{}: HR@5 {hr}", entry.name);
     }
 }
 
-/// If this fails, a method that predicts ratings does not learn them, or a list of such methods is out of date.
+/// If this fails, a method that predicts ratings does not learn them, or the list of such methods is out of date.
 #[test]
 fn every_method_that_predicts_ratings_learns_a_rated_checkerboard_unless_it_takes_a_mean() {
     let scenario = r#"

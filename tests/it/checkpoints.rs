@@ -13,7 +13,8 @@ use serde_json::Value;
 
 use crate::support::{Workshop, assert_refusal, methods, run_command};
 
-/// From some instant on no frame arrives, so that the run ends before its last round and its checkpoints stay.
+/// Overrides with which no frame arrives from some instant on, so that the run ends before its last round and its
+/// checkpoints stay.
 pub const DOOMED: [&str; 4] = [
     "training.rounds=50",
     "training.empty_rounds_limit=3",
@@ -36,7 +37,7 @@ pub fn has_checkpoint(folder: &Path) -> bool {
     entries.iter().any(|entry| entry.file_name().to_string_lossy().starts_with("checkpoint-"))
 }
 
-/// The report without what belongs to the host and the command line.
+/// Returns the report without what depends on the host and the command line.
 pub fn report(folder: &Path) -> (String, Vec<(String, String)>) {
     let mut run: Value = serde_json::from_str(&fs::read_to_string(folder.join("run.json")).unwrap()).unwrap();
     for host in ["wall", "command"] {
@@ -49,7 +50,7 @@ pub fn report(folder: &Path) -> (String, Vec<(String, String)>) {
         .map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), contents(&path)))
         .collect();
     others.sort();
-    // As text: the order of keys counts, too.
+    // The report is compared as text, because the order of keys counts, too.
     (run.to_string(), others)
 }
 
@@ -57,7 +58,7 @@ fn contents(path: &Path) -> String {
     String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned()
 }
 
-/// The report of the same run, never stopped and without checkpoints.
+/// Returns the report of the same run when it is never stopped and leaves no checkpoints.
 pub fn uninterrupted(overrides: &[&str]) -> (String, Vec<(String, String)>) {
     let workshop = Workshop::new();
     workshop.run(workshop.small(), overrides).unwrap();
@@ -71,7 +72,7 @@ fn a_run_that_is_interrupted_reports_its_rounds_and_is_resumed() {
     let arguments = saving(&workshop, &overrides, 3);
     let interrupted = Arc::new(AtomicBool::new(false));
     let (folder, flag) = (workshop.report(), Arc::clone(&interrupted));
-    // Whoever presses Ctrl-C, when there is something to go on from.
+    // This thread stands for a user who presses Ctrl-C once there is a checkpoint to go on from.
     let user = std::thread::spawn(move || {
         while !has_checkpoint(&folder) {
             std::thread::yield_now();
@@ -83,7 +84,7 @@ fn a_run_that_is_interrupted_reports_its_rounds_and_is_resumed() {
     assert!(matches!(stopped.stopped_by, Some(Error::Interrupted)));
     assert_eq!(workshop.run_json()["complete"], false);
     assert!(resume(&workshop.report(), &workshop.path("")).unwrap().stopped_by.is_none());
-    // No checkpoint is among the files: there is nothing left to go on with.
+    // No checkpoint is among the files, as a complete run has removed them.
     assert!(report(&workshop.report()) == uninterrupted(&overrides));
 }
 
@@ -113,7 +114,7 @@ fn number(name: &str) -> Option<u32> {
     name.strip_prefix("checkpoint-")?.strip_suffix(".bin")?.parse().ok()
 }
 
-/// If this fails, a run goes on with ratings that it did not begin with.
+/// If this fails, a run goes on with other ratings than those that it began with.
 #[test]
 fn other_ratings_are_refused() {
     let workshop = Workshop::new();
@@ -149,7 +150,7 @@ fn a_folder_with_a_checkpoint_is_resumed_or_overwritten_but_not_mixed() {
     assert_refusal(&run_command(&arguments).unwrap_err(), &["left a checkpoint in", "fedrecsim resume", "--overwrite"]);
     arguments.overwrite = true;
     run_command(&arguments).unwrap();
-    // Those of the run before would be taken for this one's if it were killed before it left one of its own.
+    // Checkpoints of the run before would be taken for this one's if it were killed before it left one of its own.
     assert!(!has_checkpoint(&workshop.report()));
     let error = resume(&workshop.report(), &workshop.path("")).unwrap_err();
     assert_refusal(&error, &["there is no checkpoint in", "--checkpoint-every"]);
@@ -165,7 +166,7 @@ fn only_the_report_that_the_run_was_to_replace_is_resumed_over() {
     arguments.overwrite = true;
     run_command(&arguments).unwrap();
     let stopped = report(&workshop.report());
-    // As if it had been killed before its own report.
+    // The folder is now as if the run had been killed before it wrote its own report.
     fs::write(workshop.report().join("run.json"), &older).unwrap();
     resume(&workshop.report(), &workshop.path("")).unwrap();
     assert!(report(&workshop.report()) == stopped);
@@ -204,7 +205,7 @@ fn relative_paths_begin_where_the_run_was_started() {
     workshop.write("here/ratings.txt", &ratings);
     workshop.write("here/traces/devices.csv", &format!("user,ns_per_row_visit\n{devices}"));
     workshop.write("here/traces/stays.csv", "user,on,off\n0,0,1000000\n");
-    // Found first by whoever looks in the folder that it is in.
+    // A process that looks in its own folder first would find this file.
     workshop.write("there/ratings.txt", "1 1\n");
     let files = r#"
         method = "fedmf"
@@ -227,7 +228,7 @@ fn relative_paths_begin_where_the_run_was_started() {
     assert_eq!(command("there", &["resume", "../report"]), stopped);
     assert!(report(&workshop.report()) == whole);
     assert!(!whole.0.contains(&*workshop.path("").to_string_lossy()), "the report tells where it was made");
-    // Of the traces, too, every line counts.
+    // Every line of the traces counts, too.
     for (trace, other) in
         [("devices", format!("user,ns_per_row_visit\n{devices}40,7\n")), ("stays", "user,on,off\n0,0,999\n".into())]
     {

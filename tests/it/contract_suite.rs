@@ -13,7 +13,7 @@ use fedrecsim::work::Work;
 
 use crate::support::{assert_balanced, assert_finite, methods, run, small_with, world};
 
-/// Every method at its defaults. One that is added to the registry is tested with no line more.
+/// Returns every method at its defaults, so that one that is added to the registry is tested without any further line.
 fn every_method() -> impl Iterator<Item = (&'static str, Scenario)> {
     methods().into_iter().map(|entry| (entry.name, small_with(entry.name, &[])))
 }
@@ -35,7 +35,7 @@ fn every_method_runs_finitely_balances_and_repeats_its_digest() {
     }
 }
 
-/// If this fails, a method depends on every download arriving or on one way of travelling.
+/// If this fails, a method works only if every download arrives, or only with one way of running rounds.
 #[test]
 fn every_method_runs_in_every_world() {
     let worlds: [&[&str]; 4] = [
@@ -67,7 +67,7 @@ impl Bench {
         Self { world, scratch: Scratch::default(), server }
     }
 
-    /// The model as `user` has it: the download of its own where there is one, and the server's model otherwise.
+    /// Returns the model that `user` has: the user's own download if there is one, and the server's model otherwise.
     fn model(&self, user: u32) -> Model {
         match self.server.download() {
             Download::PerUser(downloads) => downloads.download(UserId(user)).unwrap(),
@@ -149,7 +149,8 @@ fn every_method_saves_and_restores_a_client_to_the_bit() {
     }
 }
 
-/// If this fails, the items' order or company in a list reaches their scores, and with it the sampled ranking.
+/// If this fails, an item's score depends on the other items of the list or on their order, and with it the sampled
+/// ranking.
 #[test]
 fn every_method_scores_an_item_alike_in_any_company() {
     for (name, scenario) in every_method() {
@@ -182,7 +183,7 @@ fn every_methods_snapshot_is_the_state_before_training() {
         let update = bench.train(client.as_mut(), 2, 1);
         assert_eq!(bench.scores(snapshot.as_ref(), 2), scores, "{name}");
         assert_eq!(private_bytes(snapshot.as_mut()), private, "{name}");
-        // What comes after must not depend on whether the state went through a snapshot.
+        // Training after this must not depend on whether the state went through a snapshot.
         let again = bench.train(snapshot.as_mut(), 2, 1);
         assert_eq!(again.update, update.update, "{name}");
         assert_eq!(again.loss.to_bits(), update.loss.to_bits(), "{name}");

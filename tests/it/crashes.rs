@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use crate::checkpoints::{DOOMED, has_checkpoint, report, resume, saving, uninterrupted};
 use crate::support::{Workshop, assert_refusal, run_command};
 
-/// What a checkpoint is called while it is written.
+/// The name of a checkpoint while it is written.
 const PARTIAL: &str = ".fedrecsim-checkpoint.partial";
 
 /// If this fails, a crash loses more than the rounds since the last checkpoint, or changes the result.
@@ -28,12 +28,12 @@ fn a_run_that_is_killed_is_resumed_to_the_same_report() {
         assert!(child.try_wait().unwrap().is_none(), "it ended before there was a checkpoint");
         std::thread::yield_now();
     }
-    // Stopped, it is at work all the same.
+    // A stopped process still counts as being at work in the folder.
     let stopped = Command::new("kill").args(["-STOP", &child.id().to_string()]).status().unwrap();
     assert!(stopped.success());
     let error = resume(&workshop.report(), &workshop.path("")).unwrap_err();
     assert_refusal(&error, &["another process is at work on the run in"]);
-    // SIGKILL: nobody can prepare for it.
+    // This sends SIGKILL, for which no process can prepare.
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(!workshop.report().join("run.json").exists(), "it was killed too late for this test to mean anything");
@@ -42,8 +42,8 @@ fn a_run_that_is_killed_is_resumed_to_the_same_report() {
     assert!(report(&workshop.report()) == uninterrupted(&overrides));
 }
 
-/// If this fails, there is an instant of writing a checkpoint at which a kill costs more than the rounds since the last
-/// one, or leaves something for ever.
+/// If this fails, there is an instant during the writing of a checkpoint at which a kill costs more than the rounds
+/// since the last one, or leaves a file for ever.
 #[test]
 fn whatever_a_kill_leaves_is_resumed_from_and_tidied_up() {
     let workshop = Workshop::new();
@@ -53,19 +53,19 @@ fn whatever_a_kill_leaves_is_resumed_from_and_tidied_up() {
     let oldest = workshop.report().join("checkpoint-1.bin");
     let partial = workshop.report().join(PARTIAL);
     let bytes = fs::read(&newer).unwrap();
-    // While it is written, and before it is renamed.
+    // The kill comes while the checkpoint is written, or before it is renamed.
     for length in [0, 1, bytes.len() / 2, bytes.len()] {
         fs::remove_file(&newer).unwrap();
         fs::write(&partial, &bytes[..length]).unwrap();
         resume(&workshop.report(), &workshop.path("")).unwrap();
         assert!(report(&workshop.report()) == whole, "{length}");
     }
-    // Before the oldest went, the time before.
+    // The kill comes one checkpoint earlier, before the oldest one is removed.
     fs::remove_file(&newer).unwrap();
     fs::copy(&older, &oldest).unwrap();
     resume(&workshop.report(), &workshop.path("")).unwrap();
     assert!(report(&workshop.report()) == whole);
-    // The first one of a run that leaves nothing else: the folder is free.
+    // The kill comes during the first checkpoint of a run, which has left nothing else, so the folder is free.
     fs::remove_dir_all(workshop.report()).unwrap();
     fs::create_dir(workshop.report()).unwrap();
     for name in [PARTIAL, ".fedrecsim.lock", ".fedrecsim-run.json.partial"] {
@@ -75,7 +75,7 @@ fn whatever_a_kill_leaves_is_resumed_from_and_tidied_up() {
     assert!(report(&workshop.report()) == whole);
 }
 
-/// The older and the newer checkpoint in a folder, which has two.
+/// Returns the older and the newer checkpoint in a folder that has two.
 fn checkpoints_in(folder: &Path) -> (PathBuf, PathBuf) {
     let number = |name: &str| name.strip_prefix("checkpoint-")?.strip_suffix(".bin")?.parse::<u32>().ok();
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
@@ -86,17 +86,17 @@ fn checkpoints_in(folder: &Path) -> (PathBuf, PathBuf) {
     (path(older), path(newer))
 }
 
-/// If this fails, a full disk costs more than the rounds since the last checkpoint, or the result, or goes unnoticed
+/// If this fails, a full disk costs more than the rounds since the last checkpoint, or the result, or is not noticed
 /// until a crash.
 #[test]
 fn a_run_that_finds_no_room_ends_and_is_resumed_when_there_is_some() {
     let overrides = ["training.rounds=20", "training.participation={ cohort = 2 }"];
     let whole = uninterrupted(&overrides);
-    // Files may have so many blocks of 512 bytes: private tables outgrow them, and charts need some 80.
+    // Files may have so many blocks of 512 bytes. Private tables need more than both limits, and charts need some 80.
     for (blocks, is_reported) in [(120, true), (60, false)] {
         let workshop = Workshop::new();
         let mut command = Command::new("sh");
-        // Not ended by the signal, so that it is told as on a full disk.
+        // The signal is ignored, so that writing fails with an error as it does on a full disk.
         command.args(["-c", &format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"")]);
         command.arg(env!("CARGO_BIN_EXE_fedrecsim")).arg("run").arg(workshop.small());
         command.args(["--checkpoint-every", "2", "--threads", "1", "--out"]).arg(workshop.report());
@@ -123,7 +123,8 @@ fn a_run_that_finds_no_room_ends_and_is_resumed_when_there_is_some() {
     }
 }
 
-/// Kills by the hundred, most of them while a checkpoint is written. How many of them hit depends on the host.
+/// Kills hundreds of runs, most of them while a checkpoint is written. How many kills hit that moment depends on the
+/// host.
 ///
 /// ```sh
 /// cargo test --release --test it kills_at_any -- --ignored --nocapture
@@ -133,7 +134,7 @@ fn a_run_that_finds_no_room_ends_and_is_resumed_when_there_is_some() {
 fn kills_at_any_instant_cost_one_checkpoint_at_most() {
     const EVERY: u32 = 2;
     const KILLS: u64 = 60;
-    // Megabytes of checkpoints: private tables of every item, since no row of them stays as it was.
+    // With these overrides checkpoints take megabytes, for private tables of every item: training changes every row.
     let overrides = [
         "dataset.generator.users=400",
         "dataset.generator.items=800",
@@ -150,7 +151,7 @@ fn kills_at_any_instant_cost_one_checkpoint_at_most() {
         command.arg("run").arg(workshop.small()).args(["--checkpoint-every", &EVERY.to_string(), "--out"]);
         command.arg(workshop.report()).args(overrides.iter().flat_map(|text| ["--set", text]));
         hits += u64::from(kill_while_writing(command, &workshop.report(), &mut random, EVERY));
-        // Every third one is killed a second time, on its way from there.
+        // Every third run is killed a second time while it is resumed.
         if kill % 3 == 0 && has_checkpoint(&workshop.report()) {
             let mut command = Command::new(env!("CARGO_BIN_EXE_fedrecsim"));
             command.arg("resume").arg(workshop.report());
@@ -167,14 +168,14 @@ fn kills_at_any_instant_cost_one_checkpoint_at_most() {
     assert!(hits > KILLS / 3, "too slow to hit: {hits}");
 }
 
-/// Runs `command`, and kills it some time after it has begun to write one of its first three checkpoints; whether it was
-/// still at it. Those before it are in `folder` then.
+/// Runs `command`, and kills it some time after it has begun to write one of its first three checkpoints, when those
+/// before are in `folder`. Returns whether it was still writing.
 fn kill_while_writing(mut command: Command, folder: &Path, random: &mut Draws, every: u32) -> bool {
     let newest = || fedrecsim::checkpoint::find(folder).map_or(0, |found| found.checkpoint.header.rounds);
     let (before, partial) = (newest(), folder.join(PARTIAL));
     let (which, bytes) = (1 + random.below(3) as u32, random.below(1 << 21));
     let mut child: Child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    // An earlier kill may have left one, which goes first.
+    // An earlier kill may have left a partial file, which the run removes first.
     let (mut begun, mut was_there) = (0, partial.exists());
     while child.try_wait().unwrap().is_none() {
         let size = fs::metadata(&partial).ok().map(|file| file.len());
@@ -192,7 +193,7 @@ fn kill_while_writing(mut command: Command, folder: &Path, random: &mut Draws, e
     partial.exists()
 }
 
-/// Numbers that are as good as random.
+/// A generator of numbers that are as good as random.
 struct Draws(u64);
 
 impl Draws {

@@ -11,12 +11,12 @@ use crate::support::{load, run, small, small_with, world};
 
 /// The digest of `scenarios/quickstart.toml` at its own seed.
 ///
-/// It may change when training, the streams of randomness, frames or the scenario change, and then this line
-/// with it; the failing test prints the new value, and so does `fedrecsim run scenarios/quickstart.toml`. It may
-/// not change with the machine, the build profile, the number of threads, or a rewrite that is to keep results.
+/// It may change when training, the streams of randomness, frames or the scenario change, and then this line has to
+/// change too; the failing test prints the new value, and so does `fedrecsim run scenarios/quickstart.toml`. It may not
+/// change with the machine, the build profile, the number of threads, or a rewrite that is to keep results.
 const QUICKSTART_DIGEST: &str = "281f11af3bb9c339c7384b21747f86114e156101e2a9086ca09d02ab17265173";
 
-/// The quickstart, run once for all tests that look at it.
+/// Returns the outcome of the quickstart, which is run once for all tests that look at it.
 pub fn quickstart() -> &'static Outcome {
     static OUTCOME: OnceLock<Outcome> = OnceLock::new();
     OUTCOME.get_or_init(|| run(load("scenarios/quickstart.toml", &[]), 2))
@@ -28,14 +28,15 @@ fn the_quickstart_has_its_pinned_digest() {
     assert_eq!(quickstart().digest, QUICKSTART_DIGEST);
 }
 
-/// If this fails, thread scheduling or something left over from an earlier run reaches the result.
+/// Checks that `scenario` gives the same outcome at any number of threads, and returns it. If this fails, thread
+/// scheduling or something left over from an earlier run reaches the result.
 #[track_caller]
 fn assert_reproducible(scenario: &Scenario) -> Outcome {
     let one = run(scenario.clone(), 1);
     for threads in [2, 3, 1] {
         let again = run(scenario.clone(), threads);
         assert_eq!(again.digest, one.digest, "{threads} threads");
-        // The digest is there to stand for these.
+        // Equal digests have to mean that these are equal.
         assert_eq!(again.rounds, one.rounds, "{threads} threads");
         assert_eq!(again.baselines, one.baselines, "{threads} threads");
         assert_eq!(again.durations, one.durations, "{threads} threads");
@@ -94,14 +95,15 @@ fn every_codec_is_reproducible() {
     }
 }
 
-/// The figures that training decides: the table, and in every round the loss and the magnitudes of C, by their bits.
+/// Returns the figures that training decides: the table, and for every round the loss and the magnitudes of C, by their
+/// bits.
 fn learned(outcome: &Outcome) -> impl PartialEq + std::fmt::Debug + use<> {
     let bits: Vec<u32> = outcome.model.table(0).as_slice().iter().map(|value| value.to_bits()).collect();
     let rounds: Vec<_> = outcome.rounds.iter().map(|round| (round.loss.map(f64::to_bits), round.sparsity)).collect();
     (bits, rounds)
 }
 
-/// If this fails, looking at a run changes it.
+/// If this fails, evaluating a run changes it.
 #[test]
 fn evaluating_less_often_changes_nothing_but_what_is_known() {
     for method in ["fedrap", "pfedrec", "fedmf"] {

@@ -3,7 +3,8 @@ use fedrecsim::sim::{self, RunControl};
 
 use crate::support::{Workshop, assert_balanced, assert_finite, run, small, small_with, world};
 
-/// FedRAP as in the paper with lambda = 1 over the whole matrix: unbounded below, but not in its first rounds.
+/// FedRAP as in the paper with lambda = 1 over the whole matrix. The loss is unbounded below, but training takes some
+/// rounds to diverge.
 const EXPLODING: [&str; 6] = [
     "method.fedrap.objective=\"paper\"",
     "method.fedrap.lambda=1",
@@ -27,14 +28,14 @@ fn an_explosion_names_round_and_parameter_and_keeps_the_rounds_before() {
     assert!(!matches!(value.partial_cmp(&limit), Some(std::cmp::Ordering::Less)), "{value} is below {limit}");
     assert_balanced(&outcome);
     assert_finite(&outcome);
-    // The same rounds as those of a run that ends in time.
+    // The rounds are the same as those of a run that ends before the explosion.
     let short = format!("training.rounds={finished}");
     let in_time = run(small(&[&EXPLODING[..], &[short.as_str()]].concat()), 2);
     assert_eq!(outcome.rounds, in_time.rounds);
     assert_eq!(outcome.model.table(0), in_time.model.table(0));
 }
 
-/// If this fails, where a run explodes depends on the order in which threads get there.
+/// If this fails, the round in which a run explodes depends on the order in which threads get there.
 #[test]
 fn an_explosion_is_the_same_at_any_number_of_threads() {
     let stopped = |threads| {
@@ -62,7 +63,7 @@ fn the_command_reports_a_diverged_run_as_incomplete_and_fails() {
     assert!(summary.contains("diverged"), "the summary hides it:\n{summary}");
 }
 
-/// If this fails, a run that explodes in its first round leaves nothing to read, or figures of no round.
+/// If this fails, a run that explodes in its first round leaves no report, or one with figures of no round.
 #[test]
 fn an_explosion_in_the_first_round_leaves_a_report_without_rounds() {
     let workshop = Workshop::new();

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::support::{Workshop, assert_refusal, methods, run, small, world};
 
-/// Everything that can happen: late ones, a line at the server, dropouts, departures, faults.
+/// Overrides with which everything happens that can: late updates, a line at the server, dropouts, departures, faults.
 const BUSY: [&str; 8] = [
     "training.rounds=4",
     "training.mode.over-selection={factor=1.5, deadline_s=0.5, stragglers=\"late\"}",
@@ -42,7 +42,7 @@ fn lines(path: &PathBuf) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// If this fails, the event log tells another story than the report: of bytes, participations or work.
+/// If this fails, the event log and the report disagree on bytes, participations or work.
 #[test]
 fn the_lines_add_up_to_the_report() {
     let workshop = Workshop::new();
@@ -116,11 +116,11 @@ fn the_trace_of_a_busy_run_is_one_json_object_whose_slices_do_not_overlap() {
     }
 }
 
-/// If this fails, whoever wants one round waits for all of them, or misses what came of it later.
+/// If this fails, a user who wants one round has to wait for all of them, or misses what became of it later.
 #[test]
 fn a_log_of_one_round_has_all_of_its_participations_and_stops_the_run() {
     let workshop = Workshop::new();
-    // More rounds than anybody waits for: it ends because nothing more is to be written.
+    // Nobody would wait for so many rounds. The run ends because nothing more is to be written.
     let overrides = [&BUSY[1..], &["training.rounds=1000000"]].concat();
     let one = EventsArgs { to_round: Some(1), ..arguments(&workshop, EventFormat::Jsonl, &overrides) };
     let finished = cli::events(&one, &methods(), Arc::default()).unwrap();
@@ -185,7 +185,7 @@ fn a_run_up_to_an_instant_is_the_beginning_of_the_whole_run() {
         simulation.step_until(Until::Time(SimTime::from_nanos(nanoseconds)), &mut ()).unwrap();
         simulation.finish().unwrap()
     };
-    // Half-way through the third round.
+    // This instant is half-way through the third round.
     let stopped = until((ends(1) + ends(2)) / 2);
     assert!(matches!(stopped.stopped_by, Some(Error::Stopped { .. })), "{:?}", stopped.stopped_by);
     assert_eq!(stopped.rounds, whole.rounds[..2]);
@@ -213,7 +213,7 @@ fn a_replay_tells_who_is_at_what() {
     assert!(over.contains("the last of 4 rounds has ended"), "{over}");
     let before = replay(&workshop, 0.0);
     assert!(before.contains("round 1 of 4 is open") && before.contains("0 steps"), "{before}");
-    // At the very end, and a nanosecond before it.
+    // These instants are the very end of the run, and a nanosecond before it.
     let end = whole.rounds[3].virtual_time_s;
     assert!(replay(&workshop, end).contains("the last of 4 rounds has ended"));
     assert!(replay(&workshop, end - 1e-9).contains("round 4 of 4 is open"));

@@ -9,10 +9,10 @@ use fedrecsim::sim::{self, Outcome, RunControl, World};
 
 use crate::support::{Workshop, assert_balanced, run, small, small_with, world};
 
-/// Bytes of a dense frame: header, and 150 rows of 32 values.
+/// Bytes of a dense frame: the header, and 150 rows of 32 values.
 const FRAME: u64 = 28 + 4 * 150 * 32;
 
-/// Rounds of everybody, with this rule about transfers.
+/// Runs rounds of everybody with this rule about transfers.
 fn with_rule(rule: &str, overrides: &[&str]) -> Outcome {
     let rule = format!("faults=[{{ {rule} }}]");
     let outcome = run(small_with("fedmf", &[&[rule.as_str()], overrides].concat()), 2);
@@ -20,13 +20,13 @@ fn with_rule(rule: &str, overrides: &[&str]) -> Outcome {
     outcome
 }
 
-/// What of all rounds arrived, and what was lost: up and down.
+/// Returns the bytes of all rounds that arrived, and those that were lost, up and down.
 fn arrived_and_lost(outcome: &Outcome) -> [(u64, u64); 2] {
     let counts = |flow: Flow| (flow.delivered, flow.lost);
     [counts(outcome.bytes.up), counts(outcome.bytes.down)]
 }
 
-/// If this fails, a frame that never arrives is averaged, or its bytes are nowhere.
+/// If this fails, a frame that never arrives is averaged, or its bytes are not counted.
 #[test]
 fn a_dropped_frame_is_sent_whole_and_never_arrives() {
     let outcome = with_rule("effect = \"drop\", direction = \"up\", users = { numbers = [3, 17] }", &[]);
@@ -41,7 +41,7 @@ fn a_dropped_frame_is_sent_whole_and_never_arrives() {
 #[test]
 fn nobody_receives_a_dropped_frame_however_its_way_ends() {
     let drop = "effect = \"drop\", probability = 0.4";
-    // To its end; on a link that others share; and until a deadline, a dropout or a departure.
+    // The transfer goes on to its end, on a link that others share, or until a deadline, a dropout or a departure.
     let unreceived = |overrides: &[&str]| {
         let bytes = with_rule(drop, overrides).bytes;
         for flow in [bytes.up, bytes.down] {
@@ -83,7 +83,7 @@ fn a_connection_that_breaks_at_a_byte_loses_exactly_those_before_it() {
             assert_eq!(arrived_and_lost(&cut("down")), [(39 * FRAME, 0), (39 * FRAME, bytes)]);
         }
     }
-    // There is no such byte.
+    // The frame has no such byte.
     let beyond = with_rule(&format!("effect = {{ cut_at_byte = {FRAME} }}"), &[]);
     assert_eq!(beyond.rounds, run(small_with("fedmf", &[]), 2).rounds);
 }
@@ -120,14 +120,14 @@ fn a_corrupted_upload_counts_as_little_as_one_that_was_never_sent() {
     let corrupted = with_rule(&format!("effect = \"corrupt\", {who}"), &[]);
     let dropped = with_rule(&format!("effect = \"drop\", {who}"), &[]);
     assert!(corrupted.rounds[0].dropped > 3);
-    // But for one thing: the server has received the corrupted ones.
+    // The only difference is that the server has received the corrupted ones.
     let mut received = dropped.rounds;
     received.iter_mut().for_each(|round| round.bytes.up.unreceived = 0);
     assert_eq!(corrupted.rounds, received);
     assert_eq!(corrupted.digest, dropped.digest);
 }
 
-/// If this fails, a delay costs another time than its own, or something besides time.
+/// If this fails, a delay takes another time than its own, or changes something besides time.
 #[test]
 fn a_delay_moves_virtual_time_by_itself_and_nothing_else() {
     let whole = run(small_with("fedmf", &[]), 2);
@@ -168,8 +168,8 @@ fn a_rule_acts_within_its_window_of_time() {
     assert_eq!(window("down", 0.0, 1e-9), [40, 0, 0, 0]);
 }
 
-/// A model that is private, on everybody's device: its download takes a second, its training a minute or so, its upload
-/// 224 seconds.
+/// Overrides for a private model on every device. Its download takes a second, its training a minute or so, and its
+/// upload 224 seconds.
 const PRIVATE: [&str; 8] = [
     "method.fedrap.tables=\"d-only\"",
     "method.fedrap.learning_rate_tables=100",
@@ -181,7 +181,7 @@ const PRIVATE: [&str; 8] = [
     "training.rounds=1",
 ];
 
-/// A round that everybody leaves after so many seconds.
+/// Runs a round that everybody leaves after so many seconds.
 fn departure(seconds: f64) -> Outcome {
     let workshop = Workshop::new();
     workshop.write("stays.csv", &format!("user,on,off\n0,0,{seconds}\n"));
@@ -197,7 +197,8 @@ fn departure(seconds: f64) -> Outcome {
     outcome
 }
 
-/// If this fails, a device that leaves has learned what it did not finish, forgets what it has, or its bytes are nowhere.
+/// If this fails, a device that leaves has learned from a training that it did not finish, forgets one that it
+/// finished, or its bytes are not counted.
 #[test]
 fn who_leaves_keeps_what_was_finished_and_loses_what_was_on_its_way() {
     let nothing = ["faults=[{ effect = \"drop\", direction = \"down\" }]"];
@@ -215,11 +216,11 @@ fn who_leaves_keeps_what_was_finished_and_loses_what_was_on_its_way() {
     assert_eq!(uploading.durations["compute"].count, 40);
     let [(0, lost), (delivered, 0)] = arrived_and_lost(&uploading) else { panic!("{:?}", uploading.bytes) };
     assert_eq!(delivered, header);
-    // A byte in eight seconds.
+    // The uplink carries a byte in eight seconds.
     assert!((40 * 15..40 * 25).contains(&lost), "{lost} bytes");
 }
 
-/// If this fails, users who come and go leave bytes behind that nobody accounts for, or take part while they are gone.
+/// If this fails, bytes of users who come and go are not accounted for, or users take part while they are gone.
 #[test]
 fn users_who_come_and_go_take_part_while_they_are_there() {
     let stays = "availability.on-off={ mean_on_s = 20, mean_off_s = 60 }";
@@ -234,7 +235,8 @@ fn users_who_come_and_go_take_part_while_they_are_there() {
         let outcome = run(small_with("fedmf", &[&slow[..], &[stays, &mode]].concat()), 2);
         assert_balanced(&outcome);
         let sum = |of: fn(&RoundRecord) -> u32| outcome.rounds.iter().map(of).sum::<u32>();
-        // A quarter of the time there, and about one in three leaves within the seven seconds that it takes.
+        // Users are available a quarter of the time, and about one in three leaves within the seven seconds of a
+        // participation.
         assert!(sum(|round| round.invited) < 6 * 20, "{mode}");
         assert!(sum(|round| round.dropped) > 5 && sum(|round| round.aggregated) > 10, "{mode}: {:?}", outcome.rounds);
         assert_eq!(outcome.durations["round"].count, 6);

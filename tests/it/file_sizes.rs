@@ -2,10 +2,11 @@ use std::path::Path;
 
 use crate::support::repository;
 
-/// Longer files have a second idea in them. (The longest function is clippy's business: `clippy.toml`.)
+/// The most lines of a file. A longer one holds more than one idea. (The length of functions is checked by clippy:
+/// `clippy.toml`.)
 const LINES_MAX: usize = 400;
 
-/// The Rust files below `folder` with more lines than that, and how many were looked at.
+/// Returns the Rust files below `folder` with more lines than that, and how many files were checked.
 fn too_long(folder: &Path) -> (Vec<String>, usize) {
     let (mut found, mut seen) = (Vec::new(), 0);
     for entry in folder.read_dir().unwrap() {

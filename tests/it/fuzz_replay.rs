@@ -4,8 +4,8 @@ use fedrecsim::scenario::CodecName;
 use crate::fuzz_case::{frame, ratings, scenario};
 use crate::support::repository;
 
-/// Replays the recorded inputs of the fuzz target `target`. Those that are called `sound-...` or `hostile-...` must
-/// be accepted or refused as their names say; of all others what `check` asserts must hold.
+/// Replays the recorded inputs of the fuzz target `target`. Inputs with names `sound-...` and `hostile-...` must be
+/// accepted and refused, respectively; for all others only the assertions of `check` must hold.
 fn replay<T>(target: &str, check: impl Fn(&[u8]) -> Result<T>) {
     let folder = repository("tests/fixtures/fuzz").join(target);
     let mut names: Vec<String> =
@@ -13,7 +13,7 @@ fn replay<T>(target: &str, check: impl Fn(&[u8]) -> Result<T>) {
     names.sort();
     let (mut sound, mut hostile) = (0, 0);
     for name in names {
-        // A failed check does not say which input it was.
+        // The input is printed because a failed check does not say which one it was.
         println!("{target}/{name}");
         let accepted = check(&std::fs::read(folder.join(&name)).unwrap()).is_ok();
         assert!(!accepted || !name.starts_with("hostile-"), "{target}/{name} was accepted");
@@ -31,7 +31,8 @@ fn recorded_frames_are_decoded_within_bounds_or_refused() {
     replay("decode-sparse-f32", |input| frame::check(CodecName::SparseF32, input));
 }
 
-/// If this fails, a text that is no scenario stops the program, or one that is reads differently when it is written.
+/// If this fails, a text that is no scenario stops the program, or one that is a scenario reads differently when it is
+/// printed.
 #[test]
 fn recorded_scenarios_are_read_or_refused() {
     replay("read-scenario", scenario::check);

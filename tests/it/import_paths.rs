@@ -1,11 +1,11 @@
-/// A path that a file refers to: its segments from the root of the crate, and its line (from 1).
+/// A path that a file refers to, by its segments from the root of the crate, and the line (from 1) in which it does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
     pub line: usize,
     pub path: Vec<String>,
 }
 
-/// `text` with comments, and the insides of strings, replaced by blanks; lines stay where they are.
+/// Returns `text` with comments, and the insides of strings, replaced by blanks; lines stay where they are.
 pub fn code_of(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
@@ -38,7 +38,7 @@ pub fn code_of(text: &str) -> String {
     code
 }
 
-/// The length of the block that starts with the brace at the beginning of `code`.
+/// Returns the length of the block that starts with the brace at the beginning of `code`.
 fn block_length(code: &str) -> usize {
     let mut depth = 0;
     for (place, character) in code.char_indices() {
@@ -50,12 +50,12 @@ fn block_length(code: &str) -> usize {
     code.len()
 }
 
-/// Every path below `prefix` (`crate::` or `super::`) in `code`, groups in braces spelled out.
+/// Returns every path below `prefix` (`crate::` or `super::`) in `code`, with groups in braces written out.
 fn references(code: &str, prefix: &str) -> Vec<Reference> {
     let mut found = Vec::new();
     for (place, _) in code.match_indices(prefix) {
         let before = code[..place].chars().next_back();
-        // Part of a longer path or name (`super::super::`, `my_crate::`).
+        // This is part of a longer path or name (`super::super::`, `my_crate::`).
         if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':' || c == '$') {
             continue;
         }
@@ -66,7 +66,7 @@ fn references(code: &str, prefix: &str) -> Vec<Reference> {
     found
 }
 
-/// Reads one path after `head`, or a group of them; how much of `code` it took.
+/// Reads one path after `head`, or a group of them, and returns how much of `code` it took.
 fn spell_out(code: &str, head: &[String], line: usize, found: &mut Vec<Reference>) -> usize {
     let trimmed = code.trim_start();
     let skipped = code.len() - trimmed.len();
@@ -94,7 +94,7 @@ fn spell_out(code: &str, head: &[String], line: usize, found: &mut Vec<Reference
     }
 }
 
-/// Everything in `code` that a file refers to, from the root of the crate. `module` is where the file stands.
+/// Returns every path in `code` that a file refers to, from the root of the crate. `module` is the module of the file.
 pub fn resolved(code: &str, module: &[String]) -> Vec<Reference> {
     let mut all: Vec<Reference> = references(code, "crate::");
     all.iter_mut().for_each(|reference| drop(reference.path.remove(0)));
@@ -109,7 +109,7 @@ pub fn resolved(code: &str, module: &[String]) -> Vec<Reference> {
     all
 }
 
-/// `code` without its inline modules: in practice, without its tests.
+/// Returns `code` without its inline modules, which are its tests in practice.
 pub fn without_inline_modules(code: &str) -> String {
     let mut kept = String::with_capacity(code.len());
     let mut rest = code;
@@ -126,7 +126,7 @@ pub fn without_inline_modules(code: &str) -> String {
     kept + rest
 }
 
-/// The module that the file at `path` (below `src/`) is.
+/// Returns the module of the file at `path` (below `src/`).
 pub fn module_of(path: &str) -> Vec<String> {
     let path = path.strip_suffix(".rs").unwrap();
     path.strip_suffix("/mod").unwrap_or(path).split('/').map(str::to_owned).collect()

@@ -27,7 +27,7 @@ fn an_interrupted_run_keeps_its_finished_rounds() {
         assert!(matches!(outcome.stopped_by, Some(Error::Interrupted)), "{method}: {:?}", outcome.stopped_by);
         assert_balanced(&outcome);
         let whole = run(small_with(method, &["training.rounds=5"]), 1);
-        // Without the last evaluation the rounds are those of the whole run.
+        // Apart from the last evaluation, the rounds are those of the whole run.
         assert_eq!(outcome.rounds, whole.rounds[..2], "{method}");
     }
 }
@@ -54,7 +54,7 @@ fn a_command_that_is_interrupted_at_once_leaves_a_report_without_rounds() {
     assert_eq!(json["bytes"]["up"]["sent"], 0);
 }
 
-/// A child that is ended with the test.
+/// A child process that is killed when the test ends.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -65,7 +65,7 @@ impl Drop for Ended {
     }
 }
 
-/// Waits until the child has made its report folder: then its handler of Ctrl-C is in place and the run begins.
+/// Waits until the child has made its report folder. By then its handler of Ctrl-C is in place and the run begins.
 fn wait_for_folder(child: &mut Child, folder: &Path) {
     while !folder.exists() {
         assert!(child.try_wait().unwrap().is_none(), "it ended before it began");
@@ -93,7 +93,7 @@ fn assert_ends_with_a_report(signal: &str) {
 
     let workshop = Workshop::new();
     let mut command = Command::new(env!("CARGO_BIN_EXE_fedrecsim"));
-    // More rounds than anybody waits for: it ends because it is told to.
+    // Nobody would wait for so many rounds. The run ends because of the signal.
     command.arg("run").arg(workshop.small()).args(["--json", "--threads", "1", "--set", "training.rounds=1000000"]);
     command.args(["--set", "evaluation.every_rounds=1000000"]).arg("--out").arg(workshop.report());
     let mut child = Ended(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
@@ -111,7 +111,7 @@ fn assert_ends_with_a_report(signal: &str) {
     assert_eq!(workshop.rounds_csv().len() as u64, printed["rounds"].as_u64().unwrap());
 }
 
-/// If this fails, the small scenario cannot be interrupted in the middle of its run, and the tests above are void.
+/// If this fails, the small scenario cannot be interrupted in the middle of its run, and the tests above prove nothing.
 #[test]
 fn the_small_scenario_has_rounds_to_interrupt() {
     assert!(small(&[]).training.rounds > 1);

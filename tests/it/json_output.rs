@@ -48,7 +48,7 @@ fn one_object_is_printed_and_nothing_else() {
         assert!(bytes("sent") > 0.0);
     }
     assert!(number(&json, "/virtual_time_s") > 0.0);
-    // Peak memory is what Linux tells, and null elsewhere.
+    // Linux tells the peak memory; elsewhere it is null.
     let keys = ["total_s", "per_round_ms", "peak_rss_bytes"];
     for key in if cfg!(target_os = "linux") { &keys[..] } else { &keys[..2] } {
         assert!(number(&json, &format!("/wall/{key}")) > 0.0, "{key}");
@@ -56,7 +56,7 @@ fn one_object_is_printed_and_nothing_else() {
     assert_eq!(number(&json, "/wall/threads"), 2.0);
 }
 
-/// If this fails, a table of rounds misses one, counts one twice, or does not add up to the run.
+/// If this fails, the table of rounds lacks one, has one twice, or does not add up to the run.
 #[test]
 fn rounds_csv_has_one_row_per_round() {
     let workshop = Workshop::new();
@@ -70,7 +70,7 @@ fn rounds_csv_has_one_row_per_round() {
     assert_eq!(sent, number(&workshop.run_json(), "/bytes/up/sent"));
 }
 
-/// If this fails, printing or the way of calling reaches the result.
+/// If this fails, printing or the way of calling changes the result.
 #[test]
 fn the_digest_does_not_depend_on_what_is_printed() {
     let (first, second) = (Workshop::new(), Workshop::new());

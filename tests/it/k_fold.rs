@@ -15,7 +15,8 @@ fn data(scenario: &Scenario) -> Dataset {
     dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed)).unwrap()
 }
 
-/// If this fails, the errors of the baselines are not what the ratings say: worked out here from the data set alone.
+/// If this fails, the errors of the baselines are not what the ratings say. This test computes them from the data set
+/// alone.
 #[test]
 fn the_baselines_errors_are_those_of_the_means() {
     let scenario = fold(2, METHOD);
@@ -60,7 +61,7 @@ fn the_folds_of_a_seed_test_every_rating_once() {
     }
 }
 
-/// If this fails, the result of a fold hangs on the number of threads, or two folds are one.
+/// If this fails, the result of a fold depends on the number of threads, or two folds are one.
 #[test]
 fn a_fold_has_one_digest_at_any_number_of_threads() {
     let figures = |number, threads| {
@@ -71,7 +72,7 @@ fn a_fold_has_one_digest_at_any_number_of_threads() {
     assert_ne!(figures(0, 1).1, figures(1, 1).1);
 }
 
-/// If this fails, the report of a fold speaks of ranks, or of the baselines of ranks.
+/// If this fails, the report of a fold shows ranks, or the baselines of ranks.
 #[test]
 fn the_report_of_a_fold_tells_its_error_beside_the_means() {
     let workshop = Workshop::new();
@@ -85,7 +86,7 @@ fn the_report_of_a_fold_tells_its_error_beside_the_means() {
     assert_eq!(workshop.run_json()["scenario"]["evaluation"]["headline"], "rmse");
 }
 
-/// If this fails, ratings are predicted where there are none, or a part of nothing is tested.
+/// If this fails, ratings are predicted where there are none, or a part without ratings is tested.
 #[test]
 fn what_cannot_be_divided_or_predicted_is_refused_by_name() {
     let workshop = Workshop::new();

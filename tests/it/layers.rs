@@ -4,7 +4,7 @@ use std::path::Path;
 use crate::import_paths::{Reference, code_of, module_of, resolved, without_inline_modules};
 use crate::support::repository;
 
-/// The layers, from the ground up: each may import from those before it. `lib.rs` only lists them; `main.rs` sees
+/// The layers from the ground up. Each may import from those before it. `lib.rs` only lists them, and `main.rs` uses
 /// the crate from outside.
 const LAYERS: &[&[&str]] = &[
     &["ids", "math", "stages", "units", "work"],
@@ -23,22 +23,22 @@ const LAYERS: &[&[&str]] = &[
     &["cli"],
 ];
 
-/// What a layer must know nothing of although it stands further down.
+/// Layers that a layer must not import although they come before it.
 const HIDDEN: &[(&str, &[&str])] = &[
-    // A method knows neither time nor network nor bytes.
+    // A method depends neither on time nor on the network nor on bytes.
     ("method", &["units", "population"]),
-    // Users' machines know nothing of ratings.
+    // Users' machines do not depend on ratings.
     ("population", &["dataset"]),
-    // Tables and kernels know nothing of where samples come from.
+    // Tables and kernels do not depend on where samples come from.
     ("model", &["scenario", "dataset", "population", "units", "ids"]),
     // Frames carry tables, whoever made them.
     ("codec", &["dataset", "population", "method", "units"]),
 ];
 
-/// The actors. They know the messages, and never one another.
+/// The actors, which depend on the messages and never on one another.
 const ACTORS: &[&str] = &["client", "metrics", "network", "server"];
 
-/// What is wrong with the imports of the file at `path` (below `src/`).
+/// Returns what is wrong with the imports of the file at `path` (below `src/`).
 fn violations(path: &str, text: &str) -> Vec<String> {
     let code = code_of(text);
     let module = module_of(path);
@@ -50,7 +50,7 @@ fn violations(path: &str, text: &str) -> Vec<String> {
         let shown = imported.join("::");
         let hidden = HIDDEN.iter().any(|(from, targets)| *from == layer && targets.contains(&target));
         match height(target) {
-            // Nothing of the root's: a name that an inline module takes from its file.
+            // The path names nothing of the root's, but something that an inline module takes from its file.
             None => {}
             Some(_) if hidden => wrong.push(format!("{path}:{line}: `{layer}` must know nothing of `{shown}`")),
             Some(height) if height > own_height => {
@@ -87,7 +87,8 @@ fn is_other_actor(module: &[String], imported: &[String]) -> bool {
     matches!((actor(module), actor(imported)), (Some(one), Some(other)) if one != other)
 }
 
-/// A circle among the modules of one folder, if there is one: `a -> b -> a`. `graph` is who imports whom.
+/// Returns a circle among the modules of one folder, if there is one: `a -> b -> a`. `graph` says which module imports
+/// which.
 fn circle(graph: &BTreeMap<String, Vec<String>>) -> Option<String> {
     fn visit<'g>(
         graph: &'g BTreeMap<String, Vec<String>>,
@@ -111,7 +112,7 @@ fn circle(graph: &BTreeMap<String, Vec<String>>) -> Option<String> {
     graph.keys().find_map(|module| visit(graph, module, &mut Vec::new(), &mut done))
 }
 
-/// Every source file below `src/`, by its path there, in order.
+/// Returns every source file below `src/` with its path there, in order.
 pub fn sources() -> Vec<(String, String)> {
     fn collect(folder: &Path, root: &Path, found: &mut Vec<(String, String)>) {
         for entry in folder.read_dir().unwrap() {
@@ -131,7 +132,7 @@ pub fn sources() -> Vec<(String, String)> {
     found
 }
 
-/// If this fails, a layer has come to depend on one that stands on it.
+/// If this fails, a layer has come to depend on one that comes after it.
 #[test]
 fn imports_point_one_way() {
     let sources = sources();
@@ -152,7 +153,7 @@ fn every_module_of_the_crate_is_in_one_layer() {
     assert_eq!(modules, layers);
 }
 
-/// If this fails, modules of one folder import each other in a circle: none of them can be read first.
+/// If this fails, modules of one folder import each other in a circle, so that none of them can be read first.
 #[test]
 fn modules_of_one_folder_form_no_circle() {
     let mut graphs: BTreeMap<Vec<String>, BTreeMap<String, Vec<String>>> = BTreeMap::new();

@@ -33,10 +33,10 @@ fn every_ablation_runs_and_stays_finite() {
     }
 }
 
-/// If this fails, an ablation is a name without an effect.
+/// If this fails, an ablation has a name but no effect.
 #[test]
 fn every_ablation_of_the_tables_and_the_penalty_is_another_model() {
-    // The last one is a curriculum, which the published code ignores.
+    // The last ablation is a curriculum, which the published code ignores.
     let digests: Vec<String> = ABLATIONS[..7].iter().map(|ablation| run(small(ablation), 2).digest).collect();
     let distinct: std::collections::BTreeSet<&String> = digests.iter().collect();
     assert_eq!(distinct.len(), digests.len(), "{digests:?}");
@@ -57,7 +57,7 @@ fn the_published_code_trains_alike_under_every_curriculum_and_the_paper_does_not
     let code = digests(&[]);
     assert!(code.iter().all(|digest| *digest == code[0]), "{code:?}");
     let paper = digests(&PAPER);
-    // In its first ten rounds `square` is `fixed`.
+    // In its first ten rounds `square` is the same as `fixed`.
     assert_eq!(paper[1], paper[3]);
     let distinct: std::collections::BTreeSet<&String> = paper.iter().collect();
     assert_eq!(distinct.len(), 4, "{paper:?}");
@@ -74,8 +74,8 @@ fn the_papers_proximal_step_makes_exact_zeros_and_the_published_code_none() {
     assert_eq!(code.uploads[0], 1.0, "subgradients never land on zero");
 }
 
-/// If this fails, the simulator hides what the pool of negatives does to an accuracy: with `unrated` the held-out
-/// item is found by elimination, without it FedRAP is not what its headline says.
+/// If this fails, the simulator hides what the pool of negatives does to an accuracy: with `unrated` the held-out item
+/// can be found by elimination, and with the other pool FedRAP does not reach its published accuracy.
 #[test]
 fn the_quickstart_owes_its_accuracy_to_the_pool_of_negatives() {
     let popularity = quickstart().baselines["popularity"].test["hr@10"];

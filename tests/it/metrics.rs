@@ -25,8 +25,8 @@ fn a_figure_is_the_same_whatever_else_is_asked_for() {
     assert_eq!(alone.into_iter().collect::<Vec<_>>(), [("expected-hr@10".to_owned(), more["expected-hr@10"])]);
 }
 
-/// If this fails, the expectation is not what sampling comes to: over many draws of candidates (seeds of the run, with
-/// the data of one seed) the mean of the sampled figure is the expected one.
+/// If this fails, the expectation is not what sampling gives: over many draws of candidates (seeds of the run, with the
+/// data of one seed) the mean of the sampled figure is the expected one.
 #[test]
 fn an_expectation_is_the_mean_of_what_draws_of_candidates_give() {
     let metrics = "evaluation.metrics=[\"hr@5\", \"ndcg@5\", \"expected-hr@5\", \"expected-ndcg@5\"]";
@@ -47,13 +47,13 @@ fn an_expectation_is_the_mean_of_what_draws_of_candidates_give() {
     }
     for figure in ["hr@5", "ndcg@5"] {
         let (sampled, expected) = (sums[figure], sums[&format!("expected-{figure}")]);
-        // 40 users, 60 draws: the standard error of the mean is below .01.
+        // With 40 users and 60 draws, the standard error of the mean is below .01.
         assert!((sampled - expected).abs() < 0.03, "{figure}: {sampled}, expected {expected}");
         assert!(expected > 0.05 && expected < 0.95, "{figure} says nothing here: {expected}");
     }
 }
 
-/// If this fails, an expectation has noise of sampling: it hangs on the draw of candidates.
+/// If this fails, an expectation depends on the draw of candidates and has noise of sampling.
 #[test]
 fn an_expectation_knows_no_draw_and_a_full_catalogue_leaves_nothing_to_chance() {
     let metrics = "evaluation.metrics=[\"hr@5\", \"expected-hr@5\", \"mrr\", \"expected-mrr\"]";
@@ -65,7 +65,7 @@ fn an_expectation_knows_no_draw_and_a_full_catalogue_leaves_nothing_to_chance() 
     assert!((full["hr@5"] - full["expected-hr@5"]).abs() < 1e-12 && (full["mrr"] - full["expected-mrr"]).abs() < 1e-12);
 }
 
-/// If this fails, the report of a run that is judged by another figure speaks of HR@10 all the same.
+/// If this fails, the report of a run that is judged by another figure shows HR@10 all the same.
 #[test]
 fn the_headline_is_what_reports_show_and_rounds_are_judged_by() {
     let workshop = Workshop::new();
@@ -109,7 +109,7 @@ fn figures_that_do_not_fit_the_split_are_refused() {
     }
 }
 
-/// If this fails, a program that puts a scenario and a data set together that do not fit gets figures of nothing.
+/// If this fails, a program whose scenario and data set do not fit together gets figures that mean nothing.
 #[test]
 fn a_data_set_that_does_not_fit_its_scenario_is_a_typed_error() {
     let items = dataset::load(&small(&[]).dataset, &[], Streams::new(3)).unwrap();

@@ -23,7 +23,7 @@ const WORLDLY: [&str; 3] =
 
 const METHODS: [&str; 3] = ["fedrap", "pfedrec", "fedmf"];
 
-/// If this fails, a mode that waits for everybody and needs everybody is not the synchronous one.
+/// If this fails, a mode that waits for everybody and needs everybody differs from the synchronous one.
 #[test]
 fn modes_without_an_effective_deadline_are_synchronous() {
     for method in METHODS {
@@ -42,7 +42,7 @@ fn modes_without_an_effective_deadline_are_synchronous() {
     }
 }
 
-/// If this fails, the buffer's mean is another one than the synchronous one, although nobody's model is old.
+/// If this fails, the buffer's mean differs from the synchronous one although all updates are fresh.
 #[test]
 fn a_buffer_of_fresh_updates_of_everybody_is_a_synchronous_round() {
     for method in METHODS {
@@ -53,7 +53,7 @@ fn a_buffer_of_fresh_updates_of_everybody_is_a_synchronous_round() {
             };
             let synchronous = with("\"synchronous\"");
             let buffered = with("{ fedbuff = { concurrency = 40, buffer = 40 } }");
-            // What follows an update at once is still on its way when the last one arrives.
+            // Participations that begin at once after an update are still on their way when the last update arrives.
             assert!(buffered.rounds[0].invited > 40 && buffered.rounds[0].aggregated == 40, "{method}");
             assert_eq!(bits(buffered.model.table(0)), bits(synchronous.model.table(0)), "{method}, {codec}");
             assert_eq!(buffered.rounds[0].loss, synchronous.rounds[0].loss, "{method}, {codec}");
@@ -75,7 +75,7 @@ fn nobody_twice_in_a_row_is_refused_where_and_only_where_a_round_would_have_nobo
                      {maximum_staleness} }} }}"
                 );
                 let overrides = ["network.preset=\"mobile-pessimistic\"", &generator, &rounds, &mode];
-                // Any selection passes the check; then this one.
+                // The world is made with a selection that passes the check, and then given this one.
                 let mut world = world(small_with("fedmf", &overrides));
                 world.scenario.training.client_selection = ClientSelection::NeverTwiceInARow;
                 let all = Users { all: users, able: users, words: "" };
@@ -95,7 +95,7 @@ fn bits(table: &Table) -> Vec<u32> {
     table.as_slice().iter().map(|value| value.to_bits()).collect()
 }
 
-/// Trainings one by one, as a program without a clock would do them.
+/// Trains users one by one, as a program without a clock would do.
 struct Loop {
     world: Arc<World>,
     devices: BTreeMap<u32, Box<Device>>,
@@ -106,7 +106,7 @@ impl Loop {
         Self { world: Arc::new(world(small_with(method, overrides))), devices: BTreeMap::new() }
     }
 
-    /// The table that `user` makes of `global`, and its loss.
+    /// Returns the table that `user` makes of `global`, and its loss.
     fn train(&mut self, user: u32, step: u32, invitation_id: u32, global: &Table) -> (Table, f64) {
         let device = self.devices.remove(&user);
         let (invitation_id, world) = (InvitationId(invitation_id), Arc::clone(&self.world));
@@ -122,12 +122,12 @@ impl Loop {
     }
 }
 
-/// If this fails, the asynchronous machinery adds something of its own to training: with one client at a time there is
-/// nothing asynchronous.
+/// If this fails, the asynchronous modes add something of their own to training, as with one client at a time nothing
+/// is asynchronous.
 #[test]
 fn fedbuff_with_one_client_and_a_buffer_of_one_is_sequential_training() {
     let alone = "training.mode={ fedbuff = { concurrency = 1, buffer = 1 } }";
-    // Six users more than there are, so that some train for the second time.
+    // There are six steps more than users, so some users train for the second time.
     let overrides =
         [alone, "training.client_selection=\"round-robin\"", "training.rounds=46", "evaluation.every_rounds=46"];
     for method in METHODS {
@@ -143,7 +143,8 @@ fn fedbuff_with_one_client_and_a_buffer_of_one_is_sequential_training() {
     }
 }
 
-/// A hundred microseconds of everything: a delay decides who is late. Links take .015 s, 0.02 s and 0.08 s.
+/// Overrides with which links take .015 s, 0.02 s and 0.08 s and devices next to no time, so that a delay decides who
+/// is late.
 const LATE: [&str; 5] = [
     "training.client_selection=\"round-robin\"",
     "network.rtt_ms=30",
@@ -165,7 +166,7 @@ fn assert_close(table: &Table, expected: impl Fn(usize) -> f64) {
 /// than it is.
 #[test]
 fn fedasync_mixes_an_update_in_by_its_share_and_its_staleness() {
-    // User 1 uploads a millisecond later than user 0, by when the server has made a step and invited user 2.
+    // User 1 uploads a millisecond later than user 0. By then the server has made a step and invited user 2.
     let late = "faults=[{ effect = { delay_s = 0.001 }, direction = \"up\", users = { numbers = [1] } }]";
     let mode =
         "training.mode={ fedasync = { concurrency = 2, mixing = 0.6, staleness_weight = { polynomial = 0.5 } } }";
@@ -184,10 +185,10 @@ fn fedasync_mixes_an_update_in_by_its_share_and_its_staleness() {
     assert_eq!(outcome.rounds[1].aggregated, 1);
 }
 
-/// If this fails, a late update is taken for a fresh one, or counts the model that it started from.
+/// If this fails, a late update is taken for a fresh one, or the model that it started from is counted.
 #[test]
 fn a_late_update_joins_the_next_semi_synchronous_round_as_a_weighted_difference() {
-    // A round takes .03 + .0193 + .0769 s; user 1 arrives after the first round's deadline, before the second one's.
+    // A round takes .03 + .0193 + .0769 s; user 1 arrives after the first round's deadline and before the second one's.
     let late = "faults=[{ effect = { delay_s = 0.03 }, direction = \"up\", users = { numbers = [1] } }]";
     let mode =
         "training.mode={ semi-synchronous = { deadline_s = 0.14, staleness_weight = { hinge = { a = 3.0, b = 0 } } } }";
@@ -217,7 +218,7 @@ fn over_selected(mode: &str) -> Outcome {
     run(small_with("fedmf", &[&worldly[..], &["training.participation={ cohort = 10 }", &mode]].concat()), 2)
 }
 
-/// If this fails, an over-selected round waits for those whom it does not need, or forgets what became of them.
+/// If this fails, an over-selected round waits for users whom it does not need, or does not say what became of them.
 #[test]
 fn over_selection_takes_the_first_and_gives_the_rest_up() {
     let outcome = over_selected("{ factor = 1.5 }");
@@ -232,7 +233,7 @@ fn over_selection_takes_the_first_and_gives_the_rest_up() {
     assert!(time(&outcome) < 0.8 * time(&all), "{} s, without over-selection {} s", time(&outcome), time(&all));
 }
 
-/// Counts connections given to somebody who is given up at the same instant.
+/// Counts connections that are given to users who are given up at the same instant.
 struct WastedConnections(usize);
 
 impl RoundObserver for WastedConnections {
@@ -248,7 +249,7 @@ impl RoundObserver for WastedConnections {
     }
 }
 
-/// If this fails, whoever is given up while waiting in line is given a connection first.
+/// If this fails, a user who is given up while waiting in line is first given a connection.
 #[test]
 fn nobody_who_is_given_up_gets_a_connection_that_another_leaves() {
     let mode = "training.mode={ over-selection = { factor = 2.0, deadline_s = 30 } }";
@@ -280,7 +281,8 @@ impl RoundObserver for Used {
     }
 }
 
-/// If this fails, a user's number decides who waits in line, and an over-selecting server never hears of the last ones.
+/// If this fails, a user's number decides who waits in line, and an over-selecting server never hears of the last
+/// users.
 #[test]
 fn nobody_is_always_the_last_in_line() {
     let mode = "training.mode={ over-selection = { factor = 2.0 } }";
@@ -289,13 +291,13 @@ fn nobody_is_always_the_last_in_line() {
     let mut used = Used::default();
     sim::run(world(scenario), &RunControl::with_threads(1), &mut used).unwrap();
     let updates = used.0;
-    // Everybody is invited sixteen times and one of the first twenty with probability 1/2; 0 or 16 of 16 are out of the
-    // question for any of forty.
+    // Everybody is invited sixteen times and is one of the first twenty with probability 1/2. For any of forty users, 0
+    // or 16 of 16 would be far too unlikely.
     assert_eq!(updates.len(), 40, "{updates:?}");
     assert!(updates.values().all(|&times| (1..16).contains(&times)), "{updates:?}");
 }
 
-/// If this fails, stragglers who may go on are cut off, used, or invited while they are at it.
+/// If this fails, stragglers who may go on are cut off, used, or invited before they are done.
 #[test]
 fn stragglers_who_go_on_are_late() {
     let outcome = over_selected("{ factor = 1.5, stragglers = \"late\" }");
@@ -316,7 +318,7 @@ fn a_deadline_that_nobody_meets_leaves_empty_rounds_and_too_many_end_the_run() {
         ["over-selection = { deadline_s = 0.001 }", "semi-synchronous = { deadline_s = 0.001, maximum_staleness = 0 }"]
     {
         let mode = format!("training.mode={{ {mode} }}");
-        // Three cohorts of thirteen, since those of the rounds before are busy.
+        // Three cohorts of thirteen are all that can be invited, as the users of earlier rounds are still busy.
         let few = ["training.participation={ cohort = 13 }", "training.rounds=5", "training.empty_rounds_limit=3"];
         let overrides = [&few[..], &["network.rtt_ms=100", &mode]].concat();
         let world = world(small_with("fedmf", &overrides));

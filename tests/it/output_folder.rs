@@ -4,10 +4,12 @@ use std::process::Command;
 
 use crate::support::{Workshop, assert_refusal, run_command};
 
-/// A scenario whose data set is missing. Whoever reads its ratings before claiming the folder reports them.
+/// A scenario whose data set is missing. A program that read its ratings before it claims the folder would report that
+/// first.
 const WITHOUT_DATA: &str = "method = \"popularity\"\ndataset.name = \"ml-100k\"\ntraining.rounds = 1\n";
 
-/// If this fails, a run learns at its end that its report cannot be written.
+/// Checks that a run is refused before it starts. If this fails, a run finds out only at its end that its report cannot
+/// be written.
 #[track_caller]
 fn assert_said_before_the_run(workshop: &Workshop, out: &Path, parts: &[&str]) {
     let scenario = workshop.write("without-data.toml", WITHOUT_DATA);
@@ -43,7 +45,7 @@ fn a_folder_where_nobody_may_write_is_refused_before_the_run() {
     use std::os::unix::fs::PermissionsExt;
 
     let workshop = Workshop::new();
-    // Not even the superuser makes folders there.
+    // Even the superuser cannot make folders there.
     assert_said_before_the_run(&workshop, Path::new("/proc/fedrecsim-report"), &["cannot be written", "--out"]);
     let sealed = workshop.path("sealed");
     fs::create_dir(&sealed).unwrap();
@@ -55,7 +57,7 @@ fn a_folder_where_nobody_may_write_is_refused_before_the_run() {
     assert_said_before_the_run(&workshop, &sealed.join("report"), &["cannot be written", "--out"]);
 }
 
-/// If this fails, the check above is void: the data set is at hand, or missing data is not refused.
+/// If this fails, the check above proves nothing: the data set is at hand, or missing data is not refused.
 #[test]
 fn with_a_good_folder_the_missing_data_set_is_what_is_said() {
     let workshop = Workshop::new();

@@ -6,9 +6,9 @@ use serde_json::json;
 use crate::import_paths::code_of;
 use crate::support::{Workshop, methods, small_with};
 
-/// If this fails, a method of somebody else's program is not read, trained, scored or reported like those of this
-/// crate, or the example no longer computes what it says: with full participation, one round makes p_j the share of
-/// users who rated item j, which orders items as their counts do.
+/// If this fails, a method of another program is not read, trained, scored or reported like those of this crate, or the
+/// example no longer computes what it says: with full participation, one round makes p_j the share of users who rated
+/// item j, which orders items as their counts do.
 #[test]
 fn the_example_runs_as_a_command_and_comes_to_what_popularity_knows() {
     let workshop = Workshop::new();
@@ -21,7 +21,7 @@ fn the_example_runs_as_a_command_and_comes_to_what_popularity_knows() {
     assert!(run["bytes"]["up"]["values"].as_u64() > Some(0), "the item means did not travel");
 }
 
-/// If this fails, mistakes in another program's scenarios are not told as mistakes in ours are.
+/// If this fails, mistakes in another program's scenarios are not reported in the way of ours.
 #[test]
 fn scenario_files_know_the_examples_name_keys_and_ranges() {
     let workshop = Workshop::new();
@@ -43,7 +43,7 @@ fn the_commands_that_only_look_show_the_example() {
     assert!(cli::schema(&vocabulary).contains("\"item-mean\""));
 }
 
-/// If this fails, the crate's own list has grown by a method that is not meant for it.
+/// If this fails, the crate's own list has a method that is not meant for it.
 #[test]
 fn without_being_named_the_example_is_unknown() {
     let text = "method = \"item-mean\"\ndataset.name = \"generated\"\ntraining.rounds = 1\n";

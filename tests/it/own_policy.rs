@@ -5,7 +5,8 @@ use fedrecsim::units::SimDuration;
 
 use crate::support::{assert_balanced, small_with, world};
 
-/// Eight users are always at work, and the server steps so often with what has arrived.
+/// Returns a policy with eight users always at work, under which the server steps every `seconds` seconds with what has
+/// arrived.
 fn every(seconds: f64) -> Policy {
     Policy {
         name: "by the clock".into(),

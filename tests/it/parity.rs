@@ -1,8 +1,8 @@
-//! Replays recordings of the authors' PyTorch code: same start, same samples, same participants; every
-//! parameter of every round must agree within 1e-4 relative.
+//! Replays recordings of the authors' PyTorch code. With the same start, the same samples and the same participants,
+//! every parameter of every round must agree within 1e-4 relative.
 //!
-//! The recordings stand in `tests/fixtures/parity` (their README explains the fields); further ones are taken
-//! from the folder named by `FEDRECSIM_PARITY`.
+//! The recordings are in `tests/fixtures/parity` (the README there explains the fields); further ones are taken from
+//! the folder named by `FEDRECSIM_PARITY`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,8 +23,8 @@ use fedrecsim::rng::Streams;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Relative tolerance of the issue, and an absolute one for values that are nearly zero: 1e-6 is ten units in
-/// the last place of a parameter of size one.
+/// The relative tolerance that the project has set itself, and below an absolute one for values that are nearly zero:
+/// 1e-6 is ten units in the last place of a parameter of size one.
 const RELATIVE: f64 = 1e-4;
 const ABSOLUTE: f64 = 1e-6;
 
@@ -142,7 +142,7 @@ fn assert_close(what: &str, values: impl IntoIterator<Item = f32>, expected: &[f
     }
 }
 
-/// Averages ranks of `held_out` among `negatives` over all users.
+/// Returns the mean accuracy of `held_out` among `negatives` over all users.
 fn accuracy(clients: &[Box<dyn Client>], model: &Model, held_out: &[u32], negatives: &[Vec<u32>]) -> (f64, f64) {
     let mut sums = Sums::new(&["hr@10", "ndcg@10"].map(|name| Metric::named(name).unwrap()));
     for (user, client) in clients.iter().enumerate() {
@@ -158,7 +158,7 @@ fn accuracy(clients: &[Box<dyn Client>], model: &Model, held_out: &[u32], negati
     (sums.figures()["hr@10"], sums.figures()["ndcg@10"])
 }
 
-/// The private parameters of a client under the recording's names.
+/// Returns the private parameters of a client under the recording's names.
 fn private_parameters(
     recording: &Recording,
     client: &mut dyn Client,
@@ -171,8 +171,8 @@ fn private_parameters(
     client.visit_state(&mut StateVisitor::Digest(&mut collect)).unwrap();
     let floats = |words: &[[u8; 4]]| words.iter().map(|word| f32::from_le_bytes(*word)).collect::<Vec<f32>>();
     let items = |words: &[[u8; 4]]| words.iter().map(|word| u32::from_le_bytes(*word)).collect::<Vec<u32>>();
-    // w, b, (item, row) for every row of its own, the factor of all others: rows of the first D, or of the last
-    // download.
+    // The state is w, b, (item, row) for every row of its own, and the factor of all others, which are rows of the
+    // first D or of the last download.
     let (name, others) = match recording.method.as_str() {
         "fedrap" => ("item_personality.weight", &recording.initial.private["item_personality.weight"][..]),
         _ => ("embedding_item.weight", last_download.as_slice()),

@@ -5,8 +5,8 @@ const WORLDLY: [&str; 3] =
 
 const COHORT: &str = "training.participation={ cohort = 15 }";
 
-/// If this fails, a synchronous round is another one than before there were other modes. The digests are those of the
-/// last build without them.
+/// If this fails, a synchronous round computes something else than before there were other modes. The digests are those
+/// of the last build without them.
 #[test]
 fn synchronous_rounds_are_as_they_were_before_there_were_other_modes() {
     let cohort = [&WORLDLY[..], &["training.participation={ cohort = 15 }", "codec.uplink=\"rows-f32\""]].concat();

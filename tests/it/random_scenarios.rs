@@ -1,19 +1,19 @@
-//! Random scenarios over every key of the file: `keys` and `world` draw values, `rules` makes them fit together, `files`
-//! has the ratings and traces that some of them read.
+//! Runs random scenarios over every key of the file. `keys` and `environment` draw values, `rules` makes them fit
+//! together, and `files` has the ratings and traces that some of them read.
 //!
-//! `PROPTEST_CASES=2000 cargo test --release --test it random_scenarios` looks at more of them than the usual 100. A
+//! `PROPTEST_CASES=2000 cargo test --release --test it random_scenarios` tries more of them than the usual 100. A
 //! failing case prints its scenario file.
 
-/// The keys of the simulated world.
+/// Sums up the work of devices.
+mod device_work;
+/// Draws the keys of the simulated world.
 mod environment;
-/// Ratings for the sources that read a file.
+/// Holds ratings and traces for the sources that read a file.
 mod files;
-/// The keys and their values.
+/// Draws the keys and their values.
 mod keys;
-/// What keys have to do with each other.
+/// Makes keys fit together.
 mod rules;
-/// What devices do.
-mod toil;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -36,13 +36,13 @@ use proptest::test_runner::TestRunner;
 use serde_json::Value as Json;
 use toml::{Table, Value};
 
+use self::device_work::{DeviceWork, Watch, assert_energy};
 use self::rules::Draft;
-use self::toil::{Toil, Watch, assert_energy};
 use crate::fuzz_case;
 use crate::resume::InMemory;
 use crate::support::{Workshop, assert_balanced, assert_finite, run_command};
 
-/// A scenario file; a failing case shows its text.
+/// A scenario file, of which a failing case shows the text.
 #[derive(Clone)]
 struct File {
     table: Table,
@@ -58,8 +58,8 @@ impl fmt::Debug for File {
 fn any_file() -> impl Strategy<Value = File> {
     let drawn: Vec<_> =
         keys::keys().into_iter().map(|key| (Just(key.path), Just(key.always), 0..100u32, key.values)).collect();
-    // Files that leave nearly everything to its default, and files that say nearly everything. A key is in a file
-    // whose `left_out` it reaches, so that shrinking takes keys out.
+    // Some files leave nearly everything to its default, and some say nearly everything. A key is in a file if it
+    // reaches the file's `left_out`, so that shrinking takes keys out.
     let left_out = prop_oneof![Just(98), Just(50), Just(10)];
     (left_out, drawn).prop_map(|(left_out, keys)| {
         let present = keys.into_iter().filter(|(_, always, drawn, _)| *always || *drawn >= left_out);
@@ -69,7 +69,7 @@ fn any_file() -> impl Strategy<Value = File> {
     })
 }
 
-/// What of a scenario's language a value uses: `key: type`, or `key = literal` for one of several words.
+/// Collects what a value uses of a scenario's language: `key: type`, or `key = literal` for one of several words.
 fn collect_used(path: &str, value: &Value, literals: &BTreeSet<String>, used: &mut BTreeSet<String>) {
     match value {
         Value::Table(table) => {
@@ -95,7 +95,7 @@ fn collect_used(path: &str, value: &Value, literals: &BTreeSet<String>, used: &m
     }
 }
 
-/// What the schema says that a scenario file can use, in the words of [`collect_used`].
+/// Collects what the schema says that a scenario file can use, in the words of [`collect_used`].
 fn collect_language(root: &Json, schema: &Json, path: &str, language: &mut BTreeSet<String>) {
     if let Some(target) = schema.get("$ref").and_then(Json::as_str) {
         return collect_language(root, root.pointer(&target[1..]).unwrap(), path, language);
@@ -130,7 +130,8 @@ fn collect_language(root: &Json, schema: &Json, path: &str, language: &mut BTree
     }
 }
 
-/// If this fails, a key, or a value of one, was added to scenario files and not to `keys`: no random scenario has it.
+/// If this fails, a key, or a value of one, was added to scenario files and not to `keys`, so no random scenario has
+/// it.
 #[test]
 fn random_scenarios_use_every_key_and_every_choice() {
     let mut language = BTreeSet::new();
@@ -148,7 +149,7 @@ fn random_scenarios_use_every_key_and_every_choice() {
     assert!(unused.is_empty(), "never drawn: {unused:#?}");
 }
 
-/// The world of a scenario, of ratings and traces in the workshop.
+/// Makes the world of a scenario from ratings and traces in the workshop.
 fn world_of(workshop: &Workshop, scenario: &Scenario) -> Result<World> {
     let folders = [workshop.path("")];
     let dataset = dataset::load(&scenario.dataset, &folders, Streams::new(scenario.seed)).unwrap();
@@ -156,17 +157,17 @@ fn world_of(workshop: &Workshop, scenario: &Scenario) -> Result<World> {
     World::with_traces(scenario.clone(), Arc::new(dataset), &traces, METHODS)
 }
 
-/// A run on one thread.
+/// Runs a scenario on one thread.
 fn run(workshop: &Workshop, scenario: &Scenario) -> Outcome {
     run_from(workshop, scenario, Checkpoints::none())
 }
 
-/// A run that is watched.
-fn watched(workshop: &Workshop, scenario: &Scenario) -> (Outcome, Toil) {
+/// Runs a scenario, and returns its outcome and the work of its devices.
+fn watched(workshop: &Workshop, scenario: &Scenario) -> (Outcome, DeviceWork) {
     let mut watch = Watch::default();
     let world = world_of(workshop, scenario).unwrap();
     let outcome = sim::run(world, &RunControl::with_threads(1), &mut watch).unwrap();
-    (outcome, watch.toil)
+    (outcome, watch.device_work)
 }
 
 fn run_from(workshop: &Workshop, scenario: &Scenario, checkpoints: Checkpoints) -> Outcome {
@@ -174,8 +175,8 @@ fn run_from(workshop: &Workshop, scenario: &Scenario, checkpoints: Checkpoints) 
     sim::run_from(world, &RunControl::with_threads(1), &mut (), checkpoints).unwrap()
 }
 
-/// Training may explode, links may be too slow for any clock or any deadline, and nobody may come: then the run says so,
-/// and nothing else ends it.
+/// Checks that a run ends early only because training explodes, links are too slow for any clock or any deadline, or
+/// nobody comes, and that it says so.
 fn assert_well_ended(outcome: &Outcome, scenario: &Scenario) {
     let waits_for_all = scenario.training.mode == Mode::Synchronous;
     match &outcome.stopped_by {
@@ -188,11 +189,11 @@ fn assert_well_ended(outcome: &Outcome, scenario: &Scenario) {
             | Error::NobodyAvailable { round, .. },
         ) => {
             let kept = outcome.rounds.len();
-            // Who takes part may have begun in an earlier round.
+            // Users who take part may have begun in an earlier round.
             let is_kept = if waits_for_all { kept == round.0 as usize } else { kept >= round.0 as usize };
             assert!(is_kept, "{kept} rounds before the one that failed are kept: {:?}", outcome.stopped_by);
         }
-        // A device that solves for its vector finds a table too large to do so when it scores, and not before.
+        // A device that solves for its vector may find only when it scores that a table is too large for this.
         Some(Error::NonFinite { place, .. }) if place.starts_with("the user vector of") => {}
         Some(other) => panic!("stopped by {other:?}"),
     }
@@ -200,7 +201,7 @@ fn assert_well_ended(outcome: &Outcome, scenario: &Scenario) {
     assert!(!waits_for_all || outcome.stopped_by.is_some() || in_flight == [0, 0], "{in_flight:?} bytes never arrived");
 }
 
-/// Every figure of the report is a number, and its digest and bytes are the outcome's.
+/// Checks that every figure of the report is a number, and that its digest and bytes are the outcome's.
 fn assert_report(workshop: &Workshop, outcome: &Outcome) {
     let json = workshop.run_json();
     assert_eq!(json["digest"], outcome.digest);
@@ -213,7 +214,7 @@ fn assert_report(workshop: &Workshop, outcome: &Outcome) {
         assert!(cell.parse::<f64>().is_ok_and(f64::is_finite), "{cell:?} in rounds.csv");
     }
     let mut summary = std::fs::read_to_string(workshop.report().join("summary.md")).unwrap();
-    // What stopped a run may well have been a NaN.
+    // A NaN may well be what stopped a run.
     if let Some(error) = &outcome.stopped_by {
         summary = summary.replace(&error.to_string(), "");
     }
@@ -221,7 +222,7 @@ fn assert_report(workshop: &Workshop, outcome: &Outcome) {
     assert_eq!(word, None, "{summary}");
 }
 
-/// `null` is what JSON makes of NaN; here it stands for what was not measured, at places that are known.
+/// Checks that there is no `null`, which JSON makes of NaN, except at the known places of what was not measured.
 fn assert_no_null(path: &str, json: &Json) {
     const OPTIONAL: [&str; 6] = ["loss", "accuracy", "sparsity", "selected_round", "stopped_by", "peak_rss_bytes"];
     match json {
@@ -232,7 +233,7 @@ fn assert_no_null(path: &str, json: &Json) {
     }
 }
 
-/// The scenario of a file, and a workshop with all that it reads; `None` if nobody could take part.
+/// Returns the scenario of a file, and a workshop with all that it reads; `None` if nobody could take part.
 fn prepare(file: &File) -> Option<(Workshop, Scenario)> {
     let scenario = fuzz_case::scenario::check(file.text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
     let workshop = Workshop::new();
@@ -246,9 +247,9 @@ fn prepare(file: &File) -> Option<(Workshop, Scenario)> {
         workshop.write(name, trace);
     }
     match world_of(&workshop, &scenario) {
-        // Devices as small as some that are drawn are no devices for this method.
+        // Some of the devices that are drawn are too small for the method.
         Err(Error::Usage(message)) if message.contains("the memory") => return None,
-        // Of few generated ratings, all may be the same.
+        // If there are few generated ratings, all of them may be equal.
         Err(Error::Dataset(message)) if message.contains("all of them are alike") => return None,
         world => drop(world.unwrap()),
     }
@@ -257,7 +258,7 @@ fn prepare(file: &File) -> Option<(Workshop, Scenario)> {
 
 fn check(file: &File) {
     let Some((workshop, scenario)) = prepare(file) else { return };
-    let (outcome, toil) = watched(&workshop, &scenario);
+    let (outcome, device_work) = watched(&workshop, &scenario);
     assert_well_ended(&outcome, &scenario);
     assert_balanced(&outcome);
     assert_finite(&outcome);
@@ -269,7 +270,7 @@ fn check(file: &File) {
 
     let left = store.complete.lock().unwrap().clone();
     if !left.is_empty() {
-        // Any of them: as good as a random one, and the same when the case is tried again.
+        // The digest picks one of them, which is as good as a random one, and the same when the case is tried again.
         let one = left[outcome.digest.bytes().map(usize::from).sum::<usize>() % left.len()].clone();
         let resumed = Some(ArchiveReader::new(Box::new(Cursor::new(one))));
         let resumed = run_from(&workshop, &scenario, Checkpoints { resumed, store: Box::new(()) });
@@ -287,10 +288,10 @@ fn check(file: &File) {
     let reason = |error: &Option<Error>| error.as_ref().map(ToString::to_string);
     assert_eq!(reason(&finished.stopped_by), reason(&outcome.stopped_by), "with 3 threads");
     assert_report(&workshop, &outcome);
-    assert_energy(&workshop, &scenario, toil);
+    assert_energy(&workshop, &scenario, device_work);
 }
 
-/// What became of bytes, of participations and of the run, by name.
+/// Returns what became of bytes, of participations and of the run, by name.
 fn fates(outcome: &Outcome) -> BTreeMap<&'static str, bool> {
     let (up, down) = (outcome.bytes.up, outcome.bytes.down);
     let any = |of: fn(&RoundRecord) -> bool| outcome.rounds.iter().any(of);
@@ -314,7 +315,7 @@ fn fates(outcome: &Outcome) -> BTreeMap<&'static str, bool> {
     ])
 }
 
-/// If this fails, values are drawn so far apart that something which can happen to a run never does.
+/// If this fails, values are drawn in such a way that something which can happen to a run never does.
 #[test]
 fn random_scenarios_meet_every_fate() {
     let mut runner = TestRunner::deterministic();
@@ -337,7 +338,8 @@ proptest! {
     // Persistence would write files beside the sources.
     #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// If this fails, some combination of settings breaks determinism or the ledger, or makes a figure of nothing.
+    /// If this fails, some combination of settings breaks determinism or the ledger, or gives a figure that is no
+    /// number.
     #[test]
     fn any_scenario_runs_balances_repeats_itself_and_is_finite(file in any_file()) {
         check(&file);

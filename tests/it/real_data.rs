@@ -7,14 +7,14 @@ use fedrecsim::sim::{self, Outcome, RunControl, World};
 
 use crate::support::{assert_balanced, assert_finite, final_hr, load, parse, repository};
 
-/// The first data folder that has one of `files`: `$FEDRECSIM_DATA`, `data/`, `../shared/data`. `None` says why on
-/// standard output, and the test is skipped.
+/// Returns the first data folder that has one of `files`: `$FEDRECSIM_DATA`, `data/`, `../shared/data`. If there is
+/// none, says so on standard error and returns `None`, and the test is skipped.
 fn data_folder(files: &[&str]) -> Option<PathBuf> {
     let named = std::env::var_os("FEDRECSIM_DATA").map(PathBuf::from);
     let folders: Vec<PathBuf> = named.into_iter().chain(["data", "../shared/data"].map(repository)).collect();
     let found = folders.iter().find(|folder| files.iter().any(|file| folder.join(file).is_file()));
     if found.is_none() {
-        // Straight to standard error: the test harness swallows what passing tests print.
+        // This writes straight to standard error, as the test harness swallows what passing tests print.
         let _ = writeln!(std::io::stderr(), "skipped: there is no {} in {folders:?}", files.join(" or "));
     }
     found.cloned()
@@ -31,8 +31,8 @@ fn run_file(scenario: &str, overrides: &[&str], folder: PathBuf) -> Outcome {
     outcome
 }
 
-/// If this fails, the split, the candidates or the ranking are not those of the papers (three draws of theirs
-/// give .411 / .230).
+/// If this fails, the split, the candidates or the ranking are not those of the papers. (Three draws of candidates give
+/// .411 / .230 with an independent implementation.)
 #[test]
 fn popularity_on_ml_100k_is_what_an_independent_implementation_gets() {
     let Some(folder) = data_folder(&["ml-100k/u.data"]) else { return };
@@ -59,7 +59,7 @@ fn pfedrec_on_ml_100k_learns_and_pays_for_every_byte() {
     assert!(final_hr(&outcome) > outcome.baselines["random"].test["hr@10"], "{}", final_hr(&outcome));
 }
 
-/// Popularity over one of the other public data sets.
+/// Runs popularity on one of the other public data sets.
 fn popularity_over(name: &str, folder: PathBuf) -> Outcome {
     let text = format!("method = \"popularity\"\n[dataset]\nname = \"{name}\"\n[training]\nrounds = 1\n");
     let scenario = parse(&text, &[]);
@@ -86,7 +86,7 @@ fn lastfm_loads_with_the_filter_of_the_paper() {
     let outcome = popularity_over("lastfm-2k", folder);
     assert_eq!((outcome.size.users, outcome.size.items), (1874, 17_612));
     assert_eq!(outcome.size.training_ratings, 92_780 - 2 * 1874);
-    // Most held-out artists have no other listener, and a tie ranks the held-out item last: even chance does better.
+    // Most held-out artists have no other listener, and a tie ranks the held-out item last, so even chance does better.
     let (popularity, random) = (final_hr(&outcome), outcome.baselines["random"].test["hr@10"]);
     println!("HR@10: popularity {popularity:.4}, random {random:.4}");
     assert!(popularity < random, "popularity {popularity}, random {random}");

@@ -34,7 +34,7 @@ impl CheckpointStore for InMemory {
     }
 }
 
-/// The outcome of a run that goes on from `checkpoint`, and the checkpoints that it leaves.
+/// Returns the outcome of a run that goes on from `checkpoint`, and the checkpoints that it leaves.
 fn resume(scenario: &Scenario, checkpoint: &[u8], threads: usize) -> (Outcome, Vec<Vec<u8>>) {
     let store = InMemory::default();
     let resumed = Some(ArchiveReader::new(Box::new(Cursor::new(checkpoint.to_vec()))));
@@ -52,7 +52,7 @@ fn assert_same(resumed: &Outcome, whole: &Outcome, what: &str) {
     assert_eq!(resumed.digest, whole.digest, "{what}");
 }
 
-/// Ways to run rounds, with worlds in which participations are everywhere on their way when a round ends.
+/// Modes, with worlds in which participations are in every phase of their way when a round ends.
 const MODES: [(&str, &[&str]); 12] = [
     ("synchronous", &["network.dropout=0.3", "training.participation={ share = 0.4 }"]),
     ("on a shared link", &["network.server.downlink_mbit_per_s=0.5", "network.server.connections=3"]),
@@ -163,14 +163,15 @@ fn every_method_in_every_mode_ends_alike_from_every_checkpoint() {
                 let threads = if rounds % 2 == 0 { 3 } else { 1 };
                 let (resumed, again) = resume(&scenario, checkpoint, threads);
                 assert_same(&resumed, &whole, &what);
-                // Nothing was lost on the way in that only a later round would have needed.
+                // The checkpoints show whether anything was lost that only a later round would have needed.
                 assert!(again == saved[rounds + 1..], "{what}: its own checkpoints differ");
             }
         }
     }
 }
 
-/// If this fails, the modes above have nothing on its way at the end of a round, and resuming them shows little.
+/// If this fails, no participation of the modes above is under way at the end of a round, so resuming them shows
+/// little.
 #[test]
 fn the_worlds_above_leave_participations_in_every_phase() {
     let mut lengths = Vec::new();

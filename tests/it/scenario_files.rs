@@ -7,13 +7,13 @@ use fedrecsim::scenario::{self, Scenario, SourceSpec};
 
 use crate::support::{assert_balanced, assert_finite, repository, run};
 
-/// Names that other files rely on.
+/// Names of scenarios that other files refer to.
 const PROMISED: [&str; 5] = ["ml100k-fedmf", "ml100k-fedrap", "ml100k-pfedrec", "ml100k-popularity", "quickstart"];
 
 /// Scenarios whose one round would take longer than all other tests; `cargo bench --bench simulation scale` runs them.
 const LARGE: [&str; 2] = ["generated-1m-users", "generated-24000x7500-fedrap"];
 
-/// The files below `folder` whose names end so, in order.
+/// Returns the files below `folder` whose names have this extension, in order.
 fn files_in(folder: &str, extension: &str) -> Vec<PathBuf> {
     let Ok(entries) = repository(folder).read_dir() else { return Vec::new() };
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -26,14 +26,15 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The prose of the project: Markdown at the top and in `docs/`.
+/// Returns the prose of the project: Markdown at the top and in `docs/`.
 fn documents() -> Vec<PathBuf> {
     let documents = [files_in("", "md"), files_in("docs", "md")].concat();
     assert!(documents.iter().any(|path| path.ends_with("README.md")), "there is no README.md");
     documents
 }
 
-/// One round of a scenario on generated ratings, unless it is too large; nothing of the others, whose data may be absent.
+/// Runs one round of a scenario on generated ratings, unless it is too large. Others are not run, as their data may be
+/// absent.
 fn try_one_round(mut scenario: Scenario) {
     if matches!(scenario.dataset.source, SourceSpec::Generated(_)) && !LARGE.contains(&scenario.name.as_str()) {
         scenario.training.rounds = 1;
@@ -58,7 +59,7 @@ fn every_scenario_file_is_valid_and_runs() {
     }
 }
 
-/// The fenced blocks of a Markdown text in `language`, each with the line (from 1) that it starts after.
+/// Returns the fenced blocks of a Markdown text in `language`, each with the line (from 1) that it starts after.
 fn blocks(text: &str, language: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut open: Option<(usize, bool, String)> = None;
@@ -90,7 +91,7 @@ fn every_example_of_a_scenario_is_valid_and_runs() {
     assert!(examples > 0, "the documentation shows no scenario");
 }
 
-/// The words of a command line as a shell would split it, up to a comment or a redirection.
+/// Returns the words of a command line as a shell would split it, up to a comment or a redirection.
 fn words(line: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut quote = None;
@@ -117,7 +118,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Every command of this program in `text`, with its line: what follows `fedrecsim` or `cargo run --release --`.
+/// Returns every command of this program in `text` with its line, without `fedrecsim` or `cargo run --release --`.
 fn commands(text: &str) -> Vec<(usize, Vec<String>)> {
     let command = |line: &str| {
         let line = line.trim_start_matches(['#', '$', ' ']);
@@ -127,7 +128,7 @@ fn commands(text: &str) -> Vec<(usize, Vec<String>)> {
     text.lines().enumerate().filter_map(|(line, text)| Some((line + 1, command(text)?))).collect()
 }
 
-/// If this fails, a command that the documentation or a scenario's head shows is refused.
+/// If this fails, a command that the documentation or the head of a scenario shows is refused.
 #[test]
 fn every_command_that_is_shown_is_accepted() {
     let mut shown = Vec::new();
@@ -159,7 +160,7 @@ fn every_command_that_is_shown_is_accepted() {
     }
 }
 
-/// If this fails, the documentation points at something that is not there.
+/// If this fails, the documentation links to a file that does not exist.
 #[test]
 fn every_file_that_the_documentation_links_to_exists() {
     for document in documents() {

@@ -18,8 +18,8 @@ use fedrecsim::sim::{self, Outcome, RunControl, World};
 
 use crate::support::{assert_balanced, assert_finite, small_with, world};
 
-/// A codec that keeps sixteen bits of every value, at random the next above or below, and sends what it kept back with
-/// the next upload.
+/// A codec that keeps sixteen bits of every value, rounding up or down at random, and adds what it left out to the next
+/// upload.
 #[derive(Debug)]
 struct SixteenBits;
 
@@ -67,7 +67,8 @@ fn run_in(world: World, threads: usize) -> Outcome {
     sim::run(world, &RunControl::with_threads(threads), &mut ()).unwrap()
 }
 
-/// If this fails, a codec that loses something, remembers it and draws at random breaks a promise that lossless ones keep.
+/// If this fails, a codec that loses something, remembers it and draws at random breaks a promise that lossless ones
+/// keep.
 #[test]
 fn every_method_runs_with_a_codec_that_loses_something_in_both_directions() {
     for entry in crate::support::methods() {
@@ -92,7 +93,7 @@ struct Echo {
 impl Method for Echo {
     fn initial(&self) -> Model {
         let mut next = 0.0f32;
-        // Values with more bits than the codec keeps.
+        // These values have more bits than the codec keeps.
         Model::of_table(
             "V",
             Table::from_fn(self.shape, || {
@@ -127,8 +128,8 @@ impl Client for Echo {
     }
 }
 
-/// If this fails, the server takes what its own downloads lost for something that clients have learned. In all modes the
-/// model stays what it is, bit for bit, where nobody changes anything.
+/// If this fails, the server takes what its own downloads lost for something that clients have learned. If nobody
+/// changes anything, the model must stay the same in all modes, bit for bit.
 #[test]
 fn a_downlink_that_loses_something_does_not_damage_the_servers_model() {
     for mode in [
@@ -153,7 +154,7 @@ fn a_downlink_that_loses_something_does_not_damage_the_servers_model() {
     }
 }
 
-/// A mechanism that adds the same to every value that leaves a device.
+/// A mechanism that adds the same number to every value that leaves a device.
 #[derive(Debug)]
 struct Shift;
 
@@ -180,7 +181,7 @@ fn noise_is_added_behind_training_and_in_front_of_the_codec() {
     assert!(moved(&shifted) > moved(&plain) + 50.0, "the server has not seen the noise");
 }
 
-/// Popularity, learned by a server from what users send it.
+/// Popularity as a server learns it from the ratings that users send.
 #[derive(Clone, Debug)]
 struct CountedAtTheServer {
     items: usize,
@@ -245,8 +246,8 @@ const COUNTED: Entry = Entry {
     build: |_, problem| Ok(Box::new(CountedAtTheServer { items: problem.items })),
 };
 
-/// If this fails, a method that runs at the server learns from other ratings than those that users sent, or takes bytes
-/// or time for what it has already.
+/// If this fails, a method that runs at the server learns from other ratings than those that users sent, or is charged
+/// bytes or time for ratings that it has already.
 #[test]
 fn a_server_learns_from_ratings_that_were_sent_once_and_steps_at_its_own_speed() {
     let mut scenario = small_with("random", &["network.rtt_ms=10", "codec.uplink=\"rows-f32\""]);

@@ -11,7 +11,7 @@ use fedrecsim::units::{SimDuration, SimTime};
 
 use crate::support::{assert_balanced, run, small_with, world};
 
-/// Participations are under way whenever a round ends, and some are cut off.
+/// Overrides with which participations are under way whenever a round ends, and some are cut off.
 const ASYNCHRONOUS: [&str; 3] =
     ["training.rounds=5", "training.mode={ fedbuff = { concurrency = 20, buffer = 8 } }", "network.dropout=0.2"];
 
@@ -27,7 +27,7 @@ fn step(simulation: &mut Simulation) -> RoundRecord {
     simulation.step().unwrap().expect("there are more rounds")
 }
 
-/// A model of the same blocks with this value everywhere.
+/// Returns a model of the same blocks with this value everywhere.
 fn filled(model: &Model, value: f32) -> Model {
     let mut filled = model.clone();
     let shapes: Vec<_> = model.tables().map(|(_, table)| table.shape()).collect();
@@ -98,7 +98,7 @@ fn a_number_of_rounds_is_a_place_to_stop() {
     assert_balanced(&outcome);
 }
 
-/// If this fails, a simulation that is saved and restored is another one from there on.
+/// If this fails, a simulation that is saved and restored goes on differently.
 #[test]
 fn a_restored_simulation_goes_on_as_the_saved_one_does() {
     for method in ["fedmf", "fedrap"] {
@@ -132,7 +132,7 @@ fn simulations_side_by_side_do_not_disturb_each_other() {
         step(&mut first);
         step(&mut second);
     }
-    // The rest on threads of their own, at the same time.
+    // The rest of each simulation runs on a thread of its own, at the same time.
     let rest = |mut simulation: Simulation| {
         std::thread::spawn(move || {
             simulation.step_until(Until::Round(5), &mut ()).unwrap();
@@ -171,7 +171,7 @@ fn what_is_no_model_of_the_method_is_refused() {
     let refused = |simulation: &mut Simulation, model| simulation.set_model(model).unwrap_err().to_string();
     assert!(refused(&mut simulation, Model::none()).contains("other blocks"));
     assert!(refused(&mut simulation, filled(&model, f32::NAN)).contains("not finite"));
-    // Neither has left a trace.
+    // Neither attempt has changed the simulation.
     let whole = run(small_with("fedmf", &[]), 1);
     simulation.step_until(Until::Round(whole.rounds.len() as u32), &mut ()).unwrap();
     assert_eq!(simulation.finish().unwrap().digest, whole.digest);
@@ -190,10 +190,10 @@ fn the_middle_of_a_round_is_no_place_to_save_or_to_set_a_model() {
     simulation.save(&mut Vec::new()).unwrap();
 }
 
-/// If this fails, a disk that is full ends a simulation that could go on.
+/// If this fails, a full disk ends a simulation that could go on.
 #[test]
 fn a_writer_that_fails_is_reported_and_the_simulation_goes_on() {
-    /// A disk without room.
+    /// A writer that fails as a full disk does.
     struct Full;
 
     impl std::io::Write for Full {
@@ -213,7 +213,7 @@ fn a_writer_that_fails_is_reported_and_the_simulation_goes_on() {
     assert_eq!(simulation.finish().unwrap().digest, run(scenario, 1).digest);
 }
 
-/// If this fails, a simulation that was interrupted cannot tell so, or goes on.
+/// If this fails, a simulation that was interrupted cannot say so, or goes on.
 #[test]
 fn an_interrupted_simulation_is_over_and_says_why() {
     let control = RunControl::with_threads(1);
@@ -226,7 +226,7 @@ fn an_interrupted_simulation_is_over_and_says_why() {
     assert!(matches!(simulation.finish().unwrap().stopped_by, Some(Error::Interrupted)));
 }
 
-/// If this fails, what is no checkpoint stops the process, or is taken for one.
+/// If this fails, data that is no checkpoint stops the process, or is taken for one.
 #[test]
 fn what_is_no_simulation_is_refused() {
     let control = RunControl::with_threads(1);

@@ -4,7 +4,7 @@ use crate::support::{assert_balanced, run, small_with};
 
 const WORLDLY: [&str; 3] = ["network.preset=\"wifi-2020\"", "network.dropout=0.1", "codec.uplink=\"rows-f32\""];
 
-/// A run of this many rounds of this many steps.
+/// Runs this many rounds of this many steps.
 fn steps(rounds: u32, steps_per_round: u32, mode: &[&str]) -> Outcome {
     let rounds = format!("training.rounds={rounds}");
     let steps = format!("training.steps_per_round={steps_per_round}");

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use crate::{item_mean, trimmed_mean};
 
-/// A scenario that trains in milliseconds: no variance of devices or links, no dropout.
+/// A scenario that trains in milliseconds, without variance of devices or links and without dropout.
 pub const SMALL: &str = r#"
 seed = 3
 
@@ -41,31 +41,31 @@ rounds = 3
 candidates = 20
 "#;
 
-/// Every method of the crate, and those of the examples.
+/// Returns every method of the crate, and those of the examples.
 pub fn methods() -> Vec<Entry> {
     [METHODS, &[item_mean::ENTRY, trimmed_mean::ENTRY]].concat()
 }
 
-/// The small scenario with these keys replaced.
+/// Returns the small scenario with these keys replaced.
 pub fn small(overrides: &[&str]) -> Scenario {
     parse(SMALL, overrides)
 }
 
-/// The small scenario with another method and these keys replaced. The method has its defaults, but for rates that are
-/// meant for thousands of users and diverge on a handful of them.
+/// Returns the small scenario with another method and these keys replaced. The method has its defaults, except for
+/// rates that are made for thousands of users and diverge with a handful of them.
 pub fn small_with(method: &str, overrides: &[&str]) -> Scenario {
     let method = match method {
         "fedrec-pmf" => "method={ fedrec-pmf = { learning_rate = 0.1 } }".to_owned(),
         "pmf" => "method={ pmf = { learning_rate = 0.1 } }".to_owned(),
         "fedrecon" => "method={ fedrecon = { learning_rate_items = 500 } }".to_owned(),
-        // Half a second of training, of which nothing depends on the width.
+        // The default width would take half a second of training, and no test depends on it.
         "metamf" => "method={ metamf = { hidden_units = 64 } }".to_owned(),
         name => format!("method=\"{name}\""),
     };
     small(&[&[method.as_str()], overrides].concat())
 }
 
-/// The same with a split that holds ratings out, and hence no candidates.
+/// Returns the same with a split that holds ratings out, and hence without candidates.
 pub fn small_of_ratings(method: &str, overrides: &[&str]) -> Scenario {
     let method = format!("method=\"{method}\"");
     parse(&ratings_of_small(), &[&[method.as_str()], overrides].concat())
@@ -75,25 +75,25 @@ fn ratings_of_small() -> String {
     SMALL.replace("[evaluation]\ncandidates = 20\n", "[dataset.split.k-fold]\n")
 }
 
-/// The scenario in `text`, which must be a sound one.
+/// Returns the scenario in `text`, which must be a sound one.
 pub fn parse(text: &str, overrides: &[&str]) -> Scenario {
     let overrides: Vec<String> = overrides.iter().map(ToString::to_string).collect();
     scenario::parse(text, "small.toml", &overrides, &vocabulary_of(&methods()))
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A file of this repository.
+/// Returns the path of a file of this repository.
 pub fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// The scenario in a file of this repository.
+/// Returns the scenario in a file of this repository.
 pub fn load(path: &str, overrides: &[&str]) -> Scenario {
     let overrides: Vec<String> = overrides.iter().map(ToString::to_string).collect();
     scenario::load(&repository(path), &overrides, &vocabulary_of(METHODS)).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The world of a scenario on generated ratings.
+/// Returns the world of a scenario on generated ratings.
 pub fn world(scenario: Scenario) -> World {
     let dataset = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed)).unwrap();
     World::with_methods(scenario, Arc::new(dataset), &methods()).unwrap()
@@ -140,22 +140,22 @@ impl Workshop {
         path
     }
 
-    /// The small scenario as a file.
+    /// Writes the small scenario to a file, and returns its path.
     pub fn small(&self) -> PathBuf {
         self.write("small.toml", SMALL)
     }
 
-    /// The file of [`small_of_ratings`].
+    /// Writes the scenario of [`small_of_ratings`] to a file, and returns its path.
     pub fn small_of_ratings(&self) -> PathBuf {
         self.write("small.toml", &ratings_of_small())
     }
 
-    /// The report folder of the test's run.
+    /// Returns the report folder of the test's run.
     pub fn report(&self) -> PathBuf {
         self.path("report")
     }
 
-    /// `scenario` as a command takes it, on two threads.
+    /// Returns `scenario` as a command takes it, on two threads.
     pub fn input(&self, scenario: PathBuf, overrides: &[&str]) -> InputArgs {
         InputArgs {
             scenario,
@@ -166,7 +166,7 @@ impl Workshop {
         }
     }
 
-    /// Arguments of `run` for `scenario`; the report goes to [`Self::report`].
+    /// Returns arguments of `run` for `scenario`; the report goes to [`Self::report`].
     pub fn arguments(&self, scenario: PathBuf, overrides: &[&str]) -> RunArgs {
         RunArgs {
             input: self.input(scenario, overrides),
@@ -183,20 +183,20 @@ impl Workshop {
         run_command(&self.arguments(scenario, overrides))
     }
 
-    /// Runs `scenario`, which is to be refused: exit code 2, no report folder left, and the message has every
-    /// one of `parts`.
+    /// Checks that `scenario` is refused: the exit code is 2, no report folder is left, and the message has every one
+    /// of `parts`.
     pub fn refused(&self, scenario: PathBuf, overrides: &[&str], parts: &[&str]) {
         let error = self.run(scenario, overrides).expect_err("it ran");
         assert_refusal(&error, parts);
         assert!(!self.report().exists(), "a refused run left a report folder");
     }
 
-    /// `run.json` of the report.
+    /// Returns `run.json` of the report.
     pub fn run_json(&self) -> Value {
         serde_json::from_str(&std::fs::read_to_string(self.report().join("run.json")).unwrap()).unwrap()
     }
 
-    /// The rows of `rounds.csv`, without its header.
+    /// Returns the rows of `rounds.csv`, without its header.
     pub fn rounds_csv(&self) -> Vec<csv::StringRecord> {
         let mut reader = csv::Reader::from_path(self.report().join("rounds.csv")).unwrap();
         reader.records().collect::<csv::Result<_>>().unwrap()
@@ -208,7 +208,7 @@ pub fn run_command(arguments: &RunArgs) -> Result<Finished> {
     cli::run(arguments, &methods(), Arc::default(), false, Instant::now())
 }
 
-/// The error refuses an input, and says `parts`.
+/// Checks that the error refuses an input, and says `parts`.
 pub fn assert_refusal(error: &Error, parts: &[&str]) {
     let message = error.to_string();
     assert_eq!(error.exit_code(), 2, "{message}");
@@ -217,7 +217,8 @@ pub fn assert_refusal(error: &Error, parts: &[&str]) {
     }
 }
 
-/// Every byte of the outcome is accounted for, in every round and in all, and the rounds add up to the total.
+/// Checks that every byte of the outcome is accounted for, in every round and in all, and that the rounds add up to the
+/// total.
 pub fn assert_balanced(outcome: &Outcome) {
     let mut sum = ByDirection::<Flow>::default();
     for round in &outcome.rounds {
@@ -240,7 +241,7 @@ pub fn assert_balanced(outcome: &Outcome) {
     }
 }
 
-/// No figure of the outcome is NaN or infinite, and accuracies are shares.
+/// Checks that no figure of the outcome is NaN or infinite, and that accuracies are shares.
 pub fn assert_finite(outcome: &Outcome) {
     let mut tables = outcome.model.tables();
     assert!(tables.all(|(_, table)| table.as_slice().iter().all(|value| value.is_finite())), "the final model");
@@ -259,7 +260,7 @@ pub fn assert_finite(outcome: &Outcome) {
     }
 }
 
-/// Test HR@10 after the last round.
+/// Returns test HR@10 after the last round.
 pub fn final_hr(outcome: &Outcome) -> f64 {
     outcome.rounds.last().unwrap().accuracy.as_ref().unwrap().test["hr@10"]
 }

@@ -3,15 +3,16 @@ use fedrecsim::sim::Outcome;
 
 use crate::support::{run, small_with};
 
-/// Bits of a dense frame: header, and 150 rows of 4 values.
+/// Bits of a dense frame: the header, and 150 rows of 4 values.
 const FRAME_BITS: f64 = 8.0 * (28.0 + 4.0 * 150.0 * 4.0);
 
 const LATENCY_S: f64 = 0.015;
 
-/// Everybody alike, 8 Mbit/s down and 2 Mbit/s up, and devices that train in a nanosecond.
+/// Overrides with which all users are alike, with 8 Mbit/s down and 2 Mbit/s up, and devices that train in a
+/// nanosecond.
 const ALIKE: [&str; 7] = [
     "method.fedmf.latent_dimension=4",
-    // So small that nothing diverges in some hundred rounds.
+    // The rate is so small that nothing diverges in some hundred rounds.
     "method.fedmf.learning_rate_items=0.01",
     "evaluation.every_rounds=1000000",
     "devices.median_ns_per_row_visit=1e-3",
@@ -20,7 +21,7 @@ const ALIKE: [&str; 7] = [
     "network.uplink_median_mbit_per_s=2",
 ];
 
-/// Links of clients that never hold anybody back.
+/// Links of clients that are never the bottleneck.
 const WIDE: [&str; 2] = ["network.downlink_median_mbit_per_s=1e6", "network.uplink_median_mbit_per_s=1e6"];
 
 fn scenario(overrides: &[&[&str]]) -> Scenario {
@@ -29,17 +30,17 @@ fn scenario(overrides: &[&[&str]]) -> Scenario {
 
 #[track_caller]
 fn assert_seconds(measured: f64, expected: f64) {
-    // Integer nanoseconds, rounded once for every transfer that ends, and the nanosecond of training.
+    // Times are integer nanoseconds, rounded once for every transfer that ends, and training takes a nanosecond.
     assert!((measured - expected).abs() < 1e-7, "{measured} s instead of {expected} s");
 }
 
-/// Histograms keep three significant digits.
+/// Checks a duration of a histogram, which keeps three significant digits.
 #[track_caller]
 fn assert_recorded(measured: f64, expected: f64) {
     assert!((measured / expected - 1.0).abs() < 2e-3, "{measured} s instead of {expected} s");
 }
 
-/// If this fails, somebody who has the server for himself is held back by it, or goes faster than it.
+/// If this fails, a user who has the server to himself is held back by it, or is faster than it.
 #[test]
 fn a_transfer_on_an_idle_link_takes_latency_and_size_over_the_smaller_rate() {
     let one = ["training.participation={ cohort = 1 }", "training.rounds=1"];
@@ -54,7 +55,7 @@ fn a_transfer_on_an_idle_link_takes_latency_and_size_over_the_smaller_rate() {
     }
 }
 
-/// If this fails, a link that nobody notices costs time.
+/// If this fails, a link that is wide enough for all costs time.
 #[test]
 fn a_server_wide_enough_for_all_changes_no_duration() {
     let alone = run(scenario(&[]), 2);
@@ -93,7 +94,7 @@ fn a_cap_on_connections_serves_equal_transfers_in_batches() {
         let cap = format!("network.server.connections={connections}");
         let outcome = run(scenario(&[&[&cap], &["training.rounds=1"]]), 2);
         let transfer = FRAME_BITS / 8e6;
-        // Whoever is last in line comes with the last batch; batch b waits for b - 1 others.
+        // A user who is last in line comes with the last batch; batch b waits for b - 1 others.
         let batch_of = |place: u32| f64::from(place / connections + 1);
         let downloads = outcome.durations["download"];
         assert_recorded(downloads.max_s, LATENCY_S + batch_of(39) * transfer);
@@ -111,14 +112,14 @@ fn with_a_cap_that_divides_the_cohort_all_downloads_go_before_all_uploads() {
     assert_seconds(outcome.rounds[0].duration_s, 4.0 * FRAME_BITS / 8e6 + 4.0 * FRAME_BITS / 2e6 + 0.0005);
 }
 
-/// Mean and variance of the largest of n independent lognormals with median 1, by integration over the normal.
+/// Returns mean and variance of the largest of n independent lognormals with median 1, by integration over the normal.
 fn largest_of(n: i32, sigma: f64) -> (f64, f64) {
     let step = 1e-3;
     let (mut below, mut mean, mut square) = (0.0, 0.0, 0.0);
     for number in 0..16_000 {
         let z = -8.0 + (f64::from(number) + 0.5) * step;
         let share = (-0.5 * z * z).exp() / std::f64::consts::TAU.sqrt() * step;
-        // The normal's distribution function in the middle of the step.
+        // This is the normal's distribution function in the middle of the step.
         let density = f64::from(n) * (below + 0.5 * share).powi(n - 1) * share;
         let value = (sigma * z).exp();
         below += share;
@@ -150,7 +151,7 @@ fn a_round_lasts_as_long_as_the_largest_of_its_lognormal_uploads() {
     }
 }
 
-/// Time of the server's steps with eight clients at a time, whose links and devices vary.
+/// Runs 200 steps of the server with eight clients at a time, whose links and devices vary.
 fn asynchronous(overrides: &[&str]) -> Outcome {
     let mode = ["training.mode={ fedbuff = { concurrency = 8, buffer = 4 } }", "training.rounds=200"];
     let varying = ["network.transfer_log_sigma=0.5", "devices.median_ns_per_row_visit=2e5", "devices.log_sigma=0.5"];
@@ -158,7 +159,7 @@ fn asynchronous(overrides: &[&str]) -> Outcome {
 }
 
 /// If this fails, fewer or more clients take part at a time than the scenario says, or some of a participation's time
-/// is in no phase of it.
+/// belongs to none of its phases.
 #[test]
 fn in_the_asynchronous_mode_throughput_times_time_in_the_system_is_the_concurrency() {
     let server = ["network.server.uplink_mbit_per_s=4", "network.server.connections=5"];
@@ -166,7 +167,8 @@ fn in_the_asynchronous_mode_throughput_times_time_in_the_system_is_the_concurren
         let outcome = asynchronous(overrides);
         let time = outcome.rounds.last().unwrap().virtual_time_s;
         let phases = ["download", "compute", "upload"].map(|phase| outcome.durations[phase]);
-        // Little's law is about long times: who has not ended counts in no phase, and is no longer than the longest.
+        // Little's law holds for long times only: a participation that has not ended counts in no phase, and is no
+        // longer than the longest.
         let open_s = 8.0 * time - phases.iter().map(|phase| phase.mean_s * phase.count as f64).sum::<f64>();
         let longest = phases.iter().map(|phase| phase.max_s).fold(0.0, f64::max);
         let rounding = 1e-3 * 8.0 * time;

@@ -8,7 +8,8 @@ use fedrecsim::sim::{self, RunControl};
 
 use crate::support::{assert_balanced, run, small_with, world};
 
-/// Everybody alike: 8 Mbit/s down, 2 Mbit/s up, 30 ms of round trip, 1 microsecond per row visit.
+/// Overrides with which all users are alike: 8 Mbit/s down, 2 Mbit/s up, 30 ms of round trip, 1 microsecond per row
+/// visit.
 const ALIKE: [&str; 4] = [
     "network.downlink_median_mbit_per_s=8",
     "network.uplink_median_mbit_per_s=2",
@@ -16,10 +17,10 @@ const ALIKE: [&str; 4] = [
     "devices.median_ns_per_row_visit=1000",
 ];
 
-/// Header and values of a dense frame of 150 rows of 32 values.
+/// Bytes of the header and the values of a dense frame of 150 rows of 32 values.
 const FRAME_BYTES: f64 = 28.0 + 4.0 * 150.0 * 32.0;
 
-/// The most row visits that a user of a FedMF scenario has in `round`: one epoch in one batch visits every
+/// Returns the most row visits that a user of a FedMF scenario has in `round`. One epoch in one batch visits every
 /// distinct item of the samples once.
 fn most_row_visits(scenario: &Scenario, round: u32) -> usize {
     let world = world(scenario.clone());
@@ -32,13 +33,13 @@ fn most_row_visits(scenario: &Scenario, round: u32) -> usize {
     (0..world.dataset.users()).map(visits).max().unwrap()
 }
 
-/// Everything of a round but its transfers: latency twice, and the slowest user's work.
+/// Returns the time of a round without its transfers: twice the latency, and the slowest user's work.
 fn latency_and_work_s(scenario: &Scenario, round: u32) -> f64 {
     2.0 * 0.015 + most_row_visits(scenario, round) as f64 * 1e-6
 }
 
 fn assert_seconds(measured: f64, expected: f64) {
-    // Integer nanoseconds, rounded a few times on the way.
+    // Times are integer nanoseconds, rounded a few times on the way.
     assert!((measured - expected).abs() < 1e-8, "{measured} s instead of {expected} s");
 }
 
@@ -61,7 +62,7 @@ fn a_round_takes_latency_and_size_over_rate_and_work_times_speed() {
     assert_eq!(outcome.durations["upload"].count, 3 * 40);
 }
 
-/// If this fails, a link's rate acts on something else than its transfers.
+/// If this fails, a link's rate changes more than its transfers.
 #[test]
 fn a_slower_link_lengthens_a_round_by_what_the_bytes_take_longer() {
     let batch = ["method.fedmf.batch_size=100000"];
@@ -95,7 +96,7 @@ fn fewer_bytes_take_less_time() {
     assert!(duration("codec.uplink=\"rows-f32\"") < duration("codec.uplink=\"dense-f32\""));
 }
 
-/// If this fails, a clock at its end is a defect of the simulator, or costs the rounds before.
+/// If this fails, reaching the end of the clock is reported as a defect of the simulator, or costs the rounds before.
 #[test]
 fn a_run_that_reaches_the_end_of_the_clock_says_so_and_keeps_its_rounds() {
     // An upload takes 153824 s. After eighteen rounds 443975241 s are left of 2^64 ns, after the next one some hours.
@@ -111,7 +112,7 @@ fn a_run_that_reaches_the_end_of_the_clock_says_so_and_keeps_its_rounds() {
         "training.rounds=25",
     ];
     for server in [&[][..], &["network.server.uplink_mbit_per_s=1e-6"]] {
-        // What ends too late is the transfer itself, or a delay after it.
+        // The end of the clock is passed by the transfer itself, or by a delay after it.
         for (faults, whole_rounds) in [(&*delays, 19), ("faults=[{ effect = { delay_s = 1e9 } }]", 9)] {
             let world = world(small_with("fedmf", &[&slow, server, &[faults]].concat()));
             let outcome = sim::run(world, &RunControl::with_threads(1), &mut ()).unwrap();

@@ -1,15 +1,15 @@
-//! Events end to end beside nexosim, in turn on the same machine.
+//! Measures events end to end beside nexosim, in turn on the same machine.
 //!
 //! ```sh
 //! cargo run --release --manifest-path benches/nexosim/Cargo.toml            # 10^4 and 10^6 users
 //! cargo run --release --manifest-path benches/nexosim/Cargo.toml 100000    # so many
 //! ```
 //!
-//! nexosim: as many actors as users on one thread. Each schedules itself after a delay of 1.5 ms on average and then
-//! sends one message to a server; that is one event. fedrecsim: rounds of 10,000 users in which nobody computes; every
-//! participation has three events (its download, its training and its upload come to their ends), and every event goes
-//! with what it takes: conditions drawn per participation, frames encoded and decoded, bytes booked in the ledger. The
-//! figures are medians of three pairs, each measured in turn, since other load moves both.
+//! nexosim runs as many actors as users on one thread. Each schedules itself after a delay of 1.5 ms on average and
+//! then sends one message to a server, which is one event. fedrecsim runs rounds of 10,000 users in which nobody
+//! computes. Every participation has three events (the ends of its download, its training and its upload), and every
+//! event includes all that belongs to it: conditions drawn per participation, frames encoded and decoded, bytes booked
+//! in the ledger. The figures are medians of three pairs, measured in turn because other load changes both.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ mod idle;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Measurements of each program for one number of users.
+/// Number of measurements of each program for one number of users.
 const PAIRS: usize = 3;
 
 /// Mean of the delays that [`Client`] draws, in nanoseconds.
@@ -56,7 +56,7 @@ impl Client {
 
 impl Client {
     fn schedule(&mut self, context: &Context<Self>) {
-        // Knuth's linear congruential generator; its upper 20 bits.
+        // This is Knuth's linear congruential generator, of which the upper 20 bits are used.
         self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let delay = Duration::from_nanos(1_000_000 + (self.state >> 44));
         context.schedule_event(delay, schedulable!(Self::tick), 1).expect("the delay is positive");
@@ -77,7 +77,7 @@ impl Server {
     }
 }
 
-/// Millions of nexosim's events per second with so many actors.
+/// Returns millions of nexosim's events per second with so many actors.
 fn nexosim_events(actors: u32) -> Result<f64, Box<dyn Error>> {
     let mut bench = SimInit::with_num_threads(1);
     let server = Mailbox::new();

@@ -1,7 +1,7 @@
-//! Ratings from delimited text: one row per line, columns by name or position.
+//! Reads ratings from delimited text, with one row per line and columns by name or position.
 //!
-//! Users and items are numbered in the order of first appearance; their names are opaque, so `1` and `01`
-//! differ. What counts as a line and a field is said in `records`.
+//! Users and items are numbered in the order of first appearance. Their names are opaque, so `1` and `01` differ. What
+//! counts as a line and a field is defined in `records`.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -18,7 +18,7 @@ use crate::scenario::{ColumnRef, DelimitedSpec};
 /// Reads every row of the file at `path`.
 ///
 /// # Errors
-/// [`Error::Read`] for a file that cannot be opened, and those of [`parse`].
+/// [`Error::Read`] for a file that cannot be opened, and the errors of [`parse`].
 pub fn read(path: &Path, layout: &DelimitedSpec) -> Result<Ratings> {
     let file = File::open(path).map_err(|error| Error::read(path, error))?;
     parse(BufReader::new(file), path, layout)
@@ -50,7 +50,7 @@ pub fn parse(text: impl BufRead, path: &Path, layout: &DelimitedSpec) -> Result<
     }
 }
 
-/// What is wrong, before the file and the line are known.
+/// A mistake whose file and line are not known yet.
 enum Fault {
     Line(String),
     Layout(String),
@@ -66,7 +66,7 @@ impl Fault {
     }
 }
 
-/// Where the columns stand, counted from zero.
+/// The places of the columns, counted from zero.
 struct Columns {
     user: usize,
     item: usize,
@@ -74,7 +74,7 @@ struct Columns {
     label: Option<usize>,
     weight: Option<usize>,
     timestamp: Option<usize>,
-    /// How many columns every line has.
+    /// Number of columns in every line.
     count: usize,
 }
 
@@ -119,30 +119,30 @@ impl Columns {
     }
 }
 
-/// The fields of a line, quoted, cut short where they are long.
+/// Returns the fields of a line, quoted, and cut short if they are long.
 fn listed(record: &ByteRecord) -> String {
     let fields: Vec<String> = record.iter().take(12).map(shown).collect();
     fields.join(", ") + if record.len() > 12 { ", ..." } else { "" }
 }
 
-/// A field as messages show it.
+/// Returns a field as messages show it.
 fn shown(field: &[u8]) -> String {
     let text: String = String::from_utf8_lossy(field).chars().take(60).collect();
     format!("{text:?}")
 }
 
-/// A field without the blanks around it.
+/// Returns a field without the blanks around it.
 fn trimmed(record: &ByteRecord, place: usize) -> &[u8] {
     record.get(place).unwrap_or_default().trim_ascii()
 }
 
-/// The rows read so far.
+/// The rows that have been read so far.
 #[derive(Default)]
 struct Rows {
     ratings: Ratings,
     users: Names,
     items: Names,
-    /// Whether some timestamp was no integer, so that all of them are ordered as reals.
+    /// Whether some timestamp was not an integer, so that all of them are ordered as reals.
     real_times: bool,
 }
 
@@ -189,7 +189,7 @@ impl Rows {
         Ok(())
     }
 
-    /// The timestamp as a sort key. Integers are kept exactly (nanoseconds of an epoch do not fit a double);
+    /// Returns the timestamp as a sort key. Integers are kept exactly (nanoseconds of an epoch do not fit a double);
     /// the first real number turns all keys into those of reals.
     fn time(&mut self, record: &ByteRecord, place: usize) -> Result<i64, Fault> {
         if !self.real_times
@@ -222,14 +222,14 @@ fn wrong_number(expected: &str, record: &ByteRecord, place: usize) -> Fault {
     Fault::Line(format!("expected {expected} in column {}, found {found}", place + 1))
 }
 
-/// An integer that orders as the real number does (the transformation of [`f64::total_cmp`]).
+/// Returns an integer that orders as the real number does (the transformation of [`f64::total_cmp`]).
 fn order_of(real: f64) -> i64 {
     // Adding zero makes -0 equal to 0.
     let bits = (real + 0.0).to_bits() as i64;
     bits ^ ((bits >> 63) as u64 >> 1) as i64
 }
 
-/// Numbers of names, in the order of first appearance. Only looked up, never iterated.
+/// Numbers of names, in the order of first appearance. The map is only looked up, never iterated.
 #[derive(Default)]
 struct Names(HashMap<Box<[u8]>, u32>);
 

@@ -1,4 +1,4 @@
-//! Files of every shape are read, and each malformed line is named.
+//! Checks that files of every shape are read, and that each malformed line is named.
 #![allow(clippy::unwrap_used)]
 use super::*;
 
@@ -6,7 +6,7 @@ fn named(name: &str) -> ColumnRef {
     ColumnRef::Name(name.into())
 }
 
-/// user, item, rating, timestamp in this order, without a header.
+/// Returns a layout with the columns user, item, rating and timestamp in this order, without a header.
 fn four_columns(separator: &str) -> DelimitedSpec {
     DelimitedSpec {
         separator: separator.into(),
@@ -76,9 +76,9 @@ fn timestamps_keep_their_order_at_any_size_and_with_fractions() {
         let ratings = read_text(lines.join("\n"), &four_columns(",")).unwrap();
         ratings.interactions.iter().map(|i| i.time).collect::<Vec<_>>()
     };
-    // Nanoseconds since 1970: a double cannot tell these two apart.
+    // These are nanoseconds since 1970, which a double could not tell apart.
     assert!(times(&["1700000000000000001", "1700000000000000002"]).is_sorted_by(|a, b| a < b));
-    // An integer before and after the first fraction; negative ones; both zeros.
+    // There are integers before and after the first fraction, negative ones, and both zeros.
     assert!(times(&["-3", "-2.5", "-1e-3", "0", "0.5", "1", "1.7e18"]).is_sorted_by(|a, b| a < b));
     let zeros = times(&["0.0", "-0.0", "0"]);
     assert_eq!((zeros[0], zeros[1]), (zeros[1], zeros[2]));

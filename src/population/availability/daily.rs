@@ -1,4 +1,4 @@
-//! A window of local time, every day.
+//! Availability in a window of local time, every day.
 
 use super::Stay;
 use crate::ids::UserId;
@@ -7,31 +7,31 @@ use crate::scenario::DailySpec;
 
 const HOUR: f64 = 3.6e12;
 const DAY: u64 = 86_400_000_000_000;
-/// The whole hours from -11 to 12.
+/// Number of the default time zones, the whole hours from -11 to 12.
 const TIME_ZONES: u32 = 24;
 
 #[derive(Clone, Debug)]
 pub(super) struct Daily {
     spec: DailySpec,
-    /// Nanoseconds.
+    /// Length of the window, in nanoseconds.
     length: u64,
     streams: Streams,
 }
 
 impl Daily {
     pub(super) fn new(spec: &DailySpec, streams: Streams) -> Self {
-        // A window of less than a nanosecond would be one that opens and has nobody in it.
+        // A window of less than a nanosecond would open with nobody in it.
         Self { spec: spec.clone(), length: ((spec.hours_on * HOUR + 0.5) as u64).max(1), streams }
     }
 
-    /// Whether the window is never closed.
+    /// Returns whether the window is never closed.
     pub(super) fn is_always(&self) -> bool {
         self.length >= DAY
     }
 
-    /// The first stay that ends after `at`.
+    /// Returns the first stay that ends after `at`.
     pub(super) fn stay_after(&self, user: UserId, at: u64) -> Option<Stay> {
-        // Since the window last opened, perhaps before the run began.
+        // This is the time since the window last opened, which may be before the run began.
         let since = (at % DAY + DAY - self.opens_at(user)) % DAY;
         if since < self.length {
             return Some(Stay { from: at.saturating_sub(since), until: at.checked_add(self.length - since) });
@@ -40,7 +40,7 @@ impl Daily {
         Some(Stay { from, until: from.checked_add(self.length) })
     }
 
-    /// Nanoseconds after midnight at offset 0 at which the user's window opens.
+    /// Returns the nanoseconds after midnight at offset 0 at which the user's window opens.
     fn opens_at(&self, user: UserId) -> u64 {
         let mut stream = self.streams.stream(Purpose::Availability, u64::from(user.0), 0);
         let offsets = &self.spec.utc_offsets;
@@ -49,7 +49,7 @@ impl Daily {
             count => offsets[stream.below(count as u32) as usize],
         };
         let jitter = (2.0 * stream.open_unit() - 1.0) * self.spec.jitter_hours;
-        // At most 24 + 12 + 24 hours on either side.
+        // Adding 72 hours keeps the sum positive, as the terms are at most 24 + 12 + 24 hours in either direction.
         let hours = self.spec.starts_at_hour + jitter - offset + 72.0;
         (hours * HOUR + 0.5) as u64 % DAY
     }

@@ -1,4 +1,4 @@
-//! When users can take part.
+//! Decides when users can take part.
 //!
 //! Every pattern answers one question, which is the first stay of a user that ends after an instant; the clock's
 //! questions follow from it. An answer depends on the user and the instant alone, never on what was asked before.
@@ -22,7 +22,7 @@ use daily::Daily;
 use on_off::OnOff;
 pub(super) use trace::AvailabilityTrace;
 
-/// When the users of a run can take part: immutable, and shared by all who ask.
+/// Knows when the users of a run can take part. It never changes and is shared by all who ask.
 #[derive(Clone, Debug)]
 pub struct Availability {
     users: u32,
@@ -47,10 +47,11 @@ struct Stay {
 }
 
 impl Availability {
-    /// Of so many users. `trace` is what was read of the file that `spec` names, if it names one.
+    /// Makes the availability of `users` users. `trace` is what was read of the file that `spec` names, if it names
+    /// one.
     ///
     /// # Errors
-    /// [`Error::Usage`](crate::error::Error::Usage) if it names one and that was not read.
+    /// [`Error::Usage`](crate::error::Error::Usage) if it names a file and that was not read.
     pub(super) fn new(
         spec: &AvailabilitySpec,
         users: u32,
@@ -69,19 +70,19 @@ impl Availability {
         Ok(Self { users, pattern })
     }
 
-    /// Whether everybody is available at any time, by the pattern alone.
+    /// Returns whether everybody is available at any time, judged by the pattern alone.
     pub fn is_always(&self) -> bool {
         matches!(self.pattern, Pattern::Always)
     }
 
-    /// A clock to ask it with.
+    /// Returns a clock that answers questions about these users.
     pub fn clock(self: &Arc<Self>) -> AvailabilityClock {
         let cached = if self.is_always() { 0 } else { self.users as usize };
-        // Zeros come from the system untouched: memory is used for users who are asked about.
+        // The system gives zeroed memory without touching it, so memory is used only for users who are asked about.
         AvailabilityClock { availability: Arc::clone(self), cache: vec![[0; 3]; cached] }
     }
 
-    /// The user's first stay that ends after `at`; `None` if there is none before the end of time.
+    /// Returns the user's first stay that ends after `at`; `None` if there is none before the end of time.
     fn stay_after(&self, user: UserId, at: u64) -> Option<Stay> {
         match &self.pattern {
             Pattern::Always => Some(Stay { from: 0, until: None }),
@@ -92,25 +93,26 @@ impl Availability {
     }
 }
 
-/// Answers when users are available, and remembers the last stay of each: 24 bytes for a user who was asked about.
+/// Answers when users are available, and remembers the last stay of each, which takes 24 bytes for a user who was asked
+/// about.
 ///
 /// Questions may come in any order; those about instants that do not go back are the cheapest.
 #[derive(Clone, Debug)]
 pub struct AvailabilityClock {
     availability: Arc<Availability>,
-    /// By user: the instant of the question, beginning and end of the stay that was the answer. It answers every
-    /// question from that instant up to the stay's end; 2^64 - 1 is no end.
+    /// For each user, the instant of the last question, and the beginning and end of the stay that was the answer. They
+    /// answer every question from that instant up to the stay's end; 2^64 - 1 stands for no end.
     cache: Vec<[u64; 3]>,
 }
 
 impl AvailabilityClock {
-    /// Whether `user` is available at the instant `at`.
+    /// Returns whether `user` is available at the instant `at`.
     pub fn is_available(&mut self, user: UserId, at: SimTime) -> bool {
         self.next_arrival(user, at) == Some(at)
     }
 
-    /// The end of the stay that covers `at`: the first instant at which `user` is gone. `at` itself if the user is not
-    /// available then, `None` if it never leaves.
+    /// Returns the end of the stay that covers `at`, which is the first instant at which `user` is gone. Returns `at`
+    /// itself if the user is not available then, and `None` if the user never leaves.
     pub fn leaves_at(&mut self, user: UserId, at: SimTime) -> Option<SimTime> {
         match self.stay_after(user, at.as_nanos()) {
             Some(stay) if stay.from <= at.as_nanos() => stay.until.map(SimTime::from_nanos),
@@ -118,7 +120,7 @@ impl AvailabilityClock {
         }
     }
 
-    /// The first instant from `at` on at which `user` is available; `None` if it never is again.
+    /// Returns the first instant from `at` on at which `user` is available; `None` if the user never is again.
     pub fn next_arrival(&mut self, user: UserId, at: SimTime) -> Option<SimTime> {
         let stay = self.stay_after(user, at.as_nanos())?;
         Some(SimTime::from_nanos(stay.from).max(at))

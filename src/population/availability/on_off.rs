@@ -1,4 +1,4 @@
-//! Stays and gaps of exponential length: a two-state Markov chain per user, as a function of time.
+//! Availability in stays and gaps of exponential length: a two-state Markov chain per user, as a function of time.
 //!
 //! A chain that is drawn switch by switch from its beginning takes as many steps as it has switches, and a run can last
 //! for years of virtual time. So time is cut into cells of one mean stay and one mean gap, and the states at their ends
@@ -15,7 +15,7 @@ use crate::scenario::OnOffSpec;
 
 #[derive(Clone, Debug)]
 pub(super) struct OnOff {
-    /// Nanoseconds.
+    /// Mean length of a stay, in nanoseconds.
     mean_on: f64,
     mean_off: f64,
     cell: u64,
@@ -28,9 +28,9 @@ impl OnOff {
         Self { mean_on, mean_off, cell: (mean_on + mean_off) as u64, streams }
     }
 
-    /// The first stay that ends after `at`.
+    /// Returns the first stay that ends after `at`.
     ///
-    /// One that began before its cell is said to begin with it: that it covers `at` is all that matters.
+    /// A stay that began before its cell is given the cell's beginning, as all that matters is that it covers `at`.
     pub(super) fn stay_after(&self, user: UserId, at: u64) -> Option<Stay> {
         let mut number = at / self.cell;
         let (mut left, mut right) = self.ends(user, number);
@@ -46,14 +46,14 @@ impl OnOff {
             }
             number += 1;
             if number.checked_mul(self.cell).is_none() {
-                // The end of time.
+                // This is the last cell before the end of time.
                 return from.map(|from| Stay { from, until: None });
             }
             (left, right) = (right, self.ends(user, number).1);
         }
     }
 
-    /// The state at both ends of a cell: whether the user is available.
+    /// Returns the state at both ends of a cell, true if the user is available.
     fn ends(&self, user: UserId, number: u64) -> (bool, bool) {
         let first = self.draw(user, 0) < self.share_on();
         let (mut low, mut at_low) = (0, first);
@@ -78,9 +78,9 @@ impl OnOff {
         (at_low, at_high)
     }
 
-    /// When the state changes within a cell, in nanoseconds from its beginning, given the states at its ends.
+    /// Returns when the state changes within a cell, in nanoseconds from its beginning, given the states at its ends.
     fn switches(&self, user: UserId, number: u64, left: bool, right: bool) -> Vec<u64> {
-        // Odd numbers are paths, even ones states.
+        // Odd numbers name the streams of paths, even ones those of states.
         let mut stream = self.streams.stream(Purpose::Availability, u64::from(user.0), 2 * number + 1);
         let mut switches = Vec::new();
         loop {
@@ -93,7 +93,8 @@ impl OnOff {
                 switches.push(time as u64);
                 state = !state;
             }
-            // On average the second try succeeds: a state that is hard to reach is as seldom the one to be reached.
+            // On average the second try succeeds, because a state that is hard to reach is seldom the one that has to
+            // be reached.
             if state == right {
                 return switches;
             }
@@ -101,17 +102,17 @@ impl OnOff {
         }
     }
 
-    /// The draw that decides the state at the beginning of a cell.
+    /// Draws the number that decides the state at the beginning of a cell.
     fn draw(&self, user: UserId, number: u64) -> f64 {
         self.streams.stream(Purpose::Availability, u64::from(user.0), 2 * number).open_unit()
     }
 
-    /// The share of time that a user is available.
+    /// Returns the share of time that a user is available.
     fn share_on(&self) -> f64 {
         self.mean_on / (self.mean_on + self.mean_off)
     }
 
-    /// Probability to be available so many cells after a state.
+    /// Returns the probability that a user is available so many cells after being in `state`.
     fn on_after(&self, state: bool, cells: u64) -> f64 {
         let rate = 1.0 / self.mean_on + 1.0 / self.mean_off;
         let memory = math::exp(-rate * cells as f64 * self.cell as f64);

@@ -1,4 +1,4 @@
-//! Every pattern against what a plain reading of it says.
+//! Checks every pattern against what a plain reading of it says.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -39,7 +39,7 @@ fn at(nanoseconds: u64) -> SimTime {
     SimTime::from_nanos(nanoseconds)
 }
 
-/// Arrival and end of the stay, in seconds, as user `user` is asked at `second`.
+/// Returns the stay of user `user` at `second`: whether the user is available, and arrival and end in seconds.
 fn asked(clock: &mut AvailabilityClock, user: u32, second: f64) -> (bool, Option<f64>, Option<f64>) {
     let (user, at) = (UserId(user), SimTime::ZERO + crate::units::SimDuration::from_secs_f64(second));
     let leaves = clock.leaves_at(user, at).map(SimTime::as_secs_f64);
@@ -57,7 +57,7 @@ fn by_default_everybody_is_there_for_ever() {
 
 #[test]
 fn a_window_opens_at_its_local_hour_every_day() {
-    // 22:00 two hours ahead of offset 0 is 20:00 there; the window that is open at midnight began the day before.
+    // 22:00 two hours ahead of offset 0 is 20:00 there, and the window that is open at midnight began the day before.
     let mut clock = daily(8.0, 22.0, 0.0, &[2.0]);
     let hours = |clock: &mut AvailabilityClock, hour: f64| {
         let (there, arrival, leaves) = asked(clock, 5, hour * 3600.0);
@@ -68,7 +68,7 @@ fn a_window_opens_at_its_local_hour_every_day() {
     assert_eq!(hours(&mut clock, 19.5), (false, Some(20.0), Some(19.5)));
     assert_eq!(hours(&mut clock, 20.0), (true, Some(20.0), Some(28.0)));
     assert_eq!(hours(&mut clock, 24.0 * 100.0 + 3.0), (true, Some(2403.0), Some(2404.0)));
-    // The shortest of them holds the instant at which it opens.
+    // The shortest window still holds the instant at which it opens.
     let mut shortest = daily(1e-300, 3.0, 0.0, &[0.0]);
     assert_eq!(shortest.next_arrival(UserId(7), at(1)), Some(at(3 * HOUR)));
     assert!(shortest.is_available(UserId(7), at(3 * HOUR)));
@@ -80,12 +80,13 @@ fn windows_are_spread_over_time_zones_and_by_jitter() {
     let there = |clock: &mut AvailabilityClock, hour: u64| {
         (0..10_000).filter(|user| clock.is_available(UserId(*user), at(hour * HOUR))).count() as f64 / 1e4
     };
-    // Whole hours from -11 to 12: a window of 6 of 24 hours holds a quarter of the users at any time.
+    // The zones are the whole hours from -11 to 12, so a window of 6 of 24 hours holds a quarter of the users at any
+    // time.
     let mut zones = daily(6.0, 22.0, 0.0, &[]);
     for hour in [0, 7, 13, 36] {
         assert!((there(&mut zones, hour) - 0.25).abs() < 0.02, "{} at {hour}", there(&mut zones, hour));
     }
-    // One zone, opening between 20:00 and 24:00: at 22:00 half of the windows are open.
+    // In one zone, windows open between 20:00 and 24:00, so at 22:00 half of them are open.
     let mut jitter = daily(6.0, 22.0, 2.0, &[0.0]);
     assert!((there(&mut jitter, 22) - 0.5).abs() < 0.02);
     assert_eq!((there(&mut jitter, 24), there(&mut jitter, 19)), (1.0, 0.0));
@@ -101,7 +102,7 @@ fn a_trace_is_repeated_from_its_period_on() {
     assert_eq!(asked(&mut clock, 0, 40.5), (false, Some(110.0), Some(40.5)), "the next time round");
     assert_eq!(asked(&mut clock, 2, 335.0), (true, Some(335.0), Some(340.5)), "user 2 is the first one again");
     assert_eq!(asked(&mut clock, 3, 205.0), (false, Some(208.0), Some(205.0)));
-    // Without a period the last `off` of anybody ends it.
+    // Without a period, the trace ends with the last `off` of anybody.
     assert_eq!(asked(&mut trace(text, None), 1, 39.0), (false, Some(40.5), Some(39.0)));
 }
 
@@ -113,7 +114,7 @@ fn stays_without_a_gap_are_one_also_over_the_end_of_the_period() {
     assert_eq!(asked(&mut clock, 1, 123.0), (true, Some(123.0), None), "never leaves");
 }
 
-/// If this fails, a trace that somebody's program has written a little differently means something else, or nothing.
+/// If this fails, a trace that another program has written a little differently means something else, or nothing.
 #[test]
 fn a_trace_means_the_same_however_it_is_written() {
     let parse = |text: &str, period_s| AvailabilityTrace::parse(text, Path::new("a.csv"), period_s).unwrap();
@@ -172,7 +173,7 @@ fn every_wrong_line_of_a_trace_is_named() {
         ("1,1,2,", "a.csv:3: expected 3 columns as in the header, found 4"),
         ("1;1;2", "a.csv:3: expected 3 columns as in the header, found 1"),
         ("1,1,1.0000000001", "a.csv:3: the stay ends at 1.0000000001 s, which is not after its beginning at 1 s"),
-        // The line that is named is the file's, whatever stands between.
+        // The error names the line of the file, whatever lines are before it.
         (
             "1,1,2\n\n0,15,16",
             "a.csv:5: user 0 has a stay that begins at 15 s, before the one in line 2 has ended at 20 s",
@@ -198,7 +199,7 @@ fn on_and_off_have_their_means_and_their_share_from_the_start() {
         let share = there(&mut clock, second);
         assert!((share - 0.25).abs() < 0.01, "{share} are there at {second} s");
     }
-    // Both are memoryless: from any instant on, what is left of a stay or a gap has its whole mean.
+    // Both are memoryless: from any instant on, the rest of a stay or a gap has the mean of a whole one.
     for second in [0, 777, 86_400] {
         let now = at(second * SECOND);
         let (mut stays, mut gaps) = (Vec::new(), Vec::new());
@@ -219,8 +220,8 @@ fn on_and_off_have_their_means_and_their_share_from_the_start() {
 
 #[test]
 fn on_and_off_remember_as_much_as_the_chain_does() {
-    // P(there at t + d | there at t) = p + (1 - p) exp(-d (1/on + 1/off)). A bridge with a wrong condition, or cells
-    // that do not join, would be off at some distance.
+    // P(there at t + d | there at t) = p + (1 - p) exp(-d (1/on + 1/off)). With a wrong condition in a bridge, or cells
+    // that do not join, the share would be off at some distance.
     let mut clock = on_off(100.0, 100.0, 20_000);
     for (first, distance) in [(0_u64, 30_u64), (150, 100), (190, 20), (1_590, 20), (399, 250), (12_345, 60)] {
         let there: Vec<UserId> =
@@ -275,7 +276,8 @@ proptest! {
         }
     }
 
-    /// If this fails, a client that the server waits for is not there when the clock said so, or leaves at another time.
+    /// If this fails, a client that the server waits for is not there when the clock said so, or leaves at another
+    /// time.
     #[test]
     fn the_three_questions_agree(number in any_pattern(), user in 0..10_u32, second in 0..200_000_u64) {
         let (mut clock, user, now) = (pattern(number), UserId(user), at(second * SECOND / 7));

@@ -1,4 +1,4 @@
-//! Stays as a file lists them, over and over again.
+//! Availability in stays as a file lists them, over and over again.
 
 use std::path::Path;
 
@@ -14,9 +14,9 @@ const LAST_SECOND: f64 = 1e9;
 /// Stays by user within one period, in nanoseconds.
 #[derive(Debug, PartialEq)]
 pub(in crate::population) struct AvailabilityTrace {
-    /// Where each user's stays begin in `stays`, and where the last one's end.
+    /// The index of each user's first stay in `stays`, and at the end the number of all stays.
     offsets: Vec<usize>,
-    /// On and off, in order and apart from one another.
+    /// Beginning and end of stays; those of a user are in order and have gaps between them.
     stays: Vec<(u64, u64)>,
     period: u64,
 }
@@ -25,8 +25,8 @@ impl AvailabilityTrace {
     /// Reads `text`, whose faults are reported under `path`.
     ///
     /// # Errors
-    /// Those of the columns; a stay that ends before it begins, or begins before the user's last one in the file has
-    /// ended, or ends after the period; a gap in the users' numbers.
+    /// The errors of the columns, and one for a stay that ends before it begins, begins before the user's last one in
+    /// the file has ended, or ends after the period, and for a gap in the users' numbers.
     pub(in crate::population) fn parse(text: &str, path: &Path, period_s: Option<f64>) -> Result<Self> {
         let nanoseconds = |seconds: f64| SimDuration::from_secs_f64(seconds).as_nanos();
         let period = period_s.map(nanoseconds);
@@ -49,7 +49,7 @@ impl AvailabilityTrace {
             Ok(())
         })?;
         let last = rows.iter().map(|(_, _, _, off)| *off).max().unwrap_or(1);
-        // Stable: a user's stays keep the order of the file.
+        // The sort is stable, so that a user's stays keep the order of the file.
         rows.sort_by_key(|(user, ..)| *user);
         let mut trace = Self { offsets: Vec::new(), stays: Vec::new(), period: period.unwrap_or(last) };
         let mut before: Option<(u32, u64)> = None;
@@ -69,7 +69,7 @@ impl AvailabilityTrace {
                     );
                     return Err(Fault::new(message).at(path, line));
                 }
-                // Without a gap it is the same stay.
+                // A stay that begins when the one before ends is part of it.
                 if on == stay.1 { stay.1 = off } else { trace.stays.push((on, off)) }
             }
             before = Some((user, line));
@@ -89,7 +89,7 @@ impl AvailabilityTrace {
         }
     }
 
-    /// The first stay that ends after `at`.
+    /// Returns the first stay that ends after `at`.
     pub(super) fn stay_after(&self, user: UserId, at: u64) -> Option<Stay> {
         let user = user.index() % (self.offsets.len() - 1);
         let stays = &self.stays[self.offsets[user]..self.offsets[user + 1]];

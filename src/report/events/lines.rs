@@ -1,4 +1,4 @@
-//! Events as JSON lines: one object per event, in the order of virtual time.
+//! Writes events as JSON lines, one object per event, in the order of virtual time.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use crate::units::Direction;
 
 use super::stretch::Stretch;
 
-/// One line. What does not belong to an event is left out of its line.
+/// The fields of one line. Those that do not belong to an event are left out.
 #[derive(Debug, Default, Serialize)]
 struct Line {
     time_ns: u64,
@@ -21,7 +21,7 @@ struct Line {
     invitation_id: Option<InvitationId>,
     /// The round of the participation's invitation, or the round itself.
     round: u32,
-    /// The round that was open then, where it is another one.
+    /// The round that was open at the time, if it is another one.
     #[serde(skip_serializing_if = "Option::is_none")]
     open_round: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,8 +40,8 @@ struct Line {
     r#use: Option<&'static str>,
 }
 
-/// Writes the line of `booking`, of a participation of `round`, which came while `open_round` was open; `stretch` is
-/// what ended with it.
+/// Writes the line of `booking`, which belongs to a participation of `round` and was made while `open_round` was open.
+/// `stretch` is the stretch of time that ended with it.
 pub(super) fn event(
     out: &mut impl Write,
     booking: &Booking,

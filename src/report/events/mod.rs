@@ -1,7 +1,7 @@
-//! The events of a run as files: JSON lines, a trace for a viewer, a picture, or the state at one instant.
+//! Writes the events of a run to files: JSON lines, a trace for a viewer, a picture, or the state at one instant.
 //!
-//! What a run books is written while it goes on and kept only as long as its participation lasts; a picture keeps what
-//! it shows. Reading order: [`stretch`] makes stretches of time of events; `lines`, `trace` and
+//! What a run books is written while the run goes on, and kept in memory only as long as its participation lasts; a
+//! picture keeps what it shows. Reading order: [`stretch`] turns events into stretches of time; `lines`, `trace` and
 //! `timeline` write them; [`state`] sums them up.
 
 use std::io::{self, Write};
@@ -34,24 +34,24 @@ pub enum Form {
     Picture(Timeline),
 }
 
-/// Writes the events of the participations that were invited in some rounds, whole: also what happens to them later.
+/// Writes the events of the participations that were invited in some rounds, each to its end even if that comes later.
 #[derive(Debug)]
 pub struct EventLog<W> {
     out: W,
     form: Form,
     trace: Trace,
-    /// From 1.
+    /// The rounds that are asked for, from 1.
     rounds: RangeInclusive<u32>,
     participations: Participations,
-    /// Rounds that have ended.
+    /// Number of rounds that have ended.
     ended: u32,
 }
 
 impl<W: Write> EventLog<W> {
-    /// A log of the participations of `rounds` (from 1).
+    /// Begins a log of the participations of `rounds` (from 1).
     ///
     /// # Errors
-    /// What `out` says.
+    /// Returns the error of `out`.
     pub fn begin(mut out: W, form: Form, rounds: RangeInclusive<u32>) -> io::Result<Self> {
         let mut trace = Trace::default();
         if let Form::Trace = form {
@@ -60,10 +60,10 @@ impl<W: Write> EventLog<W> {
         Ok(Self { out, form, trace, rounds, participations: Participations::default(), ended: 0 })
     }
 
-    /// What happened while a round was open, or since the last one ended.
+    /// Takes what happened while a round was open, or since the last one ended.
     ///
     /// # Errors
-    /// What `out` says.
+    /// Returns the error of `out`.
     pub fn take(&mut self, span: Option<RoundSpan>, bookings: &[Booking]) -> io::Result<()> {
         let open_round = self.ended + 1;
         for booking in bookings {
@@ -103,16 +103,16 @@ impl<W: Write> EventLog<W> {
         }
     }
 
-    /// Whether nothing that is still to come belongs into it.
+    /// Returns whether the log is complete, so that no later event belongs into it.
     pub fn is_complete(&self) -> bool {
         let last = *self.rounds.end();
         self.ended >= last && self.participations.earliest_round().is_none_or(|earliest| earliest > last)
     }
 
-    /// Writes what is left, and gives the destination back.
+    /// Writes what is left, and returns the destination.
     ///
     /// # Errors
-    /// What `out` says.
+    /// Returns the error of `out`.
     pub fn finish(mut self) -> io::Result<W> {
         match &self.form {
             Form::Lines => {}
@@ -155,7 +155,7 @@ mod tests {
         assert!(lines.contains("round-ended"), "the late upload is of round 1: {lines}");
     }
 
-    /// The required fields of the Trace Event format, by phase: `X` (complete), `i` (instant), `M` (metadata).
+    /// Checks the required fields of the Trace Event format by phase: `X` (complete), `i` (instant), `M` (metadata).
     #[test]
     fn every_element_of_a_trace_has_what_the_format_requires() {
         let trace: Value = serde_json::from_str(&written(Form::Trace, 1..=2)).unwrap();
@@ -177,7 +177,7 @@ mod tests {
                 other => panic!("{other}"),
             }
         }
-        // Downloads of all, one wait in line, trainings of three, uploads of two, two rounds.
+        // The slices are four downloads, one wait in line, three trainings, two uploads and two rounds.
         assert_eq!(slices, 4 + 1 + 3 + 2 + 2);
         let upload = events.iter().find(|e| e["name"] == "upload" && e["tid"] == 1_000_000_001).unwrap();
         assert_eq!((upload["ts"].as_f64(), upload["dur"].as_f64()), (Some(4.5), Some(1.501)), "microseconds");
@@ -186,8 +186,8 @@ mod tests {
         assert_eq!(marks, ["cancelled", "late", "lost"]);
     }
 
-    /// Perfetto puts the track with the number of its process first and has uses of its own for number 0;
-    /// chrome://tracing sorts by the index. If this fails, tracks stand in no order or are taken for another thing.
+    /// If this fails, tracks are shown in no order or taken for something else: Perfetto puts the track with the number
+    /// of its process first and gives number 0 a meaning of its own, and chrome://tracing sorts by the index.
     #[test]
     fn tracks_are_the_rounds_and_then_the_users_by_number() {
         let trace: Value = serde_json::from_str(&written(Form::Trace, 1..=2)).unwrap();
@@ -207,7 +207,7 @@ mod tests {
         assert!(order.len() == 5 && order.is_sorted(), "{order:?}");
     }
 
-    /// If this fails, a viewer shows one slice inside another, or drops one.
+    /// If this fails, a viewer shows one slice inside another, or drops a slice.
     #[test]
     fn slices_of_a_track_follow_one_another() {
         let trace: Value = serde_json::from_str(&written(Form::Trace, 1..=2)).unwrap();

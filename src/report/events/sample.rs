@@ -1,4 +1,4 @@
-//! Made-up events for the tests of this folder.
+//! Makes up events for the tests of this folder.
 
 use crate::codec::FrameParts;
 use crate::ids::{InvitationId, UserId};
@@ -6,22 +6,22 @@ use crate::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
 use crate::units::{Direction, SimTime};
 use crate::work::Work;
 
-/// A frame of so many bytes.
+/// Returns the parts of a frame of `bytes` bytes.
 pub fn parts(bytes: u64) -> FrameParts {
     FrameParts { header: 20, index: 0, values: bytes - 20 }
 }
 
-/// The end of a frame's way after so many bytes and nanoseconds.
+/// Returns the event that ends a transfer after `carried` bytes and `took_ns` nanoseconds.
 pub fn ended(direction: Direction, ending: Ending, carried: u64, took_ns: u64) -> LinkEvent {
     LinkEvent::TransferEnded { direction, ending, carried, received: true, took_ns }
 }
 
-/// The end of a training after so many row visits and nanoseconds.
+/// Returns the event that ends a training after so many row visits and nanoseconds.
 pub fn trained(ending: Ending, row_visits: u64, took_ns: u64) -> LinkEvent {
     LinkEvent::TrainingEnded { ending, work: Work::of_row_visits(row_visits), took_ns }
 }
 
-/// The span of a round, in nanoseconds.
+/// Returns the span of a round, with times in nanoseconds.
 pub fn span(round: u32, began: u64, ended: u64, aggregated: u32) -> RoundSpan {
     RoundSpan {
         round,
@@ -32,7 +32,7 @@ pub fn span(round: u32, began: u64, ended: u64, aggregated: u32) -> RoundSpan {
     }
 }
 
-/// Bookings one after the other, all of invitation 0.
+/// Builds a list of bookings one after the other, all of invitation 0.
 #[derive(Default)]
 pub struct Scene {
     /// The bookings so far.
@@ -40,7 +40,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// One more, `at` this many nanoseconds.
+    /// Adds a booking `at` this many nanoseconds.
     pub fn at(mut self, at: u64, user: u32, event: LinkEvent) -> Self {
         self.bookings.push(Booking {
             at: SimTime::from_nanos(at),
@@ -52,7 +52,8 @@ impl Scene {
     }
 }
 
-/// A round of four users, who are used, late (in the next round), lost and cancelled: the bookings of two rounds.
+/// Returns the bookings of two rounds, the first with four users whose updates are used, late (in the next round), lost
+/// and cancelled.
 pub fn two_rounds() -> [(RoundSpan, Vec<Booking>); 2] {
     let mut scene = Scene::default();
     for user in 1..=4 {

@@ -1,4 +1,4 @@
-//! The state of a run at an instant, as the events until then tell it.
+//! Describes the state of a run at an instant, from the events until then.
 
 use std::collections::BTreeMap;
 
@@ -10,44 +10,44 @@ use crate::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
 use crate::units::{Bytes, Direction, SimTime};
 use crate::work::Work;
 
-/// Users that are named of each phase.
+/// The most users that are named for each phase.
 const NAMED_MAX: usize = 12;
 
-/// Of a line, and of what stands before its text.
+/// Widths of a line, and of the label before its text, in characters.
 const WIDTH: usize = 100;
 const LABEL_WIDTH: usize = 16;
 
-/// How far a run went that was to go on up to an instant.
+/// How far a run got that was asked to go on up to an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reached {
-    /// Up to that instant.
+    /// It got to that instant.
     Instant,
-    /// To the end of its last round, which is no later.
+    /// It got to the end of its last round, which is not later than the instant.
     LastRound,
-    /// Something ended it before that.
+    /// An error ended it before the instant.
     Failure,
 }
 
-/// What a run is at.
+/// The state of a run, gathered from its events.
 #[derive(Debug, Default)]
 pub struct State {
     participations: Participations,
     last_round: Option<RoundSpan>,
-    /// Rounds with an update in their average.
+    /// Number of rounds with an update in their average.
     model_steps: u32,
-    /// Updates that have arrived since the last round ended.
+    /// Number of updates that have arrived since the last round ended.
     waiting: u32,
     begun: u64,
-    /// Participations by how they ended; those under way are unfinished.
+    /// Numbers of participations by how they ended; those under way are unfinished.
     ended: BTreeMap<Ending, u64>,
-    /// What was carried, by direction and what became of it.
+    /// Bytes that were carried, by direction and by how the transfer ended.
     carried: BTreeMap<(Direction, Ending), u64>,
     work: Work,
     under_way: Vec<Stretch>,
 }
 
 impl State {
-    /// What happened while a round was open, or since the last one ended.
+    /// Takes what happened while a round was open, or since the last one ended.
     pub fn take(&mut self, span: Option<RoundSpan>, bookings: &[Booking]) {
         let open_round = self.last_round.map_or(0, |last| last.round) + 1;
         for booking in bookings {
@@ -79,8 +79,8 @@ impl State {
         }
     }
 
-    /// The state in words of a run of `scenario` that was to go on up to `at`, in lines of at most 100 columns but for the
-    /// first one.
+    /// Returns in words the state of a run of `scenario` that was asked to go on up to `at`, in lines of at most 100
+    /// columns except for the first one.
     pub fn describe(&self, scenario: &Scenario, at: SimTime, reached: Reached) -> String {
         let seconds = |time: SimTime| format!("{} s", time.as_secs_f64());
         let planned = scenario.training.rounds;
@@ -170,7 +170,7 @@ impl State {
         format!("{}{fates}", Bytes::new(all))
     }
 
-    /// Who is at `phase`, and how far; `None` if nobody is.
+    /// Returns which users are in `phase` and how far they are; `None` if there are none.
     fn users_in_words(&self, phase: Phase) -> Option<String> {
         let users: Vec<&Stretch> = self.under_way.iter().filter(|stretch| stretch.phase == phase).collect();
         let how_far = |stretch: &Stretch| match stretch.phase {
@@ -204,7 +204,7 @@ mod tests {
         let mut state = State::default();
         let [(first, bookings), _] = two_rounds();
         state.take(Some(first), &bookings);
-        // User 2 is still uploading; the run is stopped.
+        // User 2 is still uploading when the run is stopped.
         let rest = Scene::default()
             .at(9_000, 5, LinkEvent::Sent(Direction::Down, parts(100)))
             .at(9_000, 6, LinkEvent::Sent(Direction::Down, parts(100)))

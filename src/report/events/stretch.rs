@@ -1,4 +1,4 @@
-//! From events to stretches of time: what a client was at, from when to when, and how that ended.
+//! Turns events into stretches of time, which say what a client was doing, from when to when, and how that ended.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::sim::outcome::events::{Booking, Ending, LinkEvent};
 use crate::units::{Direction, SimTime};
 use crate::work::Work;
 
-/// What a client is at.
+/// What a client is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// It waits for one of the server's connections.
@@ -19,7 +19,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// In a word or a few.
+    /// Returns the name of the phase in a few words.
     pub fn name(self) -> &'static str {
         match self {
             Self::InLine(_) => "in line",
@@ -30,7 +30,7 @@ impl Phase {
     }
 }
 
-/// A stretch of a participation.
+/// A stretch of time in a participation, during which its phase is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
     /// The user.
@@ -39,36 +39,36 @@ pub struct Stretch {
     pub invitation_id: InvitationId,
     /// The round of the invitation, from 1.
     pub round: u32,
-    /// What the client was at.
+    /// What the client was doing.
     pub phase: Phase,
-    /// Since when.
+    /// When it began.
     pub from: SimTime,
-    /// Until when.
+    /// When it ended.
     pub to: SimTime,
     /// How it ended.
     pub ending: Ending,
     /// Length of the frame, in bytes; 0 in training.
     pub frame_bytes: u64,
-    /// Bytes of it that were carried until then.
+    /// Bytes of the frame that had been carried by then.
     pub carried_bytes: u64,
-    /// What of the training was done until then; nothing in a transfer.
+    /// Work of the training that had been done by then; nothing in a transfer.
     pub work: Work,
 }
 
 impl Stretch {
-    /// Whether the participation ends with it.
+    /// Returns whether the participation ends with this stretch.
     pub fn is_last(&self) -> bool {
         self.ending != Ending::Done || self.phase == Phase::Transfer(Direction::Up)
     }
 }
 
-/// The participations that have not come to an end, by user.
+/// The participations that have not ended, by user.
 #[derive(Debug, Default)]
 pub struct Participations {
     open: BTreeMap<UserId, Open>,
 }
 
-/// Where a participation stands.
+/// The current phase of a participation.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     round: u32,
@@ -78,17 +78,18 @@ struct Open {
 }
 
 impl Participations {
-    /// The round, from 1, in which the participation of `user` began that is under way.
+    /// Returns the round, from 1, in which the current participation of `user` began, if there is one.
     pub fn round_of(&self, user: UserId) -> Option<u32> {
         self.open.get(&user).map(|open| open.round)
     }
 
-    /// The earliest round of those under way.
+    /// Returns the earliest round in which one of the current participations began.
     pub fn earliest_round(&self) -> Option<u32> {
         self.open.values().map(|open| open.round).min()
     }
 
-    /// Follows `booking`, which comes while `round` (from 1) is open: the stretch that ends with it, if one does.
+    /// Takes `booking`, which is made while `round` (from 1) is open, and returns the stretch that ends with it, if one
+    /// does.
     pub fn follow(&mut self, round: u32, booking: &Booking) -> Option<Stretch> {
         let Booking { at, invitation_id, user, event } = *booking;
         if let LinkEvent::Sent(direction, parts) = event {
@@ -146,7 +147,7 @@ mod tests {
             .at(80, 7, ended(Direction::Up, Ending::Late, 40, 30))
             .bookings;
         let mut participations = Participations::default();
-        // The round has changed meanwhile: the participation is of the one that it was invited in.
+        // The open round has changed meanwhile, but the participation belongs to the round that it was invited in.
         let stretches: Vec<Stretch> = bookings
             .iter()
             .filter_map(|booking| participations.follow(if booking.at.as_nanos() < 60 { 3 } else { 4 }, booking))

@@ -1,4 +1,4 @@
-//! A picture of some rounds' participations: rows of bars over virtual time.
+//! Draws some rounds' participations as rows of bars over virtual time.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use crate::report::words::{counted, duration, thousands};
 use crate::sim::outcome::events::{Ending, RoundSpan};
 use crate::units::{Direction, SimDuration, SimTime};
 
-/// Rows that are still told apart.
+/// The most rows that a reader can tell apart.
 const ROWS_MAX: usize = 60;
 
-/// How far a deadline may be that is drawn, as a multiple of the time that is filled.
+/// The latest deadline that is drawn, as a multiple of the time in which something happens.
 const DEADLINE_MAX: f64 = 1.5;
 
-/// What a picture shows.
+/// The contents of a picture.
 #[derive(Debug, Default)]
 pub struct Timeline {
     /// First line of the picture.
@@ -28,12 +28,12 @@ pub struct Timeline {
     pub deadline: Option<SimDuration>,
     /// The rounds, in order.
     pub rounds: Vec<RoundSpan>,
-    /// The stretches of all participations that were invited in them, by their ends.
+    /// The stretches of all participations that were invited in these rounds, in the order of their ends.
     pub stretches: Vec<Stretch>,
 }
 
-/// Okabe and Ito's sky blue, orange and bluish green, which stay apart under every common colour blindness; waiting
-/// is grey.
+/// Okabe and Ito's sky blue, orange and bluish green, which stay apart under every common colour blindness, and grey
+/// for waiting.
 const COLORS: [(Phase, RGBColor); 4] = [
     (Phase::Transfer(Direction::Down), RGBColor(86, 180, 233)),
     (Phase::Training, RGBColor(230, 159, 0)),
@@ -62,22 +62,22 @@ fn mark(end: Ending) -> Option<Mark> {
 }
 
 impl Timeline {
-    /// The participations by the order in which they ended.
+    /// Returns the stretches of each participation, in the order in which the participations ended.
     fn participations(&self) -> Vec<Vec<&Stretch>> {
         let mut by_name: BTreeMap<(InvitationId, UserId), Vec<&Stretch>> = BTreeMap::new();
         for stretch in &self.stretches {
             by_name.entry((stretch.invitation_id, stretch.user)).or_default().push(stretch);
         }
         let mut all: Vec<_> = by_name.into_values().collect();
-        // Stable, so that those who end together stay in the order of their users.
+        // The sort is stable, so that participations that end together stay in the order of their users.
         all.sort_by_key(|stretches| stretches.last().map(|last| last.to));
         all
     }
 
-    /// The picture as an SVG document.
+    /// Returns the picture as an SVG document.
     ///
     /// # Errors
-    /// As [`plot::timeline::render`](crate::report::plot::timeline::render).
+    /// The same as those of [`plot::timeline::render`](crate::report::plot::timeline::render).
     pub fn render(&self) -> Result<String, impl std::error::Error + use<>> {
         crate::report::plot::timeline::render(&self.chart())
     }
@@ -92,7 +92,7 @@ impl Timeline {
             self.rounds.iter().map(|round| Instant { at_s: seconds(round.ended), rule: Rule::Solid }).collect();
         let last_bar = rows.iter().flat_map(|row| &row.bars).map(|bar| bar.2).fold(0.0, f64::max);
         let happened_s = instants.iter().map(|instant| instant.at_s).fold(last_bar, f64::max);
-        // One that is far away would leave little room for what happens.
+        // A deadline that is far away would leave little room for what happens, so it is not drawn.
         let near = |at_s: &f64| *at_s <= DEADLINE_MAX * happened_s;
         let deadlines: Vec<f64> = self.deadlines().into_iter().map(seconds).filter(near).collect();
         let length_s = deadlines.iter().copied().fold(happened_s, f64::max);
@@ -136,7 +136,7 @@ impl Timeline {
         format!("{}. Shown: {which}, in the order in which they ended.", self.mode)
     }
 
-    /// The deadlines of the rounds, each counted from its invitation.
+    /// Returns the deadlines of the rounds, each counted from its invitation.
     fn deadlines(&self) -> Vec<SimTime> {
         let Some(deadline) = self.deadline else { return Vec::new() };
         let mut invited: BTreeMap<u32, SimTime> = BTreeMap::new();
@@ -165,7 +165,7 @@ fn row(stretches: &[&Stretch], seconds: impl Fn(SimTime) -> f64) -> Row {
     }
 }
 
-/// The names of the marks that there are, with how many participations have each, be they among the `shown` or not.
+/// Returns the marks that occur, with their names and the number of participations that have each, shown or not.
 fn marks(participations: &[Vec<&Stretch>], shown: usize) -> Vec<(Mark, String)> {
     let of_all = match participations.len() {
         all if all > shown => format!(" of all {}", thousands(all as u64)),
@@ -188,7 +188,8 @@ fn marks(participations: &[Vec<&Stretch>], shown: usize) -> Vec<(Mark, String)> 
         .collect()
 }
 
-/// At most `most` places out of `all`, evenly spread, the first and the last among them.
+/// Returns at most `most` places out of `all`, evenly spread, with the first and, if there are two, the last among
+/// them.
 fn spread(all: usize, most: usize) -> impl Iterator<Item = usize> {
     let shown = all.min(most);
     (0..shown).map(move |place| if shown < 2 { 0 } else { place * (all - 1) / (shown - 1) })
@@ -234,7 +235,7 @@ mod tests {
         assert_eq!(chart.length_s, 8.5e-6, "the late one's end is on the picture");
     }
 
-    /// If this fails, a long deadline presses everything that happens into a corner.
+    /// If this fails, a long deadline leaves only a corner of the picture to everything that happens.
     #[test]
     fn a_deadline_far_away_is_told_and_not_drawn() {
         let far = Timeline { deadline: Some(SimDuration::from_nanos(1_000_000)), ..timeline() };

@@ -1,9 +1,9 @@
-//! Events in the Trace Event format, which Perfetto (ui.perfetto.dev) and chrome://tracing show on a time line.
+//! Writes events in the Trace Event format, which Perfetto (ui.perfetto.dev) and chrome://tracing show on a time line.
 //!
-//! One process, with a track for the rounds and below it one for each client that took part, in the order of their
-//! numbers. Times are microseconds; the nanoseconds stand behind the point, written as integers so that none is lost in a
-//! float. A slice has what is told of it among its arguments; colours are hints, which chrome://tracing takes and Perfetto
-//! does not.
+//! There is one process, with a track for the rounds and below it one for each client that took part, in the order of
+//! their numbers. Times are microseconds; the nanoseconds stand behind the point, written as integers so that none is
+//! lost in a float. The details of a slice are among its arguments. Colours are hints, which chrome://tracing follows
+//! and Perfetto ignores.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -16,11 +16,11 @@ use super::stretch::{Phase, Stretch};
 
 const PROCESS: u32 = 1;
 
-/// Perfetto puts the track that has its process's number first.
+/// The number of the rounds' track: Perfetto puts the track that has its process's number first.
 const ROUNDS: u32 = PROCESS;
 
-/// Perfetto shows the number of a track after its name, so that of a user has to be seen in it; small ones, and 0 above
-/// all, mean something else there.
+/// The number of the first user's track. Perfetto shows the number of a track after its name, so the user's number has
+/// to be recognisable in it; small numbers, above all 0, have another meaning there.
 const FIRST_USER: u32 = 1_000_000_000;
 
 /// A trace that is being written.
@@ -28,31 +28,31 @@ const FIRST_USER: u32 = 1_000_000_000;
 pub(super) struct Trace {
     /// Whether an element has been written.
     begun: bool,
-    /// Clients with a track.
+    /// The clients that have a track already.
     named: BTreeSet<UserId>,
 }
 
 impl Trace {
-    /// What comes before the first event.
+    /// Writes what comes before the first event.
     pub fn begin(&mut self, out: &mut impl Write) -> io::Result<()> {
         out.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[")?;
         self.metadata(out, ROUNDS, "process_name", "\"name\":\"simulation\"")?;
         self.track(out, ROUNDS, "rounds")
     }
 
-    /// What comes after the last event.
+    /// Writes what comes after the last event.
     pub fn end(&mut self, out: &mut impl Write) -> io::Result<()> {
         out.write_all(b"\n]}\n")
     }
 
-    /// A slice on the rounds' track.
+    /// Writes a slice on the rounds' track.
     pub fn round(&mut self, out: &mut impl Write, span: &RoundSpan) -> io::Result<()> {
         let head = format!("\"cat\":\"round\",\"name\":\"round {}\"", span.round);
         let args = format!("\"updates\":{}", span.aggregated);
         self.slice(out, ROUNDS, &head, (span.began, span.ended), &args)
     }
 
-    /// A slice on a client's track; what ends in another way than planned has a mark at its end.
+    /// Writes a slice on a client's track, with a mark at its end if it did not end as planned.
     pub fn stretch(&mut self, out: &mut impl Write, stretch: &Stretch) -> io::Result<()> {
         let track = FIRST_USER.saturating_add(stretch.user.0);
         if self.named.insert(stretch.user) {
@@ -109,7 +109,7 @@ impl Trace {
         )
     }
 
-    /// Names a track, and puts it in its place: chrome://tracing would sort users by their names as texts.
+    /// Names a track and states its place, because chrome://tracing would otherwise sort users by their names as texts.
     fn track(&mut self, out: &mut impl Write, track: u32, name: &str) -> io::Result<()> {
         self.metadata(out, track, "thread_name", &format!("\"name\":\"{name}\""))?;
         self.metadata(out, track, "thread_sort_index", &format!("\"sort_index\":{track}"))
@@ -122,7 +122,7 @@ impl Trace {
         )
     }
 
-    /// Names come from this file and from numbers: nothing in them needs to be escaped.
+    /// Writes an element. Nothing in it needs to be escaped, as names come from this file and from numbers.
     fn element(&mut self, out: &mut impl Write, element: &str) -> io::Result<()> {
         out.write_all(if std::mem::replace(&mut self.begun, true) { b",\n" } else { b"\n" })?;
         out.write_all(element.as_bytes())

@@ -1,4 +1,4 @@
-//! `summary.md`: what was run, how accurate it was, and what that cost, for a researcher.
+//! Writes `summary.md`, which tells a researcher what was run, how accurate it was, and what that cost.
 //!
 //! Every section is a function from the record to Markdown; a section with nothing to say is left out.
 
@@ -13,10 +13,10 @@ use crate::units::Bytes;
 
 mod systems;
 
-/// The summary as Markdown.
+/// Returns the summary as Markdown.
 ///
 /// # Errors
-/// As [`check::check`].
+/// The same as those of [`check::check`].
 pub fn render(record: &RunRecord) -> Result<String> {
     check::check(record)?;
     let mut blocks = vec![format!("# {}, seed {}", record.name, record.seed)];
@@ -35,7 +35,7 @@ pub fn render(record: &RunRecord) -> Result<String> {
     Ok(blocks.join("\n\n") + "\n")
 }
 
-/// A Markdown table; the first column is left-aligned, the others are numbers.
+/// Returns a Markdown table, with the first column aligned to the left and the others, which are numbers, to the right.
 fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let line = |cells: &[String]| format!("| {} |", cells.join(" | "));
     let header: Vec<String> = header.iter().map(|cell| (*cell).to_owned()).collect();
@@ -165,7 +165,7 @@ fn bytes(record: &RunRecord) -> String {
     format!("## Bytes\n\n{table}{}", unfinished_bytes(record))
 }
 
-/// Tells of bytes that belong to no finished round, which the table counts and `rounds.csv` cannot.
+/// Returns a remark on bytes that belong to no finished round, which the table counts and `rounds.csv` cannot.
 fn unfinished_bytes(record: &RunRecord) -> String {
     let costs = cost::by_round(record);
     let (up, down) = costs.last().map_or((0, 0), |cost| (cost.up_bytes, cost.down_bytes));
@@ -190,7 +190,7 @@ fn virtual_time(record: &RunRecord) -> Option<String> {
     if record.durations.values().all(|duration| duration.max_s == 0.0) {
         return None;
     }
-    // In the order of a round; a phase that is not among these comes after them.
+    // Phases are listed in the order of a round; a phase that is not among these comes after them.
     let known = ["download", "compute", "upload", "round"];
     let mut phases: Vec<_> = record.durations.iter().collect();
     phases.sort_by_key(|(name, _)| known.iter().position(|phase| phase == name).unwrap_or(known.len()));
@@ -273,7 +273,7 @@ fn reproduce(record: &RunRecord) -> String {
     )
 }
 
-/// An argument as a POSIX shell reads it back.
+/// Returns an argument quoted so that a POSIX shell reads it back.
 fn quoted(argument: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     if !argument.is_empty() && argument.chars().all(plain) {

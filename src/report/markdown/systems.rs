@@ -1,11 +1,11 @@
-//! The sections on participations and energy.
+//! Writes the sections on participations and energy.
 
 use super::table;
 use crate::report::record::RunRecord;
 use crate::report::setup;
 use crate::report::words::{self, counted, percent, thousands};
 
-/// What became of the participations; nothing if there were none.
+/// Returns the section on what became of the participations; `None` if there were none.
 pub(super) fn participations(record: &RunRecord) -> Option<String> {
     let totals = &record.participations;
     if totals.invited == 0 {
@@ -30,7 +30,7 @@ pub(super) fn participations(record: &RunRecord) -> Option<String> {
     Some(text)
 }
 
-/// What the clients' energy was spent on; nothing if the scenario states none.
+/// Returns the section on what the clients' energy was spent on; `None` if the scenario states no energy.
 pub(super) fn energy(record: &RunRecord) -> Option<String> {
     let energy = record.energy?;
     let cell = words::energy;

@@ -1,4 +1,4 @@
-//! Accuracy against what it cost: rounds, bytes, virtual time.
+//! Draws accuracy against what it cost: rounds, bytes, virtual time.
 
 use plotters::prelude::RGBColor;
 
@@ -48,19 +48,19 @@ impl Against {
     }
 }
 
-/// Okabe and Ito's blue and vermilion, which stay apart under every common colour blindness; each with the
-/// lighter neighbour for validation.
+/// Okabe and Ito's blue and vermilion, which stay apart under every common colour blindness, each with a lighter shade
+/// for validation.
 const COLORS: [(RGBColor, RGBColor); 2] =
     [(RGBColor(0, 114, 178), RGBColor(86, 180, 233)), (RGBColor(213, 94, 0), RGBColor(230, 159, 0))];
 
-/// One evaluated round.
+/// The figures of one evaluated round and what it had cost.
 struct Point<'a> {
     x: f64,
     round: u32,
     accuracy: &'a SplitFigures,
 }
 
-/// The chart of the headline figure and its companion, with the baselines as horizontal lines.
+/// Returns the chart of the headline figure and its companion, with the baselines as horizontal lines.
 pub fn chart(record: &RunRecord, against: Against) -> Chart {
     let points: Vec<Point> = record
         .per_round
@@ -110,7 +110,7 @@ fn vertical(headlines: &[Metric], smallest: f64, largest: f64) -> Axis {
     }
 }
 
-/// The lines of one figure: the method on test and validation, then the baselines.
+/// Returns the lines of one figure: the method on test and validation, then the baselines.
 fn lines(
     record: &RunRecord,
     points: &[Point],
@@ -151,7 +151,7 @@ fn labelled(name: &str, value: Option<f64>) -> String {
     value.map_or_else(|| name.to_owned(), |value| format!("{name}: {value:.3}"))
 }
 
-/// Rings around the selected round's test figures.
+/// Returns rings around the selected round's test figures.
 fn marked(record: &RunRecord, points: &[Point]) -> Option<(String, Vec<Mark>)> {
     let selected = points.iter().find(|point| Some(point.round) == record.selected_round)?;
     let headlines = figures::headlines(&record.scenario.evaluation);

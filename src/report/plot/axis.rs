@@ -1,15 +1,16 @@
-//! Axes: where they begin and end, where their ticks are, and in which unit they read.
+//! Computes axes: where they begin and end, where their ticks are, and in which unit they are labelled.
 
 use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
-/// An axis from `start` to `end`. Its fields are in the axis's own unit; what is drawn on it is in the unit of the data.
+/// An axis from `start` to `end`. Its fields are in the axis's own unit; what is drawn on it is in the unit of the
+/// data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
     /// What is measured, with the unit that it is shown in.
     pub title: String,
-    /// One of the axis's unit, in the unit of the data.
+    /// The size of the axis's unit, in the unit of the data.
     pub unit: f64,
     /// Where the axis begins, which is zero except for errors.
     pub start: f64,
@@ -17,20 +18,20 @@ pub struct Axis {
     pub end: f64,
     /// Where its ticks are.
     pub ticks: Vec<f64>,
-    /// Decimals of a tick's label.
+    /// Number of decimals in a tick's label.
     pub decimals: usize,
 }
 
-/// Room beyond the largest value, so that a line or a marker there is not cut off.
+/// The factor by which an axis extends beyond the largest value, so that a line or a marker there is not cut off.
 const HEADROOM: f64 = 1.02;
 
 impl Axis {
-    /// Communication rounds from 0 to `last`.
+    /// Returns an axis of communication rounds from 0 to `last`.
     pub fn rounds(last: f64) -> Self {
         Self::new("communication round", 1.0, last, 1.0)
     }
 
-    /// Bytes from 0 to `last`, in the decimal unit that suits them.
+    /// Returns an axis of bytes from 0 to `last`, in the decimal unit that suits them.
     pub fn bytes(last: f64) -> Self {
         let (unit, name) = largest_unit(
             &[(1.0, "bytes"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"), (1e15, "PB")],
@@ -40,22 +41,22 @@ impl Axis {
         Self::new(&format!("sent so far, up and down [{name}]"), unit, last, step_min)
     }
 
-    /// Virtual seconds from 0 to `last`, in the unit that suits them.
+    /// Returns an axis of virtual seconds from 0 to `last`, in the unit that suits them.
     pub fn virtual_seconds(last: f64) -> Self {
         let units = [(1e-3, "ms"), (1.0, "s"), (60.0, "min"), (3600.0, "h"), (86_400.0, "days")];
         let (unit, name) = largest_unit(&units, last / 2.0);
         Self::new(&format!("virtual time [{name}]"), unit, last, 0.0)
     }
 
-    /// A share from 0 to `largest`, or to 1 where that is near.
+    /// Returns an axis of a share from 0 to `largest`, or to 1 if that is near.
     pub fn share(title: &str, largest: f64) -> Self {
-        // Above half the range, the rest of it says how far there is to go.
+        // Above half the range, the rest of the range shows how far there is to go.
         let last = if largest > 0.6 { 1.0 } else { largest.max(0.05) * 1.05 };
         Self::new(title, 1.0, last, 0.0)
     }
 
-    /// Errors from a tick below `smallest` to `largest`. Nobody comes near an error of zero: from there, all lines would
-    /// be one.
+    /// Returns an axis of errors from a tick below `smallest` to `largest`. It does not begin at zero, which no error
+    /// comes near: all lines would look like one.
     pub fn errors(title: &str, smallest: f64, largest: f64) -> Self {
         let spread = (largest - smallest).max(largest * 1e-3);
         if !(smallest > 0.0 && spread > 0.0) {
@@ -70,10 +71,11 @@ impl Axis {
         Self { title: title.to_owned(), unit: 1.0, start, end, ticks, decimals }
     }
 
-    /// `step_min`: the smallest distance of ticks, in the axis's unit.
+    /// Makes an axis from 0 to `last`, which is in the unit of the data. `step_min` is the smallest distance of ticks,
+    /// in the axis's unit.
     fn new(title: &str, unit: f64, last: f64, step_min: f64) -> Self {
         if last <= 0.0 {
-            // Nothing to measure: a length to draw on, and no tick but zero.
+            // There is nothing to measure, so the axis has a length to draw on and no tick but zero.
             return Self { title: title.to_owned(), unit, start: 0.0, end: 1.0, ticks: vec![0.0], decimals: 0 };
         }
         let end = last / unit;
@@ -87,7 +89,7 @@ impl Axis {
         Self { title: title.to_owned(), unit, start: 0.0, end: end * HEADROOM, ticks, decimals }
     }
 
-    /// The label of a tick.
+    /// Returns the label of a tick.
     pub fn label(&self, tick: f64) -> String {
         format!("{tick:.*}", self.decimals)
     }
@@ -98,7 +100,7 @@ impl Ranged for Axis {
     type ValueType = f64;
 
     fn map(&self, value: &f64, (first, last): (i32, i32)) -> i32 {
-        // Clamped to the axis: nothing is drawn outside of it. `end` lies beyond `start`.
+        // The place is clamped to the axis, so that nothing is drawn outside of it. `end` lies beyond `start`.
         let share = ((value / self.unit - self.start) / (self.end - self.start)).clamp(0.0, 1.0);
         first + (f64::from(last - first) * share).round() as i32
     }
@@ -122,7 +124,7 @@ impl ValueFormatter<f64> for Axis {
     }
 }
 
-/// The largest of `units` (ascending) that is at most `size`, or the first.
+/// Returns the largest of `units` (ascending) that is at most `size`, or the first.
 fn largest_unit<'a>(units: &[(f64, &'a str)], size: f64) -> (f64, &'a str) {
     let mut found = (1.0, "");
     for (place, &(unit, name)) in units.iter().enumerate() {
@@ -133,7 +135,8 @@ fn largest_unit<'a>(units: &[(f64, &'a str)], size: f64) -> (f64, &'a str) {
     found
 }
 
-/// The smallest of 1, 2, 5 times a power of ten that is at least `step` (positive), and the decimals that it needs.
+/// Returns the smallest of 1, 2, 5 times a power of ten that is at least `step` (positive), and the decimals that it
+/// needs.
 fn nice_step(step: f64) -> (f64, usize) {
     let (mut power, mut decimals) = (1.0, 0);
     while power > step && decimals < 12 {
@@ -143,7 +146,7 @@ fn nice_step(step: f64) -> (f64, usize) {
     while power * 10.0 <= step {
         power *= 10.0;
     }
-    // The tolerance: 0.1 / 10 / 10 is not quite 0.001.
+    // The tolerance is needed because 0.1 / 10 / 10 is not quite 0.001.
     let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= step * (1.0 - 1e-9));
     match factor {
         Some(factor) => (factor * power, decimals),

@@ -1,4 +1,4 @@
-//! A line chart with its legend beside it, as SVG.
+//! Draws a line chart with its legend beside it, as SVG.
 
 use plotters::chart::{ChartBuilder, ChartContext};
 use plotters::coord::Shift;
@@ -16,7 +16,7 @@ use crate::report::words::lines;
 pub enum Stroke {
     /// The result itself.
     Thick,
-    /// A companion of it.
+    /// A companion of the result.
     Thin,
     /// A reference.
     Dashed,
@@ -49,9 +49,9 @@ pub struct Group {
 /// Everything on the picture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
-    /// First line.
+    /// The first line of text.
     pub title: String,
-    /// Second line, broken where it is too long.
+    /// The second line of text, broken where it is too long.
     pub subtitle: String,
     /// The horizontal axis.
     pub x: Axis,
@@ -61,20 +61,21 @@ pub struct Chart {
     pub groups: Vec<Group>,
     /// Points to mark with a ring, and what they are.
     pub marked: Option<(String, Vec<Mark>)>,
-    /// Said in the middle of an empty chart.
+    /// A remark in the middle of an empty chart.
     pub remark: Option<String>,
 }
 
 /// A point to mark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mark {
-    /// Where, in the units of the data.
+    /// Its place, in the units of the data.
     pub at: (f64, f64),
     /// The colour of its line.
     pub color: RGBColor,
 }
 
-/// Coordinates in the file are whole numbers, so the canvas is large enough for that not to show.
+/// The size of the canvas. It is large because coordinates in the file are whole numbers, which would show on a small
+/// one.
 pub(super) const SIZE: (u32, u32) = (1440, 800);
 pub(super) const LEGEND_WIDTH: u32 = 400;
 pub(super) const MARGIN: i32 = 36;
@@ -82,20 +83,20 @@ const FONT: &str = "sans-serif";
 pub(super) const INK: RGBColor = RGBColor(34, 34, 34);
 pub(super) const GREY: RGBColor = RGBColor(95, 95, 95);
 pub(super) const GRID: RGBColor = RGBColor(226, 226, 226);
-/// With more points than this, markers would be a band.
+/// The most points with markers; more of them would look like a band.
 const MARKERS_MAX: usize = 40;
-/// With more points than this, thick lines would be a band too.
+/// The most points on a thick line; with more, it would look like a band too.
 const THICK_MAX: usize = 300;
-/// Characters of the subtitle that fit on a line.
+/// Number of characters of the subtitle that fit on a line.
 const SUBTITLE_WIDTH: usize = 120;
 
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Plane = Cartesian2d<Axis, Axis>;
 type Context<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Plane>;
-/// What the library says went wrong.
+/// The error of the drawing library.
 pub type DrawingError = DrawingAreaErrorKind<std::io::Error>;
 
-/// The chart as an SVG document. It refers to no font but the generic `sans-serif`.
+/// Returns the chart as an SVG document. It refers to no font but the generic `sans-serif`.
 ///
 /// # Errors
 /// None is known for a string: the library's drawing functions can fail for files only.
@@ -115,7 +116,7 @@ pub fn render(chart: &Chart) -> Result<String, DrawingError> {
 }
 
 pub(super) fn font(size: u32, color: RGBColor) -> TextStyle<'static> {
-    // The SVG backend divides by this, which is for fonts that it measures itself.
+    // The SVG backend divides by this factor, which is meant for fonts that it measures itself.
     (FONT, f64::from(size) * 1.24).into_font().color(&color)
 }
 
@@ -123,7 +124,7 @@ pub(super) fn bold(size: u32) -> TextStyle<'static> {
     (FONT, f64::from(size) * 1.24).into_font().style(FontStyle::Bold).color(&INK)
 }
 
-/// Draws title and subtitle; returns the height that they take.
+/// Draws title and subtitle, and returns the height that they take.
 pub(super) fn draw_header(root: &Area, title: &str, subtitle: &str) -> Result<i32, DrawingError> {
     let mut y = 28;
     root.draw(&Text::new(title.to_owned(), (MARGIN, y), bold(28)))?;
@@ -154,7 +155,7 @@ fn draw_plot(area: &Area, chart: &Chart) -> Result<(), DrawingError> {
         .x_desc(chart.x.title.clone())
         .y_desc(chart.y.title.clone())
         .draw()?;
-    // Bottom up: the first group's first line ends on top.
+    // The lines are drawn from the last to the first, so that the first group's first line ends on top.
     for series in chart.groups.iter().rev().flat_map(|group| group.series.iter().rev()) {
         draw_series(&mut context, series)?;
     }
@@ -187,7 +188,7 @@ fn draw_series(context: &mut Context, series: &Series) -> Result<(), DrawingErro
             let (dash, gap) = if series.stroke == Stroke::Dashed { (16, 10) } else { (4, 9) };
             context.draw_series(DashedLineSeries::new(points.iter().copied(), dash, gap, line(3)))?;
             if points.len() == 1 {
-                // A single point has no line to be dashed.
+                // A single point has no line that could be dashed.
                 draw_markers(context, points, line(3), 9)?;
             }
         }
@@ -236,7 +237,7 @@ fn draw_legend(area: &Area, chart: &Chart) -> Result<(), DrawingError> {
     Ok(())
 }
 
-/// The strokes (from, to, width) that show a line's style over `length` pixels.
+/// Returns the strokes (from, to, width) that show a line's style over `length` pixels.
 fn sample_line(stroke: Stroke, length: i32) -> Vec<(i32, i32, u32)> {
     let dashes = |dash: i32, gap: i32| {
         (0..)

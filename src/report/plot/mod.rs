@@ -1,4 +1,4 @@
-//! The charts of a report, as SVG: accuracy against rounds, bytes and virtual time, and the sparsity of C.
+//! Draws the charts of a report as SVG: accuracy against rounds, bytes and virtual time, and the sparsity of C.
 
 mod accuracy;
 mod axis;
@@ -17,7 +17,7 @@ use chart::Chart;
 /// [`file_names`](super::charts::file_names).
 ///
 /// # Errors
-/// As [`check::check`].
+/// The same as those of [`check::check`].
 pub fn charts(record: &RunRecord) -> Result<Vec<(&'static str, String)>> {
     check::check(record)?;
     let mut pictures = vec![
@@ -33,7 +33,7 @@ fn render(name: &str, chart: &Chart) -> Result<String> {
     chart::render(chart).map_err(|error| Error::write(name, std::io::Error::other(error.to_string())))
 }
 
-/// The first line of every chart: what was run, and whether all of it.
+/// Returns the first line of every chart, which says what was run and whether all of it was.
 fn title(record: &RunRecord) -> String {
     let mut title = format!("{}: {}, seed {}", record.name, record.scenario.method.name, record.seed);
     if !record.complete {
@@ -42,12 +42,12 @@ fn title(record: &RunRecord) -> String {
     title
 }
 
-/// The rounds' axis for a chart whose points end at `last`.
+/// Returns the rounds' axis for a chart whose points end at `last`.
 fn rounds_axis(last: f64, points: usize) -> axis::Axis {
     axis::Axis::rounds(with_room(last, points))
 }
 
-/// A single point stands in the middle of its axis, not on the edge.
+/// Returns the end of the axis: a single point stands in the middle of its axis, not on the edge.
 fn with_room(last: f64, points: usize) -> f64 {
     if points == 1 { 2.0 * last } else { last }
 }
@@ -89,7 +89,7 @@ mod tests {
         record
     }
 
-    /// All numbers of the attributes that place something.
+    /// Returns all numbers of the attributes that place something.
     fn coordinates(svg: &str) -> Vec<f64> {
         let attributes = ["x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "points"];
         svg.split_whitespace()
@@ -166,7 +166,7 @@ mod tests {
         assert!(matches!(charts(&record), Err(Error::NonFinite { .. })));
     }
 
-    /// Not a check: leaves every sample's charts in `target/pictures` for somebody to look at.
+    /// Checks nothing: it leaves every sample's charts in `target/pictures` for somebody to look at.
     #[test]
     #[ignore = "writes pictures for the eye"]
     fn pictures_to_look_at() {

@@ -1,4 +1,4 @@
-//! How sparse the shared table becomes: the papers' Table 3 over the rounds.
+//! Draws how sparse the shared table becomes over the rounds, by the figures of the papers' Table 3.
 
 use plotters::prelude::RGBColor;
 
@@ -8,7 +8,7 @@ use super::{SPARSITY_THRESHOLDS, rounds_axis, title};
 use crate::report::record::{RunRecord, Sparsity};
 use crate::report::words::share;
 
-/// From dark to light with growing threshold (viridis, which also stays in order in grey).
+/// Colours from dark to light with growing threshold (viridis, which also stays in order in grey).
 const COLORS: [RGBColor; SPARSITY_THRESHOLDS.len()] = [
     RGBColor(68, 1, 84),
     RGBColor(68, 57, 131),
@@ -19,8 +19,8 @@ const COLORS: [RGBColor; SPARSITY_THRESHOLDS.len()] = [
     RGBColor(230, 190, 20),
 ];
 
-/// The share of values above each threshold, for the uploads (solid) and the averaged table (dashed); `None` where no
-/// round has such figures.
+/// Returns the chart of the share of values above each threshold, for the uploads (solid) and the averaged table
+/// (dashed); `None` if no round has such figures.
 pub fn chart(record: &RunRecord) -> Option<Chart> {
     let points: Vec<(f64, Sparsity)> =
         record.per_round.iter().filter_map(|round| Some((round.round.into(), round.sparsity?))).collect();
@@ -29,7 +29,7 @@ pub fn chart(record: &RunRecord) -> Option<Chart> {
         heading: heading.to_owned(),
         series: (0..SPARSITY_THRESHOLDS.len())
             .map(|i| Series {
-                // Lines that lie on one another can still be told apart by their figures.
+                // The figures in the labels tell lines apart even where they coincide.
                 label: format!("{}: {}", threshold_label(SPARSITY_THRESHOLDS[i]), share(of(&at_last)[i])),
                 color: COLORS[i],
                 stroke,

@@ -1,4 +1,4 @@
-//! A time line as SVG: rows of coloured bars over virtual time, with marks and vertical lines.
+//! Draws a time line as SVG: rows of coloured bars over virtual time, with marks and vertical lines.
 
 use plotters::coord::ranged1d::Ranged;
 use plotters::prelude::{Circle, Color, IntoDrawingArea, PathElement, RGBColor, Rectangle, SVGBackend, Text, WHITE};
@@ -10,36 +10,36 @@ use crate::report::words::lines;
 /// Everything on the picture.
 #[derive(Clone, Debug)]
 pub struct TimelineChart {
-    /// First line.
+    /// The first line of text.
     pub title: String,
-    /// Second line, broken where it is too long.
+    /// The second line of text, broken where it is too long.
     pub subtitle: String,
-    /// Seconds from the left edge.
+    /// The time from the left edge to the right one, in seconds.
     pub length_s: f64,
     /// What the horizontal axis counts from.
     pub since: String,
-    /// From top to bottom.
+    /// The rows from top to bottom.
     pub rows: Vec<Row>,
-    /// Lines from top to bottom.
+    /// The vertical lines.
     pub instants: Vec<Instant>,
-    /// Names of bars.
+    /// The colours of bars with their names in the legend.
     pub bars: Vec<(RGBColor, String)>,
-    /// Names of marks.
+    /// The marks with their names in the legend.
     pub marks: Vec<(Mark, String)>,
-    /// Names of lines.
+    /// The styles of vertical lines with their names in the legend.
     pub lines: Vec<(Rule, String)>,
-    /// Said in the middle of an empty picture.
+    /// A remark in the middle of an empty picture.
     pub remark: Option<String>,
 }
 
 /// One row.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Whose it is.
+    /// The name of the user whose participation it is.
     pub label: String,
-    /// Colour, from, to, in seconds.
+    /// The bars of the row as (colour, from, to), in seconds.
     pub bars: Vec<(RGBColor, f64, f64)>,
-    /// A mark at its end, in seconds.
+    /// The mark at its end and its time, in seconds.
     pub mark: Option<(Mark, f64)>,
 }
 
@@ -48,7 +48,7 @@ pub struct Row {
 pub enum Mark {
     /// A ring.
     Ring,
-    /// A ring that is filled.
+    /// A filled ring.
     Disc,
     /// A cross.
     Cross,
@@ -58,21 +58,21 @@ pub enum Mark {
     Arrow,
 }
 
-/// A line from top to bottom.
+/// A vertical line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Instant {
-    /// Where, in seconds.
+    /// Its time, in seconds.
     pub at_s: f64,
     /// How it is drawn.
     pub rule: Rule,
 }
 
-/// How a line from top to bottom is drawn.
+/// How a vertical line is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Unbroken.
+    /// Without gaps.
     Solid,
-    /// Dashed.
+    /// With gaps.
     Dashed,
 }
 
@@ -80,14 +80,14 @@ const LABELS_WIDTH: i32 = 110;
 const ROW_HEIGHT: i32 = 15;
 const RULE: RGBColor = INK;
 
-/// The picture as an SVG document; its height follows the rows.
+/// Returns the picture as an SVG document, whose height follows the rows.
 ///
 /// # Errors
 /// None is known for a string: the library's drawing functions can fail for files only.
 pub fn render(chart: &TimelineChart) -> Result<String, DrawingError> {
     let mut svg = String::new();
     let header = 72 + 28 * lines(&chart.subtitle, 120).len() as i32 + 16;
-    // The legend needs its room, too.
+    // The least height leaves room for the legend.
     let body = (chart.rows.len() as i32 * ROW_HEIGHT).max(520);
     {
         let size = (SIZE.0, (header + body + 100) as u32);
@@ -114,7 +114,7 @@ pub fn render(chart: &TimelineChart) -> Result<String, DrawingError> {
     Ok(svg)
 }
 
-/// Where time and rows are on the canvas, in pixels.
+/// The places of time and rows on the canvas, in pixels.
 struct Plane {
     axis: Axis,
     x: (i32, i32),
@@ -126,7 +126,7 @@ impl Plane {
         self.axis.map(&seconds, self.x)
     }
 
-    /// Middles of the rows, without end.
+    /// Returns the middles of the rows, without end.
     fn middles(&self) -> impl Iterator<Item = i32> {
         (self.y.0 + ROW_HEIGHT / 2..).step_by(ROW_HEIGHT as usize)
     }
@@ -152,7 +152,7 @@ fn draw_rows(root: &Area, chart: &TimelineChart, plane: &Plane) -> Result<(), Dr
         root.draw(&Text::new(row.label.clone(), (MARGIN, middle - 7), font(14, GREY)))?;
         for &(color, from, to) in &row.bars {
             let (left, right) = (plane.at(from), plane.at(to));
-            // What is too short to be seen is still there.
+            // A bar has at least one pixel, so that a stretch too short to be seen is still there.
             let corners = [(left, top + 2), (right.max(left + 1), top + ROW_HEIGHT - 2)];
             root.draw(&Rectangle::new(corners, color.filled()))?;
         }
@@ -160,7 +160,7 @@ fn draw_rows(root: &Area, chart: &TimelineChart, plane: &Plane) -> Result<(), Dr
     Ok(())
 }
 
-/// Above the lines: the server cancels at the end of a round.
+/// Draws the marks after the lines, because the server cancels at the end of a round, where a line is.
 fn draw_marks(root: &Area, chart: &TimelineChart, plane: &Plane) -> Result<(), DrawingError> {
     for (row, middle) in chart.rows.iter().zip(plane.middles()) {
         if let Some((mark, at)) = row.mark {

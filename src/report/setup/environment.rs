@@ -1,4 +1,4 @@
-//! The environment of the clients in words: links, devices, availability and faults.
+//! Describes the environment of the clients in words: links, devices, availability and faults.
 
 use crate::report::record::RunRecord;
 use crate::report::words::{counted, share, thousands};
@@ -8,7 +8,7 @@ use crate::scenario::{
 };
 use crate::units::{BitsPerSecond, Direction};
 
-/// What a description starts with where a preset was named.
+/// Returns the beginning of a description, which names the preset if there is one.
 fn preset(name: Option<&String>) -> String {
     name.map_or_else(String::new, |name| format!("preset `{name}`; "))
 }
@@ -30,7 +30,7 @@ pub(super) fn network(network: &NetworkSpec) -> String {
     )
 }
 
-/// `None` if it limits nothing.
+/// Describes the server's link; `None` if it limits nothing.
 pub(super) fn server_link(server: &ServerLinkSpec) -> Option<String> {
     if *server == ServerLinkSpec::default() {
         return None;
@@ -50,8 +50,8 @@ pub(super) fn server_link(server: &ServerLinkSpec) -> Option<String> {
     ))
 }
 
-/// How much of its capacity the server's link carried, on average over the run; `None` where it has no limit, or for a
-/// run that stopped between the rounds whose time is known.
+/// Returns how much of its capacity the server's link carried, on average over the run; `None` if it has no limit, or
+/// if the run stopped between the rounds whose time is known.
 pub(in crate::report) fn server_link_use(record: &RunRecord) -> Option<String> {
     let server = &record.scenario.network.server;
     let sides = [("down", server.downlink, record.bytes.down.sent), ("up", server.uplink, record.bytes.up.sent)];
@@ -118,7 +118,7 @@ pub(super) fn devices(devices: &DevicesSpec) -> String {
     words
 }
 
-/// `None` if users are always there.
+/// Describes when users are available; `None` if they always are.
 pub(super) fn availability(availability: &AvailabilitySpec) -> Option<String> {
     let words = match &availability.pattern {
         AvailabilityPattern::Always => return None,
@@ -143,7 +143,7 @@ pub(super) fn availability(availability: &AvailabilitySpec) -> Option<String> {
     Some(preset(availability.preset.as_ref()) + &words)
 }
 
-/// `None` if there is no rule.
+/// Describes the fault rules; `None` if there is none.
 pub(super) fn faults(rules: &[FaultSpec]) -> Option<String> {
     (!rules.is_empty()).then(|| rules.iter().map(fault).collect::<Vec<_>>().join("; "))
 }
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(faults(&[]), None);
     }
 
-    /// If this fails, an engineer is told a link that is full has room, or the other way round.
+    /// If this fails, an engineer is told that a full link has room, or the other way round.
     #[test]
     fn the_use_of_the_server_link_is_what_it_carried_of_what_it_could() {
         let mut record = sample::run(4);

@@ -1,4 +1,4 @@
-//! A checked scenario in words: what was run, and what makes its accuracy optimistic.
+//! Describes a checked scenario in words: what was run, and what makes its accuracy optimistic.
 
 use super::record::RunRecord;
 use super::words::{counted, name_of, percent, thousands};
@@ -10,7 +10,7 @@ mod rounds;
 pub(super) use environment::server_link_use;
 pub use rounds::policy;
 
-/// What was run, as (what, words), in the order of a scenario file.
+/// Returns what was run as (name, words), in the order of a scenario file.
 pub fn describe(record: &RunRecord) -> Vec<(&'static str, String)> {
     let scenario = &record.scenario;
     let mut lines = vec![
@@ -24,14 +24,14 @@ pub fn describe(record: &RunRecord) -> Vec<(&'static str, String)> {
         ("Network", environment::network(&scenario.network)),
         ("Devices", environment::devices(&scenario.devices)),
     ];
-    // What is not limited, always there or never wrong needs no line.
+    // A link without a limit, users who are always there and a world without faults get no line.
     lines.extend(environment::server_link(&scenario.network.server).map(|words| ("Server link", words)));
     lines.extend(environment::availability(&scenario.availability).map(|words| ("Availability", words)));
     lines.extend(environment::faults(&scenario.faults).map(|words| ("Faults", words)));
     lines
 }
 
-/// The protocol in a few words, to stand beside every accuracy.
+/// Returns the protocol in a few words, to stand beside every accuracy.
 pub fn protocol(scenario: &Scenario) -> String {
     let evaluation = &scenario.evaluation;
     let ranking = match evaluation.ranking {
@@ -50,7 +50,7 @@ pub fn protocol(scenario: &Scenario) -> String {
     }
 }
 
-/// How a run's round was chosen, to follow "the round is".
+/// Returns how a run's round was chosen, in words that follow "the round is".
 pub fn selection(evaluation: &EvaluationSpec) -> String {
     let figure = evaluation.headline().map_or_else(String::new, |headline| headline.label());
     match evaluation.selection {
@@ -63,13 +63,13 @@ pub fn selection(evaluation: &EvaluationSpec) -> String {
 /// Something that a reader has to know before believing a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caveat {
-    /// In a few words, a sentence of its own.
+    /// The caveat in a few words, as a sentence of its own.
     pub headline: String,
-    /// Why it matters and what to do.
+    /// Why it matters and what to do about it.
     pub text: String,
 }
 
-/// That and why the run is incomplete, if it is.
+/// Returns a caveat that the run is incomplete, and why, if it is.
 pub fn incomplete(record: &RunRecord) -> Option<Caveat> {
     let why = record.stopped_by.as_deref().unwrap_or("the reason was not recorded");
     (!record.complete).then(|| Caveat {
@@ -78,7 +78,7 @@ pub fn incomplete(record: &RunRecord) -> Option<Caveat> {
     })
 }
 
-/// That users are left out for want of memory, if any are.
+/// Returns a remark that users are left out because their devices have too little memory, if any are.
 pub fn excluded(record: &RunRecord) -> Option<String> {
     let (excluded, users) = (record.size.excluded_users, record.size.users);
     (excluded > 0).then(|| {
@@ -88,7 +88,7 @@ pub fn excluded(record: &RunRecord) -> Option<String> {
     })
 }
 
-/// What in the protocol makes the accuracy look better than a deployment's would be.
+/// Returns what in the protocol makes the accuracy look better than a deployment's would be.
 pub fn protocol_caveats(scenario: &Scenario) -> Vec<Caveat> {
     let mut caveats = Vec::new();
     if scenario.dataset.negatives.pool == NegativePool::Unrated {

@@ -1,4 +1,4 @@
-//! How rounds are run, in words: the policy, and whom the server picks.
+//! Describes how rounds are run in words: the policy, and whom the server picks.
 
 use crate::report::words::{counted, duration, share, thousands};
 use crate::scenario::{
@@ -6,13 +6,13 @@ use crate::scenario::{
     UpdateRule, UpdatesNeeded,
 };
 
-/// Says what a round is, and what becomes of those who are late.
+/// Describes what a round is, and what becomes of those who are late.
 pub fn policy(policy: &Policy, steps_per_round: u32) -> String {
     let clauses = [invitations(policy), Some(end(policy)), update_rule(policy), stragglers(policy), late(policy)];
     let words = clauses.into_iter().flatten().collect::<Vec<_>>().join("; ");
     match steps_per_round {
         1 => format!("{}: {words}", policy.name),
-        // What is said of rounds holds for steps then.
+        // With several steps in a round, what is said of rounds holds for steps.
         steps => {
             let words = words.replace("a round is a step of the server", "a step is").replace("round", "step");
             format!("{}: a round is {} steps of the server; {words}", policy.name, thousands(steps.into()))
@@ -20,7 +20,7 @@ pub fn policy(policy: &Policy, steps_per_round: u32) -> String {
     }
 }
 
-/// Whom the server invites, unless it is who is asked for.
+/// Describes whom the server invites, if these are not just as many as are asked for.
 fn invitations(policy: &Policy) -> Option<String> {
     match policy.invitations {
         Invitations::AtOnce { over_selection: 1.0 } => None,
@@ -33,7 +33,7 @@ fn invitations(policy: &Policy) -> Option<String> {
     }
 }
 
-/// What ends a round.
+/// Describes what ends a round.
 fn end(policy: &Policy) -> String {
     let deadline = policy.deadline.map(|deadline| duration(deadline.as_secs_f64()));
     let at_the_latest = |after: &str| {
@@ -62,7 +62,7 @@ fn end(policy: &Policy) -> String {
     }
 }
 
-/// The server's rate, where it has one.
+/// Describes the server's rate, if it has one.
 fn update_rule(policy: &Policy) -> Option<String> {
     match policy.update_rule {
         UpdateRule::Mean | UpdateRule::DifferencesPerWeight => None,
@@ -71,7 +71,7 @@ fn update_rule(policy: &Policy) -> Option<String> {
     }
 }
 
-/// What becomes of those who are not done at the end of a round, where there may be any.
+/// Describes what becomes of those who are not done at the end of a round, if there may be any.
 fn stragglers(policy: &Policy) -> Option<String> {
     let words = match (policy.stragglers, policy.late_updates) {
         _ if policy.waits_for_everybody() => return None,
@@ -85,7 +85,7 @@ fn stragglers(policy: &Policy) -> Option<String> {
     Some(words.to_owned())
 }
 
-/// What an update of an earlier model counts, where it counts something.
+/// Describes how much an update of an earlier model counts, if it counts at all.
 fn late(policy: &Policy) -> Option<String> {
     let LateUpdates::Used { maximum_staleness, weight } = policy.late_updates else { return None };
     let weight = staleness_weight(weight);
@@ -100,7 +100,7 @@ fn staleness_weight(weight: StalenessWeight) -> String {
     }
 }
 
-/// How many take part in a round; `None` where the mode says it.
+/// Describes how many take part in a round; `None` if the mode determines it.
 pub(super) fn participants(training: &TrainingSpec, policy: &Policy) -> Option<String> {
     if !policy.has_cohorts() {
         return None;
@@ -114,7 +114,7 @@ pub(super) fn participants(training: &TrainingSpec, policy: &Policy) -> Option<S
     Some(format!("{who} {needed} in each"))
 }
 
-/// Whom the server picks, and what it has to know about users for it.
+/// Describes whom the server picks, and what it has to know about users for it.
 pub(super) fn selection(selection: &ClientSelection) -> String {
     match selection {
         ClientSelection::Uniform => "uniformly at random".to_owned(),

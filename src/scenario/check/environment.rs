@@ -1,4 +1,4 @@
-//! The environment of the clients: presets resolved, and keys of which only one can be meant.
+//! The rules for the environment of the clients: resolves the presets and refuses keys that exclude one another.
 
 use super::super::presets::{self, Preset};
 use super::super::raw::{RawAvailability, RawDaily, RawDevices, RawFault, RawNetwork, RawOnOff, RawServerLink};
@@ -9,10 +9,10 @@ use super::super::spec::{
 use super::Checker;
 use crate::units::BitsPerSecond;
 
-/// How far the shares of device classes may be from 1 in sum.
+/// The largest distance from 1 that the sum of the shares of device classes may have.
 const SHARES_TOLERANCE: f64 = 1e-6;
 
-/// The numbers of the preset called `name`; the schema has refused unknown names.
+/// Returns the numbers of the preset called `name`, if one is named. The schema has refused unknown names.
 fn named<T, const COUNT: usize>(presets: [Preset<T>; COUNT], name: Option<&str>) -> Option<T> {
     presets.into_iter().find(|preset| Some(preset.name) == name).map(|preset| preset.values)
 }
@@ -115,7 +115,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A limit that no device would heed must not pass for one.
+    /// Refuses a memory limit where every class has one of its own, as no device would heed it.
     fn memory_beside_classes(&mut self, raw: &RawDevices, classes: &[DeviceClassSpec]) {
         if !classes.iter().all(|class| class.memory_mb.is_some()) {
             return;
@@ -164,7 +164,7 @@ impl Checker<'_> {
             self.fault(&["availability", second], message);
         }
         let base = named(presets::availabilities(), raw.preset.as_deref()).map(|preset| preset.pattern);
-        // A preset goes with the keys of its own pattern: others would leave nothing of it.
+        // A preset goes only with the keys of its own pattern: the keys of another one would replace all of it.
         let own = match &base {
             None => None,
             Some(AvailabilityPattern::Daily(_)) => Some("daily"),
@@ -212,7 +212,7 @@ impl Checker<'_> {
         rules.filter_map(|(index, rule)| self.fault_rule(&index.to_string(), rule, users)).collect()
     }
 
-    /// `None` if it does nothing; the fault is noted then.
+    /// Returns the checked rule; `None` if the rule does nothing, which is noted as a fault.
     fn fault_rule(&mut self, index: &str, raw: RawFault, users: Option<u32>) -> Option<FaultSpec> {
         let base = named(presets::faults(), raw.preset.as_deref());
         let Some(effect) = raw.effect.or(base.as_ref().map(|base| base.effect)) else {

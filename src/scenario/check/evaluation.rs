@@ -1,15 +1,16 @@
-//! The rules of `[evaluation]`: figures that fit the split and the data, and a headline among them.
+//! The rules of `[evaluation]`: the figures must fit the split and the data, and the headline must be one of them.
 
 use super::super::spec::{DatasetSpec, EvaluationSpec, Ranking, Selection, SourceSpec, SplitSpec};
 use super::super::suggest;
 use super::Checker;
 use crate::metric::{FAMILIES, Metric, Needs};
 
-/// The largest cutoff, as of the key `cutoffs`.
+/// The largest cutoff that a name may have; the key `cutoffs` has the same limit.
 const MAX_CUTOFF: u32 = 100_000;
 
 impl Checker<'_> {
-    /// The evaluation with its defaults filled in. Without a data set, whose fault is noted, leave-one-out is assumed.
+    /// Returns the evaluation with its defaults filled in. `dataset` is `None` if it has a fault, which is noted
+    /// already; leave-one-out is assumed then.
     pub(super) fn evaluation(
         &mut self,
         mut evaluation: EvaluationSpec,
@@ -38,8 +39,8 @@ impl Checker<'_> {
         evaluation
     }
 
-    /// Refuses what says how held-out items are ranked, where no item is held out. What says the default is let pass: a
-    /// resolved scenario has every key.
+    /// Refuses keys that say how held-out items are ranked where no item is held out. Keys with their default values
+    /// are let pass, because a resolved scenario has every key.
     fn ranking_of_nothing(&mut self, evaluation: &EvaluationSpec) {
         let usual = EvaluationSpec::default();
         for (key, is_usual) in [
@@ -57,7 +58,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether every figure is known; the faults are noted.
+    /// Returns whether every figure is known, and notes a fault for each that is not.
     fn metric_names(&mut self, evaluation: &EvaluationSpec) -> bool {
         let known = self.faults.len();
         for name in &evaluation.metrics {
@@ -69,7 +70,8 @@ impl Checker<'_> {
         self.faults.len() == known
     }
 
-    /// Notes what is wrong with the name of a figure, the value of `key`. A list may name a family without a cutoff.
+    /// Notes what is wrong with the name of a figure, which is the value of `key`. A list may name a family without a
+    /// cutoff.
     fn metric_name(&mut self, key: &str, name: &str, in_list: bool) {
         let path = ["evaluation", key];
         let (family, cutoff) = name.split_once('@').map_or((name, None), |(family, cutoff)| (family, Some(cutoff)));
@@ -96,7 +98,7 @@ impl Checker<'_> {
         self.fault(&path, message);
     }
 
-    /// Fills in the headline, and sees to it that it is one of the figures.
+    /// Fills in the headline, and checks that it is one of the figures.
     fn headline(&mut self, evaluation: &mut EvaluationSpec) {
         let is_written = self.file.has(&["evaluation", "headline"]);
         let names = |name: &str| evaluation.metrics.iter().any(|listed| listed == name);
@@ -104,7 +106,7 @@ impl Checker<'_> {
             let first = evaluation.metrics.iter().flat_map(|name| Metric::all_named(name, &[10])).next();
             evaluation.headline = first.map_or_else(String::new, |metric| metric.name());
         }
-        // A family without a cutoff has the headline's too.
+        // A family that is named without a cutoff is measured at the headline's cutoff too.
         if let Some((family, Some(cutoff))) = Metric::family_and_cutoff(&evaluation.headline)
             && evaluation.metrics.iter().any(|listed| listed == family.name)
         {
@@ -120,7 +122,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Among C candidates the held-out item is one of C + 1: in the first C + 1 it is always.
+    /// Refuses cutoffs beyond the number of candidates, and drops default ones. Among C candidates the held-out item is
+    /// one of C + 1, so that it is always within the first C + 1.
     fn cutoffs(&mut self, evaluation: &mut EvaluationSpec) {
         let candidates = evaluation.candidates;
         if evaluation.ranking != Ranking::Sampled {
@@ -137,7 +140,7 @@ impl Checker<'_> {
             return self.contradiction(&["evaluation", "candidates"], &["evaluation", "headline"], message);
         }
         if !self.file.has(&["evaluation", "cutoffs"]) {
-            // Of the usual cutoffs, those that say something.
+            // Only those of the default cutoffs are kept that can tell methods apart.
             evaluation.cutoffs.retain(|cutoff| *cutoff <= candidates);
         }
         let beyond = |metric: &Metric| metric.cutoff().is_some_and(|cutoff| cutoff > candidates);
@@ -153,7 +156,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Figures must be such as the split and the data can have.
+    /// Checks that the split and the data have what each figure needs.
     fn figures_of_the_split(&mut self, evaluation: &EvaluationSpec, split: SplitSpec, dataset: Option<&DatasetSpec>) {
         let path = ["evaluation", "metrics"];
         let is_k_fold = matches!(split, SplitSpec::KFold { .. });
@@ -172,7 +175,7 @@ impl Checker<'_> {
             };
             return self.contradiction(&path, &["dataset", "split"], message);
         }
-        // The ratings of other sources are known when they are read.
+        // Whether other sources have ratings is known only when they are read.
         if let (true, Some(SourceSpec::Delimited(columns))) = (is_k_fold, dataset.map(|dataset| &dataset.source))
             && columns.rating.is_none()
         {

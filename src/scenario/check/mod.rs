@@ -1,5 +1,5 @@
-//! From the raw mirror to the checked scenario: presets resolved, defaults filled in, and the rules that no
-//! single key can break.
+//! Turns the raw mirror into the checked scenario: resolves presets, fills in defaults, and applies the rules that
+//! concern more than one key.
 
 use serde_json::{Map, Value as Json};
 
@@ -17,10 +17,10 @@ mod environment;
 mod evaluation;
 mod rounds;
 
-/// The filter of the FedRAP paper on LastFM-2K.
+/// The least number of interactions in LastFM-2K, as the FedRAP paper filters it.
 const LASTFM_MINIMUM_INTERACTIONS: u32 = 10;
 
-/// The checked form of `raw`.
+/// Returns the checked form of `raw`.
 ///
 /// `file` is what `raw` was read from, for the places of faults; `schema` is the schema that it obeys.
 ///
@@ -78,14 +78,14 @@ impl Checker<'_> {
         self.faults.push(Fault::new(self.file.place_of(path), message));
     }
 
-    /// A contradiction between two keys, of which one may have been left to its default: it is shown at the first of
-    /// them that was written.
+    /// Notes a contradiction between two keys, of which one may have been left to its default. It is shown at the first
+    /// of them that was written.
     fn contradiction(&mut self, first: &[&str], second: &[&str], message: impl AsRef<str>) {
         let path = if !self.file.has(first) && self.file.has(second) { second } else { first };
         self.fault(path, message);
     }
 
-    /// `None` if the source cannot be told; the fault is noted then.
+    /// Returns the checked data set; `None` if the source cannot be told, which is noted as a fault.
     fn dataset(&mut self, raw: RawDataset) -> Option<DatasetSpec> {
         if raw.generator.is_some() && raw.name != SourceName::Generated {
             self.fault(&["dataset", "generator"], "`generator` belongs to `name = \"generated\"` only");
@@ -167,7 +167,8 @@ impl Checker<'_> {
         }
     }
 
-    /// `None` if the method is unknown; the fault is noted then.
+    /// Returns the method with its parameters checked and completed; `None` if it is unknown, which is noted as a
+    /// fault.
     fn method(&mut self, raw: RawMethod, schema: &Json, vocabulary: &[MethodVocabulary]) -> Option<MethodSpec> {
         let (name, mut parameters) = match raw {
             RawMethod::Name(name) => (name, Json::Object(Map::new())),
@@ -189,7 +190,8 @@ impl Checker<'_> {
         Some(MethodSpec { name, parameters })
     }
 
-    /// Numbers that must fit into a generated population. Those of a file are known when it is read.
+    /// Checks numbers that must fit into a generated population. The size of a population from a file is known only
+    /// when it is read.
     fn population(&mut self, evaluation: &EvaluationSpec, dataset: &DatasetSpec) {
         const USERS: &[&str] = &["dataset", "generator", "users"];
         const ITEMS: &[&str] = &["dataset", "generator", "items"];
@@ -218,7 +220,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Products of numbers that are sound each, and beyond what a run may hold together.
+    /// Checks products of numbers each of which is sound by itself, but which together may be more than a run can hold.
     fn sizes(
         &mut self,
         generator: &GeneratorSpec,
@@ -252,7 +254,7 @@ impl Checker<'_> {
     }
 }
 
-/// The schema of the parameters of method `name`.
+/// Returns the schema of the parameters of method `name`.
 fn parameter_schema<'s>(schema: &'s Json, name: &str) -> Option<&'s Json> {
     let choices = schema.pointer("/$defs/Method/oneOf")?.as_array()?;
     choices.iter().find_map(|choice| choice.get("properties")?.get(name))

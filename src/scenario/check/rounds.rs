@@ -1,4 +1,4 @@
-//! How rounds are run: keys of `[training]` that contradict one another, the method or the population.
+//! Checks how rounds are run: finds keys of `[training]` that contradict one another, the method or the population.
 
 use super::super::modes::{ClientSelection, Mode, OortSpec};
 use super::super::participants::{TooFewUsers, Users, too_few_users};
@@ -7,12 +7,12 @@ use super::super::spec::{DatasetSpec, Participation, SourceSpec, TrainingSpec};
 use super::super::vocabulary::MethodVocabulary;
 use super::Checker;
 
-/// Most updates in a buffer for each client that trains at a time. A larger one would be full after so many trainings of
-/// everybody on a model that has not moved.
+/// The most updates that a buffer may hold for each client that trains at a time. With a larger one, everybody would
+/// train that many times on a model that has not changed.
 const BUFFER_PER_CLIENT: u32 = 1000;
 
 impl Checker<'_> {
-    /// `method` is the one that is to be run, if it is known.
+    /// Checks `[training]`. `method` is the method that is to be run, if it is known.
     pub(super) fn training(
         &mut self,
         training: &TrainingSpec,
@@ -40,7 +40,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A method that is ready at once takes part in no round, whatever the mode.
+    /// Refuses keys about rounds for a method that is ready at once, as it takes part in no round, whatever the mode.
     fn untrained(&mut self, training: &TrainingSpec, method: &str) {
         let keys = [
             ("mode", training.mode != Mode::Synchronous),
@@ -53,7 +53,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Steps are numbered with 32 bits.
+    /// Checks that the steps of the run can be numbered with 32 bits.
     fn steps(&mut self, training: &TrainingSpec) {
         if training.rounds.checked_mul(training.steps_per_round).is_none() {
             let (rounds, steps) = (training.rounds, training.steps_per_round);
@@ -63,13 +63,13 @@ impl Checker<'_> {
     }
 
     fn users(&mut self, training: &TrainingSpec, dataset: Option<&DatasetSpec>) {
-        // Those of a file are counted when it is read.
+        // The users of a file are counted when it is read.
         let generated = match dataset.map(|dataset| &dataset.source) {
             Some(SourceSpec::Generated(generator)) => Some(generator.users),
             _ => None,
         };
         let words = generated.map(|users| format!("`dataset.generator.users` is {users}")).unwrap_or_default();
-        // Who has too little memory is known when the method's table is.
+        // Which users have too little memory is known only when the size of the method's table is.
         let users = generated.map(|users| Users { all: users, able: users, words: &words });
         for TooFewUsers { path, other, message } in too_few_users(training, &Policy::of(&training.mode), users) {
             self.contradiction(&path, other, message);
@@ -78,7 +78,7 @@ impl Checker<'_> {
 
     /// Refuses a number of participants where no cohorts are invited.
     fn cohorts(&mut self, training: &TrainingSpec) {
-        // A printed scenario has the default written out.
+        // The default participation is let pass, because a printed scenario has it written out.
         if !Policy::of(&training.mode).has_cohorts() && training.participation != Participation::All {
             let mode = training.mode.key();
             let message = format!(

@@ -176,7 +176,7 @@ pub(in super::super) struct RawAvailability {
     /// In stays of random length with random gaps between them.
     #[serde(default, rename = "on-off", skip_serializing_if = "Option::is_none")]
     pub on_off: Option<RawOnOff>,
-    /// As a file says.
+    /// In the stays that a file lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<AvailabilityTraceSpec>,
 }
@@ -211,8 +211,8 @@ pub(in super::super) struct RawDaily {
     pub utc_offsets: Option<Vec<f64>>,
 }
 
-/// Alternation of stays and gaps, both exponential: a two-state Markov chain, stationary from the start. Without a preset
-/// it needs both means.
+/// Alternation of stays and gaps, both exponential: a two-state Markov chain, stationary from the start. Without a
+/// preset it needs both means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "OnOff")]
@@ -343,7 +343,7 @@ impl From<&DevicesSpec> for RawDevices {
     }
 }
 
-/// A time that is written only where there is one.
+/// Returns a time, or `None` if it is zero, so that it is printed only where it has an effect.
 fn unless_zero(time: f64) -> Option<f64> {
     (time != 0.0).then_some(time)
 }

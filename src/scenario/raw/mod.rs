@@ -1,7 +1,7 @@
 //! The raw mirror of a scenario file: what may be written, with its ranges, before presets and defaults.
 //!
-//! Its schema is the rule book of the file, and printing a checked scenario goes through it too, so what is
-//! printed can be read again.
+//! The schema of these types holds the rules of the file. A checked scenario is printed through them too, so that what
+//! is printed can be read again.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -128,8 +128,8 @@ pub(super) enum RawSplit {
     /// The latest rating of every user is held out, to be ranked against candidates.
     #[default]
     LeaveOneOut,
-    /// One of several random equal parts of all ratings is held out, to be predicted: a run is one fold. The folds of one
-    /// seed cover every rating once.
+    /// One of several random equal parts of all ratings is held out, to be predicted: a run is one fold. The folds of
+    /// one seed cover every rating once.
     KFold(RawKFold),
 }
 

@@ -1,4 +1,4 @@
-//! What was probably meant by a value or a key that is wrong.
+//! Suggests how to write what a wrong value or key was probably meant to be.
 
 use serde_json::Value as Json;
 
@@ -8,11 +8,11 @@ use super::super::tree::Value;
 use super::Rules;
 
 impl<'s> Rules<'s> {
-    /// The end of a message about a value of a wrong type: how to write what was probably meant.
+    /// Returns the end of a message about a value of a wrong type, which says how to write what was probably meant.
     pub(super) fn instead_of_value(&self, alternatives: &[&'s Json], value: &Value, name: &str) -> String {
         let admits = |wanted: &str| alternatives.iter().any(|plain_schema| types(plain_schema).any(|t| t == wanted));
         match value {
-            // `network = "lan"`: the value of one key of the table.
+            // In `network = "lan"`, the text is the value of one key of the table.
             Value::String(text) => {
                 let tables = alternatives.iter().filter_map(|plain_schema| plain_schema.get("properties")?.as_object());
                 let takes = |schema: &'s Json| {
@@ -23,7 +23,7 @@ impl<'s> Rules<'s> {
                 let key = tables.flatten().find(|(_, schema)| takes(schema)).map(|(key, _)| key);
                 match (key, self.only_text(alternatives)) {
                     (Some(key), _) => format!("; did you mean `{name}.{key} = \"{text}\"`?"),
-                    // `trace = "a.csv"`: the value of the one key that there must be.
+                    // In `trace = "a.csv"`, the text is the value of the only required key.
                     (None, Some(key)) => format!("; write `{name} = {{ {key} = \"{text}\" }}`"),
                     (None, None) => String::new(),
                 }
@@ -41,7 +41,7 @@ impl<'s> Rules<'s> {
             Value::Float(number) if admits("integer") && number.fract() == 0.0 && number.abs() < 1e15 => {
                 format!("; write `{number}`")
             }
-            // `participation = 0.5`: the value of the one choice that could take it.
+            // In `participation = 0.5`, the number is the value of the only choice that could take it.
             Value::Integer(_) | Value::Float(_) | Value::Array(_) => match self.only_taker(alternatives, value)[..] {
                 [tag] => format!("; write `{name} = {{ {tag} = {} }}`", in_short(value)),
                 _ => String::new(),
@@ -58,7 +58,8 @@ impl<'s> Rules<'s> {
         items.iter().any(|item| types(item).any(|t| t == "object"))
     }
 
-    /// The key of the one table among the alternatives, if that key is all that it needs, and takes any text.
+    /// Returns the key of the only table among the alternatives, if that table requires no other key and the key takes
+    /// any text.
     fn only_text(&self, alternatives: &[&'s Json]) -> Option<&'s str> {
         let mut tables = alternatives.iter().filter(|plain_schema| types(plain_schema).any(|t| t == "object"));
         let (table, None) = (tables.next()?, tables.next()) else { return None };
@@ -72,7 +73,7 @@ impl<'s> Rules<'s> {
             .then_some(key)
     }
 
-    /// The choices whose tables could hold `value` behind their names.
+    /// Returns the choices whose tables could hold `value` behind their names.
     fn only_taker(&self, alternatives: &[&'s Json], value: &Value) -> Vec<&'s str> {
         let takes = |plain_schema: &'s Json| {
             let tag = tag(plain_schema).filter(|_| alternatives.len() > 1)?;
@@ -83,7 +84,7 @@ impl<'s> Rules<'s> {
         alternatives.iter().filter_map(|plain_schema| takes(plain_schema)).collect()
     }
 
-    /// How to write `key`, if it is no key but a choice of one of `properties`: `effect = "drop"` for `drop`.
+    /// Returns how to write `key` if it is not a key but a choice of one of `properties`: `effect = "drop"` for `drop`.
     pub(super) fn as_a_choice(&self, key: &str, properties: &'s serde_json::Map<String, Json>) -> Option<String> {
         properties.iter().find_map(|(owner, schema)| {
             let mut choices = Vec::new();
@@ -99,7 +100,7 @@ impl<'s> Rules<'s> {
         })
     }
 
-    /// What has to stand behind the key of a tagged alternative: its required keys, as far as can be said.
+    /// Returns what has to stand behind the key of a tagged alternative: its required keys, if it is a table.
     pub(super) fn least_value(&self, plain_schema: &'s Json, tag: &str) -> String {
         let mut alternatives = Vec::new();
         if let Some(property) = plain_schema.get("properties").and_then(|properties| properties.get(tag)) {
@@ -114,7 +115,7 @@ impl<'s> Rules<'s> {
         }
     }
 
-    /// Whether `key` is a key of the table that `schema` describes.
+    /// Returns whether `key` is a key of the table that `schema` describes.
     pub(super) fn has_key(&self, schema: &'s Json, key: &str) -> bool {
         let mut alternatives = Vec::new();
         self.flatten(schema, &mut alternatives);
@@ -123,7 +124,7 @@ impl<'s> Rules<'s> {
             .any(|plain_schema| plain_schema.get("properties").is_some_and(|known| known.get(key).is_some()))
     }
 
-    /// Where in the file the key `key` is known, in words, if that is in few places: in TOML a key that is
+    /// Returns in words where in the file the key `key` is known, if that is in few places. In TOML a key that is
     /// written below a `[table]` belongs to that table, which is easily forgotten.
     pub(super) fn home_of(&self, key: &str) -> Option<String> {
         let mut homes = Vec::new();
@@ -146,7 +147,7 @@ impl<'s> Rules<'s> {
             if properties.contains_key(key) {
                 homes.push(path.to_owned());
             }
-            // Deep enough for every table that people write; a schema may refer to itself.
+            // This depth is enough for every table that people write; a schema may refer to itself.
             if path.matches('.').count() >= 3 {
                 continue;
             }
@@ -158,7 +159,7 @@ impl<'s> Rules<'s> {
     }
 }
 
-/// A value as it may be written, or its beginning and end.
+/// Returns a value as it may be written, or its beginning and end if it is long.
 fn in_short(value: &Value) -> String {
     match value {
         Value::Integer(number) => number.to_string(),

@@ -1,7 +1,7 @@
-//! Checks what was written against the JSON schema, the one book of rules, and collects every fault.
+//! Checks what was written against the JSON schema, which holds all rules for single keys, and collects every fault.
 //!
-//! A general validator would do for correct files; this one exists for its messages: places in the user's
-//! text, the nearest known name, and one fault where a mistake in one alternative of many is meant.
+//! A general validator would do for correct files. This one exists for its messages: they give the place in the user's
+//! text and the nearest known name, and report a mistake in one of many alternatives as one fault.
 
 use serde_json::{Map, Value as Json};
 
@@ -15,8 +15,8 @@ use super::tree::{Entry, Node, Table, Value};
 
 mod corrections;
 
-/// The keywords of JSON schema that are followed here, and those that only describe. A schema with any other
-/// keyword would state a rule that nobody checks.
+/// The keywords of JSON schema that are followed here, and those that only describe. A schema with any other keyword
+/// would state a rule that nothing checks.
 pub(super) const KEYWORDS: [&str; 27] = [
     "$defs",
     "$ref",
@@ -47,18 +47,18 @@ pub(super) const KEYWORDS: [&str; 27] = [
     "$comment",
 ];
 
-/// A schema, to be held against values.
+/// A schema that values are checked against.
 pub(super) struct Rules<'s> {
     root: &'s Json,
 }
 
 impl<'s> Rules<'s> {
-    /// `root` is the schema of the whole file; references are resolved in it.
+    /// Makes the rules of `root`, the schema of the whole file, in which references are resolved.
     pub(super) fn new(root: &'s Json) -> Self {
         Self { root }
     }
 
-    /// Every fault of the whole file.
+    /// Adds every fault of the whole file to `faults`.
     pub(super) fn check(&self, file: &Node, faults: &mut Vec<Fault>) {
         self.value(self.root, file, &file.place, "the scenario", faults);
     }
@@ -89,7 +89,7 @@ impl<'s> Rules<'s> {
         }
     }
 
-    /// The alternatives that `schema` offers, with references resolved.
+    /// Adds the alternatives that `schema` offers to `into`, with references resolved.
     pub(super) fn flatten(&self, schema: &'s Json, into: &mut Vec<&'s Json>) {
         if let Some(target) = schema.get("$ref").and_then(Json::as_str).and_then(|name| self.resolve(name)) {
             return self.flatten(target, into);
@@ -119,7 +119,7 @@ impl<'s> Rules<'s> {
                 expected.push(word);
             }
         }
-        // The names first, then the types.
+        // The message lists the names first, and then the types.
         expected.sort_by_key(|word| !word.starts_with('`'));
         let (expected, found) = (suggest::or_list(&expected), kind_in_words(&node.value));
         format!(
@@ -128,7 +128,7 @@ impl<'s> Rules<'s> {
         )
     }
 
-    /// A string: one of the literals, or a free text within its length.
+    /// Checks a string, which is one of the literals or a free text within its length.
     fn string(
         &self,
         alternatives: &[&'s Json],
@@ -161,7 +161,7 @@ impl<'s> Rules<'s> {
         faults.push(Fault::new(&node.place, message));
     }
 
-    /// A table that names one of several alternatives by its only key.
+    /// Checks a table that names one of several alternatives by its only key.
     fn tagged(
         &self,
         alternatives: &[&'s Json],
@@ -182,7 +182,7 @@ impl<'s> Rules<'s> {
             match property {
                 Some(schema) => self.value(schema, &entry.node, &entry.key, chosen, faults),
                 None => {
-                    // `method.lambda` for `method.fedrap.lambda`: the choice was left out.
+                    // In `method.lambda` for `method.fedrap.lambda`, the choice was left out.
                     let owners = alternatives.iter().filter_map(|plain_schema| {
                         let owner = tag(plain_schema)?;
                         self.has_key(plain_schema.get("properties")?.get(owner)?, chosen).then_some(owner)
@@ -191,13 +191,13 @@ impl<'s> Rules<'s> {
                         None => owners.min_by_key(|owner| !table.contains_key(*owner)),
                         Some(_) => None,
                     };
-                    // `method.name = "fedrap"` for `method = "fedrap"`.
+                    // Here `method.name = "fedrap"` was written for `method = "fedrap"`.
                     let named = match &entry.node.value {
                         Value::String(text) if tags.contains(&text.as_str()) => Some(text),
                         _ => None,
                     };
                     let message = match left_out {
-                        // `effect = { drop = 1 }`
+                        // Here a word was written as the key of a table, as in `effect = { drop = 1 }`.
                         _ if words.contains(&chosen.as_str()) => {
                             format!("`{chosen}` takes no value: write `{name} = \"{chosen}\"`")
                         }
@@ -219,7 +219,7 @@ impl<'s> Rules<'s> {
             let message = format!("`{name}` names nothing; expected one of {}", suggest::list(&tags));
             faults.push(Fault::new(place_of_value(node, key), message));
         } else if known.len() > 1 {
-            // The later one is the one that was added, by the override if there is one.
+            // The last one in the text is reported as the one too many; it is the override's if there is one.
             let mut written: Vec<_> =
                 known.iter().map(|(key, entry)| (entry.key.source, entry.key.span.start, *key)).collect();
             written.sort();
@@ -231,20 +231,20 @@ impl<'s> Rules<'s> {
         }
     }
 
-    /// An ordinary table: known keys, required keys.
+    /// Checks an ordinary table: its keys must be known, and the required ones must be there.
     fn table(&self, schema: &'s Json, table: &Table, place: &Place, name: &str, faults: &mut Vec<Fault>) {
         let empty = Map::new();
         let properties = schema.get("properties").and_then(Json::as_object).unwrap_or(&empty);
         let open = schema.get("additionalProperties").filter(|rule| **rule != Json::Bool(false));
         let known: Vec<&str> = properties.keys().map(String::as_str).collect();
-        let mut meant = Vec::new();
+        let mut suggested = Vec::new();
         for (key, entry) in table {
             if let Some(property) = properties.get(key).or(open) {
                 self.value(property, &entry.node, &entry.key, key, faults);
                 continue;
             }
             let nearest = suggest::nearest(key, &known);
-            meant.extend(nearest);
+            suggested.extend(nearest);
             let message = match (nearest, self.home_of(key), self.as_a_choice(key, properties)) {
                 (None, Some(home), _) => format!("unknown key `{key}` here; it belongs {home}"),
                 (None, None, Some(choice)) => format!("unknown key `{key}`; did you mean `{choice}`?"),
@@ -252,8 +252,8 @@ impl<'s> Rules<'s> {
             };
             faults.push(Fault::new(&entry.key, message));
         }
-        // A required key that was meant by an unknown one is one mistake, not two.
-        for key in required(schema).filter(|key| !table.contains_key(*key) && !meant.contains(key)) {
+        // A misspelt required key is one mistake, not an unknown key and a missing one.
+        for key in required(schema).filter(|key| !table.contains_key(*key) && !suggested.contains(key)) {
             faults.push(Fault::new(place, self.missing(key, properties.get(key), place, name)));
         }
     }
@@ -287,7 +287,7 @@ impl<'s> Rules<'s> {
     }
 }
 
-/// What a fault in the value as a whole points at: a table's name rather than all of its text.
+/// Returns the place that is shown for a fault in the value as a whole: a table's name rather than all of its text.
 fn place_of_value<'p>(node: &'p Node, key: &'p Place) -> &'p Place {
     if matches!(node.value, Value::Table(_)) { key } else { &node.place }
 }

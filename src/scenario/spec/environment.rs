@@ -1,4 +1,5 @@
-//! The environment of the clients as a checked scenario describes it: links, devices, availability, and what goes wrong.
+//! The environment of the clients as a checked scenario describes it: links, devices, availability, and what goes
+//! wrong.
 
 use std::path::PathBuf;
 
@@ -59,7 +60,7 @@ pub struct DevicesSpec {
     pub ns_per_multiply_add: f64,
     /// Time that every participation takes beside its operations, where the class or the trace does not say.
     pub fixed_ms_per_participation: f64,
-    /// Memory of a device whose class or trace does not say; `None` is no limit.
+    /// Memory of a device whose class or trace does not say how much it has; `None` is no limit.
     pub memory: Option<MemorySpec>,
     /// Energy of a byte sent or received, in nanojoules.
     pub energy_nj_per_byte: Option<f64>,
@@ -186,7 +187,7 @@ pub enum AvailabilityPattern {
     Daily(DailySpec),
     /// In stays of random length with random gaps.
     OnOff(OnOffSpec),
-    /// As a file says.
+    /// In the stays that a file lists.
     Trace(AvailabilityTraceSpec),
 }
 
@@ -248,7 +249,7 @@ pub struct FaultSpec {
 }
 
 impl FaultSpec {
-    /// A rule that does this to every transfer.
+    /// Returns a rule that does this to every transfer.
     pub fn always(effect: FaultEffect) -> Self {
         Self { preset: None, effect, direction: None, from_s: 0.0, until_s: None, users: None, probability: 1.0 }
     }

@@ -18,8 +18,8 @@ pub struct EvaluationSpec {
     /// `mae`. The default is `hr`, `ndcg` and `mrr`, or `rmse` and `mae`.
     #[schemars(length(min = 1, max = 32), inner(length(min = 1, max = 40)))]
     pub metrics: Vec<String>,
-    /// The figure by which `selection` judges rounds and which every report shows first; one of `metrics`. The default is
-    /// `hr@10` where that is one of them, else the first.
+    /// The figure by which `selection` judges rounds and which every report shows first; one of `metrics`. The default
+    /// is `hr@10` where that is one of them, else the first.
     #[schemars(length(min = 1, max = 40))]
     pub headline: String,
     /// What the held-out item is ranked against.
@@ -29,8 +29,8 @@ pub struct EvaluationSpec {
     pub candidates: u32,
     /// Whether validation and test share one draw of candidates (FedRAP's code) or have their own (PFedRec's).
     pub shared_candidates: bool,
-    /// The K of figures that are named without one. That of the headline is always among them; none is beyond the number
-    /// of sampled candidates.
+    /// The K of figures that are named without one. That of the headline is always among them; none is beyond the
+    /// number of sampled candidates.
     #[schemars(length(min = 1, max = 16), inner(range(min = 1, max = 100_000)))]
     pub cutoffs: Vec<u32>,
     /// Which round a run is judged by.
@@ -67,8 +67,8 @@ impl EvaluationSpec {
         metrics
     }
 
-    /// Returns the figure that a run is judged by. A checked scenario names one of [`Self::metrics`]; of one that was put
-    /// together otherwise, and names none, it is the first.
+    /// Returns the figure that a run is judged by. A checked scenario names one of [`Self::metrics`]; of one that was
+    /// put together otherwise, and names none, it is the first.
     pub fn headline(&self) -> Option<Metric> {
         Metric::named(&self.headline).or_else(|| self.metrics().into_iter().next())
     }

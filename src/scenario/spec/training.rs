@@ -15,8 +15,8 @@ pub struct TrainingSpec {
     /// Rounds: after each of them there is a record, which may have an evaluation.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub rounds: u32,
-    /// Steps of the server in a round. With more than one, what is said of rounds elsewhere in this table (participation,
-    /// selection, mode) holds for steps.
+    /// Steps of the server in a round. With more than one, what is said of rounds elsewhere in this table
+    /// (participation, selection, mode) holds for steps.
     #[serde(default = "one_step", skip_serializing_if = "is_one_step")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub steps_per_round: u32,
@@ -48,7 +48,7 @@ fn one_step() -> u32 {
     1
 }
 
-/// Serde passes a reference.
+/// Returns whether the number of steps is the default. It is taken by reference because serde passes one.
 #[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_one_step(steps: &u32) -> bool {
     *steps == 1
@@ -58,13 +58,13 @@ fn default_empty_rounds() -> u32 {
     10
 }
 
-/// A week: every weekly pattern has come round.
+/// Returns a week in seconds, after which every weekly pattern has come round.
 fn default_waiting_limit_s() -> f64 {
     604_800.0
 }
 
 impl TrainingSpec {
-    /// This many synchronous rounds with these participants, everything else by default.
+    /// Returns the spec of this many synchronous rounds with these participants, everything else by default.
     pub fn synchronous(rounds: u32, participation: Participation) -> Self {
         Self {
             rounds,

@@ -1,4 +1,5 @@
-//! What a scenario file says, what is wrong with it, and that it can be printed and read again.
+//! Checks what is read from a scenario file, what is reported as wrong, and that a scenario can be printed and read
+//! again.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use crate::scenario::sizes::{BlockSize, ProblemSize};
@@ -12,7 +13,7 @@ mod messages;
 mod reading;
 mod round_trip;
 
-/// A method's parameters as a method would write them: ranges, an enum, an option, a nested table.
+/// A method's parameters as a method would declare them, with ranges, an enum, an option and a nested table.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct FedrapLike {
@@ -65,7 +66,7 @@ impl Default for Weights {
     }
 }
 
-/// Another type of the same name, which the other method's must not replace.
+/// Holds another type of the same name, which must not replace that of the other method.
 mod elsewhere {
     use super::*;
 
@@ -86,7 +87,7 @@ mod elsewhere {
     }
 }
 
-/// No parameters.
+/// The parameters of a method that has none.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NoParameters {}
@@ -95,14 +96,14 @@ fn no_more_faults(_: &mut Json) -> Vec<ParameterFault> {
     Vec::new()
 }
 
-/// The paper's objective has no early stop: a rule across two keys.
+/// Refuses an early stop with the paper's objective, as an example of a rule across two keys.
 fn check_fedrap(parameters: &mut Json) -> Vec<ParameterFault> {
     let paper = parameters["objective"] == "paper" && parameters.get("early_stop").is_some();
     let fault = |path: &str, message: &str| ParameterFault { path: vec![path.to_owned()], message: message.to_owned() };
     paper.then(|| fault("early_stop", "`early_stop` belongs to `objective = \"published-code\"`")).into_iter().collect()
 }
 
-/// One item table of `latent_dimension` columns, where there is such a key.
+/// Returns one item table of `latent_dimension` columns, for methods with such a key.
 fn size_of_a_table(parameters: &Json, size: ProblemSize) -> Vec<BlockSize> {
     let columns = parameters.get("latent_dimension").and_then(Json::as_u64);
     let block = |columns| BlockSize { name: "V".into(), rows: size.items as u64, columns, bytes_each: 4 };
@@ -136,7 +137,7 @@ fn read(text: &str) -> Result<Scenario> {
     read_with(text, &[])
 }
 
-/// The message of the error that `text` must give.
+/// Returns the message of the error that `text` must give.
 fn refused(text: &str, overrides: &[&str]) -> String {
     match read_with(text, overrides) {
         Ok(scenario) => panic!("accepted: {scenario:?}"),
@@ -144,7 +145,7 @@ fn refused(text: &str, overrides: &[&str]) -> String {
     }
 }
 
-/// Every method schema rule used above is one that files are really checked against.
+/// Checks that files are really checked against every schema rule that the methods above use.
 #[test]
 fn no_rule_of_the_schema_goes_unchecked() {
     assert_eq!(unchecked_rules(&vocabulary()), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! Files that are right, and what comes out of them.
+//! Checks what is read from correct files.
 
 use proptest::prelude::*;
 
@@ -16,7 +16,7 @@ fn the_shortest_file_gets_every_documented_default() {
     assert_eq!(scenario.method, MethodSpec { name: "popularity".to_owned(), parameters: json!({}) });
     assert_eq!(scenario.training.participation, Participation::All);
     assert_eq!(scenario.evaluation, EvaluationSpec::default());
-    // Without a preset, links are those of `lan`, and the scenario does not claim that it was named.
+    // Without a preset, links are those of `lan`, and the scenario does not say that it was named.
     let lan = presets::networks()[0].values.clone();
     assert_eq!(scenario.network, NetworkSpec { preset: None, ..lan });
     assert!(matches!(scenario.devices.speed, SpeedSpec::Lognormal { log_sigma: 0.0, .. }));
@@ -26,7 +26,7 @@ fn the_shortest_file_gets_every_documented_default() {
 
 #[test]
 fn a_method_is_filled_up_with_the_defaults_of_its_schema() {
-    // Otherwise the record of a run would change its meaning when a default changes.
+    // Without the defaults, the record of a run would change its meaning when a default changes.
     let text = MINIMAL.replace("method = \"popularity\"\n", "") + "[method.fedrap]\nweights = { mu = 0 }\n";
     let scenario = read(&text).unwrap();
     let expected = json!({
@@ -54,7 +54,7 @@ fn every_preset_can_be_named_and_each_of_its_keys_replaced() {
         assert_eq!(read(&named).unwrap().devices, preset.values);
         let changed = read(&(named.clone() + "energy_nj_per_byte = 3\n")).unwrap().devices;
         assert_eq!(changed, DevicesSpec { energy_nj_per_byte: Some(3.0), ..preset.values.clone() });
-        // Classes have speeds and memories of their own.
+        // Presets with classes are passed over, as each class has its own speed and memory.
         let SpeedSpec::Lognormal { log_sigma, .. } = preset.values.speed else { continue };
         let changed = read(&(named + "median_ns_per_row_visit = 12.5\nmemory_mb = 12.5\n")).unwrap().devices;
         let speed = SpeedSpec::Lognormal { median_ns_per_row_visit: 12.5, log_sigma };
@@ -95,7 +95,7 @@ fn every_preset_can_be_named_and_each_of_its_keys_replaced() {
 
 #[test]
 fn every_listed_preset_value_is_one_that_a_file_may_hold() {
-    // A preset outside its own key's range could not be printed and read again.
+    // A preset outside the range of its own key could not be printed and read again.
     for listing in listing::presets() {
         let keys: String = listing.keys.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
         let table = if listing.table == "faults" { "[faults]" } else { listing.table };
@@ -116,7 +116,7 @@ fn lastfm_alone_has_a_filter_by_default() {
 fn ten_is_always_among_the_sorted_cutoffs() {
     let scenario = read(&format!("{MINIMAL}[evaluation]\ncutoffs = [20, 5, 20]\n")).unwrap();
     assert_eq!(scenario.evaluation.cutoffs, [5, 10, 20]);
-    // Among 19 candidates, everybody is within the first 20.
+    // Among 19 candidates, every held-out item is within the first 20.
     let scenario = read(&format!("{MINIMAL}[evaluation]\ncandidates = 19\n")).unwrap();
     assert_eq!(scenario.evaluation.cutoffs, [5, 10]);
 }
@@ -189,7 +189,8 @@ fn a_file_that_does_not_exist_is_a_read_error_that_names_it() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// A place that cuts a character in two, or lies behind the end, would abort instead of reporting.
+    /// If this fails, a place that cuts a character in two, or lies beyond the end, aborts the program instead of being
+    /// reported.
     #[test]
     fn no_text_and_no_override_makes_reading_panic(
         position in 0..=MINIMAL.len(),

@@ -1,4 +1,4 @@
-//! A scenario that is printed and read again is the same scenario.
+//! Checks that a scenario that is printed and read again is the same scenario.
 
 use proptest::prelude::*;
 
@@ -48,7 +48,7 @@ fn source() -> impl Strategy<Value = SourceSpec> {
 
 fn split() -> impl Strategy<Value = SplitSpec> {
     prop_oneof![
-        // A round that is judged by its validation item needs one.
+        // A run that is judged by its validation item needs one.
         Just(SplitSpec::LeaveOneOut { validation_item: true }),
         (2u32..1000).prop_flat_map(|folds| (0..folds).prop_map(move |fold| SplitSpec::KFold { folds, fold })),
     ]
@@ -64,7 +64,7 @@ fn dataset() -> impl Strategy<Value = DatasetSpec> {
             };
             let pool = if unrated { NegativePool::Unrated } else { NegativePool::NotInTrain };
             let negatives = NegativesSpec { pool, per_positive };
-            // These columns have no ratings that a part of could be held out.
+            // These columns include no ratings that could be held out.
             let split = match &source {
                 SourceSpec::Delimited(_) => SplitSpec::LeaveOneOut { validation_item: true },
                 _ => split,
@@ -271,12 +271,12 @@ fn scenario() -> impl Strategy<Value = Scenario> {
             if method.name == "popularity" {
                 (training.mode, training.client_selection) = (Mode::Synchronous, ClientSelection::Uniform);
             }
-            // Where everybody is needed, nobody is left to be over-selected: a deadline gives the mode its meaning.
+            // If everybody is needed, nobody is left to be over-selected, so only a deadline gives the mode a meaning.
             if let Mode::OverSelection(spec) = &mut training.mode {
                 spec.deadline_s =
                     spec.deadline_s.or(Some(7.5)).filter(|_| training.participation != Participation::Cohort(1));
             }
-            // The numbers of users whom there must be are known for a generated population.
+            // The least number of users can be checked only for a generated population.
             if matches!(dataset.source, SourceSpec::Generated(_)) {
                 faults.retain(|rule| !matches!(rule.users, Some(FaultUsers::Numbers(_))));
             }

@@ -1,5 +1,5 @@
-//! What must hold for any bytes that a frame decoder is given.
-//! Shared by the fuzz targets `decode-...` and the test that replays recorded inputs.
+//! Checks what must hold for any bytes that a frame decoder is given. The fuzz targets `decode-...` and the test that
+//! replays recorded inputs share it.
 //!
 //! An input is a prefix of three bytes and a frame:
 //!
@@ -9,8 +9,8 @@
 //! | 1 | columns expected, by the remainder of 20 |
 //! | 2 | bit 0: mend the frame's magic number, version, codec and shape; bit 1: mend its checksum; bits 6 and 7: rows expected, high bits |
 //!
-//! Without mending no fuzzer gets past a checksum. The largest table has 19,437 values, so that a gap in its index
-//! may take three bytes.
+//! Without mending, no fuzzer would get past a checksum. The largest table has 19,437 values, so that a gap in its
+//! index may take three bytes.
 
 use bytes::Bytes;
 use fedrecsim::codec::{self, HEADER_BYTES};
@@ -20,20 +20,20 @@ use fedrecsim::scenario::CodecName;
 
 const CODECS: [CodecName; 3] = [CodecName::DenseF32, CodecName::RowsF32, CodecName::SparseF32];
 
-/// Bytes before the frame.
+/// Number of bytes before the frame.
 pub const PREFIX_BYTES: usize = 3;
 
-/// What a decoder may allocate beyond its bound: the text of its error, twice while it grows, or the counter of a
-/// buffer that is shared.
+/// Number of bytes that a decoder may allocate beyond its bound, for the text of its error, twice while it grows, or
+/// for the counter of a shared buffer.
 const SLACK_BYTES: u64 = 512;
 
 /// Decodes an input and checks what comes out.
 ///
 /// # Errors
-/// The decoder's, if it refuses the frame.
+/// Returns the error of the decoder, if it refuses the frame.
 ///
 /// # Panics
-/// If anything that must hold does not.
+/// Panics if anything that must hold does not.
 pub fn check(name: CodecName, input: &[u8]) -> Result<TableUpdate> {
     let Some((&[rows, columns, flags], frame)) = input.split_first_chunk::<PREFIX_BYTES>() else {
         return Err(Error::Frame("no prefix".into()));
@@ -47,7 +47,7 @@ pub fn check(name: CodecName, input: &[u8]) -> Result<TableUpdate> {
 
     assert_eq!(update.shape, shape);
     update.check().expect("a decoded update holds together");
-    // Factors that are not 1, so that rows which are not listed are computed; one base for all.
+    // The factors are not 1, so that rows which are not listed are computed; all frames have the same base.
     let base = Table::from_values(shape, (0..shape.values()).map(|value| value as f32 - 100.5).collect()).unwrap();
     check_round_trip(name, &frame, &update, &base);
     if !update.others_scale.is_nan() {
@@ -68,7 +68,7 @@ fn decode(name: CodecName, frame: &Bytes, shape: TableShape) -> Result<TableUpda
     })
 }
 
-/// Overwrites what the flags ask for; the count, the index and the values stay as given.
+/// Repairs the fields that the flags ask for; the count, the index and the values stay as given.
 fn mend(frame: &mut [u8], name: CodecName, shape: TableShape, flags: u8) {
     if frame.len() < HEADER_BYTES {
         return;
@@ -92,7 +92,7 @@ fn mend(frame: &mut [u8], name: CodecName, shape: TableShape, flags: u8) {
     }
 }
 
-/// What was decoded encodes to the same frame, or to a smaller one that says the same.
+/// Checks that what was decoded encodes to the same frame, or to a smaller one with the same content.
 fn check_round_trip(name: CodecName, frame: &Bytes, update: &TableUpdate, base: &Table) {
     let again = codec::of(name).encode(update, base);
     let parts = again.parts;
@@ -100,7 +100,7 @@ fn check_round_trip(name: CodecName, frame: &Bytes, update: &TableUpdate, base: 
     if again.bytes == frame {
         return;
     }
-    // A frame may take an index that is larger than it need be, or list rows that it could leave out.
+    // A frame may have an index that is larger than necessary, or list rows that it could leave out.
     assert!(again.bytes.len() <= frame.len(), "{} bytes became {}", frame.len(), again.bytes.len());
     let decoded = decode(name, &again.bytes, update.shape).expect("what was encoded decodes");
     assert_eq!(decoded.values, update.values);
@@ -108,7 +108,7 @@ fn check_round_trip(name: CodecName, frame: &Bytes, update: &TableUpdate, base: 
     assert!(decoded.iter().map(|(row, _)| row).eq(update.iter().map(|(row, _)| row)), "other rows");
 }
 
-/// The other codecs carry the same table.
+/// Checks that the other codecs carry the same table.
 fn check_other_codecs(name: CodecName, update: &TableUpdate, base: &Table) {
     let table = bits(update, base);
     for other in CODECS.into_iter().filter(|other| *other != name) {
@@ -118,9 +118,9 @@ fn check_other_codecs(name: CodecName, update: &TableUpdate, base: &Table) {
     }
 }
 
-/// A bit that flips on the way is noticed.
+/// Checks that a flipped bit is noticed.
 fn check_damage(name: CodecName, frame: &Bytes, shape: TableShape) {
-    // The bit is taken from the checksum, so that every input damages another one.
+    // The place of the bit is taken from the checksum, so that every input flips another one.
     let bit = u32::from_le_bytes([frame[24], frame[25], frame[26], frame[27]]) as usize % (8 * frame.len());
     let mut damaged = frame.to_vec();
     damaged[bit / 8] ^= 1 << (bit % 8);

@@ -1,6 +1,6 @@
-/// For the decoders of frames.
+/// Checks of the frame decoders.
 pub mod frame;
-/// For the reader of ratings files.
+/// Checks of the reader of ratings files.
 pub mod ratings;
-/// For the reader of scenario files.
+/// Checks of the reader of scenario files.
 pub mod scenario;

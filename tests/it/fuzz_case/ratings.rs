@@ -1,5 +1,5 @@
-//! What must hold for any bytes that are given as a ratings file. Shared by the fuzz target `read-ratings` and the
-//! test that replays recorded inputs.
+//! Checks what must hold for any bytes that are given as a ratings file. The fuzz target `read-ratings` and the test
+//! that replays recorded inputs share it.
 //!
 //! An input is a prefix of two bytes, which say how the file is laid out and split, and the file:
 //!
@@ -22,10 +22,10 @@ const SEPARATORS: [&str; 8] = [",", "\t", "::", ";", " || ", "\"", "a", "aa"];
 /// Reads and splits an input and checks what comes out.
 ///
 /// # Errors
-/// The reader's, if it refuses the file, and the split's, if it leaves too little.
+/// Returns the error of the reader, if it refuses the file, or that of the split, if it leaves too little.
 ///
 /// # Panics
-/// If anything that must hold does not.
+/// Panics if anything that must hold does not.
 pub fn check(input: &[u8]) -> Result<Dataset> {
     let path = Path::new("ratings");
     let Some((&[flags, places], text)) = input.split_first_chunk::<2>() else {
@@ -64,18 +64,18 @@ fn layout(flags: u8, places: u8) -> DelimitedSpec {
     }
 }
 
-/// Reads `text` in memory that is in proportion to it.
+/// Reads `text`, and checks that the memory for it is in proportion to it.
 fn read(text: &[u8], layout: &DelimitedSpec) -> Result<Ratings> {
     let mut ratings = None;
     let memory = allocation_counter::measure(|| ratings = Some(delimited::parse(text, Path::new("ratings"), layout)));
-    // A line of four bytes may bring a user and an item that nobody has named before, each with an entry in a map
-    // that doubles; a message shows a dozen fields.
+    // A line of four bytes may have a user and an item that appear for the first time, each with an entry in a map that
+    // doubles; and a message shows a dozen fields.
     let bound = 128 * text.len() as u64 + 32_768;
     assert!(memory.bytes_max <= bound, "{} bytes held for {} read", memory.bytes_max, text.len());
     ratings.unwrap()
 }
 
-/// A refusal names a line that the text has.
+/// Checks that a refusal names a line that the text has.
 fn check_refusal(error: &Error, text: &[u8]) {
     match error {
         Error::MalformedLine { line, .. } => {
@@ -87,7 +87,8 @@ fn check_refusal(error: &Error, text: &[u8]) {
     }
 }
 
-/// Users and items are numbered without gaps in the order of first appearance, and every rating is a number.
+/// Checks that users and items are numbered without gaps in the order of first appearance, and that every rating is a
+/// number.
 fn check_ratings(ratings: &Ratings) {
     assert_eq!(ratings.users.len(), ratings.interactions.len());
     let (mut users, mut items) = (0, 0);
@@ -100,7 +101,7 @@ fn check_ratings(ratings: &Ratings) {
     assert_eq!((users as usize, items), (ratings.user_names.len(), ratings.items));
 }
 
-/// What was read, written plainly, reads as the same again.
+/// Checks that what was read, written in a plain form, is read as the same again.
 fn check_round_trip(ratings: &Ratings) {
     let lines = ratings.users.iter().zip(&ratings.interactions);
     let text: String = lines.map(|(user, i)| format!("{user},{},{},{}\n", i.item, i.rating, i.time)).collect();
@@ -109,7 +110,7 @@ fn check_round_trip(ratings: &Ratings) {
     assert_eq!(again.items, ratings.items);
 }
 
-/// Every user has something to train on, and nothing that is held out is in it.
+/// Checks that every user has something to train on, and nothing of it is held out.
 fn check_dataset(dataset: &Dataset) {
     let mut rows = 0;
     for user in (0..dataset.users() as u32).map(UserId) {

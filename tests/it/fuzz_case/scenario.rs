@@ -1,8 +1,8 @@
-//! What must hold for any text that is given as a scenario. Shared by the fuzz target `read-scenario` and the test
-//! that replays recorded inputs.
+//! Checks what must hold for any text that is given as a scenario. The fuzz target `read-scenario` and the test that
+//! replays recorded inputs share it.
 //!
-//! An input is a scenario file; a NUL byte ends it, and what stands behind is an override (`--set`), up to the next
-//! NUL byte.
+//! An input is a scenario file. A NUL byte ends it, and what follows, up to the next NUL byte, is an override
+//! (`--set`).
 
 use fedrecsim::error::{Error, Result};
 use fedrecsim::method::registry::vocabulary;
@@ -13,10 +13,10 @@ const FILE: &str = "fuzz.toml";
 /// Reads an input and checks what comes out.
 ///
 /// # Errors
-/// The reader's, if it refuses the scenario.
+/// Returns the error of the reader, if it refuses the scenario.
 ///
 /// # Panics
-/// If anything that must hold does not.
+/// Panics if anything that must hold does not.
 pub fn check(input: &[u8]) -> Result<Scenario> {
     let input = std::str::from_utf8(input).map_err(|error| Error::read(FILE, error))?;
     let mut texts = input.split('\0');
@@ -31,7 +31,7 @@ pub fn check(input: &[u8]) -> Result<Scenario> {
     Ok(scenario)
 }
 
-/// A refusal names each fault with a place that is in the texts.
+/// Checks that a refusal names each fault with a place that is in the texts.
 fn check_refusal(error: &Error, text: &str, overrides: &[String]) {
     let (report, faults) = match error {
         Error::Scenario { report, faults } => (report, *faults),
@@ -44,7 +44,7 @@ fn check_refusal(error: &Error, text: &str, overrides: &[String]) {
         let (rest, last) = match (line.strip_prefix("fuzz.toml:"), line.strip_prefix("--set:")) {
             (Some(rest), _) => (rest, lines(text)),
             (None, Some(rest)) => (rest, overrides.iter().map(|text| lines(text)).max().unwrap()),
-            // An excerpt.
+            // This line is an excerpt of the text.
             (None, None) => continue,
         };
         // The last line counts the faults; its number is followed by a word.

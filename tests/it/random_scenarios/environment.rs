@@ -1,4 +1,4 @@
-//! The keys of the clients' environment: links, devices, availability, and what goes wrong.
+//! Draws the keys of the clients' environment: links, devices, availability, and what goes wrong.
 
 use fedrecsim::scenario::listing;
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ fn network() -> Vec<Key> {
         maybe("network.uplink_log_sigma", zero_or(1e-2, 5.0)),
         maybe("network.correlation", real(-1.0, 1.0)),
         maybe("network.transfer_log_sigma", zero_or(1e-2, 5.0)),
-        // Half of them so long that stays end, and windows of faults open and close, within a round.
+        // Half of them are so long that stays end, and windows of faults open and close, within a round.
         maybe("network.rtt_ms", prop_oneof![zero_or(1e-3, 1e9), magnitude(1e3, 3e4).prop_map(Value::Float)].boxed()),
         maybe("network.rtt_log_sigma", zero_or(1e-2, 5.0)),
         maybe("network.dropout", prop_oneof![zero_or(1e-2, 1.0), Just(Value::Float(1.0))].boxed()),
@@ -49,7 +49,7 @@ fn devices() -> Vec<Key> {
     ]
 }
 
-/// One to three classes, whose shares are all.
+/// Draws one to three classes, whose shares add up to 1.
 fn classes() -> BoxedStrategy<Value> {
     let class = (
         1..=9_u32,
@@ -74,7 +74,7 @@ fn classes() -> BoxedStrategy<Value> {
     classes.boxed()
 }
 
-/// `rules` keeps the pattern that `availability.pattern`, which is no key of a file, draws.
+/// Draws the keys of availability. `availability.pattern` is no key of a file: it says which pattern `rules` keeps.
 fn availability() -> Vec<Key> {
     let offsets = proptest::collection::vec(real(-24.0, 24.0), 1..=3).prop_map(Value::Array).boxed();
     vec![
@@ -91,7 +91,7 @@ fn availability() -> Vec<Key> {
     ]
 }
 
-/// Up to three rules. `rules` keeps the numbers of users below their count.
+/// Draws up to three rules. `rules` keeps the numbers of users below their count.
 fn faults() -> BoxedStrategy<Value> {
     let table = |key: &'static str| move |value: Value| Value::Table(Table::from_iter([(key.to_owned(), value)]));
     let effect = prop_oneof![
@@ -116,7 +116,7 @@ fn faults() -> BoxedStrategy<Value> {
     let rule = rule.prop_map(|(preset, effect, direction, mut from_s, length_s, users, probability)| {
         let mut table = Table::new();
         let effect = effect.or_else(|| preset.is_none().then(|| Value::from("drop")));
-        // A preset may begin later than the end that is drawn.
+        // A beginning is written beside every end, because that of a preset may be later than the end that is drawn.
         if length_s.is_some() {
             from_s = from_s.or(Some(0.0));
         }
@@ -140,7 +140,7 @@ fn option<S: Strategy>(strategy: S) -> impl Strategy<Value = Option<S::Value>> {
     proptest::option::of(strategy)
 }
 
-/// The presets of a table, by name.
+/// Draws one of the presets of a table, by name.
 fn presets(table: &str) -> BoxedStrategy<Value> {
     let presets = listing::presets();
     names(presets.iter().filter(|preset| preset.table == table).map(|preset| preset.name))

@@ -1,4 +1,5 @@
-//! Files for scenarios that read some: the same made-up ratings in the layout that the source has, and small traces.
+//! Makes files for scenarios that read some: the same made-up ratings in the layout that the source has, and small
+//! traces.
 
 use fedrecsim::scenario::{ColumnRef, DelimitedSpec, SourceSpec};
 
@@ -12,11 +13,11 @@ pub const COLUMNS: [&str; 6] = [
     "dataset.columns.weight",
 ];
 
-/// The trace of devices, and what it holds.
+/// Name of the trace of devices, which states their speeds and memory.
 pub const DEVICES: &str = "devices.csv";
-/// The trace of availability.
+/// Name of the trace of availability.
 pub const AVAILABILITY: &str = "availability.csv";
-/// The last `off` in it.
+/// The last `off` in that trace, in seconds.
 pub const LAST_OFF_S: f64 = 90.0;
 /// The traces by name, with their text.
 pub const TRACES: [(&str, &str); 2] = [
@@ -27,11 +28,11 @@ pub const TRACES: [(&str, &str); 2] = [
 const USERS: u32 = 20;
 const ITEMS: u32 = 80;
 const FEWEST_RATINGS: u32 = 6;
-/// Ratings of the most active user.
+/// Number of ratings of the most active user.
 pub const MOST_RATINGS: i64 = 10;
 
-/// User, item, rating, time, label and weight of every rating. Users have from 6 to 10 of them, of which one or two are
-/// no positives; those with 10 have rated one item twice. Some times tie.
+/// Returns user, item, rating, time, label and weight of every rating. Users have from 6 to 10 of them, of which one or
+/// two are no positives; those with 10 have rated one item twice. Some times tie.
 fn rows() -> impl Iterator<Item = [u32; 6]> {
     (0..USERS).flat_map(|user| {
         let count = FEWEST_RATINGS + user % (MOST_RATINGS as u32 - FEWEST_RATINGS + 1);
@@ -40,7 +41,7 @@ fn rows() -> impl Iterator<Item = [u32; 6]> {
     })
 }
 
-/// Users with at least `minimum` ratings, and the items that they have rated.
+/// Returns the numbers of users with at least `minimum` ratings, and of the items that they have rated.
 pub fn remaining(minimum: i64) -> (i64, i64) {
     let count = |user: u32| rows().filter(|row| row[0] == user).count() as i64;
     let users: Vec<u32> = (0..USERS).filter(|&user| count(user) >= minimum).collect();
@@ -50,7 +51,8 @@ pub fn remaining(minimum: i64) -> (i64, i64) {
     (users.len() as i64, items.len() as i64)
 }
 
-/// The usual name below a data folder and the contents of the file that `source` reads; `None` if it reads none.
+/// Returns the usual name below a data folder and the contents of the file that `source` reads; `None` if it reads
+/// none.
 pub fn ratings(source: &SourceSpec) -> Option<(&'static str, String)> {
     let by_position = |separator: &str, header| DelimitedSpec {
         separator: separator.into(),
@@ -71,7 +73,7 @@ pub fn ratings(source: &SourceSpec) -> Option<(&'static str, String)> {
     }
 }
 
-/// The ratings as `layout` has them, and a column that nobody asks for.
+/// Returns the ratings as `layout` has them, with a column that no key names.
 fn written(layout: &DelimitedSpec) -> String {
     let asked = [
         Some(&layout.user),
@@ -81,7 +83,7 @@ fn written(layout: &DelimitedSpec) -> String {
         layout.label.as_ref(),
         layout.weight.as_ref(),
     ];
-    // Columns that are given by name stand wherever there is room.
+    // Columns that are given by name stand in the places that are left.
     let positions: Vec<usize> = asked
         .iter()
         .flatten()

@@ -1,6 +1,6 @@
-//! The keys of a scenario file and the values that random scenarios take for them: **the one place to add a key to**.
+//! Draws the values that random scenarios have for the keys of a scenario file: **the one place to add a key to**.
 //!
-//! Each key is drawn on its own; `rules` then mends what cannot stand together. Values lie where a run takes
+//! Each key is drawn by itself; `rules` then repairs what does not fit together. Values are such that a run takes
 //! milliseconds, with a few that are absurd.
 
 use std::ops::RangeInclusive;
@@ -15,7 +15,7 @@ use super::environment;
 /// A key by its dotted path, and how to draw it.
 pub struct Key {
     pub path: &'static str,
-    /// Whether every scenario has it: the file must, or its default makes a run long.
+    /// Whether every scenario has it, because the file must have it or its default would make a run long.
     pub always: bool,
     pub values: BoxedStrategy<Value>,
 }
@@ -28,10 +28,10 @@ pub fn maybe(path: &'static str, values: BoxedStrategy<Value>) -> Key {
     Key { path, always: false, values }
 }
 
-/// Every key that a scenario file can have.
+/// Returns every key that a scenario file can have.
 ///
-/// A choice that a file writes as a name or as a table of that name (`method`, `training.participation`) stands here
-/// as the name, and the keys of its tables with their whole path.
+/// A choice that a file writes as a name or as a table of that name (`method`, `training.participation`) is here as the
+/// name, and the keys of its tables with their whole path.
 pub fn keys() -> Vec<Key> {
     [
         vec![always("seed", integer(0..=i64::MAX))],
@@ -55,7 +55,7 @@ fn dimension() -> BoxedStrategy<Value> {
     select(vec![1, 2, 7, 16, 17, 32, 33, 100, 256]).prop_map(Value::Integer).boxed()
 }
 
-/// A dimension for methods whose work grows with its square or its cube.
+/// Draws a dimension for methods whose work grows with its square or its cube.
 fn small_dimension() -> BoxedStrategy<Value> {
     select(vec![1, 2, 7, 16, 17]).prop_map(Value::Integer).boxed()
 }
@@ -101,7 +101,7 @@ fn method() -> Vec<Key> {
     ]
 }
 
-/// The keys of the methods with networks, of those that reconstruct, and of matrix factorisation at the server.
+/// Returns the keys of the methods with networks, of those that reconstruct, and of matrix factorisation at the server.
 fn methods_of_published_code() -> Vec<Key> {
     vec![
         maybe("method.fedncf.latent_dimension", dimension()),
@@ -135,7 +135,7 @@ fn methods_of_published_code() -> Vec<Key> {
     ]
 }
 
-/// The keys of the methods whose devices solve least squares.
+/// Returns the keys of the methods whose devices solve least squares.
 fn methods_of_least_squares() -> Vec<Key> {
     vec![
         maybe("method.fcf.latent_dimension", small_dimension()),
@@ -159,7 +159,7 @@ fn methods_of_least_squares() -> Vec<Key> {
     ]
 }
 
-/// The keys of the methods that predict ratings.
+/// Returns the keys of the methods that predict ratings.
 fn methods_of_ratings() -> Vec<Key> {
     vec![
         maybe("method.fedrec-pmf.latent_dimension", dimension()),
@@ -189,7 +189,7 @@ fn dataset() -> Vec<Key> {
         maybe("dataset.path", one_of(&["ratings.txt"])),
         maybe("dataset.minimum_interactions", integer(0..=9)),
         maybe("dataset.split", one_of(&["leave-one-out", "leave-one-out", "k-fold"])),
-        // So many parts that nobody has all ratings in one.
+        // There are so many parts that nobody has all ratings in one.
         always("dataset.split.k-fold.folds", integer(30..=60)),
         maybe("dataset.split.k-fold.fold", integer(0..=29)),
         maybe("dataset.validation_item", boolean()),
@@ -206,7 +206,7 @@ fn dataset() -> Vec<Key> {
 }
 
 fn columns() -> Vec<Key> {
-    // By name or by position; `rules` keeps the positions apart.
+    // A column is given by name or by position; `rules` keeps the positions apart.
     let column = |names: &[&'static str]| prop_oneof![one_of(names), integer(1..=6)].boxed();
     vec![
         always("dataset.columns.separator", one_of(&[",", "\t", "::", ";", " | "])),
@@ -248,7 +248,7 @@ fn at_least_one(value: Value) -> Value {
     value.as_float().map_or(value, |number| Value::Float(number.max(1.0)))
 }
 
-/// The keys of staleness in the table of a mode.
+/// Lists the keys of staleness in the table of a mode.
 macro_rules! staleness {
     ($mode:literal) => {
         [
@@ -261,7 +261,7 @@ macro_rules! staleness {
     };
 }
 
-/// Mostly near the duration of a round: of milliseconds on the usual links, of seconds on those that are slow.
+/// Draws a deadline, mostly near the duration of a round: milliseconds on the usual links, seconds on slow ones.
 fn deadline() -> BoxedStrategy<Value> {
     let near = |low, high| magnitude(low, high).prop_map(Value::Float);
     prop_oneof![2 => near(1e-3, 0.1), 2 => near(1.0, 60.0), 1 => rate(1e-6, 1e6)].boxed()
@@ -327,9 +327,9 @@ pub fn real(low: f64, high: f64) -> BoxedStrategy<Value> {
     prop_oneof![8 => low..=high, 1 => Just(low), 1 => Just(high)].prop_map(Value::Float).boxed()
 }
 
-/// Any order of magnitude between the two.
+/// Draws a number between the two, with every order of magnitude equally likely.
 pub fn magnitude(low: f64, high: f64) -> impl Strategy<Value = f64> {
-    // Exact at neither end, which rounding could step over.
+    // The result is clamped because rounding could step over either end.
     (low.ln()..high.ln()).prop_map(move |logarithm| logarithm.exp().clamp(low, high))
 }
 
@@ -337,8 +337,8 @@ pub fn zero_or(low: f64, high: f64) -> BoxedStrategy<Value> {
     prop_oneof![2 => magnitude(low, high), 1 => Just(0.0)].prop_map(Value::Float).boxed()
 }
 
-/// A positive number that has no business to be zero; now and then one that is absurdly small or, within what any
-/// key admits, large.
+/// Draws a positive number for keys that must not be zero. Now and then it is absurdly small or, within what any key
+/// admits, absurdly large.
 pub fn rate(low: f64, high: f64) -> BoxedStrategy<Value> {
     prop_oneof![30 => magnitude(low, high), 1 => Just(1e-30), 1 => Just(high)].prop_map(Value::Float).boxed()
 }

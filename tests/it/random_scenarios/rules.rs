@@ -1,4 +1,4 @@
-//! What keys must have to do with each other, so that a scenario is one that can be run.
+//! Makes drawn keys fit together, so that a scenario can be run.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use toml::{Table, Value};
 
 use super::files;
 
-/// The users with ratings, at most, and the items that every user has left unrated, at least.
+/// The most users with ratings, and the least number of items that every user has left unrated.
 struct Population {
     users: i64,
     unrated: i64,
@@ -22,11 +22,11 @@ const STALENESS: [&str; 3] = [
 /// The methods that learn ratings.
 const LEARN_RATINGS: [&str; 2] = ["fedrec-pmf", "pmf"];
 
-/// A scenario in the making: values by dotted path.
+/// A scenario that is being made, as values by dotted path.
 pub struct Draft(pub BTreeMap<&'static str, Value>);
 
 impl Draft {
-    /// Mends what was drawn without regard to the rest.
+    /// Repairs values that were drawn without regard to one another.
     pub fn mend(mut self) -> Self {
         self.keep_chosen("method");
         self.mend_method();
@@ -45,14 +45,14 @@ impl Draft {
         self
     }
 
-    /// Of a choice with tables, the chosen one's keys are kept; what has keys is written as a table.
+    /// Keeps only the keys of the alternative that `choice` takes, and writes an alternative with keys as a table.
     fn keep_chosen(&mut self, choice: &'static str) {
         let chosen = match self.0.get(choice) {
             Some(Value::String(name)) => format!("{choice}.{name}."),
-            // Left to its default.
+            // The choice is left to its default.
             _ => return self.remove_below(choice),
         };
-        // A table of one value (`{ share = 0.5 }`) has nothing behind the name.
+        // In a table of one value (`{ share = 0.5 }`), no keys follow the name.
         let is_chosen = |path: &str| format!("{path}.").starts_with(&chosen);
         self.0.retain(|path, _| !path.starts_with(&format!("{choice}.")) || is_chosen(path));
         if self.0.keys().any(|path| is_chosen(path)) {
@@ -69,17 +69,17 @@ impl Draft {
         }
     }
 
-    /// Says whether the method learns ratings, which not every data set has.
+    /// Returns whether the method learns ratings, which not every data set has.
     fn learns_ratings(&self) -> bool {
         LEARN_RATINGS.iter().any(|name| self.is("method", name) || self.has_below(&format!("method.{name}")))
     }
 
-    /// K-fold holds ratings out, of as many users as it takes for nobody to have all of them in one part.
+    /// Gives k-fold, which holds ratings out, the ratings of so many users that nobody has all of them in one part.
     fn mend_split(&mut self) {
         let is_k_fold = self.is("dataset.split", "k-fold");
         self.keep_chosen("dataset.split");
         if is_k_fold {
-            // Of the methods of this crate, those that predict ratings.
+            // These are the methods of this crate that predict ratings.
             if !self.is("method", "global-mean") && !self.learns_ratings() {
                 self.remove_below("method");
                 self.set("method", "user-mean");
@@ -97,13 +97,13 @@ impl Draft {
             let metrics = ["rmse", "mae"].map(Value::from).into();
             self.0.entry("evaluation.metrics").and_modify(|names| *names = Value::Array(metrics));
         }
-        // A round needs a validation item to be judged by it.
+        // A run that is judged by its validation item needs one, and k-fold holds none out.
         if is_k_fold && self.is("evaluation.selection", "best-validation") {
             self.set("evaluation.selection", "best-test");
         }
     }
 
-    /// The headline is one of the figures.
+    /// Makes the headline one of the figures.
     fn mend_headline(&mut self) {
         let Some(headline) = self.0.get("evaluation.headline").cloned() else { return };
         match self.0.get_mut("evaluation.metrics") {
@@ -112,7 +112,7 @@ impl Draft {
         }
     }
 
-    /// How rounds are run, and by whom.
+    /// Makes the keys of how rounds are run fit together, and those of who takes part.
     fn mend_rounds(&mut self, population: &Population) {
         if ["popularity", "random", "global-mean", "user-mean"].iter().any(|untrained| self.is("method", untrained)) {
             for choice in ["training.mode", "training.client_selection"] {
@@ -130,7 +130,7 @@ impl Draft {
                 self.mend_repeats(&mode, population);
             }
         } else if self.is("training.client_selection", "never-twice-in-a-row") {
-            // Half of the users, of whom some are invited beyond those who are needed.
+            // At most half of the users may be invited, those who are invited beyond the needed ones included.
             let over_selected = mode == "over-selection";
             let factor = if over_selected { self.real("training.mode.over-selection.factor", 1.0) } else { 1.0 };
             let most = ((population.users / 2) as f64 / factor).floor() as i64;
@@ -155,7 +155,8 @@ impl Draft {
         self.keep_chosen("training.mode");
     }
 
-    /// Two rounds in a row take twice the buffer, and more where updates of an earlier round do not count.
+    /// Leaves enough users for two rounds in a row, which take twice the buffer, and more if updates of an earlier
+    /// round do not count.
     fn mend_repeats(&mut self, mode: &str, population: &Population) {
         let [concurrency, buffer, staleness] = match mode {
             "fedbuff" => ["fedbuff.concurrency", "fedbuff.buffer", "fedbuff.maximum_staleness"],
@@ -172,7 +173,7 @@ impl Draft {
         }
     }
 
-    /// Where everybody is needed, only a deadline makes a difference.
+    /// Gives over-selection a deadline where everybody is needed, as nothing else makes a difference then.
     fn mend_over_selection(&mut self, population: &Population) {
         let users = population.users;
         let needed = match self.0.get("training.participation").and_then(Value::as_str) {
@@ -191,7 +192,7 @@ impl Draft {
         }
     }
 
-    /// Keeps cutoffs within the number of candidates: a cutoff beyond it says nothing.
+    /// Keeps cutoffs within the number of candidates, as one beyond it tells nothing.
     fn mend_cutoffs(&mut self) {
         let candidates = self.integer("evaluation.candidates", 99);
         if self.is("evaluation.ranking", "full-catalogue") {
@@ -204,7 +205,7 @@ impl Draft {
         }
     }
 
-    /// Speeds come from one place, and memory is fixed or spread, unless every class has its own.
+    /// Makes speeds come from one source, and memory either fixed or spread, unless every class has its own.
     fn mend_devices(&mut self) {
         if self.0.contains_key("devices.classes") {
             self.0.remove("devices.trace.path");
@@ -228,7 +229,7 @@ impl Draft {
         }
     }
 
-    /// One pattern, and the preset of the same pattern beside it.
+    /// Keeps one pattern, and beside it a preset only if it is of the same pattern.
     fn mend_availability(&mut self) {
         let Some(Value::String(pattern)) = self.0.remove("availability.pattern") else { unreachable!("always drawn") };
         for other in ["daily", "on-off", "trace"].iter().filter(|other| **other != pattern) {
@@ -262,7 +263,7 @@ impl Draft {
         self.remove_below("dataset.columns");
         let (users, items) = (self.integer("dataset.generator.users", 0), self.integer("dataset.generator.items", 0));
         self.cap_real("dataset.generator.ratings_per_user", items as f64);
-        // Everybody has three ratings, and rates no more than half of the catalogue beyond them.
+        // Every user has at least three ratings, and at most half of the catalogue if that is more.
         self.cap("dataset.minimum_interactions", 3);
         Population { users, unrated: items - (items / 2).max(3) }
     }
@@ -281,7 +282,7 @@ impl Draft {
         Population { users, unrated: items - files::MOST_RATINGS }
     }
 
-    /// Columns are known by name only where a header line has their names, and no two are the same.
+    /// Gives columns by name only if a header line has their names, and different ones to all.
     fn mend_columns(&mut self) {
         let header = self.boolean("dataset.columns.header", false);
         let mut taken = Vec::new();
@@ -357,7 +358,7 @@ impl Draft {
         }
     }
 
-    /// The file: dotted paths as nested tables.
+    /// Returns the file, with dotted paths as nested tables.
     pub fn into_table(self) -> Table {
         let mut root = Table::new();
         for (path, value) in self.0 {

@@ -1,4 +1,4 @@
-//! Wrong files about links, devices, availability and faults, and about how rounds are run.
+//! Checks the messages for wrong files about links, devices, availability and faults, and about how rounds are run.
 
 use super::*;
 
@@ -112,7 +112,7 @@ fn availability_and_faults() -> Vec<Case> {
     ]
 }
 
-/// As `with`, for a method that trains.
+/// Returns the same file as `with`, but with a method that trains.
 fn training(lines: &str) -> String {
     with(lines).replace("\"popularity\"", "\"fedrap\"")
 }

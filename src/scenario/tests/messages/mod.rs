@@ -1,10 +1,10 @@
-//! Wrong files and wrong overrides, and the exact text that the user reads.
+//! Checks the exact text that the user reads for wrong files and wrong overrides.
 
 use super::*;
 
 mod environment;
 
-/// What is wrong, the file's text, the overrides.
+/// What is wrong, the text of the file, and the overrides.
 type Case = (&'static str, String, &'static [&'static str]);
 
 fn with(lines: &str) -> String {
@@ -278,13 +278,14 @@ fn faults_of_the_hand_are_told_as_what_was_meant() {
     insta::assert_snapshot!(render(slips()));
 }
 
-/// If this fails, a run too large for any machine ends for want of memory, without a word.
+/// If this fails, a run too large for any machine ends for lack of memory and without a message.
 #[test]
 fn faults_of_size_show_both_factors_and_the_limit() {
     insta::assert_snapshot!(render(too_large()));
 }
 
-/// If this fails, what an editor on Windows puts before the text or between its lines is held against the user.
+/// If this fails, bytes that an editor on Windows puts before the text or between its lines are reported as the user's
+/// mistakes.
 #[test]
 fn a_byte_order_mark_is_no_part_of_the_text_and_other_encodings_are_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -330,6 +331,6 @@ fn an_override_does_not_move_the_places_of_the_file() {
 fn the_error_counts_its_faults() {
     let error = read("seed = \"one\"\n").unwrap_err();
     let Error::Scenario { faults, .. } = error else { panic!("{error}") };
-    // seed, and the missing dataset, method and training.
+    // The four faults are the unusable seed and the missing dataset, method and training.
     assert_eq!(faults, 4);
 }

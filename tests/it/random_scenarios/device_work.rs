@@ -9,19 +9,20 @@ use fedrecsim::units::Direction;
 
 use crate::support::Workshop;
 
-/// What the devices of a run did, by its events: bytes that they sent or received, rows that they visited and products that they added.
+/// What the devices of a run did, by its events: bytes that they sent or received, rows that they visited and products
+/// that they added.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Toil {
+pub struct DeviceWork {
     pub bytes: u64,
     pub row_visits: u64,
     pub multiply_adds: u64,
 }
 
-/// Takes down what devices do, event by event, from the beginning of a run.
+/// Records what devices do, event by event, from the beginning of a run.
 #[derive(Default)]
 pub struct Watch {
-    pub toil: Toil,
-    /// Of the frames on their way.
+    pub device_work: DeviceWork,
+    /// Lengths of the frames on their way.
     lengths: BTreeMap<(UserId, Direction), u64>,
 }
 
@@ -29,7 +30,7 @@ impl RoundObserver for Watch {
     fn round_finished(&mut self, _round: &RoundRecord, _total: ByDirection<Flow>) {}
 
     fn happened(&mut self, _round: Option<RoundSpan>, bookings: &[Booking]) {
-        let toil = &mut self.toil;
+        let device_work = &mut self.device_work;
         for &Booking { user, event, .. } in bookings {
             match event {
                 LinkEvent::Sent(direction, parts) => {
@@ -37,12 +38,12 @@ impl RoundObserver for Watch {
                 }
                 LinkEvent::TransferEnded { direction, ending, carried, received, .. } => {
                     assert!(carried <= self.lengths[&(user, direction)] && (received || !ending.is_arrival()));
-                    // What reaches nobody was sent all the same.
-                    toil.bytes += if direction == Direction::Down && !received { 0 } else { carried };
+                    // A frame that does not reach its receiver has still been sent.
+                    device_work.bytes += if direction == Direction::Down && !received { 0 } else { carried };
                 }
                 LinkEvent::TrainingEnded { work, .. } => {
-                    toil.row_visits += work.row_visits;
-                    toil.multiply_adds += work.multiply_adds;
+                    device_work.row_visits += work.row_visits;
+                    device_work.multiply_adds += work.multiply_adds;
                 }
                 LinkEvent::InLine(_) | LinkEvent::Connected(_) => {}
             }
@@ -50,8 +51,8 @@ impl RoundObserver for Watch {
     }
 }
 
-/// The energy of the report is what the devices did times its price, to the last digits.
-pub fn assert_energy(workshop: &Workshop, scenario: &Scenario, toil: Toil) {
+/// Checks that the energy of the report is what the devices did times its price, up to rounding.
+pub fn assert_energy(workshop: &Workshop, scenario: &Scenario, device_work: DeviceWork) {
     let report = workshop.run_json();
     let devices = &scenario.devices;
     let prices = [devices.energy_nj_per_byte, devices.energy_nj_per_row_visit, devices.energy_nj_per_multiply_add];
@@ -64,11 +65,13 @@ pub fn assert_energy(workshop: &Workshop, scenario: &Scenario, toil: Toil) {
             parts.iter().map(|(price_nj, amount)| price_nj.unwrap_or(0.0) * *amount as f64 * 1e-9).sum();
         assert!((found - expected).abs() <= 1e-12 * expected, "{found} J, not {expected} J");
     };
-    close(energy("transfer_j"), &[(devices.energy_nj_per_byte, toil.bytes)]);
-    let training =
-        [(devices.energy_nj_per_row_visit, toil.row_visits), (devices.energy_nj_per_multiply_add, toil.multiply_adds)];
+    close(energy("transfer_j"), &[(devices.energy_nj_per_byte, device_work.bytes)]);
+    let training = [
+        (devices.energy_nj_per_row_visit, device_work.row_visits),
+        (devices.energy_nj_per_multiply_add, device_work.multiply_adds),
+    ];
     close(energy("training_j"), &training);
-    // Where all of it is wasted, the last digit is a matter of rounding.
+    // If all of the energy is wasted, the last digit depends on rounding.
     let total = (energy("transfer_j") + energy("training_j")) * (1.0 + 1e-12);
     assert!((0.0..=total).contains(&energy("wasted_j")), "{} J of {total} J are wasted", energy("wasted_j"));
 }

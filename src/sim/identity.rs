@@ -1,0 +1,52 @@
+//! What a saved simulation must have in common with the world that it is restored in.
+
+use serde::{Deserialize, Serialize};
+
+use super::world::World;
+use crate::error::{Error, Result};
+use crate::scenario::Policy;
+
+/// The parts of a world that a saved simulation is checked by. A command compares the whole scenario and the data besides.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Identity {
+    policy: Policy,
+    method: String,
+    seed: u64,
+    /// Users, items and training ratings.
+    sizes: [u64; 3],
+}
+
+impl Identity {
+    /// Describes `world`.
+    pub fn of(world: &World) -> Self {
+        let dataset = &world.dataset;
+        Self {
+            policy: world.policy.clone(),
+            method: world.scenario.method.name.clone(),
+            seed: world.scenario.seed,
+            sizes: [dataset.users() as u64, dataset.items() as u64, dataset.training_ratings() as u64],
+        }
+    }
+
+    /// Checks that `world` is the one that was saved, as far as this tells.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`], saying what differs.
+    pub fn check(&self, world: &World) -> Result<()> {
+        let ours = Self::of(world);
+        let refuse = |what: &str| Err(Error::Checkpoint(format!("the saved simulation is of another world: {what}")));
+        if self.sizes != ours.sizes {
+            return refuse("its users, items or ratings are not as many");
+        }
+        if (&self.method, self.seed) != (&ours.method, ours.seed) {
+            return refuse(&format!("it ran `{}` with the seed {}", self.method, self.seed));
+        }
+        if self.policy != ours.policy {
+            return refuse(&format!(
+                "the server ran its steps under the policy `{}`, with other settings",
+                self.policy.name
+            ));
+        }
+        Ok(())
+    }
+}
