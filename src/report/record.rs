@@ -54,7 +54,6 @@ pub struct RunRecord {
     /// Size of the problem.
     pub size: ProblemSize,
     /// How the server ran its steps.
-    #[serde(skip)]
     pub policy: Policy,
     /// Every finished round.
     #[serde(skip)]

@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use serde::{Deserialize, Serialize};
+
 use super::modes::{Mode, StalenessWeight, Stragglers};
 use crate::math;
 use crate::units::SimDuration;
@@ -28,7 +30,7 @@ use crate::units::SimDuration;
 /// };
 /// assert_eq!(policy.check(), Ok(()));
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
     /// What reports call the policy.
     pub name: Cow<'static, str>,
@@ -38,6 +40,7 @@ pub struct Policy {
     pub updates_needed: UpdatesNeeded,
     /// The step is due this long after the invitation of its cohort, or, under [`Invitations::WheneverFree`], after
     /// its beginning; `None` is no deadline.
+    #[serde(rename = "deadline_ns")]
     pub deadline: Option<SimDuration>,
     /// What an update counts that started from an earlier model than the one that it would change.
     pub late_updates: LateUpdates,
@@ -48,7 +51,8 @@ pub struct Policy {
 }
 
 /// Whom the server invites when.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Invitations {
     /// A cohort at the beginning of each step, all at once. When all of it is done or lost, the step is due.
     AtOnce {
@@ -63,7 +67,8 @@ pub enum Invitations {
 }
 
 /// The number of updates at which a step is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum UpdatesNeeded {
     /// No number makes a step due: its deadline does, or the end of its cohort.
     NoNumber,
@@ -75,7 +80,8 @@ pub enum UpdatesNeeded {
 
 /// What an update counts whose staleness is not 0: the number of steps that the server has made since the model that
 /// the update started from.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum LateUpdates {
     /// Nothing.
     NotUsed,
@@ -90,7 +96,8 @@ pub enum LateUpdates {
 
 /// How updates change the global model. In formulas, g is the global model, x the model that a client made of b, which
 /// is what it received, w(s) the weight of an update of staleness s, and n the number of updates.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum UpdateRule {
     /// The mean of x (FedAvg).
     Mean,

@@ -35,11 +35,11 @@ impl Identity {
     pub fn check(&self, world: &World) -> Result<()> {
         let ours = Self::of(world);
         let refuse = |what: &str| Err(Error::Checkpoint(format!("the saved simulation is of another world: {what}")));
-        if self.sizes != ours.sizes {
-            return refuse("its users, items or ratings are not as many");
-        }
         if (&self.method, self.seed) != (&ours.method, ours.seed) {
             return refuse(&format!("it ran `{}` with the seed {}", self.method, self.seed));
+        }
+        if self.sizes != ours.sizes {
+            return refuse("its users, items or ratings are not as many");
         }
         if self.policy != ours.policy {
             return refuse(&format!(

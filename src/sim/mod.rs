@@ -58,6 +58,7 @@ mod device;
 mod download;
 mod evaluation;
 mod fair_link;
+mod identity;
 #[doc(hidden)]
 pub mod internals;
 mod ledger;

@@ -1,6 +1,8 @@
+use std::io::Cursor;
+
 use fedrecsim::error::Error;
 use fedrecsim::scenario::{Invitations, LateUpdates, Policy, StalenessWeight, Stragglers, UpdateRule, UpdatesNeeded};
-use fedrecsim::sim::{self, Outcome, RunControl};
+use fedrecsim::sim::{self, Outcome, RunControl, Simulation};
 use fedrecsim::units::SimDuration;
 
 use crate::support::{assert_balanced, small_with, world};
@@ -37,6 +39,29 @@ fn a_server_can_step_by_the_clock_whatever_has_arrived() {
     assert_eq!(outcome.policy.name, "by the clock");
     assert_balanced(&outcome);
     assert_eq!(run_under(every(0.25)).unwrap().digest, outcome.digest);
+}
+
+/// If this fails, a simulation that ran under one policy goes on under another, and its result is that of neither.
+#[test]
+fn a_saved_simulation_goes_on_under_its_own_policy_only() {
+    let scenario = || small_with("fedmf", &["network.preset=\"wifi-2020\"", "training.rounds=5"]);
+    let control = RunControl::with_threads(1);
+    let mut simulation = Simulation::new(world(scenario()).with_policy(every(0.25)).unwrap(), &control).unwrap();
+    simulation.step().unwrap();
+    let mut saved = Vec::new();
+    simulation.save(&mut saved).unwrap();
+    let restore = |world| Simulation::restore(world, &control, Cursor::new(saved.clone()));
+    restore(world(scenario()).with_policy(every(0.25)).unwrap()).unwrap();
+    let slower = world(scenario()).with_policy(every(0.5)).unwrap();
+    let reseeded = || small_with("fedmf", &["network.preset=\"wifi-2020\"", "training.rounds=5", "seed=2"]);
+    for (other, reason) in [
+        (slower, "under the policy `by the clock`, with other settings"),
+        (world(scenario()), "under the policy `by the clock`"),
+        (world(reseeded()).with_policy(every(0.25)).unwrap(), "with the seed 1"),
+    ] {
+        let refused = restore(other).err().expect("another world was taken for its own").to_string();
+        assert!(refused.contains(reason), "{refused}");
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ use actix::prelude::*;
 use super::by_user::ByUser;
 use super::checkpoints::Save;
 use super::download::{OutgoingDownload, RestoredDownloads};
+use super::identity::Identity;
 use super::messages::{
     AlarmRang, BeginStep, CloseStep, Ending, GetModel, Orders, ParticipationLost, Receipt, SetModel, StepOutcome,
     UplinkArrived,
@@ -107,6 +108,7 @@ impl ServerActor {
         world: Arc<World>,
         workers: Arc<rayon::ThreadPool>,
     ) -> Result<Self> {
+        archive.take::<Identity>()?.check(&world)?;
         let mut server = Self::new(world, workers);
         let (open, has_download): (Vec<(UserId, Step, InvitationId, SimTime)>, bool);
         (
@@ -134,6 +136,7 @@ impl ServerActor {
 
     /// Appends the server to `archive`. At the end of a step nothing of the step is left, and nothing has arrived.
     fn save(&mut self, archive: &mut Archive) -> Result<()> {
+        archive.put(&Identity::of(&self.world));
         let open: Vec<_> =
             self.open.iter().map(|(user, open)| (user, open.step, open.invitation_id, open.began)).collect();
         archive.put(&(
