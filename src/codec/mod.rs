@@ -194,6 +194,13 @@ pub struct FrameParts {
     pub values: u64,
 }
 
+impl FrameParts {
+    /// Returns the bytes of the whole frame.
+    pub const fn total(self) -> u64 {
+        self.header + self.index + self.values
+    }
+}
+
 /// Turns updates of blocks into stretches of a frame, and back.
 ///
 /// A codec may lose something: whoever receives the frame works with what it says. It may remember on the device what it

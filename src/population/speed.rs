@@ -27,7 +27,12 @@ impl Speed {
 
     /// Returns the virtual time that `work` takes, rounded up to a nanosecond.
     pub fn time_for(&self, work: Work) -> SimDuration {
-        let operations = u64::try_from(self.picoseconds_for(work).div_ceil(1000)).unwrap_or(u64::MAX);
+        let picoseconds = self.picoseconds_for(work);
+        let operations = match u64::try_from(picoseconds) {
+            // Nearly always, and many times as fast.
+            Ok(picoseconds) => picoseconds.div_ceil(1000),
+            Err(_) => u64::try_from(picoseconds.div_ceil(1000)).unwrap_or(u64::MAX),
+        };
         self.fixed + SimDuration::from_nanos(operations)
     }
 

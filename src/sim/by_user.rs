@@ -98,6 +98,14 @@ impl<T> ByUser<T> {
         entries.into_iter()
     }
 
+    /// Takes every value, in no order that means anything; the memory is kept.
+    pub fn empty_into(&mut self, mut take: impl FnMut(UserId, T)) {
+        for (user, value) in self.entries.drain(..) {
+            self.places[user.index()] = NOWHERE;
+            take(user, value);
+        }
+    }
+
     fn place(&self, user: &UserId) -> Option<usize> {
         self.places.get(user.index()).filter(|place| **place != NOWHERE).map(|place| *place as usize)
     }
@@ -170,6 +178,10 @@ mod tests {
             let bytes = postcard::to_stdvec(&map)?;
             prop_assert_eq!(&bytes, &postcard::to_stdvec(&expected.iter().collect::<Vec<_>>())?);
             prop_assert_eq!(&postcard::from_bytes::<ByUser<u8>>(&bytes)?, &map);
+            let mut emptied = Vec::new();
+            map.clone().empty_into(|user, value| emptied.push((user, value)));
+            emptied.sort_unstable();
+            prop_assert!(emptied.into_iter().eq(expected.clone()));
             prop_assert!(map.drain().eq(expected));
             prop_assert!(map.is_empty() && (0..12).all(|user| !map.contains_key(&UserId(user))));
         }

@@ -11,7 +11,6 @@ use super::device::Device;
 use super::download::OutgoingDownload;
 use super::messages::{FromClient, ToClient};
 use super::training::{Assignment, Trained};
-use super::world::World;
 use crate::error::Error;
 use crate::ids::{InvitationId, Step, UserId};
 
@@ -104,14 +103,14 @@ impl ClientActor {
     }
 
     /// Hands the submitted training to a worker, with the parameters; `None` if nothing is submitted any more.
-    pub fn begin_training(&mut self, user: UserId, world: &Arc<World>) -> Option<SubmittedTraining> {
+    pub fn begin_training(&mut self, user: UserId) -> Option<SubmittedTraining> {
         if !matches!(self.part, Part::Submitted(_)) {
             return None;
         }
         let Part::Submitted(submission) = std::mem::replace(&mut self.part, Part::Training) else { return None };
         let Submission { step, invitation_id, download, keep } = submission;
-        let (device, world) = (self.lend(), Arc::clone(world));
-        let assignment = Assignment { user, step, invitation_id, device, download, world };
+        let device = self.lend();
+        let assignment = Assignment { user, step, invitation_id, device, download };
         Some(SubmittedTraining { assignment, keep })
     }
 

@@ -9,26 +9,36 @@ use crate::codec::FrameParts;
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, UserId};
 
-/// Bytes per direction: in all, per round, per client, and per client of the open round.
+/// Bytes per direction: in all, per round and per client.
 ///
 /// A frame is booked when its way ends, whether it arrives, is cut off or is still on it when the run ends; so it
 /// belongs to the round in which that happens, and of a frame that is cut off, `sent` is what a link really carried.
 ///
-/// What is booked during a round stands apart, by client, until the round is over: few of many clients have a part in it.
+/// What happened to one user is booked together: its [`Account`] is taken out, and balances when it is put back.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Ledger {
     /// Of the rounds that are over.
     closed: ByDirection<Flow>,
-    closed_by_client: ByUser<ByDirection<Flow>>,
+    /// Of the run so far, the open round included.
+    by_client: ByUser<ByDirection<Flow>>,
     /// Of the open round.
     round: ByDirection<Flow>,
-    round_by_client: ByUser<ByDirection<Flow>>,
+    /// Of the open round again, summed up client by client.
+    of_clients: ByDirection<Flow>,
     /// The frames on their way, and the invitations that they belong to.
-    on_their_way: ByDirection<ByUser<(InvitationId, FrameParts)>>,
+    on_their_way: ByDirection<ByUser<OnItsWay>>,
 }
 
-fn length(parts: FrameParts) -> u64 {
-    parts.header + parts.index + parts.values
+/// A frame on its way, and the invitation that it belongs to.
+type OnItsWay = (InvitationId, FrameParts);
+
+/// The books of one user while what happened to it is entered.
+#[derive(Debug)]
+pub struct Account {
+    user: UserId,
+    /// What was booked since the account was taken out.
+    flows: ByDirection<Flow>,
+    on_their_way: ByDirection<Option<OnItsWay>>,
 }
 
 /// The first `carried` bytes of a frame, by purpose.
@@ -40,7 +50,7 @@ fn prefix(parts: FrameParts, carried: u64) -> FrameParts {
 
 /// Books the bytes of a frame that left the sender.
 fn send(flow: &mut Flow, parts: FrameParts) {
-    flow.sent += length(parts);
+    flow.sent += parts.total();
     flow.header += parts.header;
     flow.index += parts.index;
     flow.values += parts.values;
@@ -54,52 +64,61 @@ fn side<T>(flows: &mut ByDirection<T>, direction: Direction) -> &mut T {
     }
 }
 
-impl Ledger {
-    /// Applies `change` to the open round's flow and its client's.
-    fn book(&mut self, user: UserId, direction: Direction, change: impl Fn(&mut Flow)) {
-        change(side(&mut self.round, direction));
-        change(side(self.round_by_client.get_or_insert_with(user, ByDirection::default), direction));
-    }
-
-    /// A frame starts on its way; it is booked when that ends.
+impl Account {
+    /// Books that a frame starts on its way; its bytes are booked when that ends.
     ///
     /// # Errors
-    /// [`Error::Unbalanced`] if that participation's frame is on its way already.
-    pub fn sent(
-        &mut self,
-        invitation_id: InvitationId,
-        user: UserId,
-        direction: Direction,
-        parts: FrameParts,
-    ) -> Result<()> {
-        if let Some((before, _)) = side(&mut self.on_their_way, direction).insert(user, (invitation_id, parts)) {
-            return Err(Error::Unbalanced(format!(
-                "{user} sends ({direction:?}) in {invitation_id} and still in {before}"
-            )));
+    /// [`Error::Unbalanced`] if the user has a frame on its way in this direction already.
+    pub fn sent(&mut self, invitation_id: InvitationId, direction: Direction, parts: FrameParts) -> Result<()> {
+        let user = self.user;
+        match side(&mut self.on_their_way, direction).replace((invitation_id, parts)) {
+            None => Ok(()),
+            Some((before, _)) => {
+                Err(Error::Unbalanced(format!("{user} sends ({direction:?}) in {invitation_id} and still in {before}")))
+            }
         }
-        Ok(())
     }
 
-    /// The frame's way ends like this after `carried` bytes; those that it did not carry never left the sender. Where
-    /// a fault swallows the frame, they are not `received`. Returns the carried bytes.
+    /// Takes the frame of an invitation off its way.
+    fn close(&mut self, invitation_id: InvitationId, direction: Direction) -> Result<FrameParts> {
+        let user = self.user;
+        let on_its_way = side(&mut self.on_their_way, direction);
+        let frame = on_its_way.take_if(|(of, _)| *of == invitation_id);
+        frame.map(|(_, parts)| parts).ok_or_else(|| {
+            Error::Unbalanced(format!("{user} has no frame on its way ({direction:?}) in {invitation_id}"))
+        })
+    }
+}
+
+impl Ledger {
+    /// Takes the account of `user` out, to be put back by [`Self::enter`].
+    pub fn take_out(&mut self, user: UserId) -> Account {
+        let ByDirection { up, down } = &mut self.on_their_way;
+        let on_their_way = ByDirection { up: up.remove(&user), down: down.remove(&user) };
+        Account { user, flows: ByDirection::default(), on_their_way }
+    }
+
+    /// Books that a frame's way ends like this after `carried` bytes; those that it did not carry never left the sender.
+    /// Where a fault swallows the frame, they are not `received`. Returns the carried bytes.
     ///
     /// # Errors
-    /// [`Error::Unbalanced`] if it was not on its way, is shorter, or arrives without some of its bytes.
+    /// [`Error::Unbalanced`] if the frame was not on its way, is shorter, or arrives without some of its bytes.
     pub fn ended(
         &mut self,
-        (invitation_id, user): (InvitationId, UserId),
-        direction: Direction,
+        account: &mut Account,
+        (invitation_id, direction): (InvitationId, Direction),
         ending: Ending,
         (carried, received): (u64, bool),
     ) -> Result<u64> {
-        let parts = self.close(invitation_id, user, direction)?;
-        let whole = length(parts);
+        let user = account.user;
+        let parts = account.close(invitation_id, direction)?;
+        let whole = parts.total();
         if carried > whole || (ending.is_arrival() && !(carried == whole && received)) {
             let name = ending.name();
             return Err(Error::Unbalanced(format!("{user}, {invitation_id}: {carried} bytes of {whole} are {name}")));
         }
         let kept = prefix(parts, carried);
-        self.book(user, direction, |flow| {
+        for flow in [side(&mut self.round, direction), side(&mut account.flows, direction)] {
             send(flow, kept);
             flow.delivered += if ending.is_arrival() { carried } else { 0 };
             flow.unreceived += if received { 0 } else { carried };
@@ -111,17 +130,25 @@ impl Ledger {
                 Ending::Cancelled => &mut flow.cancelled,
                 Ending::Unfinished => &mut flow.in_flight,
             } += carried;
-        });
+        }
         Ok(carried)
     }
 
-    fn close(&mut self, invitation_id: InvitationId, user: UserId, direction: Direction) -> Result<FrameParts> {
-        let on_their_way = side(&mut self.on_their_way, direction);
-        let is_open = on_their_way.get(&user).is_some_and(|(of, _)| *of == invitation_id);
-        let parts = is_open.then(|| on_their_way.remove(&user)).flatten().map(|(_, parts)| parts);
-        parts.ok_or_else(|| {
-            Error::Unbalanced(format!("{user} has no frame on its way ({direction:?}) in {invitation_id}"))
-        })
+    /// Puts an account back, with what was booked in it.
+    ///
+    /// # Errors
+    /// [`Error::Unbalanced`] if that does not balance.
+    pub fn enter(&mut self, account: Account) -> Result<()> {
+        let Account { user, flows, on_their_way } = account;
+        for (direction, frame) in [(Direction::Up, on_their_way.up), (Direction::Down, on_their_way.down)] {
+            if let Some(frame) = frame {
+                side(&mut self.on_their_way, direction).insert(user, frame);
+            }
+        }
+        check_client("of the round", user, &flows)?;
+        self.of_clients += flows;
+        *self.by_client.get_or_insert_with(user, ByDirection::default) += flows;
+        Ok(())
     }
 
     /// Checks that everything adds up, and starts a new round.
@@ -129,13 +156,8 @@ impl Ledger {
     /// # Errors
     /// [`Error::Unbalanced`], naming what does not.
     pub fn end_round(&mut self) -> Result<ByDirection<Flow>> {
-        let mut of_clients = ByDirection::<Flow>::default();
-        for (user, flows) in self.round_by_client.drain() {
-            check_client("of the round", user, &flows)?;
-            of_clients += flows;
-            *self.closed_by_client.get_or_insert_with(user, ByDirection::default) += flows;
-        }
-        check_sum("of the round", &of_clients, &self.round)?;
+        check_sum("of the round", &self.of_clients, &self.round)?;
+        self.of_clients = ByDirection::default();
         let round = std::mem::take(&mut self.round);
         self.closed += round;
         Ok(round)
@@ -150,11 +172,7 @@ impl Ledger {
 
     /// Bytes per client, ascending.
     pub fn clients(&self) -> impl Iterator<Item = (UserId, ByDirection<Flow>)> {
-        let mut clients = self.closed_by_client.clone();
-        for (user, flows) in self.round_by_client.iter() {
-            *clients.get_or_insert_with(user, ByDirection::default) += *flows;
-        }
-        clients.drain()
+        self.by_client.iter().map(|(user, flows)| (user, *flows))
     }
 
     /// Checks the equations of contract 3, in all and for every client.
@@ -208,6 +226,30 @@ mod tests {
 
     use super::*;
 
+    impl Ledger {
+        /// Books in an account that is taken out for it alone.
+        fn book<T>(&mut self, user: UserId, book: impl FnOnce(&mut Self, &mut Account) -> Result<T>) -> Result<T> {
+            let mut account = self.take_out(user);
+            let booked = book(self, &mut account);
+            self.enter(account)?;
+            booked
+        }
+
+        fn sends(&mut self, of: InvitationId, user: UserId, direction: Direction, parts: FrameParts) -> Result<()> {
+            self.book(user, |_, account| account.sent(of, direction, parts))
+        }
+
+        fn ends(
+            &mut self,
+            (of, user): (InvitationId, UserId),
+            direction: Direction,
+            ending: Ending,
+            bytes: (u64, bool),
+        ) -> Result<u64> {
+            self.book(user, |ledger, account| ledger.ended(account, (of, direction), ending, bytes))
+        }
+    }
+
     const PARTS: FrameParts = FrameParts { header: 28, index: 10, values: 100 };
 
     proptest! {
@@ -222,10 +264,10 @@ mod tests {
             for (number, (user, up, fate, carried)) in fates.into_iter().enumerate() {
                 let (round, user) = (InvitationId(number as u32), UserId(user));
                 let direction = if up { Direction::Up } else { Direction::Down };
-                ledger.sent(round, user, direction, PARTS).unwrap();
+                ledger.sends(round, user, direction, PARTS).unwrap();
                 let ending = Ending::ALL[fate as usize];
                 let carried = if ending.is_arrival() { 138 } else { carried.min(138) };
-                carried_in_all += ledger.ended((round, user), direction, ending, (carried, true)).unwrap();
+                carried_in_all += ledger.ends((round, user), direction, ending, (carried, true)).unwrap();
                 ledger.check_closed().unwrap();
             }
             let total = ledger.total();
@@ -239,8 +281,8 @@ mod tests {
     #[test]
     fn a_cut_frame_keeps_its_first_bytes_by_purpose() {
         let mut ledger = Ledger::default();
-        ledger.sent(InvitationId(0), UserId(1), Direction::Down, PARTS).unwrap();
-        ledger.ended((InvitationId(0), UserId(1)), Direction::Down, Ending::Lost, (33, true)).unwrap();
+        ledger.sends(InvitationId(0), UserId(1), Direction::Down, PARTS).unwrap();
+        ledger.ends((InvitationId(0), UserId(1)), Direction::Down, Ending::Lost, (33, true)).unwrap();
         let flow = ledger.total().down;
         assert_eq!((flow.header, flow.index, flow.values, flow.sent, flow.lost), (28, 5, 0, 33, 33));
     }
@@ -251,8 +293,8 @@ mod tests {
         for (invitation_id, user, direction) in
             [(0, 4, Direction::Up), (0, 2, Direction::Down), (1, 4, Direction::Up), (2, 4, Direction::Up)]
         {
-            ledger.sent(InvitationId(invitation_id), UserId(user), direction, PARTS).unwrap();
-            ledger.ended((InvitationId(invitation_id), UserId(user)), direction, Ending::Done, (138, true)).unwrap();
+            ledger.sends(InvitationId(invitation_id), UserId(user), direction, PARTS).unwrap();
+            ledger.ends((InvitationId(invitation_id), UserId(user)), direction, Ending::Done, (138, true)).unwrap();
         }
         let frames: Vec<_> =
             ledger.clients().map(|(user, flows)| (user.0, flows.up.frames, flows.down.frames)).collect();
@@ -265,8 +307,8 @@ mod tests {
     fn a_frame_can_be_lost_with_its_last_byte() {
         // The dropout may come when everything has left the sender.
         let mut ledger = Ledger::default();
-        ledger.sent(InvitationId(0), UserId(1), Direction::Up, PARTS).unwrap();
-        ledger.ended((InvitationId(0), UserId(1)), Direction::Up, Ending::Lost, (138, true)).unwrap();
+        ledger.sends(InvitationId(0), UserId(1), Direction::Up, PARTS).unwrap();
+        ledger.ends((InvitationId(0), UserId(1)), Direction::Up, Ending::Lost, (138, true)).unwrap();
         assert_eq!((ledger.total().up.lost, ledger.total().up.values), (138, 100));
         ledger.check().unwrap();
     }
@@ -275,20 +317,20 @@ mod tests {
     fn impossible_bookings_are_refused() {
         let mut ledger = Ledger::default();
         let (round, user) = (InvitationId(0), UserId(1));
-        assert!(ledger.ended((round, user), Direction::Up, Ending::Done, (138, true)).is_err(), "never sent");
-        ledger.sent(round, user, Direction::Up, PARTS).unwrap();
-        assert!(ledger.sent(round, user, Direction::Up, PARTS).is_err(), "sent twice");
-        assert!(ledger.ended((round, user), Direction::Up, Ending::Lost, (139, true)).is_err(), "more lost than sent");
+        assert!(ledger.ends((round, user), Direction::Up, Ending::Done, (138, true)).is_err(), "never sent");
+        ledger.sends(round, user, Direction::Up, PARTS).unwrap();
+        assert!(ledger.sends(round, user, Direction::Up, PARTS).is_err(), "sent twice");
+        assert!(ledger.ends((round, user), Direction::Up, Ending::Lost, (139, true)).is_err(), "more lost than sent");
         let mut ledger = Ledger::default();
-        ledger.sent(round, user, Direction::Up, PARTS).unwrap();
-        assert!(ledger.ended((round, user), Direction::Up, Ending::Done, (137, true)).is_err(), "a part arrives");
+        ledger.sends(round, user, Direction::Up, PARTS).unwrap();
+        assert!(ledger.ends((round, user), Direction::Up, Ending::Done, (137, true)).is_err(), "a part arrives");
     }
 
     #[test]
     fn a_byte_that_is_booked_nowhere_is_noticed() {
         let mut ledger = Ledger::default();
-        ledger.sent(InvitationId(0), UserId(1), Direction::Up, PARTS).unwrap();
-        ledger.ended((InvitationId(0), UserId(1)), Direction::Up, Ending::Done, (138, true)).unwrap();
+        ledger.sends(InvitationId(0), UserId(1), Direction::Up, PARTS).unwrap();
+        ledger.ends((InvitationId(0), UserId(1)), Direction::Up, Ending::Done, (138, true)).unwrap();
         ledger.round.up.sent += 1;
         assert!(ledger.check().is_err());
     }
@@ -298,10 +340,10 @@ mod tests {
         // Every sum agrees, so that only the equation within one direction of one client can tell.
         for direction in [Direction::Up, Direction::Down] {
             let mut ledger = Ledger::default();
-            ledger.sent(InvitationId(0), UserId(1), direction, PARTS).unwrap();
-            ledger.ended((InvitationId(0), UserId(1)), direction, Ending::Done, (138, true)).unwrap();
+            ledger.sends(InvitationId(0), UserId(1), direction, PARTS).unwrap();
+            ledger.ends((InvitationId(0), UserId(1)), direction, Ending::Done, (138, true)).unwrap();
             side(&mut ledger.round, direction).sent += 1;
-            side(ledger.round_by_client.get_mut(&UserId(1)).unwrap(), direction).sent += 1;
+            side(ledger.by_client.get_mut(&UserId(1)).unwrap(), direction).sent += 1;
             assert!(ledger.check().unwrap_err().to_string().contains("user 1"), "{direction:?}");
         }
     }
@@ -309,10 +351,10 @@ mod tests {
     #[test]
     fn a_frame_that_never_came_to_an_end_is_noticed() {
         let mut ledger = Ledger::default();
-        ledger.sent(InvitationId(0), UserId(1), Direction::Up, PARTS).unwrap();
+        ledger.sends(InvitationId(0), UserId(1), Direction::Up, PARTS).unwrap();
         ledger.check().unwrap();
         assert!(ledger.check_closed().unwrap_err().to_string().contains("user 1"));
-        ledger.ended((InvitationId(0), UserId(1)), Direction::Up, Ending::Unfinished, (30, true)).unwrap();
+        ledger.ends((InvitationId(0), UserId(1)), Direction::Up, Ending::Unfinished, (30, true)).unwrap();
         ledger.check_closed().unwrap();
         assert_eq!((ledger.total().up.sent, ledger.total().up.in_flight), (30, 30));
     }
@@ -320,9 +362,9 @@ mod tests {
     #[test]
     fn a_round_whose_clients_do_not_add_up_does_not_end() {
         let mut ledger = Ledger::default();
-        ledger.sent(InvitationId(0), UserId(1), Direction::Up, PARTS).unwrap();
-        ledger.ended((InvitationId(0), UserId(1)), Direction::Up, Ending::Done, (138, true)).unwrap();
-        ledger.round_by_client.remove(&UserId(1));
+        ledger.sends(InvitationId(0), UserId(1), Direction::Up, PARTS).unwrap();
+        ledger.ends((InvitationId(0), UserId(1)), Direction::Up, Ending::Done, (138, true)).unwrap();
+        ledger.of_clients.up.frames -= 1;
         assert!(ledger.end_round().unwrap_err().to_string().contains("of the round"));
     }
 }

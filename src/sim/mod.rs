@@ -75,6 +75,7 @@ mod simulation;
 #[cfg(test)]
 mod small;
 mod training;
+mod user_order;
 mod workers;
 mod world;
 mod yardstick;

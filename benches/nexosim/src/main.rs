@@ -1,15 +1,7 @@
-//! Measures events end to end beside nexosim, in turn on the same machine.
+//! Measures events end to end beside nexosim, in turn on the same machine; `README.md` says what is compared and how.
 //!
-//! ```sh
-//! cargo run --release --manifest-path benches/nexosim/Cargo.toml            # 10^4 and 10^6 users
-//! cargo run --release --manifest-path benches/nexosim/Cargo.toml 100000    # so many
-//! ```
-//!
-//! nexosim runs as many actors as users on one thread. Each schedules itself after a delay of 1.5 ms on average and
-//! then sends one message to a server, which is one event. fedrecsim runs rounds of 10,000 users in which nobody
-//! computes. Every participation has three events (the ends of its download, its training and its upload), and every
-//! event includes all that belongs to it: conditions drawn per participation, frames encoded and decoded, bytes booked
-//! in the ledger. The figures are medians of three pairs, measured in turn because other load changes both.
+//! nexosim: as many actors as users. Each schedules itself after a delay of 1.5 ms on average and then sends one message
+//! to a server; that is one event. fedrecsim: rounds in which nobody computes; every participation has three events.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -21,7 +13,7 @@ use nexosim::time::MonotonicTime;
 use serde::{Deserialize, Serialize};
 
 #[allow(dead_code)]
-#[path = "../../world/idle.rs"]
+#[path = "../../simulation/idle.rs"]
 mod idle;
 
 #[global_allocator]
@@ -78,8 +70,8 @@ impl Server {
 }
 
 /// Returns millions of nexosim's events per second with so many actors.
-fn nexosim_events(actors: u32) -> Result<f64, Box<dyn Error>> {
-    let mut bench = SimInit::with_num_threads(1);
+fn nexosim_events(actors: u32, threads: usize) -> Result<f64, Box<dyn Error>> {
+    let mut bench = SimInit::with_num_threads(threads);
     let server = Mailbox::new();
     for number in 0..actors {
         let mut client = Client { server: Output::default(), state: u64::from(number) * 7919 + 1 };
@@ -98,13 +90,34 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
+/// Users, and how many of them are in a round: `1000000/10000`, or `10000` for rounds of at most 10,000.
+fn parse(argument: &str) -> Option<(u32, u32)> {
+    match argument.split_once('/') {
+        Some((users, cohort)) => Some((users.parse().ok()?, cohort.parse().ok()?)),
+        None => argument.parse().ok().map(|users: u32| (users, users.min(10_000))),
+    }
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let numbers: Vec<u32> = std::env::args().skip(1).filter_map(|argument| argument.parse().ok()).collect();
-    for users in if numbers.is_empty() { vec![10_000, 1_000_000] } else { numbers } {
+    let mut arguments = std::env::args().skip(1);
+    let (mut sizes, mut threads) = (Vec::new(), 1);
+    while let Some(argument) = arguments.next() {
+        if argument == "--threads" {
+            threads = arguments.next().ok_or("how many threads?")?.parse()?;
+        } else {
+            sizes.push(parse(&argument).ok_or_else(|| format!("not a number of users: {argument}"))?);
+        }
+    }
+    if sizes.is_empty() {
+        sizes = vec![(10_000, 10_000), (1_000_000, 10_000)];
+    }
+    for (users, cohort) in sizes {
+        // As many events in any case, but for rounds of very many.
+        let rounds = (400_000 / cohort).clamp(5, 41);
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..PAIRS {
-            ours.push(idle::rounds(users, users.min(10_000), 41));
-            theirs.push(nexosim_events(users)?);
+            ours.push(idle::rounds(users, cohort, rounds as usize));
+            theirs.push(nexosim_events(users, threads)?);
         }
         let (ours, theirs) = (median(ours), median(theirs));
         let ratio = ours / theirs;

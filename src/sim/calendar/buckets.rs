@@ -69,17 +69,15 @@ impl Buckets {
         entries.take(*len)
     }
 
-    /// Empties a list, in order. What is given an entry may append to other lists.
-    pub fn drain(&mut self, list: usize, mut give: impl FnMut(&mut Self, Entry)) {
+    /// Empties a list, in order and in pieces that are not empty. What is given them may append to other lists.
+    pub fn drain(&mut self, list: usize, mut give: impl FnMut(&mut Self, &[Entry])) {
         let List { mut len, mut chunks, .. } = std::mem::take(&mut self.lists[list]);
         for &chunk in &chunks {
             let entries = self.chunks[chunk as usize];
             // Copied, so that the chunk can be filled again at once.
             self.free.push(chunk);
             let held = len.min(CHUNK);
-            for &entry in &entries[..held] {
-                give(self, entry);
-            }
+            give(self, &entries[..held]);
             len -= held;
         }
         // A short list of chunks is kept for the next time: a constant amount of memory.

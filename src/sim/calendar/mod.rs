@@ -119,11 +119,14 @@ impl<E> Calendar<E> {
 
     /// Removes the next event and moves the clock to it.
     pub fn pop(&mut self) -> Option<(SimTime, E)> {
-        let entry = self.first()?;
-        self.queue.remove_first();
-        self.now = SimTime::from_nanos(entry.time);
-        let event = self.take(entry.slot, entry.generation)?;
-        Some((self.now, event))
+        loop {
+            let slots = &self.slots;
+            let entry = self.queue.remove_first(self.now.as_nanos(), |entry| is_live(slots, entry))?;
+            if let Some(event) = self.take(entry.slot, entry.generation) {
+                self.now = SimTime::from_nanos(entry.time);
+                return Some((self.now, event));
+            }
+        }
     }
 
     /// The time of the next event. The clock stays where it is, and earlier events may still be scheduled.

@@ -14,8 +14,6 @@
 //! Within a place they are in the order in which they came: whatever moves them takes them in order and appends them,
 //! the sort is stable, and an insertion into the front goes behind its equals.
 
-use std::collections::VecDeque;
-
 use super::buckets::{Buckets, Entry};
 
 /// Bits of a digit: 64 buckets, whose occupation is one word.
@@ -31,8 +29,9 @@ const MOVED_AT_MOST: usize = if cfg!(test) { 3 } else { 128 };
 /// Entries in the order of their times, and of their coming within one time.
 #[derive(Debug)]
 pub(super) struct Queue {
-    /// The first entries, in order.
-    front: VecDeque<Entry>,
+    /// The first entries, in order, from `taken` on; those before have been taken out.
+    front: Vec<Entry>,
+    taken: usize,
     /// The front holds every entry up to this time, inclusive; `None`: it is empty and holds nothing to come.
     covered: Option<u64>,
     /// `LEVELS * BUCKETS` lists; no entry of theirs is earlier than `base`.
@@ -47,7 +46,8 @@ pub(super) struct Queue {
 impl Default for Queue {
     fn default() -> Self {
         Self {
-            front: VecDeque::new(),
+            front: Vec::new(),
+            taken: 0,
             covered: None,
             buckets: Buckets::new(LEVELS * BUCKETS),
             occupied: [0; LEVELS],
@@ -81,8 +81,14 @@ impl Queue {
             return self.place(entry);
         }
         // Mostly a late one among the first.
-        let position = self.front.partition_point(|other| other.time <= entry.time);
-        if position.min(self.front.len() - position) <= MOVED_AT_MOST {
+        let position = self.taken + self.front[self.taken..].partition_point(|other| other.time <= entry.time);
+        let (earlier, later) = (position - self.taken, self.front.len() - position);
+        if self.taken > 0 && earlier <= later.min(MOVED_AT_MOST) {
+            // Into the place of one that was taken out.
+            self.front.copy_within(self.taken..position, self.taken - 1);
+            self.taken -= 1;
+            self.front[position - 1] = entry;
+        } else if later <= MOVED_AT_MOST {
             self.front.insert(position, entry);
         } else {
             self.spill(now);
@@ -93,32 +99,41 @@ impl Queue {
     /// The first entry for which `is_live` holds; entries before it are forgotten.
     pub fn first(&mut self, now: u64, is_live: impl Fn(&Entry) -> bool) -> Option<Entry> {
         loop {
-            while let Some(&entry) = self.front.front() {
+            while let Some(&entry) = self.front.get(self.taken) {
                 if is_live(&entry) {
                     return Some(entry);
                 }
-                self.remove_first();
+                self.taken += 1;
+                self.len -= 1;
             }
-            if !self.refill(&is_live) {
-                self.covered = None;
-                self.base = now;
+            if !self.refill(now, &is_live) {
                 return None;
             }
         }
     }
 
-    /// Removes what [`Queue::first`] gave.
-    pub fn remove_first(&mut self) {
-        self.len -= usize::from(self.front.pop_front().is_some());
+    /// Removes the first entry, whether or not `is_live` holds for it; for most it does, since those for which it does
+    /// not hold when they come among the first are forgotten there.
+    pub fn remove_first(&mut self, now: u64, is_live: impl Fn(&Entry) -> bool) -> Option<Entry> {
+        while self.taken == self.front.len() {
+            if !self.refill(now, &is_live) {
+                return None;
+            }
+        }
+        let entry = self.front[self.taken];
+        self.taken += 1;
+        self.len -= 1;
+        Some(entry)
     }
 
     /// Forgets the entries for which `is_live` does not hold. Takes time for every entry.
     pub fn retain(&mut self, is_live: impl Fn(&Entry) -> bool) {
+        self.front.drain(..std::mem::take(&mut self.taken));
         self.front.retain(&is_live);
         self.len = self.front.len();
         let mut kept = Vec::new();
         for list in 0..LEVELS * BUCKETS {
-            self.buckets.drain(list, |_, entry| kept.extend(is_live(&entry).then_some(entry)));
+            self.buckets.drain(list, |_, entries| kept.extend(entries.iter().copied().filter(&is_live)));
             self.len += kept.len();
             if kept.is_empty() {
                 self.occupied[list / BUCKETS] &= !(1 << (list % BUCKETS));
@@ -129,7 +144,7 @@ impl Queue {
 
     /// Every entry; those of one time in their order.
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
-        self.front.iter().chain((0..LEVELS * BUCKETS).flat_map(|list| self.buckets.iter(list)))
+        self.front[self.taken..].iter().chain((0..LEVELS * BUCKETS).flat_map(|list| self.buckets.iter(list)))
     }
 
     /// Puts an entry that is not earlier than `base` into its bucket.
@@ -144,18 +159,28 @@ impl Queue {
         self.base = base;
         self.occupied[list / BUCKETS] &= !(1 << (list % BUCKETS));
         let occupied = &mut self.occupied;
-        self.buckets.drain(list, |buckets, entry| {
-            let list = list_of(entry.time, base);
-            occupied[list / BUCKETS] |= 1 << (list % BUCKETS);
-            buckets.push(list, entry);
+        self.buckets.drain(list, |buckets, entries| {
+            for &entry in entries {
+                let list = list_of(entry.time, base);
+                occupied[list / BUCKETS] |= 1 << (list % BUCKETS);
+                buckets.push(list, entry);
+            }
         });
     }
 
-    /// Moves the first bucket, or the first part of it, to the front, which must be empty; false if there is none.
-    fn refill(&mut self, is_live: impl Fn(&Entry) -> bool) -> bool {
+    /// Moves the first bucket, or the first part of it, to the front, of which nothing must be left; false if there is
+    /// none.
+    #[inline(never)]
+    fn refill(&mut self, now: u64, is_live: impl Fn(&Entry) -> bool) -> bool {
+        self.front.clear();
+        self.taken = 0;
         loop {
             // All entries of a lower level are earlier than those of a higher one, as they share more with `base`.
-            let Some(level) = self.occupied.iter().position(|buckets| *buckets != 0) else { return false };
+            let Some(level) = self.occupied.iter().position(|buckets| *buckets != 0) else {
+                self.covered = None;
+                self.base = now;
+                return false;
+            };
             let list = level * BUCKETS + self.occupied[level].trailing_zeros() as usize;
             if level > 0 && self.buckets.len(list) > SORTED_AT_ONCE {
                 // From the least time rather than the bucket's first instant: entries close together go down at once.
@@ -164,18 +189,25 @@ impl Queue {
                 continue;
             }
             self.occupied[level] &= !(1 << (list % BUCKETS));
-            let front = &mut self.front;
-            self.buckets.drain(list, |_, entry| front.push_back(entry));
+            let (front, len, mut within) = (&mut self.front, &mut self.len, self.base);
+            self.buckets.drain(list, |_, entries| {
+                within = entries[0].time;
+                if level == 0 {
+                    // All are of one instant, in order, and may be very many.
+                    front.extend_from_slice(entries);
+                } else {
+                    // Besides forgetting the cancelled ones, this has the slots loaded side by side before they are
+                    // needed one by one.
+                    let held = front.len() + entries.len();
+                    front.extend(entries.iter().copied().filter(&is_live));
+                    *len -= held - front.len();
+                }
+            });
             let span = (1 << (level as u32 * DIGIT_BITS)) - 1;
-            self.base = self.front[0].time & !span;
+            self.base = within & !span;
             self.covered = Some(self.base | span);
             if level > 0 {
-                // Besides forgetting the cancelled ones, this has the slots loaded side by side before they are needed
-                // one by one. At the lowest level all are of one instant, in order, and may be very many.
-                let held = self.front.len();
-                self.front.retain(&is_live);
-                self.len -= held - self.front.len();
-                self.front.make_contiguous().sort_by_key(|entry| entry.time);
+                self.front.sort_by_key(|entry| entry.time);
             }
             return true;
         }
@@ -186,9 +218,11 @@ impl Queue {
         if now < self.base {
             self.rewind(now);
         }
-        for entry in std::mem::take(&mut self.front) {
-            self.place(entry);
-        }
+        let mut front = std::mem::take(&mut self.front);
+        front.drain(std::mem::take(&mut self.taken)..).for_each(|entry| self.place(entry));
+        // What had been taken out goes with the rest; the memory is kept.
+        front.clear();
+        self.front = front;
         self.covered = None;
     }
 
@@ -203,7 +237,7 @@ impl Queue {
         for lower in 0..level {
             self.occupied[lower] = 0;
             for list in lower * BUCKETS..(lower + 1) * BUCKETS {
-                self.buckets.drain(list, |_, entry| together.push(entry));
+                self.buckets.drain(list, |_, entries| together.extend_from_slice(entries));
             }
         }
         self.base = now;

@@ -1,5 +1,6 @@
 //! A download on its way from the server to those whom it has invited.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -118,6 +119,17 @@ impl OutgoingDownload {
         }
     }
 
+    /// Returns the bytes of [`Self::frame`] by purpose.
+    ///
+    /// # Errors
+    /// As [`Self::frame`].
+    pub fn parts(&self, user: UserId) -> Result<FrameParts> {
+        match &self.content {
+            Content::Held { frame, .. } => Ok(frame.parts),
+            Content::Nothing(_) | Content::PerUser(_) => Ok(self.frame(user)?.parts),
+        }
+    }
+
     /// Returns whether `frame`, which came over a link, can be read.
     pub fn reads(&self, frame: &Bytes) -> bool {
         codec::decode(self.codec, frame, &self.layout).is_ok()
@@ -127,15 +139,17 @@ impl OutgoingDownload {
     ///
     /// # Errors
     /// [`Error::Frame`] if the frame does not decode, and those of the method that makes a download for a user.
-    pub fn received(&self, user: UserId) -> Result<Received> {
+    pub fn received(&self, user: UserId) -> Result<Cow<'_, Received>> {
         match &self.content {
-            Content::Nothing(received) => Ok(received.clone()),
+            Content::Nothing(received) => Ok(Cow::Borrowed(received)),
             Content::Held { frame, meant, received, .. } => {
                 let decode = || self.decode(&frame.bytes, meant).map_err(|error| error.to_string());
                 let received = received.get_or_init(decode).as_ref();
-                received.cloned().map_err(|reason| Error::Frame(reason.clone()))
+                received.map(Cow::Borrowed).map_err(|reason| Error::Frame(reason.clone()))
             }
-            Content::PerUser(personal) => self.decode(&self.frame(user)?.bytes, &personal.download(user)?),
+            Content::PerUser(personal) => {
+                self.decode(&self.frame(user)?.bytes, &personal.download(user)?).map(Cow::Owned)
+            }
         }
     }
 

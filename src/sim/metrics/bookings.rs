@@ -1,12 +1,20 @@
 //! What happens on links and devices, booked: bytes, durations, row visits, and what was spent on nothing.
+//!
+//! Bookings come in the order of time and are entered user by user, each user's in their order: a user's books are then
+//! looked up once for all that happened to it in a round. Nothing that is booked for one user depends on another, and
+//! sums over users are sums of integers, so the order of users shows nowhere.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Books, defect};
 use crate::error::Result;
 use crate::ids::UserId;
+use crate::sim::by_user::ByUser;
 use crate::sim::messages::{Booking, Direction, Ending, LinkEvent};
 use crate::work::Work;
+
+/// Bookings that are brought into the order of users together; more of them would take another 16 MB for it.
+const CHAINED_AT_ONCE: usize = if cfg!(test) { 7 } else { 1 << 22 };
 
 /// What a participation has taken so far: whether it was for nothing shows at its end.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -15,43 +23,121 @@ pub(super) struct Spent {
     work: Work,
 }
 
-impl Books {
-    pub(super) fn book(&mut self, booking: &Booking) -> Result<()> {
-        let Booking { invitation_id, user, event, .. } = *booking;
-        match event {
-            LinkEvent::Sent(direction, parts) => self.ledger.sent(invitation_id, user, direction, parts)?,
-            // The frame was booked when it was sent, and is again when its way ends.
-            LinkEvent::InLine(_) | LinkEvent::Connected(_) => {}
-            LinkEvent::TransferEnded { direction, ending, carried, received, took_ns } => {
-                let bytes = self.ledger.ended((invitation_id, user), direction, ending, (carried, received))?;
-                if ending.is_arrival() {
-                    self.record_duration(if direction == Direction::Down { 0 } else { 2 }, took_ns)?;
-                }
-                match (direction, ending) {
-                    (Direction::Down, Ending::Done) => {
-                        self.under_way.insert(user, Spent { download_bytes: bytes, work: Work::default() });
-                    }
-                    _ => self.book_end(user, ending),
-                }
-            }
-            LinkEvent::TrainingEnded { ending: Ending::Done, work, took_ns } => {
-                self.work.finished += work.row_visits;
-                self.work.finished_multiply_adds += work.multiply_adds;
-                self.under_way.get_or_insert_with(user, Spent::default).work += work;
-                self.record_duration(1, took_ns)?;
-            }
-            LinkEvent::TrainingEnded { ending, work, .. } => {
-                self.work.lost += work.row_visits;
-                self.work.lost_multiply_adds += work.multiply_adds;
-                self.book_end(user, ending);
+/// The bookings of each user in a list of those of many, chained in their order.
+#[derive(Debug, Default)]
+pub(super) struct Chains {
+    /// The first and the last booking of every user.
+    ends: ByUser<(u32, u32)>,
+    /// For every booking the user's next one; the last has itself.
+    next: Vec<u32>,
+}
+
+impl Chains {
+    /// Chains `bookings`, which are at most [`CHAINED_AT_ONCE`].
+    fn link(&mut self, bookings: &[Booking]) {
+        self.next.clear();
+        for (position, booking) in (0u32..).zip(bookings) {
+            self.next.push(position);
+            let mut is_first = false;
+            let (_, last) = self.ends.get_or_insert_with(booking.user, || {
+                is_first = true;
+                (position, position)
+            });
+            if !is_first {
+                self.next[*last as usize] = position;
+                *last = position;
             }
         }
+    }
+
+    /// Hands `book` every user with its bookings, until one is refused, and forgets them all.
+    fn by_user(&mut self, bookings: &[Booking], mut book: impl FnMut(UserId, Chain<'_>) -> Result<()>) -> Result<()> {
+        let (mut booked, next) = (Ok(()), &self.next);
+        self.ends.empty_into(|user, (first, _)| {
+            if booked.is_ok() {
+                booked = book(user, Chain { bookings, next, at: Some(first) });
+            }
+        });
+        booked
+    }
+}
+
+/// The bookings of one user, in their order.
+struct Chain<'a> {
+    bookings: &'a [Booking],
+    next: &'a [u32],
+    at: Option<u32>,
+}
+
+impl Iterator for Chain<'_> {
+    type Item = Booking;
+
+    fn next(&mut self) -> Option<Booking> {
+        let at = self.at?;
+        self.at = Some(self.next[at as usize]).filter(|next| *next != at);
+        Some(self.bookings[at as usize])
+    }
+}
+
+impl Books {
+    /// Books everything in a list that is in the order of time.
+    ///
+    /// # Errors
+    /// [`Error::Unbalanced`](crate::error::Error::Unbalanced) for what cannot have happened.
+    pub(super) fn book(&mut self, bookings: &[Booking]) -> Result<()> {
+        let mut chains = std::mem::take(&mut self.chains);
+        for bookings in bookings.chunks(CHAINED_AT_ONCE) {
+            chains.link(bookings);
+            chains.by_user(bookings, |user, of_user| self.book_user(user, of_user))?;
+        }
+        self.chains = chains;
         Ok(())
     }
 
+    /// Books what has happened to one user, in its order.
+    fn book_user(&mut self, user: UserId, bookings: Chain<'_>) -> Result<()> {
+        let mut account = self.ledger.take_out(user);
+        let mut spent = self.under_way.remove(&user);
+        for Booking { invitation_id, event, .. } in bookings {
+            match event {
+                LinkEvent::Sent(direction, parts) => account.sent(invitation_id, direction, parts)?,
+                // The frame was booked when it was sent, and is again when its way ends.
+                LinkEvent::InLine(_) | LinkEvent::Connected(_) => {}
+                LinkEvent::TransferEnded { direction, ending, carried, received, took_ns } => {
+                    let of = (invitation_id, direction);
+                    let bytes = self.ledger.ended(&mut account, of, ending, (carried, received))?;
+                    if ending.is_arrival() {
+                        self.record_duration(if direction == Direction::Down { 0 } else { 2 }, took_ns)?;
+                    }
+                    match (direction, ending) {
+                        (Direction::Down, Ending::Done) => {
+                            spent = Some(Spent { download_bytes: bytes, work: Work::default() });
+                        }
+                        _ => self.book_end(spent.take(), ending),
+                    }
+                }
+                LinkEvent::TrainingEnded { ending: Ending::Done, work, took_ns } => {
+                    self.work.finished += work.row_visits;
+                    self.work.finished_multiply_adds += work.multiply_adds;
+                    spent.get_or_insert_default().work += work;
+                    self.record_duration(1, took_ns)?;
+                }
+                LinkEvent::TrainingEnded { ending, work, .. } => {
+                    self.work.lost += work.row_visits;
+                    self.work.lost_multiply_adds += work.multiply_adds;
+                    self.book_end(spent.take(), ending);
+                }
+            }
+        }
+        if let Some(spent) = spent {
+            self.under_way.insert(user, spent);
+        }
+        self.ledger.enter(account)
+    }
+
     /// Books what a participation has taken as spent on nothing if it ends without an update that is used.
-    fn book_end(&mut self, user: UserId, ending: Ending) {
-        if let Some(spent) = self.under_way.remove(&user).filter(|_| ending != Ending::Done) {
+    fn book_end(&mut self, spent: Option<Spent>, ending: Ending) {
+        if let Some(spent) = spent.filter(|_| ending != Ending::Done) {
             self.work.unused += spent.work.row_visits;
             self.work.unused_multiply_adds += spent.work.multiply_adds;
             self.work.unused_download_bytes += spent.download_bytes;

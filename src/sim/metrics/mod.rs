@@ -28,7 +28,7 @@ use crate::stages::{Stage, enter};
 mod bookings;
 mod saved;
 
-use bookings::Spent;
+use bookings::{Chains, Spent};
 
 /// The phases whose durations are recorded, by the names that reports use.
 const PHASES: [&str; 4] = ["download", "compute", "upload", "round"];
@@ -47,6 +47,8 @@ struct Books {
     work: Work,
     /// What the participations under way have taken so far.
     under_way: ByUser<Spent>,
+    /// Memory for bringing bookings into the order of users.
+    chains: Chains,
     durations_ns: [Histogram<u64>; 4],
     rounds: Vec<RoundRecord>,
     model: Model,
@@ -65,8 +67,8 @@ impl MetricsActor {
         let digest = blake3::hash(&[]);
         let model = world.method.initial();
         let (ledger, work, rounds) = (Ledger::default(), Work::default(), Vec::new());
-        let under_way = ByUser::default();
-        let books = Books { ledger, work, under_way, durations_ns, rounds, model, digest };
+        let (under_way, chains) = (ByUser::default(), Chains::default());
+        let books = Books { ledger, work, under_way, chains, durations_ns, rounds, model, digest };
         Ok(Self { world, workers, books: Some(books) })
     }
 
@@ -123,7 +125,7 @@ impl Handler<Book> for MetricsActor {
 
     fn handle(&mut self, Book { bookings }: Book, _context: &mut Self::Context) -> Self::Result {
         let books = self.books.as_mut().ok_or_else(|| defect(&"the books are closed"))?;
-        bookings.iter().try_for_each(|booking| books.book(booking))?;
+        books.book(&bookings)?;
         Ok(bookings)
     }
 }
@@ -133,7 +135,7 @@ impl Handler<BookUnfinished> for MetricsActor {
 
     fn handle(&mut self, BookUnfinished { bookings }: BookUnfinished, _context: &mut Self::Context) -> Self::Result {
         let books = self.books.as_mut().ok_or_else(|| defect(&"the books are closed"))?;
-        bookings.iter().try_for_each(|booking| books.book(booking))?;
+        books.book(&bookings)?;
         Ok(bookings)
     }
 }
@@ -174,7 +176,7 @@ impl Books {
     fn close_round(&mut self, mut ended: RoundEnded, accuracy: Result<Option<SplitFigures>>) -> Result<RoundBooked> {
         let _stage = enter(Stage::Simulate);
         // What was sent was sent, whether or not the model can be scored.
-        ended.bookings.iter().try_for_each(|booking| self.book(booking))?;
+        self.book(&ended.bookings)?;
         let (round, aggregated, steps) = (ended.round.0 + 1, ended.made.aggregated, ended.made.steps);
         let span = RoundSpan { round, began: ended.began, ended: ended.ended, aggregated, steps };
         let bookings = std::mem::take(&mut ended.bookings);

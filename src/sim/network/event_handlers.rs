@@ -12,44 +12,45 @@ use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::population::Verdict;
 use crate::sim::messages::{
-    AlarmRang, Effort, Ending, FromClient, LinkEvent, ParticipationLost, Receipt, ToClient, UplinkArrived,
+    AlarmRang, Effort, Ending, FromClient, LinkEvent, Orders, ParticipationLost, Receipt, ToClient, UplinkArrived,
 };
 use crate::units::{Direction, SimTime};
 use crate::work::Work;
 
+/// What is to be done after an event.
+pub(super) enum Followup {
+    /// Nothing.
+    Nothing,
+    /// What the server orders.
+    Obey(Orders),
+    /// The event has not happened: the trainings that were submitted have to be worked out first.
+    WorkOutTrainings,
+}
+
 impl Network {
-    /// Lets `event` happen; whether the open round is complete with it.
-    pub(super) async fn happen(&mut self, now: SimTime, event: Event) -> Result<bool> {
+    /// Lets `event` happen.
+    pub(super) fn happen(&mut self, now: SimTime, event: Event) -> Result<Followup> {
         match event {
-            Event::DownloadArrived(user) => self.download_arrived(now, user).await,
-            Event::TrainingEnded(user) => self.training_ended(now, user).map(|()| false),
-            Event::UploadArrived(user) => self.upload_arrived(now, user).await,
+            Event::DownloadArrived(user) => self.download_arrived(now, user),
+            Event::TrainingEnded(user) => self.training_ended(now, user).map(|()| Followup::Nothing),
+            Event::UploadArrived(user) => self.upload_arrived(now, user).map(Followup::Obey),
             Event::TransfersEnded(direction) => {
-                self.traffic.end_transfers(now, direction, &mut self.taking_part).map(|()| false)
+                self.traffic.end_transfers(now, direction, &mut self.taking_part).map(|()| Followup::Nothing)
             }
-            Event::CutOff(user) => self.cut_off(now, user).await,
-            Event::Alarm => {
-                let orders = answered(&self.peers.alarm_rang, AlarmRang { now })?;
-                self.obey(orders).await
-            }
+            Event::CutOff(user) => self.cut_off(now, user).map(Followup::Obey),
+            Event::Alarm => answered(&self.peers.alarm_rang, AlarmRang { now }).map(Followup::Obey),
         }
     }
 
-    async fn download_arrived(&mut self, now: SimTime, user: UserId) -> Result<bool> {
-        let participation = self.taking_part.get(&user).ok_or_else(|| absent(user))?;
+    fn download_arrived(&mut self, now: SimTime, user: UserId) -> Result<Followup> {
+        let (taking_part, traffic) = (&mut self.taking_part, &mut self.traffic);
+        let participation = taking_part.get_mut(&user).ok_or_else(|| absent(user))?;
         let Phase::Downloading(transfer) = participation.phase else { return Err(out_of_turn("a download arrived")) };
         if transfer.is_spoiled() {
-            return self.download_failed(user, transfer).await;
+            return self.download_failed(user, transfer).map(Followup::Obey);
         }
-        if participation.effort.is_none() {
-            self.work_out_trainings().await?;
-        }
-        let (participation, traffic) =
-            (self.taking_part.get_mut(&user).ok_or_else(|| absent(user))?, &mut self.traffic);
+        let Some(Effort { work, .. }) = participation.effort else { return Ok(Followup::WorkOutTrainings) };
         traffic.book(participation.invitation_id, user, transfer.ended(now, Ending::Done, transfer.size));
-        let Some(Effort { work, .. }) = participation.effort else {
-            return Err(unanswered("workers", format!("they have not trained {user}")));
-        };
         let ends = now + participation.conditions.speed.time_for(work);
         let ends = traffic.within_time(ends, user, participation.step)?;
         participation.phase = Phase::Training { began: now };
@@ -57,11 +58,11 @@ impl Network {
         if let Some(Dropout::InTraining(elapsed)) = participation.dropout {
             traffic.schedule_cut(user, participation, now + elapsed);
         }
-        Ok(false)
+        Ok(Followup::Nothing)
     }
 
     /// A download does not arrive as it was sent, and the client notices.
-    async fn download_failed(&mut self, user: UserId, transfer: Transfer) -> Result<bool> {
+    fn download_failed(&mut self, user: UserId, transfer: Transfer) -> Result<Orders> {
         let participation = self.take(user)?;
         if let Some(Verdict::Corrupt { draw }) = transfer.fault {
             let download = Arc::clone(&participation.download);
@@ -72,13 +73,13 @@ impl Network {
                 _ => return Err(unanswered("client", "it does not say whether its download is sound")),
             }
         }
-        self.failed(user, &participation, transfer).await
+        self.failed(user, &participation, transfer)
     }
 
     /// A transfer has come to nothing, and the participation with it.
-    async fn failed(&mut self, user: UserId, participation: &Participation, transfer: Transfer) -> Result<bool> {
+    fn failed(&mut self, user: UserId, participation: &Participation, transfer: Transfer) -> Result<Orders> {
         let ended = transfer.ended(self.now(), Ending::Lost, transfer.size);
-        self.lose(user, participation, ended).await
+        self.lose(user, participation, ended)
     }
 
     fn training_ended(&mut self, now: SimTime, user: UserId) -> Result<()> {
@@ -101,7 +102,7 @@ impl Network {
         Ok(())
     }
 
-    async fn upload_arrived(&mut self, now: SimTime, user: UserId) -> Result<bool> {
+    fn upload_arrived(&mut self, now: SimTime, user: UserId) -> Result<Orders> {
         let mut participation = self.take(user)?;
         let Phase::Uploading { transfer, frame, loss } = &mut participation.phase else {
             return Err(out_of_turn("an upload arrived"));
@@ -110,7 +111,7 @@ impl Network {
         let frame = match transfer.fault {
             None | Some(Verdict::Delay(_)) => std::mem::take(frame),
             Some(Verdict::Corrupt { draw }) => with_bit_turned(frame, draw),
-            Some(Verdict::CutAt(_) | Verdict::Drop) => return self.failed(user, &participation, transfer).await,
+            Some(Verdict::CutAt(_) | Verdict::Drop) => return self.failed(user, &participation, transfer),
         };
         if let Some((_, cut)) = participation.cut {
             self.traffic.calendar.cancel(cut);
@@ -127,24 +128,23 @@ impl Network {
             Ending::Late | Ending::Stale => self.counts.late += 1,
             Ending::Lost | Ending::Cancelled | Ending::Unfinished => self.counts.dropped += 1,
         }
-        self.obey(orders?).await
+        orders
     }
 
     /// A dropout or a departure ends a participation.
-    async fn cut_off(&mut self, now: SimTime, user: UserId) -> Result<bool> {
+    fn cut_off(&mut self, now: SimTime, user: UserId) -> Result<Orders> {
         let participation = self.take(user)?;
         let interrupted_at = self.interrupt(now, user, &participation, Ending::Lost)?;
-        self.lose(user, &participation, interrupted_at).await
+        self.lose(user, &participation, interrupted_at)
     }
 
     /// A participation is lost; `interrupted_at` is what it was at.
-    async fn lose(&mut self, user: UserId, participation: &Participation, interrupted_at: LinkEvent) -> Result<bool> {
+    fn lose(&mut self, user: UserId, participation: &Participation, interrupted_at: LinkEvent) -> Result<Orders> {
         let (invitation_id, now) = (participation.invitation_id, self.traffic.calendar.now());
         self.break_off(user, participation, interrupted_at)?;
         self.counts.dropped += 1;
         let lost = ParticipationLost { user, invitation_id, now };
-        let orders = answered(&self.peers.participation_lost, lost)?;
-        self.obey(orders).await
+        answered(&self.peers.participation_lost, lost)
     }
 
     /// The server waits for these participations no longer.
@@ -162,7 +162,7 @@ impl Network {
     }
 
     fn is_in_line(&self, user: &UserId) -> bool {
-        let transfer = self.taking_part.get(user).and_then(Participation::transfer);
+        let transfer = self.taking_part.get(user).and_then(|participation| participation.transfer());
         transfer.is_some_and(|transfer| matches!(transfer.way, Way::InLine(_)))
     }
 
@@ -214,7 +214,7 @@ impl Network {
     }
 
     /// Takes a participation that comes to its end.
-    fn take(&mut self, user: UserId) -> Result<Participation> {
+    fn take(&mut self, user: UserId) -> Result<Box<Participation>> {
         self.taking_part.remove(&user).ok_or_else(|| absent(user))
     }
 }

@@ -24,7 +24,7 @@ impl Network {
         let (now, mut drops_out) = (self.traffic.calendar.now(), false);
         for (&user, conditions) in cohort.iter().zip(conditions) {
             drops_out |= conditions.dropout_at.is_some();
-            self.taking_part.insert(user, Participation::new(&invitation, conditions, now));
+            self.taking_part.insert(user, Box::new(Participation::new(&invitation, conditions, now)));
         }
         // Where on its way a participation drops out can be told only if it is known how long the way is.
         if drops_out {
@@ -66,10 +66,10 @@ impl Network {
 
     /// Starts the download of `user`.
     fn start(&mut self, user: UserId, invitation: &Invitation) -> Result<()> {
-        let (frame, traffic) = (invitation.download.frame(user)?, &mut self.traffic);
+        let (parts, traffic) = (invitation.download.parts(user)?, &mut self.traffic);
         let participation = self.taking_part.get_mut(&user).ok_or_else(|| absent(user))?;
-        participation.plan_dropout(Bytes::of(&frame.bytes));
-        let transfer = traffic.start(user, participation, Direction::Down, frame.parts)?;
+        participation.plan_dropout(Bytes::new(parts.total()));
+        let transfer = traffic.start(user, participation, Direction::Down, parts)?;
         participation.phase = Phase::Downloading(transfer);
         if let Some(leaves) = self.availability.leaves_at(user, traffic.calendar.now()) {
             traffic.schedule_cut(user, participation, leaves);

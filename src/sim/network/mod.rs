@@ -18,6 +18,7 @@ use super::messages::{
     Participations, RoundBooked, RoundEnded, StepsMade, ToClient, UplinkArrived,
 };
 use super::resident::Port;
+use super::user_order::sort_by_user;
 use super::workers::{Pool, Workers};
 use super::world::World;
 use crate::error::{Error, Result};
@@ -34,6 +35,7 @@ mod saved;
 mod transfers;
 
 use event::Event;
+use event_handlers::Followup;
 use participation::Participation;
 pub use saved::NetworkState;
 use transfers::{ServerLink, Traffic};
@@ -79,7 +81,8 @@ pub struct Network {
     /// `None` between two rounds.
     open: Option<OpenRound>,
     traffic: Traffic,
-    taking_part: ByUser<Participation>,
+    /// Boxed: it is large, and moves when it comes and goes.
+    taking_part: ByUser<Box<Participation>>,
     /// Local losses of the updates that the server took in since its last step.
     losses: Vec<(UserId, InvitationId, f64)>,
     counts: Participations,
@@ -200,7 +203,17 @@ impl Network {
                 return Ok(false);
             }
             let Some((now, event)) = self.traffic.calendar.pop() else { return Err(self.without_end(step)) };
-            due = self.happen(now, event).await?;
+            let mut followup = self.happen(now, event)?;
+            if matches!(followup, Followup::WorkOutTrainings) {
+                self.work_out_trainings().await?;
+                followup = self.happen(now, event)?;
+            }
+            due = match followup {
+                Followup::Nothing => false,
+                Followup::Obey(orders) if orders.invitation.is_none() => self.set_alarms(&orders),
+                Followup::Obey(orders) => self.obey(orders).await?,
+                Followup::WorkOutTrainings => return Err(unanswered("workers", "they have not trained everybody")),
+            };
         }
         Ok(true)
     }
@@ -230,9 +243,8 @@ impl Network {
     /// Whether the next event is not later than `until`. If it is, the clock goes on to there, so that what is under way
     /// is left as it is then.
     fn next_is_by(&mut self, until: Option<SimTime>) -> bool {
-        let calendar = &mut self.traffic.calendar;
-        let (Some(until), Some(next)) = (until, calendar.next_time()) else { return true };
-        if next <= until {
+        let (Some(until), calendar) = (until, &mut self.traffic.calendar) else { return true };
+        if calendar.next_time().is_none_or(|next| next <= until) {
             return true;
         }
         calendar.schedule(until, Event::Alarm);
@@ -242,13 +254,27 @@ impl Network {
 
     /// Does what the server wants; whether its step is due.
     async fn obey(&mut self, orders: Orders) -> Result<bool> {
-        for time in orders.deadline.into_iter().chain(orders.alarm) {
-            self.traffic.calendar.schedule(time, Event::Alarm);
-        }
+        let step_due = self.set_alarms(&orders);
         if let Some(invitation) = orders.invitation {
             self.invite(invitation).await?;
         }
-        Ok(orders.step_due)
+        Ok(step_due)
+    }
+
+    /// Sets the alarms that the server wants; whether its step is due.
+    fn set_alarms(&mut self, orders: &Orders) -> bool {
+        for time in orders.deadline.into_iter().chain(orders.alarm) {
+            self.traffic.calendar.schedule(time, Event::Alarm);
+        }
+        orders.step_due
+    }
+
+    /// Takes a list that whoever was told of the last round needs no longer: its memory has the next round's bookings.
+    pub fn reuse(&mut self, mut bookings: Vec<Booking>) {
+        if self.traffic.bookings.capacity() == 0 {
+            bookings.clear();
+            self.traffic.bookings = bookings;
+        }
     }
 
     /// Has the server make its step, and adds up what came of it.
@@ -260,7 +286,7 @@ impl Network {
     ) -> Result<()> {
         let outcome = asked(self.peers.close_step.send(CloseStep { ends_round }), "server").await??;
         self.give_up(&outcome.given_up)?;
-        self.losses.sort_unstable_by_key(|(user, invitation_id, _)| (*user, *invitation_id));
+        sort_by_user(&mut self.losses, |(user, invitation_id, _)| (*user, *invitation_id));
         made.loss_sum = self.losses.drain(..).fold(made.loss_sum, |sum, (_, _, loss)| sum + loss);
         made.steps += u32::from(outcome.aggregated > 0);
         made.aggregated += outcome.aggregated;
@@ -281,7 +307,8 @@ impl Network {
             ended: self.now(),
             participations: std::mem::take(&mut self.counts),
             made: open.made,
-            bookings: emptied(&mut self.traffic.bookings),
+            // Whoever hears of the round gives the list back, see [`Self::reuse`].
+            bookings: std::mem::take(&mut self.traffic.bookings),
         };
         self.rounds += 1;
         asked(self.peers.round_ended.send(ended), "metrics").await?

@@ -113,7 +113,7 @@ impl Network {
         archive.put(&server_link.as_ref().map(|link| link.save(&places)));
         archive.put(&(self.taking_part.len() as u64));
         for (user, participation) in self.taking_part.iter() {
-            let Participation { step, invitation_id, dropout, .. } = *participation;
+            let Participation { step, invitation_id, dropout, .. } = **participation;
             let phase = match &participation.phase {
                 Phase::Downloading(transfer) => SavedPhase::Downloading(*transfer),
                 Phase::Training { began } => SavedPhase::Training { began: *began },
@@ -163,7 +163,7 @@ impl Network {
             let effort = None;
             let participation =
                 Participation { step, invitation_id, download, conditions, phase, effort, next, dropout, cut };
-            self.taking_part.insert(user, participation);
+            self.taking_part.insert(user, Box::new(participation));
         }
         if training {
             self.work_out_trainings().await?;

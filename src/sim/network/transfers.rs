@@ -141,7 +141,7 @@ impl Traffic {
         direction: Direction,
         parts: FrameParts,
     ) -> Result<Transfer> {
-        let size = Bytes::new(parts.header + parts.index + parts.values);
+        let size = Bytes::new(parts.total());
         let now = self.calendar.now();
         let verdict = self.world.population.faults().verdict(user, participation.invitation_id, direction, now);
         let (size, fault) = match verdict {
@@ -198,7 +198,7 @@ impl Traffic {
         &mut self,
         now: SimTime,
         direction: Direction,
-        taking_part: &mut ByUser<Participation>,
+        taking_part: &mut ByUser<Box<Participation>>,
     ) -> Result<()> {
         // The appointment that has just been kept; those that are made below are cancelled as others are.
         if let Some(server) = &mut self.server_link {
@@ -228,7 +228,7 @@ impl Traffic {
         user: UserId,
         participation: &Participation,
         transfer: &Transfer,
-        taking_part: &mut ByUser<Participation>,
+        taking_part: &mut ByUser<Box<Participation>>,
     ) -> Result<Bytes> {
         let now = self.calendar.now();
         match transfer.way {
@@ -251,7 +251,7 @@ impl Traffic {
     }
 
     /// A connection is free: the first in line takes it.
-    fn free_connection(&mut self, taking_part: &mut ByUser<Participation>) -> Result<()> {
+    fn free_connection(&mut self, taking_part: &mut ByUser<Box<Participation>>) -> Result<()> {
         let now = self.calendar.now();
         let Some(server) = &mut self.server_link else { return Ok(()) };
         server.in_progress -= 1;

@@ -1,5 +1,6 @@
 //! The server's step: the updates that it took in are decoded and handed to the method's server side.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use crate::method::Server;
 use crate::method::server::{Contribution, StepContext, StepReport, WeightTotals};
 use crate::model::blocks::ModelUpdate;
 use crate::sim::download::{OutgoingDownload, Received};
+use crate::sim::user_order::sort_by_user;
 use crate::sim::world::World;
 use crate::stages::{Stage, enter};
 
@@ -38,7 +40,7 @@ pub(super) struct Arrived {
 /// # Errors
 /// A frame that does not decode, and whatever the method's server side finds wrong.
 pub(super) fn step(world: &World, server: &mut dyn Server, step: u32, mut arrived: Vec<Arrived>) -> Result<StepReport> {
-    arrived.sort_by_key(|arrived| (arrived.user, arrived.invitation_id));
+    sort_by_user(&mut arrived, |arrived| (arrived.user, arrived.invitation_id));
     let policy = &world.policy;
     let mut sums = server.accumulator();
     // A few at a time, so that what was decoded is still in the cache when it is added.
@@ -66,13 +68,13 @@ pub(super) fn step(world: &World, server: &mut dyn Server, step: u32, mut arrive
     let context = StepContext::new(step, world.dataset.users() as u32, &normalise, world.streams)
         .within(training.round_of(Step(step)), training.divergence_limit);
     let report = server.step(sums, &context)?;
-    // In parallel: their memory is out of every cache by now.
-    arrived.into_par_iter().for_each(drop);
+    // The frames in parallel: their memory is out of every cache by now. Not the downloads, which are one and the same.
+    arrived.into_iter().map(|arrived| arrived.frame).collect::<Vec<_>>().into_par_iter().for_each(drop);
     Ok(report)
 }
 
 /// Returns what an update says, and what its sender had received.
-fn decode(world: &World, arrived: &Arrived) -> Result<(ModelUpdate, Received)> {
+fn decode<'a>(world: &World, arrived: &'a Arrived) -> Result<(ModelUpdate, Cow<'a, Received>)> {
     let _stage = enter(Stage::Decode);
     let layout = world.upload_layout(arrived.download.phase());
     let update = codec::decode(world.uplink, &arrived.frame, layout)?;

@@ -32,9 +32,10 @@ use crate::units::SimTime;
 /// What the owner of a simulation wants, and where the answer goes.
 pub(super) enum Command {
     /// Let time run to the end of a round, or to an instant before that; the virtual time comes with the answer. Where
-    /// much happens in a round, it is told on the way.
+    /// much happens in a round, it is told on the way. `spare` is a list that was told of, to be filled again.
     Advance {
         until: Option<SimTime>,
+        spare: Vec<Booking>,
         happened: Sender<Vec<Booking>>,
         reply: Sender<(Result<Option<RoundBooked>>, SimTime)>,
     },
@@ -147,7 +148,8 @@ impl Actors {
         while let Some(command) = commands.recv().await {
             // An answer that nobody waits for any more is not missed.
             match command {
-                Command::Advance { until, happened, reply } => {
+                Command::Advance { until, spare, happened, reply } => {
+                    self.network.reuse(spare);
                     let mut tell = |bookings| {
                         let _ = happened.send(bookings);
                     };

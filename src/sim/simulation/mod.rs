@@ -287,14 +287,14 @@ impl Simulation {
     }
 
     fn advance(&mut self, until: Option<SimTime>, observer: &mut dyn RoundObserver) -> Result<Option<RoundRecord>> {
-        // Before the next ones are made: a round of a million users has hundreds of megabytes of them.
-        self.happened = None;
+        // The next ones take the place of these: a round of a million users has hundreds of megabytes of them.
+        let spare = self.happened.take().map(|(_, bookings)| bookings).unwrap_or_default();
         if self.is_over() {
             return Ok(None);
         }
         let (happened, heard) = mpsc::channel();
         let (reply, answer) = mpsc::channel();
-        self.send(Command::Advance { until, happened, reply })?;
+        self.send(Command::Advance { until, spare, happened, reply })?;
         heard.into_iter().for_each(|bookings| observer.happened(None, &bookings));
         let (advanced, now) = answer.recv().map_err(|_| ended())?;
         self.now = now;

@@ -29,8 +29,6 @@ pub struct Assignment {
     pub device: Option<Box<Device>>,
     /// The download.
     pub download: Arc<OutgoingDownload>,
-    /// What everybody may read.
-    pub world: Arc<World>,
 }
 
 /// A training's result. The parameters go back to the user's actor; the frame to the server.
@@ -51,18 +49,18 @@ thread_local! {
 }
 
 impl Assignment {
-    /// Does the work. A pure function of the assignment, whichever thread runs it.
+    /// Does the work with the device, which is in the result. A pure function of the assignment and the world, whichever
+    /// thread runs it.
     ///
     /// # Errors
     /// Divergence, too few negatives, a frame that does not decode.
-    pub fn run(self) -> Result<Box<Trained>> {
-        SCRATCH.with_borrow_mut(|scratch| self.run_with(scratch))
+    pub fn run(&mut self, world: &World) -> Result<Box<Trained>> {
+        SCRATCH.with_borrow_mut(|scratch| self.run_with(world, scratch))
     }
 
-    fn run_with(self, scratch: &mut Scratch) -> Result<Box<Trained>> {
+    fn run_with(&mut self, world: &World, scratch: &mut Scratch) -> Result<Box<Trained>> {
         let _stage = enter(Stage::Train);
-        let world = &*self.world;
-        let mut device = self.device.unwrap_or_else(|| Box::new(Device::new(world.method.client(self.user))));
+        let mut device = self.device.take().unwrap_or_else(|| Box::new(Device::new(world.method.client(self.user))));
         let received = self.download.received(self.user)?;
         let round = world.scenario.training.round_of(self.step);
         let task = LocalTask::new(

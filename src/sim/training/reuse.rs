@@ -9,8 +9,8 @@ fn upload(overrides: &[&str]) -> Vec<u8> {
     let world = small::world(overrides);
     let download = Arc::new(OutgoingDownload::first(&world));
     let (user, step) = (UserId(3), Step(0));
-    let assignment = Assignment { user, step, invitation_id: InvitationId(0), device: None, download, world };
-    assignment.run().unwrap().frame.bytes.to_vec()
+    let mut assignment = Assignment { user, step, invitation_id: InvitationId(0), device: None, download };
+    assignment.run(&world).unwrap().frame.bytes.to_vec()
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::sim::device::Device;
 use crate::sim::download::OutgoingDownload;
 use crate::sim::evaluation::{self, Standing};
 use crate::sim::messages::{Effort, FromClient, ToClient};
-use crate::sim::training::Trained;
+use crate::sim::training::{Assignment, Trained};
 use crate::sim::world::World;
 use crate::stages::{Stage, enter};
 use crate::units::Bytes;
@@ -54,7 +54,9 @@ struct Devices {
 
 /// A training that has been worked out.
 struct WorkedOut {
-    user: UserId,
+    /// What it was made from, without the device. Downloads are let go of by one thread: several would fight over the
+    /// count of those who have one.
+    assignment: Assignment,
     keep: bool,
     kept: Option<Box<Device>>,
     result: Result<Box<Trained>>,
@@ -127,10 +129,10 @@ impl Devices {
     }
 
     /// Takes the trainings that are still wanted.
-    fn begin_trainings(&mut self, world: &Arc<World>) -> Vec<SubmittedTraining> {
+    fn begin_trainings(&mut self) -> Vec<SubmittedTraining> {
         let submitted = std::mem::take(&mut self.submitted);
         let clients = &mut self.clients;
-        submitted.into_iter().filter_map(|user| clients.get_mut(&user)?.begin_training(user, world)).collect()
+        submitted.into_iter().filter_map(|user| clients.get_mut(&user)?.begin_training(user)).collect()
     }
 }
 
@@ -144,10 +146,10 @@ impl Workers for Threads {
     }
 
     fn train(&self) -> Working<'_, Vec<(UserId, Effort)>> {
-        let batch = self.devices.borrow_mut().begin_trainings(&self.world);
+        let batch = self.devices.borrow_mut().begin_trainings();
         Box::pin(async move {
-            let interrupted = Arc::clone(&self.interrupted);
-            let work_out = move |training| work_out(training, &interrupted);
+            let (world, interrupted) = (Arc::clone(&self.world), Arc::clone(&self.interrupted));
+            let work_out = move |training| work_out(training, &world, &interrupted);
             let worked: Vec<WorkedOut> = if batch.len() <= 1 {
                 batch.into_iter().map(work_out).collect()
             } else {
@@ -155,7 +157,8 @@ impl Workers for Threads {
                 self.pool.run(train).await?
             };
             let clients = &mut self.devices.borrow_mut().clients;
-            let efforts = worked.into_iter().filter_map(|WorkedOut { user, keep, kept, result }| {
+            let efforts = worked.into_iter().filter_map(|WorkedOut { assignment, keep, kept, result }| {
+                let user = assignment.user;
                 let effort = effort_of(&result);
                 clients.get_mut(&user)?.worked_out(keep, kept, result);
                 Some((user, effort))
@@ -170,13 +173,13 @@ impl Workers for Threads {
         let standings = self.with_parameters(users, move |position, device| {
             let _stage = enter(Stage::Evaluate);
             // A method that runs at the server scores there; elsewhere a device works with what it can decode.
-            let decoded = match world.placement {
-                Placement::Central => model.clone(),
+            match world.placement {
+                Placement::Central => evaluation::standing(&world, position, device.client.as_ref(), &model),
                 Placement::Federated | Placement::Untrained => {
-                    download.received(world.candidates.evaluated_users()[position])?.model
+                    let received = download.received(world.candidates.evaluated_users()[position])?;
+                    evaluation::standing(&world, position, device.client.as_ref(), &received.model)
                 }
-            };
-            evaluation::standing(&world, position, device.client.as_ref(), &decoded)
+            }
         });
         Box::pin(async move { standings.await?.into_iter().collect() })
     }
@@ -207,15 +210,14 @@ impl Workers for Threads {
 }
 
 /// Trains one device: a pure function of the training, whichever thread runs it.
-fn work_out(training: SubmittedTraining, interrupted: &AtomicBool) -> WorkedOut {
-    let SubmittedTraining { assignment, keep } = training;
-    let user = assignment.user;
+fn work_out(training: SubmittedTraining, world: &World, interrupted: &AtomicBool) -> WorkedOut {
+    let SubmittedTraining { mut assignment, keep } = training;
     let kept = assignment.device.as_ref().filter(|_| keep).map(|device| Box::new(device.snapshot()));
     let result = match interrupted.load(Ordering::Relaxed) {
         true => Err(Error::Interrupted),
-        false => assignment.run(),
+        false => assignment.run(world),
     };
-    WorkedOut { user, keep, kept, result }
+    WorkedOut { assignment, keep, kept, result }
 }
 
 /// What the network has to know of a training to place it in virtual time.
