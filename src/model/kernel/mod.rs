@@ -8,6 +8,7 @@
 pub mod additive;
 mod lanes;
 pub mod logistic;
+mod passes;
 mod prefetch;
 pub mod score;
 #[cfg(test)]
@@ -15,6 +16,7 @@ mod tests;
 mod wire;
 
 pub use lanes::{Block, MAX_DIMENSION, PackedRows, RowWeights, packed_vector, padded_vectors, unpack_into};
+pub use passes::{RowSink, RowSource, TableRows};
 pub use prefetch::prefetch;
 pub use wire::little_endian_bytes;
 
