@@ -10,14 +10,17 @@ use std::time::Instant;
 mod common;
 
 use common::median_ns;
+use fedrecsim::codec;
 use fedrecsim::dataset;
 use fedrecsim::ids::UserId;
 use fedrecsim::method::registry::vocabulary;
+use fedrecsim::model::aggregate;
 use fedrecsim::model::kernel::additive::{self, AdditiveStep, Penalty};
 use fedrecsim::model::kernel::logistic::{self, BatchRows, LogisticStep, Target};
-use fedrecsim::model::kernel::{PackedRows, RowWeights, packed_vector};
+use fedrecsim::model::kernel::{PackedRows, RowWeights, TableRows, packed_vector};
+use fedrecsim::model::table::{Table, TableShape, TableUpdate};
 use fedrecsim::rng::{PortableDraws, Purpose, Streams};
-use fedrecsim::scenario;
+use fedrecsim::scenario::{self, CodecName};
 use fedrecsim::sim::World;
 use fedrecsim::sim::internals::{FromClient, Pool, Threads, ToClient, Workers};
 
@@ -28,6 +31,8 @@ fn main() {
     println!("{:<52} {:>12}", "what", "median");
     memory_copy();
     row_visits();
+    row_moves();
+    dense_frames();
     for users in [10_000, 100_000, 1_000_000] {
         actors(users);
     }
@@ -103,6 +108,58 @@ fn row_visits() {
         });
         print(&format!("PFedRec / FedMF row visit, k = 32, {name}"), nanoseconds / (epochs * ROWS) as f64, "ns");
     }
+}
+
+/// What bringing rows side by side and taking them away again costs, a row of k = 32.
+fn row_moves() {
+    let shape = TableShape { rows: 1682, dimension: 32 };
+    let table = Table::from_fn(shape, || 1.0);
+    let items: Vec<u32> = (0..ROWS as u32).map(|row| row * 3 + row % 2).collect();
+    let mut packed = PackedRows::default();
+    packed.reset(ROWS, 32, 2);
+    let per_row = |nanoseconds: f64| nanoseconds / (100 * ROWS) as f64;
+    let gather = median_ns(31, || {
+        for _ in 0..100 {
+            let source = TableRows { values: table.as_slice(), dimension: 32, rows: &items };
+            black_box(&mut packed).gather(1, ROWS, &source);
+        }
+    });
+    print("gather a row of a table, k = 32", per_row(gather), "ns");
+    let mut bytes = Vec::new();
+    let copy = median_ns(31, || (0..100).for_each(|_| black_box(&packed).copy_bytes(ROWS, 32, 1, &mut bytes)));
+    print("read a packed row as bytes, k = 32", per_row(copy), "ns");
+    let largest = median_ns(31, || {
+        (0..100).for_each(|_| {
+            black_box(black_box(&packed).largest_magnitude(1));
+        })
+    });
+    print("largest magnitude of a packed row, k = 32", per_row(largest), "ns");
+}
+
+/// The frames of a round of FedMF with dense uploads on ML-100K, 100 of its 943: what they cost beside the bytes themselves.
+fn dense_frames() {
+    let shape = TableShape { rows: 1682, dimension: 32 };
+    let base = Arc::new(Table::from_fn(shape, || 0.25));
+    let rows: Vec<u32> = (0..ROWS as u32).map(|row| row * 3 + row % 2).collect();
+    let update = TableUpdate::listed(shape, rows, &vec![0.5; ROWS * 32], 1.0).unwrap();
+    let dense = codec::of(CodecName::DenseF32);
+    let mut frames = Vec::new();
+    let encode = median_ns(31, || {
+        frames.clear();
+        frames.extend((0..100).map(|_| dense.encode(&update, &base)));
+    });
+    let bytes: usize = frames.iter().map(|frame| frame.bytes.len()).sum();
+    print("dense frames: encode", bytes as f64 / encode, "GB/s");
+    let mut decoded = Vec::new();
+    let decode = median_ns(31, || {
+        decoded.clear();
+        decoded.extend(frames.iter().map(|frame| dense.decode(&frame.bytes, shape).unwrap()));
+    });
+    print("dense frames: decode", bytes as f64 / decode, "GB/s");
+    let mean = median_ns(31, || {
+        black_box(aggregate::mean(&base, &decoded));
+    });
+    print("dense frames: mean, all threads", bytes as f64 / mean, "GB/s");
 }
 
 fn resident_bytes() -> f64 {

@@ -5,7 +5,7 @@
 //! row is next read. Rows never touched are the shared initial draw times everything that has decayed since.
 
 use super::archive::{Archive, ArchiveReader, damaged};
-use super::kernel::prefetch;
+use super::kernel::{PackedRows, RowSink, RowSource, prefetch};
 use super::row_index::{ABSENT, RowIndex};
 use super::table::Table;
 use crate::error::Result;
@@ -69,24 +69,42 @@ impl RowTable {
         rows: &[u32],
         others_scale: f32,
         slots: &mut Vec<u32>,
-        write: impl FnMut(usize, &mut [f32]),
+        mut write: impl FnMut(usize, &mut [f32]),
     ) {
         self.decay(others_scale);
         self.index.find(rows, slots);
-        self.write_found(rows, slots, write);
+        self.insert_missing(rows, slots);
+        let Self { dimension, chunks, scales, .. } = self;
+        let mut places = FoundPlaces { dimension: *dimension, chunks, scales, slots };
+        (0..rows.len()).for_each(|position| write(position, places.row_mut(position)));
     }
 
-    /// As [`Self::write_rows`], for the rows that [`Self::read_rows`] was last asked for with the same `slots`, and with no
-    /// writing in between: they need not be looked up again.
+    /// Reads `rows` as [`Self::read_rows`] does, into the rows of table `number` of `packed`.
+    pub fn gather_into(
+        &self,
+        rows: &[u32],
+        initial: &Table,
+        slots: &mut Vec<u32>,
+        packed: &mut PackedRows,
+        number: usize,
+    ) {
+        self.index.find(rows, slots);
+        packed.gather(number, rows.len(), &FoundRows { table: self, rows, slots, initial });
+    }
+
+    /// Ends a participation as [`Self::write_rows`] does, with the values that table `number` of `packed` has for `rows`.
+    /// They are the rows that [`Self::gather_into`] was last asked for with the same `slots`, with no writing in between:
+    /// they need not be looked up again.
     ///
     /// # Panics
     /// If `slots` are not as many as `rows`.
-    pub fn write_rows_just_read(
+    pub fn scatter_just_gathered(
         &mut self,
         rows: &[u32],
         others_scale: f32,
         slots: &mut Vec<u32>,
-        write: impl FnMut(usize, &mut [f32]),
+        packed: &PackedRows,
+        number: usize,
     ) {
         assert_eq!(rows.len(), slots.len(), "the slots of other rows");
         debug_assert!({
@@ -95,7 +113,9 @@ impl RowTable {
             found == *slots
         });
         self.decay(others_scale);
-        self.write_found(rows, slots, write);
+        self.insert_missing(rows, slots);
+        let Self { dimension, chunks, scales, .. } = self;
+        packed.scatter(number, rows.len(), &mut FoundPlaces { dimension: *dimension, chunks, scales, slots });
     }
 
     /// Multiplies every row by `factor`.
@@ -106,18 +126,12 @@ impl RowTable {
         }
     }
 
-    /// Writes `rows`, whose slots have been found; those that are not held get one.
-    fn write_found(&mut self, rows: &[u32], slots: &mut Vec<u32>, mut write: impl FnMut(usize, &mut [f32])) {
+    /// Gives a slot to those of `rows` that are not held; `slots` are those that have been found for them.
+    fn insert_missing(&mut self, rows: &[u32], slots: &mut Vec<u32>) {
         if slots.contains(&ABSENT) {
             self.index.insert_missing(rows);
             self.make_room();
             self.index.find(rows, slots);
-        }
-        for (position, &slot) in slots.iter().enumerate() {
-            let slot = slot as usize;
-            self.scales[slot] = 1.0;
-            let start = slot % ROWS_PER_CHUNK * self.dimension;
-            write(position, &mut self.chunks[slot / ROWS_PER_CHUNK][start..start + self.dimension]);
         }
     }
 
@@ -181,6 +195,49 @@ impl RowTable {
     }
 }
 
+/// Rows whose slots have been found, to be read.
+struct FoundRows<'a> {
+    table: &'a RowTable,
+    rows: &'a [u32],
+    slots: &'a [u32],
+    initial: &'a Table,
+}
+
+impl RowSource for FoundRows<'_> {
+    #[inline(always)]
+    fn row(&self, position: usize) -> (&[f32], f32) {
+        match self.slots[position] {
+            ABSENT => (self.initial.row(self.rows[position] as usize), self.table.untouched_scale),
+            slot => (self.table.slot_values(slot as usize), self.table.scales[slot as usize]),
+        }
+    }
+
+    #[inline(always)]
+    fn ask_for(&self, position: usize) {
+        if self.slots[position] != ABSENT {
+            prefetch(self.table.slot_values(self.slots[position] as usize));
+        }
+    }
+}
+
+/// Rows whose slots have been found, to be written: whatever is written is up to date.
+struct FoundPlaces<'a> {
+    dimension: usize,
+    chunks: &'a mut [Box<[f32]>],
+    scales: &'a mut [f32],
+    slots: &'a [u32],
+}
+
+impl RowSink for FoundPlaces<'_> {
+    #[inline(always)]
+    fn row_mut(&mut self, position: usize) -> &mut [f32] {
+        let slot = self.slots[position] as usize;
+        self.scales[slot] = 1.0;
+        let start = slot % ROWS_PER_CHUNK * self.dimension;
+        &mut self.chunks[slot / ROWS_PER_CHUNK][start..start + self.dimension]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -230,8 +287,16 @@ mod tests {
                 if number % 2 == 0 {
                     table.write_rows(&rows, *scale, &mut slots, fill);
                 } else {
-                    table.read_rows(&rows, &initial, &mut slots, |_, _, _| ());
-                    table.write_rows_just_read(&rows, *scale, &mut slots, fill);
+                    let mut packed = PackedRows::default();
+                    packed.reset(rows.len(), DIMENSION, 2);
+                    table.gather_into(&rows, &initial, &mut slots, &mut packed, 1);
+                    for (position, expected) in read(&table, &rows, &initial).iter().enumerate() {
+                        prop_assert_eq!(&packed.row(position, 1)[0].0[..DIMENSION], &expected[..]);
+                        let mut values = [0.0; DIMENSION];
+                        fill(position, &mut values);
+                        packed.set_row(position, 1, &values, 1.0);
+                    }
+                    table.scatter_just_gathered(&rows, *scale, &mut slots, &packed, 1);
                 }
                 for &row in &rows {
                     dense[row as usize].fill((number * 1000) as f32 + row as f32);

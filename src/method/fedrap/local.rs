@@ -8,7 +8,7 @@ use crate::method::minibatch::draw_samples;
 use crate::model::batch::RoundRows;
 use crate::model::blocks::ModelUpdate;
 use crate::model::kernel::additive::{self, AdditiveStep};
-use crate::model::kernel::{Block, PackedRows, RowWeights, packed_vector, unpack_into};
+use crate::model::kernel::{Block, PackedRows, RowWeights, TableRows, packed_vector, unpack_into};
 use crate::model::row_table::RowTable;
 use crate::model::table::{RowSet, TableUpdate};
 use crate::rng::{Purpose, Stream};
@@ -55,9 +55,7 @@ pub(super) fn train(
     let (rows, packed) = (scratch.round_rows.rows(), &scratch.packed);
     if plan.keeps_d() {
         let _stage = enter(Stage::Scatter);
-        own.d.write_rows_just_read(rows, others_scale, &mut scratch.slots, |position, values| {
-            unpack_into(packed.row(position, D), values)
-        });
+        own.d.scatter_just_gathered(rows, others_scale, &mut scratch.slots, packed, D);
     }
     let table = update(shared, task, rows, packed, others_scale, &mut scratch.values);
     Ok(LocalUpdate::new(ModelUpdate::of_table(table), loss, row_visits))
@@ -80,15 +78,11 @@ fn gather(
         packed.reset(rows.len(), shared.plan.dimension, 2);
     }
     if keeps_d {
-        own.d.read_rows(rows, &shared.start.d, slots, |position, values, scale| {
-            packed.set_row(position, D, values, scale);
-        });
+        own.d.gather_into(rows, &shared.start.d, slots, packed, D);
     }
     if shares {
-        let table = task.model.table(0);
-        for (position, &item) in rows.iter().enumerate() {
-            packed.set_row(position, C, table.row(item as usize), 1.0);
-        }
+        let dimension = shared.plan.dimension;
+        packed.gather(C, rows.len(), &TableRows { values: task.model.table(0).as_slice(), dimension, rows });
     }
 }
 

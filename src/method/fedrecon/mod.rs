@@ -24,7 +24,7 @@ use crate::ids::UserId;
 use crate::model::batch::RoundRows;
 use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::kernel::score::{ScaledSum, score_sums};
-use crate::model::kernel::{MAX_DIMENSION, PackedRows};
+use crate::model::kernel::{MAX_DIMENSION, PackedRows, TableRows};
 use crate::model::layout::Layout;
 use crate::model::state::StateVisitor;
 use crate::model::table::{RowSet, Table, TableShape, TableUpdate};
@@ -158,9 +158,8 @@ fn gather(table: &Table, samples: &SampleScratch, round_rows: &mut RoundRows, pa
     round_rows.collect(&samples.samples.items, &samples.samples.labels, shape.rows);
     let padding_row = round_rows.rows().len();
     packed.reset(padding_row + 1, shape.dimension, 1);
-    for (position, &item) in round_rows.rows().iter().enumerate() {
-        packed.set_row(position, 0, table.row(item as usize), 1.0);
-    }
+    let source = TableRows { values: table.as_slice(), dimension: shape.dimension, rows: round_rows.rows() };
+    packed.gather(0, padding_row, &source);
     padding_row as u32
 }
 

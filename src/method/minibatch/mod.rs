@@ -3,7 +3,7 @@
 use super::{LocalTask, SampleScratch, Scratch};
 use crate::error::Result;
 use crate::model::kernel::logistic::{self, LogisticStep};
-use crate::model::kernel::{packed_vector, unpack_into};
+use crate::model::kernel::{TableRows, packed_vector, unpack_into};
 use crate::model::table::{RowSet, TableUpdate};
 use crate::rng::Purpose;
 use crate::stages::{Stage, enter};
@@ -44,9 +44,8 @@ pub(super) fn train(
     let padding_row = round_rows.rows().len();
     packed.reset_for_overwriting(padding_row + 1, shape.dimension, 1);
     packed.clear_row(padding_row, 0);
-    for (position, &item) in round_rows.rows().iter().enumerate() {
-        packed.set_row(position, 0, table.row(item as usize), 1.0);
-    }
+    let source = TableRows { values: table.as_slice(), dimension: shape.dimension, rows: round_rows.rows() };
+    packed.gather(0, padding_row, &source);
     drop(gathering);
     let mut w = packed_vector(vector);
     let mut order = task.stream(Purpose::Shuffle);

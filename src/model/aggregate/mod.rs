@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::instruction_sets::per_instruction_set;
-use super::kernel::prefetch;
-use super::magnitude::{MagnitudeCounts, count_above};
+use super::magnitude::MagnitudeCounts;
 use super::table::{RowSet, SharedTable, Table, TableShape, TableUpdate, VALUE_BYTES};
 use crate::stages::{Stage, enter};
+
+mod added_rows;
+
+use added_rows::AddedRows;
 
 /// The outcome of an aggregation.
 #[derive(Clone, Debug, PartialEq)]
@@ -234,9 +236,8 @@ fn cuts_of(update: &TableUpdate, parts: usize) -> Vec<usize> {
 impl Part {
     fn add(&mut self, number: usize, batch: &Batch<'_>, dimension: usize) {
         for (at, (contribution, &origin)) in batch.contributions.iter().zip(batch.origins).enumerate() {
-            if at + 1 < batch.contributions.len() {
-                prefetch(batch.listed(at + 1, number, dimension).1);
-            }
+            let later = at + 1 < batch.contributions.len();
+            let later = if later { batch.listed(at + 1, number, dimension).1 } else { &[] };
             let (positions, bytes) = batch.listed(at, number, dimension);
             let listed = match &contribution.update.rows {
                 RowSet::All => {
@@ -249,7 +250,8 @@ impl Part {
                     Some((rows, self.first))
                 }
             };
-            add_rows(bytes, listed, contribution.weight, dimension, &mut self.sums, &mut self.counts);
+            let rows = AddedRows { bytes, listed, weight: contribution.weight, dimension, later };
+            rows.add(&mut self.sums, &mut self.counts);
         }
     }
 
@@ -286,50 +288,6 @@ impl Part {
                     }
                 }
             }
-        }
-    }
-}
-
-per_instruction_set! {
-    /// Adds rows of little-endian values, by their weight, to `sums`, row after row, and counts their magnitudes; with `listed`, the
-    /// rows (less the first) that they belong to.
-    fn add_rows(
-        bytes: &[u8],
-        listed: Option<(&[u32], usize)>,
-        weight: f64,
-        dimension: usize,
-        sums: &mut [f64],
-        counts: &mut MagnitudeCounts,
-    ) {
-        add_rows_inline(bytes, listed, weight, dimension, sums, counts)
-    }
-}
-
-#[inline(always)]
-fn add_rows_inline(
-    bytes: &[u8],
-    listed: Option<(&[u32], usize)>,
-    weight: f64,
-    dimension: usize,
-    sums: &mut [f64],
-    counts: &mut MagnitudeCounts,
-) {
-    for (position, bytes) in bytes.chunks_exact(dimension * 4).enumerate() {
-        let row = match listed {
-            Some((rows, first)) => rows[position] as usize - first,
-            None => position,
-        };
-        let (values, _) = bytes.as_chunks::<4>();
-        for (sum, value) in sums[row * dimension..(row + 1) * dimension].iter_mut().zip(values) {
-            *sum += weight * f64::from(f32::from_le_bytes(*value));
-        }
-    }
-    let (values, _) = bytes.as_chunks::<4>();
-    counts.values += values.len() as u64;
-    // Pieces so short that most have no tiny value, and far below 2^32 values.
-    for values in values.chunks(256) {
-        for (count, above) in counts.above.iter_mut().zip(count_above(values)) {
-            *count += u64::from(above);
         }
     }
 }

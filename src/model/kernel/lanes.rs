@@ -1,7 +1,6 @@
 //! Compact row arrays, padded to whole lane vectors.
 
 use crate::math::{LANES, Lanes};
-use crate::model::instruction_sets::per_instruction_set;
 
 /// Sixteen values on a cache line of their own.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,7 +35,7 @@ pub fn packed_vector(values: &[f32]) -> Vec<Block> {
 
 /// Writes `values` to the front of `blocks`. The rest must be zero already.
 #[inline]
-fn pack_into(values: &[f32], blocks: &mut [Block]) {
+pub(super) fn pack_into(values: &[f32], blocks: &mut [Block]) {
     let (whole, rest) = values.as_chunks::<LANES>();
     let (front, back) = blocks.split_at_mut(whole.len());
     match (whole, front) {
@@ -65,25 +64,15 @@ pub fn unpack_into(blocks: &[Block], values: &mut [f32]) {
     }
 }
 
-/// Sixteen values in the layout of the wire; on little-endian machines a plain copy.
-#[inline(always)]
-fn little_endian(values: &Lanes) -> [u8; 4 * LANES] {
-    let mut bytes = [0; 4 * LANES];
-    for (bytes, value) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(values) {
-        *bytes = value.to_le_bytes();
-    }
-    bytes
-}
-
 /// Rows of one table, or of several side by side, gathered for training.
 ///
 /// Layout: row after row; within a row one padded vector of k values per table, so that the rows which are
 /// read together are adjacent. The number of rows is padded to a multiple of sixteen with zero rows.
 #[derive(Clone, Debug, Default)]
 pub struct PackedRows {
-    blocks: Vec<Block>,
-    vectors: usize,
-    tables: usize,
+    pub(super) blocks: Vec<Block>,
+    pub(super) vectors: usize,
+    pub(super) tables: usize,
     rows: usize,
 }
 
@@ -150,22 +139,6 @@ impl PackedRows {
         }
     }
 
-    /// Replaces `bytes` by the first `rows` rows of table `table`, `dimension` (at least 1) values each,
-    /// little-endian.
-    pub fn copy_bytes(&self, rows: usize, dimension: usize, table: usize, bytes: &mut Vec<u8>) {
-        // What is there already is overwritten, not cleared first.
-        bytes.resize(rows * dimension * 4, 0);
-        for (row, bytes) in bytes.chunks_exact_mut(dimension * 4).enumerate() {
-            let blocks = self.row(row, table);
-            let (whole, rest) = bytes.as_chunks_mut::<{ 4 * LANES }>();
-            let (front, back) = blocks.split_at(whole.len());
-            whole.iter_mut().zip(front).for_each(|(bytes, block)| *bytes = little_endian(&block.0));
-            if let Some(block) = back.first() {
-                rest.copy_from_slice(&little_endian(&block.0)[..rest.len()]);
-            }
-        }
-    }
-
     /// Multiplies every row of table `table` by `factor`, except the rows `except` (ascending).
     pub fn scale_rows_except(&mut self, table: usize, except: &[u32], factor: f32) {
         let mut except = except.iter().copied().peekable();
@@ -190,32 +163,6 @@ impl PackedRows {
             self.clear_row(row, table);
         }
     }
-
-    /// The largest magnitude in `table`; NaN if it holds one.
-    pub fn largest_magnitude(&self, table: usize) -> f32 {
-        largest_magnitude_in(&self.blocks, self.vectors, self.tables, table)
-    }
-}
-
-per_instruction_set! {
-    fn largest_magnitude_in(blocks: &[Block], vectors: usize, tables: usize, table: usize) -> f32 {
-        largest_magnitude(blocks, vectors, tables, table)
-    }
-}
-
-#[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
-#[inline(always)]
-fn largest_magnitude(blocks: &[Block], vectors: usize, tables: usize, table: usize) -> f32 {
-    let mut largest = [0u32; LANES];
-    for row in blocks.chunks_exact(vectors * tables) {
-        for block in &row[table * vectors..(table + 1) * vectors] {
-            for i in 0..LANES {
-                // Magnitudes order like their bit patterns, and every NaN sorts above infinity.
-                largest[i] = largest[i].max(block.0[i].abs().to_bits());
-            }
-        }
-    }
-    f32::from_bits(largest.into_iter().max().unwrap_or(0))
 }
 
 /// What a training step needs to know of each row, beside its values. Padded like [`PackedRows`].

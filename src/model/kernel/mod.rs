@@ -8,13 +8,17 @@
 pub mod additive;
 mod lanes;
 pub mod logistic;
+mod passes;
 mod prefetch;
 pub mod score;
 #[cfg(test)]
 mod tests;
+mod wire;
 
 pub use lanes::{Block, MAX_DIMENSION, PackedRows, RowWeights, packed_vector, padded_vectors, unpack_into};
+pub use passes::{RowSink, RowSource, TableRows};
 pub use prefetch::prefetch;
+pub use wire::little_endian_bytes;
 
 /// Calls `$function::<V, ...>($arguments)` for the instance that fits a run-time number of lane vectors.
 ///

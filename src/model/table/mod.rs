@@ -8,6 +8,9 @@ use std::sync::Arc;
 use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 pub use update::{RowSet, TableUpdate};
 
+use super::instruction_sets::per_instruction_set;
+use super::kernel::little_endian_bytes;
+
 mod update;
 
 /// Bytes of one value: IEEE 754 single precision.
@@ -148,23 +151,48 @@ pub fn floats(bytes: &[u8]) -> impl ExactSizeIterator<Item = f32> {
 
 /// Appends values in the layout of the wire.
 pub fn extend_bytes(out: &mut Vec<u8>, values: &[f32]) {
-    extend_scaled_bytes(out, values, 1.0);
+    out.extend_from_slice(&little_endian_bytes(values));
 }
 
 /// Appends `scale` times the values in the layout of the wire; with a scale of 1 the values themselves.
 fn extend_scaled_bytes(out: &mut Vec<u8>, values: &[f32], scale: f32) {
+    if scale == 1.0 {
+        // Not a multiplication by one: that would quieten signalling NaNs.
+        return extend_bytes(out, values);
+    }
     // A block is made on the stack and appended whole: room for it in `out` need not be zeroed first.
     let mut block = [[0; VALUE_BYTES]; 256];
     out.reserve(VALUE_BYTES * values.len());
     for values in values.chunks(block.len()) {
         let bytes = &mut block[..values.len()];
-        if scale == 1.0 {
-            // Not a multiplication by one: that would quieten signalling NaNs.
-            bytes.iter_mut().zip(values).for_each(|(bytes, value)| *bytes = value.to_le_bytes());
-        } else {
-            bytes.iter_mut().zip(values).for_each(|(bytes, value)| *bytes = (value * scale).to_le_bytes());
-        }
+        bytes.iter_mut().zip(values).for_each(|(bytes, value)| *bytes = (value * scale).to_le_bytes());
         out.extend_from_slice(bytes.as_flattened());
+    }
+}
+
+per_instruction_set! {
+    /// Puts rows of `width` bytes to their places in `table`.
+    fn overwrite_rows(table: &mut [u8], rows: &[u32], values: &[u8], width: usize) {
+        match width {
+            // The common widths by value: a copy of known length is a few moves, any other one a call.
+            64 => overwrite_rows_inline::<64>(table, rows, values),
+            128 => overwrite_rows_inline::<128>(table, rows, values),
+            256 => overwrite_rows_inline::<256>(table, rows, values),
+            0 => {}
+            _ => {
+                for (row, values) in rows.iter().zip(values.chunks_exact(width)) {
+                    table[*row as usize * width..][..width].copy_from_slice(values);
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn overwrite_rows_inline<const WIDTH: usize>(table: &mut [u8], rows: &[u32], values: &[u8]) {
+    let table = table.as_chunks_mut::<WIDTH>().0;
+    for (row, values) in rows.iter().zip(values.as_chunks::<WIDTH>().0) {
+        table[*row as usize] = *values;
     }
 }
 

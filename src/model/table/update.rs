@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::{Base, Table, TableShape, VALUE_BYTES, extend_bytes, extend_scaled_bytes, floats};
+use super::{Base, Table, TableShape, VALUE_BYTES, extend_bytes, extend_scaled_bytes, floats, overwrite_rows};
 use crate::error::{Error, Result};
 use crate::model::value_type::ValueType;
 
@@ -190,6 +190,13 @@ impl TableUpdate {
     pub fn write_whole(&self, base: Base<'_>, out: &mut Vec<u8>) -> Result<()> {
         self.check_base(base)?;
         let start = out.len();
+        // The base in one piece and the listed rows over it: they stand in every other row or so, and memory that no cache
+        // holds takes one long copy sooner than many short ones.
+        if let (RowSet::Listed(rows), Base::Table(table), 1.0) = (&self.rows, base, self.others_scale) {
+            extend_bytes(out, table.as_slice());
+            overwrite_rows(&mut out[start..], rows, &self.values, self.row_bytes());
+            return Ok(());
+        }
         self.for_each_stretch(|stretch| match stretch {
             Stretch::Listed(positions) => out.extend_from_slice(self.listed_bytes(positions)),
             Stretch::Others(rows) => match self.other_values(rows.clone(), base) {

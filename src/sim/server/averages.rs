@@ -17,8 +17,11 @@ use crate::sim::user_order::sort_by_user;
 use crate::sim::world::World;
 use crate::stages::{Stage, enter};
 
-/// Frames that are decoded and added together: some megabytes of them.
-const FRAMES_AT_ONCE: usize = 128;
+/// Bytes of the frames that are decoded and added together: what was decoded is to be in the cache still.
+const BYTES_AT_ONCE: usize = 8 << 20;
+
+/// How many frames these are, at the least and at the most.
+const FRAMES_AT_ONCE: std::ops::RangeInclusive<usize> = 8..=128;
 
 /// An update that the server took in.
 pub(super) struct Arrived {
@@ -44,7 +47,9 @@ pub(super) fn step(world: &World, server: &mut dyn Server, step: u32, mut arrive
     let policy = &world.policy;
     let mut sums = server.accumulator();
     // A few at a time, so that what was decoded is still in the cache when it is added.
-    for frames in arrived.chunks(FRAMES_AT_ONCE) {
+    let longest = arrived.iter().map(|arrived| arrived.frame.len()).max().unwrap_or(0).max(1);
+    let frames_at_once = (BYTES_AT_ONCE / longest).clamp(*FRAMES_AT_ONCE.start(), *FRAMES_AT_ONCE.end());
+    for frames in arrived.chunks(frames_at_once) {
         let decoded = frames.par_iter().map(|arrived| decode(world, arrived)).collect::<Result<Vec<_>>>()?;
         let contributions: Vec<Contribution<'_>> = frames
             .iter()
