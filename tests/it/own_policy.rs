@@ -57,7 +57,7 @@ fn a_saved_simulation_goes_on_under_its_own_policy_only() {
     for (other, reason) in [
         (slower, "under the policy `by the clock`, with other settings"),
         (world(scenario()), "under the policy `by the clock`"),
-        (world(reseeded()).with_policy(every(0.25)).unwrap(), "with the seed 1"),
+        (world(reseeded()).with_policy(every(0.25)).unwrap(), "with the seed 3"),
     ] {
         let refused = restore(other).err().expect("another world was taken for its own").to_string();
         assert!(refused.contains(reason), "{refused}");
