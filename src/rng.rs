@@ -102,8 +102,7 @@ impl Streams {
 
 /// Makes draws that are the same on every platform.
 pub trait PortableDraws: Rng {
-    /// Draws uniformly from the open interval (0, 1), with 52 bits. With one more, the largest draw would round up to
-    /// 1.
+    /// Draws uniformly from the open interval (0, 1), with 52 bits. With 53, the largest draw would round up to 1.
     fn open_unit(&mut self) -> f64 {
         ((self.next_u64() >> 12) as f64 + 0.5) / (1u64 << 52) as f64
     }
