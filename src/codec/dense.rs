@@ -20,6 +20,14 @@ impl Codec for DenseF32 {
         require(update.write_whole(context.base, frame.begin_block(header, 0)));
     }
 
+    fn is_lossless(&self) -> bool {
+        true
+    }
+
+    fn leaves_rows_out(&self) -> bool {
+        false
+    }
+
     fn decode_block(&self, block: &OpenedBlock<'_>) -> Result<TableUpdate> {
         let own = block.of_codec(CodecId::Dense)?;
         Ok(TableUpdate { value_type: block.value_type, ..TableUpdate::of_rows(block.shape, RowSet::All, own.values) })

@@ -213,6 +213,18 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
     /// of the caller, never of received data.
     fn encode_block(&self, update: &TableUpdate, context: &mut BlockContext<'_>, frame: &mut FrameWriter);
 
+    /// Returns whether a receiver decodes, bit for bit, what was encoded. Whoever sends with such a codec need not keep what
+    /// it meant to send beside the frame. The default is no.
+    fn is_lossless(&self) -> bool {
+        false
+    }
+
+    /// Returns whether rows that an update does not list take no values in a frame, so that looking for rows of zeros
+    /// pays. The default is yes.
+    fn leaves_rows_out(&self) -> bool {
+        true
+    }
+
     /// Decodes a block. The result's values share the frame's buffer where the format allows it. Memory is bounded by
     /// [`decode_bound_bytes`].
     ///

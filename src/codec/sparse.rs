@@ -29,6 +29,10 @@ impl Codec for SparseF32 {
         }
     }
 
+    fn is_lossless(&self) -> bool {
+        true
+    }
+
     fn decode_block(&self, block: &OpenedBlock<'_>) -> Result<TableUpdate> {
         let own = block.of_codec(CodecId::Sparse)?;
         let universe = block.shape.values();

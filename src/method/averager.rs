@@ -11,7 +11,6 @@ use crate::model::layout::{BlockLayout, Layout, Reference, ValueType};
 use crate::model::magnitude::MagnitudeCounts;
 use crate::model::sent_rows::SentRows;
 use crate::model::state::StateVisitor;
-use crate::model::table::{SharedTable, Table};
 
 /// A server that combines what clients send, block by block.
 #[derive(Clone, Debug)]
@@ -55,44 +54,38 @@ impl Averager {
         self.rules[position] = rule;
     }
 
-    /// Makes what the block at `position` becomes of what was sent for it.
+    /// Makes of the block at `position` what it becomes by what was sent for it. Returns the magnitudes of that.
     fn finish_block(
         &mut self,
         position: usize,
         sums: BlockSums,
         totals: &WeightTotals,
         step: &StepContext<'_>,
-    ) -> Result<(Option<SharedTable>, MagnitudeCounts)> {
+    ) -> Result<MagnitudeCounts> {
         let weights = (step.normalise)(totals);
         match sums {
             BlockSums::Whole(averaging) => {
                 let aggregate = averaging.finish(self.model.table(position), weights.kept, weights.divisor);
-                Ok((Some(Arc::new(aggregate.table)), aggregate.uploads))
+                self.model.set_table(position, Arc::new(aggregate.table))?;
+                Ok(aggregate.uploads)
             }
             BlockSums::Sent(sent) => {
-                let counts = sent.counts();
-                let table = self.step_sent_rows(position, &sent, weights.divisor, step);
-                Ok((Some(table), counts))
+                self.step_sent_rows(position, &sent, weights.divisor, step);
+                Ok(sent.counts())
             }
-            BlockSums::Nothing => Ok((None, MagnitudeCounts::default())),
+            BlockSums::Nothing => Ok(MagnitudeCounts::default()),
         }
     }
 
-    /// Moves the rows that were sent by the block's rule.
-    fn step_sent_rows(
-        &mut self,
-        position: usize,
-        sent: &SentRows,
-        divisor: f64,
-        step: &StepContext<'_>,
-    ) -> SharedTable {
+    /// Moves the rows that were sent by the block's rule, in place: a step of few rows costs what they cost.
+    fn step_sent_rows(&mut self, position: usize, sent: &SentRows, divisor: f64, step: &StepContext<'_>) {
         let (rule, moments) = (self.rules[position], &mut self.moments[position]);
         let name = &self.model.layout().blocks()[position].name;
         let is_statistic =
             self.upload.position(name).is_some_and(|at| self.upload.blocks()[at].reference == Reference::Zero);
         let sign = if is_statistic { -1.0 } else { 1.0 };
         let rate = rule.rate_at(step.step);
-        let mut table = Table::clone(self.model.table(position));
+        let table = self.model.table_mut(position);
         let width = table.shape().dimension;
         let mut direction = vec![0.0; width];
         for row in sent.iter() {
@@ -114,7 +107,6 @@ impl Averager {
             let memory = RowMoments { first: &mut moments.first[first], second: &mut moments.second[second], steps };
             rule.apply(rate, &direction, memory, table.row_mut(at));
         }
-        Arc::new(table)
     }
 }
 
@@ -154,10 +146,7 @@ impl Server for Averager {
         let Sums { blocks, totals, .. } = *downcast::<Sums>(sums)?;
         let mut report = StepReport::default();
         for (position, (_, sums)) in blocks.into_iter().enumerate() {
-            let (table, counts) = self.finish_block(position, sums, &totals, step)?;
-            if let Some(table) = table {
-                self.model.set_table(position, table)?;
-            }
+            let counts = self.finish_block(position, sums, &totals, step)?;
             report.uploads.add_times(&counts, 1);
         }
         Ok(report)

@@ -90,6 +90,20 @@ impl Model {
         }
     }
 
+    /// Returns the table of the block at `position`, to change it in place. Where others hold it too, it becomes a copy
+    /// first.
+    ///
+    /// # Panics
+    /// As [`Self::table`].
+    pub fn table_mut(&mut self, position: usize) -> &mut Table {
+        match &mut self.blocks[position] {
+            BlockValues::Table(table) => Arc::make_mut(table),
+            BlockValues::Raw(_) => {
+                panic!("block {} holds no single-precision values", self.layout.blocks()[position].name)
+            }
+        }
+    }
+
     /// Returns the table of the block of this name, if there is one of single precision.
     pub fn named(&self, name: &str) -> Option<&SharedTable> {
         match self.blocks.get(self.layout.position(name)?)? {

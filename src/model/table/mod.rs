@@ -3,8 +3,10 @@
 //! A [`Table`] is what a method trains and a server averages; a [`TableUpdate`] says a whole table briefly, by the rows
 //! that differ from what both sides have, and is what a [codec](crate::codec) makes bytes of.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 pub use update::{RowSet, TableUpdate};
 
@@ -147,6 +149,27 @@ impl Table {
 #[inline]
 pub fn floats(bytes: &[u8]) -> impl ExactSizeIterator<Item = f32> {
     bytes.as_chunks().0.iter().map(|&value| f32::from_le_bytes(value))
+}
+
+/// A table as the bytes of its values.
+struct BytesOfTable(SharedTable);
+
+impl AsRef<[u8]> for BytesOfTable {
+    fn as_ref(&self) -> &[u8] {
+        match little_endian_bytes(self.0.as_slice()) {
+            Cow::Borrowed(bytes) => bytes,
+            // Only made where bytes are borrowed.
+            Cow::Owned(_) => &[],
+        }
+    }
+}
+
+/// Returns the values of a table in the layout of the wire, without a copy on little-endian machines.
+fn shared_bytes(table: &SharedTable) -> Bytes {
+    match little_endian_bytes(table.as_slice()) {
+        Cow::Borrowed(_) => Bytes::from_owner(BytesOfTable(Arc::clone(table))),
+        Cow::Owned(bytes) => bytes.into(),
+    }
 }
 
 /// Appends values in the layout of the wire.

@@ -4,7 +4,10 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::{Base, Table, TableShape, VALUE_BYTES, extend_bytes, extend_scaled_bytes, floats, overwrite_rows};
+use super::{
+    Base, SharedTable, Table, TableShape, VALUE_BYTES, extend_bytes, extend_scaled_bytes, floats, little_endian_bytes,
+    overwrite_rows, shared_bytes,
+};
 use crate::error::{Error, Result};
 use crate::model::value_type::ValueType;
 
@@ -55,9 +58,13 @@ enum Stretch {
 impl TableUpdate {
     /// A whole table: every row listed, nothing left to scale.
     pub fn whole(table: &Table) -> Self {
-        let mut values = Vec::with_capacity(VALUE_BYTES * table.as_slice().len());
-        extend_bytes(&mut values, table.as_slice());
-        Self::of_rows(table.shape(), RowSet::All, values.into())
+        Self::of_rows(table.shape(), RowSet::All, little_endian_bytes(table.as_slice()).into_owned().into())
+    }
+
+    /// Makes an update that says a whole table, as [`Self::whole`] does, without a copy of its values: the update holds the
+    /// table.
+    pub fn of_table(table: &SharedTable) -> Self {
+        Self::of_rows(table.shape(), RowSet::All, shared_bytes(table))
     }
 
     /// Makes an update of single precision that says these rows and leaves the others as they are.

@@ -41,7 +41,13 @@ enum Content {
     /// No frame travels.
     Nothing(Received),
     /// The frame is held: that which all receive or, in a run that was resumed, that of a single user.
-    Held { frame: Frame, meant: Model, received: OnceLock<std::result::Result<Received, String>>, is_shared: bool },
+    Held {
+        frame: Frame,
+        /// What the server meant to send; `None` if the codec is lossless, so that the frame says it.
+        meant: Option<Model>,
+        received: OnceLock<std::result::Result<Received, String>>,
+        is_shared: bool,
+    },
     /// Each user receives a frame of its own.
     PerUser(Arc<dyn PersonalDownloads>),
 }
@@ -67,6 +73,8 @@ impl OutgoingDownload {
             Download::Nothing => Content::Nothing(Received { model: Model::none(), meant: None }),
             Download::Shared(meant) => {
                 let frame = encode(&meant, &layout, codec, randomness(streams, u64::MAX, number))?;
+                // The server steps in place where nobody else has its tables.
+                let meant = (!codec.is_lossless()).then_some(meant);
                 Content::Held { frame, meant, received: OnceLock::new(), is_shared: true }
             }
             Download::PerUser(personal) => Content::PerUser(personal),
@@ -143,22 +151,25 @@ impl OutgoingDownload {
         match &self.content {
             Content::Nothing(received) => Ok(Cow::Borrowed(received)),
             Content::Held { frame, meant, received, .. } => {
-                let decode = || self.decode(&frame.bytes, meant).map_err(|error| error.to_string());
+                let decode = || self.decode(&frame.bytes, meant.as_ref()).map_err(|error| error.to_string());
                 let received = received.get_or_init(decode).as_ref();
                 received.map(Cow::Borrowed).map_err(|reason| Error::Frame(reason.clone()))
             }
             Content::PerUser(personal) => {
-                self.decode(&self.frame(user)?.bytes, &personal.download(user)?).map(Cow::Owned)
+                let meant = if self.codec.is_lossless() { None } else { Some(personal.download(user)?) };
+                self.decode(&self.frame(user)?.bytes, meant.as_ref()).map(Cow::Owned)
             }
         }
     }
 
-    fn decode(&self, frame: &Bytes, meant: &Model) -> Result<Received> {
+    fn decode(&self, frame: &Bytes, meant: Option<&Model>) -> Result<Received> {
         let _stage = enter(Stage::Decode);
         let update = codec::decode(self.codec, frame, &self.layout)?;
         let model = update.apply(&self.layout, &Model::none())?;
-        let is_exact = model.blocks().iter().zip(meant.blocks()).all(|(one, other)| has_the_bits_of(one, other));
-        Ok(Received { model, meant: (!is_exact).then(|| meant.clone()) })
+        let differs =
+            |meant: &&Model| !model.blocks().iter().zip(meant.blocks()).all(|(one, other)| has_the_bits_of(one, other));
+        let meant = meant.filter(differs).cloned();
+        Ok(Received { model, meant })
     }
 
     /// Appends what travels to `user`, as bytes, and what was meant by it. What many share is written once.
@@ -179,11 +190,14 @@ impl OutgoingDownload {
         archive.put(&frame.parts);
         archive.put_shared_bytes(&frame.bytes);
         let meant = match &self.content {
-            Content::PerUser(personal) => personal.download(user)?,
+            _ if self.codec.is_lossless() => None,
+            Content::PerUser(personal) => Some(personal.download(user)?),
             Content::Held { meant, .. } => meant.clone(),
-            Content::Nothing(_) => Model::none(),
+            Content::Nothing(_) => None,
         };
-        save_model(archive, &meant);
+        if let Some(meant) = meant {
+            save_model(archive, &meant);
+        }
         Ok(())
     }
 }
@@ -212,7 +226,8 @@ impl RestoredDownloads {
             1 | 2 => {
                 let parts: FrameParts = archive.take()?;
                 let frame = Frame::of_saved(archive.take_shared_bytes()?, parts)?;
-                let meant = restore_model(archive, &layout)?;
+                let is_lossless = world.downlink.is_lossless();
+                let meant = if is_lossless { None } else { Some(restore_model(archive, &layout)?) };
                 Content::Held { frame, meant, received: OnceLock::new(), is_shared: kind == 1 }
             }
         };
@@ -241,10 +256,10 @@ fn encode(model: &Model, layout: &Layout, codec: &dyn Codec, randomness: Randomn
     let mut blocks = Vec::with_capacity(model.blocks().len());
     for (block, values) in layout.blocks().iter().zip(model.blocks()) {
         blocks.push(match (block.kind, values) {
-            (BlockKind::ItemTable, BlockValues::Table(table)) => {
-                nonzero_rows(table).unwrap_or_else(|| TableUpdate::whole(table))
+            (BlockKind::ItemTable, BlockValues::Table(table)) if codec.leaves_rows_out() => {
+                nonzero_rows(table).unwrap_or_else(|| TableUpdate::of_table(table))
             }
-            (BlockKind::Weights, BlockValues::Table(table)) => TableUpdate::whole(table),
+            (_, BlockValues::Table(table)) => TableUpdate::of_table(table),
             (_, BlockValues::Raw(bytes)) => TableUpdate::raw(block.shape, block.value_type, bytes.clone()),
         });
     }
