@@ -4,7 +4,7 @@
 //! block, so that a step of one update costs what the update has.
 
 use super::aggregate::Contribution;
-use super::magnitude::MagnitudeCounts;
+use super::magnitude::{MagnitudeCounts, count_above};
 use super::table::{TableShape, floats};
 
 /// The place of a row that nobody has sent.
@@ -23,6 +23,22 @@ pub struct SentRows {
     /// By row sent: how many sent it.
     senders: Vec<u32>,
     counts: MagnitudeCounts,
+}
+
+/// Adds `weight` times the difference of a row to its base, or times the row itself where it has none.
+fn add_row(sums: &mut [f64], bytes: &[u8], base: Option<&[f32]>, weight: f64) {
+    match base {
+        Some(base) => {
+            for ((sum, value), base) in sums.iter_mut().zip(floats(bytes)).zip(base) {
+                *sum += weight * (f64::from(value) - f64::from(*base));
+            }
+        }
+        None => {
+            for (sum, value) in sums.iter_mut().zip(floats(bytes)) {
+                *sum += weight * f64::from(value);
+            }
+        }
+    }
 }
 
 /// A row that somebody sent.
@@ -55,21 +71,12 @@ impl SentRows {
                 let place = self.place_of(row as u32);
                 self.senders[place] += 1;
                 let sums = &mut self.sums[place * self.shape.dimension..(place + 1) * self.shape.dimension];
-                match contribution.base {
-                    Some(base) => {
-                        for ((sum, value), base) in sums.iter_mut().zip(floats(bytes)).zip(base.row(row)) {
-                            *sum += contribution.weight * (f64::from(value) - f64::from(*base));
-                        }
-                    }
-                    None => {
-                        for (sum, value) in sums.iter_mut().zip(floats(bytes)) {
-                            *sum += contribution.weight * f64::from(value);
-                        }
-                    }
-                }
+                let base = contribution.base.map(|base| base.row(row));
+                add_row(sums, bytes, base, contribution.weight);
             }
-            let values: Vec<f32> = floats(&contribution.update.values).collect();
-            self.counts.add_times(&MagnitudeCounts::of(&values, 1.0), 1);
+            let values = contribution.update.values.as_chunks().0;
+            let above = count_above(values).map(u64::from);
+            self.counts.add_times(&MagnitudeCounts { values: values.len() as u64, above }, 1);
         }
     }
 

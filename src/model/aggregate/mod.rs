@@ -111,15 +111,23 @@ impl Averaging {
     pub fn add(&mut self, contributions: &[Contribution<'_>]) {
         let origins: Vec<usize> = contributions.iter().map(|contribution| self.count_origin(contribution)).collect();
         let parts = self.parts.len();
-        let cuts: Vec<Vec<usize>> = contributions.par_iter().map(|one| cuts_of(one.update, parts)).collect();
+        let cut = |one: &Contribution<'_>| cuts_of(one.update, parts);
+        let cuts: Vec<Vec<usize>> = match is_in_a_pool() {
+            true => contributions.par_iter().map(cut).collect(),
+            false => contributions.iter().map(cut).collect(),
+        };
         let batch = Batch { contributions, origins: &origins, cuts: &cuts };
         let (dimension, known) = (self.shape.dimension, self.origins.len());
-        // Popular items are in more frames, so parts differ in length and are handed out one by one.
-        self.parts.par_iter_mut().enumerate().with_max_len(1).for_each(|(number, part)| {
+        let add = |(number, part): (usize, &mut Part)| {
             let _stage = enter(Stage::Aggregate);
             part.listed.resize_with(known, || vec![0; part.sums.len() / dimension]);
             part.add(number, &batch, dimension);
-        });
+        };
+        match is_in_a_pool() {
+            // Popular items are in more frames, so parts differ in length and are handed out one by one.
+            true => self.parts.par_iter_mut().enumerate().with_max_len(1).for_each(add),
+            false => self.parts.iter_mut().enumerate().for_each(add),
+        }
     }
 
     /// The position of a contribution's origin among the distinct ones, after it has been counted.
@@ -176,7 +184,7 @@ impl Averaging {
         if self.origins.is_empty() || self.parts.is_empty() {
             return Aggregate { table, uploads };
         }
-        let rows = table.as_mut_slice().par_chunks_mut(ROWS_PER_PART * self.shape.dimension);
+        let part_values = ROWS_PER_PART * self.shape.dimension;
         let finish = |(mut part, rows): (Part, &mut [f32])| {
             let _stage = enter(Stage::Aggregate);
             part.add_unlisted(&self.origins, self.shape.dimension);
@@ -187,10 +195,20 @@ impl Averaging {
             }
             part.counts
         };
-        let counts: Vec<MagnitudeCounts> = self.parts.into_par_iter().zip(rows).map(finish).collect();
+        let values = table.as_mut_slice();
+        let counts: Vec<MagnitudeCounts> = match is_in_a_pool() {
+            true => self.parts.into_par_iter().zip(values.par_chunks_mut(part_values)).map(finish).collect(),
+            false => self.parts.into_iter().zip(values.chunks_mut(part_values)).map(finish).collect(),
+        };
         counts.iter().for_each(|counts| uploads.add_times(counts, 1));
         Aggregate { table, uploads }
     }
+}
+
+/// Returns whether the caller runs on worker threads. Elsewhere one thread does all of it, as nobody has said how many there
+/// may be; the result is the same.
+fn is_in_a_pool() -> bool {
+    rayon::current_thread_index().is_some()
 }
 
 /// Updates that are taken in together.

@@ -50,7 +50,10 @@ pub(super) fn step(world: &World, server: &mut dyn Server, step: u32, mut arrive
     let longest = arrived.iter().map(|arrived| arrived.frame.len()).max().unwrap_or(0).max(1);
     let frames_at_once = (BYTES_AT_ONCE / longest).clamp(*FRAMES_AT_ONCE.start(), *FRAMES_AT_ONCE.end());
     for frames in arrived.chunks(frames_at_once) {
-        let decoded = frames.par_iter().map(|arrived| decode(world, arrived)).collect::<Result<Vec<_>>>()?;
+        let decoded = match frames {
+            [arrived] => vec![decode(world, arrived)?],
+            _ => frames.par_iter().map(|arrived| decode(world, arrived)).collect::<Result<Vec<_>>>()?,
+        };
         let contributions: Vec<Contribution<'_>> = frames
             .iter()
             .zip(&decoded)
@@ -73,9 +76,18 @@ pub(super) fn step(world: &World, server: &mut dyn Server, step: u32, mut arrive
     let context = StepContext::new(step, world.dataset.users() as u32, &normalise, world.streams)
         .within(training.round_of(Step(step)), training.divergence_limit);
     let report = server.step(sums, &context)?;
+    if is_small(&arrived) {
+        return Ok(report);
+    }
     // The frames in parallel: their memory is out of every cache by now. Not the downloads, which are one and the same.
     arrived.into_iter().map(|arrived| arrived.frame).collect::<Vec<_>>().into_par_iter().for_each(drop);
     Ok(report)
+}
+
+/// Returns whether a step of these updates takes less time than handing it to the worker threads, which is some ten
+/// microseconds: that of one update of few rows.
+pub(super) fn is_small(arrived: &[Arrived]) -> bool {
+    matches!(arrived, [arrived] if arrived.frame.len() < 1 << 16)
 }
 
 /// Returns what an update says, and what its sender had received.

@@ -288,6 +288,7 @@ impl Handler<CloseStep> for ServerActor {
             (_, Some(StepAlone { report, .. })) => report,
             // A step of nothing leaves the server's own model as it is, whatever the downlink's codec made of it.
             (0, None) => StepReport::default(),
+            _ if averages::is_small(&arrived) => averages::step(world, server, step, arrived)?,
             _ => self.workers.install(|| averages::step(world, server, step, arrived))?,
         };
         drop(waiting);
