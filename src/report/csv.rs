@@ -37,7 +37,7 @@ fn header(accuracy: &[(&str, &str)], energy: bool, sparsity: bool) -> Vec<String
     for direction in ["up", "down"] {
         names.extend(flow_columns(&Flow::default()).map(|(name, _)| format!("{direction}_{name}")));
     }
-    names.extend(["cumulative_up_sent_bytes", "cumulative_down_sent_bytes"].map(String::from));
+    names.extend(["cumulative_up_sent_bytes", "cumulative_down_sent_bytes", "inference_bytes"].map(String::from));
     names.extend(["row_visits", "lost_row_visits", "unused_row_visits", "unused_download_bytes"].map(String::from));
     names.extend(["multiply_adds", "lost_multiply_adds", "unused_multiply_adds"].map(String::from));
     if energy {
@@ -103,6 +103,7 @@ fn row(
         cells.extend(flow_columns(flow).map(|(_, value)| value.to_string()));
     }
     cells.extend([cost.up_bytes.to_string(), cost.down_bytes.to_string()]);
+    cells.push(round.inference_bytes.map(|bytes| bytes.to_string()).unwrap_or_default());
     let work = round.work;
     let amounts = [work.finished, work.lost, work.unused, work.unused_download_bytes];
     let multiply_adds = [work.finished_multiply_adds, work.lost_multiply_adds, work.unused_multiply_adds];

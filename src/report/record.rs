@@ -40,6 +40,9 @@ pub struct RunRecord {
     pub baselines: BTreeMap<String, SplitFigures>,
     /// Bytes of the whole run.
     pub bytes: ByDirection<Flow>,
+    /// Bytes that the evaluated users would download in order to score after the selected round; no part of `bytes`. Absent
+    /// if no round was evaluated.
+    pub inference_bytes: Option<u64>,
     /// Participations of the finished rounds, by what became of them.
     pub participations: ParticipationTotals,
     /// Training work of the whole run.

@@ -35,6 +35,7 @@ pub fn run(rounds: u32) -> RunRecord {
     record.complete = true;
     record.stopped_by = None;
     record.selected_round = Some(rounds);
+    record.inference_bytes = record.per_round.last().and_then(|round| round.inference_bytes);
     if let Some(last) = record.per_round.last() {
         record.accuracy = last.accuracy.clone().unwrap_or_default();
     }
@@ -152,6 +153,7 @@ fn empty(rounds: u32) -> RunRecord {
             ("random".into(), split(&figures(0.1004, 0.0457))),
         ]),
         bytes: ByDirection::default(),
+        inference_bytes: None,
         participations: ParticipationTotals::default(),
         work: Work::default(),
         energy: None,
@@ -282,6 +284,7 @@ fn round(round: u32) -> RoundRecord {
             test: figures(hr, ndcg),
         }),
         bytes: ByDirection { up: flow(USERS, 84_200), down: flow(USERS, 215_316) },
+        inference_bytes: Some(u64::from(USERS) * 215_316),
         work: Work {
             finished: u64::from(USERS) * 4_000,
             lost: 120_000,

@@ -30,6 +30,15 @@ pub enum Standing {
     Rated(RatingErrors),
 }
 
+/// What was found out about one user, and what that took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scored {
+    /// What was found out.
+    pub standing: Standing,
+    /// Bytes that the user's device downloaded for it; none where the server scores.
+    pub download_bytes: u64,
+}
+
 /// Buffers of one worker thread; they carry nothing from one user to the next.
 #[derive(Default)]
 struct Buffers {
@@ -171,7 +180,7 @@ impl Probe<'_> {
 }
 
 /// Means over `standings`, in their order.
-pub fn figures(standings: &[Standing], yardstick: &Yardstick) -> SplitFigures {
+pub fn figures<'a>(standings: impl IntoIterator<Item = &'a Standing>, yardstick: &Yardstick) -> SplitFigures {
     let mut test = Sums::new(&yardstick.metrics);
     let mut validation = test.clone();
     let mut has_validation = false;

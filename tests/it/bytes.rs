@@ -194,3 +194,22 @@ fn a_private_table_sends_headers_only() {
         assert!(outcome.model.table(0).as_slice().is_empty());
     }
 }
+
+/// If this fails, what devices download in order to score is not told, or is mixed with what training takes.
+#[test]
+fn scoring_takes_a_download_that_is_booked_apart() {
+    let run_with = |method, overrides: &[&str]| run(small_with(method, overrides), 2);
+    let outcome = run_with("fedmf", &["training.rounds=4", "evaluation.every_rounds=2", "evaluation.users=7"]);
+    let frame = outcome.bytes.down.sent / outcome.bytes.down.frames;
+    let found: Vec<Option<u64>> = outcome.rounds.iter().map(|round| round.inference_bytes).collect();
+    assert_eq!(found, [None, Some(7 * frame), None, Some(7 * frame)]);
+    let unscored = run_with("fedmf", &["training.rounds=4", "evaluation.every_rounds=4", "evaluation.users=7"]);
+    assert_eq!(outcome.bytes, unscored.bytes, "training takes what it takes");
+    // A server that has everything scores for its users, and an untrained method has nothing to send.
+    for method in ["mf", "popularity"] {
+        assert_eq!(run_with(method, &[]).rounds.last().unwrap().inference_bytes, Some(0), "{method}");
+    }
+    let personal = run_with("metamf", &["training.rounds=1"]);
+    let frame = personal.bytes.down.sent / personal.bytes.down.frames;
+    assert_eq!(personal.rounds[0].inference_bytes, Some(40 * frame), "every user has a download of its own");
+}

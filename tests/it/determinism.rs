@@ -14,7 +14,7 @@ use crate::support::{load, run, small, small_with, world};
 /// It may change when training, the streams of randomness, frames or the scenario change, and then this line has to
 /// change too; the failing test prints the new value, and so does `fedrecsim run scenarios/quickstart.toml`. It may not
 /// change with the machine, the build profile, the number of threads, or a rewrite that is to keep results.
-const QUICKSTART_DIGEST: &str = "281f11af3bb9c339c7384b21747f86114e156101e2a9086ca09d02ab17265173";
+const QUICKSTART_DIGEST: &str = "ad2b5ea7bc8e6c5872ba573ec0898a5bdeb8b305d8ecec456b5c253aa64c9fcb";
 
 /// Returns the outcome of the quickstart, which is run once for all tests that look at it.
 pub fn quickstart() -> &'static Outcome {

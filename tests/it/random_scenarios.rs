@@ -224,8 +224,16 @@ fn assert_report(workshop: &Workshop, outcome: &Outcome) {
 
 /// Checks that there is no `null`, which JSON makes of NaN, except at the known places of what was not measured.
 fn assert_no_null(path: &str, json: &Json) {
-    const OPTIONAL: [&str; 7] =
-        ["policy.deadline_ns", "loss", "accuracy", "sparsity", "selected_round", "stopped_by", "peak_rss_bytes"];
+    const OPTIONAL: [&str; 8] = [
+        "policy.deadline_ns",
+        "inference_bytes",
+        "loss",
+        "accuracy",
+        "sparsity",
+        "selected_round",
+        "stopped_by",
+        "peak_rss_bytes",
+    ];
     match json {
         Json::Null => assert!(OPTIONAL.iter().any(|key| path.ends_with(key)), "{path} is null"),
         Json::Object(object) => object.iter().for_each(|(key, inner)| assert_no_null(&format!("{path}.{key}"), inner)),

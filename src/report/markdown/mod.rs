@@ -162,7 +162,17 @@ fn bytes(record: &RunRecord) -> String {
     per(&format!("sent per user (of {})", thousands(record.size.users)), record.size.users);
     per(&format!("sent per finished round (of {})", record.rounds), record.rounds.into());
     let table = table(&["", "up (clients to server)", "down (server to clients)"], &rows);
-    format!("## Bytes\n\n{table}{}", unfinished_bytes(record))
+    format!("## Bytes\n\n{table}{}{}", unfinished_bytes(record), inference_bytes(record))
+}
+
+/// Returns a remark on what devices would download to score, which is booked apart from the table.
+fn inference_bytes(record: &RunRecord) -> String {
+    let Some(bytes) = record.inference_bytes.filter(|bytes| *bytes > 0) else { return String::new() };
+    format!(
+        "\n\nTo score after the selected round, the {} evaluated users would download {} besides, once each.",
+        thousands(record.size.evaluated_users),
+        Bytes::new(bytes)
+    )
 }
 
 /// Returns a remark on bytes that belong to no finished round, which the table counts and `rounds.csv` cannot.

@@ -59,6 +59,15 @@ pub struct Received {
     pub model: Model,
     /// What the server meant to say, if the frame says something else.
     pub meant: Option<Model>,
+    /// Bytes of the frame.
+    pub frame_bytes: u64,
+}
+
+impl Received {
+    /// Returns what is received where no frame travels.
+    fn nothing() -> Self {
+        Self { model: Model::none(), meant: None, frame_bytes: 0 }
+    }
 }
 
 impl OutgoingDownload {
@@ -70,7 +79,7 @@ impl OutgoingDownload {
         let _stage = enter(Stage::Encode);
         let (layout, codec, streams) = (world.download_layout(phase).clone(), world.downlink, world.streams);
         let content = match download {
-            Download::Nothing => Content::Nothing(Received { model: Model::none(), meant: None }),
+            Download::Nothing => Content::Nothing(Received::nothing()),
             Download::Shared(meant) => {
                 let frame = encode(&meant, &layout, codec, randomness(streams, u64::MAX, number))?;
                 // The server steps in place where nobody else has its tables.
@@ -169,7 +178,7 @@ impl OutgoingDownload {
         let differs =
             |meant: &&Model| !model.blocks().iter().zip(meant.blocks()).all(|(one, other)| has_the_bits_of(one, other));
         let meant = meant.filter(differs).cloned();
-        Ok(Received { model, meant })
+        Ok(Received { model, meant, frame_bytes: frame.len() as u64 })
     }
 
     /// Appends what travels to `user`, as bytes, and what was meant by it. What many share is written once.
@@ -221,7 +230,7 @@ impl RestoredDownloads {
         }
         let layout = world.download_layout(phase).clone();
         let content = match kind {
-            0 => Content::Nothing(Received { model: Model::none(), meant: None }),
+            0 => Content::Nothing(Received::nothing()),
             3.. => return Err(damaged(format!("a download of kind {kind}"))),
             1 | 2 => {
                 let parts: FrameParts = archive.take()?;

@@ -14,7 +14,9 @@ use super::by_user::ByUser;
 use super::checkpoints::Save;
 use super::evaluation;
 use super::ledger::Ledger;
-use super::messages::{Book, BookUnfinished, Booking, Collect, Collected, RoundBooked, RoundEnded, SetModel};
+use super::messages::{
+    Book, BookUnfinished, Booking, Collect, Collected, Participations, RoundBooked, RoundEnded, SetModel,
+};
 use super::outcome::events::RoundSpan;
 use super::outcome::{ByDirection, Distribution, Flow, RoundRecord, Sparsity, SplitFigures, Work};
 use super::workers::Workers;
@@ -110,8 +112,10 @@ impl Handler<RoundEnded> for MetricsActor {
         let made = ended.made.model.as_ref().map(|(model, download)| (Arc::clone(download), model.clone()));
         let measure = async move {
             let Some((download, model)) = made.filter(|_| due) else { return Ok(None) };
-            let standings = workers.evaluate(download, model).await?;
-            Ok(Some(evaluation::figures(&standings, &world.yardstick)))
+            let scored = workers.evaluate(download, model).await?;
+            let accuracy = evaluation::figures(scored.iter().map(|scored| &scored.standing), &world.yardstick);
+            let inference_bytes = scored.iter().map(|scored| scored.download_bytes).sum();
+            Ok(Some(Evaluated { accuracy, inference_bytes }))
         };
         AtomicResponse::new(Box::pin(measure.into_actor(self).map(move |accuracy, actor, _| {
             let books = actor.books.as_mut().ok_or_else(|| defect(&"the books are closed"))?;
@@ -172,22 +176,29 @@ impl Handler<Collect> for MetricsActor {
     }
 }
 
+/// What an evaluation came to.
+struct Evaluated {
+    accuracy: SplitFigures,
+    /// Bytes that the evaluated users downloaded in order to score.
+    inference_bytes: u64,
+}
+
 impl Books {
-    fn close_round(&mut self, mut ended: RoundEnded, accuracy: Result<Option<SplitFigures>>) -> Result<RoundBooked> {
+    fn close_round(&mut self, mut ended: RoundEnded, evaluated: Result<Option<Evaluated>>) -> Result<RoundBooked> {
         let _stage = enter(Stage::Simulate);
         // What was sent was sent, whether or not the model can be scored.
         self.book(&ended.bookings)?;
         let (round, aggregated, steps) = (ended.round.0 + 1, ended.made.aggregated, ended.made.steps);
         let span = RoundSpan { round, began: ended.began, ended: ended.ended, aggregated, steps };
         let bookings = std::mem::take(&mut ended.bookings);
-        let record = match accuracy {
-            Ok(accuracy) => Ok(self.record_round(ended, accuracy)?),
+        let record = match evaluated {
+            Ok(evaluated) => Ok(self.record_round(ended, evaluated)?),
             Err(error) => Err(error),
         };
         Ok(RoundBooked { span, bookings, total: self.ledger.total(), record })
     }
 
-    fn record_round(&mut self, mut ended: RoundEnded, accuracy: Option<SplitFigures>) -> Result<RoundRecord> {
+    fn record_round(&mut self, mut ended: RoundEnded, evaluated: Option<Evaluated>) -> Result<RoundRecord> {
         let duration = ended.ended.since(ended.began);
         self.record_duration(3, duration.as_nanos())?;
         if let Some((model, _)) = ended.made.model.take() {
@@ -209,7 +220,8 @@ impl Books {
             cancelled: ended.participations.cancelled,
             late: ended.participations.late,
             loss,
-            accuracy,
+            inference_bytes: evaluated.as_ref().map(|evaluated| evaluated.inference_bytes),
+            accuracy: evaluated.map(|evaluated| evaluated.accuracy),
             bytes: self.ledger.end_round()?,
             work: std::mem::take(&mut self.work),
             sparsity: (averaged.values > 0)
@@ -232,7 +244,8 @@ impl Books {
         self.model = model;
     }
 
-    /// Feeds a round to the digest: integers, and floats by their bits.
+    /// Feeds a round to the digest: everything that its record says, integers as they are and floats by their bits, and the
+    /// model. Energy is not in it: it is worked out of bytes and work, which are.
     fn digest_round(&mut self, ended: &RoundEnded, record: &RoundRecord) {
         let mut digest = blake3::Hasher::new();
         digest.update(self.digest.as_bytes());
@@ -241,15 +254,14 @@ impl Books {
         };
         number(u64::from(ended.round.0));
         number(ended.ended.as_nanos());
-        number(u64::from(ended.participations.invited));
-        number(u64::from(ended.participations.dropped));
-        number(u64::from(ended.made.aggregated));
+        let Participations { invited, dropped, cancelled, late } = ended.participations;
+        [invited, dropped, cancelled, late, ended.made.aggregated].into_iter().map(u64::from).for_each(&mut number);
         number(record.loss.map_or(u64::MAX, f64::to_bits));
         for flow in [record.bytes.up, record.bytes.down] {
-            let fates = [flow.sent, flow.delivered, flow.lost, flow.cancelled, flow.in_flight];
-            let kinds = [flow.useful, flow.late, flow.stale, flow.header, flow.index, flow.values, flow.frames];
-            fates.into_iter().chain(kinds).for_each(&mut number);
+            flow.counts().into_iter().for_each(&mut number);
         }
+        record.work.counts().into_iter().for_each(&mut number);
+        number(record.inference_bytes.unwrap_or(u64::MAX));
         ended.made.uploads.above.iter().for_each(|count| number(*count));
         if let Some(SplitFigures { validation, test }) = &record.accuracy {
             let all = test.iter().chain(validation.iter().flatten());

@@ -105,6 +105,27 @@ pub struct Flow {
 }
 
 impl Flow {
+    /// Returns every count, for the digest of a run.
+    pub fn counts(&self) -> [u64; 13] {
+        // Destructured, so that a field added later cannot be forgotten here.
+        let Self {
+            sent,
+            delivered,
+            lost,
+            cancelled,
+            in_flight,
+            unreceived,
+            useful,
+            late,
+            stale,
+            header,
+            index,
+            values,
+            frames,
+        } = *self;
+        [sent, delivered, lost, cancelled, in_flight, unreceived, useful, late, stale, header, index, values, frames]
+    }
+
     /// Whether the three equations above hold (contract 3): every byte that was sent went somewhere, every
     /// delivered byte was judged, and every byte was of some kind; and whether what nobody received was not delivered.
     /// Sums beyond 2^64 do not balance.
@@ -210,6 +231,31 @@ pub struct Work {
     pub unused_multiply_adds: u64,
 }
 
+impl Work {
+    /// Returns every count, for the digest of a run.
+    pub fn counts(&self) -> [u64; 7] {
+        // Destructured, so that a field added later cannot be forgotten here.
+        let Self {
+            finished,
+            lost,
+            unused,
+            unused_download_bytes,
+            finished_multiply_adds,
+            lost_multiply_adds,
+            unused_multiply_adds,
+        } = *self;
+        [
+            finished,
+            lost,
+            unused,
+            unused_download_bytes,
+            finished_multiply_adds,
+            lost_multiply_adds,
+            unused_multiply_adds,
+        ]
+    }
+}
+
 impl AddAssign for Work {
     fn add_assign(&mut self, other: Self) {
         let Self {
@@ -256,6 +302,10 @@ pub struct RoundRecord {
     pub accuracy: Option<SplitFigures>,
     /// Bytes of this round.
     pub bytes: ByDirection<Flow>,
+    /// Bytes that the evaluated users would download in order to score after this round, where it was evaluated. They are
+    /// no part of `bytes`: evaluation is done from outside.
+    #[serde(default)]
+    pub inference_bytes: Option<u64>,
     /// Training work that ended in this round.
     #[serde(default)]
     pub work: Work,
@@ -308,6 +358,25 @@ mod tests {
         ] {
             assert!(!unbalanced.is_balanced(), "{unbalanced:?}");
         }
+    }
+
+    /// If this fails, two runs that differ in one of these counts have one digest.
+    #[test]
+    fn the_digest_has_every_count() {
+        let sum = |json: serde_json::Value| -> u64 {
+            json.as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum()
+        };
+        assert_eq!(FLOW.counts().iter().sum::<u64>(), sum(serde_json::to_value(FLOW).unwrap()));
+        let work = Work {
+            finished: 1,
+            lost: 2,
+            unused: 4,
+            unused_download_bytes: 8,
+            finished_multiply_adds: 16,
+            lost_multiply_adds: 32,
+            unused_multiply_adds: 64,
+        };
+        assert_eq!(work.counts().iter().sum::<u64>(), sum(serde_json::to_value(work).unwrap()));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::download::OutgoingDownload;
-use super::evaluation::Standing;
+use super::evaluation::Scored;
 use super::messages::{Effort, FromClient, ToClient};
 use crate::error::Result;
 use crate::ids::UserId;
@@ -44,7 +44,7 @@ pub trait Workers {
     ///
     /// # Errors
     /// [`Error::NonFinite`](crate::error::Error::NonFinite) for scores that cannot be ranked.
-    fn evaluate(&self, download: Arc<OutgoingDownload>, model: Model) -> Working<'_, Vec<Standing>>;
+    fn evaluate(&self, download: Arc<OutgoingDownload>, model: Model) -> Working<'_, Vec<Scored>>;
 
     /// A digest of every user's private parameters, in the order of users.
     ///

@@ -18,7 +18,7 @@ use crate::sim::by_user::ByUser;
 use crate::sim::client::{ClientActor, SubmittedTraining};
 use crate::sim::device::Device;
 use crate::sim::download::OutgoingDownload;
-use crate::sim::evaluation::{self, Standing};
+use crate::sim::evaluation::{self, Scored};
 use crate::sim::messages::{Effort, FromClient, ToClient};
 use crate::sim::training::{Assignment, Trained};
 use crate::sim::world::World;
@@ -167,19 +167,20 @@ impl Workers for Threads {
         })
     }
 
-    fn evaluate(&self, download: Arc<OutgoingDownload>, model: Model) -> Working<'_, Vec<Standing>> {
+    fn evaluate(&self, download: Arc<OutgoingDownload>, model: Model) -> Working<'_, Vec<Scored>> {
         let world = Arc::clone(&self.world);
         let users = world.candidates.evaluated_users().to_vec();
         let standings = self.with_parameters(users, move |position, device| {
             let _stage = enter(Stage::Evaluate);
             // A method that runs at the server scores there; elsewhere a device works with what it can decode.
-            match world.placement {
-                Placement::Central => evaluation::standing(&world, position, device.client.as_ref(), &model),
-                Placement::Federated | Placement::Untrained => {
-                    let received = download.received(world.candidates.evaluated_users()[position])?;
-                    evaluation::standing(&world, position, device.client.as_ref(), &received.model)
-                }
+            if world.placement == Placement::Central {
+                let standing = evaluation::standing(&world, position, device.client.as_ref(), &model)?;
+                return Ok(Scored { standing, download_bytes: 0 });
             }
+            let received = download.received(world.candidates.evaluated_users()[position])?;
+            let standing = evaluation::standing(&world, position, device.client.as_ref(), &received.model)?;
+            let download_bytes = if world.trains { received.frame_bytes } else { 0 };
+            Ok(Scored { standing, download_bytes })
         });
         Box::pin(async move { standings.await?.into_iter().collect() })
     }
