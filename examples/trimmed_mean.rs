@@ -81,7 +81,7 @@ impl Server for TrimmedMean {
         for (row, mut sent) in by_row {
             for (column, value) in table.row_mut(row).iter_mut().enumerate() {
                 sent.sort_by(|one, other| one[column].total_cmp(&other[column]));
-                // Of one or two senders, nobody is trimmed.
+                // If only one or two users sent the row, all of their values are kept.
                 let trimmed = usize::from(sent.len() > 2);
                 let kept = &sent[trimmed..sent.len() - trimmed];
                 let sum: f64 = kept.iter().map(|difference| f64::from(difference[column])).sum();

@@ -42,7 +42,9 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(FcfParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
-    sizes: |value, size| sizes_by(value, |p: FcfParameters| Layout::of_table("Y", p.item_table(size.items))),
+    sizes: |value, size| {
+        sizes_by(value, |p: FcfParameters| Layout::of_table("Y", TableShape::of_items(size.items, p.latent_dimension)))
+    },
     build: |value, problem| Ok(Box::new(Fcf::new(parameters("fcf", value)?, problem))),
 };
 
@@ -76,13 +78,6 @@ pub struct FcfParameters {
     pub initial_length: f64,
 }
 
-impl FcfParameters {
-    /// Returns the shape of a table of k values for each of `items` items.
-    fn item_table(&self, items: usize) -> TableShape {
-        TableShape { rows: items, dimension: self.latent_dimension as usize }
-    }
-}
-
 impl Default for FcfParameters {
     fn default() -> Self {
         Self {
@@ -114,7 +109,7 @@ struct Shared {
 impl Fcf {
     /// The rows of Y are drawn from N(0, length^2 / k).
     pub fn new(parameters: FcfParameters, problem: &Problem) -> Self {
-        let shape = parameters.item_table(problem.items);
+        let shape = TableShape::of_items(problem.items, parameters.latent_dimension);
         Self { shared: Arc::new(Shared { parameters, shape }), streams: problem.streams }
     }
 }

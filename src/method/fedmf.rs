@@ -34,7 +34,11 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(FedMfParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
-    sizes: |value, size| sizes_by(value, |p: FedMfParameters| Layout::of_table("V", p.item_table(size.items))),
+    sizes: |value, size| {
+        sizes_by(value, |p: FedMfParameters| {
+            Layout::of_table("V", TableShape::of_items(size.items, p.latent_dimension))
+        })
+    },
     build: |value, problem| Ok(Box::new(FedMf::new(parameters("fedmf", value)?, problem))),
 };
 
@@ -57,13 +61,6 @@ pub struct FedMfParameters {
     /// Learning rate of the item rows. The mean over a batch and then over clients makes it large.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub learning_rate_items: f64,
-}
-
-impl FedMfParameters {
-    /// Returns the shape of a table of k values for each of `items` items.
-    fn item_table(&self, items: usize) -> TableShape {
-        TableShape { rows: items, dimension: self.latent_dimension as usize }
-    }
 }
 
 impl Default for FedMfParameters {
@@ -94,7 +91,7 @@ struct Shared {
 impl FedMf {
     /// V ~ N(0, 1); every u_i ~ U(-1/sqrt k, 1/sqrt k), a draw of its own.
     pub fn new(parameters: FedMfParameters, problem: &Problem) -> Self {
-        let shape = parameters.item_table(problem.items);
+        let shape = TableShape::of_items(problem.items, parameters.latent_dimension);
         Self { shared: Arc::new(Shared { parameters, streams: problem.streams }), shape }
     }
 }

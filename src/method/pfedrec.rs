@@ -35,7 +35,11 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(PFedRecParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
-    sizes: |value, size| sizes_by(value, |p: PFedRecParameters| Layout::of_table("E", p.item_table(size.items))),
+    sizes: |value, size| {
+        sizes_by(value, |p: PFedRecParameters| {
+            Layout::of_table("E", TableShape::of_items(size.items, p.latent_dimension))
+        })
+    },
     build: |value, problem| Ok(Box::new(PFedRec::new(parameters("pfedrec", value)?, problem))),
 };
 
@@ -61,13 +65,6 @@ pub struct PFedRecParameters {
     /// Weight decay of w, b and E (`l2_regularization`); the published runs have none.
     #[schemars(range(min = 0))]
     pub weight_decay: f64,
-}
-
-impl PFedRecParameters {
-    /// Returns the shape of a table of k values for each of `items` items.
-    fn item_table(&self, items: usize) -> TableShape {
-        TableShape { rows: items, dimension: self.latent_dimension as usize }
-    }
 }
 
 impl Default for PFedRecParameters {
@@ -102,7 +99,7 @@ struct Shared {
 impl PFedRec {
     /// Draws the start: E ~ N(0, 1), w and b ~ U(-1/sqrt k, 1/sqrt k), one draw for all users.
     pub fn new(parameters: PFedRecParameters, problem: &Problem) -> Self {
-        let shape = parameters.item_table(problem.items);
+        let shape = TableShape::of_items(problem.items, parameters.latent_dimension);
         let mut global = problem.streams.stream(Purpose::GlobalInit, 0, 0);
         let initial = Table::from_fn(shape, || global.standard_normal() as f32);
         let mut private = problem.streams.stream(Purpose::PrivateInit, 0, 0);

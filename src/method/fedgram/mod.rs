@@ -127,18 +127,16 @@ impl Default for FedGramParameters {
 }
 
 impl FedGramParameters {
-    fn items(&self, items: usize) -> TableShape {
-        TableShape { rows: items, dimension: self.latent_dimension as usize }
-    }
-
     fn triangle(&self) -> TableShape {
         TableShape { rows: 1, dimension: triangle_values(self.latent_dimension as usize) }
     }
 
     /// Describes the model for so many items: Y, Y^T Y and, where it counts, the items' popularity.
     fn layout(&self, items: usize) -> Layout {
-        let mut blocks =
-            vec![BlockLayout::item_table("Y", self.items(items)), BlockLayout::weights("Y^T Y", self.triangle())];
+        let mut blocks = vec![
+            BlockLayout::item_table("Y", TableShape::of_items(items, self.latent_dimension)),
+            BlockLayout::weights("Y^T Y", self.triangle()),
+        ];
         if self.popularity_weight > 0.0 {
             blocks.push(BlockLayout::weights("popularity", TableShape { rows: items, dimension: 1 }));
         }
@@ -175,7 +173,7 @@ const POPULARITY: usize = 2;
 impl FedGram {
     /// The rows of Y are drawn from N(0, length^2 / k).
     pub fn new(parameters: FedGramParameters, problem: &Problem) -> Self {
-        let shape = parameters.items(problem.items);
+        let shape = TableShape::of_items(problem.items, parameters.latent_dimension);
         Self { shared: Arc::new(Shared { parameters, shape, streams: problem.streams }) }
     }
 }

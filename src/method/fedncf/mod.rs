@@ -85,10 +85,6 @@ pub struct FedNcfParameters {
 }
 
 impl FedNcfParameters {
-    fn items(&self, items: usize) -> TableShape {
-        TableShape { rows: items, dimension: self.latent_dimension as usize }
-    }
-
     fn network(&self) -> Perceptron {
         let dimension = self.latent_dimension as usize;
         let [first, second, third] = HIDDEN_UNITS;
@@ -97,7 +93,7 @@ impl FedNcfParameters {
 
     /// Describes the model for so many items.
     fn layout(&self, items: usize) -> Layout {
-        network::layout("V", self.items(items), &self.network())
+        network::layout("V", TableShape::of_items(items, self.latent_dimension), &self.network())
     }
 }
 
@@ -134,7 +130,7 @@ struct Shared {
 impl FedNcf {
     /// Makes the method for a problem of this size.
     pub fn new(parameters: FedNcfParameters, problem: &Problem) -> Self {
-        let (items, network) = (parameters.items(problem.items), parameters.network());
+        let (items, network) = (TableShape::of_items(problem.items, parameters.latent_dimension), parameters.network());
         let settings = LocalSettings {
             epochs: parameters.local_epochs,
             batch_size: parameters.batch_size as usize,

@@ -38,7 +38,7 @@ pub const ENTRY: Entry = Entry {
     placement: Placement::Federated,
     sizes: |value, size| {
         sizes_by(value, |p: FedRapParameters| {
-            let shape = TableShape { rows: size.items, dimension: p.latent_dimension as usize };
+            let shape = TableShape::of_items(size.items, p.latent_dimension);
             Layout::new(["C", "D"].map(|name| BlockLayout::item_table(name, shape)).into())
         })
     },

@@ -49,7 +49,11 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(FedRecParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
-    sizes: |value, size| sizes_by(value, |p: FedRecParameters| Layout::of_table("V", p.item_table(size.items))),
+    sizes: |value, size| {
+        sizes_by(value, |p: FedRecParameters| {
+            Layout::of_table("V", TableShape::of_items(size.items, p.latent_dimension))
+        })
+    },
     build: |value, problem| Ok(Box::new(FedRec::new(parameters("fedrec-pmf", value)?, problem))),
 };
 
@@ -102,13 +106,6 @@ pub struct FedRecParameters {
     pub initial_range: f64,
 }
 
-impl FedRecParameters {
-    /// Returns the shape of a table of k values for each of `items` items.
-    fn item_table(&self, items: usize) -> TableShape {
-        TableShape { rows: items, dimension: self.latent_dimension as usize }
-    }
-}
-
 impl Default for FedRecParameters {
     fn default() -> Self {
         Self {
@@ -147,7 +144,7 @@ struct Shared {
 impl FedRec {
     /// Fills in what the parameters leave to the style.
     pub fn new(parameters: FedRecParameters, problem: &Problem) -> Self {
-        let shape = parameters.item_table(problem.items);
+        let shape = TableShape::of_items(problem.items, parameters.latent_dimension);
         let (learning_rate, steps) = match parameters.style {
             Style::Batch => (0.8, 1),
             // Data sets with 2^32 users or more are refused on reading.

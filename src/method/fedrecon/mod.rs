@@ -43,7 +43,11 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(FedReconParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
-    sizes: |value, size| sizes_by(value, |p: FedReconParameters| Layout::of_table("V", p.item_table(size.items))),
+    sizes: |value, size| {
+        sizes_by(value, |p: FedReconParameters| {
+            Layout::of_table("V", TableShape::of_items(size.items, p.latent_dimension))
+        })
+    },
     build: |value, problem| Ok(Box::new(FedRecon::new(parameters("fedrecon", value)?, problem))),
 };
 
@@ -72,13 +76,6 @@ pub struct FedReconParameters {
     /// How far the server goes along the mean of the differences.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub learning_rate_server: f64,
-}
-
-impl FedReconParameters {
-    /// Returns the shape of a table of k values for each of `items` items.
-    fn item_table(&self, items: usize) -> TableShape {
-        TableShape { rows: items, dimension: self.latent_dimension as usize }
-    }
 }
 
 impl Default for FedReconParameters {
@@ -112,7 +109,7 @@ struct Shared {
 impl FedRecon {
     /// Makes the method for a problem of this size.
     pub fn new(parameters: FedReconParameters, problem: &Problem) -> Self {
-        let shape = parameters.item_table(problem.items);
+        let shape = TableShape::of_items(problem.items, parameters.latent_dimension);
         let settings = LocalSettings {
             reconstruction_epochs: parameters.reconstruction_epochs,
             epochs: parameters.local_epochs,

@@ -91,7 +91,7 @@ impl MetaMfParameters {
 
     /// Describes the hypernetwork, and what a user downloads of it.
     fn layout(&self, size: ProblemSize) -> Layout {
-        let items = TableShape { rows: size.items, dimension: self.latent_dimension as usize };
+        let items = TableShape::of_items(size.items, self.latent_dimension);
         let download = network::layout("E", items, &prediction_network(items.dimension));
         let hypernetwork = self.shape(size).layout();
         let blocks = hypernetwork.blocks().iter().chain(download.blocks()).cloned().collect();

@@ -107,6 +107,12 @@ pub struct Flow {
 impl Flow {
     /// Returns every count, for the digest of a run.
     pub fn counts(&self) -> [u64; 13] {
+        let mut copy = *self;
+        copy.counts_mut().map(|count| *count)
+    }
+
+    /// Returns every count, to be changed: the one list of them.
+    fn counts_mut(&mut self) -> [&mut u64; 13] {
         // Destructured, so that a field added later cannot be forgotten here.
         let Self {
             sent,
@@ -122,7 +128,7 @@ impl Flow {
             index,
             values,
             frames,
-        } = *self;
+        } = self;
         [sent, delivered, lost, cancelled, in_flight, unreceived, useful, late, stale, header, index, values, frames]
     }
 
@@ -140,35 +146,7 @@ impl Flow {
 
 impl AddAssign for Flow {
     fn add_assign(&mut self, other: Self) {
-        // Destructured, so that a field added later cannot be forgotten here.
-        let Self {
-            sent,
-            delivered,
-            lost,
-            cancelled,
-            in_flight,
-            unreceived,
-            useful,
-            late,
-            stale,
-            header,
-            index,
-            values,
-            frames,
-        } = other;
-        self.sent += sent;
-        self.delivered += delivered;
-        self.lost += lost;
-        self.cancelled += cancelled;
-        self.in_flight += in_flight;
-        self.unreceived += unreceived;
-        self.useful += useful;
-        self.late += late;
-        self.stale += stale;
-        self.header += header;
-        self.index += index;
-        self.values += values;
-        self.frames += frames;
+        self.counts_mut().into_iter().zip(other.counts()).for_each(|(count, more)| *count += more);
     }
 }
 
@@ -234,6 +212,12 @@ pub struct Work {
 impl Work {
     /// Returns every count, for the digest of a run.
     pub fn counts(&self) -> [u64; 7] {
+        let mut copy = *self;
+        copy.counts_mut().map(|count| *count)
+    }
+
+    /// Returns every count, to be changed: the one list of them.
+    fn counts_mut(&mut self) -> [&mut u64; 7] {
         // Destructured, so that a field added later cannot be forgotten here.
         let Self {
             finished,
@@ -243,7 +227,7 @@ impl Work {
             finished_multiply_adds,
             lost_multiply_adds,
             unused_multiply_adds,
-        } = *self;
+        } = self;
         [
             finished,
             lost,
@@ -258,22 +242,7 @@ impl Work {
 
 impl AddAssign for Work {
     fn add_assign(&mut self, other: Self) {
-        let Self {
-            finished,
-            lost,
-            unused,
-            unused_download_bytes,
-            finished_multiply_adds,
-            lost_multiply_adds,
-            unused_multiply_adds,
-        } = other;
-        self.finished_multiply_adds += finished_multiply_adds;
-        self.lost_multiply_adds += lost_multiply_adds;
-        self.unused_multiply_adds += unused_multiply_adds;
-        self.finished += finished;
-        self.lost += lost;
-        self.unused += unused;
-        self.unused_download_bytes += unused_download_bytes;
+        self.counts_mut().into_iter().zip(other.counts()).for_each(|(count, more)| *count += more);
     }
 }
 
