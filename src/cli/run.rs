@@ -211,6 +211,7 @@ fn record_of(scenario: Scenario, outcome: Outcome, wall: Wall, command: Vec<Stri
         work: outcome.work,
         energy: cost::energy(&scenario.devices, &outcome.bytes, outcome.work),
         bytes: outcome.bytes,
+        third_party_bytes: outcome.third_party_bytes,
         inference_bytes: selected.and_then(|round| round.inference_bytes),
         virtual_time_s: outcome.rounds.last().map_or(0.0, |round| round.virtual_time_s),
         durations: outcome.durations,

@@ -19,7 +19,9 @@
 //! 4. **Server side**: the default takes the mean of every block. Another [`rule`] for a block is one line
 //!    ([`averager::Averager::with_rules`]); whatever else a server does is a [`server::Server`] of the method's own;
 //!    `examples/trimmed_mean.rs` gives FedMF one.
-//! 5. **[`Entry`]**: name, one line about it, its source, where it runs, how large its blocks are, and how it is built from
+//! 5. **Third party**, where clients ask somebody whom the server must not hear: [`Method::exchange`] says what travels,
+//!    [`Client::request`] asks, and a [`ThirdParty`] answers; `tests/it/third_party/` has a method with one.
+//! 6. **[`Entry`]**: name, one line about it, its source, where it runs, how large its blocks are, and how it is built from
 //!    checked [`parameters`].
 //!
 //! Then it is named, with one line: in this crate in [`registry::METHODS`] (beside its `mod` line here); in a program
@@ -33,7 +35,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use crate::dataset::Dataset;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::model::batch::RoundRows;
 use crate::model::blocks::Model;
@@ -67,11 +69,13 @@ pub mod server;
 pub mod task;
 #[cfg(test)]
 pub(crate) mod tests;
+pub mod third_party;
 
 pub use averager::Averager;
 pub use entry::{Entry, Placement, no_blocks, parameters, sizes_by, sizes_of};
 pub use server::Server;
 pub use task::{LocalTask, LocalUpdate, Phase, SampleScratch, Scorer, ScoringContext};
+pub use third_party::{Exchange, LocalRequest, ThirdParty};
 
 /// What a method may know when it is built: sizes, and nobody's ratings.
 #[derive(Clone, Debug)]
@@ -130,6 +134,17 @@ pub trait Method: Send + Sync + Debug {
         Box::new(Averager::with_rules(model, self.upload_layout(Phase::default()), &[]))
     }
 
+    /// Describes what clients exchange with a third party in `phase` before they train; `None`, which is the default,
+    /// if they ask nobody.
+    fn exchange(&self, _phase: Phase) -> Option<Exchange> {
+        None
+    }
+
+    /// Makes the third party, as it is before the first round. A method with an [`Self::exchange`] has one.
+    fn third_party(&self) -> Option<Box<dyn ThirdParty>> {
+        None
+    }
+
     /// Whether scores are predictions of ratings, in the unit of the data set. Only then can their error be measured; a
     /// method that only ranks is refused where the split holds ratings out.
     fn predicts_ratings(&self) -> bool {
@@ -138,7 +153,7 @@ pub trait Method: Send + Sync + Debug {
 }
 
 /// The private side of one user. Everything in it is private: it has no way to a codec but through what
-/// [`Self::train`] returns.
+/// [`Self::train`] and [`Self::request`] return.
 pub trait Client: CloneClient + Send {
     /// Trains on `task` and returns what leaves the device.
     ///
@@ -146,6 +161,15 @@ pub trait Client: CloneClient + Send {
     /// [`Error::Diverged`](crate::error::Error::Diverged) if a parameter leaves the allowed range; the state is then
     /// undefined.
     fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate>;
+
+    /// Makes the request to the third party that precedes the training on `task`, in a method with an
+    /// [`Method::exchange`]. Like [`Self::train`] it decides what leaves the device.
+    ///
+    /// # Errors
+    /// Whatever the method finds wrong; the default finds that its clients ask nobody.
+    fn request(&self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalRequest> {
+        Err(Error::Update(format!("{} has no request to the third party that its method names", task.user)))
+    }
 
     /// Makes a scorer of this user for the model as the device can decode it. It may rebuild private state first, from
     /// the user's own data.

@@ -91,6 +91,9 @@ pub struct Contribution<'a> {
     pub user: UserId,
     /// The invitation that the update answers.
     pub invitation_id: InvitationId,
+    /// The phase that the sender took part in, which may be an earlier one than the server's where rounds do not wait for
+    /// everybody.
+    pub phase: Phase,
     /// What the frame says.
     pub update: &'a ModelUpdate,
     /// What the sender received and started from (b); rows that the update leaves out refer to it.

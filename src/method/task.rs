@@ -32,6 +32,8 @@ pub struct LocalTask<'a> {
     pub phase: Phase,
     /// The model as decoded from the download; without blocks in a phase that has no download.
     pub model: &'a Model,
+    /// What the third party has replied, in a method that has one and once the reply is there.
+    pub reply: Option<&'a ModelUpdate>,
     /// The user's own data: what the device knows of its ratings.
     pub own: OwnData<'a>,
     /// The run's randomness.
@@ -63,7 +65,7 @@ impl<'a> LocalTask<'a> {
         let samples = SampleSource::Drawn { dataset, spec: negatives };
         let (phase, own) = (Phase::default(), dataset.own_data(user));
         let step = Step(round.0);
-        Self { user, round, step, invitation_id, phase, model, own, streams, divergence_limit, samples }
+        Self { user, round, step, invitation_id, phase, model, reply: None, own, streams, divergence_limit, samples }
     }
 
     /// Describes a participation whose samples are given, as in a recording of somebody else's code. The user has no
@@ -77,7 +79,7 @@ impl<'a> LocalTask<'a> {
     ) -> Self {
         let (phase, own, samples) = (Phase::default(), OwnData::new(&[]), SampleSource::Given(samples));
         let step = Step(round.0);
-        Self { user, round, step, invitation_id, phase, model, own, streams, divergence_limit, samples }
+        Self { user, round, step, invitation_id, phase, model, reply: None, own, streams, divergence_limit, samples }
     }
 
     /// Returns the number of items of the catalogue; 0 where samples are given.
@@ -97,6 +99,12 @@ impl<'a> LocalTask<'a> {
     /// Puts the participation into another phase.
     pub fn in_phase(self, phase: Phase) -> Self {
         Self { phase, ..self }
+    }
+
+    /// Adds what the third party has replied.
+    #[must_use]
+    pub fn with_reply(self, reply: &'a ModelUpdate) -> Self {
+        Self { reply: Some(reply), ..self }
     }
 
     /// Draws the training samples of this participation into `scratch`: every positive of the user, each followed by its

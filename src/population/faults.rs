@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, UserId};
+use crate::legs::{Peer, Route};
 use crate::rng::{PortableDraws, Purpose, Streams};
 use crate::scenario::{FaultEffect, FaultSpec, FaultUsers};
 use crate::units::{Bytes, Direction, SimDuration, SimTime};
@@ -65,22 +66,16 @@ impl FaultRules {
     }
 
     /// Returns what becomes of the transfer to or from `user` that starts at `at`, by the first rule that hits it;
-    /// `None` if none does. `invitation_id` counts the user's participations in the run, each of which has one transfer
-    /// in each direction.
-    pub fn verdict(
-        &self,
-        user: UserId,
-        invitation_id: InvitationId,
-        direction: Direction,
-        at: SimTime,
-    ) -> Option<Verdict> {
+    /// `None` if none does. `invitation_id` counts the user's participations in the run, each of which has at most one
+    /// transfer on each route.
+    pub fn verdict(&self, user: UserId, invitation_id: InvitationId, route: Route, at: SimTime) -> Option<Verdict> {
         (0..).zip(&self.rules).find_map(|(number, rule)| {
             let spec = &rule.spec;
-            let concerned = spec.direction.is_none_or(|only| only == direction)
+            let concerned = spec.direction.is_none_or(|only| only == route.direction)
                 && at >= rule.from
                 && rule.until.is_none_or(|until| at < until)
                 && self.concerns(number, spec, user);
-            concerned.then(|| self.draw(number, spec, user, invitation_id, direction)).flatten()
+            concerned.then(|| self.draw(number, spec, user, invitation_id, route)).flatten()
         })
     }
 
@@ -100,11 +95,13 @@ impl FaultRules {
         spec: &FaultSpec,
         user: UserId,
         invitation_id: InvitationId,
-        direction: Direction,
+        route: Route,
     ) -> Option<Verdict> {
-        // The number joins rule, direction and invitation: at most 100 rules, 1 bit, 32 bits.
-        let transfer =
-            u64::from(number) << 33 | u64::from(direction == Direction::Down) << 32 | u64::from(invitation_id.0);
+        // The number joins peer, rule, direction and invitation: 1 bit, at most 100 rules, 1 bit, 32 bits.
+        let transfer = u64::from(route.peer == Peer::ThirdParty) << 63
+            | u64::from(number) << 33
+            | u64::from(route.direction == Direction::Down) << 32
+            | u64::from(invitation_id.0);
         let mut stream = self.streams.stream(Purpose::Fault, u64::from(user.0), transfer);
         (stream.open_unit() < spec.probability).then(|| match spec.effect {
             FaultEffect::Delay(seconds) => Verdict::Delay(SimDuration::from_secs_f64(seconds)),

@@ -3,6 +3,7 @@
 
 use super::traces::DeviceTrace;
 use super::*;
+use crate::legs::Route;
 use crate::scenario::{self, FaultEffect, FaultSpec, FaultUsers, MethodVocabulary};
 use crate::units::{Bytes, Direction, SimDuration, SimTime};
 
@@ -170,7 +171,7 @@ fn rules(specs: &[FaultSpec]) -> FaultRules {
 /// Returns the verdict on the first upload of a user at a second.
 fn upload(rules: &FaultRules, user: u32, second: f64) -> Option<Verdict> {
     let at = SimTime::ZERO + SimDuration::from_secs_f64(second);
-    rules.verdict(UserId(user), InvitationId(0), Direction::Up, at)
+    rules.verdict(UserId(user), InvitationId(0), Route::UPLOAD, at)
 }
 
 #[test]
@@ -185,7 +186,7 @@ fn the_first_rule_that_hits_counts_within_its_window_and_direction() {
     let cut = Some(Verdict::CutAt(Bytes::new(100)));
     assert_eq!([9.999, 10.0, 19.999, 20.0].map(|second| upload(&rules, 0, second)), [None, delay, delay, None]);
     assert_eq!([9.0, 10.0, 20.0].map(|second| upload(&rules, 17, second)), [cut, delay, cut]);
-    assert_eq!(rules.verdict(UserId(3), InvitationId(0), Direction::Down, SimTime::ZERO), Some(Verdict::Drop));
+    assert_eq!(rules.verdict(UserId(3), InvitationId(0), Route::DOWNLOAD, SimTime::ZERO), Some(Verdict::Drop));
 }
 
 #[test]
@@ -198,7 +199,7 @@ fn a_share_of_users_is_the_same_set_all_along_and_differs_by_rule() {
     // As the two sets are drawn independently, 1 - 0.7 * 0.7 of the users are in one of them.
     assert!((share_of(|user| hit(&both, user)) - 0.51).abs() < 0.01);
     for user in (0..100).map(UserId) {
-        let later = first.verdict(user, InvitationId(7), Direction::Down, SimTime::from_nanos(5));
+        let later = first.verdict(user, InvitationId(7), Route::DOWNLOAD, SimTime::from_nanos(5));
         assert_eq!(later.is_some(), hit(&first, user), "{user}");
     }
 }
@@ -206,17 +207,16 @@ fn a_share_of_users_is_the_same_set_all_along_and_differs_by_rule() {
 #[test]
 fn a_probability_is_drawn_for_every_transfer_on_its_own() {
     let rules = rules(&[FaultSpec { probability: 0.2, ..rule(FaultEffect::Corrupt) }]);
-    let verdict =
-        |user: UserId, invitation, direction| rules.verdict(user, InvitationId(invitation), direction, SimTime::ZERO);
-    let share = share_of(|user| verdict(user, 0, Direction::Up).is_some());
+    let verdict = |user: UserId, invitation, route| rules.verdict(user, InvitationId(invitation), route, SimTime::ZERO);
+    let share = share_of(|user| verdict(user, 0, Route::UPLOAD).is_some());
     assert!((share - 0.2).abs() < 0.01, "{share} of the transfers");
-    for other in [(1, Direction::Up), (0, Direction::Down)] {
+    for other in [(1, Route::UPLOAD), (0, Route::DOWNLOAD), (0, Route::REQUEST), (0, Route::REPLY)] {
         let both =
-            share_of(|user| verdict(user, 0, Direction::Up).is_some() && verdict(user, other.0, other.1).is_some());
+            share_of(|user| verdict(user, 0, Route::UPLOAD).is_some() && verdict(user, other.0, other.1).is_some());
         assert!((both - 0.04).abs() < 0.005, "{both} of the users have both: {other:?}");
     }
-    let user = (0..).map(UserId).find(|user| verdict(*user, 0, Direction::Up).is_some()).unwrap();
-    assert_eq!(verdict(user, 0, Direction::Up), verdict(user, 0, Direction::Up), "asked twice");
+    let user = (0..).map(UserId).find(|user| verdict(*user, 0, Route::UPLOAD).is_some()).unwrap();
+    assert_eq!(verdict(user, 0, Route::UPLOAD), verdict(user, 0, Route::UPLOAD), "asked twice");
 }
 
 #[test]

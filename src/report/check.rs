@@ -10,6 +10,7 @@ pub fn check(record: &RunRecord) -> Result<()> {
     // The name of the root is left out: `accuracy.test.hr@10` is the path in `run.json`.
     finite::check("", record)?;
     balanced("the run", &record.bytes)?;
+    record.third_party_bytes.as_ref().map_or(Ok(()), |bytes| balanced("the third party", bytes))?;
     for round in &record.per_round {
         let name = format!("round {}", round.round);
         finite::check(&name, round)?;

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 /// Returns the rounds as CSV text with a header line.
 ///
 /// A cell is empty where the round has no such figure (it was not evaluated, nothing was averaged), never `NaN`.
-/// `up_*` is clients to server, `down_*` server to clients; `cumulative_*` runs from the first round. Columns
+/// `up_*` is what clients send, `down_*` what they receive; `cumulative_*` runs from the first round. Columns
 /// for a figure that no round has are left out.
 ///
 /// # Errors
@@ -20,9 +20,19 @@ pub fn render(record: &RunRecord) -> Result<String> {
     let energy =
         |round: &RoundRecord| Some(cost::energy(&record.scenario.devices, &round.bytes, round.work)?.total_j());
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(header(&accuracy, energy(&RoundRecord::default()).is_some(), sparsity)).map_err(failed)?;
+    let third_party = record.third_party_bytes.is_some();
+    let mut names = header(&accuracy, energy(&RoundRecord::default()).is_some(), sparsity);
+    if third_party {
+        names.extend(["third_party_up_sent_bytes", "third_party_down_sent_bytes"].map(String::from));
+    }
+    writer.write_record(names).map_err(failed)?;
     for (round, cost) in record.per_round.iter().zip(cost::by_round(record)) {
-        writer.write_record(row(round, &cost, &accuracy, energy(round), sparsity)).map_err(failed)?;
+        let mut cells = row(round, &cost, &accuracy, energy(round), sparsity);
+        if third_party {
+            let bytes = round.third_party_bytes.unwrap_or_default();
+            cells.extend([bytes.up.sent, bytes.down.sent].map(|bytes| bytes.to_string()));
+        }
+        writer.write_record(cells).map_err(failed)?;
     }
     let bytes = writer.into_inner().map_err(|error| Error::write("rounds.csv", std::io::Error::other(error)))?;
     String::from_utf8(bytes).map_err(|error| Error::write("rounds.csv", std::io::Error::other(error)))

@@ -40,6 +40,9 @@ pub struct RunRecord {
     pub baselines: BTreeMap<String, SplitFigures>,
     /// Bytes of the whole run.
     pub bytes: ByDirection<Flow>,
+    /// Of these, the bytes that were exchanged with the third party; absent if the method has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub third_party_bytes: Option<ByDirection<Flow>>,
     /// Bytes that the evaluated users would download in order to score after the selected round; no part of `bytes`. Absent
     /// if no round was evaluated.
     pub inference_bytes: Option<u64>,
@@ -52,7 +55,8 @@ pub struct RunRecord {
     pub energy: Option<Energy>,
     /// Virtual time at the end of the last finished round.
     pub virtual_time_s: f64,
-    /// Distribution of virtual durations, by phase: `download`, `compute`, `upload`, `round`.
+    /// Distribution of virtual durations, by phase: `download`, `compute`, `upload`, `round`, and
+    /// `request` and `reply` of a method with a third party.
     pub durations: BTreeMap<String, Distribution>,
     /// Size of the problem.
     pub size: ProblemSize,

@@ -153,6 +153,7 @@ fn empty(rounds: u32) -> RunRecord {
             ("random".into(), split(&figures(0.1004, 0.0457))),
         ]),
         bytes: ByDirection::default(),
+        third_party_bytes: None,
         inference_bytes: None,
         participations: ParticipationTotals::default(),
         work: Work::default(),
@@ -284,6 +285,7 @@ fn round(round: u32) -> RoundRecord {
             test: figures(hr, ndcg),
         }),
         bytes: ByDirection { up: flow(USERS, 84_200), down: flow(USERS, 215_316) },
+        third_party_bytes: None,
         inference_bytes: Some(u64::from(USERS) * 215_316),
         work: Work {
             finished: u64::from(USERS) * 4_000,

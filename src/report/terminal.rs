@@ -20,6 +20,10 @@ pub fn summary(record: &RunRecord, report: &Path) -> String {
     lines.extend(participations(record));
     lines.push(entry("up", &traffic(&record.bytes.up, 0)));
     lines.push(entry("down", &traffic(&record.bytes.down, record.work.unused_download_bytes)));
+    lines.extend(record.third_party_bytes.map(|bytes| {
+        let (up, down) = (Bytes::new(bytes.up.sent), Bytes::new(bytes.down.sent));
+        entry("third party", &format!("{up} of the bytes up, {down} of the bytes down"))
+    }));
     lines.extend(record.energy.map(|energy| {
         let (total, wasted) = (words::energy(energy.total_j()), words::energy(energy.wasted_j));
         entry("energy", &format!("{total}, {wasted} of it on what was of no use"))

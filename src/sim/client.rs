@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::device::Device;
 use super::download::OutgoingDownload;
+use super::exchange::Counsel;
 use super::messages::{FromClient, ToClient};
 use super::training::{Assignment, Trained};
 use crate::error::Error;
@@ -52,6 +53,7 @@ struct Submission {
     step: Step,
     invitation_id: InvitationId,
     download: Arc<OutgoingDownload>,
+    counsel: Option<Counsel>,
     keep: bool,
 }
 
@@ -72,12 +74,12 @@ impl ClientActor {
     /// Answers a message.
     pub fn receive(&mut self, message: ToClient) -> FromClient {
         match (message, &self.part) {
-            (ToClient::Participate { step, invitation_id, download, keep }, Part::Nothing) => {
-                self.part = Part::Submitted(Submission { step, invitation_id, download, keep });
+            (ToClient::Participate { step, invitation_id, download, counsel, keep }, Part::Nothing) => {
+                self.part = Part::Submitted(Submission { step, invitation_id, download, counsel, keep });
                 FromClient::Done
             }
-            (ToClient::Downloaded(frame, download), Part::Submitted(_) | Part::Trained(_)) => {
-                FromClient::Sound(download.reads(&frame))
+            (ToClient::Received(frame, format), Part::Submitted(_) | Part::Trained(_)) => {
+                FromClient::Sound(format.reads(&frame))
             }
             (ToClient::TrainingEnded, Part::Trained(_)) => self.end_training(),
             // During the training, what was kept stays. During the upload, the training has ended and its outcome stays.
@@ -108,9 +110,9 @@ impl ClientActor {
             return None;
         }
         let Part::Submitted(submission) = std::mem::replace(&mut self.part, Part::Training) else { return None };
-        let Submission { step, invitation_id, download, keep } = submission;
+        let Submission { step, invitation_id, download, counsel, keep } = submission;
         let device = self.lend();
-        let assignment = Assignment { user, step, invitation_id, device, download };
+        let assignment = Assignment { user, step, invitation_id, device, download, counsel };
         Some(SubmittedTraining { assignment, keep })
     }
 

@@ -7,13 +7,15 @@ use std::sync::Arc;
 use actix::prelude::*;
 use bytes::Bytes;
 
-use super::download::OutgoingDownload;
+use super::download::{FrameFormat, OutgoingDownload};
+use super::exchange::{Counsel, Exchanged};
 use super::outcome::events::RoundSpan;
 pub use super::outcome::events::{Booking, Ending, LinkEvent};
 use super::outcome::{ByDirection, Flow, RoundRecord, Work};
 use crate::codec::FrameParts;
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Round, Step, UserId};
+use crate::method::{Phase, ThirdParty};
 use crate::model::blocks::Model;
 use crate::model::magnitude::MagnitudeCounts;
 pub use crate::units::Direction;
@@ -65,11 +67,13 @@ pub enum ToClient {
         invitation_id: InvitationId,
         /// What is being downloaded.
         download: Arc<OutgoingDownload>,
+        /// Where your third party's reply comes from, if the method asks one.
+        counsel: Option<Counsel>,
         /// Whether you may need what you have now again: you may be cut off, or be scored meanwhile.
         keep: bool,
     },
-    /// Your download, as it came over the link.
-    Downloaded(Bytes, Arc<OutgoingDownload>),
+    /// A frame for you, as it came over the link, and how it is to be read.
+    Received(Bytes, FrameFormat),
     /// Your training has come to its virtual end: upload.
     TrainingEnded,
     /// You are cut off. If your training had not ended, you have what you had before it.
@@ -78,7 +82,7 @@ pub enum ToClient {
 
 /// What a client answers.
 pub enum FromClient {
-    /// To [`ToClient::Downloaded`]: whether the frame is sound.
+    /// To [`ToClient::Received`]: whether the frame is sound.
     Sound(bool),
     /// To [`ToClient::TrainingEnded`]: what is to be sent.
     Upload {
@@ -98,13 +102,39 @@ pub enum FromClient {
 }
 
 /// Workers -> network: how much work a training is, which places it in virtual time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Effort {
     /// What it takes; nothing for a training that fails, which it does on the device at once.
     pub work: crate::work::Work,
     /// Length of the frame that will be uploaded; `None` if the training fails.
     pub upload: Option<Size>,
+    /// What is exchanged with the third party before it, if the method has one and the training does not fail.
+    pub exchanged: Option<Arc<Exchanged>>,
 }
+
+/// Network -> third party: whom are the users to ask who are invited now?
+#[derive(Message)]
+#[rtype(result = "Result<Arc<dyn ThirdParty>>")]
+pub struct ConsultThirdParty;
+
+/// Network -> third party: a request has arrived whole. The answer is whether it could be read.
+#[derive(Message)]
+#[rtype(result = "Result<bool>")]
+pub struct RequestArrived {
+    /// The sender.
+    pub user: UserId,
+    /// The invitation that it belongs to.
+    pub invitation_id: InvitationId,
+    /// The phase of the method that the sender takes part in.
+    pub phase: Phase,
+    /// The frame, as it came over the link.
+    pub frame: Bytes,
+}
+
+/// Network -> third party: a step of the server is over; take in what has arrived.
+#[derive(Message)]
+#[rtype(result = "Result<()>")]
+pub struct AbsorbRequests;
 
 /// Network -> server: an upload has arrived whole.
 #[derive(Message)]
@@ -272,6 +302,8 @@ pub struct Collected {
     pub rounds: Vec<RoundRecord>,
     /// Bytes of the whole run.
     pub bytes: ByDirection<Flow>,
+    /// Of these, those that were exchanged with the third party, if the method has one.
+    pub third_party_bytes: Option<ByDirection<Flow>>,
     /// Training work of the whole run.
     pub work: Work,
     /// Durations by phase.

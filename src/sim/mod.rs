@@ -10,14 +10,17 @@
 //!    calendar,       Orders{invitation, alarm, step_due},            cohorts,
 //!    links [bit/s],  RoundOutcome{table, given_up}                   averages
 //!    faults
-//!     |   |   |      Participate, Downloaded, TrainingEnded, CutOff
+//!     |   |   |      Participate, Received, TrainingEnded, CutOff
 //!     |   |   +---------------------------------------------------> ClientActor, one per user:
 //!     |   |                                                          private parameters
 //!     |   |                                                           |  submitted trainings
 //!     |   |          train -> Effort{row visits, bytes}               v
 //!     |   +-------------------------------------------------------> Workers ─ ─ ─ ─ ─ ─ ─ ─ ─ worker threads
 //!     |                                                              the users live with them
-//!     |   RoundEnded{bookings}                                        ^
+//!     |   ConsultThirdParty, RequestArrived, AbsorbRequests           |
+//!     +-----------------> ThirdPartyActor (of methods that have one)  |
+//!     |                    state of its own                           |
+//!     |   RoundEnded{bookings}                                        |
 //!     +-----------------> MetricsActor -------------------------------+
 //!                          ledger [bytes], durations [ns], accuracy     evaluate, digests
 //! ```
@@ -25,7 +28,7 @@
 //! Read in the order of a round: `simulation`, which starts the actors and lets time run, `messages`, `server` (its
 //! `steps` are the rules of each mode, `cohort` and `oort` whom it picks, `averages` what an update counts) with the
 //! `download` that it sends, `network` (`invitations`, `transfers`, `event_handlers`) with its `calendar` and the
-//! `fair_link` that all transfers share, `client` with `training` and the `workers` that it lives with,
+//! `fair_link` that all transfers share, `client` with `training`, `exchange` and the `workers` that it lives with, `third_party`,
 //! `metrics` with its `ledger` and `evaluation`. `run` is a simulation that goes to its end, `world` holds
 //! what all of them may read, [`outcome`] what is left in the end, `checkpoints` what is left on the way. The actors
 //! know the messages and the pure layers, never one another.
@@ -37,6 +40,10 @@
 //! when to wake it and whether its step is due. A round of the report has one or more steps of the server. A participation
 //! may outlive its round; it is named by its user and the number of its invitation, see [`InvitationId`](crate::ids::InvitationId), and
 //! so is everything that it draws.
+//!
+//! **Legs.** A participation is a list of transfers and work ([`Leg`](crate::legs::Leg)): download, training and upload
+//! for most methods. Where a method has a third party, its client asks that one first (`exchange`). A dropout is one draw
+//! over the time that all legs take together, and the ledger is kept for each peer.
 //!
 //! **Parallelism.** What a client trains on is fixed as soon as it is invited, and it submits its training at once.
 //! When the network first needs to know how long one takes, the workers work out all that were submitted, in one batch
@@ -57,6 +64,7 @@ mod client;
 mod device;
 mod download;
 mod evaluation;
+mod exchange;
 mod fair_link;
 mod identity;
 #[doc(hidden)]
@@ -74,6 +82,7 @@ mod server;
 mod simulation;
 #[cfg(test)]
 mod small;
+mod third_party;
 mod training;
 mod user_order;
 mod workers;

@@ -12,7 +12,8 @@ use crate::dataset::candidates::Candidates;
 use crate::dataset::negatives;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
-use crate::method::{Entry, Method, Phase, Placement, Problem, registry};
+use crate::legs::Leg;
+use crate::method::{Entry, Exchange, Method, Phase, Placement, Problem, registry};
 use crate::model::layout::Layout;
 use crate::population::{Population, Traces};
 use crate::privacy::Mechanism;
@@ -173,17 +174,40 @@ impl World {
         &self.layouts[usize::from(phase.0)].upload
     }
 
+    /// Returns what a participant of `phase` exchanges with a third party, if it does.
+    ///
+    /// # Panics
+    /// As [`Self::download_layout`].
+    pub fn exchange(&self, phase: Phase) -> Option<&Exchange> {
+        self.layouts[usize::from(phase.0)].exchange.as_ref()
+    }
+
+    /// Returns whether participants of some phase ask a third party.
+    pub fn has_third_party(&self) -> bool {
+        self.layouts.iter().any(|layouts| layouts.exchange.is_some())
+    }
+
+    /// Returns the legs of a participation in `phase`, in their order.
+    ///
+    /// # Panics
+    /// As [`Self::download_layout`].
+    pub fn legs(&self, phase: Phase) -> &[Leg] {
+        &self.layouts[usize::from(phase.0)].legs
+    }
+
     /// Whether frames may be damaged on their way, so that each is read when it arrives and not when it is needed.
     pub fn checks_frames_on_arrival(&self) -> bool {
         !self.population.faults().is_empty()
     }
 }
 
-/// What travels in a phase of a method.
+/// What travels in a phase of a method, and in which order.
 #[derive(Clone, Debug)]
 struct PhaseLayouts {
     download: Layout,
     upload: Layout,
+    exchange: Option<Exchange>,
+    legs: Vec<Leg>,
 }
 
 impl PhaseLayouts {
@@ -192,7 +216,9 @@ impl PhaseLayouts {
         let layouts = |phase| {
             let upload = method.upload_layout(phase);
             let upload = if reports_utility { upload.reporting_utility() } else { upload };
-            Self { download: method.download_layout(phase), upload }
+            let (download, exchange) = (method.download_layout(phase), method.exchange(phase));
+            let legs = Leg::of_participation(!download.is_empty(), exchange.is_some());
+            Self { download, upload, exchange, legs }
         };
         (0..method.phases()).map(Phase).map(layouts).collect()
     }

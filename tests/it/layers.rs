@@ -8,7 +8,7 @@ use crate::support::repository;
 /// the crate from outside.
 const LAYERS: &[&[&str]] = &[
     &["ids", "math", "stages", "units", "work"],
-    &["error", "rng"],
+    &["error", "legs", "rng"],
     &["metric"],
     &["scenario"],
     &["dataset"],
@@ -26,17 +26,17 @@ const LAYERS: &[&[&str]] = &[
 /// Layers that a layer must not import although they come before it.
 const HIDDEN: &[(&str, &[&str])] = &[
     // A method depends neither on time nor on the network nor on bytes.
-    ("method", &["units", "population"]),
+    ("method", &["units", "legs", "population"]),
     // Users' machines do not depend on ratings.
     ("population", &["dataset"]),
     // Tables and kernels do not depend on where samples come from.
     ("model", &["scenario", "dataset", "population", "units", "ids"]),
     // Frames carry tables, whoever made them.
-    ("codec", &["dataset", "population", "method", "units"]),
+    ("codec", &["dataset", "population", "method", "units", "legs"]),
 ];
 
 /// The actors, which depend on the messages and never on one another.
-const ACTORS: &[&str] = &["client", "metrics", "network", "server"];
+const ACTORS: &[&str] = &["client", "metrics", "network", "server", "third_party"];
 
 /// Returns what is wrong with the imports of the file at `path` (below `src/`).
 fn violations(path: &str, text: &str) -> Vec<String> {

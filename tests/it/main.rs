@@ -81,6 +81,8 @@ mod steps;
 mod support;
 /// Where a formula tells how long something takes, it takes that long.
 mod theory;
+/// What clients exchange with a third party is really sent, takes its time and is booked by peer.
+mod third_party;
 /// The documented example of a server rule, compiled here as it stands.
 #[allow(dead_code)]
 #[path = "../../examples/trimmed_mean.rs"]

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use fedrecsim::error::Error;
 use fedrecsim::ids::{InvitationId, Round, Step, UserId};
+use fedrecsim::legs::Route;
 use fedrecsim::method::Phase;
 use fedrecsim::method::server::Download;
 use fedrecsim::model::blocks::Model;
@@ -14,7 +15,6 @@ use fedrecsim::sim::internals::{Assignment, Device, OutgoingDownload};
 use fedrecsim::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
 use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim::sim::{self, Outcome, RoundObserver, RunControl, World};
-use fedrecsim::units::Direction;
 
 use crate::support::{assert_balanced, run, small_with, world};
 
@@ -115,7 +115,8 @@ impl Loop {
         let model = Model::of_tables(layout, vec![global.clone()]).unwrap();
         let download = OutgoingDownload::encode(step, Phase::default(), Download::Shared(model), &world).unwrap();
         let (user, download) = (UserId(user), Arc::new(download));
-        let trained = Assignment { user, step: Step(step), invitation_id, device, download }.run(&world).unwrap();
+        let trained =
+            Assignment { user, step: Step(step), invitation_id, device, download, counsel: None }.run(&world).unwrap();
         self.devices.insert(user.0, trained.device);
         let update = self.world.uplink.decode(&trained.frame.bytes, global.shape()).unwrap();
         (update.apply(global).unwrap(), trained.loss)
@@ -272,8 +273,8 @@ impl RoundObserver for Used {
 
     fn happened(&mut self, _round: Option<RoundSpan>, bookings: &[Booking]) {
         let used = |booking: &&Booking| {
-            let LinkEvent::TransferEnded { direction, ending, .. } = booking.event else { return false };
-            (direction, ending) == (Direction::Up, Ending::Done)
+            let LinkEvent::TransferEnded { route, ending, .. } = booking.event else { return false };
+            (route, ending) == (Route::UPLOAD, Ending::Done)
         };
         for booking in bookings.iter().filter(used) {
             *self.0.entry(booking.user).or_insert(0) += 1;

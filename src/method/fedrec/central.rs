@@ -204,6 +204,7 @@ impl CentralTrainer for PmfTrainer {
                 update: &ModelUpdate::of_table(update),
                 received: &received,
                 meant: None,
+                phase: crate::method::Phase::default(),
                 download_number: 0,
                 weight: 1.0,
                 base_weight: 0.0,

@@ -197,6 +197,7 @@ fn the_batch_style_without_virtual_items_is_unfederated_pmf_to_the_bit() {
             update,
             received: &download,
             meant: None,
+            phase: crate::method::Phase::default(),
             download_number: 0,
             weight: 1.0,
             base_weight: 0.0,

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::ids::{InvitationId, UserId};
+use crate::legs::Route;
 use crate::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
-use crate::units::Direction;
 
 use super::stretch::Stretch;
 
@@ -57,31 +57,29 @@ pub(super) fn event(
         open_round: (open_round != round).then_some(open_round),
         ..Line::default()
     };
-    let transfer = |direction: Direction, what: &str| match direction {
-        Direction::Down => format!("download-{what}"),
-        Direction::Up => format!("upload-{what}"),
-    };
+    let transfer = |route: Route, what: &str| format!("{}-{what}", route.name());
     match booking.event {
-        LinkEvent::Sent(direction, parts) => {
+        LinkEvent::Sent(route, parts) => {
             line.bytes = Some(parts.header + parts.index + parts.values);
-            line.event = transfer(direction, "started");
+            line.event = transfer(route, "started");
         }
-        LinkEvent::InLine(direction) => line.event = transfer(direction, "in-line"),
-        LinkEvent::Connected(direction) => line.event = transfer(direction, "connected"),
-        LinkEvent::TransferEnded { direction, ending, carried, took_ns, .. } => {
+        LinkEvent::InLine(route) => line.event = transfer(route, "in-line"),
+        LinkEvent::Connected(route) => line.event = transfer(route, "connected"),
+        LinkEvent::TransferEnded { route, ending, carried, took_ns, .. } => {
             line.bytes = stretch.map(|stretch| stretch.frame_bytes);
             if ending.is_arrival() {
-                line.event = transfer(direction, "arrived");
+                line.event = transfer(route, "arrived");
                 line.took_ns = Some(took_ns);
                 let used = if ending == Ending::Done { "useful" } else { ending.name() };
-                line.r#use = (direction == Direction::Up).then_some(used);
+                line.r#use = (route == Route::UPLOAD).then_some(used);
             } else {
-                line.event = transfer(direction, ending.name());
+                line.event = transfer(route, ending.name());
                 line.carried_bytes = Some(carried);
             }
         }
-        LinkEvent::TrainingEnded { ending, work, took_ns } => {
-            line.event = format!("training-{}", if ending == Ending::Done { "ended" } else { ending.name() });
+        LinkEvent::WorkBegan(job) => line.event = format!("{}-started", job.name()),
+        LinkEvent::WorkEnded { job, ending, work, took_ns } => {
+            line.event = format!("{}-{}", job.name(), if ending == Ending::Done { "ended" } else { ending.name() });
             (line.row_visits, line.took_ns) = (Some(work.row_visits), Some(took_ns));
             line.multiply_adds = (work.multiply_adds > 0).then_some(work.multiply_adds);
         }

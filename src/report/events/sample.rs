@@ -2,8 +2,9 @@
 
 use crate::codec::FrameParts;
 use crate::ids::{InvitationId, UserId};
+use crate::legs::{Job, Route};
 use crate::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
-use crate::units::{Direction, SimTime};
+use crate::units::SimTime;
 use crate::work::Work;
 
 /// Returns the parts of a frame of `bytes` bytes.
@@ -12,13 +13,13 @@ pub fn parts(bytes: u64) -> FrameParts {
 }
 
 /// Returns the event that ends a transfer after `carried` bytes and `took_ns` nanoseconds.
-pub fn ended(direction: Direction, ending: Ending, carried: u64, took_ns: u64) -> LinkEvent {
-    LinkEvent::TransferEnded { direction, ending, carried, received: true, took_ns }
+pub fn ended(route: Route, ending: Ending, carried: u64, took_ns: u64) -> LinkEvent {
+    LinkEvent::TransferEnded { route, ending, carried, received: true, took_ns }
 }
 
 /// Returns the event that ends a training after so many row visits and nanoseconds.
 pub fn trained(ending: Ending, row_visits: u64, took_ns: u64) -> LinkEvent {
-    LinkEvent::TrainingEnded { ending, work: Work::of_row_visits(row_visits), took_ns }
+    LinkEvent::WorkEnded { job: Job::Training, ending, work: Work::of_row_visits(row_visits), took_ns }
 }
 
 /// Returns the span of a round, with times in nanoseconds.
@@ -57,23 +58,23 @@ impl Scene {
 pub fn two_rounds() -> [(RoundSpan, Vec<Booking>); 2] {
     let mut scene = Scene::default();
     for user in 1..=4 {
-        scene = scene.at(1_000, user, LinkEvent::Sent(Direction::Down, parts(100)));
+        scene = scene.at(1_000, user, LinkEvent::Sent(Route::DOWNLOAD, parts(100)));
     }
-    scene = scene.at(1_000, 4, LinkEvent::InLine(Direction::Down));
+    scene = scene.at(1_000, 4, LinkEvent::InLine(Route::DOWNLOAD));
     for user in 1..=3 {
         let took = 1_000 * u64::from(user);
-        let arrived = ended(Direction::Down, Ending::Done, 100, took);
+        let arrived = ended(Route::DOWNLOAD, Ending::Done, 100, took);
         scene = scene.at(1_000 + took, user, arrived);
     }
     let scene = scene
         .at(4_500, 1, trained(Ending::Done, 50, 2_500))
-        .at(4_500, 1, LinkEvent::Sent(Direction::Up, parts(60)))
-        .at(4_600, 4, LinkEvent::Connected(Direction::Down))
+        .at(4_500, 1, LinkEvent::Sent(Route::UPLOAD, parts(60)))
+        .at(4_600, 4, LinkEvent::Connected(Route::DOWNLOAD))
         .at(5_000, 3, trained(Ending::Lost, 10, 1_000))
-        .at(6_001, 1, ended(Direction::Up, Ending::Done, 60, 1_501))
+        .at(6_001, 1, ended(Route::UPLOAD, Ending::Done, 60, 1_501))
         .at(8_000, 2, trained(Ending::Done, 50, 5_000))
-        .at(8_000, 2, LinkEvent::Sent(Direction::Up, parts(60)))
-        .at(9_000, 4, ended(Direction::Down, Ending::Cancelled, 70, 8_000));
-    let late = Scene::default().at(9_500, 2, ended(Direction::Up, Ending::Late, 60, 1_500));
+        .at(8_000, 2, LinkEvent::Sent(Route::UPLOAD, parts(60)))
+        .at(9_000, 4, ended(Route::DOWNLOAD, Ending::Cancelled, 70, 8_000));
+    let late = Scene::default().at(9_500, 2, ended(Route::UPLOAD, Ending::Late, 60, 1_500));
     [(span(1, 1_000, 9_000, 1), scene.bookings), (span(2, 9_000, 12_000, 0), late.bookings)]
 }

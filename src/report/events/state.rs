@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::stretch::{Participations, Phase, Stretch};
+use crate::legs::{Job, Route};
 use crate::report::setup;
 use crate::report::words::{self, counted, thousands};
 use crate::scenario::{Policy, Scenario};
@@ -51,7 +52,7 @@ impl State {
     pub fn take(&mut self, span: Option<RoundSpan>, bookings: &[Booking]) {
         let open_round = self.last_round.map_or(0, |last| last.round) + 1;
         for booking in bookings {
-            if let LinkEvent::Sent(Direction::Down, _) = booking.event {
+            if let LinkEvent::Sent(Route::DOWNLOAD, _) | LinkEvent::WorkBegan(_) = booking.event {
                 self.begun += 1;
             }
             if let Some(stretch) = self.participations.follow(open_round, booking) {
@@ -66,10 +67,12 @@ impl State {
     }
 
     fn end(&mut self, stretch: Stretch) {
-        self.work += stretch.work;
-        if let Phase::Transfer(direction) = stretch.phase {
-            *self.carried.entry((direction, stretch.ending)).or_default() += stretch.carried_bytes;
-            self.waiting += u32::from(direction == Direction::Up && stretch.ending == Ending::Done);
+        if !matches!(stretch.phase, Phase::Work(job) if !job.is_the_devices()) {
+            self.work += stretch.work;
+        }
+        if let Phase::Transfer(route) = stretch.phase {
+            *self.carried.entry((route.direction, stretch.ending)).or_default() += stretch.carried_bytes;
+            self.waiting += u32::from(route == Route::UPLOAD && stretch.ending == Ending::Done);
         }
         if stretch.is_last() {
             *self.ended.entry(stretch.ending).or_default() += 1;
@@ -119,16 +122,20 @@ impl State {
             entry("under way", "nobody: the round waits for a user to come, or for its deadline".to_owned());
         }
         for phase in [
-            Phase::InLine(Direction::Down),
-            Phase::Transfer(Direction::Down),
-            Phase::Training,
-            Phase::InLine(Direction::Up),
-            Phase::Transfer(Direction::Up),
+            Phase::InLine(Route::DOWNLOAD),
+            Phase::Transfer(Route::DOWNLOAD),
+            Phase::Work(Job::Request),
+            Phase::Transfer(Route::REQUEST),
+            Phase::Work(Job::Reply),
+            Phase::Transfer(Route::REPLY),
+            Phase::Work(Job::Training),
+            Phase::InLine(Route::UPLOAD),
+            Phase::Transfer(Route::UPLOAD),
         ] {
             if let Some(users) = self.users_in_words(phase) {
                 let name = match phase {
-                    Phase::InLine(Direction::Down) => "in line (down)",
-                    Phase::InLine(Direction::Up) => "in line (up)",
+                    Phase::InLine(Route::DOWNLOAD) => "in line (down)",
+                    Phase::InLine(Route::UPLOAD) => "in line (up)",
                     other => other.name(),
                 };
                 entry(name, users);
@@ -181,7 +188,7 @@ impl State {
             Phase::Transfer(_) => {
                 format!("{} of {}", Bytes::new(stretch.carried_bytes), Bytes::new(stretch.frame_bytes))
             }
-            Phase::Training => counted(stretch.work.row_visits, "row visit"),
+            Phase::Work(_) => counted(stretch.work.row_visits, "row visit"),
         };
         let named: Vec<String> =
             users.iter().take(NAMED_MAX).map(|stretch| format!("{} ({})", stretch.user, how_far(stretch))).collect();
@@ -206,12 +213,12 @@ mod tests {
         state.take(Some(first), &bookings);
         // User 2 is still uploading when the run is stopped.
         let rest = Scene::default()
-            .at(9_000, 5, LinkEvent::Sent(Direction::Down, parts(100)))
-            .at(9_000, 6, LinkEvent::Sent(Direction::Down, parts(100)))
-            .at(9_000, 6, LinkEvent::InLine(Direction::Down))
-            .at(9_400, 2, ended(Direction::Up, Ending::Unfinished, 55, 400))
-            .at(9_400, 5, ended(Direction::Down, Ending::Unfinished, 30, 400))
-            .at(9_400, 6, ended(Direction::Down, Ending::Unfinished, 0, 400));
+            .at(9_000, 5, LinkEvent::Sent(Route::DOWNLOAD, parts(100)))
+            .at(9_000, 6, LinkEvent::Sent(Route::DOWNLOAD, parts(100)))
+            .at(9_000, 6, LinkEvent::InLine(Route::DOWNLOAD))
+            .at(9_400, 2, ended(Route::UPLOAD, Ending::Unfinished, 55, 400))
+            .at(9_400, 5, ended(Route::DOWNLOAD, Ending::Unfinished, 30, 400))
+            .at(9_400, 6, ended(Route::DOWNLOAD, Ending::Unfinished, 0, 400));
         state.take(None, &rest.bookings);
         let scenario = sample::run(60).scenario;
         insta::assert_snapshot!(state.describe(&scenario, SimTime::from_nanos(9_400), Reached::Instant));

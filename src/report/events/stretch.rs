@@ -3,19 +3,20 @@
 use std::collections::BTreeMap;
 
 use crate::ids::{InvitationId, UserId};
+use crate::legs::{Job, Route};
 use crate::sim::outcome::events::{Booking, Ending, LinkEvent};
-use crate::units::{Direction, SimTime};
+use crate::units::SimTime;
 use crate::work::Work;
 
 /// What a client is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// It waits for one of the server's connections.
-    InLine(Direction),
+    InLine(Route),
     /// A frame is on its way.
-    Transfer(Direction),
-    /// It trains.
-    Training,
+    Transfer(Route),
+    /// It works, or a third party works for it.
+    Work(Job),
 }
 
 impl Phase {
@@ -23,9 +24,8 @@ impl Phase {
     pub fn name(self) -> &'static str {
         match self {
             Self::InLine(_) => "in line",
-            Self::Transfer(Direction::Down) => "download",
-            Self::Training => "training",
-            Self::Transfer(Direction::Up) => "upload",
+            Self::Transfer(route) => route.name(),
+            Self::Work(job) => job.name(),
         }
     }
 }
@@ -58,7 +58,7 @@ pub struct Stretch {
 impl Stretch {
     /// Returns whether the participation ends with this stretch.
     pub fn is_last(&self) -> bool {
-        self.ending != Ending::Done || self.phase == Phase::Transfer(Direction::Up)
+        self.ending != Ending::Done || self.phase == Phase::Transfer(Route::UPLOAD)
     }
 }
 
@@ -92,33 +92,41 @@ impl Participations {
     /// does.
     pub fn follow(&mut self, round: u32, booking: &Booking) -> Option<Stretch> {
         let Booking { at, invitation_id, user, event } = *booking;
-        if let LinkEvent::Sent(direction, parts) = event {
-            let frame_bytes = parts.header + parts.index + parts.values;
-            let round = self.round_of(user).filter(|_| direction == Direction::Up).unwrap_or(round);
-            let open = Open { round, phase: Phase::Transfer(direction), since: at, frame_bytes };
-            self.open.insert(user, open);
+        let begun = match event {
+            LinkEvent::Sent(route, parts) => {
+                Some((Phase::Transfer(route), parts.header + parts.index + parts.values, route == Route::DOWNLOAD))
+            }
+            LinkEvent::WorkBegan(job) => Some((Phase::Work(job), 0, true)),
+            _ => None,
+        };
+        if let Some((phase, frame_bytes, is_first)) = begun {
+            let round = self.round_of(user).filter(|_| !is_first).unwrap_or(round);
+            self.open.insert(user, Open { round, phase, since: at, frame_bytes });
             return None;
         }
         let open = self.open.get_mut(&user)?;
-        let before = *open;
         let (ending, carried_bytes, work) = match event {
-            LinkEvent::Sent(..) => return None,
-            LinkEvent::InLine(direction) => {
-                open.phase = Phase::InLine(direction);
+            LinkEvent::Sent(..) | LinkEvent::WorkBegan(_) => return None,
+            LinkEvent::InLine(route) => {
+                open.phase = Phase::InLine(route);
                 return None;
             }
-            LinkEvent::Connected(direction) => {
-                (open.phase, open.since) = (Phase::Transfer(direction), at);
-                (Ending::Done, 0, Work::default())
-            }
+            LinkEvent::Connected(_) => (Ending::Done, 0, Work::default()),
             LinkEvent::TransferEnded { ending, carried, .. } => (ending, carried, Work::default()),
-            LinkEvent::TrainingEnded { ending, work, .. } => (ending, 0, work),
+            LinkEvent::WorkEnded { job, ending, work, .. } => {
+                // That work began showed in the end of a transfer, which does not say what the work was.
+                open.phase = Phase::Work(job);
+                (ending, 0, work)
+            }
         };
-        if open.phase == Phase::Transfer(Direction::Down)
-            && ending == Ending::Done
-            && !matches!(event, LinkEvent::Connected(_))
-        {
-            *open = Open { phase: Phase::Training, since: at, frame_bytes: 0, ..before };
+        let before = *open;
+        match event {
+            LinkEvent::Connected(route) => (open.phase, open.since) = (Phase::Transfer(route), at),
+            // The next thing that is booked is the end of work, or the beginning of a transfer at this instant.
+            LinkEvent::TransferEnded { ending: Ending::Done, .. } => {
+                *open = Open { phase: Phase::Work(Job::Training), since: at, frame_bytes: 0, ..before };
+            }
+            _ => {}
         }
         let Open { round, phase, since: from, frame_bytes } = before;
         let stretch =
@@ -138,13 +146,13 @@ mod tests {
     #[test]
     fn a_participation_is_a_download_a_training_and_an_upload_without_a_gap() {
         let bookings = Scene::default()
-            .at(0, 7, LinkEvent::Sent(Direction::Down, parts(100)))
-            .at(0, 7, LinkEvent::InLine(Direction::Down))
-            .at(5, 7, LinkEvent::Connected(Direction::Down))
-            .at(20, 7, ended(Direction::Down, Ending::Done, 100, 20))
+            .at(0, 7, LinkEvent::Sent(Route::DOWNLOAD, parts(100)))
+            .at(0, 7, LinkEvent::InLine(Route::DOWNLOAD))
+            .at(5, 7, LinkEvent::Connected(Route::DOWNLOAD))
+            .at(20, 7, ended(Route::DOWNLOAD, Ending::Done, 100, 20))
             .at(50, 7, trained(Ending::Done, 9, 30))
-            .at(50, 7, LinkEvent::Sent(Direction::Up, parts(40)))
-            .at(80, 7, ended(Direction::Up, Ending::Late, 40, 30))
+            .at(50, 7, LinkEvent::Sent(Route::UPLOAD, parts(40)))
+            .at(80, 7, ended(Route::UPLOAD, Ending::Late, 40, 30))
             .bookings;
         let mut participations = Participations::default();
         // The open round has changed meanwhile, but the participation belongs to the round that it was invited in.
@@ -173,8 +181,8 @@ mod tests {
     fn whatever_cuts_a_participation_short_ends_it() {
         for ending in [Ending::Lost, Ending::Cancelled, Ending::Unfinished] {
             let bookings = Scene::default()
-                .at(0, 7, LinkEvent::Sent(Direction::Down, parts(100)))
-                .at(9, 7, ended(Direction::Down, ending, 60, 9))
+                .at(0, 7, LinkEvent::Sent(Route::DOWNLOAD, parts(100)))
+                .at(9, 7, ended(Route::DOWNLOAD, ending, 60, 9))
                 .bookings;
             let mut participations = Participations::default();
             assert_eq!(participations.follow(1, &bookings[0]), None);

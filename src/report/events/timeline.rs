@@ -6,10 +6,11 @@ use plotters::prelude::RGBColor;
 
 use super::stretch::{Phase, Stretch};
 use crate::ids::{InvitationId, UserId};
+use crate::legs::{Job, Route};
 use crate::report::plot::timeline::{Instant, Mark, Row, Rule, TimelineChart};
 use crate::report::words::{counted, duration, thousands};
 use crate::sim::outcome::events::{Ending, RoundSpan};
-use crate::units::{Direction, SimDuration, SimTime};
+use crate::units::{SimDuration, SimTime};
 
 /// The most rows that a reader can tell apart.
 const ROWS_MAX: usize = 60;
@@ -32,19 +33,23 @@ pub struct Timeline {
     pub stretches: Vec<Stretch>,
 }
 
-/// Okabe and Ito's sky blue, orange and bluish green, which stay apart under every common colour blindness, and grey
-/// for waiting.
-const COLORS: [(Phase, RGBColor); 4] = [
-    (Phase::Transfer(Direction::Down), RGBColor(86, 180, 233)),
-    (Phase::Training, RGBColor(230, 159, 0)),
-    (Phase::Transfer(Direction::Up), RGBColor(0, 158, 115)),
-    (Phase::InLine(Direction::Up), RGBColor(190, 190, 190)),
+/// Okabe and Ito's sky blue, orange and bluish green, which stay apart under every common colour blindness, and their
+/// yellow, blue, vermilion and reddish purple for the exchange with a third party; grey for waiting.
+const COLORS: [(Phase, RGBColor); 8] = [
+    (Phase::Transfer(Route::DOWNLOAD), RGBColor(86, 180, 233)),
+    (Phase::Work(Job::Training), RGBColor(230, 159, 0)),
+    (Phase::Transfer(Route::UPLOAD), RGBColor(0, 158, 115)),
+    (Phase::Work(Job::Request), RGBColor(240, 228, 66)),
+    (Phase::Work(Job::Reply), RGBColor(0, 114, 178)),
+    (Phase::Transfer(Route::REQUEST), RGBColor(213, 94, 0)),
+    (Phase::Transfer(Route::REPLY), RGBColor(204, 121, 167)),
+    (Phase::InLine(Route::UPLOAD), RGBColor(190, 190, 190)),
 ];
 
 fn color(phase: Phase) -> RGBColor {
     let of = |wanted: Phase| COLORS.iter().find(|(phase, _)| *phase == wanted).map(|(_, color)| *color);
     match phase {
-        Phase::InLine(_) => of(Phase::InLine(Direction::Up)),
+        Phase::InLine(_) => of(Phase::InLine(Route::UPLOAD)),
         other => of(other),
     }
     .unwrap_or_default()
@@ -103,8 +108,9 @@ impl Timeline {
             let deadline = duration(deadline.as_secs_f64());
             (Rule::Dashed, format!("deadline: {deadline} after the invitation{beyond}"))
         }));
-        let waits = shown.iter().copied().flatten().any(|stretch| matches!(stretch.phase, Phase::InLine(_)));
-        let is_named = |phase: &Phase| waits || !matches!(phase, Phase::InLine(_));
+        let occurs = |phase: Phase| shown.iter().copied().flatten().any(|stretch| color(stretch.phase) == color(phase));
+        let is_in_all = |phase| [Route::DOWNLOAD, Route::UPLOAD].map(Phase::Transfer).contains(&phase);
+        let is_named = |phase: &Phase| is_in_all(*phase) || *phase == Phase::Work(Job::Training) || occurs(*phase);
         let bars = COLORS.iter().filter(|(phase, _)| is_named(phase));
         TimelineChart {
             title: self.title.clone(),

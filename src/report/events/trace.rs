@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use crate::ids::UserId;
+use crate::legs::Route;
 use crate::sim::outcome::events::{Ending, RoundSpan};
 use crate::units::{Direction, SimTime};
 
@@ -61,18 +62,18 @@ impl Trace {
         let (name, end) = (stretch.phase.name(), stretch.ending.name());
         let (category, color) = match stretch.phase {
             Phase::InLine(_) => ("line", "grey"),
-            Phase::Transfer(Direction::Down) => ("transfer", "thread_state_runnable"),
-            Phase::Training => ("training", "rail_idle"),
-            Phase::Transfer(Direction::Up) => ("transfer", "rail_load"),
+            Phase::Transfer(Route { direction: Direction::Down, .. }) => ("transfer", "thread_state_runnable"),
+            Phase::Work(_) => ("training", "rail_idle"),
+            Phase::Transfer(Route { direction: Direction::Up, .. }) => ("transfer", "rail_load"),
         };
         let mut args =
             format!("\"round\":{},\"invitation_id\":{},\"end\":\"{end}\"", stretch.round, stretch.invitation_id.0);
         match stretch.phase {
-            Phase::InLine(direction) => args += &format!(",\"for\":\"{}\"", Phase::Transfer(direction).name()),
+            Phase::InLine(route) => args += &format!(",\"for\":\"{}\"", route.name()),
             Phase::Transfer(_) => {
                 args += &format!(",\"bytes\":{},\"carried_bytes\":{}", stretch.frame_bytes, stretch.carried_bytes);
             }
-            Phase::Training => args += &format!(",\"row_visits\":{}", stretch.work.row_visits),
+            Phase::Work(_) => args += &format!(",\"row_visits\":{}", stretch.work.row_visits),
         }
         let head = format!("\"cat\":\"{category}\",\"name\":\"{name}\",\"cname\":\"{color}\"");
         self.slice(out, track, &head, (stretch.from, stretch.to), &args)?;

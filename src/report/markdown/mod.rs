@@ -152,6 +152,11 @@ fn bytes(record: &RunRecord) -> String {
         line("of the sent bytes: values", |flow| flow.values),
         vec!["frames".to_owned(), thousands(up.frames), thousands(down.frames)],
     ];
+    if let Some(bytes) = &record.third_party_bytes {
+        let cell = |part: &Flow, all: &Flow| format!("{} ({})", Bytes::new(part.sent), percent(part.sent, all.sent));
+        let name = "of the sent bytes: with the third party".to_owned();
+        rows.push(vec![name, cell(&bytes.up, up), cell(&bytes.down, down)]);
+    }
     let aggregated: u64 = record.per_round.iter().map(|round| u64::from(round.aggregated)).sum();
     let mut per = |name: &str, count: u64| {
         if let (Some(up), Some(down)) = (up.sent.checked_div(count), down.sent.checked_div(count)) {
@@ -161,7 +166,11 @@ fn bytes(record: &RunRecord) -> String {
     per(&format!("sent per aggregated update (of {})", thousands(aggregated)), aggregated);
     per(&format!("sent per user (of {})", thousands(record.size.users)), record.size.users);
     per(&format!("sent per finished round (of {})", record.rounds), record.rounds.into());
-    let table = table(&["", "up (clients to server)", "down (server to clients)"], &rows);
+    let header = match record.third_party_bytes {
+        None => ["", "up (clients to server)", "down (server to clients)"],
+        Some(_) => ["", "up (from the clients)", "down (to the clients)"],
+    };
+    let table = table(&header, &rows);
     format!("## Bytes\n\n{table}{}{}", unfinished_bytes(record), inference_bytes(record))
 }
 

@@ -54,7 +54,11 @@ pub(super) fn server_link(server: &ServerLinkSpec) -> Option<String> {
 /// if the run stopped between the rounds whose time is known.
 pub(in crate::report) fn server_link_use(record: &RunRecord) -> Option<String> {
     let server = &record.scenario.network.server;
-    let sides = [("down", server.downlink, record.bytes.down.sent), ("up", server.uplink, record.bytes.up.sent)];
+    let elsewhere = record.third_party_bytes.unwrap_or_default();
+    let sides = [
+        ("down", server.downlink, record.bytes.down.sent - elsewhere.down.sent),
+        ("up", server.uplink, record.bytes.up.sent - elsewhere.up.sent),
+    ];
     let used = |(direction, capacity, sent): (&str, Option<BitsPerSecond>, u64)| {
         let could_carry = capacity?.get() as f64 / 8.0 * record.virtual_time_s;
         Some(format!("{direction} {} of what it can carry", share(sent as f64 / could_carry)))

@@ -52,6 +52,22 @@ enum Content {
     PerUser(Arc<dyn PersonalDownloads>),
 }
 
+/// How a frame is to be read.
+#[derive(Clone, Debug)]
+pub struct FrameFormat {
+    /// The codec.
+    pub codec: &'static dyn Codec,
+    /// What the frame consists of.
+    pub layout: Layout,
+}
+
+impl FrameFormat {
+    /// Returns whether `frame` can be read.
+    pub fn reads(&self, frame: &Bytes) -> bool {
+        codec::decode(self.codec, frame, &self.layout).is_ok()
+    }
+}
+
 /// A download as its receiver decodes it.
 #[derive(Clone, Debug)]
 pub struct Received {
@@ -79,7 +95,11 @@ impl OutgoingDownload {
         let _stage = enter(Stage::Encode);
         let (layout, codec, streams) = (world.download_layout(phase).clone(), world.downlink, world.streams);
         let content = match download {
-            Download::Nothing => Content::Nothing(Received::nothing()),
+            _ if layout.is_empty() => Content::Nothing(Received::nothing()),
+            Download::Nothing => {
+                let phase = phase.0;
+                return Err(Error::Update(format!("there is no download in phase {phase}, which announces one")));
+            }
             Download::Shared(meant) => {
                 let frame = encode(&meant, &layout, codec, randomness(streams, u64::MAX, number))?;
                 // The server steps in place where nobody else has its tables.
@@ -115,11 +135,6 @@ impl OutgoingDownload {
         matches!(self.content, Content::Held { is_shared: true, .. })
     }
 
-    /// Returns whether no frame travels.
-    pub fn is_nothing(&self) -> bool {
-        matches!(self.content, Content::Nothing(_))
-    }
-
     /// Returns the frame that travels to `user`: the same one whenever it is asked for.
     ///
     /// # Errors
@@ -147,9 +162,9 @@ impl OutgoingDownload {
         }
     }
 
-    /// Returns whether `frame`, which came over a link, can be read.
-    pub fn reads(&self, frame: &Bytes) -> bool {
-        codec::decode(self.codec, frame, &self.layout).is_ok()
+    /// Returns how its frames are to be read.
+    pub fn format(&self) -> FrameFormat {
+        FrameFormat { codec: self.codec, layout: self.layout.clone() }
     }
 
     /// Returns what `user` receives.

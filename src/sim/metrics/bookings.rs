@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Books, defect};
 use crate::error::Result;
 use crate::ids::UserId;
+use crate::legs::{Job, Peer, Route};
 use crate::sim::by_user::ByUser;
 use crate::sim::messages::{Booking, Direction, Ending, LinkEvent};
 use crate::work::Work;
@@ -100,29 +101,34 @@ impl Books {
         let mut spent = self.under_way.remove(&user);
         for Booking { invitation_id, event, .. } in bookings {
             match event {
-                LinkEvent::Sent(direction, parts) => account.sent(invitation_id, direction, parts)?,
+                LinkEvent::Sent(route, parts) => self.ledger.sent(&mut account, (invitation_id, route), parts)?,
                 // The frame was booked when it was sent, and is again when its way ends.
-                LinkEvent::InLine(_) | LinkEvent::Connected(_) => {}
-                LinkEvent::TransferEnded { direction, ending, carried, received, took_ns } => {
-                    let of = (invitation_id, direction);
+                LinkEvent::InLine(_) | LinkEvent::Connected(_) | LinkEvent::WorkBegan(_) => {}
+                LinkEvent::TransferEnded { route, ending, carried, received, took_ns } => {
+                    let of = (invitation_id, route);
                     let bytes = self.ledger.ended(&mut account, of, ending, (carried, received))?;
                     if ending.is_arrival() {
-                        self.record_duration(if direction == Direction::Down { 0 } else { 2 }, took_ns)?;
+                        self.record_duration(Timed::Transfer(route), took_ns)?;
                     }
-                    match (direction, ending) {
-                        (Direction::Down, Ending::Done) => {
-                            spent = Some(Spent { download_bytes: bytes, work: Work::default() });
+                    match (route, ending) {
+                        (Route::UPLOAD, _) => self.book_end(spent.take(), ending),
+                        (Route { direction: Direction::Down, .. }, Ending::Done) => {
+                            spent.get_or_insert_default().download_bytes += bytes;
                         }
+                        (_, Ending::Done) => {}
                         _ => self.book_end(spent.take(), ending),
                     }
                 }
-                LinkEvent::TrainingEnded { ending: Ending::Done, work, took_ns } => {
+                // What the third party works costs the device nothing but time.
+                LinkEvent::WorkEnded { job: Job::Reply, ending: Ending::Done, .. } => {}
+                LinkEvent::WorkEnded { job: Job::Reply, ending, .. } => self.book_end(spent.take(), ending),
+                LinkEvent::WorkEnded { ending: Ending::Done, work, took_ns, .. } => {
                     self.work.finished += work.row_visits;
                     self.work.finished_multiply_adds += work.multiply_adds;
                     spent.get_or_insert_default().work += work;
-                    self.record_duration(1, took_ns)?;
+                    self.record_duration(Timed::Compute, took_ns)?;
                 }
-                LinkEvent::TrainingEnded { ending, work, .. } => {
+                LinkEvent::WorkEnded { ending, work, .. } => {
                     self.work.lost += work.row_visits;
                     self.work.lost_multiply_adds += work.multiply_adds;
                     self.book_end(spent.take(), ending);
@@ -144,7 +150,53 @@ impl Books {
         }
     }
 
-    pub(super) fn record_duration(&mut self, phase: usize, nanoseconds: u64) -> Result<()> {
-        self.durations_ns[phase].record(nanoseconds).map_err(|reason| defect(&reason))
+    pub(super) fn record_duration(&mut self, of: Timed, nanoseconds: u64) -> Result<()> {
+        self.durations_ns[of.position()].record(nanoseconds).map_err(|reason| defect(&reason))
+    }
+}
+
+/// Something whose duration is recorded.
+#[derive(Clone, Copy)]
+pub(super) enum Timed {
+    Transfer(Route),
+    Compute,
+    Round,
+}
+
+impl Timed {
+    /// Everything whose duration is recorded, in the order of the histograms.
+    pub const ALL: [Self; 6] = [
+        Self::Transfer(Route::DOWNLOAD),
+        Self::Compute,
+        Self::Transfer(Route::UPLOAD),
+        Self::Round,
+        Self::Transfer(Route::REQUEST),
+        Self::Transfer(Route::REPLY),
+    ];
+
+    /// Returns the name that reports use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Transfer(route) => route.name(),
+            Self::Compute => "compute",
+            Self::Round => "round",
+        }
+    }
+
+    /// Returns whether it happens in methods with a third party alone.
+    pub fn is_of_a_third_party(self) -> bool {
+        matches!(self, Self::Transfer(Route { peer: Peer::ThirdParty, .. }))
+    }
+
+    /// Returns its place in [`Self::ALL`].
+    fn position(self) -> usize {
+        match self {
+            Self::Transfer(Route::DOWNLOAD) => 0,
+            Self::Compute => 1,
+            Self::Transfer(Route::UPLOAD) => 2,
+            Self::Round => 3,
+            Self::Transfer(Route { direction: Direction::Up, .. }) => 4,
+            Self::Transfer(Route { direction: Direction::Down, .. }) => 5,
+        }
     }
 }

@@ -30,10 +30,7 @@ use crate::stages::{Stage, enter};
 mod bookings;
 mod saved;
 
-use bookings::{Chains, Spent};
-
-/// The phases whose durations are recorded, by the names that reports use.
-const PHASES: [&str; 4] = ["download", "compute", "upload", "round"];
+use bookings::{Chains, Spent, Timed};
 
 /// The metrics' actor.
 pub struct MetricsActor {
@@ -45,13 +42,16 @@ pub struct MetricsActor {
 /// Everything recorded so far.
 struct Books {
     ledger: Ledger,
+    /// Whether the method has a third party, whose bytes are recorded then.
+    has_third_party: bool,
     /// Of the open round.
     work: Work,
     /// What the participations under way have taken so far.
     under_way: ByUser<Spent>,
     /// Memory for bringing bookings into the order of users.
     chains: Chains,
-    durations_ns: [Histogram<u64>; 4],
+    /// In the order of [`Timed::ALL`].
+    durations_ns: Vec<Histogram<u64>>,
     rounds: Vec<RoundRecord>,
     model: Model,
     /// A chain: the digest of a round covers that of the round before it, so that a run can be taken up in the middle.
@@ -65,12 +65,13 @@ impl MetricsActor {
     /// [`Error::Actor`] if a histogram cannot be made.
     pub fn new(world: Arc<World>, workers: Rc<dyn Workers>) -> Result<Self> {
         let histogram = || Histogram::new(3).map_err(|reason| defect(&reason));
-        let durations_ns = [histogram()?, histogram()?, histogram()?, histogram()?];
+        let durations_ns = Timed::ALL.iter().map(|_| histogram()).collect::<Result<_>>()?;
         let digest = blake3::hash(&[]);
         let model = world.method.initial();
         let (ledger, work, rounds) = (Ledger::default(), Work::default(), Vec::new());
         let (under_way, chains) = (ByUser::default(), Chains::default());
-        let books = Books { ledger, work, under_way, chains, durations_ns, rounds, model, digest };
+        let has_third_party = world.has_third_party();
+        let books = Books { ledger, has_third_party, work, under_way, chains, durations_ns, rounds, model, digest };
         Ok(Self { world, workers, books: Some(books) })
     }
 
@@ -200,7 +201,8 @@ impl Books {
 
     fn record_round(&mut self, mut ended: RoundEnded, evaluated: Option<Evaluated>) -> Result<RoundRecord> {
         let duration = ended.ended.since(ended.began);
-        self.record_duration(3, duration.as_nanos())?;
+        self.record_duration(Timed::Round, duration.as_nanos())?;
+        let bytes = self.ledger.end_round()?;
         if let Some((model, _)) = ended.made.model.take() {
             self.model = model;
         }
@@ -222,7 +224,8 @@ impl Books {
             loss,
             inference_bytes: evaluated.as_ref().map(|evaluated| evaluated.inference_bytes),
             accuracy: evaluated.map(|evaluated| evaluated.accuracy),
-            bytes: self.ledger.end_round()?,
+            bytes: bytes.all,
+            third_party_bytes: self.has_third_party.then_some(bytes.third_party),
             work: std::mem::take(&mut self.work),
             sparsity: (averaged.values > 0)
                 .then(|| Sparsity { uploads: ended.made.uploads.shares(), averaged: averaged.shares() }),
@@ -260,6 +263,9 @@ impl Books {
         for flow in [record.bytes.up, record.bytes.down] {
             flow.counts().into_iter().for_each(&mut number);
         }
+        if let Some(bytes) = &record.third_party_bytes {
+            [bytes.up, bytes.down].iter().flat_map(Flow::counts).for_each(&mut number);
+        }
         record.work.counts().into_iter().for_each(&mut number);
         number(record.inference_bytes.unwrap_or(u64::MAX));
         ended.made.uploads.above.iter().for_each(|count| number(*count));
@@ -280,16 +286,18 @@ impl Books {
         private_digests.iter().for_each(|private| {
             digest.update(private.as_bytes());
         });
-        let durations: BTreeMap<String, Distribution> = PHASES
+        let durations: BTreeMap<String, Distribution> = Timed::ALL
             .iter()
             .zip(&self.durations_ns)
-            .map(|(phase, histogram)| ((*phase).to_owned(), distribution(histogram)))
+            .filter(|(timed, _)| self.has_third_party || !timed.is_of_a_third_party())
+            .map(|(timed, histogram)| (timed.name().to_owned(), distribution(histogram)))
             .collect();
+        let third_party_bytes = self.has_third_party.then(|| self.ledger.third_party());
         let digest = digest.finalize().to_hex().to_string();
         let mut work = self.work;
         self.rounds.iter().for_each(|round| work += round.work);
         let (rounds, bytes, model) = (self.rounds, self.ledger.total(), self.model);
-        Ok(Collected { rounds, bytes, work, durations, model, digest })
+        Ok(Collected { rounds, bytes, third_party_bytes, work, durations, model, digest })
     }
 }
 

@@ -5,28 +5,17 @@ use serde::{Deserialize, Serialize};
 use crate::ids::UserId;
 use crate::units::Direction;
 
-/// What the calendar holds.
+/// Something that the calendar holds an appointment for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Event {
-    /// The last byte is with the client.
-    DownloadArrived(UserId),
-    TrainingEnded(UserId),
-    /// The last byte is with the server.
-    UploadArrived(UserId),
-    /// The next end of a transfer on the server's link.
+    /// The last byte of the frame that the user's participation sends or waits for has arrived.
+    FrameArrived(UserId),
+    /// The user's device has done the work that it was at.
+    WorkEnded(UserId),
+    /// The next transfer on the server's link, in this direction, ends.
     TransfersEnded(Direction),
-    /// A dropout, or a departure.
+    /// The user drops out, or departs.
     CutOff(UserId),
     /// The server asked to be woken.
     Alarm,
-}
-
-impl Event {
-    /// The last byte of a frame is there.
-    pub fn arrived(direction: Direction, user: UserId) -> Self {
-        match direction {
-            Direction::Up => Self::UploadArrived(user),
-            Direction::Down => Self::DownloadArrived(user),
-        }
-    }
 }

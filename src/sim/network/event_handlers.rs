@@ -1,21 +1,23 @@
 //! What happens at an instant of the calendar, and to whom it is told.
 
-use std::sync::Arc;
-
 use bytes::Bytes as Frame;
 
 use super::event::Event;
-use super::participation::{Dropout, Participation, Phase, Transfer, Way};
+use super::participation::{Activity, Participation, Transfer, Upload, Way};
 use super::transfers::{ServerLink, absent};
 use super::{Network, answered, unanswered};
+use crate::codec;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
+use crate::legs::{Job, Leg, Peer, Route};
 use crate::population::Verdict;
+use crate::scenario::CodecName;
+use crate::sim::download::FrameFormat;
 use crate::sim::messages::{
-    AlarmRang, Effort, Ending, FromClient, LinkEvent, Orders, ParticipationLost, Receipt, ToClient, UplinkArrived,
+    AlarmRang, Ending, FromClient, LinkEvent, Orders, ParticipationLost, Receipt, RequestArrived, ToClient,
+    UplinkArrived,
 };
 use crate::units::{Direction, SimTime};
-use crate::work::Work;
 
 /// What is to be done after an event.
 pub(super) enum Followup {
@@ -31,9 +33,8 @@ impl Network {
     /// Lets `event` happen.
     pub(super) fn happen(&mut self, now: SimTime, event: Event) -> Result<Followup> {
         match event {
-            Event::DownloadArrived(user) => self.download_arrived(now, user),
-            Event::TrainingEnded(user) => self.training_ended(now, user).map(|()| Followup::Nothing),
-            Event::UploadArrived(user) => self.upload_arrived(now, user).map(Followup::Obey),
+            Event::FrameArrived(user) => self.frame_arrived(now, user),
+            Event::WorkEnded(user) => self.work_ended(now, user).map(|()| Followup::Nothing),
             Event::TransfersEnded(direction) => {
                 self.traffic.end_transfers(now, direction, &mut self.taking_part).map(|()| Followup::Nothing)
             }
@@ -42,38 +43,96 @@ impl Network {
         }
     }
 
-    fn download_arrived(&mut self, now: SimTime, user: UserId) -> Result<Followup> {
-        let (taking_part, traffic) = (&mut self.taking_part, &mut self.traffic);
-        let participation = taking_part.get_mut(&user).ok_or_else(|| absent(user))?;
-        let Phase::Downloading(transfer) = participation.phase else { return Err(out_of_turn("a download arrived")) };
-        if transfer.is_spoiled() {
-            return self.download_failed(user, transfer).map(Followup::Obey);
-        }
-        let Some(Effort { work, .. }) = participation.effort else { return Ok(Followup::WorkOutTrainings) };
-        traffic.book(participation.invitation_id, user, transfer.ended(now, Ending::Done, transfer.size));
-        let ends = now + participation.conditions.speed.time_for(work);
-        let ends = traffic.within_time(ends, user, participation.step)?;
-        participation.phase = Phase::Training { began: now };
-        participation.next = Some(traffic.calendar.schedule(ends, Event::TrainingEnded(user)));
-        if let Some(Dropout::InTraining(elapsed)) = participation.dropout {
-            traffic.schedule_cut(user, participation, now + elapsed);
-        }
-        Ok(Followup::Nothing)
+    /// Begins the leg that the participation of `user` is at. What the leg sends has been made by now, and its work has
+    /// been worked out.
+    pub(super) fn begin_leg(&mut self, user: UserId) -> Result<()> {
+        let now = self.now();
+        let traffic = &mut self.traffic;
+        let participation = self.taking_part.get_mut(&user).ok_or_else(|| absent(user))?;
+        let legs = self.world.legs(participation.download.phase());
+        participation.activity = match legs.get(usize::from(participation.leg)) {
+            Some(Leg::Transfer(route)) => {
+                let parts = participation.parts_of(user, *route)?;
+                let parts = parts.ok_or_else(|| unanswered("client", format!("it made no {}", route.name())))?;
+                Activity::Transfer(traffic.start(user, participation, *route, parts)?)
+            }
+            Some(Leg::Work(job)) => {
+                let work = participation.work_of(*job).ok_or_else(|| out_of_turn("work began"))?;
+                let ends = now + participation.speed_of(*job, &self.world).time_for(work);
+                let ends = traffic.within_time(ends, user, participation.step)?;
+                participation.next = Some(traffic.calendar.schedule(ends, Event::WorkEnded(user)));
+                if let Some(dropout) = participation.dropout.filter(|dropout| dropout.leg == participation.leg) {
+                    traffic.schedule_cut(user, participation, now + dropout.elapsed);
+                }
+                if participation.leg == 0 {
+                    traffic.book(participation.invitation_id, user, LinkEvent::WorkBegan(*job));
+                }
+                Activity::Work { began: now }
+            }
+            None => return Err(out_of_turn("a leg began")),
+        };
+        Ok(())
     }
 
-    /// A download does not arrive as it was sent, and the client notices.
-    fn download_failed(&mut self, user: UserId, transfer: Transfer) -> Result<Orders> {
+    /// Begins the leg after the one that the participation of `user` was at.
+    fn begin_next_leg(&mut self, user: UserId) -> Result<()> {
+        self.taking_part.get_mut(&user).ok_or_else(|| absent(user))?.leg += 1;
+        self.begin_leg(user)
+    }
+
+    /// Lets a frame arrive, at whichever peer it was sent to.
+    fn frame_arrived(&mut self, now: SimTime, user: UserId) -> Result<Followup> {
+        let participation = self.taking_part.get(&user).ok_or_else(|| absent(user))?;
+        let Activity::Transfer(transfer) = participation.activity else { return Err(out_of_turn("a frame arrived")) };
+        match (transfer.route.peer, transfer.route.direction) {
+            (Peer::Server, Direction::Up) => self.upload_arrived(now, user, transfer).map(Followup::Obey),
+            (Peer::ThirdParty, Direction::Up) => self.request_arrived(now, user, transfer),
+            (_, Direction::Down) => self.frame_reached_client(now, user, transfer),
+        }
+    }
+
+    /// A download or a reply has reached its client.
+    fn frame_reached_client(&mut self, now: SimTime, user: UserId, transfer: Transfer) -> Result<Followup> {
+        if transfer.is_spoiled() {
+            return self.failed_to_reach_client(user, transfer).map(Followup::Obey);
+        }
+        let participation = self.taking_part.get(&user).ok_or_else(|| absent(user))?;
+        if participation.effort.is_none() {
+            return Ok(Followup::WorkOutTrainings);
+        }
+        let ended = transfer.ended(now, Ending::Done, transfer.size);
+        self.traffic.book(participation.invitation_id, user, ended);
+        self.begin_next_leg(user).map(|()| Followup::Nothing)
+    }
+
+    /// A download or a reply does not arrive as it was sent, and the client notices.
+    fn failed_to_reach_client(&mut self, user: UserId, transfer: Transfer) -> Result<Orders> {
         let participation = self.take(user)?;
         if let Some(Verdict::Corrupt { draw }) = transfer.fault {
-            let download = Arc::clone(&participation.download);
-            let frame = with_bit_turned(&download.frame(user)?.bytes, draw);
-            match self.tell(user, ToClient::Downloaded(frame, download)) {
+            let (frame, format) = self.sent_to_client(user, &participation, transfer.route)?;
+            match self.tell(user, ToClient::Received(with_bit_turned(&frame, draw), format)) {
                 FromClient::Sound(false) => {}
-                FromClient::Sound(true) => return Err(Error::Frame("a corrupted download was not noticed".to_owned())),
-                _ => return Err(unanswered("client", "it does not say whether its download is sound")),
+                FromClient::Sound(true) => return Err(Error::Frame("a corrupted frame was not noticed".to_owned())),
+                _ => return Err(unanswered("client", "it does not say whether its frame is sound")),
             }
         }
         self.failed(user, &participation, transfer)
+    }
+
+    /// Returns what was sent to `user` on this route, and how the user reads it.
+    fn sent_to_client(
+        &self,
+        user: UserId,
+        participation: &Participation,
+        route: Route,
+    ) -> Result<(Frame, FrameFormat)> {
+        if route.peer == Peer::Server {
+            return Ok((participation.download.frame(user)?.bytes, participation.download.format()));
+        }
+        let exchange = self.world.exchange(participation.download.phase()).zip(participation.exchanged());
+        let (exchange, exchanged) = exchange.ok_or_else(|| out_of_turn("a reply arrived"))?;
+        let format = FrameFormat { codec: codec::of(CodecName::RowsF32), layout: exchange.reply.clone() };
+        Ok((exchanged.reply.bytes.clone(), format))
     }
 
     /// A transfer has come to nothing, and the participation with it.
@@ -82,35 +141,69 @@ impl Network {
         self.lose(user, participation, ended)
     }
 
-    fn training_ended(&mut self, now: SimTime, user: UserId) -> Result<()> {
-        let (frame, parts, loss) = match self.tell(user, ToClient::TrainingEnded) {
-            FromClient::Upload { frame, parts, loss } => (frame, parts, loss),
-            FromClient::Failed(error) => return Err(error),
-            _ => return Err(unanswered("client", "it did not upload after training")),
+    /// A request has come to the end of its way to the third party.
+    fn request_arrived(&mut self, now: SimTime, user: UserId, transfer: Transfer) -> Result<Followup> {
+        let participation = self.taking_part.get(&user).ok_or_else(|| absent(user))?;
+        let exchanged = participation.exchanged().ok_or_else(|| out_of_turn("a request arrived"))?;
+        let frame = match transfer.fault {
+            None | Some(Verdict::Delay(_)) => Some(exchanged.request.bytes.clone()),
+            Some(Verdict::Corrupt { draw }) => Some(with_bit_turned(&exchanged.request.bytes, draw)),
+            Some(Verdict::CutAt(_) | Verdict::Drop) => None,
         };
-        let (participation, traffic) =
-            (self.taking_part.get_mut(&user).ok_or_else(|| absent(user))?, &mut self.traffic);
-        let (Phase::Training { began }, Some(Effort { work, .. })) = (&participation.phase, participation.effort)
-        else {
-            return Err(out_of_turn("a training ended"));
+        let (invitation_id, phase) = (participation.invitation_id, participation.download.phase());
+        let is_sound = match (frame, &self.peers.third_party) {
+            (None, _) => false,
+            (Some(frame), Some(third_party)) => {
+                answered(&third_party.request_arrived, RequestArrived { user, invitation_id, phase, frame })?
+            }
+            (Some(_), None) => return Err(unanswered("third party", "there is none")),
         };
-        let took_ns = now.since(*began).as_nanos();
-        let ended = LinkEvent::TrainingEnded { ending: Ending::Done, work, took_ns };
-        traffic.book(participation.invitation_id, user, ended);
-        let transfer = traffic.start(user, participation, Direction::Up, parts)?;
-        participation.phase = Phase::Uploading { transfer, frame, loss };
-        Ok(())
+        if !is_sound {
+            let participation = self.take(user)?;
+            return self.failed(user, &participation, transfer).map(Followup::Obey);
+        }
+        if transfer.is_spoiled() {
+            return Err(Error::Frame("a corrupted request was not noticed".to_owned()));
+        }
+        self.traffic.book(invitation_id, user, transfer.ended(now, Ending::Done, transfer.size));
+        self.begin_next_leg(user).map(|()| Followup::Nothing)
     }
 
-    fn upload_arrived(&mut self, now: SimTime, user: UserId) -> Result<Orders> {
-        let mut participation = self.take(user)?;
-        let Phase::Uploading { transfer, frame, loss } = &mut participation.phase else {
-            return Err(out_of_turn("an upload arrived"));
+    /// A job is done: a request, a reply or a training.
+    fn work_ended(&mut self, now: SimTime, user: UserId) -> Result<()> {
+        let participation = self.taking_part.get(&user).ok_or_else(|| absent(user))?;
+        let leg = self.world.legs(participation.download.phase()).get(usize::from(participation.leg));
+        let (Activity::Work { began }, Some(Leg::Work(job))) = (&participation.activity, leg) else {
+            return Err(out_of_turn("work ended"));
         };
-        let (transfer, loss) = (*transfer, *loss);
+        let (job, took_ns) = (*job, now.since(*began).as_nanos());
+        // A training that fails does so at once, and so at the first work of its participation.
+        let has_failed = participation.effort.as_ref().is_some_and(|effort| effort.upload.is_none());
+        let upload = if job == Job::Training || has_failed { Some(self.trained(user)?) } else { None };
+        let participation = self.taking_part.get_mut(&user).ok_or_else(|| absent(user))?;
+        participation.upload = upload;
+        let work = participation.work_of(job).ok_or_else(|| out_of_turn("work ended"))?;
+        let ended = LinkEvent::WorkEnded { job, ending: Ending::Done, work, took_ns };
+        self.traffic.book(participation.invitation_id, user, ended);
+        self.begin_next_leg(user)
+    }
+
+    /// Asks the client whose training has come to its virtual end for what it uploads.
+    fn trained(&self, user: UserId) -> Result<Upload> {
+        match self.tell(user, ToClient::TrainingEnded) {
+            FromClient::Upload { frame, parts, loss } => Ok(Upload { frame, parts, loss }),
+            FromClient::Failed(error) => Err(error),
+            _ => Err(unanswered("client", "it did not upload after training")),
+        }
+    }
+
+    /// An upload has come to the end of its way to the server.
+    fn upload_arrived(&mut self, now: SimTime, user: UserId, transfer: Transfer) -> Result<Orders> {
+        let mut participation = self.take(user)?;
+        let upload = participation.upload.take().ok_or_else(|| out_of_turn("an upload arrived"))?;
         let frame = match transfer.fault {
-            None | Some(Verdict::Delay(_)) => std::mem::take(frame),
-            Some(Verdict::Corrupt { draw }) => with_bit_turned(frame, draw),
+            None | Some(Verdict::Delay(_)) => upload.frame,
+            Some(Verdict::Corrupt { draw }) => with_bit_turned(&upload.frame, draw),
             Some(Verdict::CutAt(_) | Verdict::Drop) => return self.failed(user, &participation, transfer),
         };
         if let Some((_, cut)) = participation.cut {
@@ -124,7 +217,7 @@ impl Network {
         }
         self.traffic.book(invitation_id, user, transfer.ended(now, ending, transfer.size));
         match ending {
-            Ending::Done => self.losses.push((user, invitation_id, loss)),
+            Ending::Done => self.losses.push((user, invitation_id, upload.loss)),
             Ending::Late | Ending::Stale => self.counts.late += 1,
             Ending::Lost | Ending::Cancelled | Ending::Unfinished => self.counts.dropped += 1,
         }
@@ -162,8 +255,8 @@ impl Network {
     }
 
     fn is_in_line(&self, user: &UserId) -> bool {
-        let transfer = self.taking_part.get(user).and_then(|participation| participation.transfer());
-        transfer.is_some_and(|transfer| matches!(transfer.way, Way::InLine(_)))
+        let activity = self.taking_part.get(user).map(|participation| &participation.activity);
+        matches!(activity, Some(Activity::Transfer(Transfer { way: Way::InLine(_), .. })))
     }
 
     /// Ends a participation where it stands.
@@ -187,14 +280,16 @@ impl Network {
         participation: &Participation,
         ending: Ending,
     ) -> Result<LinkEvent> {
-        Ok(match &participation.phase {
-            Phase::Training { began } => {
+        Ok(match &participation.activity {
+            Activity::Work { began } => {
                 let elapsed = now.since(*began);
-                let work = participation.effort.map_or_else(Work::default, |effort| effort.work);
-                let work = participation.conditions.speed.done_in(elapsed, work);
-                LinkEvent::TrainingEnded { ending, work, took_ns: elapsed.as_nanos() }
+                let leg = self.world.legs(participation.download.phase()).get(usize::from(participation.leg));
+                let job = if let Some(Leg::Work(job)) = leg { *job } else { Job::Training };
+                let work = participation.work_of(job).unwrap_or_default();
+                let work = participation.speed_of(job, &self.world).done_in(elapsed, work);
+                LinkEvent::WorkEnded { job, ending, work, took_ns: elapsed.as_nanos() }
             }
-            Phase::Downloading(transfer) | Phase::Uploading { transfer, .. } => {
+            Activity::Transfer(transfer) => {
                 let carried = self.traffic.stop(user, participation, transfer, &mut self.taking_part)?;
                 transfer.ended(now, ending, carried)
             }

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::participation::{Participation, Phase};
+use super::participation::Participation;
 use super::transfers::absent;
-use super::{Network, unanswered};
+use super::{Network, answered, unanswered};
 use crate::error::Result;
 use crate::ids::{InvitationId, UserId};
+use crate::legs::Leg;
 use crate::population::Conditions;
 use crate::rng::{PortableDraws, Purpose};
-use crate::sim::messages::{FromClient, Invitation, ToClient};
-use crate::units::{Bytes, Direction};
+use crate::sim::exchange::Counsel;
+use crate::sim::messages::{ConsultThirdParty, FromClient, Invitation, ToClient};
 
 impl Network {
     /// Starts the downloads of a cohort.
@@ -21,20 +22,23 @@ impl Network {
         self.counts.invited += cohort.len() as u32;
         let conditions = self.conditions_of(cohort, *invitation_id).await?;
         self.submit_trainings(&invitation, &conditions)?;
-        let (now, mut drops_out) = (self.traffic.calendar.now(), false);
+        let legs = self.world.legs(invitation.download.phase());
+        // A training can begin only once it is known how long it takes.
+        let mut is_effort_needed = matches!(legs.first(), Some(Leg::Work(_)));
+        let now = self.traffic.calendar.now();
         for (&user, conditions) in cohort.iter().zip(conditions) {
-            drops_out |= conditions.dropout_at.is_some();
+            // Where on its way a participation drops out can be told only if it is known how long the way is.
+            is_effort_needed |= conditions.dropout_at.is_some();
             self.taking_part.insert(user, Box::new(Participation::new(&invitation, conditions, now)));
         }
-        // Where on its way a participation drops out can be told only if it is known how long the way is.
-        if drops_out {
+        if is_effort_needed {
             self.work_out_trainings().await?;
         }
         // Where they have to wait in line, or the first to be done are enough, a user's number must not decide.
         let mut order = cohort.clone();
         self.world.streams.stream(Purpose::Line, 0, u64::from(invitation_id.0)).shuffle_portably(&mut order);
         for user in order {
-            self.start(user, &invitation)?;
+            self.start(user)?;
         }
         Ok(())
     }
@@ -53,10 +57,11 @@ impl Network {
     fn submit_trainings(&self, invitation: &Invitation, conditions: &[Conditions]) -> Result<()> {
         let Invitation { step, invitation_id, cohort, download } = invitation;
         let cut_short = self.world.may_be_cut_short();
+        let counsel = self.counsel()?;
         for (&user, conditions) in cohort.iter().zip(conditions) {
             let (step, invitation_id, download) = (*step, *invitation_id, Arc::clone(download));
-            let keep = cut_short || conditions.dropout_at.is_some();
-            match self.tell(user, ToClient::Participate { step, invitation_id, download, keep }) {
+            let (counsel, keep) = (counsel.clone(), cut_short || conditions.dropout_at.is_some());
+            match self.tell(user, ToClient::Participate { step, invitation_id, download, counsel, keep }) {
                 FromClient::Done => {}
                 _ => return Err(unanswered("client", "it was invited while it was busy")),
             }
@@ -64,13 +69,19 @@ impl Network {
         Ok(())
     }
 
-    /// Starts the download of `user`.
-    fn start(&mut self, user: UserId, invitation: &Invitation) -> Result<()> {
-        let (parts, traffic) = (invitation.download.parts(user)?, &mut self.traffic);
+    /// Returns where participants who are invited now take the third party's replies from, if there is one.
+    pub(super) fn counsel(&self) -> Result<Option<Counsel>> {
+        let third_party = self.peers.third_party.as_ref();
+        third_party.map(|peer| answered(&peer.consult, ConsultThirdParty).map(Counsel::Asked)).transpose()
+    }
+
+    /// Starts the participation of `user`.
+    fn start(&mut self, user: UserId) -> Result<()> {
         let participation = self.taking_part.get_mut(&user).ok_or_else(|| absent(user))?;
-        participation.plan_dropout(Bytes::new(parts.total()));
-        let transfer = traffic.start(user, participation, Direction::Down, parts)?;
-        participation.phase = Phase::Downloading(transfer);
+        participation.plan_dropout(user, &self.world)?;
+        self.begin_leg(user)?;
+        let (participation, traffic) =
+            (self.taking_part.get_mut(&user).ok_or_else(|| absent(user))?, &mut self.traffic);
         if let Some(leaves) = self.availability.leaves_at(user, traffic.calendar.now()) {
             traffic.schedule_cut(user, participation, leaves);
         }

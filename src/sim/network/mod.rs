@@ -1,7 +1,7 @@
 //! The network: owns the clock, turns bytes into time, and decides who is cut off when.
 //!
-//! A participation goes from its download through its training to its upload; what happens next to it is in the
-//! calendar, and what has happened is told to the server and the client, and booked for the metrics. The server says
+//! A participation goes from leg to leg, from its download through its training to its upload in most methods; what
+//! happens next to it is in the calendar, and what has happened is told to the server and the client, and booked for the metrics. The server says
 //! whom to invite, when to wake it and when a round is complete; everything else follows from the clock.
 
 use std::rc::Rc;
@@ -14,8 +14,9 @@ use super::by_user::ByUser;
 use super::calendar::Calendar;
 use super::checkpoints::Save;
 use super::messages::{
-    AlarmRang, BeginStep, Book, BookUnfinished, Booking, CloseStep, FromClient, Orders, ParticipationLost,
-    Participations, RoundBooked, RoundEnded, StepsMade, ToClient, UplinkArrived,
+    AbsorbRequests, AlarmRang, BeginStep, Book, BookUnfinished, Booking, CloseStep, ConsultThirdParty, FromClient,
+    Orders, ParticipationLost, Participations, RequestArrived, RoundBooked, RoundEnded, StepsMade, ToClient,
+    UplinkArrived,
 };
 use super::resident::Port;
 use super::user_order::sort_by_user;
@@ -55,6 +56,8 @@ pub struct Peers {
     pub alarm_rang: Port<AlarmRang>,
     /// The server, when a step is due.
     pub close_step: Recipient<CloseStep>,
+    /// The third party, in a method that has one.
+    pub third_party: Option<ThirdPartyPorts>,
     /// Every user, and who computes for them.
     pub workers: Rc<dyn Workers>,
     /// The metrics, when much has happened in a round.
@@ -67,6 +70,18 @@ pub struct Peers {
     pub save_server: Recipient<Save>,
     /// The metrics, for a checkpoint.
     pub save_metrics: Recipient<Save>,
+}
+
+/// The ways to the third party.
+pub struct ThirdPartyPorts {
+    /// When users are invited.
+    pub consult: Port<ConsultThirdParty>,
+    /// When a request arrives.
+    pub request_arrived: Port<RequestArrived>,
+    /// When a step of the server is over.
+    pub absorb: Port<AbsorbRequests>,
+    /// For a checkpoint.
+    pub save: Port<Save>,
 }
 
 /// The network. It is the actor that everything else waits for, so it needs no mailbox: whoever drives the simulation
@@ -286,6 +301,9 @@ impl Network {
     ) -> Result<()> {
         let outcome = asked(self.peers.close_step.send(CloseStep { ends_round }), "server").await??;
         self.give_up(&outcome.given_up)?;
+        if let Some(third_party) = &self.peers.third_party {
+            answered(&third_party.absorb, AbsorbRequests)?;
+        }
         sort_by_user(&mut self.losses, |(user, invitation_id, _)| (*user, *invitation_id));
         made.loss_sum = self.losses.drain(..).fold(made.loss_sum, |sum, (_, _, loss)| sum + loss);
         made.steps += u32::from(outcome.aggregated > 0);

@@ -5,12 +5,18 @@ use std::sync::Arc;
 use bytes::Bytes as Frame;
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{InvitationId, Step};
-use crate::population::{Conditions, Link, Verdict};
+use crate::codec::FrameParts;
+use crate::error::Result;
+use crate::ids::{InvitationId, Step, UserId};
+use crate::legs::{Job, Leg, Peer, Route};
+use crate::population::{Conditions, Link, Speed, Verdict};
 use crate::sim::calendar::Appointment;
 use crate::sim::download::OutgoingDownload;
+use crate::sim::exchange::Exchanged;
 use crate::sim::messages::{Effort, Ending, Invitation, LinkEvent};
+use crate::sim::world::World;
 use crate::units::{Bytes, Direction, SimDuration, SimTime};
+use crate::work::Work;
 
 /// A participation from invitation to upload.
 pub(super) struct Participation {
@@ -20,9 +26,13 @@ pub(super) struct Participation {
     /// What is downloaded.
     pub download: Arc<OutgoingDownload>,
     pub conditions: Conditions,
-    pub phase: Phase,
+    /// The number of the leg that it is at, among those of its phase.
+    pub leg: u8,
+    pub activity: Activity,
     /// How much work its training is, once that has been worked out.
     pub effort: Option<Effort>,
+    /// What it uploads, once it has been trained.
+    pub upload: Option<Upload>,
     /// What happens next to it, unless that hangs on others.
     pub next: Option<Appointment>,
     /// Where on its way it drops out, if it does.
@@ -31,17 +41,26 @@ pub(super) struct Participation {
     pub cut: Option<(SimTime, Appointment)>,
 }
 
-/// What a participation is at.
-pub(super) enum Phase {
-    Downloading(Transfer),
-    Training { began: SimTime },
-    Uploading { transfer: Transfer, frame: Frame, loss: f64 },
+/// What happens in the leg that a participation is at.
+pub(super) enum Activity {
+    /// A frame is on its way.
+    Transfer(Transfer),
+    /// The device works.
+    Work { began: SimTime },
+}
+
+/// What a training leaves to be sent.
+pub(super) struct Upload {
+    pub frame: Frame,
+    pub parts: FrameParts,
+    /// The mean local loss, which is booked when the server uses the update.
+    pub loss: f64,
 }
 
 /// A frame on its way.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Transfer {
-    pub direction: Direction,
+    pub route: Route,
     pub size: Bytes,
     pub began: SimTime,
     pub way: Way,
@@ -62,12 +81,12 @@ pub(super) enum Way {
     Sent,
 }
 
-/// Where on its way a participation drops out: so long after the beginning of a phase, if the server's link holds
-/// nobody back.
+/// Where on its way a participation drops out: so long after the beginning of a leg, if the server's link holds nobody
+/// back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Dropout {
-    InTransfer(Direction, SimDuration),
-    InTraining(SimDuration),
+pub(super) struct Dropout {
+    pub leg: u8,
+    pub elapsed: SimDuration,
 }
 
 impl Transfer {
@@ -91,8 +110,8 @@ impl Transfer {
     /// The booking of its end after `carried` bytes.
     pub fn ended(&self, now: SimTime, ending: Ending, carried: Bytes) -> LinkEvent {
         let received = self.fault != Some(Verdict::Drop);
-        let (direction, took_ns) = (self.direction, self.elapsed(now).as_nanos());
-        LinkEvent::TransferEnded { direction, ending, carried: carried.get(), received, took_ns }
+        let (route, took_ns) = (self.route, self.elapsed(now).as_nanos());
+        LinkEvent::TransferEnded { route, ending, carried: carried.get(), received, took_ns }
     }
 }
 
@@ -104,8 +123,10 @@ impl Participation {
             invitation_id: invitation.invitation_id,
             download: Arc::clone(&invitation.download),
             conditions,
-            phase: Phase::Training { began: now },
+            leg: 0,
+            activity: Activity::Work { began: now },
             effort: None,
+            upload: None,
             next: None,
             dropout: None,
             cut: None,
@@ -120,43 +141,90 @@ impl Participation {
         }
     }
 
-    /// Finds the phase in which the participation drops out: the instant is uniform over the time that all of it takes
-    /// if the server's link holds nobody back. Without an end to its training nobody knows, and it does not.
-    pub fn plan_dropout(&mut self, download: Bytes) {
-        let (Some(share), Some(Effort { work, upload: Some(upload) })) = (self.conditions.dropout_at, self.effort)
-        else {
-            return;
+    /// Finds the leg in which the participation of `user` drops out: the instant is uniform over the time that all of
+    /// its legs take if the server's link holds nobody back. Without an end to its training nobody knows, and it does not.
+    ///
+    /// # Errors
+    /// Those of the method that makes a download for a user.
+    pub fn plan_dropout(&mut self, user: UserId, world: &World) -> Result<()> {
+        let legs = world.legs(self.download.phase());
+        let (Some(share), Some(Effort { upload: Some(_), .. })) = (self.conditions.dropout_at, &self.effort) else {
+            return Ok(());
         };
-        let conditions = &self.conditions;
-        let download = conditions.down.transfer_time(download);
-        let compute = conditions.speed.time_for(work);
-        let upload = conditions.up.transfer_time(upload);
-        let whole = download + compute + upload;
+        let durations = legs.iter().map(|leg| self.planned_duration(user, *leg, world)).collect::<Result<Vec<_>>>()?;
+        let whole = durations.iter().fold(SimDuration::ZERO, |sum, duration| sum + *duration);
         // In 2^-32 steps, so that the instant is an integer computation.
         let instant = SimTime::ZERO + whole.fraction((share * 4_294_967_296.0) as u64, 1 << 32);
-        let (trains, uploads) = (SimTime::ZERO + download, SimTime::ZERO + download + compute);
-        self.dropout = Some(if instant < trains {
-            Dropout::InTransfer(Direction::Down, instant.since(SimTime::ZERO))
-        } else if instant < uploads {
-            Dropout::InTraining(instant.since(trains))
-        } else {
-            Dropout::InTransfer(Direction::Up, instant.since(uploads))
-        });
+        let mut began = SimTime::ZERO;
+        for (leg, duration) in (0u8..).zip(durations) {
+            let ends = began + duration;
+            if instant < ends || usize::from(leg) + 1 == legs.len() {
+                self.dropout = Some(Dropout { leg, elapsed: instant.since(began) });
+                break;
+            }
+            began = ends;
+        }
+        Ok(())
     }
 
-    /// The frame on its way.
-    pub fn transfer(&self) -> Option<&Transfer> {
-        match &self.phase {
-            Phase::Downloading(transfer) | Phase::Uploading { transfer, .. } => Some(transfer),
-            Phase::Training { .. } => None,
+    /// Returns how long a leg takes if the server's link holds nobody back.
+    fn planned_duration(&self, user: UserId, leg: Leg, world: &World) -> Result<SimDuration> {
+        let upload = self.effort.as_ref().and_then(|effort| effort.upload).unwrap_or_default();
+        Ok(match leg {
+            Leg::Work(job) => self.speed_of(job, world).time_for(self.work_of(job).unwrap_or_default()),
+            Leg::Transfer(Route::UPLOAD) => self.conditions.up.transfer_time(upload),
+            Leg::Transfer(route) => {
+                let parts = self.parts_of(user, route)?.unwrap_or_default();
+                self.link(route.direction).transfer_time(Bytes::new(parts.total()))
+            }
+        })
+    }
+
+    /// Returns the work of a job; `None` if it has not been worked out.
+    pub fn work_of(&self, job: Job) -> Option<Work> {
+        let effort = self.effort.as_ref()?;
+        Some(match job {
+            Job::Training => effort.work,
+            Job::Request => effort.exchanged.as_ref().map(|exchanged| exchanged.request_work).unwrap_or_default(),
+            Job::Reply => effort.exchanged.as_ref().map(|exchanged| exchanged.reply_work).unwrap_or_default(),
+        })
+    }
+
+    /// Returns the speed at which a job is done.
+    pub fn speed_of(&self, job: Job, world: &World) -> Speed {
+        match job {
+            Job::Reply => Speed::of_server(&world.scenario.server),
+            // The fixed time of a participation has passed before the request.
+            Job::Training if world.exchange(self.download.phase()).is_some() => {
+                Speed { fixed: SimDuration::ZERO, ..self.conditions.speed }
+            }
+            Job::Request | Job::Training => self.conditions.speed,
         }
     }
 
-    /// The frame on its way, to change.
+    /// Returns the frame that travels on `route` by purpose; `None` if it has not been made.
+    ///
+    /// # Errors
+    /// Those of the method that makes a download for a user.
+    pub fn parts_of(&self, user: UserId, route: Route) -> Result<Option<FrameParts>> {
+        Ok(match (route.peer, route.direction) {
+            (Peer::Server, Direction::Down) => Some(self.download.parts(user)?),
+            (Peer::Server, Direction::Up) => self.upload.as_ref().map(|upload| upload.parts),
+            (Peer::ThirdParty, Direction::Up) => self.exchanged().map(|exchanged| exchanged.request.parts),
+            (Peer::ThirdParty, Direction::Down) => self.exchanged().map(|exchanged| exchanged.reply.parts),
+        })
+    }
+
+    /// Returns what is exchanged with the third party; `None` if nothing is, or if it has not been worked out.
+    pub fn exchanged(&self) -> Option<&Arc<Exchanged>> {
+        self.effort.as_ref()?.exchanged.as_ref()
+    }
+
+    /// Returns the frame on its way, to change.
     pub fn transfer_mut(&mut self) -> Option<&mut Transfer> {
-        match &mut self.phase {
-            Phase::Downloading(transfer) | Phase::Uploading { transfer, .. } => Some(transfer),
-            Phase::Training { .. } => None,
+        match &mut self.activity {
+            Activity::Transfer(transfer) => Some(transfer),
+            Activity::Work { .. } => None,
         }
     }
 }

@@ -9,15 +9,17 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::event::Event;
-use super::participation::{Dropout, Participation, Phase, Transfer};
+use super::participation::{Activity, Dropout, Participation, Transfer, Upload};
 use super::transfers::{Places, SavedLink, ServerLink, Traffic};
-use super::{Network, asked, unanswered};
+use super::{Network, answered, asked, unanswered};
+use crate::codec::FrameParts;
 use crate::error::Result;
 use crate::ids::{InvitationId, Step, UserId};
 use crate::model::archive::{Archive, ArchiveReader, damaged};
 use crate::sim::calendar::Calendar;
 use crate::sim::checkpoints::Save;
 use crate::sim::download::{OutgoingDownload, RestoredDownloads};
+use crate::sim::exchange::{Counsel, Exchanged};
 use crate::sim::messages::{FromClient, ToClient};
 use crate::sim::world::World;
 use crate::units::SimTime;
@@ -31,18 +33,28 @@ struct SavedParticipation {
     user: UserId,
     step: Step,
     invitation_id: InvitationId,
-    phase: SavedPhase,
+    leg: u8,
+    activity: SavedActivity,
+    has_exchanged: bool,
     next: Option<u32>,
     dropout: Option<Dropout>,
     cut: Option<(SimTime, u32)>,
 }
 
-/// What it is at. The frame of an upload follows it.
+/// What it is at. The frame of an upload follows it, and so does what was exchanged with a third party.
 #[derive(Serialize, Deserialize)]
-enum SavedPhase {
-    Downloading(Transfer),
-    Training { began: SimTime },
-    Uploading { transfer: Transfer, loss: f64 },
+enum SavedActivity {
+    Transfer(Transfer),
+    Work { began: SimTime },
+    Upload { transfer: Transfer, parts: FrameParts, loss: f64 },
+}
+
+/// A participation as it is read, with what follows it.
+struct ReadParticipation {
+    saved: SavedParticipation,
+    download: Arc<OutgoingDownload>,
+    frame: Vec<u8>,
+    exchanged: Option<Arc<Exchanged>>,
 }
 
 /// The network of a checkpoint.
@@ -52,7 +64,7 @@ pub struct NetworkState {
     now: SimTime,
     events: Vec<(SimTime, Event)>,
     link: Option<SavedLink>,
-    participations: Vec<(SavedParticipation, Arc<OutgoingDownload>, Vec<u8>)>,
+    participations: Vec<ReadParticipation>,
 }
 
 impl NetworkState {
@@ -72,11 +84,15 @@ impl NetworkState {
                 return Err(damaged(format!("{} takes part and is not there", saved.user)));
             }
             let download = downloads.take(archive, world)?;
-            let frame = match saved.phase {
-                SavedPhase::Uploading { .. } => archive.take_bytes()?,
-                _ => Vec::new(),
+            if usize::from(saved.leg) >= world.legs(download.phase()).len() {
+                return Err(damaged(format!("{} is at leg {}, which is not there", saved.user, saved.leg)));
+            }
+            let frame = match saved.activity {
+                SavedActivity::Upload { .. } => archive.take_bytes()?,
+                SavedActivity::Transfer(_) | SavedActivity::Work { .. } => Vec::new(),
             };
-            participations.push((saved, download, frame));
+            let exchanged = saved.has_exchanged.then(|| Exchanged::restore(archive)).transpose()?.map(Arc::new);
+            participations.push(ReadParticipation { saved, download, frame, exchanged });
         }
         Ok(Self { rounds, now, events, link, participations })
     }
@@ -87,9 +103,13 @@ impl Network {
     ///
     /// # Errors
     /// Those of `write`; a round that is open, and defects of the simulator.
-    pub async fn save(&self, write: &mut dyn FnMut(Vec<u8>) -> Result<()>) -> Result<()> {
+    pub async fn save(&mut self, write: &mut dyn FnMut(Vec<u8>) -> Result<()>) -> Result<()> {
         if self.open.is_some() {
             return Err(unanswered("network", "a checkpoint is of a state between two rounds"));
+        }
+        if self.peers.third_party.is_some() {
+            // What was exchanged is saved, since the third party will not be asked again as it was.
+            self.work_out_trainings().await?;
         }
         let mut archive = Archive::default();
         archive = asked(self.peers.save_server.send(Save(archive)), "server").await??;
@@ -97,6 +117,9 @@ impl Network {
             true => write(archive.take()?),
             false => Ok(()),
         })?;
+        if let Some(third_party) = &self.peers.third_party {
+            archive = answered(&third_party.save, Save(archive))?;
+        }
         archive = asked(self.peers.save_metrics.send(Save(archive)), "metrics").await??;
         self.append_to(&mut archive)?;
         write(archive.take()?)
@@ -113,19 +136,37 @@ impl Network {
         archive.put(&server_link.as_ref().map(|link| link.save(&places)));
         archive.put(&(self.taking_part.len() as u64));
         for (user, participation) in self.taking_part.iter() {
-            let Participation { step, invitation_id, dropout, .. } = **participation;
-            let phase = match &participation.phase {
-                Phase::Downloading(transfer) => SavedPhase::Downloading(*transfer),
-                Phase::Training { began } => SavedPhase::Training { began: *began },
-                Phase::Uploading { transfer, loss, .. } => SavedPhase::Uploading { transfer: *transfer, loss: *loss },
+            let Participation { step, invitation_id, leg, dropout, .. } = **participation;
+            let activity = match (&participation.activity, &participation.upload) {
+                (Activity::Transfer(transfer), Some(Upload { parts, loss, .. })) => {
+                    SavedActivity::Upload { transfer: *transfer, parts: *parts, loss: *loss }
+                }
+                (Activity::Transfer(transfer), None) => SavedActivity::Transfer(*transfer),
+                (Activity::Work { began }, _) => SavedActivity::Work { began: *began },
             };
+            // An upload needs it no longer.
+            let exchanged = participation.exchanged().filter(|_| participation.upload.is_none());
+            let has_exchanged = exchanged.is_some();
             // An appointment that was kept stands here no longer, and cancels nothing.
             let next = participation.next.and_then(|next| places.get(&next).copied());
             let cut = participation.cut.and_then(|(time, cut)| Some((time, *places.get(&cut)?)));
-            archive.put(&SavedParticipation { user, step, invitation_id, phase, next, dropout, cut });
+            archive.put(&SavedParticipation {
+                user,
+                step,
+                invitation_id,
+                leg,
+                activity,
+                has_exchanged,
+                next,
+                dropout,
+                cut,
+            });
             participation.download.save(user, archive)?;
-            if let Phase::Uploading { frame, .. } = &participation.phase {
+            if let Some(Upload { frame, .. }) = &participation.upload {
                 archive.put_bytes(frame);
+            }
+            if let Some(exchanged) = exchanged {
+                exchanged.save(archive);
             }
         }
         Ok(())
@@ -145,27 +186,41 @@ impl Network {
         if let Some(link) = link {
             self.traffic.server_link = ServerLink::restore(link, &self.world.scenario.network.server, appointment)?;
         }
-        let mut training = false;
-        for (saved, download, frame) in participations {
-            let SavedParticipation { user, step, invitation_id, phase, next, dropout, cut } = saved;
-            training |= matches!(phase, SavedPhase::Training { .. });
-            let phase = match phase {
-                SavedPhase::Uploading { transfer, loss } => Phase::Uploading { transfer, frame: frame.into(), loss },
-                SavedPhase::Downloading(transfer) => Phase::Downloading(transfer),
-                SavedPhase::Training { began } => Phase::Training { began },
+        let mut is_effort_needed = false;
+        for ReadParticipation { saved, download, frame, exchanged } in participations {
+            let SavedParticipation { user, step, invitation_id, leg, activity, next, dropout, cut, .. } = saved;
+            let (activity, upload) = match activity {
+                SavedActivity::Transfer(transfer) => (Activity::Transfer(transfer), None),
+                SavedActivity::Work { began } => (Activity::Work { began }, None),
+                SavedActivity::Upload { transfer, parts, loss } => {
+                    (Activity::Transfer(transfer), Some(Upload { frame: frame.into(), parts, loss }))
+                }
             };
-            if !matches!(phase, Phase::Uploading { .. }) {
-                self.submit_again(user, step, invitation_id, &download)?;
+            if upload.is_none() {
+                self.submit_again(user, (step, invitation_id), &download, exchanged)?;
+                // What follows a first leg that is on its way is worked out when it is there.
+                is_effort_needed |= matches!(activity, Activity::Work { .. }) || leg > 0;
             }
             let conditions = self.world.population.conditions(user, invitation_id);
             let next = next.map(appointment).transpose()?;
             let cut = cut.map(|(time, place)| Ok((time, appointment(place)?))).transpose()?;
             let effort = None;
-            let participation =
-                Participation { step, invitation_id, download, conditions, phase, effort, next, dropout, cut };
+            let participation = Participation {
+                step,
+                invitation_id,
+                download,
+                conditions,
+                leg,
+                activity,
+                effort,
+                upload,
+                next,
+                dropout,
+                cut,
+            };
             self.taking_part.insert(user, Box::new(participation));
         }
-        if training {
+        if is_effort_needed {
             self.work_out_trainings().await?;
         }
         Ok(())
@@ -175,13 +230,15 @@ impl Network {
     fn submit_again(
         &self,
         user: UserId,
-        step: Step,
-        invitation_id: InvitationId,
+        (step, invitation_id): (Step, InvitationId),
         download: &Arc<OutgoingDownload>,
+        exchanged: Option<Arc<Exchanged>>,
     ) -> Result<()> {
         let download = Arc::clone(download);
+        // A participation that has exchanged nothing when a checkpoint is written is one whose training fails.
+        let counsel = exchanged.map(Counsel::Remembered).map_or_else(|| self.counsel(), |counsel| Ok(Some(counsel)))?;
         // What lasts beyond a round may be cut short, so that its user keeps what it had.
-        match self.tell(user, ToClient::Participate { step, invitation_id, download, keep: true }) {
+        match self.tell(user, ToClient::Participate { step, invitation_id, download, counsel, keep: true }) {
             FromClient::Done => Ok(()),
             _ => Err(unanswered("client", "it takes part twice")),
         }

@@ -11,11 +11,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::event::Event;
-use super::participation::{Dropout, Participation, Transfer, Way};
+use super::participation::{Participation, Transfer, Way};
 
 use crate::codec::FrameParts;
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Step, UserId};
+use crate::legs::{Peer, Route};
 use crate::population::Verdict;
 use crate::scenario::ServerLinkSpec;
 use crate::sim::by_user::ByUser;
@@ -138,36 +139,37 @@ impl Traffic {
         &mut self,
         user: UserId,
         participation: &mut Participation,
-        direction: Direction,
+        route: Route,
         parts: FrameParts,
     ) -> Result<Transfer> {
         let size = Bytes::new(parts.total());
         let now = self.calendar.now();
-        let verdict = self.world.population.faults().verdict(user, participation.invitation_id, direction, now);
+        let verdict = self.world.population.faults().verdict(user, participation.invitation_id, route, now);
         let (size, fault) = match verdict {
             Some(Verdict::CutAt(bytes)) if bytes < size => (bytes, verdict),
             Some(Verdict::CutAt(_)) => (size, None),
             _ => (size, verdict),
         };
+        let direction = route.direction;
         let link = participation.link(direction);
-        let dropout = match participation.dropout {
-            Some(Dropout::InTransfer(of, elapsed)) if of == direction => Some(elapsed),
-            _ => None,
-        };
+        let dropout = participation.dropout.filter(|dropout| dropout.leg == participation.leg);
+        let dropout = dropout.map(|dropout| dropout.elapsed);
+        // The third party's link holds nobody back.
+        let server_link = self.server_link.as_mut().filter(|_| route.peer == Peer::Server);
         let (size, fault) = match dropout {
             // How far it gets until then does not hang on how many share the server's link.
-            Some(elapsed) if self.server_link.is_some() => {
+            Some(elapsed) if server_link.is_some() => {
                 let carried = link.carried(size, elapsed);
                 (carried, if fault == Some(Verdict::Drop) { fault } else { Some(Verdict::CutAt(carried)) })
             }
             _ => (size, fault),
         };
-        let mut transfer = Transfer { direction, size, began: now, way: Way::Alone, fault };
-        match &mut self.server_link {
+        let mut transfer = Transfer { route, size, began: now, way: Way::Alone, fault };
+        match server_link {
             None => {
                 let arrives =
                     self.within_time(now + link.transfer_time(size) + transfer.delay(), user, participation.step)?;
-                participation.next = Some(self.calendar.schedule(arrives, Event::arrived(direction, user)));
+                participation.next = Some(self.calendar.schedule(arrives, Event::FrameArrived(user)));
                 if let Some(elapsed) = dropout {
                     self.schedule_cut(user, participation, now + elapsed);
                 }
@@ -186,9 +188,9 @@ impl Traffic {
                 server.next_in_line += 1;
             }
         }
-        self.book(participation.invitation_id, user, LinkEvent::Sent(direction, parts));
+        self.book(participation.invitation_id, user, LinkEvent::Sent(route, parts));
         if let Way::InLine(_) = transfer.way {
-            self.book(participation.invitation_id, user, LinkEvent::InLine(direction));
+            self.book(participation.invitation_id, user, LinkEvent::InLine(route));
         }
         Ok(transfer)
     }
@@ -214,7 +216,7 @@ impl Traffic {
                 transfer.way = Way::Sent;
                 arrives = arrives + transfer.delay();
             }
-            participation.next = Some(self.calendar.schedule(arrives, Event::arrived(direction, user)));
+            participation.next = Some(self.calendar.schedule(arrives, Event::FrameArrived(user)));
             self.within_time(arrives, user, participation.step)?;
             self.free_connection(taking_part)?;
         }
@@ -232,7 +234,9 @@ impl Traffic {
     ) -> Result<Bytes> {
         let now = self.calendar.now();
         match transfer.way {
-            Way::Alone => Ok(participation.link(transfer.direction).carried(transfer.size, transfer.elapsed(now))),
+            Way::Alone => {
+                Ok(participation.link(transfer.route.direction).carried(transfer.size, transfer.elapsed(now)))
+            }
             Way::Sent => Ok(transfer.size),
             Way::InLine(number) => {
                 if let Some(server) = &mut self.server_link {
@@ -242,9 +246,10 @@ impl Traffic {
             }
             Way::Shared => {
                 let server = self.server_link.as_mut();
-                let carried = server.and_then(|server| server.lane(transfer.direction).link.stop(now, FlowId(user.0)));
+                let carried =
+                    server.and_then(|server| server.lane(transfer.route.direction).link.stop(now, FlowId(user.0)));
                 self.free_connection(taking_part)?;
-                self.reschedule(transfer.direction);
+                self.reschedule(transfer.route.direction);
                 Ok(carried.unwrap_or(Bytes::new(0)))
             }
         }
@@ -262,11 +267,12 @@ impl Traffic {
         let (up, down) = (participation.conditions.up.rate, participation.conditions.down.rate);
         if let Some(transfer) = participation.transfer_mut() {
             transfer.way = Way::Shared;
-            let direction = transfer.direction;
+            let route = transfer.route;
+            let direction = route.direction;
             let rate = if direction == Direction::Up { up } else { down };
             let started = server.lane(direction).link.start(now, FlowId(user.0), transfer.size, rate);
             debug_assert!(started, "{user} has two transfers in one direction");
-            self.book(invitation_id, user, LinkEvent::Connected(direction));
+            self.book(invitation_id, user, LinkEvent::Connected(route));
             self.reschedule(direction);
         }
         Ok(())

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::codec::FrameParts;
 use crate::ids::{InvitationId, UserId};
-use crate::units::{Direction, SimTime};
+use crate::legs::{Job, Route};
+use crate::units::SimTime;
 use crate::work::Work;
 
 /// Something to be booked.
@@ -24,15 +25,15 @@ pub struct Booking {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LinkEvent {
     /// A frame started on its way, or in the line for a connection.
-    Sent(Direction, FrameParts),
+    Sent(Route, FrameParts),
     /// It has to wait for a connection.
-    InLine(Direction),
+    InLine(Route),
     /// It has waited for a connection, and has one.
-    Connected(Direction),
+    Connected(Route),
     /// A frame's way ended.
     TransferEnded {
-        /// Which way it was.
-        direction: Direction,
+        /// Which way it was, and between whom.
+        route: Route,
         /// How it ended.
         ending: Ending,
         /// Bytes that a link carried until then.
@@ -42,8 +43,13 @@ pub enum LinkEvent {
         /// Time since the frame started on its way, in nanoseconds.
         took_ns: u64,
     },
-    /// A training ended.
-    TrainingEnded {
+    /// A participation began with work, since nothing is downloaded in its phase. Other work begins when the transfer
+    /// before it ends.
+    WorkBegan(Job),
+    /// A device's work ended, or a third party's.
+    WorkEnded {
+        /// What it worked on.
+        job: Job,
         /// How it ended.
         ending: Ending,
         /// What of it was done until then.

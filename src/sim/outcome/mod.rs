@@ -28,6 +28,8 @@ pub struct Outcome {
     pub baselines: BTreeMap<String, SplitFigures>,
     /// Bytes of the whole run, an unfinished round included.
     pub bytes: ByDirection<Flow>,
+    /// Of these, those that were exchanged with the third party, if the method has one.
+    pub third_party_bytes: Option<ByDirection<Flow>>,
     /// Training work of the whole run, an unfinished round included.
     pub work: Work,
     /// Durations by phase.
@@ -58,9 +60,9 @@ pub struct SplitFigures {
 /// One value per direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByDirection<T> {
-    /// Clients to server.
+    /// From the users.
     pub up: T,
-    /// Server to clients.
+    /// To the users.
     pub down: T,
 }
 
@@ -271,6 +273,9 @@ pub struct RoundRecord {
     pub accuracy: Option<SplitFigures>,
     /// Bytes of this round.
     pub bytes: ByDirection<Flow>,
+    /// Of these, those that were exchanged with the third party, if the method has one.
+    #[serde(default)]
+    pub third_party_bytes: Option<ByDirection<Flow>>,
     /// Bytes that the evaluated users would download in order to score after this round, where it was evaluated. They are
     /// no part of `bytes`: evaluation is done from outside.
     #[serde(default)]

@@ -60,6 +60,7 @@ pub(super) fn step(world: &World, server: &mut dyn Server, step: u32, mut arrive
             .map(|(arrived, (update, received))| Contribution {
                 user: arrived.user,
                 invitation_id: arrived.invitation_id,
+                phase: arrived.download.phase(),
                 update,
                 received: &received.model,
                 meant: received.meant.as_ref(),

@@ -15,10 +15,11 @@ use super::super::device::Device;
 use super::super::download::RestoredDownloads;
 use super::super::messages::{Booking, Collect, Collected, GetModel, RoundBooked, SetModel};
 use super::super::metrics::MetricsActor;
-use super::super::network::{Network, NetworkState, Peers};
+use super::super::network::{Network, NetworkState, Peers, ThirdPartyPorts};
 use super::super::outcome::{ByDirection, Flow, SplitFigures};
 use super::super::resident::{Mailbox, Resident};
 use super::super::server::ServerActor;
+use super::super::third_party::ThirdPartyActor;
 use super::super::workers::{Pool, Threads, Workers};
 use super::super::world::World;
 use super::{RunControl, baselines};
@@ -113,6 +114,19 @@ impl Actors {
             None => ServerActor::new(Arc::clone(&world), threads),
         };
         let touched = archive.as_mut().map_or(Ok(BTreeMap::new()), |archive| restore_clients(archive, &world))?;
+        let mut third_party = ThirdPartyActor::new(Arc::clone(&world))?;
+        if let (Some(third_party), Some(archive)) = (&mut third_party, &mut archive) {
+            third_party.restore(archive)?;
+        }
+        let third_party = third_party.map(|actor| {
+            let third_party = Resident::new(actor);
+            ThirdPartyPorts {
+                consult: third_party.port(),
+                request_arrived: third_party.port(),
+                absorb: third_party.port(),
+                save: third_party.port(),
+            }
+        });
         let threads = Threads::new(Arc::clone(&world), pool.clone(), Arc::clone(&control.interrupted));
         let workers: Rc<dyn Workers> = Rc::new(threads.restored(touched));
         let mut metrics = MetricsActor::new(Arc::clone(&world), Rc::clone(&workers))?;
@@ -129,6 +143,7 @@ impl Actors {
             participation_lost: server.port(),
             alarm_rang: server.port(),
             close_step: mailbox.clone().recipient(),
+            third_party,
             workers,
             book: metrics.clone().recipient(),
             round_ended: metrics.clone().recipient(),

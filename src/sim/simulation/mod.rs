@@ -257,7 +257,7 @@ impl Simulation {
         let (unfinished, collected) = self.ask(|reply| Command::Finish { private_parameters, reply })??;
         observer.happened(None, &unfinished);
         let world = &self.world;
-        let Collected { rounds, bytes, work, durations, model, digest } = collected;
+        let Collected { rounds, bytes, third_party_bytes, work, durations, model, digest } = collected;
         let size = ProblemSize {
             users: world.dataset.users() as u64,
             items: world.dataset.items() as u64,
@@ -268,7 +268,20 @@ impl Simulation {
         let selected = select(&rounds, &world.scenario.evaluation);
         let (baselines, stopped_by) = (std::mem::take(&mut self.baselines), self.stopped_by.take());
         let policy = world.policy.clone();
-        Ok(Outcome { policy, rounds, selected, baselines, bytes, work, durations, size, model, digest, stopped_by })
+        Ok(Outcome {
+            policy,
+            rounds,
+            selected,
+            baselines,
+            bytes,
+            third_party_bytes,
+            work,
+            durations,
+            size,
+            model,
+            digest,
+            stopped_by,
+        })
     }
 
     fn advance_watched(

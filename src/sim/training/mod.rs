@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::device::Device;
 use super::download::OutgoingDownload;
+use super::exchange::{self, Counsel, Exchanged};
 use super::world::World;
 use crate::codec::{self, EncodeContext, Frame, Randomness};
 use crate::error::{Error, Result};
@@ -29,6 +30,8 @@ pub struct Assignment {
     pub device: Option<Box<Device>>,
     /// The download.
     pub download: Arc<OutgoingDownload>,
+    /// Where the third party's reply comes from, if the method asks one.
+    pub counsel: Option<Counsel>,
 }
 
 /// A training's result. The parameters go back to the user's actor; the frame to the server.
@@ -41,6 +44,8 @@ pub struct Trained {
     pub loss: f64,
     /// What the training took.
     pub work: Work,
+    /// What was exchanged with the third party before it.
+    pub exchanged: Option<Arc<Exchanged>>,
 }
 
 thread_local! {
@@ -72,6 +77,12 @@ impl Assignment {
         )
         .in_phase(self.download.phase())
         .at_step(self.step);
+        let exchange = world.exchange(task.phase).zip(self.counsel.as_ref());
+        let exchanged = exchange.map(|(exchange, counsel)| {
+            exchange::carry_out(counsel, exchange, &*device.client, &task, (world, &mut *scratch))
+        });
+        let (exchanged, reply) = exchanged.transpose()?.unzip();
+        let task = reply.as_ref().map_or(task, |reply| task.with_reply(reply));
         let LocalUpdate { mut update, loss, work, .. } = device.client.train(&task, scratch)?;
         if !loss.is_finite() {
             let user = self.user;
@@ -97,7 +108,7 @@ impl Assignment {
         {
             scratch.values = values.into();
         }
-        Ok(Box::new(Trained { device, frame, loss, work }))
+        Ok(Box::new(Trained { device, frame, loss, work, exchanged }))
     }
 }
 

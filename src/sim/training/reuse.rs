@@ -9,7 +9,8 @@ fn upload(overrides: &[&str]) -> Vec<u8> {
     let world = small::world(overrides);
     let download = Arc::new(OutgoingDownload::first(&world));
     let (user, step) = (UserId(3), Step(0));
-    let mut assignment = Assignment { user, step, invitation_id: InvitationId(0), device: None, download };
+    let mut assignment =
+        Assignment { user, step, invitation_id: InvitationId(0), device: None, download, counsel: None };
     assignment.run(&world).unwrap().frame.bytes.to_vec()
 }
 

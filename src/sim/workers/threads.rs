@@ -224,9 +224,12 @@ fn work_out(training: SubmittedTraining, world: &World, interrupted: &AtomicBool
 /// What the network has to know of a training to place it in virtual time.
 fn effort_of(result: &Result<Box<Trained>>) -> Effort {
     match result {
-        Ok(trained) => Effort { work: trained.work, upload: Some(Bytes::of(&trained.frame.bytes)) },
+        Ok(trained) => {
+            let upload = Some(Bytes::of(&trained.frame.bytes));
+            Effort { work: trained.work, upload, exchanged: trained.exchanged.clone() }
+        }
         // The training fails on the device at once.
-        Err(_) => Effort { work: Work::default(), upload: None },
+        Err(_) => Effort { work: Work::default(), upload: None, exchanged: None },
     }
 }
 

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use fedrecsim::ids::UserId;
+use fedrecsim::legs::Route;
 use fedrecsim::scenario::Scenario;
 use fedrecsim::sim::RoundObserver;
 use fedrecsim::sim::outcome::events::{Booking, LinkEvent, RoundSpan};
@@ -23,7 +24,7 @@ pub struct DeviceWork {
 pub struct Watch {
     pub device_work: DeviceWork,
     /// Lengths of the frames on their way.
-    lengths: BTreeMap<(UserId, Direction), u64>,
+    lengths: BTreeMap<(UserId, Route), u64>,
 }
 
 impl RoundObserver for Watch {
@@ -33,19 +34,19 @@ impl RoundObserver for Watch {
         let device_work = &mut self.device_work;
         for &Booking { user, event, .. } in bookings {
             match event {
-                LinkEvent::Sent(direction, parts) => {
-                    self.lengths.insert((user, direction), parts.header + parts.index + parts.values);
+                LinkEvent::Sent(route, parts) => {
+                    self.lengths.insert((user, route), parts.header + parts.index + parts.values);
                 }
-                LinkEvent::TransferEnded { direction, ending, carried, received, .. } => {
-                    assert!(carried <= self.lengths[&(user, direction)] && (received || !ending.is_arrival()));
+                LinkEvent::TransferEnded { route, ending, carried, received, .. } => {
+                    assert!(carried <= self.lengths[&(user, route)] && (received || !ending.is_arrival()));
                     // A frame that does not reach its receiver has still been sent.
-                    device_work.bytes += if direction == Direction::Down && !received { 0 } else { carried };
+                    device_work.bytes += if route.direction == Direction::Down && !received { 0 } else { carried };
                 }
-                LinkEvent::TrainingEnded { work, .. } => {
+                LinkEvent::WorkEnded { work, .. } => {
                     device_work.row_visits += work.row_visits;
                     device_work.multiply_adds += work.multiply_adds;
                 }
-                LinkEvent::InLine(_) | LinkEvent::Connected(_) => {}
+                LinkEvent::InLine(_) | LinkEvent::Connected(_) | LinkEvent::WorkBegan(_) => {}
             }
         }
     }

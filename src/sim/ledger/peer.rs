@@ -1,22 +1,22 @@
-//! The byte ledger: where every byte went (contract 3).
+//! The bytes that users exchange with one peer: where every one of them went.
 
 use serde::{Deserialize, Serialize};
 
-use super::by_user::ByUser;
-use super::messages::{Direction, Ending};
-use super::outcome::{ByDirection, Flow};
 use crate::codec::FrameParts;
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, UserId};
+use crate::sim::by_user::ByUser;
+use crate::sim::messages::{Direction, Ending};
+use crate::sim::outcome::{ByDirection, Flow};
 
 /// Bytes per direction: in all, per round and per client.
 ///
 /// A frame is booked when its way ends, whether it arrives, is cut off or is still on it when the run ends; so it
 /// belongs to the round in which that happens, and of a frame that is cut off, `sent` is what a link really carried.
 ///
-/// What happened to one user is booked together: its [`Account`] is taken out, and balances when it is put back.
+/// What happened to one user is booked together: its [`PeerAccount`] is taken out, and balances when it is put back.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Ledger {
+pub struct PeerLedger {
     /// Of the rounds that are over.
     closed: ByDirection<Flow>,
     /// Of the run so far, the open round included.
@@ -34,7 +34,7 @@ type OnItsWay = (InvitationId, FrameParts);
 
 /// The books of one user while what happened to it is entered.
 #[derive(Debug)]
-pub struct Account {
+pub struct PeerAccount {
     user: UserId,
     /// What was booked since the account was taken out.
     flows: ByDirection<Flow>,
@@ -64,7 +64,7 @@ fn side<T>(flows: &mut ByDirection<T>, direction: Direction) -> &mut T {
     }
 }
 
-impl Account {
+impl PeerAccount {
     /// Books that a frame starts on its way; its bytes are booked when that ends.
     ///
     /// # Errors
@@ -90,12 +90,12 @@ impl Account {
     }
 }
 
-impl Ledger {
+impl PeerLedger {
     /// Takes the account of `user` out, to be put back by [`Self::enter`].
-    pub fn take_out(&mut self, user: UserId) -> Account {
+    pub fn take_out(&mut self, user: UserId) -> PeerAccount {
         let ByDirection { up, down } = &mut self.on_their_way;
         let on_their_way = ByDirection { up: up.remove(&user), down: down.remove(&user) };
-        Account { user, flows: ByDirection::default(), on_their_way }
+        PeerAccount { user, flows: ByDirection::default(), on_their_way }
     }
 
     /// Books that a frame's way ends like this after `carried` bytes; those that it did not carry never left the sender.
@@ -105,7 +105,7 @@ impl Ledger {
     /// [`Error::Unbalanced`] if the frame was not on its way, is shorter, or arrives without some of its bytes.
     pub fn ended(
         &mut self,
-        account: &mut Account,
+        account: &mut PeerAccount,
         (invitation_id, direction): (InvitationId, Direction),
         ending: Ending,
         (carried, received): (u64, bool),
@@ -138,8 +138,8 @@ impl Ledger {
     ///
     /// # Errors
     /// [`Error::Unbalanced`] if that does not balance.
-    pub fn enter(&mut self, account: Account) -> Result<()> {
-        let Account { user, flows, on_their_way } = account;
+    pub fn enter(&mut self, account: PeerAccount) -> Result<()> {
+        let PeerAccount { user, flows, on_their_way } = account;
         for (direction, frame) in [(Direction::Up, on_their_way.up), (Direction::Down, on_their_way.down)] {
             if let Some(frame) = frame {
                 side(&mut self.on_their_way, direction).insert(user, frame);
@@ -226,9 +226,9 @@ mod tests {
 
     use super::*;
 
-    impl Ledger {
+    impl PeerLedger {
         /// Books in an account that is taken out for it alone.
-        fn book<T>(&mut self, user: UserId, book: impl FnOnce(&mut Self, &mut Account) -> Result<T>) -> Result<T> {
+        fn book<T>(&mut self, user: UserId, book: impl FnOnce(&mut Self, &mut PeerAccount) -> Result<T>) -> Result<T> {
             let mut account = self.take_out(user);
             let booked = book(self, &mut account);
             self.enter(account)?;
@@ -259,7 +259,7 @@ mod tests {
         fn bytes_are_conserved_whatever_happens(
             fates in prop::collection::vec((0u32..5, any::<bool>(), 0u8..6, 0u64..140), 0..60)
         ) {
-            let mut ledger = Ledger::default();
+            let mut ledger = PeerLedger::default();
             let mut carried_in_all = 0;
             for (number, (user, up, fate, carried)) in fates.into_iter().enumerate() {
                 let (round, user) = (InvitationId(number as u32), UserId(user));
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_cut_frame_keeps_its_first_bytes_by_purpose() {
-        let mut ledger = Ledger::default();
+        let mut ledger = PeerLedger::default();
         ledger.sends(InvitationId(0), UserId(1), Direction::Down, PARTS).unwrap();
         ledger.ends((InvitationId(0), UserId(1)), Direction::Down, Ending::Lost, (33, true)).unwrap();
         let flow = ledger.total().down;
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn each_client_has_its_own_account_and_frames_are_counted() {
-        let mut ledger = Ledger::default();
+        let mut ledger = PeerLedger::default();
         for (invitation_id, user, direction) in
             [(0, 4, Direction::Up), (0, 2, Direction::Down), (1, 4, Direction::Up), (2, 4, Direction::Up)]
         {
@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn a_frame_can_be_lost_with_its_last_byte() {
         // The dropout may come when everything has left the sender.
-        let mut ledger = Ledger::default();
+        let mut ledger = PeerLedger::default();
         ledger.sends(InvitationId(0), UserId(1), Direction::Up, PARTS).unwrap();
         ledger.ends((InvitationId(0), UserId(1)), Direction::Up, Ending::Lost, (138, true)).unwrap();
         assert_eq!((ledger.total().up.lost, ledger.total().up.values), (138, 100));
@@ -315,20 +315,20 @@ mod tests {
 
     #[test]
     fn impossible_bookings_are_refused() {
-        let mut ledger = Ledger::default();
+        let mut ledger = PeerLedger::default();
         let (round, user) = (InvitationId(0), UserId(1));
         assert!(ledger.ends((round, user), Direction::Up, Ending::Done, (138, true)).is_err(), "never sent");
         ledger.sends(round, user, Direction::Up, PARTS).unwrap();
         assert!(ledger.sends(round, user, Direction::Up, PARTS).is_err(), "sent twice");
         assert!(ledger.ends((round, user), Direction::Up, Ending::Lost, (139, true)).is_err(), "more lost than sent");
-        let mut ledger = Ledger::default();
+        let mut ledger = PeerLedger::default();
         ledger.sends(round, user, Direction::Up, PARTS).unwrap();
         assert!(ledger.ends((round, user), Direction::Up, Ending::Done, (137, true)).is_err(), "a part arrives");
     }
 
     #[test]
     fn a_byte_that_is_booked_nowhere_is_noticed() {
-        let mut ledger = Ledger::default();
+        let mut ledger = PeerLedger::default();
         ledger.sends(InvitationId(0), UserId(1), Direction::Up, PARTS).unwrap();
         ledger.ends((InvitationId(0), UserId(1)), Direction::Up, Ending::Done, (138, true)).unwrap();
         ledger.round.up.sent += 1;
@@ -339,7 +339,7 @@ mod tests {
     fn a_wrong_account_of_either_direction_is_noticed() {
         // Every sum agrees, so that only the equation within one direction of one client can tell.
         for direction in [Direction::Up, Direction::Down] {
-            let mut ledger = Ledger::default();
+            let mut ledger = PeerLedger::default();
             ledger.sends(InvitationId(0), UserId(1), direction, PARTS).unwrap();
             ledger.ends((InvitationId(0), UserId(1)), direction, Ending::Done, (138, true)).unwrap();
             side(&mut ledger.round, direction).sent += 1;
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_frame_that_never_came_to_an_end_is_noticed() {
-        let mut ledger = Ledger::default();
+        let mut ledger = PeerLedger::default();
         ledger.sends(InvitationId(0), UserId(1), Direction::Up, PARTS).unwrap();
         ledger.check().unwrap();
         assert!(ledger.check_closed().unwrap_err().to_string().contains("user 1"));
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn a_round_whose_clients_do_not_add_up_does_not_end() {
-        let mut ledger = Ledger::default();
+        let mut ledger = PeerLedger::default();
         ledger.sends(InvitationId(0), UserId(1), Direction::Up, PARTS).unwrap();
         ledger.ends((InvitationId(0), UserId(1)), Direction::Up, Ending::Done, (138, true)).unwrap();
         ledger.of_clients.up.frames -= 1;

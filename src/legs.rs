@@ -1,0 +1,120 @@
+//! Describes the legs of a participation: the transfers between a user's device and its peers, and the work between
+//! them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::Direction;
+
+/// Whoever a user's device exchanges frames with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Peer {
+    /// The server, which holds the model.
+    Server,
+    /// The third party, which answers requests that the server must not see (see
+    /// [`ThirdParty`](crate::method::ThirdParty)).
+    ThirdParty,
+}
+
+/// Between which peers a frame travels, and which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Route {
+    /// The other end of the route; this end is the user's device.
+    pub peer: Peer,
+    /// Up is away from the user's device, down is towards it.
+    pub direction: Direction,
+}
+
+impl Route {
+    /// The model's way from the server.
+    pub const DOWNLOAD: Self = Self { peer: Peer::Server, direction: Direction::Down };
+    /// The request's way to the third party.
+    pub const REQUEST: Self = Self { peer: Peer::ThirdParty, direction: Direction::Up };
+    /// The reply's way from the third party.
+    pub const REPLY: Self = Self { peer: Peer::ThirdParty, direction: Direction::Down };
+    /// The update's way to the server.
+    pub const UPLOAD: Self = Self { peer: Peer::Server, direction: Direction::Up };
+
+    /// Returns the name that reports give to a transfer on this route.
+    pub fn name(self) -> &'static str {
+        match (self.peer, self.direction) {
+            (Peer::Server, Direction::Down) => "download",
+            (Peer::Server, Direction::Up) => "upload",
+            (Peer::ThirdParty, Direction::Up) => "request",
+            (Peer::ThirdParty, Direction::Down) => "reply",
+        }
+    }
+}
+
+/// What is worked on between two transfers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Job {
+    /// The device makes its request to the third party.
+    Request,
+    /// The third party makes its reply, at the server's speed.
+    Reply,
+    /// The device trains.
+    Training,
+}
+
+impl Job {
+    /// Returns the name that reports give to this work.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Request => "preparation",
+            Self::Reply => "consultation",
+            Self::Training => "training",
+        }
+    }
+
+    /// Returns whether it is the device that works.
+    pub fn is_the_devices(self) -> bool {
+        self != Self::Reply
+    }
+}
+
+/// One leg of a participation. The next one begins when it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Leg {
+    /// A frame travels.
+    Transfer(Route),
+    /// The device or the third party works.
+    Work(Job),
+}
+
+impl Leg {
+    /// Lists the legs of a participation, in their order. Where nothing is downloaded the device begins by itself, at
+    /// the instant at which the server counts on it, and no latency passes.
+    pub fn of_participation(downloads: bool, asks_a_third_party: bool) -> Vec<Self> {
+        let mut legs = Vec::new();
+        if downloads {
+            legs.push(Self::Transfer(Route::DOWNLOAD));
+        }
+        if asks_a_third_party {
+            legs.extend([Self::Work(Job::Request), Self::Transfer(Route::REQUEST)]);
+            legs.extend([Self::Work(Job::Reply), Self::Transfer(Route::REPLY)]);
+        }
+        legs.extend([Self::Work(Job::Training), Self::Transfer(Route::UPLOAD)]);
+        legs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// If this fails, a participation leaves out a transfer that costs time and bytes, or makes one up.
+    #[test]
+    fn a_participation_has_the_legs_that_its_phase_asks_for() {
+        let names = |downloads, asks| -> Vec<&str> {
+            let name = |leg: Leg| match leg {
+                Leg::Transfer(route) => route.name(),
+                Leg::Work(job) => job.name(),
+            };
+            Leg::of_participation(downloads, asks).into_iter().map(name).collect()
+        };
+        assert_eq!(names(true, false), ["download", "training", "upload"]);
+        assert_eq!(names(false, false), ["training", "upload"]);
+        let asking = ["download", "preparation", "request", "consultation", "reply", "training", "upload"];
+        assert_eq!(names(true, true), asking);
+    }
+}

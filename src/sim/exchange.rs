@@ -1,0 +1,124 @@
+//! The exchange between a client and the third party in a participation: a request and its reply, really encoded and
+//! really decoded.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::world::World;
+use crate::codec::{self, Codec, CodecMemory, EncodeContext, Frame, FrameParts, Randomness};
+use crate::error::Result;
+use crate::ids::{InvitationId, UserId};
+use crate::method::{Client, Exchange, LocalTask, Scratch, ThirdParty};
+use crate::model::archive::{Archive, ArchiveReader};
+use crate::model::blocks::{Model, ModelUpdate};
+use crate::model::layout::Layout;
+use crate::rng::Streams;
+use crate::scenario::CodecName;
+use crate::work::Work;
+
+/// What was exchanged in one participation.
+#[derive(Debug)]
+pub struct Exchanged {
+    /// What making the request took.
+    pub request_work: Work,
+    /// What the third party receives.
+    pub request: Frame,
+    /// What making the reply took.
+    pub reply_work: Work,
+    /// What the client receives.
+    pub reply: Frame,
+}
+
+/// Where a training takes the third party's reply from.
+#[derive(Clone)]
+pub enum Counsel {
+    /// From the third party, as it was when the user was invited.
+    Asked(Arc<dyn ThirdParty>),
+    /// From a checkpoint, which was written after the training had been worked out.
+    Remembered(Arc<Exchanged>),
+}
+
+/// What a checkpoint keeps of an exchange beside its frames.
+#[derive(Serialize, Deserialize)]
+struct SavedExchange {
+    request: (Work, FrameParts),
+    reply: (Work, FrameParts),
+}
+
+impl Exchanged {
+    /// Appends the exchange to `archive`.
+    pub fn save(&self, archive: &mut Archive) {
+        let Self { request_work, request, reply_work, reply } = self;
+        archive.put(&SavedExchange { request: (*request_work, request.parts), reply: (*reply_work, reply.parts) });
+        archive.put_bytes(&request.bytes);
+        archive.put_bytes(&reply.bytes);
+    }
+
+    /// Reads what [`Self::save`] appended.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) if it appended something else.
+    pub fn restore(archive: &mut ArchiveReader) -> Result<Self> {
+        let SavedExchange { request: (request_work, request), reply: (reply_work, reply) } = archive.take()?;
+        let request = Frame::of_saved(archive.take_bytes()?.into(), request)?;
+        let reply = Frame::of_saved(archive.take_bytes()?.into(), reply)?;
+        Ok(Self { request_work, request, reply_work, reply })
+    }
+}
+
+/// Returns the codec of requests and replies, which are lists of rows.
+fn rows() -> &'static dyn Codec {
+    codec::of(CodecName::RowsF32)
+}
+
+/// Decodes a request or a reply.
+///
+/// # Errors
+/// [`Error::Frame`](crate::error::Error::Frame) if the frame is none of `layout`.
+pub fn decode(frame: &Bytes, layout: &Layout) -> Result<ModelUpdate> {
+    codec::decode(rows(), frame, layout)
+}
+
+/// Carries out the exchange that `counsel` asks for: the client's request, its way through a codec, the third party's
+/// reply, and its way back. Returns what travels and what the client reads in the reply.
+///
+/// # Errors
+/// Whatever the client or the third party finds wrong.
+pub fn carry_out(
+    counsel: &Counsel,
+    exchange: &Exchange,
+    client: &dyn Client,
+    task: &LocalTask<'_>,
+    (world, scratch): (&World, &mut Scratch),
+) -> Result<(Arc<Exchanged>, ModelUpdate)> {
+    let exchanged = match counsel {
+        Counsel::Remembered(exchanged) => Arc::clone(exchanged),
+        Counsel::Asked(third_party) => {
+            let mut asked = client.request(task, scratch)?;
+            let randomness = randomness(task.streams, task.user, task.invitation_id);
+            if let Some(mechanism) = &world.privacy {
+                mechanism.protect(&mut asked.update, &exchange.request, randomness)?;
+            }
+            let request = encode(&asked.update, &exchange.request, randomness)?;
+            let reply = third_party.reply(task.user, &decode(&request.bytes, &exchange.request)?)?;
+            let (request_work, reply_work) = (asked.work, reply.work);
+            let reply = encode(&reply.update, &exchange.reply, randomness)?;
+            Arc::new(Exchanged { request_work, request, reply_work, reply })
+        }
+    };
+    let reply = decode(&exchanged.reply.bytes, &exchange.reply)?;
+    Ok((exchanged, reply))
+}
+
+/// Returns the randomness of an exchange, which no upload and no download has.
+fn randomness(streams: Streams, user: UserId, invitation_id: InvitationId) -> Randomness {
+    Randomness { streams, user: u64::from(user.0), invitation: u64::from(invitation_id.0) | 1 << 32 }
+}
+
+/// Encodes what a peer receives who has nothing yet, so that rows that are left out are zero.
+fn encode(update: &ModelUpdate, layout: &Layout, randomness: Randomness) -> Result<Frame> {
+    let mut context = EncodeContext { base: &Model::none(), memory: &mut CodecMemory::default(), randomness };
+    codec::encode(rows(), update, layout, &mut context)
+}
