@@ -4,14 +4,10 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use super::exporter::{self, EXPORTERS, Exporter, RUN_JSON};
 use super::lock::{self, FolderLock};
-#[cfg(feature = "plots")]
-use super::plot;
 use super::record::RunRecord;
-use super::{charts, csv, json, markdown};
 use crate::error::{Error, Result};
-
-const RUN_JSON: &str = "run.json";
 
 /// The beginning and the end of the names of files that are not yet complete.
 const PARTIAL: (&str, &str) = (".fedrecsim-", ".partial");
@@ -98,22 +94,23 @@ impl ReportFolder {
     /// # Errors
     /// The errors of the exporters if they refuse the record, or [`Error::Write`] with the file.
     pub fn write(&self, record: &RunRecord) -> Result<()> {
-        let run = json::render(record)?;
-        let tables = [("rounds.csv", csv::render(record)?), ("summary.md", markdown::render(record)?)];
-        #[cfg(feature = "plots")]
-        let drawn = plot::charts(record)?;
-        #[cfg(not(feature = "plots"))]
-        let drawn = [];
-        let files: Vec<(&str, String)> = tables.into_iter().chain(drawn).collect();
-        for (name, text) in &files {
-            self.put(name, text.as_bytes())?;
-        }
-        for name in charts::FILE_NAMES {
-            if !files.iter().any(|(written, _)| *written == name) {
+        self.write_with(record, EXPORTERS)
+    }
+
+    /// Writes a report that consists of what `exporters` make, in their order.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn write_with(&self, record: &RunRecord, exporters: &[Exporter]) -> Result<()> {
+        let files: Vec<Vec<_>> = exporters.iter().map(|exporter| (exporter.render)(record)).collect::<Result<_>>()?;
+        for (exporter, files) in exporters.iter().zip(&files) {
+            files.iter().try_for_each(|(name, bytes)| self.put(name, bytes))?;
+            let is_left = |name: &&&str| !files.iter().any(|(written, _)| written == *name);
+            for name in exporter.files.iter().filter(is_left) {
                 self.if_there(name, |path| fs::remove_file(path))?;
             }
         }
-        self.put(RUN_JSON, run.as_bytes())
+        Ok(())
     }
 
     /// Forces the report to the disk, after which the run's checkpoints may be removed.
@@ -123,8 +120,7 @@ impl ReportFolder {
     pub fn sync(&self) -> Result<()> {
         // The file is opened for writing because not every system forces a read-only file to the disk.
         let force = |path: &Path| fs::File::options().append(true).open(path)?.sync_all();
-        let mut names = ["rounds.csv", "summary.md", RUN_JSON].into_iter().chain(charts::FILE_NAMES);
-        names.try_for_each(|name| self.if_there(name, force))
+        exporter::file_names(EXPORTERS).try_for_each(|name| self.if_there(name, force))
     }
 
     /// Returns the BLAKE3 hash of the `run.json` in the folder (hexadecimal) and whether it is of a run that came to
@@ -220,6 +216,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::report::sample;
+    use crate::report::{charts, json};
 
     fn names(folder: &Path) -> Vec<String> {
         let mut names: Vec<String> =
@@ -359,7 +356,7 @@ mod tests {
     fn a_report_that_cannot_be_forced_to_the_disk_is_named() {
         let root = tempfile::tempdir().unwrap();
         let folder = ReportFolder::create(root.path(), true).unwrap();
-        for name in ["rounds.csv", "summary.md", RUN_JSON].into_iter().chain(charts::FILE_NAMES) {
+        for name in exporter::file_names(EXPORTERS) {
             folder.sync().unwrap();
             let in_the_way = root.path().join(name);
             fs::create_dir(&in_the_way).unwrap();

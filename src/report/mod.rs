@@ -1,7 +1,7 @@
 //! Turns a run record into files: JSON, CSV, Markdown and SVG.
 //!
 //! Reading order: [`record`] is what a run leaves; [`check`] is what it must satisfy; [`json`], [`mod@csv`],
-//! [`markdown`] and `plot` turn it into text; [`ReportFolder`] puts the text into files, and `model_file` the
+//! [`markdown`] and `plot` turn it into text; [`EXPORTERS`] lists them; [`ReportFolder`] puts the text into files, and `model_file` the
 //! parameters of the model into another one; `progress` and [`terminal`] are what a user sees during the run and after
 //! it. [`events`] writes what happens on links and devices during the run. The other exporters are pure: they take a
 //! record and return text.
@@ -11,6 +11,7 @@ pub mod check;
 pub mod cost;
 pub mod csv;
 pub mod events;
+mod exporter;
 pub mod figures;
 mod finite;
 mod folder;
@@ -30,5 +31,6 @@ pub mod setup;
 pub mod terminal;
 pub(crate) mod words;
 
+pub use exporter::{EXPORTERS, Exporter, Files};
 pub use folder::ReportFolder;
 pub use lock::FolderLock;
