@@ -116,9 +116,7 @@ impl Server for Averager {
     }
 
     fn set_model(&mut self, model: Model) -> Result<()> {
-        if model.layout() != self.model.layout() {
-            return Err(Error::Update(format!("a model of {} meets one of {}", model.layout(), self.model.layout())));
-        }
+        self.model.check_same_layout(&model)?;
         self.model = model;
         Ok(())
     }
@@ -177,25 +175,13 @@ enum BlockSums {
 
 impl Accumulator for Sums {
     fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()> {
-        let weight_of = |contribution: &Contribution<'_>| {
-            contribution.update.scalars.weight.map_or(1.0, |weight| f64::from(weight.max(0.0)))
-        };
         for contribution in contributions {
-            let (by_method, by_policy) = (weight_of(contribution), contribution.weight);
-            self.totals.updates += by_method;
-            self.totals.weights += by_policy * by_method;
-            match contribution.is_fresh {
-                true => self.totals.fresh_weights += by_policy * by_method,
-                false => self.totals.stale_weights += by_policy * by_method,
-            }
+            self.totals.add(contribution.weight_by_method(), contribution.weight, contribution.is_fresh);
         }
         for (at, sums) in &mut self.blocks {
             let Some(at) = *at else { continue };
             let block = &self.upload.blocks()[at];
-            let of_block: Vec<_> = contributions
-                .iter()
-                .map(|contribution| of_block(contribution, block, at, weight_of(contribution)))
-                .collect();
+            let of_block: Vec<_> = contributions.iter().map(|contribution| of_block(contribution, block, at)).collect();
             match sums {
                 BlockSums::Whole(averaging) => averaging.add(&of_block),
                 BlockSums::Sent(sent) => sent.add(&of_block),
@@ -207,10 +193,7 @@ impl Accumulator for Sums {
 
     fn merge(&mut self, other: Box<dyn Accumulator>) -> Result<()> {
         let other = *downcast::<Self>(other)?;
-        self.totals.updates += other.totals.updates;
-        self.totals.weights += other.totals.weights;
-        self.totals.fresh_weights += other.totals.fresh_weights;
-        self.totals.stale_weights += other.totals.stale_weights;
+        self.totals.merge(&other.totals);
         for ((_, sums), (_, more)) in self.blocks.iter_mut().zip(other.blocks) {
             match (sums, more) {
                 (BlockSums::Whole(sums), BlockSums::Whole(more)) => sums.merge(more),
@@ -224,12 +207,8 @@ impl Accumulator for Sums {
 }
 
 /// Returns what a contribution says of one block.
-fn of_block<'a>(
-    contribution: &'a Contribution<'a>,
-    block: &BlockLayout,
-    at: usize,
-    weight: f64,
-) -> aggregate::Contribution<'a> {
+fn of_block<'a>(contribution: &'a Contribution<'a>, block: &BlockLayout, at: usize) -> aggregate::Contribution<'a> {
+    let by_method = contribution.weight_by_method();
     let table = |model: &'a Model| match (block.reference, model.layout().position(&block.name)) {
         (Reference::Download, Some(at)) => match &model.blocks()[at] {
             BlockValues::Table(table) => Some(table),
@@ -242,7 +221,7 @@ fn of_block<'a>(
         base: table(contribution.received),
         meant: contribution.meant.and_then(table),
         base_number: contribution.download_number,
-        weight: contribution.weight * weight,
-        base_weight: contribution.base_weight * weight,
+        weight: contribution.weight * by_method,
+        base_weight: contribution.base_weight * by_method,
     }
 }

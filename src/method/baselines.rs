@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Placement, Scorer, ScoringContext, Scratch, no_blocks, parameters,
@@ -22,19 +23,14 @@ use crate::model::state::StateVisitor;
 pub const POPULARITY: Entry = Entry {
     name: "popularity",
     summary: "scores an item by its number of training ratings; central, untrained, sends nothing",
-    source: "the customary baseline",
-    schema: || schemars::schema_for!(NoParameters),
-    resolve: |_| Vec::new(),
-    placement: Placement::Untrained,
-    sizes: no_blocks,
     build: |value, problem| {
-        let NoParameters {} = parameters("popularity", value)?;
         let counts = problem.everybodys_ratings().map(Dataset::popularity).unwrap_or_default();
-        Ok(Box::new(Baseline::Popularity(counts.into_iter().map(|count| count as f32).collect())))
+        build("popularity", value, Baseline::Popularity(counts.into_iter().map(|count| count as f32).collect()))
     },
+    ..RANDOM
 };
 
-/// The registry's line of `random`.
+/// The registry's line of `random`, from which the other baselines take what they have in common.
 pub const RANDOM: Entry = Entry {
     name: "random",
     summary: "scores every item at random; the floor of any accuracy",
@@ -43,42 +39,33 @@ pub const RANDOM: Entry = Entry {
     resolve: |_| Vec::new(),
     placement: Placement::Untrained,
     sizes: no_blocks,
-    build: |value, problem| {
-        let NoParameters {} = parameters("random", value)?;
-        Ok(Box::new(Baseline::Random { seed: problem.streams.seed() }))
-    },
+    build: |value, problem| build("random", value, Baseline::Random { seed: problem.streams.seed() }),
 };
 
 /// The registry's line of `global-mean`.
 pub const GLOBAL_MEAN: Entry = Entry {
     name: "global-mean",
     summary: "predicts the mean of all training ratings; central, untrained, sends nothing",
-    source: "the customary baseline",
-    schema: || schemars::schema_for!(NoParameters),
-    resolve: |_| Vec::new(),
-    placement: Placement::Untrained,
-    sizes: no_blocks,
     build: |value, problem| {
-        let NoParameters {} = parameters("global-mean", value)?;
         let mean = problem.everybodys_ratings().map(Dataset::mean_training_rating).unwrap_or_default();
-        Ok(Box::new(Baseline::GlobalMean(mean as f32)))
+        build("global-mean", value, Baseline::GlobalMean(mean as f32))
     },
+    ..RANDOM
 };
 
 /// The registry's line of `user-mean`.
 pub const USER_MEAN: Entry = Entry {
     name: "user-mean",
     summary: "predicts the mean of the user's own training ratings; untrained, sends nothing",
-    source: "the customary baseline",
-    schema: || schemars::schema_for!(NoParameters),
-    resolve: |_| Vec::new(),
-    placement: Placement::Untrained,
-    sizes: no_blocks,
-    build: |value, _| {
-        let NoParameters {} = parameters("user-mean", value)?;
-        Ok(Box::new(Baseline::UserMean))
-    },
+    build: |value, _| build("user-mean", value, Baseline::UserMean),
+    ..RANDOM
 };
+
+/// Makes `baseline` the method of this name, after checking that it is given no parameters.
+fn build(name: &str, value: &Value, baseline: Baseline) -> Result<Box<dyn Method>> {
+    let NoParameters {} = parameters(name, value)?;
+    Ok(Box::new(baseline))
+}
 
 /// The baselines that stand beside every result of a data set that holds single items out (`items`), or ratings.
 pub fn beside(items: bool) -> [Entry; 2] {

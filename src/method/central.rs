@@ -11,6 +11,7 @@ use crate::model::state::StateVisitor;
 use crate::model::table::{RowSet, TableShape, TableUpdate, extend_bytes, floats};
 
 use super::server::{Accumulator, Contribution, Download, Server, StepContext, StepReport, downcast};
+use super::user_vector::collect_last_ratings;
 use super::{Client, LocalTask, LocalUpdate, Scorer, ScoringContext, Scratch};
 
 /// The name of the block in which users send their ratings.
@@ -149,17 +150,9 @@ where
     S: Fn(&Model, UserId, &[u32], &mut [f32]) + Clone + Send + 'static,
 {
     fn train(&mut self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
-        let own = task.own;
         let shape = TableShape { rows: task.items(), dimension: 1 };
         let (mut items, mut ratings): (Vec<u32>, Vec<f32>) = (Vec::new(), Vec::new());
-        for (&item, rating) in own.items().iter().zip(own.ratings().iter()) {
-            if items.last() == Some(&item) {
-                ratings.pop();
-            } else {
-                items.push(item);
-            }
-            ratings.push(rating);
-        }
+        collect_last_ratings(&task.own, &mut items, &mut ratings);
         let mut values = Vec::with_capacity(4 * ratings.len());
         extend_bytes(&mut values, &ratings);
         let update = TableUpdate::of_rows(shape, RowSet::Listed(items), values.into());

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::{Method, Problem};
 use crate::error::{Error, Result};
 use crate::model::layout::{BlockLayout, Layout};
+use crate::model::table::TableShape;
 use crate::scenario::ParameterFault;
 use crate::scenario::sizes::{BlockSize, ProblemSize};
 
@@ -60,6 +61,16 @@ pub fn parameters<T: serde::de::DeserializeOwned>(name: &str, value: &Value) -> 
 /// Parameters that do not fit make none: [`Entry::build`] refuses them.
 pub fn sizes_by<T: serde::de::DeserializeOwned>(value: &Value, layout: impl FnOnce(T) -> Layout) -> Vec<BlockSize> {
     serde_json::from_value(value.clone()).map(|parameters| sizes_of(&layout(parameters))).unwrap_or_default()
+}
+
+/// Returns the size of the one item table of a method, `name`, whose width `dimension` reads from the method's own
+/// parameters; for [`Entry::sizes`].
+pub fn sizes_of_item_table<T: serde::de::DeserializeOwned>(
+    name: &'static str,
+    (value, size): (&Value, ProblemSize),
+    dimension: impl FnOnce(T) -> u32,
+) -> Vec<BlockSize> {
+    sizes_by(value, |parameters| Layout::of_table(name, TableShape::of_items(size.items, dimension(parameters))))
 }
 
 /// Returns the sizes of the blocks of `layout`.

@@ -17,11 +17,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::averager::Averager;
-use super::implicit::{DistinctPositives, checked_vector, score_items, singular, unscorable};
 use super::rule::{Combine, Optimizer, Rule};
+use super::user_vector::{DistinctPositives, checked_vector, score_items, single_precision, singular, unscorable};
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
-    largest_magnitude, parameters, sizes_by,
+    largest_magnitude, parameters, sizes_of_item_table,
 };
 use crate::error::Result;
 use crate::ids::UserId;
@@ -42,9 +42,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(FcfParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
-    sizes: |value, size| {
-        sizes_by(value, |p: FcfParameters| Layout::of_table("Y", TableShape::of_items(size.items, p.latent_dimension)))
-    },
+    sizes: |value, size| sizes_of_item_table("Y", (value, size), |p: FcfParameters| p.latent_dimension),
     build: |value, problem| Ok(Box::new(Fcf::new(parameters("fcf", value)?, problem))),
 };
 
@@ -175,9 +173,7 @@ impl Client for FcfClient {
         let loss = positives.iter().map(squared).sum::<f64>() / positives.len().max(1) as f64;
         let gradients = item_gradients(&vector, &table.view(), &positives, parameters.confidence);
         task.check_magnitude("gradient", largest_magnitude(&gradients))?;
-        let update = ModelUpdate::of_table(TableUpdate::whole(
-            &Table::from_values(*shape, gradients).unwrap_or_else(|| Table::zeros(*shape)),
-        ));
+        let update = ModelUpdate::of_table(TableUpdate::whole(&Table::new(*shape, gradients)));
         // Every row is read for Y^T Y and again for its gradient.
         let (row_visits, work) = (2 * shape.rows as u64, self.shared.multiply_adds(positives.len()));
         Ok(LocalUpdate::new(update, loss, row_visits).with_multiply_adds(work))
@@ -188,7 +184,7 @@ impl Client for FcfClient {
         let positives = DistinctPositives::of(&context.own).items;
         let vector = self.shared.solve(table, &positives, &mut scratch.least_squares);
         let vector = vector.map_err(|cause| unscorable(context, cause))?;
-        let vector: Vec<f32> = vector.iter().map(|value| *value as f32).collect();
+        let vector = single_precision(&vector);
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| score_items(&vector, table, items, scores)))
     }
 

@@ -3,23 +3,22 @@
 //! Private: the user vector u_i. Global: the item table V. logit = u_i . V_j, mean binary cross-entropy, local
 //! mini-batch SGD on both at once, plain mean on the server. Scored with the averaged V.
 
-use crate::model::layout::Layout;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::minibatch::{self, Schedule};
+use super::user_vector::score_items;
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Placement, Problem, Scorer, ScoringContext, Scratch, parameters,
-    sizes_by,
+    sizes_of_item_table,
 };
 use crate::error::Result;
 use crate::ids::UserId;
 use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::kernel::MAX_DIMENSION;
 use crate::model::kernel::logistic::{LogisticStep, Target};
-use crate::model::kernel::score::{ScaledSum, score_sums};
 use crate::model::private::Private;
 use crate::model::state::StateVisitor;
 use crate::model::table::{Table, TableShape};
@@ -34,11 +33,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(FedMfParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
-    sizes: |value, size| {
-        sizes_by(value, |p: FedMfParameters| {
-            Layout::of_table("V", TableShape::of_items(size.items, p.latent_dimension))
-        })
-    },
+    sizes: |value, size| sizes_of_item_table("V", (value, size), |p: FedMfParameters| p.latent_dimension),
     build: |value, problem| Ok(Box::new(FedMf::new(parameters("fedmf", value)?, problem))),
 };
 
@@ -105,7 +100,7 @@ impl Method for FedMf {
     fn client(&self, user: UserId) -> Box<dyn Client> {
         let mut stream = self.shared.streams.stream(Purpose::PrivateInit, u64::from(user.0), 0);
         let reach = 1.0 / (self.shape.dimension as f64).sqrt();
-        let vector = (0..self.shape.dimension).map(|_| ((2.0 * stream.open_unit() - 1.0) * reach) as f32).collect();
+        let vector = (0..self.shape.dimension).map(|_| stream.uniform_within(reach) as f32).collect();
         Box::new(FedMfClient { shared: Arc::clone(&self.shared), user_vector: Private::new(vector) })
     }
 }
@@ -140,11 +135,7 @@ impl Client for FedMfClient {
 
     fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
         let table = context.model.table(0);
-        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
-            let row = |&item: &u32| ScaledSum { scaled: &[], scale: 0.0, plain: table.row(item as usize) };
-            let rows: Vec<ScaledSum<'_>> = items.iter().map(row).collect();
-            score_sums(self.user_vector.get(), 0.0, &rows, scores);
-        }))
+        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| score_items(self.user_vector.get(), table, items, scores)))
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {

@@ -55,7 +55,6 @@ pub mod fedncf;
 pub mod fedrap;
 pub mod fedrec;
 pub mod fedrecon;
-mod implicit;
 pub mod metamf;
 pub mod mf;
 mod minibatch;
@@ -67,9 +66,10 @@ pub mod server;
 pub mod task;
 #[cfg(test)]
 pub(crate) mod tests;
+mod user_vector;
 
 pub use averager::Averager;
-pub use entry::{Entry, Placement, no_blocks, parameters, sizes_by, sizes_of};
+pub use entry::{Entry, Placement, no_blocks, parameters, sizes_by, sizes_of, sizes_of_item_table};
 pub use server::Server;
 pub use task::{LocalTask, LocalUpdate, Phase, SampleScratch, Scorer, ScoringContext};
 

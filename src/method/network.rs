@@ -1,9 +1,12 @@
 //! An item table and a perceptron as the blocks of a model.
 
-use crate::model::blocks::Model;
+use super::minibatch::draw_samples;
+use super::{LocalTask, Scratch};
+use crate::error::Result;
+use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::layout::{BlockLayout, Layout};
 use crate::model::neural::{Layer, Perceptron, PerceptronBuffers};
-use crate::model::table::{Table, TableShape};
+use crate::model::table::{Table, TableShape, TableUpdate};
 
 /// Returns the shapes of a network's blocks, which are W1, b1, W2, b2 and so on, in the order of its parameters.
 fn shapes(network: &Perceptron) -> impl Iterator<Item = (String, TableShape)> {
@@ -32,9 +35,7 @@ pub(super) fn tables(network: &Perceptron, parameters: &[f32]) -> Vec<Table> {
     let cut = shapes(network).map(|(_, shape)| {
         let (values, others) = rest.split_at(shape.values());
         rest = others;
-        let mut values = values.iter().copied();
-        // A block has as many values as its shape says; the parameters are those of the network.
-        Table::from_fn(shape, || values.next().unwrap_or_default())
+        Table::new(shape, values.to_vec())
     });
     cut.collect()
 }
@@ -51,6 +52,30 @@ pub(super) fn model_of(layout: Layout, tables: Vec<Table>) -> Model {
 pub(super) fn parameters(model: &Model, first: usize) -> Vec<f32> {
     let blocks = first..model.blocks().len();
     blocks.flat_map(|block| model.table(block).as_slice().iter().copied()).collect()
+}
+
+/// Draws the training samples of a participation, collects their distinct items in `scratch.round_rows`, and returns the
+/// items' rows of the downloaded table, one after the other.
+pub(super) fn draw_rows(task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<Vec<f32>> {
+    let Scratch { samples, round_rows, .. } = scratch;
+    draw_samples(task, samples)?;
+    let table = task.model.table(0);
+    round_rows.collect(&samples.samples.items, &samples.samples.labels, table.shape().rows);
+    let mut rows = Vec::new();
+    table.append_rows(round_rows.rows(), &mut rows);
+    Ok(rows)
+}
+
+/// Makes the update of an item table of this shape, of which `items` are listed with the values of their rows, and of the
+/// whole network.
+pub(super) fn update(
+    network: &Perceptron,
+    (shape, items, rows): (TableShape, &[u32], &[f32]),
+    parameters: &[f32],
+) -> Result<ModelUpdate> {
+    let mut blocks = vec![TableUpdate::listed(shape, items.to_vec(), rows, 1.0)?];
+    blocks.extend(tables(network, parameters).iter().map(TableUpdate::whole));
+    Ok(ModelUpdate::of_blocks(blocks))
 }
 
 /// Scores `items` with the network, whose features in common are `common`.

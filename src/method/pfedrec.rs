@@ -4,7 +4,6 @@
 //! every round from the downloaded E; on each batch it steps (w, b), then, with those, the rows of E. It is scored
 //! with its own E_i from before averaging. The code also uploads b and never uses the average; that is left out.
 
-use crate::model::layout::Layout;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -13,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::minibatch::{self, Schedule};
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Placement, Problem, Scorer, ScoringContext, Scratch, parameters,
-    sizes_by,
+    sizes_of_item_table,
 };
 use crate::error::Result;
 use crate::ids::UserId;
@@ -35,11 +34,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(PFedRecParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
-    sizes: |value, size| {
-        sizes_by(value, |p: PFedRecParameters| {
-            Layout::of_table("E", TableShape::of_items(size.items, p.latent_dimension))
-        })
-    },
+    sizes: |value, size| sizes_of_item_table("E", (value, size), |p: PFedRecParameters| p.latent_dimension),
     build: |value, problem| Ok(Box::new(PFedRec::new(parameters("pfedrec", value)?, problem))),
 };
 
@@ -104,7 +99,7 @@ impl PFedRec {
         let initial = Table::from_fn(shape, || global.standard_normal() as f32);
         let mut private = problem.streams.stream(Purpose::PrivateInit, 0, 0);
         let reach = 1.0 / (shape.dimension as f64).sqrt();
-        let mut uniform = || ((2.0 * private.open_unit() - 1.0) * reach) as f32;
+        let mut uniform = || private.uniform_within(reach) as f32;
         let initial_w = (0..shape.dimension).map(|_| uniform()).collect();
         let initial_b = uniform();
         Self::from_start(parameters, initial, initial_w, initial_b)

@@ -107,6 +107,20 @@ pub struct Contribution<'a> {
     pub is_fresh: bool,
 }
 
+impl<'a> Contribution<'a> {
+    /// Describes an update that itself counts, with a weight of 1, and whose sender started from the server's model of
+    /// now, which it received without loss.
+    pub fn fresh(user: UserId, invitation_id: InvitationId, update: &'a ModelUpdate, received: &'a Model) -> Self {
+        let (meant, download_number, weight, base_weight, is_fresh) = (None, 0, 1.0, 0.0, true);
+        Self { user, invitation_id, update, received, meant, download_number, weight, base_weight, is_fresh }
+    }
+
+    /// Returns the weight that the method gives the update: 1 if it says none, and 0 instead of a negative one.
+    pub fn weight_by_method(&self) -> f64 {
+        self.update.scalars.weight.map_or(1.0, |weight| f64::from(weight.max(0.0)))
+    }
+}
+
 /// Takes contributions in.
 pub trait Accumulator: Any + Send {
     /// Takes these in; they come in the order of (user, invitation), some at a time.

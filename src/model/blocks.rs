@@ -70,6 +70,17 @@ impl Model {
         &self.layout
     }
 
+    /// Checks that `other` has the layout of this model.
+    ///
+    /// # Errors
+    /// [`Error::Update`], naming both layouts, if it has not.
+    pub fn check_same_layout(&self, other: &Self) -> Result<()> {
+        if other.layout == self.layout {
+            return Ok(());
+        }
+        Err(Error::Update(format!("a model of {} meets one of {}", other.layout, self.layout)))
+    }
+
     /// Returns the values, in the order of the layout.
     pub fn blocks(&self) -> &[BlockValues] {
         &self.blocks

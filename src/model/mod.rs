@@ -25,5 +25,5 @@ pub mod sent_rows;
 pub mod state;
 pub mod table;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub mod value_type;

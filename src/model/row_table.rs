@@ -244,16 +244,13 @@ mod tests {
 
     use super::*;
     use crate::model::table::TableShape;
+    use crate::model::tests::counting_table;
 
     const ITEMS: usize = 40;
     const DIMENSION: usize = 3;
 
     fn initial() -> Table {
-        let mut value = 0.0;
-        Table::from_fn(TableShape { rows: ITEMS, dimension: DIMENSION }, || {
-            value += 1.0;
-            value
-        })
+        counting_table(TableShape { rows: ITEMS, dimension: DIMENSION }, 1.0)
     }
 
     fn read(table: &RowTable, rows: &[u32], initial: &Table) -> Vec<Vec<f32>> {

@@ -12,6 +12,11 @@ use crate::rng::{Purpose, Streams};
 
 const DIMENSION: usize = 3;
 
+/// Returns a table whose values are 1, 2, 3 and so on times `step`, row after row.
+pub(crate) fn counting_table(shape: TableShape, step: f32) -> Table {
+    Table::new(shape, (1..=shape.values()).map(|number| number as f32 * step).collect())
+}
+
 /// If this fails, the digest of a run is blind to a private table.
 #[test]
 fn a_row_table_shows_its_rows_as_they_read_now() {

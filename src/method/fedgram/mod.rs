@@ -18,7 +18,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::numerics::{Constants, outer_triangle, packed_triangle, row_gradients, triangle_values, unpacked_triangle};
-use super::implicit::{DistinctPositives, checked_vector, score_items, singular, times, unscorable};
+use super::user_vector::{
+    DistinctPositives, checked_vector, score_items, single_precision, singular, times, unscorable,
+};
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
     parameters, sizes_by,
@@ -189,13 +191,10 @@ impl Shared {
     /// [`Error::Update`] if the table has another shape.
     fn model(&self, table: Table, popularity: Vec<f32>) -> Result<Model> {
         let gram = gram_of_table(&table.view()).map_err(|cause| Error::Update(cause.to_string()))?;
-        // The triangle has as many values as its shape says, and so has the popularity.
-        let gram = Table::from_values(self.triangle_shape(), packed_triangle(&gram))
-            .unwrap_or_else(|| Table::zeros(self.triangle_shape()));
-        let mut tables = vec![table, gram];
+        let mut tables = vec![table, Table::new(self.triangle_shape(), packed_triangle(&gram))];
         if self.parameters.popularity_weight > 0.0 {
             let shape = TableShape { rows: self.shape.rows, dimension: 1 };
-            tables.push(Table::from_values(shape, popularity).unwrap_or_else(|| Table::zeros(shape)));
+            tables.push(Table::new(shape, popularity));
         }
         Model::of_tables(self.parameters.layout(self.shape.rows), tables)
     }
@@ -261,8 +260,7 @@ impl Client for FedGramClient {
         let loss = squares(&gradients) / (length * positives.len().max(1) as f64).max(f64::MIN_POSITIVE);
         let (count, k) = (positives.len(), shape.dimension);
         let rows = TableUpdate::listed(shape, positives, &gradients, 1.0)?;
-        let triangle = Table::from_values(self.shared.triangle_shape(), outer_triangle(&vector));
-        let triangle = TableUpdate::whole(&triangle.unwrap_or_else(|| Table::zeros(self.shared.triangle_shape())));
+        let triangle = TableUpdate::whole(&Table::new(self.shared.triangle_shape(), outer_triangle(&vector)));
         let work = LeastSquares::multiply_adds(count, k) + 2 * (count * k) as u64 + triangle_values(k) as u64;
         let update = ModelUpdate::of_blocks(vec![rows, triangle]);
         Ok(LocalUpdate::new(update, loss, 2 * count as u64).with_multiply_adds(work))
@@ -281,7 +279,7 @@ impl Client for FedGramClient {
         let solver = &mut scratch.least_squares;
         let vector = self.shared.solve(context.model, &positives.items, (weights, target_offset), solver);
         let vector = vector.map_err(|cause| unscorable(context, cause))?;
-        let vector: Vec<f32> = vector.iter().map(|value| *value as f32).collect();
+        let vector = single_precision(&vector);
         let (model, beta) = (context.model, parameters.popularity_weight as f32);
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
             score_items(&vector, model.table(TABLE), items, scores);

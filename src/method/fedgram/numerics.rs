@@ -58,10 +58,15 @@ pub fn unpacked_triangle(values: &[f32], dimension: usize) -> Result<Array2<f64>
     if values.len() != triangle_values(dimension) {
         return Err(AlgebraError::Shape { what: "a packed triangle", rows: values.len(), columns: 1 });
     }
+    Ok(upper_triangular(values.iter().map(|value| f64::from(*value)), dimension))
+}
+
+/// Returns the k x k matrix whose upper triangle has these values, row after row, with zeros below the diagonal.
+fn upper_triangular(values: impl Iterator<Item = f64>, dimension: usize) -> Array2<f64> {
     let mut matrix = Array2::zeros((dimension, dimension));
     let places = matrix.indexed_iter_mut().filter(|((row, column), _)| row <= column);
-    places.zip(values).for_each(|((_, place), value)| *place = f64::from(*value));
-    Ok(matrix)
+    places.zip(values).for_each(|((_, place), value)| *place = value);
+    matrix
 }
 
 /// Returns the gradients (x . y_i - 1) x of the rows of `items`, one after the other: n k values.
@@ -178,9 +183,7 @@ impl Sums {
             return Ok(());
         }
         let users = self.participants;
-        let mut gram = Array2::zeros((dimension, dimension));
-        let places = gram.indexed_iter_mut().filter(|((row, column), _)| row <= column);
-        places.zip(&self.triangle).for_each(|((_, place), value)| *place = *value);
+        let gram = upper_triangular(self.triangle.iter().copied(), dimension);
         let eigen = symmetric_eigen(&gram.view())?;
         // Everything is diagonal in the coordinates of the eigenvectors.
         let turn = eigen.vectors.t().as_standard_layout().into_owned();

@@ -30,9 +30,7 @@ impl Server for GramServer {
     }
 
     fn set_model(&mut self, model: Model) -> Result<()> {
-        if model.layout() != self.model.layout() {
-            return Err(Error::Update(format!("a model of {} meets one of {}", model.layout(), self.model.layout())));
-        }
+        self.model.check_same_layout(&model)?;
         // Y^T Y follows from Y, so that a table of the caller's own has the right one.
         let popularity = self.model.named("popularity").map_or_else(Vec::new, |table| table.as_slice().to_vec());
         let popularity = model.named("popularity").map_or(popularity, |table| table.as_slice().to_vec());

@@ -1,5 +1,8 @@
 //! One client's training of FedNCF, on plain slices.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::model::batch::RoundRows;
 use crate::model::neural::loss::binary_cross_entropy;
 use crate::model::neural::optimizer::{AdamMoments, AdamSettings, AdamStep, sgd_step};
@@ -7,11 +10,12 @@ use crate::model::neural::{Perceptron, PerceptronBuffers, RowBatch};
 use crate::rng::Stream;
 
 /// How a client steps its parameters.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Rule {
-    /// Plain stochastic gradient descent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Optimizer {
+    /// Stochastic gradient descent.
     Sgd,
-    /// Adam, whose moments start at zero in every participation: the devices keep none.
+    /// Adam; its moments start at zero in every participation, since a device keeps none.
     Adam,
 }
 
@@ -23,7 +27,7 @@ pub struct LocalSettings {
     /// Samples in a batch.
     pub batch_size: usize,
     /// How parameters are stepped.
-    pub rule: Rule,
+    pub optimizer: Optimizer,
     /// Learning rate of the user vector.
     pub user_rate: f64,
     /// Learning rate of the item rows.
@@ -72,18 +76,18 @@ struct Group {
 }
 
 impl Group {
-    fn reset(&mut self, parameters: usize, rule: Rule) {
+    fn reset(&mut self, parameters: usize, optimizer: Optimizer) {
         self.gradient.clear();
         self.gradient.resize(parameters, 0.0);
-        if rule == Rule::Adam {
+        if optimizer == Optimizer::Adam {
             self.moments.reset(parameters);
         }
     }
 
-    fn step(&mut self, parameters: &mut [f32], rule: Rule, rate: f64, step: u64) {
-        match rule {
-            Rule::Sgd => sgd_step(parameters, &self.gradient, rate as f32, 0.0),
-            Rule::Adam => {
+    fn step(&mut self, parameters: &mut [f32], optimizer: Optimizer, rate: f64, step: u64) {
+        match optimizer {
+            Optimizer::Sgd => sgd_step(parameters, &self.gradient, rate as f32, 0.0),
+            Optimizer::Adam => {
                 AdamStep::new(&AdamSettings::with_rate(rate), step).apply(
                     parameters,
                     &self.gradient,
@@ -108,11 +112,11 @@ pub fn train(
     buffers: &mut LocalBuffers,
 ) -> LocalResult {
     let LocalModel { user, rows, network: weights } = model;
-    let LocalSettings { rule, .. } = *settings;
+    let LocalSettings { optimizer, .. } = *settings;
     let dimension = user.len();
-    buffers.user.reset(user.len(), rule);
-    buffers.rows.reset(rows.len(), rule);
-    buffers.weights.reset(weights.len(), rule);
+    buffers.user.reset(user.len(), optimizer);
+    buffers.rows.reset(rows.len(), optimizer);
+    buffers.weights.reset(weights.len(), optimizer);
     let (mut result, mut step) = (LocalResult::default(), 0);
     for _ in 0..settings.epochs {
         if samples.samples().len() > settings.batch_size {
@@ -131,9 +135,9 @@ pub fn train(
             network.backward(weights, user, &mut buffers.network, of_weights, of_user);
             buffers.rows.gradient.fill(0.0);
             batch.scatter(buffers.network.input_gradient(), &mut buffers.rows.gradient);
-            buffers.user.step(user, rule, settings.user_rate, step);
-            buffers.rows.step(rows, rule, settings.item_rate, step);
-            buffers.weights.step(weights, rule, settings.network_rate, step);
+            buffers.user.step(user, optimizer, settings.user_rate, step);
+            buffers.rows.step(rows, optimizer, settings.item_rate, step);
+            buffers.weights.step(weights, optimizer, settings.network_rate, step);
             result.row_visits += batch.rows().len() as u64;
             result.multiply_adds += 3 * network.multiply_adds(batch.rows().len());
         }
@@ -178,20 +182,20 @@ mod tests {
         train(&network, settings, &mut samples(), &mut order, local, &mut LocalBuffers::default())
     }
 
-    fn settings(rule: Rule, rate: f64) -> LocalSettings {
-        LocalSettings { epochs: 1, batch_size: 100, rule, user_rate: rate, item_rate: rate, network_rate: rate }
+    fn settings(optimizer: Optimizer, rate: f64) -> LocalSettings {
+        LocalSettings { epochs: 1, batch_size: 100, optimizer, user_rate: rate, item_rate: rate, network_rate: rate }
     }
 
     /// If this fails, a client does not learn its own samples.
     #[test]
-    fn training_lowers_the_loss_under_both_rules() {
-        for (rule, rate) in [(Rule::Sgd, 0.5), (Rule::Adam, 0.01)] {
+    fn training_lowers_the_loss_under_both_optimizers() {
+        for (optimizer, rate) in [(Optimizer::Sgd, 0.5), (Optimizer::Adam, 0.01)] {
             let mut model = start(&Perceptron::new(DIMENSION, &[DIMENSION, 8, 4, 1]), 40);
-            let before = train_on(&settings(rule, 0.0), &mut model).loss;
-            let trained = LocalSettings { epochs: 200, batch_size: 16, ..settings(rule, rate) };
+            let before = train_on(&settings(optimizer, 0.0), &mut model).loss;
+            let trained = LocalSettings { epochs: 200, batch_size: 16, ..settings(optimizer, rate) };
             train_on(&trained, &mut model);
-            let after = train_on(&settings(rule, 0.0), &mut model).loss;
-            assert!(after < 0.5 * before, "{rule:?}: {before} to {after}");
+            let after = train_on(&settings(optimizer, 0.0), &mut model).loss;
+            assert!(after < 0.5 * before, "{optimizer:?}: {before} to {after}");
         }
     }
 
@@ -207,7 +211,7 @@ mod tests {
                 user_rate: rate(0),
                 item_rate: rate(1),
                 network_rate: rate(2),
-                ..settings(Rule::Sgd, 0.0)
+                ..settings(Optimizer::Sgd, 0.0)
             };
             let result = train_on(&settings, &mut model);
             assert_eq!(result.row_visits, 40, "item 0 is one row although it occurs twice");
@@ -222,7 +226,7 @@ mod tests {
     #[test]
     fn buffers_carry_nothing_from_one_client_to_the_next() {
         let network = Perceptron::new(DIMENSION, &[DIMENSION, 8, 4, 1]);
-        let settings = LocalSettings { epochs: 3, batch_size: 7, ..settings(Rule::Adam, 0.01) };
+        let settings = LocalSettings { epochs: 3, batch_size: 7, ..settings(Optimizer::Adam, 0.01) };
         let mut used = LocalBuffers::default();
         let mut trained = || {
             let mut model = start(&network, 40);

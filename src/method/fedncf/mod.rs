@@ -5,7 +5,6 @@
 //! local mini-batches on all three at once, plain mean of V and of the network on the server. The paper has no public
 //! code; what it leaves open (rates, start) is chosen for this simulator and stands in [`FedNcfParameters`].
 
-use crate::model::layout::Layout;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -13,20 +12,23 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Placement, Problem, Scorer, ScoringContext, Scratch,
-    largest_magnitude, minibatch, network, parameters, sizes_by,
+    largest_magnitude, network, parameters, sizes_by,
 };
 use crate::error::Result;
 use crate::ids::UserId;
-use crate::model::blocks::{Model, ModelUpdate};
+use crate::model::blocks::Model;
 use crate::model::kernel::MAX_DIMENSION;
+use crate::model::layout::Layout;
 use crate::model::neural::{Layer, Perceptron};
 use crate::model::private::Private;
 use crate::model::state::StateVisitor;
-use crate::model::table::{Table, TableShape, TableUpdate};
+use crate::model::table::{Table, TableShape};
 use crate::rng::{PortableDraws, Purpose, Stream, Streams};
-use local::{LocalBuffers, LocalModel, LocalSettings, Rule};
+use local::{LocalBuffers, LocalModel, LocalSettings};
 
 pub mod local;
+
+pub use local::Optimizer;
 
 /// The registry's line.
 pub const ENTRY: Entry = Entry {
@@ -43,16 +45,6 @@ pub const ENTRY: Entry = Entry {
 
 /// Units of the hidden layers, as the paper has them.
 const HIDDEN_UNITS: [usize; 3] = [32, 16, 8];
-
-/// How a client steps its parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Optimizer {
-    /// Stochastic gradient descent.
-    Sgd,
-    /// Adam; its moments start at zero in every participation, since a device keeps none.
-    Adam,
-}
 
 /// Parameters of FedNCF.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -134,10 +126,7 @@ impl FedNcf {
         let settings = LocalSettings {
             epochs: parameters.local_epochs,
             batch_size: parameters.batch_size as usize,
-            rule: match parameters.optimizer {
-                Optimizer::Sgd => Rule::Sgd,
-                Optimizer::Adam => Rule::Adam,
-            },
+            optimizer: parameters.optimizer,
             user_rate: parameters.learning_rate_user,
             item_rate: parameters.learning_rate_items * problem.users as f64,
             network_rate: parameters.learning_rate_network,
@@ -155,7 +144,7 @@ impl Method for FedNcf {
         let mut parameters = Vec::with_capacity(self.shared.network.parameters());
         for Layer { inputs, outputs, weights, bias } in self.shared.network.layers() {
             let reach = (6.0 / (inputs + outputs) as f64).sqrt();
-            parameters.extend(weights.clone().map(|_| ((2.0 * stream.open_unit() - 1.0) * reach) as f32));
+            parameters.extend(weights.clone().map(|_| stream.uniform_within(reach) as f32));
             parameters.resize(parameters.len() + bias.len(), 0.0);
         }
         let layout = network::layout("V", self.items, &self.shared.network);
@@ -181,13 +170,8 @@ struct FedNcfClient {
 impl Client for FedNcfClient {
     fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
         let Shared { settings, network, .. } = &*self.shared;
-        let table = task.model.table(0);
-        let shape = table.shape();
-        minibatch::draw_samples(task, &mut scratch.samples)?;
-        let Scratch { samples, round_rows, .. } = scratch;
-        round_rows.collect(&samples.samples.items, &samples.samples.labels, shape.rows);
-        let mut rows: Vec<f32> = Vec::with_capacity(round_rows.rows().len() * shape.dimension);
-        round_rows.rows().iter().for_each(|row| rows.extend_from_slice(table.row(*row as usize)));
+        let mut rows = network::draw_rows(task, scratch)?;
+        let round_rows = &mut scratch.round_rows;
         let mut weights = network::parameters(task.model, 1);
         let mut order = task.stream(Purpose::Shuffle);
         let model = LocalModel { user: self.user_vector.get_mut(), rows: &mut rows, network: &mut weights };
@@ -195,9 +179,9 @@ impl Client for FedNcfClient {
         task.check_magnitude("u", largest_magnitude(self.user_vector.get()))?;
         task.check_magnitude("V", largest_magnitude(&rows))?;
         task.check_magnitude("the network", largest_magnitude(&weights))?;
-        let mut blocks = vec![TableUpdate::listed(shape, round_rows.rows().to_vec(), &rows, 1.0)?];
-        blocks.extend(network::tables(network, &weights).iter().map(TableUpdate::whole));
-        let update = LocalUpdate::new(ModelUpdate::of_blocks(blocks), result.loss, result.row_visits);
+        let items = (task.model.table(0).shape(), round_rows.rows(), &rows[..]);
+        let update = network::update(network, items, &weights)?;
+        let update = LocalUpdate::new(update, result.loss, result.row_visits);
         Ok(update.with_multiply_adds(result.multiply_adds))
     }
 

@@ -3,7 +3,6 @@
 //! Private: D (m x k), w (k), b. Global: C (m x k), which is averaged and penalised towards sparsity.
 //! logit = w . (D_j + C_j) + b; scored with the own w, b, D and the new averaged C.
 
-use crate::model::layout::{BlockLayout, Layout};
 use std::sync::Arc;
 
 use super::{
@@ -13,6 +12,7 @@ use crate::error::Result;
 use crate::ids::UserId;
 use crate::model::blocks::Model;
 use crate::model::kernel::score::{ScaledSum, score_sums};
+use crate::model::layout::{BlockLayout, Layout};
 use crate::model::private::Private;
 use crate::model::row_table::RowTable;
 use crate::model::state::StateVisitor;
@@ -65,7 +65,7 @@ impl Start {
         let mut global = problem.streams.stream(Purpose::GlobalInit, 0, 0);
         let mut private = problem.streams.stream(Purpose::PrivateInit, 0, 0);
         let reach = 1.0 / (dimension as f64).sqrt();
-        let mut uniform = || ((2.0 * private.open_unit() - 1.0) * reach) as f32;
+        let mut uniform = || private.uniform_within(reach) as f32;
         let w = (0..dimension).map(|_| uniform()).collect();
         let b = uniform();
         Self {

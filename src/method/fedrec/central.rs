@@ -14,11 +14,12 @@ use serde::{Deserialize, Serialize};
 use super::numerics::{Memory, Participation, Style};
 use super::server::FedRecServer;
 use super::{FedRec, FedRecParameters, Shared};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ids::{InvitationId, UserId};
 use crate::method::central::{CentralClient, CentralServer, CentralTrainer, UserRatings, ratings_layout};
-use crate::method::implicit::score_items;
+use crate::method::network::model_of;
 use crate::method::server::{Contribution, StepContext, StepReport};
+use crate::method::user_vector::score_items;
 use crate::method::{
     Client, Entry, Method, Phase, Placement, Problem, Server, largest_magnitude, parameters, sizes_by,
 };
@@ -120,8 +121,7 @@ fn layout([items, users]: [usize; 2], dimension: usize) -> Layout {
 /// Returns the model of both tables.
 fn whole_model(items: &Arc<Table>, users: Table) -> Model {
     let layout = layout([items.shape().rows, users.shape().rows], items.shape().dimension);
-    // The layout is made of the tables' own shapes.
-    Model::of_tables(layout, vec![Table::clone(items), users]).unwrap_or_else(|_| Model::none())
+    model_of(layout, vec![Table::clone(items), users])
 }
 
 impl Method for Pmf {
@@ -165,9 +165,7 @@ impl CentralTrainer for PmfTrainer {
     }
 
     fn set_model(&mut self, model: Model) -> Result<()> {
-        if model.layout() != self.model.layout() {
-            return Err(Error::Update(format!("a model of {} meets one of {}", model.layout(), self.model.layout())));
-        }
+        self.model.check_same_layout(&model)?;
         self.server.set_model(Model::of_table("V", Arc::clone(model.table(ITEMS))))?;
         self.model = model;
         Ok(())
@@ -183,7 +181,7 @@ impl CentralTrainer for PmfTrainer {
         let (mut visits, mut losses) = (0, 0.0);
         for (number, sent) in ratings.iter().enumerate() {
             rows.clear();
-            sent.items.iter().for_each(|item| rows.extend_from_slice(items.row(*item as usize)));
+            items.append_rows(&sent.items, &mut rows);
             gradients.clear();
             gradients.resize(rows.len(), 0.0);
             let participation = Participation {
@@ -198,17 +196,8 @@ impl CentralTrainer for PmfTrainer {
             visits += participation.row_visits(shape.dimension);
             losses += participation.train(users.row_mut(sent.user.index()), &mut gradients, &mut memory);
             let update = TableUpdate::listed(*shape, sent.items.clone(), &gradients, 1.0)?;
-            sums.absorb(&[Contribution {
-                user: sent.user,
-                invitation_id: InvitationId(number as u32),
-                update: &ModelUpdate::of_table(update),
-                received: &received,
-                meant: None,
-                download_number: 0,
-                weight: 1.0,
-                base_weight: 0.0,
-                is_fresh: true,
-            }])?;
+            let (invitation_id, update) = (InvitationId(number as u32), ModelUpdate::of_table(update));
+            sums.absorb(&[Contribution::fresh(sent.user, invitation_id, &update, &received)])?;
         }
         let report = self.server.step(sums, step)?;
         let items = self.server.model().table(0);

@@ -19,10 +19,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::numerics::{Filling, HybridFilling, Memory, Participation, Style, decayed};
-use super::implicit::score_items;
+use super::user_vector::{collect_last_ratings, score_items};
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
-    largest_magnitude, parameters, sizes_by,
+    largest_magnitude, parameters, sizes_of_item_table,
 };
 use crate::error::Result;
 use crate::ids::UserId;
@@ -49,11 +49,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(FedRecParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
-    sizes: |value, size| {
-        sizes_by(value, |p: FedRecParameters| {
-            Layout::of_table("V", TableShape::of_items(size.items, p.latent_dimension))
-        })
-    },
+    sizes: |value, size| sizes_of_item_table("V", (value, size), |p: FedRecParameters| p.latent_dimension),
     build: |value, problem| Ok(Box::new(FedRec::new(parameters("fedrec-pmf", value)?, problem))),
 };
 
@@ -249,17 +245,7 @@ impl FedRecScratch {
     /// Collects the items of a participation: those rated, each with its last rating, then `wanted` times as many
     /// unrated ones (or as many as there are), drawn without replacement.
     fn collect(&mut self, task: &LocalTask<'_>, catalogue: usize, wanted: usize) {
-        self.items.clear();
-        self.ratings.clear();
-        for (&item, rating) in task.own.items().iter().zip(task.own.ratings().iter()) {
-            match self.ratings.last_mut() {
-                Some(last) if self.items.last() == Some(&item) => *last = rating,
-                _ => {
-                    self.items.push(item);
-                    self.ratings.push(rating);
-                }
-            }
-        }
+        collect_last_ratings(&task.own, &mut self.items, &mut self.ratings);
         if wanted == 0 {
             return;
         }
@@ -299,9 +285,7 @@ impl Client for FedRecClient {
         scratch.collect(task, shape.rows, parameters.virtual_items_per_rated as usize);
         let table = task.model.table(0);
         scratch.rows.clear();
-        for &item in &scratch.items {
-            scratch.rows.extend_from_slice(table.row(item as usize));
-        }
+        table.append_rows(&scratch.items, &mut scratch.rows);
         scratch.gradients.clear();
         scratch.gradients.resize(scratch.rows.len(), 0.0);
         let iteration = self.shared.iteration(task.step.0);

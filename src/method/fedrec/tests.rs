@@ -191,17 +191,7 @@ fn the_batch_style_without_virtual_items_is_unfederated_pmf_to_the_bit() {
         };
         let updates: Vec<_> = clients.iter_mut().zip(users()).map(|(client, user)| take(client, user)).collect();
         let ratings: Vec<_> = users().map(|user| take(&mut central.client(user), user)).collect();
-        let contribution = |(user, update)| Contribution {
-            user,
-            invitation_id: InvitationId(step),
-            update,
-            received: &download,
-            meant: None,
-            download_number: 0,
-            weight: 1.0,
-            base_weight: 0.0,
-            is_fresh: true,
-        };
+        let contribution = |(user, update)| Contribution::fresh(user, InvitationId(step), update, &download);
         let mut sums = server.accumulator();
         sums.absorb(&users().zip(&updates).map(contribution).collect::<Vec<_>>()).unwrap();
         server.step(sums, &context).unwrap();

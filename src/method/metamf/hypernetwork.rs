@@ -62,6 +62,11 @@ pub struct HyperStep {
 }
 
 impl HyperShape {
+    /// Returns the shape of a generated item table.
+    pub fn item_table(&self) -> TableShape {
+        TableShape { rows: self.items, dimension: self.dimension }
+    }
+
     /// Returns how many values each head generates, matrix by matrix: each matrix is a layer of its own in the published
     /// code.
     fn outputs(&self) -> [[usize; 2]; 3] {
@@ -178,7 +183,7 @@ impl HyperNetwork {
         for block in layout.blocks() {
             let (values, others) = rest.split_at(block.shape.values());
             rest = others;
-            tables.push(Table::from_values(block.shape, values.to_vec()).unwrap_or_else(|| Table::zeros(block.shape)));
+            tables.push(Table::new(block.shape, values.to_vec()));
         }
         model_of(layout, tables)
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::hypernetwork::{Contribution as Gradients, GROUP, HyperNetwork, HyperStep};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ids::UserId;
 use crate::method::network;
 use crate::method::server::{
@@ -14,7 +14,7 @@ use crate::model::layout::Layout;
 use crate::model::magnitude::MagnitudeCounts;
 use crate::model::neural::optimizer::{AdamMoments, AdamStep, clipping_factor, scale, squared_norm};
 use crate::model::state::StateVisitor;
-use crate::model::table::{RowSet, Table, TableShape, TableUpdate, floats};
+use crate::model::table::{RowSet, Table, TableUpdate, floats};
 
 /// The server: the networks, and what Adam remembers of them.
 pub(super) struct MetaMfServer {
@@ -41,9 +41,7 @@ impl Server for MetaMfServer {
     }
 
     fn set_model(&mut self, model: Model) -> Result<()> {
-        if model.layout() != self.model().layout() {
-            return Err(Error::Update(format!("a model of {} meets MetaMF's", model.layout())));
-        }
+        self.model().check_same_layout(&model)?;
         Arc::make_mut(&mut self.networks).set_parameters(&model);
         self.model = OnceLock::from(model);
         Ok(())
@@ -104,11 +102,9 @@ struct Downloads {
 
 impl PersonalDownloads for Downloads {
     fn download(&self, user: UserId) -> Result<Model> {
-        let shape = self.networks.shape();
-        let items = TableShape { rows: shape.items, dimension: shape.dimension };
+        let items = self.networks.shape().item_table();
         let generated = self.networks.generate_one(user.0);
-        let mut values = generated.items.into_iter();
-        let mut tables = vec![Table::from_fn(items, || values.next().unwrap_or_default())];
+        let mut tables = vec![Table::new(items, generated.items)];
         tables.extend(network::tables(self.networks.prediction_network(), &generated.network));
         Model::of_tables(self.layout.clone(), tables)
     }
@@ -160,29 +156,19 @@ impl Sums {
     }
 }
 
-/// The values of a block, row by row, in the order in which the update lists them.
-fn values(update: &TableUpdate) -> Vec<f32> {
-    floats(&update.values).collect()
-}
-
 impl Accumulator for Sums {
     fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()> {
         for contribution in contributions {
-            let by_method = contribution.update.scalars.weight.map_or(1.0, |weight| f64::from(weight.max(0.0)));
+            let by_method = contribution.weight_by_method();
             let weight = by_method * contribution.weight;
-            self.totals.updates += by_method;
-            self.totals.weights += weight;
-            match contribution.is_fresh {
-                true => self.totals.fresh_weights += weight,
-                false => self.totals.stale_weights += weight,
-            }
+            self.totals.add(by_method, contribution.weight, contribution.is_fresh);
             let Some((items, network)) = contribution.update.blocks.split_first() else { continue };
             let rows = match &items.rows {
                 RowSet::Listed(rows) => rows.clone(),
                 RowSet::All => (0..items.shape.rows as u32).collect(),
             };
             let network_gradient = whole_network(network, self.networks.prediction_network().parameters());
-            let row_gradient = values(items);
+            let row_gradient: Vec<f32> = floats(&items.values).collect();
             for values in [&row_gradient, &network_gradient] {
                 self.uploads.add_times(&MagnitudeCounts::of(values, 1.0), 1);
             }
@@ -200,10 +186,7 @@ impl Accumulator for Sums {
         let mut other = *downcast::<Self>(other)?;
         self.flush();
         other.flush();
-        self.totals.updates += other.totals.updates;
-        self.totals.weights += other.totals.weights;
-        self.totals.fresh_weights += other.totals.fresh_weights;
-        self.totals.stale_weights += other.totals.stale_weights;
+        self.totals.merge(&other.totals);
         self.uploads.add_times(&other.uploads, 1);
         self.multiply_adds += other.multiply_adds;
         if self.gradient.is_empty() {

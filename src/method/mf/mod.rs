@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use super::central::{CentralClient, CentralServer, CentralTrainer, UserRatings, ratings_layout};
 use super::network::model_of;
 use super::server::{StepContext, StepReport};
+use super::user_vector::score_items;
 use super::{Client, Entry, Method, Phase, Placement, Problem, Server, largest_magnitude, parameters, sizes_by};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ids::UserId;
 use crate::model::blocks::Model;
 use crate::model::kernel::MAX_DIMENSION;
-use crate::model::kernel::score::{ScaledSum, score_sums};
 use crate::model::layout::{BlockLayout, Layout};
 use crate::model::neural::optimizer::AdamSettings;
 use crate::model::state::StateVisitor;
@@ -114,12 +114,9 @@ fn model(factors: &Factors, users: usize, items: usize) -> Model {
     let dimension = factors.dimension;
     let (of_users, of_items) = factors.values.split_at(users * dimension);
     let layout = layout([users, items], dimension);
-    let [users, items] = [0, 1].map(|block| layout.blocks()[block].shape);
-    let table = |(shape, values): (TableShape, &[f32])| {
-        // There are as many values as the shape says, since they were cut to it.
-        Table::from_values(shape, values.to_vec()).unwrap_or_else(|| Table::zeros(shape))
-    };
-    model_of(layout, [(users, of_users), (items, of_items)].map(table).into())
+    let table = |(block, values): (usize, &[f32])| Table::new(layout.blocks()[block].shape, values.to_vec());
+    let tables = [(0, of_users), (1, of_items)].map(table).into();
+    model_of(layout, tables)
 }
 
 impl Method for Mf {
@@ -146,10 +143,7 @@ impl Method for Mf {
 }
 
 fn score(model: &Model, user: UserId, items: &[u32], scores: &mut [f32]) {
-    let table = model.table(1);
-    let row = |&item: &u32| ScaledSum { scaled: &[], scale: 0.0, plain: table.row(item as usize) };
-    let rows: Vec<ScaledSum<'_>> = items.iter().map(row).collect();
-    score_sums(model.table(0).row(user.index()), 0.0, &rows, scores);
+    score_items(model.table(0).row(user.index()), model.table(1), items, scores);
 }
 
 /// The server's tables, and what it does with the ratings.
@@ -166,9 +160,7 @@ impl CentralTrainer for Trainer {
     }
 
     fn set_model(&mut self, model: Model) -> Result<()> {
-        if model.layout() != self.model.layout() {
-            return Err(Error::Update(format!("a model of {} meets one of {}", model.layout(), self.model.layout())));
-        }
+        self.model.check_same_layout(&model)?;
         let values = [0, 1].map(|block| model.table(block).as_slice());
         self.factors.values = values.concat();
         self.model = model;

@@ -2,9 +2,10 @@
 
 use super::{LocalTask, SampleScratch, Scratch};
 use crate::error::Result;
+use crate::model::batch::RoundRows;
 use crate::model::kernel::logistic::{self, LogisticStep};
-use crate::model::kernel::{TableRows, packed_vector, unpack_into};
-use crate::model::table::{RowSet, TableUpdate};
+use crate::model::kernel::{PackedRows, TableRows, packed_vector, unpack_into};
+use crate::model::table::{RowSet, Table, TableUpdate};
 use crate::rng::Purpose;
 use crate::stages::{Stage, enter};
 
@@ -35,17 +36,10 @@ pub(super) fn train(
     bias: &mut f32,
     scratch: &mut Scratch,
 ) -> Result<Trained> {
-    let table = task.model.table(0);
-    let shape = table.shape();
     draw_samples(task, &mut scratch.samples)?;
     let gathering = enter(Stage::Gather);
     let Scratch { samples, round_rows, packed, batch, .. } = scratch;
-    round_rows.collect(&samples.samples.items, &samples.samples.labels, shape.rows);
-    let padding_row = round_rows.rows().len();
-    packed.reset_for_overwriting(padding_row + 1, shape.dimension, 1);
-    packed.clear_row(padding_row, 0);
-    let source = TableRows { values: table.as_slice(), dimension: shape.dimension, rows: round_rows.rows() };
-    packed.gather(0, padding_row, &source);
+    let padding_row = gather(task.model.table(0), samples, round_rows, packed);
     drop(gathering);
     let mut w = packed_vector(vector);
     let mut order = task.stream(Purpose::Shuffle);
@@ -55,7 +49,7 @@ pub(super) fn train(
             round_rows.shuffle(&mut order);
         }
         for chunk in round_rows.samples().chunks(schedule.batch_size) {
-            batch.collect(chunk, padding_row as u32);
+            batch.collect(chunk, padding_row);
             let mut batch_loss = 0.0;
             for step in schedule.steps {
                 batch_loss = logistic::step(packed, batch, &mut w, bias, step);
@@ -75,6 +69,24 @@ pub(super) fn train(
     task.check_magnitude(schedule.names[2], packed.largest_magnitude(0))?;
     let occurrences = round_rows.samples().len() as f64 * f64::from(schedule.epochs);
     Ok(Trained { loss: loss / occurrences, row_visits, others_scale })
+}
+
+/// Collects the distinct rows of the samples that were drawn and gathers them from `table`, with a row of zeros behind
+/// them that pads batches. Returns the number of that row.
+pub(super) fn gather(
+    table: &Table,
+    samples: &SampleScratch,
+    round_rows: &mut RoundRows,
+    packed: &mut PackedRows,
+) -> u32 {
+    let shape = table.shape();
+    round_rows.collect(&samples.samples.items, &samples.samples.labels, shape.rows);
+    let padding_row = round_rows.rows().len();
+    packed.reset_for_overwriting(padding_row + 1, shape.dimension, 1);
+    packed.clear_row(padding_row, 0);
+    let source = TableRows { values: table.as_slice(), dimension: shape.dimension, rows: round_rows.rows() };
+    packed.gather(0, padding_row, &source);
+    padding_row as u32
 }
 
 /// Draws the training samples of a participation.

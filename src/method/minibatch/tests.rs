@@ -8,7 +8,7 @@ use crate::dataset::negatives::Samples;
 use crate::ids::{InvitationId, Round, UserId};
 use crate::model::blocks::Model;
 use crate::model::kernel::logistic::Target;
-use crate::model::table::{Table, TableShape};
+use crate::model::table::TableShape;
 use crate::rng::{PortableDraws, Streams};
 
 const STREAMS: Streams = Streams::new(3);

@@ -30,6 +30,13 @@ pub(super) fn check_finite(matrix: &ArrayView2<'_, f64>, what: &'static str) -> 
     if matrix.iter().all(|value| value.is_finite()) { Ok(()) } else { Err(AlgebraError::NotFinite { what }) }
 }
 
+/// Returns the elements of the identity matrix of this size.
+pub(super) fn identity(size: usize) -> Vec<f64> {
+    let mut elements = vec![0.0; size * size];
+    elements.iter_mut().step_by(size + 1).for_each(|value| *value = 1.0);
+    elements
+}
+
 /// Returns two different rows of `elements`, each of `length` elements; `first` must be less than `second`.
 #[inline(always)]
 pub(super) fn two_rows(elements: &mut [f64], length: usize, first: usize, second: usize) -> (&mut [f64], &mut [f64]) {

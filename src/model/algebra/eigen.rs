@@ -2,13 +2,10 @@
 
 use ndarray::{Array1, Array2, ArrayView2};
 
-use super::arrays::{check_finite, descending, rows_in_order, sign_of_largest, two_rows};
-use super::vector::{jacobi_angle, rotate};
+use super::arrays::{check_finite, descending, identity, rows_in_order, sign_of_largest, two_rows};
+use super::vector::{SWEEPS_MAX, jacobi_angle, rotate};
 use super::{AlgebraError, Result};
 use crate::model::instruction_sets::per_instruction_set;
-
-/// Sweeps after which the rotations are given up. Matrices of a hundred rows need about ten.
-const SWEEPS_MAX: usize = 64;
 
 /// A symmetric matrix as Q diag(values) Q^T.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,8 +36,7 @@ pub fn symmetric_eigen(matrix: &ArrayView2<'_, f64>) -> Result<SymmetricEigen> {
     for i in 0..rows {
         work.extend((0..rows).map(|j| matrix[(i.min(j), i.max(j))]));
     }
-    let mut vectors = vec![0.0; rows * rows];
-    vectors.iter_mut().step_by(rows + 1).for_each(|value| *value = 1.0);
+    let mut vectors = identity(rows);
     if !sweep_until_diagonal(&mut work, &mut vectors, rows) {
         return Err(AlgebraError::NoConvergence { sweeps: SWEEPS_MAX });
     }

@@ -2,15 +2,12 @@
 
 use ndarray::{Array1, Array2, ArrayView2};
 
-use super::arrays::{descending, rows_in_order, sign_of_largest, two_rows};
+use super::arrays::{descending, identity, rows_in_order, sign_of_largest, two_rows};
 use super::product::product;
 use super::qr::thin_qr;
-use super::vector::{add_scaled, dot, jacobi_angle, rotate};
+use super::vector::{SWEEPS_MAX, add_scaled, dot, jacobi_angle, rotate};
 use super::{AlgebraError, Result};
 use crate::model::instruction_sets::per_instruction_set;
-
-/// Sweeps after which the rotations are given up. Matrices of a hundred columns need about ten.
-const SWEEPS_MAX: usize = 64;
 
 /// A matrix as U diag(values) V^T, with r = min(m, n) singular values.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,11 +35,7 @@ pub fn thin_svd(matrix: &ArrayView2<'_, f64>) -> Result<ThinSvd> {
     // With more columns than rows the transpose is decomposed, and the sign convention moves to the other side.
     let ThinSvd { u, values, vt } = tall_svd(&matrix.t())?;
     let (mut left, mut right) = (vt.reversed_axes().as_standard_layout().into_owned(), u.reversed_axes());
-    for (mut column, mut row) in left.columns_mut().into_iter().zip(right.rows_mut()) {
-        let sign = sign_of_largest(column.iter().copied());
-        column.mapv_inplace(|value| sign * value);
-        row.mapv_inplace(|value| sign * value);
-    }
+    choose_signs(&mut left, &mut right);
     Ok(ThinSvd { u: left, values, vt: right.as_standard_layout().into_owned() })
 }
 
@@ -50,8 +43,7 @@ fn tall_svd(matrix: &ArrayView2<'_, f64>) -> Result<ThinSvd> {
     let size = matrix.ncols();
     let qr = thin_qr(matrix)?;
     let mut columns: Vec<f64> = qr.r.t().iter().copied().collect();
-    let mut rotations = vec![0.0; size * size];
-    rotations.iter_mut().step_by(size + 1).for_each(|value| *value = 1.0);
+    let mut rotations = identity(size);
     if !sweep_until_orthogonal(&mut columns, &mut rotations, size) {
         return Err(AlgebraError::NoConvergence { sweeps: SWEEPS_MAX });
     }
@@ -62,12 +54,18 @@ fn tall_svd(matrix: &ArrayView2<'_, f64>) -> Result<ThinSvd> {
     normalise_rows(&mut left, &values);
     let mut u = product(&qr.q.view(), &left.t().as_standard_layout().view())?;
     let mut vt = rows_in_order(&rotations, size, &order);
+    choose_signs(&mut u, &mut vt);
+    Ok(ThinSvd { u, values, vt })
+}
+
+/// Makes the element of largest magnitude of every column of `u` positive, and changes the signs of the rows of `vt`
+/// along with it.
+fn choose_signs(u: &mut Array2<f64>, vt: &mut Array2<f64>) {
     for (mut column, mut row) in u.columns_mut().into_iter().zip(vt.rows_mut()) {
         let sign = sign_of_largest(column.iter().copied());
         column.mapv_inplace(|value| sign * value);
         row.mapv_inplace(|value| sign * value);
     }
-    Ok(ThinSvd { u, values, vt })
 }
 
 per_instruction_set! {

@@ -1,6 +1,9 @@
 //! Operations on vectors, in a fixed order. Inlined into callers that are compiled for several instruction sets.
 
-/// Partial sums of a scalar product, whatever the width of the machine's vectors.
+/// The number of sweeps after which Jacobi rotations are given up. Matrices of a hundred rows need about ten.
+pub(super) const SWEEPS_MAX: usize = 64;
+
+/// The number of partial sums of a scalar product, whatever the width of the machine's vectors.
 const LANES: usize = 8;
 
 /// Returns the scalar product: eight partial sums, then the tree ((0+4)+(2+6))+((1+5)+(3+7)).

@@ -75,6 +75,16 @@ impl Table {
         Self { shape, values: vec![0.0; shape.values()] }
     }
 
+    /// Makes a table of row-major values.
+    ///
+    /// # Panics
+    /// If there are not exactly m k of them, which is a defect of the caller. [`Self::from_values`] checks values that
+    /// come from elsewhere.
+    pub fn new(shape: TableShape, values: Vec<f32>) -> Self {
+        assert_eq!(values.len(), shape.values(), "the values of a {shape} table");
+        Self { shape, values }
+    }
+
     /// Makes a table of row-major values; `None` unless there are exactly m k of them.
     pub fn from_values(shape: TableShape, values: Vec<f32>) -> Option<Self> {
         (values.len() == shape.values()).then_some(Self { shape, values })
@@ -135,6 +145,12 @@ impl Table {
     pub fn row_mut(&mut self, row: usize) -> &mut [f32] {
         let k = self.shape.dimension;
         &mut self.values[row * k..(row + 1) * k]
+    }
+
+    /// Appends the values of `rows` to `values`, row after row.
+    pub fn append_rows(&self, rows: &[u32], values: &mut Vec<f32>) {
+        values.reserve(rows.len() * self.shape.dimension);
+        rows.iter().for_each(|row| values.extend_from_slice(self.row(*row as usize)));
     }
 
     /// Returns all values, row-major.
@@ -227,15 +243,12 @@ fn overwrite_rows_inline<const WIDTH: usize>(table: &mut [u8], rows: &[u32], val
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::tests::counting_table;
 
     #[test]
     fn a_table_and_an_array_are_the_same_values_in_the_same_order() {
         let shape = TableShape { rows: 2, dimension: 3 };
-        let mut next = 0.0;
-        let mut table = Table::from_fn(shape, || {
-            next += 1.0;
-            next
-        });
+        let mut table = counting_table(shape, 1.0);
         assert_eq!(table.view().row(1).to_vec(), table.row(1));
         table.view_mut()[[0, 2]] = 9.0;
         assert_eq!(table.as_slice(), [1.0, 2.0, 9.0, 4.0, 5.0, 6.0]);

@@ -280,15 +280,12 @@ impl TableUpdate {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::model::tests::counting_table;
 
     const SHAPE: TableShape = TableShape { rows: 5, dimension: 3 };
 
     fn base() -> Table {
-        let mut next = 0.0;
-        Table::from_fn(SHAPE, || {
-            next += 1.0;
-            next
-        })
+        counting_table(SHAPE, 1.0)
     }
 
     fn bits(table: &Table) -> Vec<u32> {
@@ -357,11 +354,7 @@ mod tests {
     #[test]
     fn long_stretches_are_converted_beyond_the_first_block() {
         let shape = TableShape { rows: 100, dimension: 7 };
-        let mut next = 0.0;
-        let base = Table::from_fn(shape, || {
-            next += 1.0;
-            next
-        });
+        let base = counting_table(shape, 1.0);
         let update = TableUpdate::whole(&base);
         assert_eq!(bits(&update.apply(&Table::zeros(shape)).unwrap()), bits(&base));
     }

@@ -39,6 +39,22 @@ impl DistinctPositives {
     }
 }
 
+/// Replaces `items` by the items that the user has rated, ascending and each once, and `ratings` by the last rating of
+/// each.
+pub(super) fn collect_last_ratings(own: &OwnData<'_>, items: &mut Vec<u32>, ratings: &mut Vec<f32>) {
+    items.clear();
+    ratings.clear();
+    for (&item, rating) in own.items().iter().zip(own.ratings().iter()) {
+        match ratings.last_mut() {
+            Some(last) if items.last() == Some(&item) => *last = rating,
+            _ => {
+                items.push(item);
+                ratings.push(rating);
+            }
+        }
+    }
+}
+
 /// Returns the error of a participation whose system of equations has no solution: its table is no longer finite.
 pub(super) fn singular(task: &LocalTask<'_>, _cause: AlgebraError) -> Error {
     let (round, user, limit) = (task.round, task.user, task.divergence_limit);
@@ -61,12 +77,17 @@ pub(super) fn times(matrix: &Array2<f64>, factor: f64) -> Array2<f64> {
     matrix.mapv(|value| factor * value)
 }
 
+/// Returns a vector in single precision.
+pub(super) fn single_precision(vector: &[f64]) -> Vec<f32> {
+    vector.iter().map(|value| *value as f32).collect()
+}
+
 /// Returns a vector in single precision, refusing one whose largest magnitude is beyond the task's limit.
 ///
 /// # Errors
 /// [`Error::Diverged`], naming the parameter.
 pub(super) fn checked_vector(task: &LocalTask<'_>, parameter: &'static str, vector: &[f64]) -> Result<Vec<f32>> {
-    let vector: Vec<f32> = vector.iter().map(|value| *value as f32).collect();
+    let vector = single_precision(vector);
     task.check_magnitude(parameter, super::largest_magnitude(&vector))?;
     Ok(vector)
 }
