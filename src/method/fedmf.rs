@@ -1,7 +1,8 @@
-//! FedMF: federated matrix factorisation, implicit form.
+//! Implements FedMF, federated matrix factorisation, for implicit feedback.
 //!
-//! Private: the user vector u_i. Global: the item table V. logit = u_i . V_j, mean binary cross-entropy, local
-//! mini-batch SGD on both at once, plain mean on the server. Scored with the averaged V.
+//! The user vector u_i is private and the item table V is shared. The logit of item j is u_i . V_j and the loss is the
+//! mean binary cross-entropy. A client trains both parameters at once by mini-batch SGD, and the server takes the plain
+//! mean of V. Items are scored with the averaged V.
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ use crate::model::state::StateVisitor;
 use crate::model::table::{Table, TableShape};
 use crate::rng::{PortableDraws, Purpose, Streams};
 
-/// The registry's line.
+/// Describes the method to the registry.
 pub const ENTRY: Entry = Entry {
     name: "fedmf",
     summary: "matrix factorisation: private user vector, averaged item table",
@@ -70,7 +71,7 @@ impl Default for FedMfParameters {
     }
 }
 
-/// What all clients share.
+/// Holds what all clients share.
 #[derive(Debug)]
 pub struct FedMf {
     shared: Arc<Shared>,
@@ -84,7 +85,8 @@ struct Shared {
 }
 
 impl FedMf {
-    /// V ~ N(0, 1); every u_i ~ U(-1/sqrt k, 1/sqrt k), a draw of its own.
+    /// Makes the method for a problem of this size. V is drawn from N(0, 1), and every user's u_i from U(-1/sqrt k,
+    /// 1/sqrt k).
     pub fn new(parameters: FedMfParameters, problem: &Problem) -> Self {
         let shape = TableShape::of_items(problem.items, parameters.latent_dimension);
         Self { shared: Arc::new(Shared { parameters, streams: problem.streams }), shape }

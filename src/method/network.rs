@@ -1,4 +1,5 @@
-//! An item table and a perceptron as the blocks of a model.
+//! Holds what methods with an item table and a perceptron share: both as blocks of a model, samples, updates and
+//! scores.
 
 use super::minibatch::draw_samples;
 use super::{LocalTask, Scratch};
@@ -17,19 +18,19 @@ fn shapes(network: &Perceptron) -> impl Iterator<Item = (String, TableShape)> {
     })
 }
 
-/// Returns the layout of an item table of this name and a network, block by block.
+/// Returns the layout of an item table of this name and shape, followed by the blocks of a network.
 pub(super) fn layout(items: &'static str, shape: TableShape, network: &Perceptron) -> Layout {
     let weights = shapes(network).map(|(name, shape)| BlockLayout::weights(name, shape));
     Layout::new([BlockLayout::item_table(items, shape)].into_iter().chain(weights).collect())
 }
 
-/// Returns the layout of the gradients by an item table and a network, weighed by the number of samples.
+/// Returns the layout of the gradients with respect to an item table and a network, weighted by the number of samples.
 pub(super) fn gradient_layout(items: &'static str, shape: TableShape, network: &Perceptron) -> Layout {
     let blocks = layout(items, shape, network);
     Layout::new(blocks.blocks().iter().map(|block| block.clone().statistic()).collect()).weighted()
 }
 
-/// Cuts flat parameters into the tables of the network's blocks.
+/// Splits flat parameters into the tables of the network's blocks.
 pub(super) fn tables(network: &Perceptron, parameters: &[f32]) -> Vec<Table> {
     let mut rest = parameters;
     let cut = shapes(network).map(|(_, shape)| {
@@ -40,10 +41,10 @@ pub(super) fn tables(network: &Perceptron, parameters: &[f32]) -> Vec<Table> {
     cut.collect()
 }
 
-/// Makes a model of tables that were made for this layout.
+/// Makes a model from tables that were made for this layout.
 ///
 /// # Panics
-/// If a table has another shape than its block: a defect of the method, which has made both from one network.
+/// If a table has another shape than its block, which is a defect of the method.
 pub(super) fn model_of(layout: Layout, tables: Vec<Table>) -> Model {
     Model::of_tables(layout, tables).unwrap_or_else(|fault| panic!("a model does not fit its own layout: {fault}"))
 }
@@ -54,8 +55,8 @@ pub(super) fn parameters(model: &Model, first: usize) -> Vec<f32> {
     blocks.flat_map(|block| model.table(block).as_slice().iter().copied()).collect()
 }
 
-/// Draws the training samples of a participation, collects their distinct items in `scratch.round_rows`, and returns the
-/// items' rows of the downloaded table, one after the other.
+/// Draws the training samples of a participation, collects their distinct items in `scratch.round_rows`, and returns
+/// the items' rows of the downloaded table, one after the other.
 pub(super) fn draw_rows(task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<Vec<f32>> {
     let Scratch { samples, round_rows, .. } = scratch;
     draw_samples(task, samples)?;
@@ -66,8 +67,8 @@ pub(super) fn draw_rows(task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<V
     Ok(rows)
 }
 
-/// Makes the update of an item table of this shape, of which `items` are listed with the values of their rows, and of the
-/// whole network.
+/// Makes the update of an item table of this shape, of which `items` are listed with the values of their rows, and of
+/// the whole network.
 pub(super) fn update(
     network: &Perceptron,
     (shape, items, rows): (TableShape, &[u32], &[f32]),
@@ -78,7 +79,8 @@ pub(super) fn update(
     Ok(ModelUpdate::of_blocks(blocks))
 }
 
-/// Scores `items` with the network, whose features in common are `common`.
+/// Writes to `scores` the network's output for the row of each of `items`. `common` are the features that all items
+/// share.
 pub(super) fn score(
     network: &Perceptron,
     parameters: &[f32],
@@ -103,7 +105,7 @@ pub(super) fn score(
 mod tests {
     use super::*;
 
-    /// If this fails, a network's parameters arrive at other places than they were sent from.
+    /// If this fails, a network's parameters arrive in another order than they were sent in.
     #[test]
     fn parameters_survive_the_way_through_blocks() {
         let network = Perceptron::new(2, &[3, 4, 1]);

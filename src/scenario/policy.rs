@@ -138,13 +138,16 @@ pub struct WeightTotals {
 }
 
 impl WeightTotals {
-    /// Adds an update to which the method gives the weight `by_method` and the policy the weight `by_policy`. `is_fresh`
-    /// says whether the update started from the model of now.
+    /// Adds an update to which the method gives the weight `by_method` and the policy the weight `by_policy`.
+    /// `is_fresh` says whether the update started from the model of now.
     pub fn add(&mut self, by_method: f64, by_policy: f64, is_fresh: bool) {
         let weight = by_policy * by_method;
         self.updates += by_method;
         self.weights += weight;
-        *(if is_fresh { &mut self.fresh_weights } else { &mut self.stale_weights }) += weight;
+        match is_fresh {
+            true => self.fresh_weights += weight,
+            false => self.stale_weights += weight,
+        }
     }
 
     /// Adds the sums of other updates of the same step.

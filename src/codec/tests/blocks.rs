@@ -1,4 +1,4 @@
-//! Frames of several blocks of several types, with scalars.
+//! Tests frames of several blocks of several types, with scalars.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::model::layout::{BlockLayout, ValueType};
 use crate::model::table::RowSet;
 use crate::model::tests::counting_table;
 
-/// A layout with a block of every type, and the model that the sender has downloaded.
+/// Returns a layout with a block of every type, and the model that the sender has downloaded.
 fn layout_and_base(rows: usize) -> (Layout, Model) {
     let shape = |dimension| TableShape { rows, dimension };
     let layout = Layout::new(vec![
@@ -77,7 +77,7 @@ proptest! {
         }
     }
 
-    /// If this fails, a frame that was damaged or cut off on its way is taken for a sound one.
+    /// If this fails, a frame that was damaged or cut off on its way is accepted.
     #[test]
     fn a_damaged_frame_is_refused(update in any_update(9), bit: u32, cut in 0usize..400) {
         let (layout, base) = layout_and_base(9);
@@ -95,7 +95,7 @@ proptest! {
     }
 }
 
-/// If this fails, a frame is read by a receiver that expects another layout.
+/// If this fails, a receiver accepts a frame of another layout than it expects.
 #[test]
 fn a_frame_of_another_layout_is_refused_with_the_reason() {
     let (layout, base) = layout_and_base(4);

@@ -1,4 +1,4 @@
-//! One client's training of FedNCF, on plain slices.
+//! Trains one client of FedNCF, on plain slices.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,46 +19,46 @@ pub enum Optimizer {
     Adam,
 }
 
-/// How a client trains.
+/// Describes how a client trains.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LocalSettings {
-    /// Passes over the samples.
+    /// The number of passes over the samples.
     pub epochs: u32,
-    /// Samples in a batch.
+    /// The number of samples in a batch.
     pub batch_size: usize,
-    /// How parameters are stepped.
+    /// The optimiser of all parameters.
     pub optimizer: Optimizer,
-    /// Learning rate of the user vector.
+    /// The learning rate of the user vector.
     pub user_rate: f64,
-    /// Learning rate of the item rows.
+    /// The learning rate of the item rows.
     pub item_rate: f64,
-    /// Learning rate of the network.
+    /// The learning rate of the network.
     pub network_rate: f64,
 }
 
-/// The parameters that a client trains, each as a slice.
+/// Holds the parameters that a client trains, each as a slice.
 #[derive(Debug)]
 pub struct LocalModel<'a> {
-    /// The user vector, k values.
+    /// The user vector (k values).
     pub user: &'a mut [f32],
-    /// The rows of the round's distinct items, k values each, in the order of [`RoundRows::rows`].
+    /// The rows of the participation's distinct items (k values each), in the order of [`RoundRows::rows`].
     pub rows: &'a mut [f32],
-    /// The parameters of the network, whose samples are item rows and whose features in common are the user vector.
+    /// The parameters of the network. Its samples are item rows, and the user vector is the features that they share.
     pub network: &'a mut [f32],
 }
 
-/// What a training cost and yielded.
+/// Holds what a training yielded, and its work.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LocalResult {
-    /// Mean binary cross-entropy over all samples of all epochs, each batch before its step.
+    /// The mean binary cross-entropy over all samples of all epochs, each batch before its step.
     pub loss: f64,
-    /// Item rows read and written, one for each distinct row in a batch.
+    /// The number of item rows read and written, one for each distinct row of a batch.
     pub row_visits: u64,
-    /// Multiply-adds of all forward and backward passes.
+    /// The number of multiply-adds of all forward and backward passes.
     pub multiply_adds: u64,
 }
 
-/// Buffers of one worker thread. They hold no state between clients.
+/// Holds the buffers of a training. Nothing passes from one client to the next.
 #[derive(Clone, Debug, Default)]
 pub struct LocalBuffers {
     batch: RowBatch,
@@ -68,7 +68,7 @@ pub struct LocalBuffers {
     weights: Group,
 }
 
-/// Gradient and moments of parameters that are stepped together.
+/// Holds the gradient and the moments of parameters that have one learning rate.
 #[derive(Clone, Debug, Default)]
 struct Group {
     gradient: Vec<f32>,
@@ -98,10 +98,10 @@ impl Group {
     }
 }
 
-/// Trains `model` on the samples of a round by mini-batches; `order` shuffles them where there is more than one batch.
+/// Trains `model` on `samples` by mini-batches. If there is more than one batch, `order` shuffles the samples.
 ///
 /// All three groups of parameters take one simultaneous step for each batch, along the gradient of the batch's mean
-/// binary cross-entropy. Rows that are not in the batch have a gradient of zero, and Adam still moves those that it has
+/// binary cross-entropy. Rows that are not in the batch have a gradient of zero. Adam still moves those that it has
 /// moved before, as it does in PyTorch with a dense embedding.
 pub fn train(
     network: &Perceptron,
@@ -165,7 +165,7 @@ mod tests {
         Model { user: draw(DIMENSION), items: draw(items * DIMENSION), network: draw(network.parameters()) }
     }
 
-    /// Forty items, of which every third is a positive, and item 0 occurs twice.
+    /// Returns samples of forty items, of which every third is a positive and item 0 occurs twice.
     fn samples() -> RoundRows {
         let items: Vec<u32> = (0..40).chain([0]).collect();
         let labels: Vec<f32> = items.iter().map(|item| f32::from(item % 3 == 0)).collect();
@@ -186,7 +186,7 @@ mod tests {
         LocalSettings { epochs: 1, batch_size: 100, optimizer, user_rate: rate, item_rate: rate, network_rate: rate }
     }
 
-    /// If this fails, a client does not learn its own samples.
+    /// If this fails, a client does not learn from its own samples.
     #[test]
     fn training_lowers_the_loss_under_both_optimizers() {
         for (optimizer, rate) in [(Optimizer::Sgd, 0.5), (Optimizer::Adam, 0.01)] {
@@ -199,7 +199,7 @@ mod tests {
         }
     }
 
-    /// If this fails, a learning rate steps other parameters than its own, or work is not counted as it is done.
+    /// If this fails, a learning rate is used for other parameters than its own, or work is counted wrongly.
     #[test]
     fn each_rate_moves_its_own_parameters() {
         let network = Perceptron::new(DIMENSION, &[DIMENSION, 8, 4, 1]);
@@ -222,7 +222,7 @@ mod tests {
         }
     }
 
-    /// If this fails, what a client trained before, or the buffers' history, reaches the next training.
+    /// If this fails, a training depends on the one that used the buffers before.
     #[test]
     fn buffers_carry_nothing_from_one_client_to_the_next() {
         let network = Perceptron::new(DIMENSION, &[DIMENSION, 8, 4, 1]);

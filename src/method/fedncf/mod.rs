@@ -1,9 +1,11 @@
-//! FedNCF: federated neural collaborative filtering (Perifanis and Efraimidis, Knowledge-Based Systems 242, 2022).
+//! Implements FedNCF, federated neural collaborative filtering (Perifanis and Efraimidis, Knowledge-Based Systems 242,
+//! 2022).
 //!
-//! Private: the user embedding u. Global: the item embeddings V and a network that scores u and V_j side by side
-//! (2k -> 32 -> 16 -> 8 -> 1, rectifiers in between; section 3.2 and He et al., WWW 2017). Mean binary cross-entropy,
-//! local mini-batches on all three at once, plain mean of V and of the network on the server. The paper has no public
-//! code; what it leaves open (rates, start) is chosen for this simulator and stands in [`FedNcfParameters`].
+//! The user embedding u is private. The item embeddings V and a network are shared. The network scores item j from u
+//! and V_j side by side (2k -> 32 -> 16 -> 8 -> 1 with rectifiers in between; section 3.2 and He et al., WWW 2017). A
+//! client minimises the mean binary cross-entropy by mini-batches on all three at once, and the server takes the plain
+//! mean of V and of the network. The paper has no public code. The learning rates and the initial values, which it
+//! leaves open, are chosen for this simulator and documented in [`FedNcfParameters`].
 
 use std::sync::Arc;
 
@@ -30,12 +32,12 @@ pub mod local;
 
 pub use local::Optimizer;
 
-/// The registry's line.
+/// Describes the method to the registry.
 pub const ENTRY: Entry = Entry {
     name: "fedncf",
     summary: "neural collaborative filtering: private user embedding, averaged item embeddings and network",
-    source: "Perifanis and Efraimidis, Federated Neural Collaborative Filtering, Knowledge-Based Systems 2022; no public \
-             code, so that rates and start are this simulator's",
+    source: "Perifanis and Efraimidis, Federated Neural Collaborative Filtering, Knowledge-Based Systems 2022; no \
+             public code, so that rates and start are this simulator's",
     schema: || schemars::schema_for!(FedNcfParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
@@ -43,7 +45,7 @@ pub const ENTRY: Entry = Entry {
     build: |value, problem| Ok(Box::new(FedNcf::new(parameters("fedncf", value)?, problem))),
 };
 
-/// Units of the hidden layers, as the paper has them.
+/// The numbers of units of the hidden layers in the paper.
 const HIDDEN_UNITS: [usize; 3] = [32, 16, 8];
 
 /// Parameters of FedNCF.
@@ -64,8 +66,8 @@ pub struct FedNcfParameters {
     /// Learning rate of the user embedding.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub learning_rate_user: f64,
-    /// Learning rate of the item embeddings for each user of the run: the rate itself is this times the number of users,
-    /// by which the mean over all users divides it again.
+    /// Learning rate of the item embeddings for each user of the run: the rate itself is this times the number of
+    /// users, by which the mean over all users divides it again.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub learning_rate_items: f64,
     /// Learning rate of the network.
@@ -83,7 +85,7 @@ impl FedNcfParameters {
         Perceptron::new(dimension, &[dimension, first, second, third, 1])
     }
 
-    /// Describes the model for so many items.
+    /// Returns the layout of the model for this many items.
     fn layout(&self, items: usize) -> Layout {
         network::layout("V", TableShape::of_items(items, self.latent_dimension), &self.network())
     }
@@ -104,7 +106,7 @@ impl Default for FedNcfParameters {
     }
 }
 
-/// What all clients share.
+/// Holds what all clients share.
 #[derive(Debug)]
 pub struct FedNcf {
     shared: Arc<Shared>,
@@ -136,7 +138,7 @@ impl FedNcf {
 }
 
 impl Method for FedNcf {
-    /// V ~ N(0, deviation^2); weights from Xavier's uniform distribution, biases zero.
+    /// Draws V from N(0, deviation^2) and weights from Xavier's uniform distribution. Biases are zero.
     fn initial(&self) -> Model {
         let mut stream = self.shared.streams.stream(Purpose::GlobalInit, 0, 0);
         let deviation = self.shared.parameters.embedding_deviation;
@@ -152,7 +154,7 @@ impl Method for FedNcf {
         network::model_of(layout, values.collect())
     }
 
-    /// The user embedding ~ N(0, deviation^2), a draw of its own for every user.
+    /// Draws the user embedding from N(0, deviation^2), for every user from a stream of its own.
     fn client(&self, user: UserId) -> Box<dyn Client> {
         let mut stream: Stream = self.shared.streams.stream(Purpose::PrivateInit, u64::from(user.0), 0);
         let deviation = self.shared.parameters.embedding_deviation;

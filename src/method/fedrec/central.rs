@@ -1,10 +1,11 @@
-//! Probabilistic matrix factorisation at the server, unfederated: what FedRec in its batch style is compared with.
+//! Implements probabilistic matrix factorisation at the server, with which FedRec in its batch style is compared.
 //!
-//! The server has everybody's ratings and all vectors, and makes the steps that FedRec's devices and server make without
-//! virtual items, in the same order: from one start, U and V are those of FedRec bit for bit.
+//! The server has the ratings and vectors of all users, and makes the steps that FedRec's devices and server make
+//! without virtual items, in the same order. From the same initial values, U and V have the same bits as those of
+//! FedRec.
 //!
-//! Source: Salakhutdinov and Mnih, Probabilistic Matrix Factorization, NIPS 2007; learning rates and order of steps as in
-//! the authors' code of FedRec (Guanyu-Lin/FedRec 521b7cf).
+//! Source: Salakhutdinov and Mnih, Probabilistic Matrix Factorization, NIPS 2007; learning rates and order of steps as
+//! in the authors' code of FedRec (Guanyu-Lin/FedRec 521b7cf).
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ use crate::model::kernel::MAX_DIMENSION;
 use crate::model::layout::{BlockLayout, Layout};
 use crate::model::table::{Table, TableShape, TableUpdate};
 
-/// The registry's line.
+/// Describes the method to the registry.
 pub const ENTRY: Entry = Entry {
     name: "pmf",
     summary: "rating prediction by matrix factorisation at the server; FedRec's batch style without federation",
@@ -71,19 +72,19 @@ impl Default for PmfParameters {
     }
 }
 
-/// Unfederated PMF.
+/// Describes the method by the FedRec whose steps it makes.
 #[derive(Debug)]
 pub struct Pmf {
     federated: FedRec,
     users: usize,
 }
 
-/// Places of the model's blocks.
+/// The positions of the model's blocks.
 const ITEMS: usize = 0;
 const USERS: usize = 1;
 
 impl Pmf {
-    /// Starts where FedRec starts.
+    /// Makes the method for a problem of this size, with the initial values of FedRec.
     pub fn new(parameters: &PmfParameters, problem: &Problem) -> Self {
         let PmfParameters { latent_dimension, learning_rate, learning_rate_decay, regularization, initial_range } =
             *parameters;
@@ -112,13 +113,13 @@ impl Pmf {
     }
 }
 
-/// Describes the tables of items and users, with so many values in a row.
+/// Returns the layout of both tables, with `dimension` values in a row.
 fn layout([items, users]: [usize; 2], dimension: usize) -> Layout {
     let shape = |rows| TableShape { rows, dimension };
     Layout::new(vec![BlockLayout::item_table("V", shape(items)), BlockLayout::weights("U", shape(users))])
 }
 
-/// Returns the model of both tables.
+/// Returns the model that consists of both tables.
 fn whole_model(items: &Arc<Table>, users: Table) -> Model {
     let layout = layout([items.shape().rows, users.shape().rows], items.shape().dimension);
     model_of(layout, vec![Table::clone(items), users])
@@ -152,7 +153,7 @@ impl Method for Pmf {
     }
 }
 
-/// The server's work: all users' participations in turn, then the server's step.
+/// Makes the participations of all users one after the other, and then the server's step.
 pub(super) struct PmfTrainer {
     shared: Arc<Shared>,
     server: FedRecServer,

@@ -1,36 +1,36 @@
-//! One client's participation in FedRecon, on plain slices: the user vector is reconstructed, then the table is trained.
+//! Trains one client of FedRecon, on plain slices: the user vector is reconstructed, then the item rows are trained.
 
 use crate::model::kernel::logistic::{self, BatchRows, LogisticStep, Target};
 use crate::model::kernel::{Block, PackedRows, packed_vector, unpack_into};
 use crate::rng::{PortableDraws, Stream};
 
-/// How a client reconstructs and trains.
+/// Describes how a client reconstructs and trains.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LocalSettings {
-    /// Passes over the support samples, in which only the user vector moves.
+    /// The number of passes over the support samples, in which only the user vector moves.
     pub reconstruction_epochs: u32,
-    /// Passes over the query samples, in which only the item rows move.
+    /// The number of passes over the query samples, in which only the item rows move.
     pub epochs: u32,
-    /// Samples in a batch.
+    /// The number of samples in a batch.
     pub batch_size: usize,
-    /// Learning rate of the user vector.
+    /// The learning rate of the user vector.
     pub reconstruction_rate: f32,
-    /// Learning rate of the item rows.
+    /// The learning rate of the item rows.
     pub item_rate: f32,
-    /// The fresh user vector is uniform between minus this and this.
+    /// The largest magnitude of the uniform draws that a reconstruction starts from.
     pub reach: f64,
 }
 
-/// What a participation cost and yielded.
+/// Holds what a participation yielded, and its work.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LocalResult {
     /// The user vector that was reconstructed.
     pub user: Vec<f32>,
-    /// Mean binary cross-entropy over the query samples of all epochs, each batch before its step.
+    /// The mean binary cross-entropy over the query samples of all epochs, each batch before its step.
     pub loss: f64,
-    /// Number of query samples: the weight of this client's update.
+    /// The number of query samples, which is the weight of this client's update.
     pub query_samples: usize,
-    /// Item rows read or written, one for each distinct row in a batch.
+    /// The number of item rows read or written, one for each distinct row of a batch.
     pub row_visits: u64,
 }
 
@@ -50,8 +50,8 @@ pub struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Makes `epochs` passes over `samples` in batches, with one `step` of the rows and of the packed user vector for each
-    /// batch. Returns the summed loss and the number of rows visited.
+    /// Makes `epochs` passes over `samples` in batches, with one `step` of the rows and of the packed user vector for
+    /// each batch. Returns the summed loss and the number of rows visited.
     fn run_epochs(
         &mut self,
         (epochs, batch_size): (u32, usize),
@@ -74,8 +74,8 @@ impl Session<'_> {
     }
 }
 
-/// Reconstructs the user vector from the samples `support`, by SGD on the mean binary cross-entropy of each batch, from a
-/// fresh uniform draw and with the item rows held fixed. Returns the vector with the number of rows visited.
+/// Reconstructs the user vector from the samples `support`, by SGD on the mean binary cross-entropy of each batch, from
+/// a fresh uniform draw and with the item rows held fixed. Returns the vector with the number of rows visited.
 pub fn reconstruct(
     settings: &LocalSettings,
     session: &mut Session<'_>,
@@ -145,7 +145,7 @@ mod tests {
         }
     }
 
-    /// Thirty rows, of which the first half points one way and the second the other.
+    /// Returns thirty rows, of which the second half points in the opposite direction of the first.
     fn rows() -> PackedRows {
         let mut rows = PackedRows::default();
         rows.reset(31, DIMENSION, 1);
@@ -169,7 +169,7 @@ mod tests {
         (0..30).map(row).collect()
     }
 
-    /// If this fails, a user vector is not made from the user's own samples, or the table moves while it is made.
+    /// If this fails, a user vector is not made from the user's own samples, or item rows move while it is made.
     #[test]
     fn a_reconstructed_vector_tells_liked_items_from_others() {
         let mut rows = rows();
@@ -181,7 +181,7 @@ mod tests {
         assert!((0..15).all(|liked| (15..30).all(|other| score(liked) > score(other))), "{user:?}");
     }
 
-    /// If this fails, the two halves of the samples are not used for what each is meant for.
+    /// If this fails, the support half trains item rows, or the query half does not.
     #[test]
     fn only_query_rows_are_trained_and_weigh() {
         let mut rows = rows();
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(result.row_visits, 60 * 14 + 15);
     }
 
-    /// If this fails, a client is not stateless: the same draws give another result.
+    /// If this fails, a client is not stateless, since the same draws give another result.
     #[test]
     fn the_same_draws_give_the_same_bits() {
         let trained = || {

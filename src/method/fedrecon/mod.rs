@@ -1,13 +1,15 @@
-//! FedRecon: federated reconstruction (Singhal et al., NeurIPS 2021; code google-research/federated 23b1081,
+//! Implements FedRecon, federated reconstruction (Singhal et al., NeurIPS 2021; code google-research/federated 23b1081,
 //! `reconstruction/`), as matrix factorisation with the logistic loss.
 //!
-//! Private: nothing that outlives a participation. Global: the item table V. logit = u . V_j. A client splits its samples
-//! in two at random, makes a fresh user vector u ~ U(-.05, .05) from the support half with V held fixed, then trains V on
-//! the query half with u held fixed (Algorithm 1). The server takes the mean of the differences, weighed by the number of
-//! query samples, times its own rate. Scoring makes u anew from all of the user's samples with the model of the moment.
+//! The item table V is shared, and a client keeps no state. The logit of item j is u . V_j. A client splits its samples
+//! in two at random. It draws a fresh user vector u from U(-0.05, 0.05) and trains it on the support half with V held
+//! fixed, then trains V on the query half with u held fixed (Algorithm 1). The server takes the mean of the
+//! differences, weighted by the number of query samples, times its own rate. For scoring, u is made anew from all of
+//! the user's samples with the present model.
 //!
-//! The published rates are .1 for u and .5 for V with batches of five explicit ratings. Means over batches of 256 and then
-//! over all clients make V's much larger here, and u takes several passes (this simulator's choice).
+//! The published rates are 0.1 for u and 0.5 for V with batches of five explicit ratings. Here the mean is taken over
+//! batches of 256 and then over all clients, so that the rate of V is much larger, and u takes several passes. Both are
+//! choices of this simulator.
 
 use std::sync::Arc;
 
@@ -32,7 +34,7 @@ use local::{LocalSettings, Session};
 
 pub mod local;
 
-/// The registry's line.
+/// Describes the method to the registry.
 pub const ENTRY: Entry = Entry {
     name: "fedrecon",
     summary: "federated reconstruction: no private state; a user vector is made anew from one half of the samples, and \
@@ -87,7 +89,7 @@ impl Default for FedReconParameters {
     }
 }
 
-/// What all clients share.
+/// Holds what all clients share.
 #[derive(Debug)]
 pub struct FedRecon {
     shared: Arc<Shared>,
@@ -119,7 +121,7 @@ impl FedRecon {
 }
 
 impl Method for FedRecon {
-    /// V ~ N(0, 1).
+    /// Draws V from N(0, 1).
     fn initial(&self) -> Model {
         let mut stream = self.shared.streams.stream(Purpose::GlobalInit, 0, 0);
         Model::of_table("V", Table::from_fn(self.shape, || stream.standard_normal() as f32))

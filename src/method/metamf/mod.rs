@@ -1,12 +1,13 @@
-//! MetaMF: meta matrix factorisation (Lin et al., SIGIR 2020; code TempSDU/MetaMF 26b1497).
+//! Implements MetaMF, meta matrix factorisation (Lin et al., SIGIR 2020; code TempSDU/MetaMF 26b1497).
 //!
-//! The server keeps everything. A [hypernetwork] makes an item table E and a small prediction network,
-//! W2 relu(W1 e + b1) + b2, for each user; that is the user's own download. The device answers with the gradients of its
-//! mean loss by them and keeps nothing, and the server takes these back through the hypernetwork, clips, and steps by
-//! Adam. Contributions count by their numbers of samples, so that a step follows the mean over the samples of its users.
+//! The server keeps all parameters. A [hypernetwork] generates an item table E and a small prediction network, W2
+//! relu(W1 e + b1) + b2, for each user, who downloads both. The device uploads the gradients of its mean loss with
+//! respect to them and keeps no state. The server back-propagates these gradients through the hypernetwork, clips the
+//! result, and steps by Adam. Contributions are weighted by their numbers of samples, so that a step follows the mean
+//! over the samples of its users.
 //!
-//! Published: squared error on explicit ratings, batches of 64 ratings of any users. Here: the logistic loss on positives
-//! and drawn negatives, all samples of the users of a step (this simulator's choice).
+//! The published method minimises the squared error on explicit ratings, in batches of 64 ratings of any users. This
+//! simulator chooses the logistic loss on positives and drawn negatives, and all samples of the users of a step.
 
 use std::sync::Arc;
 
@@ -36,10 +37,11 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-/// The registry's line.
+/// Describes the method to the registry.
 pub const ENTRY: Entry = Entry {
     name: "metamf",
-    summary: "meta matrix factorisation: the server makes an item table and a network for each user, and is sent gradients",
+    summary: "meta matrix factorisation: the server makes an item table and a network for each user, and is \
+              sent gradients",
     source: "Lin et al., Meta Matrix Factorization for Federated Rating Predictions, SIGIR 2020; code TempSDU/MetaMF \
              26b1497, in the implicit form that the PFedRec paper compares with",
     schema: || schemars::schema_for!(MetaMfParameters),
@@ -88,7 +90,7 @@ impl MetaMfParameters {
         }
     }
 
-    /// Describes the hypernetwork, and what a user downloads of it.
+    /// Returns the layout of the hypernetwork's blocks, followed by those that a user downloads.
     fn layout(&self, size: ProblemSize) -> Layout {
         let shape = self.shape(size);
         let download = network::layout("E", shape.item_table(), &prediction_network(shape.dimension));
@@ -111,7 +113,7 @@ impl Default for MetaMfParameters {
     }
 }
 
-/// What server and clients share.
+/// Holds what server and clients share.
 #[derive(Debug)]
 pub struct MetaMf {
     shape: HyperShape,
@@ -136,7 +138,7 @@ impl MetaMf {
 }
 
 impl Method for MetaMf {
-    /// The server's own parameters, which never travel.
+    /// Returns the server's own parameters, which never travel.
     fn initial(&self) -> Model {
         self.hypernetwork().to_model()
     }
@@ -158,7 +160,7 @@ impl Method for MetaMf {
     }
 }
 
-/// A device. It keeps nothing from one participation to the next.
+/// Implements a device, which keeps no state from one participation to the next.
 #[derive(Clone)]
 struct MetaMfClient {
     network: Arc<Perceptron>,

@@ -1,4 +1,4 @@
-//! MetaMF's server in the simulated world: a download for each user, and a step by back-propagation.
+//! Implements MetaMF's server, which makes a download for each user and steps by back-propagation.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,14 +16,14 @@ use crate::model::neural::optimizer::{AdamMoments, AdamStep, clipping_factor, sc
 use crate::model::state::StateVisitor;
 use crate::model::table::{RowSet, Table, TableUpdate, floats};
 
-/// The server: the networks, and what Adam remembers of them.
+/// Holds the networks, and the state of Adam for them.
 pub(super) struct MetaMfServer {
     networks: Arc<HyperNetwork>,
     download: Layout,
     settings: HyperStep,
     moments: AdamMoments,
     steps: u64,
-    /// The networks as a model, made when somebody asks for it: a copy of all parameters.
+    /// The networks as a model. It is a copy of all parameters, which is made when it is needed.
     model: OnceLock<Model>,
 }
 
@@ -67,7 +67,7 @@ impl Server for MetaMfServer {
         let mut sums = downcast::<Sums>(sums)?;
         sums.flush();
         let Sums { mut gradient, totals, uploads, multiply_adds, networks, .. } = *sums;
-        // The sums hold on to the networks; without them the parameters change in place.
+        // Parameters can only change in place while nothing else holds the networks.
         drop(networks);
         let report = StepReport { uploads, multiply_adds, ..StepReport::default() };
         let divisor = (step.normalise)(&totals).divisor;
@@ -93,7 +93,7 @@ impl Server for MetaMfServer {
     }
 }
 
-/// Makes downloads from the networks as they were at one step.
+/// Makes downloads from the networks of one step.
 #[derive(Debug)]
 struct Downloads {
     networks: Arc<HyperNetwork>,
@@ -110,21 +110,21 @@ impl PersonalDownloads for Downloads {
     }
 }
 
-/// The gradient of the networks' parameters, summed over contributions times their weights.
+/// Holds the gradient with respect to the networks' parameters, summed over contributions times their weights.
 struct Sums {
-    /// The networks that the gradients are taken back through: those of the step, even if a late contribution answers an
-    /// earlier download.
+    /// The networks that gradients are back-propagated through. They are those of the step, even if a late contribution
+    /// answers an earlier download.
     networks: Arc<HyperNetwork>,
-    /// Contributions that wait until sixteen of them are taken back together.
+    /// The contributions that wait until sixteen of them are back-propagated together.
     pending: Vec<Pending>,
-    /// Empty as long as nothing has been taken back.
+    /// The sum of the gradients. It is empty until something has been back-propagated.
     gradient: Vec<f32>,
     totals: WeightTotals,
     uploads: MagnitudeCounts,
     multiply_adds: u64,
 }
 
-/// What one device has sent.
+/// Holds what one device has sent.
 struct Pending {
     user: u32,
     weight: f32,
@@ -141,7 +141,7 @@ impl Pending {
 }
 
 impl Sums {
-    /// Takes the pending contributions back through the networks.
+    /// Back-propagates the pending contributions through the networks.
     fn flush(&mut self) {
         if self.pending.is_empty() {
             return;
@@ -174,7 +174,7 @@ impl Accumulator for Sums {
             }
             let (user, weight) = (contribution.user.0, weight as f32);
             self.pending.push(Pending { user, weight, rows, row_gradient, network_gradient });
-            // Groups are cut at the same places however many come at a time, so that the order of the sums is one.
+            // Groups end at the same places however many contributions come at a time, so that sums keep their order.
             if self.pending.len() == GROUP {
                 self.flush();
             }
@@ -198,7 +198,8 @@ impl Accumulator for Sums {
     }
 }
 
-/// The gradient by all parameters of the prediction network; rows that a lossy codec has left out are zero.
+/// Returns the gradient with respect to all parameters of the prediction network. Rows that a lossy codec has left out
+/// are zero.
 fn whole_network(blocks: &[TableUpdate], parameters: usize) -> Vec<f32> {
     let mut all = Vec::with_capacity(parameters);
     for block in blocks {

@@ -1,4 +1,5 @@
-//! Local epochs of mini-batches over the rows of one table: the loop that PFedRec and FedMF share.
+//! Trains the rows of one table in local epochs of mini-batches. PFedRec and FedMF share the loop, and FedRecon shares
+//! the gathering of rows.
 
 use super::{LocalTask, SampleScratch, Scratch};
 use crate::error::Result;
@@ -9,26 +10,29 @@ use crate::model::table::{RowSet, Table, TableUpdate};
 use crate::rng::Purpose;
 use crate::stages::{Stage, enter};
 
-/// How a client trains a vector, a bias and the downloaded rows.
+/// Describes how a client trains a vector, a bias and the downloaded rows.
 pub(super) struct Schedule<'a> {
+    /// The number of passes over the samples.
     pub epochs: u32,
+    /// The number of samples in a batch.
     pub batch_size: usize,
     /// The steps taken on each batch, in order.
     pub steps: &'a [LogisticStep],
-    /// Names of the vector, the bias and the table in the papers, for error messages.
+    /// The names of the vector, the bias and the table in the papers, for error messages.
     pub names: [&'static str; 3],
 }
 
-/// What the loop leaves in `scratch.packed` (the trained rows) and returns.
+/// Holds what the loop returns, besides the trained rows, which it leaves in `scratch.packed`.
 pub(super) struct Trained {
-    /// Mean loss over all batches of all epochs, each before its last step, as PFedRec's code reports it.
+    /// The mean loss over all batches of all epochs, each before its last step, as PFedRec's code reports it.
     pub loss: f64,
+    /// The number of rows read or written, one for each distinct row in a step.
     pub row_visits: u64,
-    /// What weight decay has left of rows outside the samples.
+    /// The factor by which weight decay has scaled the rows outside the samples.
     pub others_scale: f32,
 }
 
-/// Trains `vector` and `bias` and the rows of the round's samples, starting from the downloaded table.
+/// Trains `vector` and `bias` and the rows of the participation's samples, starting from the downloaded table.
 pub(super) fn train(
     task: &LocalTask<'_>,
     schedule: &Schedule<'_>,
@@ -95,7 +99,7 @@ pub(super) fn draw_samples(task: &LocalTask<'_>, scratch: &mut SampleScratch) ->
     task.draw_samples(scratch)
 }
 
-/// The table that leaves the device: the trained rows, all others as downloaded but for their decay.
+/// Returns the update that leaves the device: the trained rows, and the factor by which all others have decayed.
 pub(super) fn update(task: &LocalTask<'_>, scratch: &mut Scratch, others_scale: f32) -> TableUpdate {
     let _stage = enter(Stage::Encode);
     let shape = task.model.table(0).shape();
