@@ -107,6 +107,11 @@ pub trait PortableDraws: Rng {
         ((self.next_u64() >> 12) as f64 + 0.5) / (1u64 << 52) as f64
     }
 
+    /// Draws uniformly from the open interval (-`reach`, `reach`).
+    fn uniform_within(&mut self, reach: f64) -> f64 {
+        (2.0 * self.open_unit() - 1.0) * reach
+    }
+
     /// Draws an integer uniformly from `0..bound`; `bound` must not be 0.
     fn below(&mut self, bound: u32) -> u32 {
         self.random_range(0..bound)

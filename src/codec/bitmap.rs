@@ -1,8 +1,8 @@
-//! Bitmaps: position p is bit p mod 8 (counted from the least significant) of byte p div 8.
+//! Reads and writes bitmaps. Position p is bit p mod 8 (counted from the least significant) of byte p div 8.
 
 use crate::error::{Error, Result};
 
-/// Bytes of a bitmap of `universe` positions.
+/// Returns the number of bytes of a bitmap of `universe` positions.
 #[inline]
 pub(super) const fn byte_length(universe: usize) -> usize {
     universe.div_ceil(8)
@@ -14,12 +14,12 @@ pub(super) fn insert(bitmap: &mut [u8], position: usize) {
     bitmap[position / 8] |= 1 << (position % 8);
 }
 
-/// The number of bits set.
+/// Returns the number of bits that are set.
 pub(super) fn count_ones(bitmap: &[u8]) -> usize {
     words(bitmap).map(|word| word.count_ones() as usize).sum()
 }
 
-/// Checks a received bitmap, [`byte_length`] bytes: no bits beyond `universe`, and `count` bits set.
+/// Checks that a received bitmap of [`byte_length`] bytes has no bits beyond `universe`, and `count` bits set.
 ///
 /// # Errors
 /// [`Error::Frame`], saying which of the two does not hold.
@@ -35,12 +35,12 @@ pub(super) fn check(bitmap: &[u8], universe: usize, count: usize) -> Result<()> 
     Ok(())
 }
 
-/// The positions of the set bits, in ascending order.
+/// Returns the positions of the set bits, in ascending order.
 pub(super) fn ones(bitmap: &[u8]) -> impl Iterator<Item = usize> {
     words(bitmap).enumerate().flat_map(|(index, word)| word_ones(word).map(move |bit| 64 * index + bit))
 }
 
-/// The positions of the set bits of one word, in ascending order.
+/// Returns the positions of the set bits of one word, in ascending order.
 #[inline]
 pub(super) fn word_ones(mut word: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
@@ -50,7 +50,7 @@ pub(super) fn word_ones(mut word: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The bitmap in words of 64 positions; the last is filled up with zeros.
+/// Returns the bitmap in words of 64 positions. The last word is padded with zeros.
 pub(super) fn words(bitmap: &[u8]) -> impl Iterator<Item = u64> {
     let (words, rest) = bitmap.as_chunks();
     let mut last = [0; 8];
@@ -77,7 +77,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn the_positions_that_were_set_come_back_in_order(positions in prop::collection::btree_set(0_usize..300, 0..200)) {
+        fn the_positions_that_were_set_come_back_in_order(
+            positions in prop::collection::btree_set(0_usize..300, 0..200)
+        ) {
             let mut bitmap = vec![0; byte_length(300)];
             for &position in &positions {
                 insert(&mut bitmap, position);

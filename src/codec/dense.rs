@@ -1,4 +1,4 @@
-//! `dense-f32`: every value of the table.
+//! Implements the codec `dense-f32`, which sends every value of the table.
 
 use super::frame::{CodecId, Header, OpenedBlock};
 use super::index::IndexEncoding;
@@ -7,8 +7,8 @@ use super::{BlockContext, Codec, require};
 use crate::error::Result;
 use crate::model::table::{RowSet, TableUpdate};
 
-/// `dense-f32`: m x k values, row after row; rows that the update does not list are `others_scale` times the
-/// base's. What a decoded update lists is all rows, in the frame's own buffer.
+/// Implements `dense-f32`: m x k values, row after row. Rows that the update does not list are sent as `others_scale`
+/// times those of the base. A decoded update lists all rows, and shares the buffer of the frame.
 #[derive(Clone, Copy, Debug)]
 pub struct DenseF32;
 

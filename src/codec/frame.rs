@@ -1,4 +1,4 @@
-//! The formats of frames: their headers, which are strictly parsed, and the places of everything in them.
+//! Defines the formats of frames, and parses and checks their headers.
 
 use std::ops::Range;
 
@@ -11,33 +11,36 @@ use crate::model::blocks::{Scalars, Utility};
 use crate::model::layout::{BlockLayout, Layout, ValueType};
 use crate::model::table::TableShape;
 
-/// Bytes of the header of a block; a frame of format 1 has no other.
+/// The number of bytes of the header of a block, which is the only header of a frame of format 1.
 pub const HEADER_BYTES: usize = 28;
 
-/// Bytes in front of the scalars and blocks of a frame of format 2.
+/// The number of bytes in front of the scalars and blocks of a frame of format 2.
 pub const FRAME_HEADER_BYTES: usize = 12;
 
+/// The first bytes of every frame.
 pub(super) const MAGIC: [u8; 2] = *b"FR";
 /// The format of a frame that holds one table of single precision and nothing else.
 pub(super) const ONE_TABLE: u8 = 1;
 /// The format of a frame with scalars and any number of blocks of any type.
 pub(super) const BLOCKS: u8 = 2;
 
-/// Where the checksum stands in each format.
+/// Returns the place of the checksum in a frame of this format.
 pub(super) const fn checksum_range(format: u8) -> Range<usize> {
     if format == ONE_TABLE { 24..28 } else { 8..12 }
 }
 
+/// The flag of a frame of format 2 that has a weight.
 pub(super) const HAS_WEIGHT: u8 = 1;
+/// The flag of a frame of format 2 that has the report of the client's loss.
 pub(super) const HAS_UTILITY: u8 = 2;
 
-/// Returns the flags that say which scalars stand in a frame of this layout.
+/// Returns the flags that say which scalars a frame of this layout has.
 pub(super) fn flags_of(layout: &Layout) -> u8 {
     let weight = if layout.is_weighted() { HAS_WEIGHT } else { 0 };
     weight | if layout.reports_utility() { HAS_UTILITY } else { 0 }
 }
 
-/// The code of a codec in the header of a block.
+/// Names the codec of a block. The discriminant is its code in the header of the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CodecId {
     Dense = 1,
@@ -63,7 +66,7 @@ impl CodecId {
         }
     }
 
-    /// Returns how many entries a block of this shape has, and the bytes of one: rows or single values.
+    /// Returns the number of entries of a block of this shape, which are rows or single values, and the bytes of one.
     pub(super) const fn entries(self, shape: TableShape, value_type: ValueType) -> (usize, usize) {
         match self {
             Self::Rows => (shape.rows, value_type.bytes() * shape.dimension),
@@ -72,19 +75,19 @@ impl CodecId {
     }
 }
 
-/// What the header of a block says.
+/// Holds what the header of a block says.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header {
     pub(super) codec: CodecId,
     pub(super) index: IndexEncoding,
     pub(super) shape: TableShape,
     pub(super) value_type: ValueType,
-    /// Entries that the block holds: rows for `rows-f32`, values for the others.
+    /// The number of entries that the block holds, which are rows for `rows-f32` and values for the other codecs.
     pub(super) count: usize,
     pub(super) others_scale: f32,
 }
 
-/// A block of a frame whose header and lengths have been found in order; its index has not been looked at.
+/// Holds a block of a frame before a codec decodes it. [`Self::of_codec`] checks its header.
 #[derive(Debug)]
 pub struct OpenedBlock<'a> {
     frame: &'a Bytes,
@@ -93,28 +96,28 @@ pub struct OpenedBlock<'a> {
     pub(super) value_type: ValueType,
     declared: u64,
     pub(super) others_scale: f32,
-    /// What follows the header: all of it in format 1, the rest of the frame in format 2.
+    /// The place of index and values: the rest of the frame in format 1, and the part of this block in format 2.
     body: Range<usize>,
-    /// Bytes of the index, where the header says them.
+    /// The number of bytes of the index, which only the header of format 2 says.
     index_bytes: Option<usize>,
 }
 
-/// A block that a codec has found to be one of its own, with exactly as many values as its header declares.
+/// Holds a block that is of the expected codec and has exactly as many values as its header declares.
 #[derive(Debug)]
 pub(super) struct OwnBlock<'a> {
     pub(super) index: IndexEncoding,
     pub(super) index_bytes: &'a [u8],
-    /// Entries held; the values are exactly as many, and they are no more than the block has.
+    /// The number of entries held, which is at most the number of entries of the block.
     pub(super) count: usize,
     pub(super) others_scale: f32,
-    /// The values, in the frame's own buffer.
+    /// The values, which share the buffer of the frame.
     pub(super) values: Bytes,
 }
 
-/// Reads the header of a frame of one table, and checks its checksum last. Allocates nothing.
+/// Opens the block of a frame of one table. Allocates nothing. [`OpenedBlock::of_codec`] checks the checksum.
 ///
 /// # Errors
-/// [`Error::Frame`] with a reason of its own for each kind of fault.
+/// [`Error::Frame`] for a frame that is too short, or of another format.
 pub(super) fn open_one_table(frame: &Bytes, shape: TableShape) -> Result<OpenedBlock<'_>> {
     let header = start(frame, HEADER_BYTES, ONE_TABLE)?;
     Ok(OpenedBlock {
@@ -129,7 +132,7 @@ pub(super) fn open_one_table(frame: &Bytes, shape: TableShape) -> Result<OpenedB
     })
 }
 
-/// Checks the magic number and the format.
+/// Returns the bytes of a frame, after checking its length, magic number and format.
 fn start(frame: &Bytes, header_bytes: usize, format: u8) -> Result<&[u8]> {
     if frame.len() < header_bytes {
         return refuse(format!("its {} bytes are fewer than the header's {header_bytes}", frame.len()));
@@ -147,7 +150,7 @@ fn refuse<T>(reason: String) -> Result<T> {
     Err(Error::Frame(reason))
 }
 
-/// Checks the checksum of a frame. Lengths are checked before, so that a frame that was cut off is told as such.
+/// Checks the checksum of a frame. Lengths are checked before, so that the error says if a frame was cut off.
 pub(super) fn check_sum(frame: &Bytes) -> Result<()> {
     let place = checksum_range(frame[2]);
     let expected = u32_at(frame, place.start);
@@ -158,7 +161,7 @@ pub(super) fn check_sum(frame: &Bytes) -> Result<()> {
     Ok(())
 }
 
-/// A frame that is being read from its front.
+/// Reads a frame of format 2 from the front.
 #[derive(Debug)]
 pub(super) struct FrameReader<'a> {
     frame: &'a Bytes,
@@ -169,7 +172,7 @@ impl<'a> FrameReader<'a> {
     /// Reads the header and the scalars of a frame that should be of `layout`.
     ///
     /// # Errors
-    /// [`Error::Frame`] for anything else.
+    /// [`Error::Frame`] if the frame is not of this layout, or cut off.
     pub fn new(frame: &'a Bytes, layout: &Layout) -> Result<(Self, Scalars)> {
         let header = start(frame, FRAME_HEADER_BYTES, BLOCKS)?;
         let blocks = usize::from(header[3]);
@@ -203,7 +206,7 @@ impl<'a> FrameReader<'a> {
     /// Reads the header of the next block, which should be `block`.
     ///
     /// # Errors
-    /// [`Error::Frame`] for anything else.
+    /// [`Error::Frame`] if the block is of another type or codec, or cut off.
     pub fn open_block(&mut self, block: &BlockLayout) -> Result<OpenedBlock<'a>> {
         let Some(header) = self.frame.get(self.at..self.at + HEADER_BYTES) else {
             return refuse(format!("it is cut off in front of block {}", block.name));
@@ -249,10 +252,10 @@ impl<'a> FrameReader<'a> {
 }
 
 impl<'a> OpenedBlock<'a> {
-    /// Checks everything about a block but the contents of its index. Allocates nothing.
+    /// Checks that the block is a well-formed one of `codec`, except for the contents of its index. Allocates nothing.
     ///
     /// # Errors
-    /// [`Error::Frame`] with a reason of its own for each kind of fault.
+    /// [`Error::Frame`], with a different reason for each kind of fault.
     pub(super) fn of_codec(&self, codec: CodecId) -> Result<OwnBlock<'a>> {
         let found = self.codes >> 4;
         if found != codec as u8 {
@@ -292,7 +295,7 @@ impl<'a> OpenedBlock<'a> {
         Ok(OwnBlock { index, index_bytes, count, others_scale, values: self.frame.slice(values) })
     }
 
-    /// Returns where the values stand, after checking that there is room for exactly what the header declares.
+    /// Returns the place of the values, after checking that there is room for exactly what the header declares.
     fn values(&self, index: IndexEncoding, count: usize, universe: usize, entry_bytes: usize) -> Result<Range<usize>> {
         let available = self.body.len();
         let shorter = |expected: String| {
@@ -302,7 +305,7 @@ impl<'a> OpenedBlock<'a> {
         let fixed_index = match index {
             IndexEncoding::All => Some(0),
             IndexEncoding::Bitmap => Some(bitmap::byte_length(universe)),
-            // A byte a gap at least; whether the list fills its place is found out on reading it.
+            // A gap takes at least a byte. Reading the list shows whether it fills its place.
             IndexEncoding::Gaps => None,
         };
         if let (Some(fixed), Some(said)) = (fixed_index, self.index_bytes)
@@ -318,7 +321,7 @@ impl<'a> OpenedBlock<'a> {
         if available < least {
             return shorter(format!("at least {}", HEADER_BYTES + least));
         }
-        // In format 1 the list of gaps is what is left.
+        // In format 1 the list of gaps takes whatever the values leave.
         let is_open_ended = self.index_bytes.is_none() && index == IndexEncoding::Gaps;
         if available > least && !is_open_ended {
             return refuse(format!("it is followed by {} trailing bytes", available - least));

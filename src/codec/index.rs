@@ -1,24 +1,25 @@
-//! Which entries of a table a frame holds: the smallest of nothing (all of them), a bitmap, or a list.
+//! Encodes which entries of a table a frame holds. A frame with all entries has no index. Otherwise the index is a
+//! bitmap or a list, whichever is smaller.
 //!
-//! The list holds *gaps*: for each entry the number of entries skipped since the previous one, as a
-//! [`varint`]. So a list cannot say anything but strictly ascending positions, and neighbours cost one byte.
+//! The list holds *gaps*: for each entry, the number of entries skipped since the previous one, as a [`varint`].
+//! Positions are therefore always strictly ascending, and the position after another one costs one byte.
 
 use super::{bitmap, varint};
 use crate::error::{Error, Result};
 
-/// How a frame says which entries it holds; the discriminant is what the header carries.
+/// Says how a frame encodes which entries it holds. The discriminant is the code in the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IndexEncoding {
-    /// Every entry: no index at all.
+    /// The frame holds every entry and has no index.
     All = 0,
-    /// One bit for each entry of the table.
+    /// The index has one bit for each entry of the table.
     Bitmap = 1,
-    /// Gaps between the entries held.
+    /// The index lists the gaps between the entries held.
     Gaps = 2,
 }
 
 impl IndexEncoding {
-    /// From the header's code.
+    /// Returns the encoding with this code, if there is one.
     pub(super) const fn from_code(code: u8) -> Option<Self> {
         match code {
             0 => Some(Self::All),
@@ -28,14 +29,14 @@ impl IndexEncoding {
         }
     }
 
-    /// The encoding with the fewest bytes, and that number, for `count` strictly ascending `positions` out of
-    /// `universe`; the bitmap where it ties with the list.
+    /// Returns the encoding with the fewest bytes, and the number of bytes, for `count` strictly ascending `positions`
+    /// out of `universe`. The bitmap is chosen if it ties with the list.
     pub(super) fn smallest(count: usize, universe: usize, positions: impl Iterator<Item = usize>) -> (Self, usize) {
         if count == universe {
             return (Self::All, 0);
         }
         let bitmap = bitmap::byte_length(universe);
-        // A gap takes a byte at least, so a long list need not be measured to know that it loses.
+        // A gap takes at least a byte, so that a long list is larger without being measured.
         if count >= bitmap {
             return (Self::Bitmap, bitmap);
         }
@@ -49,11 +50,11 @@ pub(super) fn write_gaps(out: &mut Vec<u8>, positions: impl Iterator<Item = usiz
     gaps(positions).for_each(|gap| varint::write(out, gap));
 }
 
-/// Visits the `count` positions of a list of gaps that fills `list` exactly.
+/// Calls `visit` with each of the `count` positions of a list of gaps that fills `list` exactly.
 ///
 /// # Errors
-/// [`Error::Frame`] if a gap is malformed or leads out of `universe`, or if bytes are missing or left over. Positions
-/// before the fault have been visited by then.
+/// [`Error::Frame`] if a gap is malformed or leads out of `universe`, or if bytes are missing or left over. The
+/// positions before the fault have been visited then.
 pub(super) fn read_gaps(mut list: &[u8], count: usize, universe: usize, mut visit: impl FnMut(usize)) -> Result<()> {
     let mut next = 0;
     for _ in 0..count {
@@ -71,6 +72,7 @@ pub(super) fn read_gaps(mut list: &[u8], count: usize, universe: usize, mut visi
     Ok(())
 }
 
+/// Returns the number of entries skipped before each of the strictly ascending `positions`.
 fn gaps(positions: impl Iterator<Item = usize>) -> impl Iterator<Item = u64> {
     positions.scan(0, |next, position| {
         let gap = position - *next;

@@ -1,14 +1,14 @@
-//! What a codec remembers on a device from one participation to the next.
+//! Holds what a codec remembers on a device from one participation to the next.
 
 use crate::error::Result;
 use crate::model::row_table::RowTable;
 use crate::model::state::StateVisitor;
 
-/// The memory of the uplink's codec on one device. It is as private as the method's own state: it never travels.
+/// Holds the memory of the uplink's codec on one device. Like the private state of the method, it never travels.
 #[derive(Clone, Debug, Default)]
 pub struct CodecMemory {
-    /// By block: what earlier uploads should have said and did not, for error feedback. Rows that nothing was left out of
-    /// do not exist.
+    /// For each block, what earlier uploads left out, for error feedback. A table has only rows of which something was
+    /// left out.
     residuals: Vec<Option<RowTable>>,
 }
 
@@ -26,7 +26,7 @@ impl CodecMemory {
         self.residuals.iter().all(Option::is_none)
     }
 
-    /// Visits everything that is remembered. A memory without content adds nothing to a digest.
+    /// Visits everything that is remembered. An empty memory adds nothing to a digest.
     ///
     /// # Errors
     /// As [`StateVisitor::values`].

@@ -1,11 +1,11 @@
-//! Frames: what travels, byte for byte.
+//! Encodes updates as frames, which travel between server and clients, and decodes them.
 //!
-//! An encoder turns an update of one or more blocks into one buffer; its length is what the network carries, what the
-//! ledger books and what takes time on the link (contract 2). The receiver decodes that very buffer.
+//! An encoder turns an update of one or more blocks into one buffer. The length of the buffer is what the network
+//! carries, what the ledger books and what takes time on the link (contract 2). The receiver decodes the same buffer.
 //!
 //! # Layout
-//! Integers and values are little-endian; nothing is padded. There are two formats. **Format 1** holds one table of
-//! single precision, of m rows and k columns, and nothing else:
+//! Integers and values are little-endian, and there is no padding. There are two formats. **Format 1** holds one table
+//! of single precision with m rows and k columns, and nothing else:
 //!
 //! | offset | bytes | type | field |
 //! |---|---|---|---|
@@ -34,9 +34,9 @@
 //! | | 0 or 8 | f32, u32 | mean local loss, number of training ratings |
 //! | | | | the blocks, one after the other |
 //!
-//! A block has a header of 28 bytes: codec and index encoding (as at offset 3 of format 1), type of the values (0 f32, 1
-//! u32, 2 u64, 3 bytes), 2 bytes of 0, then rows, columns, entries held and `others_scale` as at offsets 4 to 23 of format
-//! 1, then the bytes of the index (u32). Index and entries follow as in format 1.
+//! A block has a header of 28 bytes: codec and index encoding (as at offset 3 of format 1), type of the values (0 f32,
+//! 1 u32, 2 u64, 3 bytes), 2 bytes of 0, then rows, columns, entries held and `others_scale` as at offsets 4 to 23 of
+//! format 1, then the bytes of the index (u32). Index and entries follow as in format 1.
 //!
 //! | codec | an entry is | of | e | held are |
 //! |---|---|---|---|---|
@@ -44,7 +44,7 @@
 //! | `rows-f32` | a row of k values | m | 4 k | the rows listed |
 //! | `sparse-f32` | a value, by row k + column | m k | 4 | all but those with the bits of +0.0 |
 //!
-//! Of N entries, c are held; an encoder takes the smallest index (the bitmap if it ties with the gaps):
+//! Of N entries, c are held. An encoder takes the smallest index, and the bitmap if it ties with the gaps:
 //!
 //! | code | index | i | contents |
 //! |---|---|---|---|
@@ -52,19 +52,18 @@
 //! | 1 | bitmap | ceil(N / 8) | entry p is bit p mod 8, from the least significant, of byte p div 8; unused bits of the last byte are 0 |
 //! | 2 | gaps | the rest | c LEB128 integers in their shortest form: the entries skipped before the first one, then between one and the next |
 //!
-//! Every value arrives with the bits that it was sent with: NaN payloads, infinities and -0.0 included.
+//! Every value arrives with the bits that it was sent with, including NaN payloads, infinities and -0.0.
 //!
 //! # What a decoder accepts
-//! Exactly the frames above, for the codec and layout that the receiver expects; anything else (another magic
-//! number, version, codec or shape, a wrong length, checksum or index, a zero among the values of
-//! `sparse-f32`) is an [`Error::Frame`]. Nothing is allocated before the length
-//! of the frame has been found to agree with its header and the expected shape, and never more than
-//! [`decode_bound_bytes`].
+//! A decoder accepts exactly the frames above, for the codec and layout that the receiver expects. Anything else
+//! (another magic number, version, codec or shape, a wrong length, checksum or index, a zero among the values of
+//! `sparse-f32`) is an [`Error::Frame`]. Nothing is allocated before the length of the frame has been found to agree
+//! with its header and the expected shape, and never more than [`decode_bound_bytes`].
 //!
 //! # What can be sent
-//! Only a [`TableUpdate`] of each block can be encoded, and only this module makes a [`Frame`]. Private parameters live in
-//! [`Private`](crate::model::private::Private), which converts to neither a table nor bytes (contract 4).
-//! A shared table travels:
+//! Only a [`TableUpdate`] of each block can be encoded, and only this module makes a [`Frame`]. Private parameters live
+//! in [`Private`](crate::model::private::Private), which converts to neither a table nor bytes (contract 4). A shared
+//! table travels:
 //! ```
 //! use fedrecsim::codec;
 //! use fedrecsim::model::{private::Private, table::{Table, TableShape, TableUpdate}};
@@ -90,7 +89,7 @@
 //! let frame = codec::of(CodecName::DenseF32).encode(&update, &shared);
 //! assert_eq!(codec::of(CodecName::DenseF32).decode(&frame.bytes, shape).unwrap(), update);
 //! ```
-//! Nor do the other ways from a parameter to bytes. Each compiles with the parameter itself,
+//! The other ways from a parameter to bytes do not compile either. Each compiles with the parameter itself,
 //! ```
 //! use fedrecsim::model::{private::Private, table::{Table, TableShape, TableUpdate}};
 //!
@@ -100,7 +99,7 @@
 //! let json = serde_json::to_string(&parameter);
 //! let table = Table::from_values(shape, parameter);
 //! ```
-//! and none once it is private:
+//! but none compiles once the parameter is private:
 //! ```compile_fail,E0308
 //! # use fedrecsim::model::{private::Private, table::{Table, TableShape, TableUpdate}};
 //! # let shape = TableShape { rows: 1, dimension: 2 };
@@ -119,7 +118,7 @@
 //! let parameter: Private<Vec<f32>> = Private::new(vec![1.0, 2.0]);
 //! let table = Table::from_values(shape, parameter);
 //! ```
-//! Nor can a frame be made of bytes that no codec wrote:
+//! A frame cannot be made of bytes that no codec wrote:
 //! ```compile_fail,E0639
 //! use fedrecsim::codec::{Frame, FrameParts};
 //! let frame = Frame { bytes: vec![1, 2, 3].into(), parts: FrameParts::default() };
@@ -155,13 +154,13 @@ use crate::model::table::{Base, Table, TableShape, TableUpdate, VALUE_BYTES};
 use crate::rng::{Stream, Streams};
 use crate::scenario::CodecName;
 
-/// An encoded frame, with its bytes told apart by purpose. Only this module makes one, of what a [`Codec`] wrote.
+/// Holds an encoded frame, with its bytes counted by purpose. Only this module makes one, from what a [`Codec`] wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Frame {
     /// The buffer that travels.
     pub bytes: Bytes,
-    /// The parts; they sum to `bytes.len()`.
+    /// The bytes by purpose, which sum to `bytes.len()`.
     pub parts: FrameParts,
 }
 
@@ -171,7 +170,7 @@ impl Frame {
         Self { bytes: Bytes::new(), parts: FrameParts::default() }
     }
 
-    /// Takes a frame up that a checkpoint has kept.
+    /// Restores a frame from what a checkpoint has kept of it.
     ///
     /// # Errors
     /// [`Error::Checkpoint`] if its parts do not sum to its length.
@@ -183,44 +182,44 @@ impl Frame {
     }
 }
 
-/// Bytes of a frame by purpose.
+/// Counts the bytes of a frame by purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FrameParts {
-    /// Magic number, codecs, shapes, scales, checksum.
+    /// The bytes of magic number, codecs, shapes, scales and checksum.
     pub header: u64,
-    /// Which rows or values follow.
+    /// The bytes that say which rows or values follow.
     pub index: u64,
-    /// The values, and the scalars beside them.
+    /// The bytes of the values and scalars.
     pub values: u64,
 }
 
 impl FrameParts {
-    /// Returns the bytes of the whole frame.
+    /// Returns the number of bytes of the whole frame.
     pub const fn total(self) -> u64 {
         self.header + self.index + self.values
     }
 }
 
-/// Turns updates of blocks into stretches of a frame, and back.
+/// Encodes updates of blocks as parts of a frame, and decodes them.
 ///
-/// A codec may lose something: whoever receives the frame works with what it says. It may remember on the device what it
-/// left out ([`CodecMemory`]), and it may draw at random from a stream of its own.
+/// A codec may be lossy: the receiver works with what the frame says. A codec may remember on the device what it left
+/// out ([`CodecMemory`]), and it may draw at random from a stream of its own.
 pub trait Codec: Send + Sync + std::fmt::Debug {
     /// Appends `update` to `frame`.
     ///
     /// # Panics
-    /// If [`TableUpdate::check_base`] refuses the update, or if the block has 2^32 rows or columns: a defect
-    /// of the caller, never of received data.
+    /// If [`TableUpdate::check_base`] refuses the update, or if the block has 2^32 rows or columns. Both are defects of
+    /// the caller, since received data is never encoded.
     fn encode_block(&self, update: &TableUpdate, context: &mut BlockContext<'_>, frame: &mut FrameWriter);
 
-    /// Returns whether a receiver decodes, bit for bit, what was encoded. Whoever sends with such a codec need not keep what
-    /// it meant to send beside the frame. The default is no.
+    /// Returns whether a receiver decodes, bit for bit, what was encoded. A sender that uses such a codec need not keep
+    /// what it encoded beside the frame. The default is no.
     fn is_lossless(&self) -> bool {
         false
     }
 
-    /// Returns whether rows that an update does not list take no values in a frame, so that looking for rows of zeros
-    /// pays. The default is yes.
+    /// Returns whether rows that an update does not list take no values in a frame, so that it is worth looking for
+    /// rows of zeros to leave out. The default is yes.
     fn leaves_rows_out(&self) -> bool {
         true
     }
@@ -233,20 +232,20 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
     fn decode_block(&self, block: &OpenedBlock<'_>) -> Result<TableUpdate>;
 }
 
-/// What an encoder may use beside the update.
+/// Holds what an encoder may use beside the update of a block.
 #[derive(Debug)]
 pub struct BlockContext<'a> {
     /// The position of the block in its layout.
     pub position: usize,
-    /// What rows that are not listed refer to; codecs that send whole tables read those rows from it.
+    /// The table that rows refer to that are not listed. Codecs that send whole tables read those rows from it.
     pub base: Base<'a>,
-    /// What the codec remembers on this device.
+    /// The memory of the codec on this device.
     pub memory: &'a mut CodecMemory,
-    /// Who encodes, and when: what is drawn at random is named by it.
+    /// The randomness of this participation.
     pub randomness: Randomness,
 }
 
-/// The name of one participation's randomness.
+/// Names the randomness of one participation.
 #[derive(Clone, Copy, Debug)]
 pub struct Randomness {
     /// The run's randomness.
@@ -258,27 +257,27 @@ pub struct Randomness {
 }
 
 impl Randomness {
-    /// Returns the stream of this name, which begins with that of its owner.
+    /// Returns the stream of this name, which should begin with the name of the codec or mechanism that uses it.
     pub fn stream(&self, name: &str) -> Stream {
         self.streams.named(name, self.user, self.invitation)
     }
 }
 
-/// What an encoder may use beside an update of a whole layout.
+/// Holds what an encoder may use beside an update of a whole layout.
 #[derive(Debug)]
 pub struct EncodeContext<'a> {
-    /// What the sender knows that the receiver has; nothing for downloads, whose receivers may have nothing.
+    /// The model that the receiver is known to have. It has no blocks for downloads, whose receivers may have no model.
     pub base: &'a Model,
-    /// What the codec remembers on this device.
+    /// The memory of the codec on this device.
     pub memory: &'a mut CodecMemory,
-    /// Who encodes, and when.
+    /// The randomness of this participation.
     pub randomness: Randomness,
 }
 
 /// Encodes an update of `layout`.
 ///
 /// # Errors
-/// [`Error::Update`] if it is none, or contradicts itself.
+/// [`Error::Update`] if it is not an update of `layout`, or contradicts itself.
 pub fn encode(
     codec: &dyn Codec,
     update: &ModelUpdate,
@@ -315,7 +314,7 @@ pub fn decode(codec: &dyn Codec, frame: &Bytes, layout: &Layout) -> Result<Model
     Ok(ModelUpdate { blocks, scalars })
 }
 
-/// Reads what a frame of `layout` says beside its values, after checking that it is undamaged.
+/// Returns the scalars of a frame of `layout`, after checking that the frame is undamaged.
 ///
 /// # Errors
 /// [`crate::error::Error::Frame`] for a damaged frame, or one of another layout.
@@ -329,7 +328,7 @@ pub fn read_scalars(frame: &Bytes, layout: &Layout) -> Result<Scalars> {
 }
 
 impl dyn Codec + '_ {
-    /// Encodes an update of one table, for a sender without memory. `base` is the table that rows not listed refer to.
+    /// Encodes an update of one table without a memory. `base` is the table that rows refer to that are not listed.
     ///
     /// # Panics
     /// As [`Codec::encode_block`].
@@ -359,16 +358,15 @@ pub fn of(name: CodecName) -> &'static dyn Codec {
     }
 }
 
-/// Returns the most that any decoder allocates for a frame that should hold a table of `shape`, whatever the frame
-/// says: 4 m k bytes for the table (`sparse-f32`), or 4 m bytes for the list of rows (`rows-f32`). The
-/// frame itself is the receiver's already; `dense-f32` allocates nothing.
+/// Returns the most bytes that any decoder allocates for a frame that should hold a table of `shape`, whatever the
+/// frame says: 4 m k for the table (`sparse-f32`), or 4 m for the list of rows (`rows-f32`). The frame itself is not
+/// counted, and `dense-f32` allocates nothing.
 pub const fn decode_bound_bytes(shape: TableShape) -> usize {
     let entries = if shape.dimension == 0 { shape.rows } else { shape.values() };
     entries.saturating_mul(VALUE_BYTES)
 }
 
-/// Panics over an update that contradicts itself: it is a defect of whoever made it. There is no frame that could say it,
-/// and a wrong one would be worse than none.
+/// Panics if an update contradicts itself, which is a defect of the method that made it and cannot be put into a frame.
 fn require(checked: Result<()>) {
     if let Err(error) = checked {
         panic!("{error}");

@@ -1,4 +1,4 @@
-//! `rows-f32`: the rows that training touched.
+//! Implements the codec `rows-f32`, which sends the rows that training touched.
 
 use super::frame::{CodecId, Header, OpenedBlock};
 use super::index::{self, IndexEncoding};
@@ -7,11 +7,11 @@ use super::{BlockContext, Codec, bitmap, require};
 use crate::error::Result;
 use crate::model::table::{RowSet, TableUpdate};
 
-/// `rows-f32`: the listed rows, k values each, behind the smallest index of them; all other rows are said by
-/// the header's `others_scale`, because weight decay scales them all alike.
+/// Implements `rows-f32`: the smallest index of the listed rows, then their values (k for each). The header's
+/// `others_scale` describes all other rows, since weight decay scales them by the same factor.
 ///
-/// An update that lists every row one by one comes back as [`RowSet::All`], which is the same table. The
-/// values of a decoded update stand in the frame's own buffer.
+/// An update that lists every row one by one is decoded as [`RowSet::All`], which is the same table. The values of a
+/// decoded update share the buffer of the frame.
 #[derive(Clone, Copy, Debug)]
 pub struct RowsF32;
 
@@ -46,13 +46,14 @@ impl Codec for RowsF32 {
 
     fn decode_block(&self, block: &OpenedBlock<'_>) -> Result<TableUpdate> {
         let (own, shape) = (block.of_codec(CodecId::Rows)?, block.shape);
-        // With k >= 1 the frame holds a value at least for each row, so the list is no longer than four times the frame.
+        // With k >= 1 the frame holds at least a value for each row, so that the list takes at most four times the
+        // memory of the frame.
         let rows = match own.index {
             IndexEncoding::All => RowSet::All,
             IndexEncoding::Bitmap => {
                 bitmap::check(own.index_bytes, shape.rows, own.count)?;
                 let mut rows = Vec::with_capacity(own.count);
-                // Not `extend`, which takes one after the other from an iterator within an iterator.
+                // `for_each` is faster than `extend` on an iterator that is flattened from others.
                 bitmap::ones(own.index_bytes).for_each(|row| rows.push(row as u32));
                 RowSet::Listed(rows)
             }

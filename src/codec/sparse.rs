@@ -1,4 +1,4 @@
-//! `sparse-f32`: the values that are not zero.
+//! Implements the codec `sparse-f32`, which sends the values that are not zero.
 
 use std::borrow::Cow;
 
@@ -10,11 +10,11 @@ use crate::error::{Error, Result};
 use crate::model::layout::ValueType;
 use crate::model::table::{Base, RowSet, TableUpdate};
 
-/// `sparse-f32`: the values of the whole table (materialised as for `dense-f32`) other than +0.0, behind the
-/// smallest index of their places (row x k + column).
+/// Implements `sparse-f32`: the smallest index of the places (row x k + column) of the values other than +0.0 of the
+/// whole table, then these values.
 ///
-/// Zero is the one bit pattern of +0.0, or of the integer 0. A -0.0 travels as a value, so that the table comes back bit
-/// for bit. A decoded update lists all rows, in a new buffer of the size of the whole table.
+/// Only the bit pattern of +0.0, or of the integer 0, counts as zero. A -0.0 travels as a value, so that the decoded
+/// table has the same bits. A decoded update lists all rows, in a new buffer of the size of the whole table.
 #[derive(Clone, Copy, Debug)]
 pub struct SparseF32;
 
@@ -48,7 +48,7 @@ impl Codec for SparseF32 {
     }
 }
 
-/// Writes the values of `WIDTH` bytes that are not zero.
+/// Writes a block of those of `values`, of `WIDTH` bytes each, that are not zero.
 fn encode<const WIDTH: usize>(update: &TableUpdate, values: &[[u8; WIDTH]], frame: &mut FrameWriter) {
     let TableUpdate { shape, value_type, .. } = *update;
     let places = non_zero_places(values);
@@ -70,11 +70,12 @@ fn encode<const WIDTH: usize>(update: &TableUpdate, values: &[[u8; WIDTH]], fram
     }
 }
 
-/// Spreads the values of a block over a table of `universe` values; `None` if the block holds all of them.
+/// Returns the bytes of a table of `universe` values with those of the block in their places, or `None` if the block
+/// holds all of them.
 fn decode<const WIDTH: usize>(own: &OwnBlock<'_>, universe: usize) -> Result<Option<Vec<u8>>> {
     let zero = [0; WIDTH];
     let (values, _) = own.values.as_chunks::<WIDTH>();
-    // Without an early exit, so that the loop vectorises.
+    // The loop has no early exit, so that it vectorises.
     if values.iter().fold(false, |found, value| found | (*value == zero)) {
         return Err(Error::Frame("it lists a zero among the values that are not zero".into()));
     }
@@ -89,7 +90,7 @@ fn decode<const WIDTH: usize>(own: &OwnBlock<'_>, universe: usize) -> Result<Opt
     if own.index == IndexEncoding::Bitmap {
         let mut rest = values;
         for (word, places) in bitmap::words(own.index_bytes).zip(places.chunks_mut(64)) {
-            // As many values as bits: `check` has seen to it, and to the bits beyond the table.
+            // `check` has made sure that there are as many values as bits, and no bits beyond the table.
             let (taken, left) = rest.split_at(word.count_ones() as usize);
             if word == u64::MAX {
                 places.copy_from_slice(taken);
@@ -101,14 +102,14 @@ fn decode<const WIDTH: usize>(own: &OwnBlock<'_>, universe: usize) -> Result<Opt
     } else {
         let mut values = values.iter();
         index::read_gaps(own.index_bytes, own.count, universe, |place| {
-            // As many values as positions: the header has been checked for it.
+            // The header has been checked to declare as many values as positions.
             places[place] = values.next().copied().unwrap_or(zero);
         })?;
     }
     Ok(Some(table))
 }
 
-/// Returns the bytes of the whole table; borrowed where the update has them already.
+/// Returns the bytes of the whole table. They are borrowed if the update has them all.
 fn whole_values<'a>(update: &'a TableUpdate, base: Base<'_>) -> Cow<'a, [u8]> {
     if update.rows == RowSet::All {
         return Cow::Borrowed(&update.values);
@@ -124,7 +125,7 @@ fn non_zero_places<const WIDTH: usize>(values: &[[u8; WIDTH]]) -> Vec<u8> {
     let byte = |values: &[[u8; WIDTH]]| {
         values.iter().enumerate().fold(0, |byte, (bit, value)| byte | u8::from(*value != zero) << bit)
     };
-    // Eights apart from the rest: the compiler unrolls what has a fixed length.
+    // Groups of eight have a fixed length, so that the compiler unrolls their loop.
     let (eights, rest) = values.as_chunks::<8>();
     let mut places = Vec::with_capacity(bitmap::byte_length(values.len()));
     places.extend(eights.iter().map(|eight| byte(eight)));

@@ -1,9 +1,9 @@
-//! LEB128 variable-length integers: seven bits a byte, the least significant first, the top bit set on every
-//! byte but the last.
+//! Reads and writes LEB128 integers of variable length. A byte holds seven bits, the least significant first, and the
+//! top bit is set on every byte but the last.
 
 use crate::error::{Error, Result};
 
-/// Bytes that [`write`] needs for `value`: 1 to 10.
+/// Returns the number of bytes that [`write`] takes for `value`, which is 1 to 10.
 #[inline]
 pub(super) const fn length(value: u64) -> usize {
     (u64::BITS - (value | 1).leading_zeros()).div_ceil(7) as usize
@@ -19,11 +19,10 @@ pub(super) fn write(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Takes one integer off the front of `bytes`. Each integer has one form only: the shortest.
+/// Takes one integer from the front of `bytes`. Only the shortest form of an integer is accepted.
 ///
 /// # Errors
-/// [`Error::Frame`] if the bytes end within the integer, if it exceeds 64 bits, or if it is longer than it
-/// need be.
+/// [`Error::Frame`] if the bytes end within the integer, if it exceeds 64 bits, or if it is not in its shortest form.
 #[inline]
 pub(super) fn read(bytes: &mut &[u8]) -> Result<u64> {
     let mut value = 0;

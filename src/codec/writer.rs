@@ -1,4 +1,4 @@
-//! Frames under construction: header, scalars, blocks, checksum.
+//! Writes frames: header, scalars, blocks and checksum.
 
 use super::frame::{
     BLOCKS, FRAME_HEADER_BYTES, HEADER_BYTES, Header, MAGIC, ONE_TABLE, checksum, checksum_range, flags_of,
@@ -7,18 +7,19 @@ use super::{Frame, FrameParts};
 use crate::model::blocks::{Scalars, Utility};
 use crate::model::layout::Layout;
 
-/// A frame under construction, block after block: the block's header, then its index, then its values.
+/// Writes a frame block after block, and for each block the header, then the index, then the values.
 #[derive(Debug)]
 pub struct FrameWriter {
     bytes: Vec<u8>,
     format: u8,
-    /// Bytes of headers and indices; all other bytes are values.
+    /// The number of bytes of headers. What is neither a header nor an index is values.
     header: usize,
+    /// The number of bytes of indices.
     index: usize,
 }
 
 impl FrameWriter {
-    /// Starts a frame of this layout, which says these scalars beside its blocks.
+    /// Starts a frame of this layout with these scalars.
     pub(super) fn new(layout: &Layout, scalars: &Scalars) -> Self {
         if layout.single_table().is_some() {
             return Self::of_one_table();
@@ -43,11 +44,11 @@ impl FrameWriter {
         Self { bytes: Vec::new(), format: ONE_TABLE, header: 0, index: 0 }
     }
 
-    /// Starts a block whose index takes `index_bytes`, with all its memory allocated at once; the index and the values
-    /// are then to be appended.
+    /// Starts a block whose index takes `index_bytes`, and allocates all its memory at once. Returns the buffer, to
+    /// which the caller must append the index and the values.
     ///
     /// # Panics
-    /// If the block has more than 2^32 - 1 rows or columns (row numbers have 32 bits in the whole program).
+    /// If the block has more than 2^32 - 1 rows or columns.
     pub(super) fn begin_block(&mut self, header: Header, index_bytes: usize) -> &mut Vec<u8> {
         let (_, entry_bytes) = header.codec.entries(header.shape, header.value_type);
         let bytes = &mut self.bytes;
@@ -68,14 +69,14 @@ impl FrameWriter {
         bytes.extend_from_slice(&size(header.shape.dimension));
         bytes.extend_from_slice(&(header.count as u64).to_le_bytes());
         bytes.extend_from_slice(&header.others_scale.to_le_bytes());
-        // A frame of format 1 has its checksum where a block of format 2 has the length of its index.
+        // A frame of format 1 has its checksum in the place where a block of format 2 has the length of its index.
         bytes.extend_from_slice(&if self.format == ONE_TABLE { [0; 4] } else { size(index_bytes) });
         self.header += HEADER_BYTES;
         self.index += index_bytes;
         bytes
     }
 
-    /// Writes the checksum.
+    /// Writes the checksum and returns the frame.
     pub(super) fn seal(mut self) -> Frame {
         let place = checksum_range(self.format);
         let checksum = checksum(&self.bytes, &place).to_le_bytes();

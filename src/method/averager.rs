@@ -1,4 +1,4 @@
-//! The server side of methods whose server combines what clients send: a model, and a rule for each block.
+//! Implements the server side of methods whose server combines what clients send by a rule for each block.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::model::magnitude::MagnitudeCounts;
 use crate::model::sent_rows::SentRows;
 use crate::model::state::StateVisitor;
 
-/// A server that combines what clients send, block by block.
+/// Combines what clients send, block by block.
 #[derive(Clone, Debug)]
 pub struct Averager {
     model: Model,
@@ -22,14 +22,15 @@ pub struct Averager {
 }
 
 impl Averager {
-    /// Makes a server with this model, which takes the mean of what clients make of it: uploads have its layout.
+    /// Makes a server with this model that takes the mean of every block. Uploads have the layout of the model.
     pub fn new(model: Model) -> Self {
         let upload = model.layout().clone();
         Self::with_rules(model, upload, &[])
     }
 
-    /// Makes a server with this model, uploads of this layout, and a rule for each block of the model, in their order;
-    /// [`Rule::MEAN`] for those beyond the list. A block of the model is changed by the upload's block of its name.
+    /// Makes a server with this model, uploads of this layout, and a rule for each block of the model in their order.
+    /// Blocks beyond the list have [`Rule::MEAN`]. A block of the model is changed by the upload's block of the same
+    /// name.
     pub fn with_rules(model: Model, upload: Layout, rules: &[Rule]) -> Self {
         let blocks = model.layout().blocks();
         let rules: Vec<Rule> = (0..blocks.len()).map(|at| rules.get(at).copied().unwrap_or(Rule::MEAN)).collect();
@@ -37,7 +38,7 @@ impl Averager {
         Self { model, upload, rules, moments }
     }
 
-    /// Makes the same server with uploads that carry a weight.
+    /// Returns the same server with uploads that carry a weight.
     pub fn weighted(mut self) -> Self {
         self.upload = self.upload.weighted();
         self
@@ -54,7 +55,7 @@ impl Averager {
         self.rules[position] = rule;
     }
 
-    /// Makes of the block at `position` what it becomes by what was sent for it. Returns the magnitudes of that.
+    /// Steps the block at `position` by the sums of what was sent for it. Returns the magnitudes of what was sent.
     fn finish_block(
         &mut self,
         position: usize,
@@ -77,7 +78,8 @@ impl Averager {
         }
     }
 
-    /// Moves the rows that were sent by the block's rule, in place: a step of few rows costs what they cost.
+    /// Moves the rows that were sent by the block's rule. They are changed in place, so that a step of few rows is
+    /// cheap.
     fn step_sent_rows(&mut self, position: usize, sent: &SentRows, divisor: f64, step: &StepContext<'_>) {
         let (rule, moments) = (self.rules[position], &mut self.moments[position]);
         let name = &self.model.layout().blocks()[position].name;
@@ -116,9 +118,7 @@ impl Server for Averager {
     }
 
     fn set_model(&mut self, model: Model) -> Result<()> {
-        if model.layout() != self.model.layout() {
-            return Err(Error::Update(format!("a model of {} meets one of {}", model.layout(), self.model.layout())));
-        }
+        self.model.check_same_layout(&model)?;
         self.model = model;
         Ok(())
     }
@@ -157,45 +157,33 @@ impl Server for Averager {
     }
 }
 
-/// The sums of a step.
+/// Holds the sums of a step.
 struct Sums {
     upload: Layout,
-    /// For each block of the model the position of the upload's block of its name, and its sums.
+    /// For each block of the model, the position of the upload's block of the same name, and the sums.
     blocks: Vec<(Option<usize>, BlockSums)>,
     totals: WeightTotals,
 }
 
-/// The sums of one block.
+/// Holds the sums of one block.
 enum BlockSums {
-    /// Over whole tables.
+    /// The sums are over whole tables.
     Whole(Averaging),
-    /// Over the rows that were sent.
+    /// The sums are over the rows that were sent.
     Sent(SentRows),
-    /// Nobody sends anything for the block.
+    /// The upload has no such block.
     Nothing,
 }
 
 impl Accumulator for Sums {
     fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()> {
-        let weight_of = |contribution: &Contribution<'_>| {
-            contribution.update.scalars.weight.map_or(1.0, |weight| f64::from(weight.max(0.0)))
-        };
         for contribution in contributions {
-            let (by_method, by_policy) = (weight_of(contribution), contribution.weight);
-            self.totals.updates += by_method;
-            self.totals.weights += by_policy * by_method;
-            match contribution.is_fresh {
-                true => self.totals.fresh_weights += by_policy * by_method,
-                false => self.totals.stale_weights += by_policy * by_method,
-            }
+            self.totals.add(contribution.weight_by_method(), contribution.weight, contribution.is_fresh);
         }
         for (at, sums) in &mut self.blocks {
             let Some(at) = *at else { continue };
             let block = &self.upload.blocks()[at];
-            let of_block: Vec<_> = contributions
-                .iter()
-                .map(|contribution| of_block(contribution, block, at, weight_of(contribution)))
-                .collect();
+            let of_block: Vec<_> = contributions.iter().map(|contribution| of_block(contribution, block, at)).collect();
             match sums {
                 BlockSums::Whole(averaging) => averaging.add(&of_block),
                 BlockSums::Sent(sent) => sent.add(&of_block),
@@ -207,10 +195,7 @@ impl Accumulator for Sums {
 
     fn merge(&mut self, other: Box<dyn Accumulator>) -> Result<()> {
         let other = *downcast::<Self>(other)?;
-        self.totals.updates += other.totals.updates;
-        self.totals.weights += other.totals.weights;
-        self.totals.fresh_weights += other.totals.fresh_weights;
-        self.totals.stale_weights += other.totals.stale_weights;
+        self.totals.merge(&other.totals);
         for ((_, sums), (_, more)) in self.blocks.iter_mut().zip(other.blocks) {
             match (sums, more) {
                 (BlockSums::Whole(sums), BlockSums::Whole(more)) => sums.merge(more),
@@ -223,13 +208,9 @@ impl Accumulator for Sums {
     }
 }
 
-/// Returns what a contribution says of one block.
-fn of_block<'a>(
-    contribution: &'a Contribution<'a>,
-    block: &BlockLayout,
-    at: usize,
-    weight: f64,
-) -> aggregate::Contribution<'a> {
+/// Returns the part of a contribution that belongs to one block.
+fn of_block<'a>(contribution: &'a Contribution<'a>, block: &BlockLayout, at: usize) -> aggregate::Contribution<'a> {
+    let by_method = contribution.weight_by_method();
     let table = |model: &'a Model| match (block.reference, model.layout().position(&block.name)) {
         (Reference::Download, Some(at)) => match &model.blocks()[at] {
             BlockValues::Table(table) => Some(table),
@@ -242,7 +223,7 @@ fn of_block<'a>(
         base: table(contribution.received),
         meant: contribution.meant.and_then(table),
         base_number: contribution.download_number,
-        weight: contribution.weight * weight,
-        base_weight: contribution.base_weight * weight,
+        weight: contribution.weight * by_method,
+        base_weight: contribution.base_weight * by_method,
     }
 }

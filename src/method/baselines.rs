@@ -1,13 +1,14 @@
-//! The trivial baselines that stand beside every result: popularity and random where items are ranked, the mean of all
-//! ratings and that of the user's own where ratings are predicted.
+//! Implements the trivial baselines that every result is shown with: popularity and random scores where items are
+//! ranked, the mean of all ratings and of the user's own ratings where ratings are predicted.
 //!
-//! None of them trains or sends anything. Popularity and the global mean read everybody's ratings, as no server could:
-//! they show how much of an accuracy the data gives away for nothing.
+//! None of them trains or sends anything. Popularity and the global mean read the ratings of all users, as no server
+//! could. They show how accurate recommendation is without any model of the users.
 
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Placement, Scorer, ScoringContext, Scratch, no_blocks, parameters,
@@ -18,23 +19,18 @@ use crate::ids::UserId;
 use crate::model::blocks::Model;
 use crate::model::state::StateVisitor;
 
-/// The registry's line of `popularity`.
+/// Describes the method `popularity` to the registry.
 pub const POPULARITY: Entry = Entry {
     name: "popularity",
     summary: "scores an item by its number of training ratings; central, untrained, sends nothing",
-    source: "the customary baseline",
-    schema: || schemars::schema_for!(NoParameters),
-    resolve: |_| Vec::new(),
-    placement: Placement::Untrained,
-    sizes: no_blocks,
     build: |value, problem| {
-        let NoParameters {} = parameters("popularity", value)?;
-        let counts = problem.everybodys_ratings().map(Dataset::popularity).unwrap_or_default();
-        Ok(Box::new(Baseline::Popularity(counts.into_iter().map(|count| count as f32).collect())))
+        let counts = problem.all_ratings().map(Dataset::popularity).unwrap_or_default();
+        build("popularity", value, Baseline::Popularity(counts.into_iter().map(|count| count as f32).collect()))
     },
+    ..RANDOM
 };
 
-/// The registry's line of `random`.
+/// Describes the method `random` to the registry. The other baselines take from it what they have in common.
 pub const RANDOM: Entry = Entry {
     name: "random",
     summary: "scores every item at random; the floor of any accuracy",
@@ -43,44 +39,35 @@ pub const RANDOM: Entry = Entry {
     resolve: |_| Vec::new(),
     placement: Placement::Untrained,
     sizes: no_blocks,
-    build: |value, problem| {
-        let NoParameters {} = parameters("random", value)?;
-        Ok(Box::new(Baseline::Random { seed: problem.streams.seed() }))
-    },
+    build: |value, problem| build("random", value, Baseline::Random { seed: problem.streams.seed() }),
 };
 
-/// The registry's line of `global-mean`.
+/// Describes the method `global-mean` to the registry.
 pub const GLOBAL_MEAN: Entry = Entry {
     name: "global-mean",
     summary: "predicts the mean of all training ratings; central, untrained, sends nothing",
-    source: "the customary baseline",
-    schema: || schemars::schema_for!(NoParameters),
-    resolve: |_| Vec::new(),
-    placement: Placement::Untrained,
-    sizes: no_blocks,
     build: |value, problem| {
-        let NoParameters {} = parameters("global-mean", value)?;
-        let mean = problem.everybodys_ratings().map(Dataset::mean_training_rating).unwrap_or_default();
-        Ok(Box::new(Baseline::GlobalMean(mean as f32)))
+        let mean = problem.all_ratings().map(Dataset::mean_training_rating).unwrap_or_default();
+        build("global-mean", value, Baseline::GlobalMean(mean as f32))
     },
+    ..RANDOM
 };
 
-/// The registry's line of `user-mean`.
+/// Describes the method `user-mean` to the registry.
 pub const USER_MEAN: Entry = Entry {
     name: "user-mean",
     summary: "predicts the mean of the user's own training ratings; untrained, sends nothing",
-    source: "the customary baseline",
-    schema: || schemars::schema_for!(NoParameters),
-    resolve: |_| Vec::new(),
-    placement: Placement::Untrained,
-    sizes: no_blocks,
-    build: |value, _| {
-        let NoParameters {} = parameters("user-mean", value)?;
-        Ok(Box::new(Baseline::UserMean))
-    },
+    build: |value, _| build("user-mean", value, Baseline::UserMean),
+    ..RANDOM
 };
 
-/// The baselines that stand beside every result of a data set that holds single items out (`items`), or ratings.
+/// Makes `baseline` the method of this name, after checking that it is given no parameters.
+fn build(name: &str, value: &Value, baseline: Baseline) -> Result<Box<dyn Method>> {
+    let NoParameters {} = parameters(name, value)?;
+    Ok(Box::new(baseline))
+}
+
+/// Returns the baselines that results are shown with, for a data set that holds out items (`items`) or else ratings.
 pub fn beside(items: bool) -> [Entry; 2] {
     if items { [POPULARITY, RANDOM] } else { [GLOBAL_MEAN, USER_MEAN] }
 }
@@ -90,16 +77,16 @@ pub fn beside(items: bool) -> [Entry; 2] {
 #[serde(deny_unknown_fields)]
 struct NoParameters {}
 
-/// What scores items, for all users.
+/// Says how items are scored, for all users.
 #[derive(Clone, Debug)]
 enum Baseline {
-    /// The number of training ratings of every item.
+    /// The score is the number of training ratings of the item.
     Popularity(Arc<[f32]>),
-    /// Differently for each user and seed.
+    /// The score is random, and differs between users and seeds.
     Random { seed: u64 },
-    /// The mean of all training ratings.
+    /// The score is the mean of all training ratings.
     GlobalMean(f32),
-    /// The mean of the user's own training ratings.
+    /// The score is the mean of the user's own training ratings.
     UserMean,
 }
 
@@ -117,7 +104,7 @@ impl Method for Baseline {
     }
 }
 
-/// A user's view of a baseline: no private state.
+/// Scores items for one user. It has no private state.
 #[derive(Clone)]
 struct BaselineClient {
     baseline: Baseline,
@@ -126,7 +113,7 @@ struct BaselineClient {
 
 impl Client for BaselineClient {
     fn train(&mut self, _task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
-        // The server invites nobody to a method that is untrained.
+        // The server never invites anybody to an untrained method.
         Err(Error::Usage("a baseline has nothing to train".to_owned()))
     }
 
@@ -149,8 +136,8 @@ impl Client for BaselineClient {
     }
 }
 
-/// A uniform score in [0, 1) that belongs to (seed, user, item), whichever other items are scored with it. A
-/// stream would depend on the order of the items; this is the finaliser of SplitMix64 (Steele et al. 2014).
+/// Returns a uniform score in [0, 1) that depends on seed, user and item only. Draws from a stream would depend on the
+/// order of the items as well. The hash is the finaliser of SplitMix64 (Steele et al. 2014).
 fn random_score(seed: u64, user: UserId, item: u32) -> f32 {
     let mut z = seed ^ (u64::from(user.0) << 32 | u64::from(item)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,7 +1,7 @@
-//! Methods that run at the server: users send their ratings once, and the server works on them from then on.
+//! Implements methods that run at the server: users send their ratings once, and the server works on them from then on.
 //!
 //! The ratings travel as frames, so that their bytes and the time that they take are booked like those of every upload.
-//! A step is one pass of the server over all ratings; it takes what the server's speed makes of its work.
+//! A step is one pass of the server over all ratings, which takes virtual time at the server's speed.
 
 use crate::error::Result;
 use crate::ids::UserId;
@@ -11,14 +11,15 @@ use crate::model::state::StateVisitor;
 use crate::model::table::{RowSet, TableShape, TableUpdate, extend_bytes, floats};
 
 use super::server::{Accumulator, Contribution, Download, Server, StepContext, StepReport, downcast};
+use super::user_vector::collect_last_ratings;
 use super::{Client, LocalTask, LocalUpdate, Scorer, ScoringContext, Scratch};
 
-/// The name of the block in which users send their ratings.
+/// Names the block in which users send their ratings.
 const RATINGS: &str = "ratings";
 
-/// What a central method does with everybody's ratings.
+/// Trains a central method on the ratings of all users.
 pub trait CentralTrainer: Send {
-    /// Returns the model as it is now. It has to have everything that scoring takes, users' parameters included.
+    /// Returns the present model. It must hold everything that scoring needs, users' parameters included.
     fn model(&self) -> &Model;
 
     /// Replaces the model, which has the layout of [`Self::model`].
@@ -42,23 +43,23 @@ pub trait CentralTrainer: Send {
     }
 }
 
-/// What one user has sent.
+/// Holds the ratings that one user has sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UserRatings {
     /// The user.
     pub user: UserId,
     /// The items that the user has rated, ascending, each once.
     pub items: Vec<u32>,
-    /// The rating of each item; the last one where the user has rated an item more than once.
+    /// The rating of each item, which is the last one if the user has rated the item more than once.
     pub ratings: Vec<f32>,
 }
 
-/// Returns what users of a central method upload: a rating for each item that they have rated.
+/// Returns the layout of what users of a central method upload: a rating for each item that they have rated.
 pub fn ratings_layout(items: usize) -> Layout {
     Layout::new(vec![BlockLayout::item_table(RATINGS, TableShape { rows: items, dimension: 1 }).statistic()])
 }
 
-/// The server side of a central method.
+/// Implements the server side of a central method.
 pub struct CentralServer {
     trainer: Box<dyn CentralTrainer>,
     ratings: Vec<UserRatings>,
@@ -108,7 +109,7 @@ impl Server for CentralServer {
     }
 }
 
-/// Ratings that have arrived, in the order of users.
+/// Holds the ratings that have arrived, in the order of users.
 #[derive(Default)]
 struct Gathered(Vec<UserRatings>);
 
@@ -116,7 +117,7 @@ impl Accumulator for Gathered {
     fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()> {
         for contribution in contributions {
             let sent = &contribution.update.blocks[0];
-            // A codec may have spread the ratings over the whole catalogue; no rating is zero there.
+            // A dense codec sends zeros for the items that were not rated.
             let rated = sent.iter().map(|(row, bytes)| (row as u32, floats(bytes).next().unwrap_or(0.0)));
             let (items, ratings) = rated.filter(|(_, rating)| *rating != 0.0).unzip();
             self.0.push(UserRatings { user: contribution.user, items, ratings });
@@ -131,14 +132,14 @@ impl Accumulator for Gathered {
     }
 }
 
-/// The device of a user of a central method: it sends its ratings when it is asked for them, and keeps nothing.
+/// Implements the device of a user of a central method. It sends its ratings when it is invited, and keeps no state.
 #[derive(Clone, Debug)]
 pub struct CentralClient<S> {
     score: S,
 }
 
 impl<S> CentralClient<S> {
-    /// Makes a client whose scores `score` works out: from the model, the user's number and the items.
+    /// Makes a client whose scores are computed by `score` from the model, the user and the items.
     pub fn new(score: S) -> Self {
         Self { score }
     }
@@ -149,17 +150,9 @@ where
     S: Fn(&Model, UserId, &[u32], &mut [f32]) + Clone + Send + 'static,
 {
     fn train(&mut self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
-        let own = task.own;
         let shape = TableShape { rows: task.items(), dimension: 1 };
         let (mut items, mut ratings): (Vec<u32>, Vec<f32>) = (Vec::new(), Vec::new());
-        for (&item, rating) in own.items().iter().zip(own.ratings().iter()) {
-            if items.last() == Some(&item) {
-                ratings.pop();
-            } else {
-                items.push(item);
-            }
-            ratings.push(rating);
-        }
+        collect_last_ratings(&task.own, &mut items, &mut ratings);
         let mut values = Vec::with_capacity(4 * ratings.len());
         extend_bytes(&mut values, &ratings);
         let update = TableUpdate::of_rows(shape, RowSet::Listed(items), values.into());

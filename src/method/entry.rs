@@ -1,43 +1,48 @@
-//! What a method says about itself: its line in a list of methods.
+//! Describes methods in the form in which lists of methods hold them.
 
 use serde_json::Value;
 
 use super::{Method, Problem};
 use crate::error::{Error, Result};
 use crate::model::layout::{BlockLayout, Layout};
+use crate::model::table::TableShape;
 use crate::scenario::ParameterFault;
 use crate::scenario::sizes::{BlockSize, ProblemSize};
 
-/// A method as scenario files, commands and the simulated world know it.
+/// Describes a method to scenario files, commands and the simulated world.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// Name in scenario files.
+    /// The name in scenario files.
     pub name: &'static str,
-    /// One line for `fedrecsim methods`.
+    /// The summary that `fedrecsim methods` prints, on one line.
     pub summary: &'static str,
-    /// Paper and code that it follows.
+    /// The paper and the code that the method follows.
     pub source: &'static str,
-    /// JSON schema of its parameters.
+    /// Returns the JSON schema of the method's parameters.
     pub schema: fn() -> schemars::Schema,
-    /// Fills in defaults that hang on other parameters, and checks what a schema cannot say; most methods need neither.
+    /// Fills in defaults that depend on other parameters, and checks what a schema cannot express. Most methods need
+    /// neither.
     pub resolve: fn(&mut Value) -> Vec<ParameterFault>,
-    /// Where the method runs.
+    /// The place where the method runs.
     pub placement: Placement,
-    /// Returns the sizes of the largest blocks that a run makes with these parameters: those of its model, its downloads
-    /// and whatever all clients start with. They are checked before any is made. [`sizes_by`] and [`no_blocks`] write it.
+    /// Returns the sizes of the largest blocks that a run makes with these parameters: those of its model, its
+    /// downloads and whatever all clients start with. They are checked before any block is made.
+    /// [`sizes_of_item_table`], [`sizes_by`] and [`no_blocks`] implement it for most methods.
     pub sizes: fn(&Value, ProblemSize) -> Vec<BlockSize>,
     /// Builds the method from checked parameters.
     pub build: fn(&Value, &Problem) -> Result<Box<dyn Method>>,
 }
 
-/// Where a method runs.
+/// Says where a method runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// Nowhere in the simulated world: it is ready at once, knows everybody's ratings, and takes part in no round.
+    /// The method runs nowhere in the simulated world. It is ready at once, knows the ratings of all users, and takes
+    /// part in no round.
     Untrained,
-    /// At the server: users send their ratings once, and the server works on them at a speed of its own.
+    /// The method runs at the server. Users send their ratings once, and the server works on them at a speed of its
+    /// own.
     Central,
-    /// On the devices: users keep their ratings and send updates.
+    /// The method runs on the devices. Users keep their ratings and send updates.
     Federated,
 }
 
@@ -48,18 +53,28 @@ impl Placement {
     }
 }
 
-/// Reads checked parameters into a method's own type; for [`Entry::build`].
+/// Reads checked parameters into a method's own type, for use in [`Entry::build`].
 ///
 /// # Errors
-/// [`Error::Usage`] if they do not fit, which a loaded scenario rules out.
+/// [`Error::Usage`] if they do not fit, which cannot happen for a scenario that was loaded.
 pub fn parameters<T: serde::de::DeserializeOwned>(name: &str, value: &Value) -> Result<T> {
     serde_json::from_value(value.clone()).map_err(|fault| Error::Usage(format!("method {name}: {fault}")))
 }
 
-/// Returns the sizes of the blocks that `layout` makes of parameters of a method's own type; for [`Entry::sizes`].
-/// Parameters that do not fit make none: [`Entry::build`] refuses them.
+/// Returns the sizes of the blocks of the layout that `layout` makes from a method's own parameters, for use in
+/// [`Entry::sizes`]. The list is empty for parameters that do not fit, which [`Entry::build`] refuses.
 pub fn sizes_by<T: serde::de::DeserializeOwned>(value: &Value, layout: impl FnOnce(T) -> Layout) -> Vec<BlockSize> {
     serde_json::from_value(value.clone()).map(|parameters| sizes_of(&layout(parameters))).unwrap_or_default()
+}
+
+/// Returns the size of an item table called `name` whose width `dimension` reads from a method's own parameters, for
+/// use in [`Entry::sizes`] of a method with that one block.
+pub fn sizes_of_item_table<T: serde::de::DeserializeOwned>(
+    name: &'static str,
+    (value, size): (&Value, ProblemSize),
+    dimension: impl FnOnce(T) -> u32,
+) -> Vec<BlockSize> {
+    sizes_by(value, |parameters| Layout::of_table(name, TableShape::of_items(size.items, dimension(parameters))))
 }
 
 /// Returns the sizes of the blocks of `layout`.
@@ -74,7 +89,7 @@ pub fn sizes_of(layout: &Layout) -> Vec<BlockSize> {
     layout.blocks().iter().map(size).collect()
 }
 
-/// Returns nothing, for the [`Entry::sizes`] of a method without blocks.
+/// Returns an empty list, for use in [`Entry::sizes`] of a method without blocks.
 pub fn no_blocks(_: &Value, _: ProblemSize) -> Vec<BlockSize> {
     Vec::new()
 }

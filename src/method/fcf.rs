@@ -1,11 +1,11 @@
-//! FCF: federated collaborative filtering by implicit least squares, with the gradient of every item.
+//! Implements FCF, federated collaborative filtering by implicit least squares with the gradients of all items.
 //!
-//! Private: the user vector x_u, which has a closed form and does not outlive a participation. Global: the item table Y.
-//! With c_ui = 1 + alpha y_ui (y_ui is 1 for the user's positives and 0 for all other items) a device solves
+//! The user vector x_u is private. It has a closed form and is not kept after a participation. The item table Y is
+//! shared. With c_ui = 1 + alpha y_ui (y_ui is 1 for the user's positives and 0 for all other items) a device solves
 //! x_u = (Y^T C_u Y + lambda I)^(-1) Y^T C_u p_u and uploads c_ui (x_u . y_i - p_ui) x_u for **all** items, so that the
-//! table of gradients does not say which items are positives. The server adds up what the participants of a step send
-//! and moves Y by Adam; with 2 sum + 2 lambda y_i for a gradient in the paper and half of that here, which is the same to
-//! Adam. A device scores with an x_u that it solves for in the newest table.
+//! table of gradients does not list the positives. The server adds up the gradients of a step's participants and moves
+//! Y by Adam. The gradient is 2 sum + 2 lambda y_i in the paper and half of that here, which Adam's normalisation
+//! cancels. For scoring, a device solves for x_u in the newest table.
 //!
 //! Source: Ammad-ud-din et al., Federated Collaborative Filtering for Privacy-Preserving Personalized Recommendation
 //! System, arXiv 1901.09888, sections 3.1 and 3.2; FedRec's slides, equation 3.
@@ -17,11 +17,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::averager::Averager;
-use super::implicit::{DistinctPositives, checked_vector, score_items, singular, unscorable};
 use super::rule::{Combine, Optimizer, Rule};
+use super::user_vector::{DistinctPositives, checked_vector, score_items, single_precision, singular, unscorable};
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
-    largest_magnitude, parameters, sizes_by,
+    largest_magnitude, parameters, sizes_of_item_table,
 };
 use crate::error::Result;
 use crate::ids::UserId;
@@ -34,7 +34,7 @@ use crate::model::state::StateVisitor;
 use crate::model::table::{Table, TableShape, TableUpdate};
 use crate::rng::{PortableDraws, Purpose, Streams};
 
-/// The registry's line.
+/// Describes the method to the registry.
 pub const ENTRY: Entry = Entry {
     name: "fcf",
     summary: "implicit least squares: gradients of the whole item table from everybody, Adam on the server",
@@ -42,9 +42,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(FcfParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
-    sizes: |value, size| {
-        sizes_by(value, |p: FcfParameters| Layout::of_table("Y", TableShape::of_items(size.items, p.latent_dimension)))
-    },
+    sizes: |value, size| sizes_of_item_table("Y", (value, size), |p: FcfParameters| p.latent_dimension),
     build: |value, problem| Ok(Box::new(Fcf::new(parameters("fcf", value)?, problem))),
 };
 
@@ -93,7 +91,7 @@ impl Default for FcfParameters {
     }
 }
 
-/// What all clients share.
+/// Holds what all clients share.
 #[derive(Debug)]
 pub struct Fcf {
     shared: Arc<Shared>,
@@ -107,7 +105,7 @@ struct Shared {
 }
 
 impl Fcf {
-    /// The rows of Y are drawn from N(0, length^2 / k).
+    /// Makes the method for a problem of this size. The rows of Y are drawn from N(0, length^2 / k).
     pub fn new(parameters: FcfParameters, problem: &Problem) -> Self {
         let shape = TableShape::of_items(problem.items, parameters.latent_dimension);
         Self { shared: Arc::new(Shared { parameters, shape }), streams: problem.streams }
@@ -115,14 +113,14 @@ impl Fcf {
 }
 
 impl Shared {
-    /// Returns x_u in this table.
+    /// Returns x_u for this table.
     fn solve(&self, table: &Table, positives: &[u32], solver: &mut LeastSquares) -> algebra::Result<Vec<f64>> {
         let gram = gram_of_table(&table.view())?;
         let weights = (self.parameters.confidence, self.parameters.regularization);
         user_vector(solver, &gram, &table.view(), positives, weights)
     }
 
-    /// Returns the multiply-adds of a participation with so many positives.
+    /// Returns the number of multiply-adds of a participation with this many positives.
     fn multiply_adds(&self, positives: usize) -> u64 {
         let (m, k) = (self.shape.rows as u64, self.shape.dimension as u64);
         m * k * (k + 1) / 2 + LeastSquares::multiply_adds(positives, self.shape.dimension) + 2 * m * k
@@ -158,7 +156,7 @@ impl Method for Fcf {
     }
 }
 
-/// A device: it keeps nothing from one participation to the next.
+/// Implements a device, which keeps no state from one participation to the next.
 #[derive(Clone)]
 struct FcfClient {
     shared: Arc<Shared>,
@@ -175,9 +173,7 @@ impl Client for FcfClient {
         let loss = positives.iter().map(squared).sum::<f64>() / positives.len().max(1) as f64;
         let gradients = item_gradients(&vector, &table.view(), &positives, parameters.confidence);
         task.check_magnitude("gradient", largest_magnitude(&gradients))?;
-        let update = ModelUpdate::of_table(TableUpdate::whole(
-            &Table::from_values(*shape, gradients).unwrap_or_else(|| Table::zeros(*shape)),
-        ));
+        let update = ModelUpdate::of_table(TableUpdate::whole(&Table::new(*shape, gradients)));
         // Every row is read for Y^T Y and again for its gradient.
         let (row_visits, work) = (2 * shape.rows as u64, self.shared.multiply_adds(positives.len()));
         Ok(LocalUpdate::new(update, loss, row_visits).with_multiply_adds(work))
@@ -188,7 +184,7 @@ impl Client for FcfClient {
         let positives = DistinctPositives::of(&context.own).items;
         let vector = self.shared.solve(table, &positives, &mut scratch.least_squares);
         let vector = vector.map_err(|cause| unscorable(context, cause))?;
-        let vector: Vec<f32> = vector.iter().map(|value| *value as f32).collect();
+        let vector = single_precision(&vector);
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| score_items(&vector, table, items, scores)))
     }
 
@@ -197,7 +193,7 @@ impl Client for FcfClient {
     }
 }
 
-/// Returns x_u (k values) for a user's positives, `gram` being Y^T Y (its upper triangle).
+/// Returns x_u (k values) for a user's positives. `gram` is Y^T Y, of which the upper triangle is read.
 ///
 /// # Errors
 /// Those of [`LeastSquares::user_vector`].
@@ -240,7 +236,7 @@ mod tests {
         Array2::from_shape_fn((6, 3), |(item, column)| ((item * 7 + column * 5) % 11) as f32 / 5.0 - 1.0)
     }
 
-    /// The paper's equation 1 for one user, by its definition.
+    /// Returns the loss of one user by equation 1 of the paper.
     fn loss(table: &Array2<f32>, positives: &[u32], x: &[f64]) -> f64 {
         let items = table.rows().into_iter().enumerate().map(|(item, row)| {
             let target = f64::from(u8::from(positives.contains(&(item as u32))));
@@ -249,7 +245,7 @@ mod tests {
         items.sum::<f64>() + LAMBDA * x.iter().map(|value| value * value).sum::<f64>()
     }
 
-    /// If this fails, the closed form or the gradients belong to another loss.
+    /// If this fails, the closed form or the gradients are those of another loss.
     #[test]
     fn the_user_vector_is_the_minimum_and_the_gradients_are_half_the_slopes() {
         let (table, positives) = (table(), [1u32, 4]);

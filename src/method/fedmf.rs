@@ -1,31 +1,31 @@
-//! FedMF: federated matrix factorisation, implicit form.
+//! Implements FedMF, federated matrix factorisation, for implicit feedback.
 //!
-//! Private: the user vector u_i. Global: the item table V. logit = u_i . V_j, mean binary cross-entropy, local
-//! mini-batch SGD on both at once, plain mean on the server. Scored with the averaged V.
+//! The user vector u_i is private and the item table V is shared. The logit of item j is u_i . V_j and the loss is the
+//! mean binary cross-entropy. A client trains both parameters at once by mini-batch SGD, and the server takes the plain
+//! mean of V. Items are scored with the averaged V.
 
-use crate::model::layout::Layout;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::minibatch::{self, Schedule};
+use super::user_vector::score_items;
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Placement, Problem, Scorer, ScoringContext, Scratch, parameters,
-    sizes_by,
+    sizes_of_item_table,
 };
 use crate::error::Result;
 use crate::ids::UserId;
 use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::kernel::MAX_DIMENSION;
 use crate::model::kernel::logistic::{LogisticStep, Target};
-use crate::model::kernel::score::{ScaledSum, score_sums};
 use crate::model::private::Private;
 use crate::model::state::StateVisitor;
 use crate::model::table::{Table, TableShape};
 use crate::rng::{PortableDraws, Purpose, Streams};
 
-/// The registry's line.
+/// Describes the method to the registry.
 pub const ENTRY: Entry = Entry {
     name: "fedmf",
     summary: "matrix factorisation: private user vector, averaged item table",
@@ -34,11 +34,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(FedMfParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
-    sizes: |value, size| {
-        sizes_by(value, |p: FedMfParameters| {
-            Layout::of_table("V", TableShape::of_items(size.items, p.latent_dimension))
-        })
-    },
+    sizes: |value, size| sizes_of_item_table("V", (value, size), |p: FedMfParameters| p.latent_dimension),
     build: |value, problem| Ok(Box::new(FedMf::new(parameters("fedmf", value)?, problem))),
 };
 
@@ -75,7 +71,7 @@ impl Default for FedMfParameters {
     }
 }
 
-/// What all clients share.
+/// Holds what all clients share.
 #[derive(Debug)]
 pub struct FedMf {
     shared: Arc<Shared>,
@@ -89,7 +85,8 @@ struct Shared {
 }
 
 impl FedMf {
-    /// V ~ N(0, 1); every u_i ~ U(-1/sqrt k, 1/sqrt k), a draw of its own.
+    /// Makes the method for a problem of this size. V is drawn from N(0, 1), and every user's u_i from U(-1/sqrt k,
+    /// 1/sqrt k).
     pub fn new(parameters: FedMfParameters, problem: &Problem) -> Self {
         let shape = TableShape::of_items(problem.items, parameters.latent_dimension);
         Self { shared: Arc::new(Shared { parameters, streams: problem.streams }), shape }
@@ -105,7 +102,7 @@ impl Method for FedMf {
     fn client(&self, user: UserId) -> Box<dyn Client> {
         let mut stream = self.shared.streams.stream(Purpose::PrivateInit, u64::from(user.0), 0);
         let reach = 1.0 / (self.shape.dimension as f64).sqrt();
-        let vector = (0..self.shape.dimension).map(|_| ((2.0 * stream.open_unit() - 1.0) * reach) as f32).collect();
+        let vector = (0..self.shape.dimension).map(|_| stream.uniform_within(reach) as f32).collect();
         Box::new(FedMfClient { shared: Arc::clone(&self.shared), user_vector: Private::new(vector) })
     }
 }
@@ -140,11 +137,7 @@ impl Client for FedMfClient {
 
     fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
         let table = context.model.table(0);
-        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
-            let row = |&item: &u32| ScaledSum { scaled: &[], scale: 0.0, plain: table.row(item as usize) };
-            let rows: Vec<ScaledSum<'_>> = items.iter().map(row).collect();
-            score_sums(self.user_vector.get(), 0.0, &rows, scores);
-        }))
+        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| score_items(self.user_vector.get(), table, items, scores)))
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {

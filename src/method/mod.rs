@@ -1,35 +1,36 @@
-//! Methods: what is shared and what is private, the client side and the server side; one file each, and a registry.
+//! Holds the methods of recommendation, each in a file or folder of its own, and the registry that lists them.
 //!
-//! A method knows nothing of time, network or bytes. It says what travels ([`Layout`]s of named blocks, which may differ
-//! by phase), makes the private side of a user ([`Method::client`]) and the server side ([`Method::server`]).
+//! A method says what travels between server and clients ([`Layout`]s of named blocks, which may differ by phase), and
+//! makes the private side of a user ([`Method::client`]) and the server side ([`Method::server`]). Time, network and
+//! bytes are no concern of a method.
 //!
 //! # Writing a method
 //!
-//! One file holds all of it. `fedmf.rs` is the shortest that trains; `examples/item_mean.rs`, shorter still, is a
-//! program of its own.
+//! One file can hold a whole method. `fedmf.rs` is the shortest one that trains by gradients, and
+//! `examples/item_mean.rs` shows a method in a program of its own.
 //!
-//! 1. **Parameters**: a type that derives `Serialize`, `Deserialize` and `JsonSchema`, with a `Default`. It is the table
-//!    `[method.NAME]` of scenario files: doc comments document the keys, `#[schemars(range(...))]` bounds them,
-//!    and a mistake in a file is shown at its line without a word of yours. Rates are `f64` there.
-//! 2. **[`Method`]**: the model at its start, and a user's private side. What all clients share is in an `Arc`; draw what
-//!    is random from a stream of [`Problem::streams`] of its own.
-//! 3. **[`Client`]**: what [`Private`](crate::model::private::Private) parameters it holds, how it trains (return an
-//!    update that lists the rows that were touched), how it scores, and its state, named once. Check magnitudes with
-//!    [`LocalTask::check_magnitude`]; take `exp`, `ln` and `pow` from [`crate::math`].
-//! 4. **Server side**: the default takes the mean of every block. Another [`rule`] for a block is one line
-//!    ([`averager::Averager::with_rules`]); whatever else a server does is a [`server::Server`] of the method's own;
-//!    `examples/trimmed_mean.rs` gives FedMF one.
-//! 5. **Third party**, where clients ask somebody whom the server must not hear: [`Method::exchange`] says what travels,
-//!    [`Client::request`] asks, and a [`ThirdParty`] answers; `tests/it/third_party/` has a method with one.
-//! 6. **[`Entry`]**: name, one line about it, its source, where it runs, how large its blocks are, and how it is built from
-//!    checked [`parameters`].
+//! 1. **Parameters**: Write a type that derives `Serialize`, `Deserialize` and `JsonSchema` and has a `Default`. It is
+//!    the table `[method.NAME]` of scenario files: its doc comments document the keys, `#[schemars(range(...))]` bounds
+//!    them, and a mistake in a file is reported with its line. Rates are `f64` there.
+//! 2. **[`Method`]**: Make the initial model and the private side of a user. Put what all clients share into an `Arc`,
+//!    and draw what is random from a stream of [`Problem::streams`] that nothing else uses.
+//! 3. **[`Client`]**: Hold the [`Private`](crate::model::private::Private) parameters, train them, score items with
+//!    them, and visit them as state. Training returns an update that lists the rows that were touched. Check magnitudes
+//!    with [`LocalTask::check_magnitude`], and take `exp`, `ln` and `pow` from [`crate::math`].
+//! 4. **Server side**: The default takes the mean of every block. Another [`rule`] for a block takes one line
+//!    ([`averager::Averager::with_rules`]). A server that does anything else is a [`server::Server`] of the method's
+//!    own, as `examples/trimmed_mean.rs` shows for FedMF.
+//! 5. **Third party**: Where clients ask somebody whom the server must not hear, [`Method::exchange`] describes what
+//!    travels, [`Client::request`] asks, and a [`ThirdParty`] answers. `tests/it/third_party/` has a method with one.
+//! 6. **[`Entry`]**: State the method's name, a summary, its source, where it runs and how large its blocks are, and
+//!    build it from checked [`parameters`].
 //!
-//! Then it is named, with one line: in this crate in [`registry::METHODS`] (beside its `mod` line here); in a program
-//! of your own that line is its `main`, `fedrecsim::cli::program(&[METHODS, &[ENTRY]].concat())`. Every command then
-//! knows it, and it runs over every network, codec and data set. Without the commands, [`registry::vocabulary_of`] is
-//! what [`crate::scenario::parse`] needs to read its scenarios, and
-//! [`World::with_methods`](crate::sim::World::with_methods) runs them. `tests/it/contract_suite.rs` holds every method
-//! of this crate, and the example, to the promises of a method.
+//! A method of this crate is then listed in [`registry::METHODS`], besides its `mod` line here. A program with methods
+//! of its own passes them to the commands in its `main`: `fedrecsim::cli::program(&[METHODS, &[ENTRY]].concat())`.
+//! Every command then knows the method, and it runs over every network, codec and data set. A program without the
+//! commands reads scenarios by giving [`registry::vocabulary_of`] to [`crate::scenario::parse`], and runs them with
+//! [`World::with_methods`](crate::sim::World::with_methods). `tests/it/contract_suite.rs` checks what every method has
+//! to fulfil, for all methods of this crate and for the example.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -57,7 +58,6 @@ pub mod fedncf;
 pub mod fedrap;
 pub mod fedrec;
 pub mod fedrecon;
-mod implicit;
 pub mod metamf;
 pub mod mf;
 mod minibatch;
@@ -70,42 +70,43 @@ pub mod task;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod third_party;
+mod user_vector;
 
 pub use averager::Averager;
-pub use entry::{Entry, Placement, no_blocks, parameters, sizes_by, sizes_of};
+pub use entry::{Entry, Placement, no_blocks, parameters, sizes_by, sizes_of, sizes_of_item_table};
 pub use server::Server;
 pub use task::{LocalTask, LocalUpdate, Phase, SampleScratch, Scorer, ScoringContext};
 pub use third_party::{Exchange, LocalRequest, ThirdParty};
 
-/// What a method may know when it is built: sizes, and nobody's ratings.
+/// Describes the problem for which a method is built. A method learns the sizes and, if it trains, nobody's ratings.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Problem {
-    /// Users of the run.
+    /// The number of users of the run.
     pub users: usize,
-    /// Items of the catalogue.
+    /// The number of items of the catalogue.
     pub items: usize,
     /// The run's randomness.
     pub streams: Streams,
-    /// Everybody's ratings, for methods that are placed nowhere in the simulated world ([`Placement::Untrained`]).
-    everybodys_ratings: Option<Arc<Dataset>>,
+    /// The ratings of all users, for methods that are not trained ([`Placement::Untrained`]).
+    all_ratings: Option<Arc<Dataset>>,
 }
 
 impl Problem {
     /// Describes the problem that `dataset` poses, for a method of this placement.
     pub fn new(dataset: &Arc<Dataset>, streams: Streams, placement: Placement) -> Self {
-        let everybodys_ratings = (placement == Placement::Untrained).then(|| Arc::clone(dataset));
-        Self { users: dataset.users(), items: dataset.items(), streams, everybodys_ratings }
+        let all_ratings = (placement == Placement::Untrained).then(|| Arc::clone(dataset));
+        Self { users: dataset.users(), items: dataset.items(), streams, all_ratings }
     }
 
-    /// Returns everybody's ratings; `None` unless the method is placed nowhere in the simulated world, since no server
-    /// and no device has them.
-    pub fn everybodys_ratings(&self) -> Option<&Dataset> {
-        self.everybodys_ratings.as_deref()
+    /// Returns the ratings of all users, or `None` if the method is trained, since no server and no device has them
+    /// all.
+    pub fn all_ratings(&self) -> Option<&Dataset> {
+        self.all_ratings.as_deref()
     }
 }
 
-/// A method of recommendation, shared by the server and all clients.
+/// Describes a method of recommendation. One value is shared by the server and all clients.
 pub trait Method: Send + Sync + Debug {
     /// Returns the model that the server starts with.
     fn initial(&self) -> Model;
@@ -115,12 +116,13 @@ pub trait Method: Send + Sync + Debug {
         1
     }
 
-    /// Returns what a participant of `phase` downloads; [`Layout::none`] if nothing. The default is the whole model.
+    /// Returns the layout of what a participant of `phase` downloads, which is [`Layout::none`] if it downloads
+    /// nothing. The default is the layout of the whole model.
     fn download_layout(&self, _phase: Phase) -> Layout {
         self.initial().layout().clone()
     }
 
-    /// Returns what a participant of `phase` uploads. The default is the whole model.
+    /// Returns the layout of what a participant of `phase` uploads. The default is the layout of the whole model.
     fn upload_layout(&self, _phase: Phase) -> Layout {
         self.initial().layout().clone()
     }
@@ -128,7 +130,7 @@ pub trait Method: Send + Sync + Debug {
     /// Makes the private side of `user`, as it is before its first participation.
     fn client(&self, user: UserId) -> Box<dyn Client>;
 
-    /// Makes the server side, as it is before the first round. The default takes the mean of every block.
+    /// Makes the server side, as it is before the first round. The default server takes the mean of every block.
     fn server(&self) -> Box<dyn Server> {
         let model = self.initial();
         Box::new(Averager::with_rules(model, self.upload_layout(Phase::default()), &[]))
@@ -145,21 +147,20 @@ pub trait Method: Send + Sync + Debug {
         None
     }
 
-    /// Whether scores are predictions of ratings, in the unit of the data set. Only then can their error be measured; a
-    /// method that only ranks is refused where the split holds ratings out.
+    /// Returns whether scores are predictions of ratings, in the unit of the data set. Only then can their error be
+    /// measured: a method that only ranks is refused where the split holds ratings out.
     fn predicts_ratings(&self) -> bool {
         false
     }
 }
 
-/// The private side of one user. Everything in it is private: it has no way to a codec but through what
-/// [`Self::train`] and [`Self::request`] return.
+/// Holds the private side of one user. Only what [`Self::train`] and [`Self::request`] return can reach a codec.
 pub trait Client: CloneClient + Send {
     /// Trains on `task` and returns what leaves the device.
     ///
     /// # Errors
-    /// [`Error::Diverged`](crate::error::Error::Diverged) if a parameter leaves the allowed range; the state is then
-    /// undefined.
+    /// [`Error::Diverged`](crate::error::Error::Diverged) if a parameter leaves the allowed range, after which the
+    /// state is undefined.
     fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate>;
 
     /// Makes the request to the third party that precedes the training on `task`, in a method with an
@@ -171,26 +172,26 @@ pub trait Client: CloneClient + Send {
         Err(Error::Update(format!("{} has no request to the third party that its method names", task.user)))
     }
 
-    /// Makes a scorer of this user for the model as the device can decode it. It may rebuild private state first, from
-    /// the user's own data.
+    /// Makes a scorer of this user for the model as the device can decode it. The client may first rebuild private
+    /// state from the user's own data.
     ///
     /// # Errors
     /// Whatever the method finds wrong, such as a singular system.
     fn scorer<'a>(&'a self, context: &ScoringContext<'a>, scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>>;
 
-    /// Visits every private parameter, in a fixed order. This one definition serves the result's digest, checkpoints and
-    /// their restoration: a client that [`Method::client`] has just made and that is restored is, to the bit, the one
-    /// that was saved.
+    /// Visits every private parameter, in a fixed order. The digest of the result, checkpoints and their restoration
+    /// all use this definition. A client that [`Method::client`] has just made and that is then restored must have the
+    /// same bits as the one that was saved.
     ///
     /// # Errors
     /// As [`StateVisitor::values`].
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()>;
 }
 
-/// Copies of clients, for a participation that may be cut off before its training ends. Every client that is `Clone` has
-/// it.
+/// Copies a client, for a participation that may be cut off before its training ends. Every client that is `Clone`
+/// implements it.
 pub trait CloneClient {
-    /// Returns a copy.
+    /// Returns a copy of the client.
     fn snapshot(&self) -> Box<dyn Client>;
 }
 
@@ -200,30 +201,31 @@ impl<C: Client + Clone + 'static> CloneClient for C {
     }
 }
 
-/// Buffers of one worker thread, reused from client to client. They carry nothing from one client to the next.
+/// Holds the buffers of one worker thread, which are reused from client to client and pass nothing from one to the
+/// next.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// The training samples of the participation at hand.
+    /// The training samples of the present participation.
     pub samples: SampleScratch,
-    /// Distinct rows and samples.
+    /// The distinct rows of a participation, and its samples.
     pub round_rows: RoundRows,
-    /// Gathered rows.
+    /// The rows that were gathered for training.
     pub packed: PackedRows,
-    /// Weights of a batch over all gathered rows.
+    /// The weights of a batch over all gathered rows.
     pub weights: RowWeights,
-    /// Distinct rows of a mini-batch.
+    /// The distinct rows of a mini-batch.
     pub batch: BatchRows,
-    /// Places of rows in a private table.
+    /// The places of rows in a private table.
     pub slots: Vec<u32>,
     /// The rows of a participation in FedRec.
     pub fedrec: fedrec::FedRecScratch,
-    /// Memory for solving for a user vector.
+    /// The memory for solving for a user vector.
     pub least_squares: LeastSquares,
-    /// Memory for the values of the next [`LocalUpdate`].
+    /// The memory for the values of the next [`LocalUpdate`].
     pub values: Vec<u8>,
 }
 
-/// Returns the largest magnitude of `values`; NaN if there is one among them.
+/// Returns the largest magnitude of `values`, or NaN if one of them is NaN.
 pub fn largest_magnitude(values: &[f32]) -> f32 {
     // Magnitudes order like their bit patterns, and every NaN sorts above infinity.
     f32::from_bits(values.iter().map(|value| value.abs().to_bits()).max().unwrap_or(0))

@@ -1,9 +1,13 @@
-//! An item table and a perceptron as the blocks of a model.
+//! Holds what methods with an item table and a perceptron share: both as blocks of a model, samples, updates and
+//! scores.
 
-use crate::model::blocks::Model;
+use super::minibatch::draw_samples;
+use super::{LocalTask, Scratch};
+use crate::error::Result;
+use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::layout::{BlockLayout, Layout};
 use crate::model::neural::{Layer, Perceptron, PerceptronBuffers};
-use crate::model::table::{Table, TableShape};
+use crate::model::table::{Table, TableShape, TableUpdate};
 
 /// Returns the shapes of a network's blocks, which are W1, b1, W2, b2 and so on, in the order of its parameters.
 fn shapes(network: &Perceptron) -> impl Iterator<Item = (String, TableShape)> {
@@ -14,35 +18,33 @@ fn shapes(network: &Perceptron) -> impl Iterator<Item = (String, TableShape)> {
     })
 }
 
-/// Returns the layout of an item table of this name and a network, block by block.
+/// Returns the layout of an item table of this name and shape, followed by the blocks of a network.
 pub(super) fn layout(items: &'static str, shape: TableShape, network: &Perceptron) -> Layout {
     let weights = shapes(network).map(|(name, shape)| BlockLayout::weights(name, shape));
     Layout::new([BlockLayout::item_table(items, shape)].into_iter().chain(weights).collect())
 }
 
-/// Returns the layout of the gradients by an item table and a network, weighed by the number of samples.
+/// Returns the layout of the gradients with respect to an item table and a network, weighted by the number of samples.
 pub(super) fn gradient_layout(items: &'static str, shape: TableShape, network: &Perceptron) -> Layout {
     let blocks = layout(items, shape, network);
     Layout::new(blocks.blocks().iter().map(|block| block.clone().statistic()).collect()).weighted()
 }
 
-/// Cuts flat parameters into the tables of the network's blocks.
+/// Splits flat parameters into the tables of the network's blocks.
 pub(super) fn tables(network: &Perceptron, parameters: &[f32]) -> Vec<Table> {
     let mut rest = parameters;
     let cut = shapes(network).map(|(_, shape)| {
         let (values, others) = rest.split_at(shape.values());
         rest = others;
-        let mut values = values.iter().copied();
-        // A block has as many values as its shape says; the parameters are those of the network.
-        Table::from_fn(shape, || values.next().unwrap_or_default())
+        Table::new(shape, values.to_vec())
     });
     cut.collect()
 }
 
-/// Makes a model of tables that were made for this layout.
+/// Makes a model from tables that were made for this layout.
 ///
 /// # Panics
-/// If a table has another shape than its block: a defect of the method, which has made both from one network.
+/// If a table has another shape than its block, which is a defect of the method.
 pub(super) fn model_of(layout: Layout, tables: Vec<Table>) -> Model {
     Model::of_tables(layout, tables).unwrap_or_else(|fault| panic!("a model does not fit its own layout: {fault}"))
 }
@@ -53,7 +55,32 @@ pub(super) fn parameters(model: &Model, first: usize) -> Vec<f32> {
     blocks.flat_map(|block| model.table(block).as_slice().iter().copied()).collect()
 }
 
-/// Scores `items` with the network, whose features in common are `common`.
+/// Draws the training samples of a participation, collects their distinct items in `scratch.round_rows`, and returns
+/// the items' rows of the downloaded table, one after the other.
+pub(super) fn draw_rows(task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<Vec<f32>> {
+    let Scratch { samples, round_rows, .. } = scratch;
+    draw_samples(task, samples)?;
+    let table = task.model.table(0);
+    round_rows.collect(&samples.samples.items, &samples.samples.labels, table.shape().rows);
+    let mut rows = Vec::new();
+    table.append_rows(round_rows.rows(), &mut rows);
+    Ok(rows)
+}
+
+/// Makes the update of an item table of this shape, of which `items` are listed with the values of their rows, and of
+/// the whole network.
+pub(super) fn update(
+    network: &Perceptron,
+    (shape, items, rows): (TableShape, &[u32], &[f32]),
+    parameters: &[f32],
+) -> Result<ModelUpdate> {
+    let mut blocks = vec![TableUpdate::listed(shape, items.to_vec(), rows, 1.0)?];
+    blocks.extend(tables(network, parameters).iter().map(TableUpdate::whole));
+    Ok(ModelUpdate::of_blocks(blocks))
+}
+
+/// Writes to `scores` the network's output for the row of each of `items`. `common` are the features that all items
+/// share.
 pub(super) fn score(
     network: &Perceptron,
     parameters: &[f32],
@@ -78,7 +105,7 @@ pub(super) fn score(
 mod tests {
     use super::*;
 
-    /// If this fails, a network's parameters arrive at other places than they were sent from.
+    /// If this fails, a network's parameters arrive in another order than they were sent in.
     #[test]
     fn parameters_survive_the_way_through_blocks() {
         let network = Perceptron::new(2, &[3, 4, 1]);

@@ -1,10 +1,10 @@
-//! PFedRec: dual personalisation (Zhang et al., IJCAI 2023; code Zhangcx19/IJCAI-23-PFedRec abc2380).
+//! Implements PFedRec, dual personalisation (Zhang et al., IJCAI 2023; code Zhangcx19/IJCAI-23-PFedRec abc2380).
 //!
-//! Private: the score function (w, b) and the item table E_i that was fine-tuned last. Global: E. A client starts
-//! every round from the downloaded E; on each batch it steps (w, b), then, with those, the rows of E. It is scored
-//! with its own E_i from before averaging. The code also uploads b and never uses the average; that is left out.
+//! The score function (w, b) and the last fine-tuned item table E_i are private, and the item table E is shared. In
+//! every round a client starts from the downloaded E. On each batch it steps (w, b) and then, with the new (w, b), the
+//! rows of E. Items are scored with the client's own E_i from before averaging. The authors' code also uploads b but
+//! never uses its average, so that this simulator does not send it.
 
-use crate::model::layout::Layout;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::minibatch::{self, Schedule};
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Placement, Problem, Scorer, ScoringContext, Scratch, parameters,
-    sizes_by,
+    sizes_of_item_table,
 };
 use crate::error::Result;
 use crate::ids::UserId;
@@ -27,19 +27,16 @@ use crate::model::state::StateVisitor;
 use crate::model::table::{SharedTable, Table, TableShape, TableUpdate};
 use crate::rng::{PortableDraws, Purpose};
 
-/// The registry's line.
+/// Describes the method to the registry.
 pub const ENTRY: Entry = Entry {
     name: "pfedrec",
     summary: "shared item table, fine-tuned by each client for its own scores; private score function",
-    source: "Zhang et al., Dual Personalization on Federated Recommendation, IJCAI 2023; code Zhangcx19/IJCAI-23-PFedRec abc2380",
+    source: "Zhang et al., Dual Personalization on Federated Recommendation, IJCAI 2023; code \
+             Zhangcx19/IJCAI-23-PFedRec abc2380",
     schema: || schemars::schema_for!(PFedRecParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
-    sizes: |value, size| {
-        sizes_by(value, |p: PFedRecParameters| {
-            Layout::of_table("E", TableShape::of_items(size.items, p.latent_dimension))
-        })
-    },
+    sizes: |value, size| sizes_of_item_table("E", (value, size), |p: PFedRecParameters| p.latent_dimension),
     build: |value, problem| Ok(Box::new(PFedRec::new(parameters("pfedrec", value)?, problem))),
 };
 
@@ -80,7 +77,7 @@ impl Default for PFedRecParameters {
     }
 }
 
-/// What all clients share.
+/// Holds what all clients share.
 #[derive(Debug)]
 pub struct PFedRec {
     shared: Arc<Shared>,
@@ -97,20 +94,21 @@ struct Shared {
 }
 
 impl PFedRec {
-    /// Draws the start: E ~ N(0, 1), w and b ~ U(-1/sqrt k, 1/sqrt k), one draw for all users.
+    /// Makes the method with random initial values, which are the same for all users: E is drawn from N(0, 1), and w
+    /// and b from U(-1/sqrt k, 1/sqrt k).
     pub fn new(parameters: PFedRecParameters, problem: &Problem) -> Self {
         let shape = TableShape::of_items(problem.items, parameters.latent_dimension);
         let mut global = problem.streams.stream(Purpose::GlobalInit, 0, 0);
         let initial = Table::from_fn(shape, || global.standard_normal() as f32);
         let mut private = problem.streams.stream(Purpose::PrivateInit, 0, 0);
         let reach = 1.0 / (shape.dimension as f64).sqrt();
-        let mut uniform = || ((2.0 * private.open_unit() - 1.0) * reach) as f32;
+        let mut uniform = || private.uniform_within(reach) as f32;
         let initial_w = (0..shape.dimension).map(|_| uniform()).collect();
         let initial_b = uniform();
         Self::from_start(parameters, initial, initial_w, initial_b)
     }
 
-    /// From a given start: the table that is downloaded first, and every user's score function.
+    /// Makes the method with these initial values: the table that is downloaded first, and every user's score function.
     pub fn from_start(parameters: PFedRecParameters, initial: Table, initial_w: Vec<f32>, initial_b: f32) -> Self {
         let shape = initial.shape();
         let rate = parameters.learning_rate as f32;
@@ -131,7 +129,7 @@ impl Method for PFedRec {
     fn client(&self, _user: UserId) -> Box<dyn Client> {
         Box::new(PFedRecClient {
             shared: Arc::clone(&self.shared),
-            own: Private::new(Own {
+            own: Private::new(PrivateParameters {
                 w: self.shared.initial_w.clone(),
                 b: self.shared.initial_b,
                 downloaded: Arc::clone(&self.shared.initial),
@@ -141,21 +139,21 @@ impl Method for PFedRec {
     }
 }
 
-/// The private parameters.
+/// Holds the private parameters of one user.
 #[derive(Clone)]
-struct Own {
+struct PrivateParameters {
     w: Vec<f32>,
     b: f32,
-    /// The table that the last participation started from; one per round, shared by its participants.
+    /// The table that the last participation started from, which the participants of a round share.
     downloaded: SharedTable,
-    /// What fine-tuning made of it: the rows that were handed to the uplink, before anything was lost or added there.
+    /// The update that fine-tuning made of it, as it was before the uplink's codec or a privacy mechanism changed it.
     tuned: TableUpdate,
 }
 
 #[derive(Clone)]
 struct PFedRecClient {
     shared: Arc<Shared>,
-    own: Private<Own>,
+    own: Private<PrivateParameters>,
 }
 
 impl Client for PFedRecClient {
@@ -195,7 +193,7 @@ impl Client for PFedRecClient {
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
-        let Own { w, b, downloaded, tuned } = self.own.get_mut();
+        let PrivateParameters { w, b, downloaded, tuned } = self.own.get_mut();
         state.values(w)?;
         state.value(b)?;
         state.shared_table(downloaded)?;

@@ -1,16 +1,15 @@
-//! The registry: every method that a scenario can name.
+//! Lists the methods that a scenario can name.
 //!
-//! A list of methods is a slice of [`Entry`]; [`METHODS`] is this crate's. What depends on methods without knowing any
-//! (scenario files, commands, the simulated world) is given such a list, so that nothing global has to be told of a new
-//! one.
+//! A list of methods is a slice of [`Entry`], and [`METHODS`] is the list of this crate. Scenario files, commands and
+//! the simulated world are given a list, so that a new method need not be registered anywhere else.
 
 use super::{Entry, Method, Problem};
 use crate::error::{Error, Result};
 use crate::scenario::sizes::{self, ProblemSize};
 use crate::scenario::{MethodSpec, MethodVocabulary};
 
-/// Every method of this crate, in the order in which they are listed. A program that has methods of its own puts
-/// them beside these (see [`crate::method`]).
+/// Lists every method of this crate, in the order in which commands show them. A program that has methods of its own
+/// adds them to these (see [`crate::method`]).
 pub const METHODS: &[Entry] = &[
     super::fedrap::ENTRY,
     super::pfedrec::ENTRY,
@@ -29,12 +28,12 @@ pub const METHODS: &[Entry] = &[
     super::baselines::USER_MEAN,
 ];
 
-/// What scenario files may say about the methods of this crate.
+/// Returns what scenario files may say about the methods of this crate.
 pub fn vocabulary() -> Vec<MethodVocabulary> {
     vocabulary_of(METHODS)
 }
 
-/// What scenario files may say about `methods`.
+/// Returns what scenario files may say about `methods`.
 pub fn vocabulary_of(methods: &[Entry]) -> Vec<MethodVocabulary> {
     let words = |entry: &Entry| {
         let Entry { name, resolve, placement, sizes, .. } = *entry;
@@ -44,10 +43,10 @@ pub fn vocabulary_of(methods: &[Entry]) -> Vec<MethodVocabulary> {
     methods.iter().map(words).collect()
 }
 
-/// The one of `methods` that `spec` names.
+/// Returns the one of `methods` that `spec` names.
 ///
 /// # Errors
-/// [`Error::Usage`] if there is none, which a scenario that was read with their vocabulary rules out.
+/// [`Error::Usage`] if there is none, which cannot happen for a scenario that was read with their vocabulary.
 pub fn find<'m>(methods: &'m [Entry], spec: &MethodSpec) -> Result<&'m Entry> {
     let entry = methods.iter().find(|entry| entry.name == spec.name);
     entry.ok_or_else(|| Error::Usage(format!("there is no method named `{}`", spec.name)))
@@ -56,8 +55,8 @@ pub fn find<'m>(methods: &'m [Entry], spec: &MethodSpec) -> Result<&'m Entry> {
 /// Builds the one of `methods` that `spec` names.
 ///
 /// # Errors
-/// [`Error::Usage`] for a block beyond [`sizes::MAX_ENTRIES`], and for an unknown name or parameters that do not fit;
-/// a scenario that was read with the vocabulary of `methods` has neither of these.
+/// [`Error::Usage`] for a block beyond [`sizes::MAX_ENTRIES`], and for an unknown name or parameters that do not fit,
+/// which a scenario that was read with the vocabulary of `methods` does not have.
 pub fn build(methods: &[Entry], spec: &MethodSpec, problem: &Problem) -> Result<Box<dyn Method>> {
     let entry = find(methods, spec)?;
     let size = ProblemSize { users: problem.users, items: problem.items };
@@ -78,7 +77,8 @@ mod tests {
     use crate::method::{Phase, Placement, sizes_of};
     use crate::rng::Streams;
 
-    /// If this fails, a file of very many items ends the program for want of memory, without a word.
+    /// If this fails, a data set with very many items makes the program run out of memory instead of reporting an
+    /// error.
     #[test]
     fn a_table_too_large_for_any_run_is_refused_before_it_is_made() {
         let mut splitter = Splitter::leave_one_out(100_000_000, false);
@@ -94,7 +94,7 @@ mod tests {
         }
     }
 
-    /// If this fails, a method makes a block whose size nobody has checked.
+    /// If this fails, a method makes a block whose size has not been checked.
     #[test]
     fn every_block_of_a_model_is_among_the_sizes_that_its_method_announces() {
         let problem = crate::method::tests::problem();

@@ -1,7 +1,7 @@
-//! Rules by which a server makes a step of what clients sent: how updates are combined, and how far the server goes.
+//! Defines the rules by which a server steps: how updates are combined, and what the server does with the result.
 //!
-//! A rule belongs to a block. [`Rule::MEAN`] is the default, and takes whole tables. Every other rule touches only the
-//! rows that somebody sent.
+//! Each block has a rule of its own. [`Rule::MEAN`], the default, averages whole tables. Every other rule touches only
+//! the rows that somebody sent.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,9 +24,9 @@ pub enum Combine {
     MeanPerSender,
 }
 
-/// What the server does with the combined update d of a row v. In a block that is a state of the model, d is the combined
-/// difference to what the clients received; in one that is a statistic, d is the negative of what they sent, which is
-/// taken for a gradient.
+/// What the server does with the combined update d of a row v. In a block that is a state of the model, d is the
+/// combined difference to what the clients received; in one that is a statistic, d is the negative of what they sent,
+/// which is taken for a gradient.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Optimizer {
@@ -55,7 +55,7 @@ pub enum Optimizer {
 }
 
 impl Optimizer {
-    /// Adam with the usual constants .9, .999 and 1e-8.
+    /// Is Adam with the usual constants 0.9, 0.999 and 1e-8.
     pub const ADAM: Self = Self::Adam { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 };
 }
 
@@ -85,25 +85,26 @@ impl Default for Rule {
 }
 
 impl Rule {
-    /// The mean of what clients made of the block.
+    /// Is the rule by which the block becomes the mean of what clients made of it.
     pub const MEAN: Self =
         Self { combine: Combine::Mean, optimizer: Optimizer::Plain, rate: 1.0, rate_decay: 1.0, weight_decay: 0.0 };
 
-    /// Returns whether this is the plain mean, which takes whole tables instead of the rows that were sent.
+    /// Returns whether this is the plain mean, which averages whole tables instead of the rows that were sent.
     pub fn is_mean(&self) -> bool {
         *self == Self::MEAN
     }
 
-    /// Returns the rate of a step.
+    /// Returns the rate of step number `step`, from 0.
     pub fn rate_at(&self, step: u32) -> f64 {
-        // Repeated products, so that the rate does not hang on a platform's `pow`; without a decay there is nothing to do.
+        // Repeated multiplication gives the same bits on every platform. Without a decay it is not needed.
         if self.rate_decay == 1.0 {
             return self.rate;
         }
         (0..step).fold(self.rate, |rate, _| rate * self.rate_decay)
     }
 
-    /// Moves the row `values` by the combined update `direction`, at `rate`. `moments` is the row's memory.
+    /// Moves the row `values` by the combined update `direction`, at `rate`. `moments` holds the optimiser's memory of
+    /// the row.
     pub fn apply(&self, rate: f64, direction: &[f64], moments: RowMoments<'_>, values: &mut [f32]) {
         let decayed = |value: f32, d: f64| d - self.weight_decay * f64::from(value);
         match self.optimizer {
@@ -136,8 +137,8 @@ impl Rule {
     }
 }
 
-/// What an optimiser remembers of a block: nothing, a first moment for each value, or two moments and a count of steps for
-/// each row.
+/// Holds what an optimiser remembers of a block: nothing, a first moment for each value, or two moments for each value
+/// and a count of steps for each row.
 #[derive(Clone, Debug, Default)]
 pub struct Moments {
     pub(super) first: Vec<f32>,
@@ -145,19 +146,19 @@ pub struct Moments {
     pub(super) steps: Vec<u32>,
 }
 
-/// What an optimiser remembers of a row.
+/// Holds what an optimiser remembers of one row.
 #[derive(Debug)]
 pub struct RowMoments<'a> {
-    /// First moments.
+    /// The first moments.
     pub first: &'a mut [f32],
-    /// Second moments.
+    /// The second moments.
     pub second: &'a mut [f32],
-    /// Steps that the row has made.
+    /// The number of steps that the row has made.
     pub steps: &'a mut u32,
 }
 
 impl Moments {
-    /// Returns the memory that `rule` needs for a block of this shape.
+    /// Returns the memory that `rule` needs for a block of this shape, before the first step.
     pub fn of(rule: &Rule, shape: TableShape) -> Self {
         let first = if rule.optimizer == Optimizer::Plain { 0 } else { shape.values() };
         let adam = matches!(rule.optimizer, Optimizer::Adam { .. });
@@ -165,7 +166,7 @@ impl Moments {
         Self { first: vec![0.0; first], second: vec![0.0; second], steps: vec![0; steps] }
     }
 
-    /// Visits the memory.
+    /// Visits the moments and the counts of steps.
     ///
     /// # Errors
     /// As [`StateVisitor::values`].
@@ -180,7 +181,7 @@ impl Moments {
 mod tests {
     use super::*;
 
-    /// The row (1, -1) after three steps in the direction (0.5, -2).
+    /// Returns the row (1, -1) after three steps in the direction (0.5, -2).
     fn after_three_steps(rule: Rule) -> Vec<f32> {
         let shape = TableShape { rows: 1, dimension: 2 };
         let mut moments = Moments::of(&rule, shape);

@@ -1,8 +1,8 @@
-//! The server side of a method: what each user downloads, how uploads are taken in, and what a step makes of them.
+//! Defines the server side of a method: what each user downloads, how uploads are added up, and how the server steps.
 //!
-//! A step has three parts. An [`Accumulator`] *absorbs* decoded contributions in the order of (user, invitation) once it
-//! is known which updates the step consists of; accumulators of one step can be *merged*, so that any peer may hold one;
-//! and the server *finishes* the step. Most methods need no server side of their own: an
+//! A step has three parts. Once it is known which updates the step consists of, an [`Accumulator`] *absorbs* them,
+//! decoded, in the order of (user, invitation). Accumulators of one step can be *merged*, so that any peer may hold
+//! one. The server then *finishes* the step. Most methods need no server of their own, since an
 //! [`Averager`](super::averager::Averager) with a rule for each block serves them.
 
 use std::any::Any;
@@ -18,9 +18,9 @@ use crate::model::state::StateVisitor;
 use crate::rng::{Stream, Streams};
 pub use crate::scenario::{StepWeights, WeightTotals};
 
-/// The server side of a method, with whatever state it keeps.
+/// Steps the model of a method, and keeps the state that this takes.
 pub trait Server: Send {
-    /// Returns the model as it is now: what is evaluated, exported and digested.
+    /// Returns the present model, which is evaluated, exported and digested.
     fn model(&self) -> &Model;
 
     /// Replaces the model, which has the layout of [`Self::model`].
@@ -39,23 +39,24 @@ pub trait Server: Send {
         Download::Shared(self.model().clone())
     }
 
-    /// Returns whether the next step is one of users' uploads. Otherwise the server steps by itself, with an empty
-    /// accumulator, and nobody is invited.
+    /// Returns whether the next step needs uploads. Otherwise nobody is invited, and the server steps with an empty
+    /// accumulator.
     fn needs_participants(&self) -> bool {
         true
     }
 
-    /// Returns an accumulator that has taken nothing in.
+    /// Returns an empty accumulator.
     fn accumulator(&self) -> Box<dyn Accumulator>;
 
-    /// Makes a step of what `sums` has taken in.
+    /// Makes a step from what `sums` has absorbed.
     ///
     /// # Errors
-    /// [`Error::Update`] for sums of another kind of accumulator, and whatever the method finds wrong, such as a singular
-    /// system.
+    /// [`Error::Update`] if `sums` is not of the kind that [`Self::accumulator`] makes, and whatever the method finds
+    /// wrong, such as a singular system.
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport>;
 
-    /// Visits the state besides the model: moments of an optimiser, counts, embeddings that never travel.
+    /// Visits the state besides the model, such as the moments of an optimiser, counts, and embeddings that never
+    /// travel.
     ///
     /// # Errors
     /// As [`StateVisitor::values`].
@@ -64,27 +65,27 @@ pub trait Server: Send {
     }
 }
 
-/// What participants download.
+/// Says what participants download.
 #[derive(Clone, Debug)]
 pub enum Download {
-    /// Nothing: they are told to take part, and no frame travels.
+    /// They download nothing: they are told to take part, and no frame travels.
     Nothing,
-    /// All download the same.
+    /// All participants download this model.
     Shared(Model),
-    /// Each user has a download of its own, which is made when it is needed and not held.
+    /// Each participant has a download of its own, which is made when it is needed and not kept.
     PerUser(Arc<dyn PersonalDownloads>),
 }
 
 /// Makes the downloads of single users, as the server's state was at one step.
 pub trait PersonalDownloads: Send + Sync + Debug {
-    /// Makes the download of `user`. Called again for the same user, it returns the same bits.
+    /// Makes the download of `user`. Every call for the same user returns the same bits.
     ///
     /// # Errors
     /// Whatever the method finds wrong.
     fn download(&self, user: UserId) -> Result<Model>;
 }
 
-/// One update that a step consists of, decoded.
+/// Describes one of the updates that a step consists of.
 #[derive(Clone, Copy, Debug)]
 pub struct Contribution<'a> {
     /// The sender.
@@ -94,38 +95,54 @@ pub struct Contribution<'a> {
     /// The phase that the sender took part in, which may be an earlier one than the server's where rounds do not wait for
     /// everybody.
     pub phase: Phase,
-    /// What the frame says.
+    /// The update, as decoded from the frame.
     pub update: &'a ModelUpdate,
-    /// What the sender received and started from (b); rows that the update leaves out refer to it.
+    /// The model b that the sender received and started from. Rows that the update leaves out refer to it.
     pub received: &'a Model,
-    /// What the server meant to send, where the downlink lost some of it; `None` if `received` is that, bit for bit.
+    /// The model before the downlink's codec encoded it, or `None` if `received` has the same bits.
     pub meant: Option<&'a Model>,
-    /// A number that is the same for those who received the same frame, and for nobody else.
+    /// A number that is the same for senders who received the same frame, and differs between frames.
     pub download_number: u32,
-    /// What the update counts by the run's policy.
+    /// The weight of the update by the run's policy.
     pub weight: f64,
-    /// What of it is taken away of b: 0 where the update itself counts, `weight` where its difference to b does.
+    /// The weight by which b is subtracted: 0 where the update itself counts, and `weight` where its difference to b
+    /// does.
     pub base_weight: f64,
-    /// Whether b is the server's model of now, so that the two need not be told apart.
+    /// Says whether b is the server's present model, so that the two need not be told apart.
     pub is_fresh: bool,
 }
 
-/// Takes contributions in.
+impl<'a> Contribution<'a> {
+    /// Describes an update that counts itself, with a weight of 1, and whose sender received the server's present model
+    /// without loss and started from it.
+    pub fn fresh(user: UserId, invitation_id: InvitationId, update: &'a ModelUpdate, received: &'a Model) -> Self {
+        let (phase, meant, download_number) = (Phase::default(), None, 0);
+        let (weight, base_weight, is_fresh) = (1.0, 0.0, true);
+        Self { user, invitation_id, phase, update, received, meant, download_number, weight, base_weight, is_fresh }
+    }
+
+    /// Returns the weight that the method gives the update: 1 if it says none, and 0 instead of a negative one.
+    pub fn weight_by_method(&self) -> f64 {
+        self.update.scalars.weight.map_or(1.0, |weight| f64::from(weight.max(0.0)))
+    }
+}
+
+/// Adds up the contributions of a step.
 pub trait Accumulator: Any + Send {
-    /// Takes these in; they come in the order of (user, invitation), some at a time.
+    /// Adds these contributions. They come in the order of (user, invitation), possibly over several calls.
     ///
     /// # Errors
     /// Whatever the method finds wrong with one of them.
     fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()>;
 
-    /// Adds what another accumulator of the same step has taken in.
+    /// Adds what another accumulator of the same step has absorbed.
     ///
     /// # Errors
     /// [`Error::Update`] for another kind of accumulator.
     fn merge(&mut self, other: Box<dyn Accumulator>) -> Result<()>;
 }
 
-/// Returns an accumulator as the type that it is.
+/// Returns the accumulator as its own type.
 ///
 /// # Errors
 /// [`Error::Update`] if it is of another type.
@@ -134,15 +151,15 @@ pub fn downcast<A: Accumulator>(sums: Box<dyn Accumulator>) -> Result<Box<A>> {
     any.downcast().map_err(|_| Error::Update("the sums of a step come from another kind of accumulator".to_owned()))
 }
 
-/// The circumstances of a step.
+/// Describes the circumstances of a step.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct StepContext<'a> {
-    /// Steps that were made before this one.
+    /// The number of steps that were made before this one.
     pub step: u32,
-    /// Users of the run.
+    /// The number of users of the run.
     pub users: u32,
-    /// How the run's policy brings weights to a step.
+    /// Returns what the run's policy keeps and divides by in a step whose weights add up to these totals.
     pub normalise: &'a dyn Fn(&WeightTotals) -> StepWeights,
     streams: Streams,
     round: Round,
@@ -150,17 +167,17 @@ pub struct StepContext<'a> {
 }
 
 impl<'a> StepContext<'a> {
-    /// Describes a step.
+    /// Describes a step, in the round of the same number and without a limit of magnitudes.
     pub fn new(step: u32, users: u32, normalise: &'a dyn Fn(&WeightTotals) -> StepWeights, streams: Streams) -> Self {
         Self { step, users, normalise, streams, round: Round(step), divergence_limit: f32::MAX }
     }
 
-    /// The same as part of `round`, with the largest magnitude that the scenario allows a parameter.
+    /// Returns the same step as part of `round`, with the largest magnitude that the scenario allows a parameter.
     pub fn within(self, round: Round, divergence_limit: f32) -> Self {
         Self { round, divergence_limit, ..self }
     }
 
-    /// Refuses a parameter of the server whose largest magnitude is not below the limit (or is NaN).
+    /// Refuses a parameter of the server whose largest magnitude is above the limit or NaN.
     ///
     /// # Errors
     /// [`Error::Diverged`], naming the round and the parameter.
@@ -171,26 +188,26 @@ impl<'a> StepContext<'a> {
         }
     }
 
-    /// Returns the error of a parameter of the server that has reached `value`.
+    /// Returns the error for a parameter of the server that has reached `value`.
     pub fn diverged(&self, parameter: &'static str, value: f32) -> Error {
         Error::Diverged { round: self.round, user: None, parameter, value, limit: self.divergence_limit }
     }
 
-    /// Returns this step's randomness of a name that the rule chooses, for noise.
+    /// Returns this step's randomness of a name that the server chooses, such as that of its noise.
     pub fn named_stream(&self, name: &str) -> Stream {
         self.streams.named(name, u64::MAX, u64::from(self.step))
     }
 }
 
-/// What a step tells the metrics.
+/// Holds what a step reports to the metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StepReport {
-    /// Magnitudes over all uploads: every value of every whole table of single precision.
+    /// The magnitudes of all values of all uploaded tables of single precision.
     pub uploads: MagnitudeCounts,
-    /// Item rows that the server visited, in a step that takes time of its own.
+    /// The number of item rows that the server visited, which takes virtual time.
     pub row_visits: u64,
-    /// Multiplications with an addition each that the server made beside them.
+    /// The number of multiply-adds that the server made besides.
     pub multiply_adds: u64,
-    /// The mean loss, where the server knows one.
+    /// The mean loss, if the server knows one.
     pub loss: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! What a client is handed: one participation to train, or one question to score.
+//! Describes what a client is given, which is a participation to train or items to score, and what it returns.
 
 use super::Scratch;
 use crate::dataset::negatives::{NegativeSampler, Samples};
@@ -10,31 +10,31 @@ use crate::rng::{Purpose, Stream, Streams};
 use crate::scenario::NegativesSpec;
 use crate::work::Work;
 
-/// A phase of a method: what travels, and what a client does with it, may differ from phase to phase. Most methods have
-/// one phase.
+/// Numbers the phases of a method, from 0. What travels, and what a client does with it, may differ from phase to
+/// phase. Most methods have one phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Phase(pub u8);
 
-/// One participation, as the client sees it.
+/// Describes one participation to the client.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LocalTask<'a> {
     /// The user.
     pub user: UserId,
-    /// The number of steps that the model has made, for what changes from step to step.
+    /// The round, for what changes from round to round.
     pub round: Round,
-    /// The step of the server, for what changes from step to step: how many the server made before. A round has
-    /// `training.steps_per_round` of them.
+    /// The number of steps that the server has made before, for what changes from step to step. A round has
+    /// `training.steps_per_round` steps.
     pub step: Step,
-    /// The number of the invitation: what this participation draws is named by it.
+    /// The number of the invitation, which names the random streams of this participation.
     pub invitation_id: InvitationId,
     /// The phase that the server is in.
     pub phase: Phase,
-    /// The model as decoded from the download; without blocks in a phase that has no download.
+    /// The model as decoded from the download. It has no blocks in a phase without a download.
     pub model: &'a Model,
     /// What the third party has replied, in a method that has one and once the reply is there.
     pub reply: Option<&'a ModelUpdate>,
-    /// The user's own data: what the device knows of its ratings.
+    /// The user's own data, which is what the device knows of ratings.
     pub own: OwnData<'a>,
     /// The run's randomness.
     pub streams: Streams,
@@ -43,18 +43,18 @@ pub struct LocalTask<'a> {
     samples: SampleSource<'a>,
 }
 
-/// Where training samples come from.
+/// Says where training samples come from.
 #[derive(Clone, Copy, Debug)]
 enum SampleSource<'a> {
     /// They are drawn when the client asks for them.
     Drawn { dataset: &'a Dataset, spec: &'a NegativesSpec },
-    /// They are given, as in a recording of somebody else's code.
+    /// They are given, as in a recording of the authors' code.
     Given(&'a Samples),
 }
 
 impl<'a> LocalTask<'a> {
-    /// Describes the participation of `user` that invitation `invitation_id` asks for, in the first phase. Negatives are
-    /// drawn from `dataset` as `negatives` says.
+    /// Describes the participation of `user` that invitation `invitation_id` asks for, in the first phase. Negatives
+    /// are drawn from `dataset` as `negatives` says.
     pub fn new(
         (user, round, invitation_id): (UserId, Round, InvitationId),
         model: &'a Model,
@@ -68,8 +68,8 @@ impl<'a> LocalTask<'a> {
         Self { user, round, step, invitation_id, phase, model, reply: None, own, streams, divergence_limit, samples }
     }
 
-    /// Describes a participation whose samples are given, as in a recording of somebody else's code. The user has no
-    /// ratings of its own beside them.
+    /// Describes a participation whose samples are given, as in a recording of the authors' code. The user has no
+    /// ratings of its own.
     pub fn with_samples(
         (user, round, invitation_id): (UserId, Round, InvitationId),
         model: &'a Model,
@@ -82,7 +82,7 @@ impl<'a> LocalTask<'a> {
         Self { user, round, step, invitation_id, phase, model, reply: None, own, streams, divergence_limit, samples }
     }
 
-    /// Returns the number of items of the catalogue; 0 where samples are given.
+    /// Returns the number of items of the catalogue, or 0 where samples are given.
     pub fn items(&self) -> usize {
         match self.samples {
             SampleSource::Drawn { dataset, .. } => dataset.items(),
@@ -90,13 +90,14 @@ impl<'a> LocalTask<'a> {
         }
     }
 
-    /// Returns the same task at this step of the server, where a round has more than one.
+    /// Returns the same task at this step of the server, for rounds of more than one step.
     #[must_use]
     pub fn at_step(self, step: Step) -> Self {
         Self { step, ..self }
     }
 
-    /// Puts the participation into another phase.
+    /// Returns the same task in another phase.
+    #[must_use]
     pub fn in_phase(self, phase: Phase) -> Self {
         Self { phase, ..self }
     }
@@ -107,8 +108,8 @@ impl<'a> LocalTask<'a> {
         Self { reply: Some(reply), ..self }
     }
 
-    /// Draws the training samples of this participation into `scratch`: every positive of the user, each followed by its
-    /// negatives.
+    /// Draws the training samples of this participation into `scratch`: every positive of the user, each followed by
+    /// its negatives.
     ///
     /// # Errors
     /// [`Error::Dataset`] if there are too few items to draw negatives from.
@@ -132,7 +133,7 @@ impl<'a> LocalTask<'a> {
         self.streams.named(name, u64::from(self.user.0), u64::from(self.invitation_id.0))
     }
 
-    /// Refuses a parameter whose largest magnitude is not below the limit (or is NaN).
+    /// Refuses a parameter whose largest magnitude is above the limit or NaN.
     ///
     /// # Errors
     /// [`Error::Diverged`], naming the round, the user and the parameter.
@@ -145,7 +146,7 @@ impl<'a> LocalTask<'a> {
     }
 }
 
-/// Training samples and the memory for drawing them. It carries nothing from one client to the next.
+/// Holds training samples and the memory for drawing them. Nothing passes from one client to the next.
 #[derive(Debug, Default)]
 pub struct SampleScratch {
     /// The samples that were drawn last.
@@ -154,7 +155,7 @@ pub struct SampleScratch {
 }
 
 impl SampleScratch {
-    /// Draws the samples of `user`; the stream of the negatives is named by `invitation_id`.
+    /// Draws the samples of `user`. `invitation_id` names the stream of the negatives.
     fn draw(
         &mut self,
         dataset: &Dataset,
@@ -163,7 +164,7 @@ impl SampleScratch {
         user: UserId,
         invitation_id: InvitationId,
     ) -> Result<()> {
-        // A thread serves one run after another; the sampler belongs to a data set.
+        // A thread serves one run after another, and a sampler can only be reused for data of the same size.
         let sampler = match &mut self.sampler {
             Some(sampler) if sampler.fits(dataset.items(), spec) => sampler,
             other => other.insert(NegativeSampler::new(dataset.items(), spec)),
@@ -172,31 +173,31 @@ impl SampleScratch {
     }
 }
 
-/// What a participation yields.
+/// Holds what a participation yields.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LocalUpdate {
     /// What leaves the device.
     pub update: ModelUpdate,
-    /// The mean local loss, as the method defines it.
+    /// The mean local loss, as the method defines it, for reports.
     pub loss: f64,
-    /// What the training took: at the device's speed, this is its virtual duration.
+    /// The work of the training, which takes virtual time at the device's speed.
     pub work: Work,
 }
 
 impl LocalUpdate {
-    /// Describes an update that took so many row visits.
+    /// Describes an update whose training took this many row visits.
     pub fn new(update: ModelUpdate, loss: f64, row_visits: u64) -> Self {
         Self { update, loss, work: Work::of_row_visits(row_visits) }
     }
 
-    /// Adds work that is not a visit to an item's row.
+    /// Returns the update with this many multiply-adds of work beside its row visits.
     pub fn with_multiply_adds(self, multiply_adds: u64) -> Self {
         Self { work: Work { multiply_adds, ..self.work }, ..self }
     }
 }
 
-/// What a client may use to score items.
+/// Holds what a client may use to score items.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ScoringContext<'a> {
@@ -212,52 +213,53 @@ pub struct ScoringContext<'a> {
 }
 
 impl<'a> ScoringContext<'a> {
-    /// Describes what `user` may use.
+    /// Describes what `user` may use, without negatives.
     pub fn new(user: UserId, model: &'a Model, own: OwnData<'a>, streams: Streams) -> Self {
         Self { user, model, own, streams, negatives: None }
     }
 
-    /// Lets a method that rebuilds private state draw negatives for it, as `spec` says.
+    /// Returns the same context with negatives, which are drawn as `spec` says by methods that rebuild private state.
     pub fn with_negatives(self, dataset: &'a Dataset, spec: &'a NegativesSpec) -> Self {
         Self { negatives: Some((dataset, spec)), ..self }
     }
 
     /// Draws training samples into `scratch`, from which a method may rebuild private state before it scores: every
-    /// positive of the user, each followed by its negatives. They are the same at every scoring, and others than those of
-    /// any participation.
+    /// positive of the user, each followed by its negatives. The samples are the same at every scoring, and differ from
+    /// those of all participations.
     ///
     /// # Errors
-    /// [`Error::Dataset`] if there are too few items to draw negatives from, and [`Error::Usage`] without a specification
-    /// of negatives.
+    /// [`Error::Dataset`] if there are too few items to draw negatives from, and [`Error::Usage`] without a
+    /// specification of negatives.
     pub fn draw_samples(&self, scratch: &mut SampleScratch) -> Result<()> {
         let (dataset, spec) = self
             .negatives
-            .ok_or_else(|| Error::Usage("whoever scores has not said which negatives may be drawn".to_owned()))?;
+            .ok_or_else(|| Error::Usage("scoring draws negatives, and none have been specified".to_owned()))?;
         scratch.draw(dataset, spec, self.streams, self.user, InvitationId(u32::MAX))
     }
 
-    /// Returns the randomness of a name that the method chooses. It is the same at every scoring, so that an item's score
-    /// does not depend on how often it was asked for.
+    /// Returns the randomness of a name that the method chooses. It is the same at every scoring, so that an item's
+    /// score does not depend on how often it was asked for.
     pub fn named_stream(&self, name: &str) -> Stream {
         self.streams.named(name, u64::from(self.user.0), u64::MAX)
     }
 }
 
-/// Scores items for one user. Made by [`Client::scorer`](super::Client::scorer), which may have rebuilt private state for
-/// it.
+/// Scores items for one user. [`Client::scorer`](super::Client::scorer) makes it, and may have rebuilt private state
+/// for it.
 pub trait Scorer {
-    /// Scores `items` (ascending, distinct); higher is better. An item's score does not depend on the others.
+    /// Writes the score of each of `items` (ascending, distinct) to `scores`. A higher score is better, and the score
+    /// of an item does not depend on the other items.
     fn score(&self, items: &[u32], scores: &mut [f32]);
 }
 
-/// A function that scores is a scorer.
+/// Makes every function that scores a scorer.
 impl<F: Fn(&[u32], &mut [f32])> Scorer for F {
     fn score(&self, items: &[u32], scores: &mut [f32]) {
         self(items, scores);
     }
 }
 
-/// Scores `items` once, for a client that `context` is about.
+/// Returns the scores of `items`, for the client of the user that `context` describes.
 ///
 /// # Errors
 /// Those of [`Client::scorer`](super::Client::scorer).

@@ -1,4 +1,4 @@
-//! What the methods that draw a start have in common.
+//! Tests what methods have in common: their initial parameters, their scores and the copies of their clients.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -32,10 +32,10 @@ fn model_of(method: &dyn Method) -> Model {
     }
 }
 
-/// The methods whose private state begins with the weights w of a score function, as wide as the latent dimension.
+/// The methods whose private state begins with a vector as wide as the latent dimension that starts uniformly.
 const HAVE_A_SCORE_FUNCTION: [&str; 3] = ["fedrap", "pfedrec", "fedmf"];
 
-/// The methods that train.
+/// Returns the methods that train, by name.
 fn methods() -> impl Iterator<Item = (&'static str, Box<dyn Method>)> {
     let parameters = serde_json::json!({ "latent_dimension": DIMENSION });
     let build = move |entry: &Entry| (entry.build)(&parameters, &problem()).ok().map(|method| (entry.name, method));
@@ -56,12 +56,12 @@ fn every_method_that_has_a_latent_dimension_is_looked_at() {
 
 #[test]
 fn score_functions_start_uniformly_within_one_over_the_root_of_k() {
-    // The authors' `nn.Linear`. A start that is too small or lopsided trains as well, but to other figures.
+    // This is the start of the authors' `nn.Linear`. Another start would train as well, but to other figures.
     let reach = 1.0 / (DIMENSION as f32).sqrt();
     let having_one = |(name, _): &(&str, _)| HAVE_A_SCORE_FUNCTION.contains(name);
     for (name, method) in methods().filter(having_one) {
         let bytes = private_bytes(method.client(UserId(1)));
-        // w comes first; behind it there may be a bias and the scale of rows not touched.
+        // w comes first. It may be followed by a bias and the scale of the untouched rows.
         assert!((4 * DIMENSION..=4 * DIMENSION + 8).contains(&bytes.len()), "{name} hides a private parameter");
         let w: Vec<f32> = crate::model::table::floats(&bytes[..4 * DIMENSION]).collect();
         let (least, most) = (w.iter().copied().fold(0.0, f32::min), w.iter().copied().fold(0.0, f32::max));

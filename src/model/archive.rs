@@ -1,10 +1,11 @@
-//! What a run keeps of itself while it is under way: values and tables, one after another.
+//! Writes and reads archives, which hold the state of a run as values and tables, one after another.
 //!
-//! An archive is the simulator's own. It stands outside the simulated world: nobody in there reads it, nothing of it
-//! travels over a link, and private parameters in it come back to the client that they are of (contract 4).
+//! An archive belongs to the simulator and is outside the simulated world: no actor reads it, nothing of it travels
+//! over a link, and private parameters in it return to the client that they came from (contract 4).
 //!
-//! Each value is written by postcard behind its length, so that an archive can be read piece by piece. Tables that many
-//! share are written once and shared again when they are read: a million clients may hold a handful of tables.
+//! The format is postcard, with the length in front of each value, so that an archive can be read piece by piece. A
+//! table that many clients share is written once, and is shared again when it is read, since a million clients may hold
+//! a handful of tables.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -17,21 +18,23 @@ use serde::de::DeserializeOwned;
 use super::table::{RowSet, SharedTable, Table, TableShape, TableUpdate, VALUE_BYTES, extend_bytes, floats};
 use crate::error::{Error, Result};
 
-/// No single value of an archive is longer: 2^36 bytes. A longer one is damage.
+/// The most bytes of a single value of an archive. A greater length means that the archive is damaged.
 const LONGEST: u64 = 1 << 36;
 
-/// Bytes that are read at once, so that a length that is damaged takes no memory that is not there.
+/// The number of bytes that are read at once, so that a damaged length does not allocate memory for bytes that are
+/// missing.
 const READ_AT_ONCE: u64 = 1 << 20;
 
-/// An archive that is being written, in memory until somebody takes it.
+/// Writes an archive, in memory until it is taken.
 #[derive(Debug, Default)]
 pub struct Archive {
     bytes: Vec<u8>,
-    /// Numbers of the tables written, by their place in memory; they are kept alive, so that no other takes it.
+    /// The numbers of the tables written, by their place in memory. The tables are kept, so that no other gets the
+    /// place.
     tables: BTreeMap<usize, (u32, SharedTable)>,
-    /// The same by content: one table may have come about in two places.
+    /// The numbers of the tables written, by their content, since equal tables may have been made in two places.
     contents: BTreeMap<[u8; blake3::OUT_LEN], u32>,
-    /// Numbers of the shared bytes written, by their place in memory; they are kept alive, too.
+    /// The numbers of the shared bytes written, by their place in memory. The bytes are kept as well.
     shared_bytes: BTreeMap<(usize, usize), (u32, Bytes)>,
     failed: Option<String>,
 }
@@ -43,7 +46,7 @@ impl Archive {
         self.bytes.extend([0; size_of::<u64>()]);
         match postcard::to_extend(value, std::mem::take(&mut self.bytes)) {
             Ok(bytes) => self.bytes = bytes,
-            // Only a type that says neither its length nor itself cannot be written.
+            // Postcard only refuses types that do not state their length.
             Err(reason) => {
                 self.failed.get_or_insert_with(|| reason.to_string());
                 return;
@@ -59,13 +62,13 @@ impl Archive {
         self.bytes.extend(bytes);
     }
 
-    /// Appends values with their bits.
+    /// Appends values, bit for bit.
     pub fn put_values(&mut self, values: &[f32]) {
         self.bytes.extend(((values.len() * VALUE_BYTES) as u64).to_le_bytes());
         extend_bytes(&mut self.bytes, values);
     }
 
-    /// Appends a table, or the number of the one that it is equal to.
+    /// Appends a table, or the number of an equal one that was appended before.
     pub fn put_table(&mut self, table: &SharedTable) {
         let place = Arc::as_ptr(table) as usize;
         if let Some((number, _)) = self.tables.get(&place) {
@@ -108,10 +111,10 @@ impl Archive {
         self.put_bytes(&update.values);
     }
 
-    /// Takes what was appended since it was taken last.
+    /// Returns what was appended since the last call.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] for a value of a type that cannot be written: a defect of whoever put it.
+    /// [`Error::Checkpoint`] if a value of a type was appended that cannot be written, which is a defect of the caller.
     pub fn take(&mut self) -> Result<Vec<u8>> {
         match &self.failed {
             Some(reason) => Err(Error::Checkpoint(format!("a value cannot be written: {reason}"))),
@@ -119,13 +122,13 @@ impl Archive {
         }
     }
 
-    /// Bytes that wait to be taken.
+    /// Returns the number of bytes that wait to be taken.
     pub fn pending(&self) -> usize {
         self.bytes.len()
     }
 }
 
-/// An archive that is being read, in the order in which it was written.
+/// Reads an archive, in the order in which it was written.
 pub struct ArchiveReader {
     source: Box<dyn Read + Send>,
     buffer: Vec<u8>,
@@ -134,15 +137,15 @@ pub struct ArchiveReader {
 }
 
 impl ArchiveReader {
-    /// Reads what `source` holds.
+    /// Makes a reader of the archive that `source` holds.
     pub fn new(source: Box<dyn Read + Send>) -> Self {
         Self { source, buffer: Vec::new(), tables: Vec::new(), shared_bytes: Vec::new() }
     }
 
-    /// The next value.
+    /// Returns the next value.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if there is none, or one of another type.
+    /// [`Error::Checkpoint`] if there is none, or if it is of another type.
     pub fn take<T: DeserializeOwned>(&mut self) -> Result<T> {
         self.fill()?;
         match postcard::take_from_bytes(&self.buffer) {
@@ -152,7 +155,7 @@ impl ArchiveReader {
         }
     }
 
-    /// The next bytes.
+    /// Returns the next bytes.
     ///
     /// # Errors
     /// [`Error::Checkpoint`] if there are none.
@@ -161,10 +164,10 @@ impl ArchiveReader {
         Ok(std::mem::take(&mut self.buffer))
     }
 
-    /// The next values, which must be so many.
+    /// Returns the next `count` values.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if there are none, or more, or fewer.
+    /// [`Error::Checkpoint`] if another number of values was appended.
     pub fn take_values(&mut self, count: usize) -> Result<Vec<f32>> {
         self.fill()?;
         if self.buffer.len() != count * VALUE_BYTES {
@@ -173,10 +176,10 @@ impl ArchiveReader {
         Ok(floats(&self.buffer).collect())
     }
 
-    /// The next table, which others may share.
+    /// Returns the next table, which others may share.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if there is none, or one of another shape.
+    /// [`Error::Checkpoint`] if there is none, or if it is of another shape.
     pub fn take_table(&mut self, shape: TableShape) -> Result<SharedTable> {
         let (number, follows): (u32, bool) = self.take()?;
         if follows {
@@ -205,10 +208,10 @@ impl ArchiveReader {
         self.shared_bytes.get(number as usize).cloned().ok_or_else(|| damaged(format!("frame {number} is not there")))
     }
 
-    /// The next update, of a table of `shape`.
+    /// Returns the next update, of a table of `shape`.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if there is none, or none of such a table.
+    /// [`Error::Checkpoint`] if there is none, or if it does not fit such a table.
     pub fn take_update(&mut self, shape: TableShape) -> Result<TableUpdate> {
         let (rows, others_scale): (Option<Vec<u32>>, f32) = self.take()?;
         let rows = rows.map_or(RowSet::All, RowSet::Listed);
@@ -217,6 +220,7 @@ impl ArchiveReader {
         Ok(update)
     }
 
+    /// Reads the next value's bytes into the buffer.
     fn fill(&mut self) -> Result<()> {
         let mut length = [0; size_of::<u64>()];
         self.source.read_exact(&mut length).map_err(damaged)?;
@@ -243,7 +247,7 @@ impl std::fmt::Debug for ArchiveReader {
     }
 }
 
-/// An archive whose content makes no sense.
+/// Returns the error of an archive whose content cannot be used.
 pub(crate) fn damaged(reason: impl ToString) -> Error {
     Error::Checkpoint(format!("its content cannot be used: {}", reason.to_string()))
 }
@@ -254,15 +258,12 @@ mod tests {
     use std::io::Cursor;
 
     use super::*;
+    use crate::model::tests::counting_table;
 
     const SHAPE: TableShape = TableShape { rows: 50, dimension: 4 };
 
-    fn table(first: f32) -> SharedTable {
-        let mut next = first;
-        Arc::new(Table::from_fn(SHAPE, || {
-            next += 1.0;
-            next
-        }))
+    fn table(step: f32) -> SharedTable {
+        Arc::new(counting_table(SHAPE, step))
     }
 
     fn reader(archive: &mut Archive) -> ArchiveReader {
@@ -284,11 +285,12 @@ mod tests {
         assert!(reader.take::<u32>().is_err(), "there is nothing more");
     }
 
-    /// If this fails, a checkpoint of a population has as many tables as users, and so has the run after it.
+    /// If this fails, a checkpoint of a population has as many tables as users, and so has the run that is continued
+    /// from it.
     #[test]
     fn a_table_that_many_share_is_written_once_and_shared_again() {
-        let (one, other) = (table(0.0), table(1000.0));
-        let equal = table(0.0);
+        let (one, other) = (table(1.0), table(2.0));
+        let equal = table(1.0);
         let mut archive = Archive::default();
         for table in [&one, &other, &one, &equal, &other] {
             archive.put_table(table);
@@ -304,7 +306,7 @@ mod tests {
     #[test]
     fn a_wrong_length_or_shape_is_an_error_and_takes_no_memory() {
         let mut archive = Archive::default();
-        archive.put_table(&table(0.0));
+        archive.put_table(&table(1.0));
         let bytes = archive.take().unwrap();
         let read = |bytes: Vec<u8>| ArchiveReader::new(Box::new(Cursor::new(bytes)));
         let wide = TableShape { rows: 4, dimension: 50 };

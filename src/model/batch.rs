@@ -1,10 +1,11 @@
-//! From a round's samples to the distinct rows that are trained, and to mini-batches of them.
+//! Turns a participation's samples into the distinct rows that are trained, and into mini-batches.
 
 use crate::rng::{PortableDraws, Stream};
 
 use super::kernel::RowWeights;
 
-/// The distinct items of a round's samples and where each sample's row stands among them. Buffers are reused.
+/// Holds the distinct items of a participation's samples, and the position of each sample's item among them. The memory
+/// is reused.
 #[derive(Clone, Debug, Default)]
 pub struct RoundRows {
     rows: Vec<u32>,
@@ -22,7 +23,7 @@ impl RoundRows {
             self.seen[item as usize / 64] |= 1 << (item % 64);
         }
         self.rows.clear();
-        // Entries of items that do not occur are stale, and never read.
+        // Entries of items that do not occur are stale but never read.
         self.position_of_item.resize(catalogue, 0);
         for (word, &bits) in self.seen.iter().enumerate() {
             let mut rest = bits;
@@ -36,7 +37,7 @@ impl RoundRows {
         self.index_samples(items, labels);
     }
 
-    /// As [`Self::collect`], with every item of the catalogue among the rows.
+    /// Collects samples as [`Self::collect`] does, with every item of the catalogue among the rows.
     pub fn collect_whole_catalogue(&mut self, items: &[u32], labels: &[f32], catalogue: usize) {
         self.rows.clear();
         self.rows.extend(0..catalogue as u32);
@@ -51,12 +52,12 @@ impl RoundRows {
         self.samples.extend(items.iter().zip(labels).map(|(item, label)| (position[*item as usize], *label > 0.5)));
     }
 
-    /// The distinct items, ascending.
+    /// Returns the distinct items, ascending.
     pub fn rows(&self) -> &[u32] {
         &self.rows
     }
 
-    /// The samples, as (position in [`Self::rows`], whether it is a positive).
+    /// Returns the samples, as (position in [`Self::rows`], whether it is a positive).
     pub fn samples(&self) -> &[(u32, bool)] {
         &self.samples
     }
@@ -68,8 +69,8 @@ impl RoundRows {
 }
 
 impl RowWeights {
-    /// Counts `batch` into weights of `rows` rows; a row's penalty weight is `penalty_per_occurrence` times its
-    /// count, or `penalty_per_row` for every row where that is given.
+    /// Replaces the weights by those of `batch` over `rows` rows. The penalty weight of a row is
+    /// `penalty_per_occurrence` times its count or, if it is given, `penalty_per_row` for every row.
     pub fn count_batch(
         &mut self,
         batch: &[(u32, bool)],

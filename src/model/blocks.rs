@@ -1,4 +1,4 @@
-//! The values of a model: one table, or one stretch of raw values, for every block of its layout.
+//! Holds the values of models and updates: one table, or raw values, for every block of a layout.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::layout::{BlockLayout, Layout, Reference, ValueType};
 use super::table::{Base, SharedTable, Table, TableUpdate};
 use crate::error::{Error, Result};
 
-/// The values of one block.
+/// Holds the values of one block.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BlockValues {
     /// Single-precision values.
@@ -17,8 +17,8 @@ pub enum BlockValues {
     Raw(Bytes),
 }
 
-/// A model, or what a server sends of it: the values of every block of a layout. Cheap to clone, since the values are
-/// shared.
+/// Holds the values of every block of a layout, which is that of a model or of what a server sends of it. Clones are
+/// cheap, since they share the values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     layout: Layout,
@@ -70,6 +70,17 @@ impl Model {
         &self.layout
     }
 
+    /// Checks that `other` has the layout of this model.
+    ///
+    /// # Errors
+    /// [`Error::Update`], naming both layouts, if it has not.
+    pub fn check_same_layout(&self, other: &Self) -> Result<()> {
+        if other.layout == self.layout {
+            return Ok(());
+        }
+        Err(Error::Update(format!("a model of {} meets one of {}", other.layout, self.layout)))
+    }
+
     /// Returns the values, in the order of the layout.
     pub fn blocks(&self) -> &[BlockValues] {
         &self.blocks
@@ -78,8 +89,8 @@ impl Model {
     /// Returns the table of the block at `position`.
     ///
     /// # Panics
-    /// If there is no such block, or if its values are not of single precision: a defect of the method, which knows
-    /// its own layout.
+    /// If there is no such block, or if its values are not of single precision. Both are defects of the method, which
+    /// knows its own layout.
     #[inline]
     pub fn table(&self, position: usize) -> &SharedTable {
         match &self.blocks[position] {
@@ -90,8 +101,7 @@ impl Model {
         }
     }
 
-    /// Returns the table of the block at `position`, to change it in place. Where others hold it too, it becomes a copy
-    /// first.
+    /// Returns the table of the block at `position` to write to. It is copied first if others hold it too.
     ///
     /// # Panics
     /// As [`Self::table`].
@@ -112,7 +122,7 @@ impl Model {
         }
     }
 
-    /// Returns the raw values of the block at `position`; none if they are of single precision.
+    /// Returns the raw values of the block at `position`, or no values if they are of single precision.
     ///
     /// # Panics
     /// If there is no such block.
@@ -131,8 +141,8 @@ impl Model {
         })
     }
 
-    /// Returns what the rows of `block` refer to that an update leaves out, for whoever has downloaded this model: the
-    /// block of that name, or zero if the block is a statistic or was not downloaded.
+    /// Returns what the rows of `block` refer to that an update leaves out, if this is the downloaded model. It is the
+    /// block of the same name, or zero if the block is a statistic or was not downloaded.
     pub fn base_of(&self, block: &BlockLayout) -> Base<'_> {
         match block.reference {
             Reference::Download => self.named(&block.name).map_or(Base::Zeros, |table| Base::Table(table)),
@@ -170,30 +180,30 @@ impl Model {
     }
 }
 
-/// What a client tells the server beside the values of its update.
+/// Holds what a client reports to the server beside the values of its update.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Scalars {
-    /// By how much the method wants its update weighed; 1 where nothing is said.
+    /// The weight that the method gives its update, which is 1 if there is none.
     pub weight: Option<f32>,
-    /// How well the downloaded model suits the client's data.
+    /// The report of how well the downloaded model fits the client's data.
     pub utility: Option<Utility>,
 }
 
-/// How well the model that a client downloaded suits its data (Lai et al., Oort, OSDI 2021).
+/// Reports how well the model that a client downloaded fits its data (Lai et al., Oort, OSDI 2021).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Utility {
-    /// Mean local loss.
+    /// The mean local loss.
     pub loss: f32,
-    /// Number of training ratings.
+    /// The number of training ratings.
     pub ratings: u32,
 }
 
-/// What one frame says: an update for every block of a layout, and the scalars beside it.
+/// Holds what one frame says: an update for every block of a layout, and the scalars.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelUpdate {
-    /// One update for each block.
+    /// The update of each block, in the order of the layout.
     pub blocks: Vec<TableUpdate>,
-    /// What is said beside the values.
+    /// The scalars beside the values.
     pub scalars: Scalars,
 }
 
@@ -208,13 +218,13 @@ impl ModelUpdate {
         Self { blocks, scalars: Scalars::default() }
     }
 
-    /// Adds the weight by which the method wants the update weighed.
+    /// Returns the update with this weight by the method.
     pub fn weighing(mut self, weight: f32) -> Self {
         self.scalars.weight = Some(weight);
         self
     }
 
-    /// Says a whole model: every row of every block.
+    /// Makes an update that lists every row of every block of a model.
     pub fn whole(model: &Model) -> Self {
         let whole = |(block, values): (&BlockLayout, &BlockValues)| match values {
             BlockValues::Table(table) => TableUpdate::whole(table),
@@ -223,10 +233,10 @@ impl ModelUpdate {
         Self::of_blocks(model.layout.blocks().iter().zip(&model.blocks).map(whole).collect())
     }
 
-    /// Checks that the update is one of `layout` and does not contradict itself.
+    /// Checks that the update has the blocks and scalars of `layout` and does not contradict itself.
     ///
     /// # Errors
-    /// [`Error::Update`], saying what does not hold.
+    /// [`Error::Update`], naming the fault.
     pub fn check(&self, layout: &Layout) -> Result<()> {
         if self.blocks.len() != layout.blocks().len() {
             let (found, expected) = (self.blocks.len(), layout.blocks().len());
@@ -247,11 +257,11 @@ impl ModelUpdate {
         Ok(())
     }
 
-    /// Applies the update to what its receiver has: rows left out are those of `base`, times their factor, or zero in a
+    /// Applies the update to what its receiver has. Rows left out are those of `base` times their factor, or zero in a
     /// block that is a statistic.
     ///
     /// # Errors
-    /// [`Error::Update`] if the update is none of `layout`, or if `base` does not have the blocks that it refers to.
+    /// [`Error::Update`] if the update is not one of `layout`, or does not fit the blocks of `base`.
     pub fn apply(&self, layout: &Layout, base: &Model) -> Result<Model> {
         self.check(layout)?;
         let mut blocks = Vec::with_capacity(self.blocks.len());

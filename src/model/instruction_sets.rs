@@ -1,12 +1,13 @@
-//! Functions that are compiled for several instruction sets.
+//! Compiles functions for several instruction sets.
 
-/// Compiles a function for several instruction sets, and chooses among the copies at run time: for wide vectors, or
-/// for the sets that `targets(...):` names in front of it.
+/// Compiles a function for several instruction sets, and chooses among the copies at run time. The sets are those with
+/// wide vectors, or those that `targets(...):` names in front of the function.
 ///
-/// What a copy computes must not depend on the set (contract 1): no fused multiply-add, and a fixed order of every
-/// sum. `--cfg fedrecsim_no_simd_dispatch` leaves the portable copy alone, so that a test can compare. Code inside is
-/// out of rustfmt's reach: where it is long, keep it to a call of an `#[inline(always)]` function, which takes the
-/// copy's instruction set over, as a closure that is not inlined would not.
+/// What a copy computes must not depend on the set (contract 1), so that there is no fused multiply-add and every sum
+/// has a fixed order. With `--cfg fedrecsim_no_simd_dispatch` there is only the portable copy, for a test that compares
+/// the two. rustfmt does not format code inside the macro. A long function should therefore only call an
+/// `#[inline(always)]` function, which is compiled for the copy's instruction set, as a closure that is not inlined
+/// would not be.
 macro_rules! per_instruction_set {
     (targets($($set:tt)*): $($function:tt)*) => {
         #[cfg_attr(

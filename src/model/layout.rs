@@ -1,7 +1,7 @@
-//! What travels between server and clients, described: named blocks with their shapes and types.
+//! Describes what travels between server and clients, as named blocks with their shapes and types.
 //!
-//! A method says for each of its phases what a download and what an upload consist of. Frames are checked against
-//! these layouts, and so are the sizes of tables, the memory that a device needs, and what a checkpoint restores.
+//! A method states for each of its phases the layout of downloads and of uploads. Frames are checked against these
+//! layouts. The sizes of tables, the memory that a device needs and what a checkpoint restores follow from them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,37 +10,37 @@ use std::sync::Arc;
 use super::table::TableShape;
 pub use super::value_type::ValueType;
 
-/// What the rows of a block stand for.
+/// Says what the rows of a block stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockKind {
-    /// Row j belongs to item j, so that a client touches the rows of few items.
+    /// Row j belongs to item j. A client touches the rows of few items.
     ItemTable,
-    /// Dense weights, such as a layer of a network: who touches one touches all.
+    /// Rows are those of dense weights, such as a layer of a network. A client touches all of them.
     Weights,
 }
 
-/// What the rows that an update leaves out are.
+/// Says what the values of the rows are that an update leaves out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reference {
-    /// The block is a state of the model: rows left out are the download's, times one factor.
+    /// The block is a state of the model. Rows left out are those of the download, times one factor.
     #[default]
     Download,
-    /// The block is a statistic, such as a gradient or a count: rows left out are zero.
+    /// The block is a statistic, such as a gradient or a count. Rows left out are zero.
     Zero,
 }
 
-/// The description of one block.
+/// Describes one block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockLayout {
     /// The name, such as `C`, by which errors, reports and exported files know the block.
     pub name: Cow<'static, str>,
-    /// What its rows stand for.
+    /// The meaning of its rows.
     pub kind: BlockKind,
-    /// Rows and columns.
+    /// The numbers of rows and columns.
     pub shape: TableShape,
     /// The type of its values.
     pub value_type: ValueType,
-    /// What rows that an update leaves out are.
+    /// The values of rows that an update leaves out.
     pub reference: Reference,
 }
 
@@ -56,23 +56,23 @@ impl BlockLayout {
         Self { kind: BlockKind::Weights, ..Self::item_table(name, shape) }
     }
 
-    /// Makes the block a statistic: what an update leaves out is zero.
+    /// Returns the same block as a statistic, in which rows that an update leaves out are zero.
     pub fn statistic(self) -> Self {
         Self { reference: Reference::Zero, ..self }
     }
 
-    /// Gives the values another type.
+    /// Returns the same block with values of another type.
     pub fn of(self, value_type: ValueType) -> Self {
         Self { value_type, ..self }
     }
 
-    /// Returns the bytes of all values.
+    /// Returns the number of bytes of all values.
     pub fn bytes(&self) -> usize {
         self.shape.values() * self.value_type.bytes()
     }
 }
 
-/// The description of a model, a download or an upload.
+/// Describes a model, a download or an upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     blocks: Arc<[BlockLayout]>,
@@ -84,8 +84,8 @@ impl Layout {
     /// Describes these blocks, in this order.
     ///
     /// # Panics
-    /// If there are more than 255 blocks, which is what a frame can count, or if two have one name: a defect of the
-    /// method.
+    /// If there are more than 255 blocks, which is as many as a frame can count, or if two blocks have the same name.
+    /// Both are defects of the method.
     pub fn new(blocks: Vec<BlockLayout>) -> Self {
         assert!(blocks.len() <= usize::from(u8::MAX), "a layout has at most 255 blocks");
         for (position, block) in blocks.iter().enumerate() {
@@ -98,7 +98,7 @@ impl Layout {
         Self { blocks: blocks.into(), weighted: false, reports_utility: false }
     }
 
-    /// Describes nothing: no frame travels.
+    /// Describes a phase in which no frame travels.
     pub fn none() -> Self {
         Self::new(Vec::new())
     }
@@ -108,17 +108,18 @@ impl Layout {
         Self::new(vec![BlockLayout::item_table(name, shape)])
     }
 
-    /// Adds a weight to every frame: a single-precision number by which the server weighs the update.
+    /// Returns the same layout with a weight in every frame, which is a number of single precision by which the server
+    /// weights the update.
     pub fn weighted(self) -> Self {
         Self { weighted: true, ..self }
     }
 
-    /// Adds to every frame what the client reports of its loss and the number of its ratings.
+    /// Returns the same layout with a report of the client's loss and number of ratings in every frame.
     pub fn reporting_utility(self) -> Self {
         Self { reports_utility: true, ..self }
     }
 
-    /// Returns the blocks.
+    /// Returns the blocks in their order.
     pub fn blocks(&self) -> &[BlockLayout] {
         &self.blocks
     }
@@ -133,7 +134,7 @@ impl Layout {
         self.reports_utility
     }
 
-    /// Returns whether nothing travels.
+    /// Returns whether there are no blocks, so that nothing travels.
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
@@ -148,12 +149,12 @@ impl Layout {
         self.blocks.iter().map(|block| block.shape.values()).sum()
     }
 
-    /// Returns the bytes of all values.
+    /// Returns the number of bytes of all values.
     pub fn bytes(&self) -> usize {
         self.blocks.iter().map(BlockLayout::bytes).sum()
     }
 
-    /// Returns the one block of frames that are nothing but one table of single-precision values.
+    /// Returns the only block if frames hold nothing but one table of single-precision values.
     pub(crate) fn single_table(&self) -> Option<&BlockLayout> {
         match &*self.blocks {
             [block] if block.value_type == ValueType::F32 && !self.weighted && !self.reports_utility => Some(block),

@@ -1,14 +1,14 @@
-//! How large the values of a table are: the measure of its sparsity.
+//! Counts how many values of a table are large, as a measure of its sparsity.
 
-/// Thresholds on |C| whose exceedance is counted (the papers' Table 3).
+/// The thresholds on |C| above which values are counted (Table 3 of the papers).
 pub const MAGNITUDE_THRESHOLDS: [f32; 7] = [0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1];
 
-/// How many values have a magnitude above each of [`MAGNITUDE_THRESHOLDS`].
+/// Holds the numbers of values with a magnitude above each of [`MAGNITUDE_THRESHOLDS`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MagnitudeCounts {
-    /// Values looked at.
+    /// The number of values that were counted.
     pub values: u64,
-    /// Values above each threshold.
+    /// The number of values above each threshold.
     pub above: [u64; 7],
 }
 
@@ -28,18 +28,19 @@ impl MagnitudeCounts {
         }
     }
 
-    /// Shares in 0..=1; zeros where nothing was counted.
+    /// Returns the share of values above each threshold, or zeros if no values were counted.
     pub fn shares(&self) -> [f64; 7] {
         self.above.map(|count| if self.values == 0 { 0.0 } else { count as f64 / self.values as f64 })
     }
 }
 
-/// How many of `values` have a magnitude above each of [`MAGNITUDE_THRESHOLDS`].
+/// Returns how many of `values` have a magnitude above each of [`MAGNITUDE_THRESHOLDS`].
 #[inline(always)]
 pub(super) fn count_above(values: &[[u8; 4]]) -> [u32; MAGNITUDE_THRESHOLDS.len()] {
     const ABOVE: [f32; 7] = MAGNITUDE_THRESHOLDS;
-    // What is above the fourth threshold is above those before it: in a table that is not sparse, most pieces are.
-    // Variables and no array of them, so that the compiler takes sixteen values at a time, not four thresholds.
+    // In a table that is not sparse, all values of most slices are above the fourth threshold and so above those before
+    // it. The counts are variables, since with an array the compiler vectorises over four thresholds, not over sixteen
+    // values.
     let [mut d, mut e, mut f, mut g] = [0u32; 4];
     for value in values {
         let magnitude = f32::from_le_bytes(*value).abs();

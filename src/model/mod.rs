@@ -1,11 +1,11 @@
-//! Tables, kernels and averages: what is computed, not who computes it.
+//! Holds models, the tables that they consist of, and the arithmetic of training, scoring and averaging.
 //!
-//! [`layout`] describes what travels, as a list of named blocks, and [`blocks`] holds the values; [`table`] is one block
-//! (FedRAP's C) and what is said about it on the wire; [`row_table`] is a private table (D), of which only touched rows
-//! exist; [`private`] the wrapper that keeps it off the wire. [`batch`] turns a round's samples into the rows to train,
-//! [`kernel`] trains and scores them, [`aggregate`] averages what comes back. [`algebra`] factorises and decomposes small
-//! matrices, and [`least_squares`] fits user vectors with it; [`neural`] has small networks and their optimisers.
-//! [`archive`] is what a run keeps of all of them to go on from.
+//! [`layout`] describes what travels, as a list of named blocks, and [`blocks`] holds the values. [`table`] holds one
+//! block, such as FedRAP's C, and its updates. [`row_table`] holds a private table, such as FedRAP's D, of which only
+//! touched rows exist, and [`private`] keeps private parameters from being sent. [`batch`] turns a participation's
+//! samples into the rows to train, [`kernel`] trains and scores them, and [`aggregate`] averages updates. [`algebra`]
+//! factorises and decomposes small matrices, and [`least_squares`] uses it to fit user vectors. [`neural`] has small
+//! networks and their optimisers. [`archive`] stores the state of a run, from which it can be continued.
 
 pub mod aggregate;
 pub mod algebra;
@@ -25,5 +25,5 @@ pub mod sent_rows;
 pub mod state;
 pub mod table;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub mod value_type;

@@ -1,12 +1,11 @@
-//! Parameters that never leave the client.
+//! Keeps private parameters from leaving the client.
 
-/// A parameter that is private to one client (a user vector, FedRAP's D, a score function).
+/// Holds a parameter that is private to one client, such as a user vector, FedRAP's D or a score function.
 ///
-/// It can be read and trained, but it is not one of the things that codecs accept, and it neither serialises
-/// nor dereferences to something that does: a private parameter that is handed to a codec does not compile
-/// (contract 4; [`crate::codec`] shows it). To send what training made of private parameters, a method
-/// copies the values into a [`Table`](super::table::Table) in so many words, at [`Private::get`], where a
-/// reader looks for it.
+/// It can be read and trained, but it is not one of the things that codecs accept, and it neither serialises nor
+/// dereferences to something that does: a private parameter that is handed to a codec does not compile (contract 4;
+/// [`crate::codec`] shows it). To send what training made of private parameters, a method copies the values into a
+/// [`Table`](super::table::Table) explicitly, at a call of [`Private::get`] that a reader can find.
 #[derive(Clone)]
 pub struct Private<T>(T);
 
@@ -16,12 +15,12 @@ impl<T> Private<T> {
         Self(parameter)
     }
 
-    /// The parameter, for scoring and for training.
+    /// Returns the parameter to read.
     pub const fn get(&self) -> &T {
         &self.0
     }
 
-    /// The parameter, for training.
+    /// Returns the parameter to write to.
     pub const fn get_mut(&mut self) -> &mut T {
         &mut self.0
     }

@@ -1,32 +1,32 @@
-//! Which rows of a table are held, and in which slot: a bitmap with ranks.
+//! Finds the slots of the rows that a table holds, by a bitmap with ranks.
 
 use super::archive::{Archive, ArchiveReader, damaged};
 use super::instruction_sets::per_instruction_set;
 use crate::error::Result;
 
-/// The slot of a row that is not held.
+/// Stands for the slot of a row that is not held.
 pub(super) const ABSENT: u32 = u32::MAX;
 
-/// A set of rows, each with the slot that it was given when it was inserted (0, 1, 2, ...).
+/// Holds a set of rows, each with the slot that it was given when it was inserted (0, 1, 2, ...).
 ///
-/// One bit per row of the catalogue and one slot per row held; looking up a row is a load, a mask and a count of
-/// bits.
+/// It takes one bit for each row of the catalogue and one slot for each row held. Looking up a row takes a load, a mask
+/// and a count of bits.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RowIndex {
     words: Vec<u64>,
-    /// Rows held before each word.
+    /// The number of rows held before each word.
     before: Vec<u32>,
-    /// Slots of the rows held, ascending by row.
+    /// The slots of the rows held, ascending by row.
     slots: Vec<u32>,
 }
 
 impl RowIndex {
-    /// Number of rows held.
+    /// Returns the number of rows held.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Appends it to `archive`.
+    /// Appends the index to `archive`.
     pub fn save(&self, archive: &mut Archive) {
         archive.put(&(&self.words, &self.slots));
     }
@@ -34,7 +34,7 @@ impl RowIndex {
     /// Reads what [`Self::save`] appended.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) for what is no index.
+    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) if the archive does not hold an index.
     pub fn restore(archive: &mut ArchiveReader) -> Result<Self> {
         let (words, slots): (Vec<u64>, Vec<u32>) = archive.take()?;
         let mut held = 0;
@@ -60,7 +60,7 @@ impl RowIndex {
         find_slots(&self.words, &self.before, &self.slots, rows, found);
     }
 
-    /// Rows held with their slots, ascending by row.
+    /// Returns the rows held with their slots, ascending by row.
     pub fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
         let rows = self.words.iter().enumerate().flat_map(|(number, &word)| {
             std::iter::successors((word != 0).then_some(word), |rest| Some(rest & (rest - 1)).filter(|rest| *rest != 0))
@@ -87,7 +87,7 @@ impl RowIndex {
             let mut rest = new;
             while rest != 0 {
                 let bit = rest & rest.wrapping_neg();
-                // An old bit has an old slot: there are as many of one as of the other.
+                // There are as many old slots as old bits, in the same order.
                 let slot = if old & bit == 0 { None } else { old_slots.next().copied() };
                 slots.push(slot.unwrap_or_else(|| {
                     next_slot += 1;
@@ -103,8 +103,8 @@ impl RowIndex {
 
 per_instruction_set! {
     targets("x86_64+popcnt"):
-    /// Many look-ups at once, for the sake of the instruction that counts bits: the oldest processors of the
-    /// architecture have none, and a count without it takes longer than all the rest.
+    /// Looks up many rows at once. The oldest processors of the architecture have no instruction that counts bits, and
+    /// a count without it takes longer than everything else, so that the look-up is compiled for both.
     fn find_slots(words: &[u64], before: &[u32], slots: &[u32], rows: &[u32], found: &mut [u32]) {
         for (found, &row) in found.iter_mut().zip(rows) {
             let (place, bit) = (row as usize / 64, 1u64 << (row % 64));

@@ -1,8 +1,8 @@
-//! A private item table that holds only the rows its owner has touched.
+//! Holds a private item table of which only the rows exist that its owner has touched.
 //!
-//! A client trains a few hundred of the catalogue's rows in a round. Every other row only decays, by the same
-//! factor, so its values need no work: each row has a scale, which decays in their stead and is applied when the
-//! row is next read. Rows never touched are the shared initial draw times everything that has decayed since.
+//! A client trains a few hundred of the catalogue's rows in a round. All other rows only decay, by the same factor.
+//! Each row therefore has a scale, which decays instead of the values and is applied when the row is next read. Rows
+//! never touched are the shared initial draw times the product of all decays.
 
 use super::archive::{Archive, ArchiveReader, damaged};
 use super::kernel::{PackedRows, RowSink, RowSource, prefetch};
@@ -10,27 +10,28 @@ use super::row_index::{ABSENT, RowIndex};
 use super::table::Table;
 use crate::error::Result;
 
-/// Rows per allocation: large enough to amortise it, small enough that the last one wastes little.
+/// The number of rows per allocation, which is large enough to amortise it and small enough that the last one wastes
+/// little.
 const ROWS_PER_CHUNK: usize = 32;
 
-/// How far ahead of the row that is read others are asked for: as many as memory delivers at once.
+/// The number of rows by which prefetching is ahead of reading, which is about as many as memory delivers at once.
 const ROWS_AHEAD: usize = 16;
 
-/// Touched rows of an m x k table, in order of first touch.
+/// Holds the touched rows of an m x k table, in the order in which they were first touched.
 #[derive(Clone, Debug)]
 pub struct RowTable {
     dimension: usize,
     index: RowIndex,
-    /// Values of slot s: chunk s / ROWS_PER_CHUNK.
+    /// The values. Those of slot s are in chunk s / ROWS_PER_CHUNK.
     chunks: Vec<Box<[f32]>>,
-    /// Scale of slot s: the product of the decays since it was last written.
+    /// The scale of each slot, which is the product of the decays since it was last written.
     scales: Vec<f32>,
-    /// Scale of the rows never touched: the product of all decays.
+    /// The scale of the rows never touched, which is the product of all decays.
     untouched_scale: f32,
 }
 
 impl RowTable {
-    /// A table of `dimension` columns that nobody has touched.
+    /// Makes a table of `dimension` columns without touched rows.
     pub fn new(dimension: usize) -> Self {
         Self { dimension, index: RowIndex::default(), chunks: Vec::new(), scales: Vec::new(), untouched_scale: 1.0 }
     }
@@ -40,8 +41,8 @@ impl RowTable {
         self.dimension
     }
 
-    /// Reads `rows`: `take` gets each one's position in `rows`, its values as stored, and the factor that brings
-    /// them up to date. A row never touched comes from `initial`. `slots` is scratch memory.
+    /// Reads `rows`. Calls `take` for each with its position in `rows`, its values as stored, and the factor that
+    /// brings them up to date. A row never touched comes from `initial`. `slots` is scratch memory.
     pub fn read_rows<'a>(
         &'a self,
         rows: &[u32],
@@ -62,8 +63,8 @@ impl RowTable {
         }
     }
 
-    /// Ends a participation: every row decays by `others_scale`, except `rows` (ascending, distinct), which get
-    /// the values that `write` puts into the slice it is given with the row's position. `slots` is scratch memory.
+    /// Ends a participation. All rows decay by `others_scale`, except `rows` (ascending, distinct), which get the
+    /// values that `write` puts into the slice that it is given with the row's position. `slots` is scratch memory.
     pub fn write_rows(
         &mut self,
         rows: &[u32],
@@ -92,12 +93,12 @@ impl RowTable {
         packed.gather(number, rows.len(), &FoundRows { table: self, rows, slots, initial });
     }
 
-    /// Ends a participation as [`Self::write_rows`] does, with the values that table `number` of `packed` has for `rows`.
-    /// They are the rows that [`Self::gather_into`] was last asked for with the same `slots`, with no writing in between:
-    /// they need not be looked up again.
+    /// Ends a participation as [`Self::write_rows`] does, with the values that table `number` of `packed` has for
+    /// `rows`. The last call of [`Self::gather_into`] must have had the same `rows` and `slots`, with no writing in
+    /// between, so that the rows need not be looked up again.
     ///
     /// # Panics
-    /// If `slots` are not as many as `rows`.
+    /// If there are not as many `slots` as `rows`.
     pub fn scatter_just_gathered(
         &mut self,
         rows: &[u32],
@@ -126,7 +127,7 @@ impl RowTable {
         }
     }
 
-    /// Gives a slot to those of `rows` that are not held; `slots` are those that have been found for them.
+    /// Gives a slot to those of `rows` that are not held. `slots` are the slots that have been found for `rows`.
     fn insert_missing(&mut self, rows: &[u32], slots: &mut Vec<u32>) {
         if slots.contains(&ABSENT) {
             self.index.insert_missing(rows);
@@ -135,7 +136,7 @@ impl RowTable {
         }
     }
 
-    /// Appends it to `archive`, as it is held: what it reads as afterwards has the same bits.
+    /// Appends the table to `archive` as it is stored, so that the restored table has the same bits.
     pub fn save(&self, archive: &mut Archive) {
         self.index.save(archive);
         archive.put(&(self.untouched_scale, &self.scales));
@@ -146,7 +147,7 @@ impl RowTable {
     /// Reads what [`Self::save`] appended for a table of `dimension` columns.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) for what is no such table.
+    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) if the archive does not hold such a table.
     pub fn restore(archive: &mut ArchiveReader, dimension: usize) -> Result<Self> {
         let index = RowIndex::restore(archive)?;
         let (untouched_scale, scales): (f32, Vec<f32>) = archive.take()?;
@@ -162,20 +163,20 @@ impl RowTable {
         Ok(table)
     }
 
-    /// Values and scales for every slot of the index.
+    /// Allocates values and scales for every slot of the index.
     fn make_room(&mut self) {
         let held = self.index.len();
         while self.chunks.len() * ROWS_PER_CHUNK < held {
             self.chunks.push(vec![0.0; ROWS_PER_CHUNK * self.dimension].into_boxed_slice());
         }
         if self.scales.capacity() < held {
-            // By an eighth rather than to the double: a population's tables are most of a run's memory.
+            // Scales grow by an eighth instead of doubling, since a population's tables are most of a run's memory.
             self.scales.reserve_exact((held - self.scales.len()).max(held / 8));
         }
         self.scales.resize(held, 1.0);
     }
 
-    /// Feeds the touched rows to `sink` as they read now: item, then values, in ascending order of items.
+    /// Feeds the touched rows to `sink` with their decay applied, each as item and values, in ascending order of items.
     pub fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
         let mut bytes = Vec::new();
         for (item, slot) in self.index.iter() {
@@ -195,7 +196,7 @@ impl RowTable {
     }
 }
 
-/// Rows whose slots have been found, to be read.
+/// Reads rows whose slots have been found.
 struct FoundRows<'a> {
     table: &'a RowTable,
     rows: &'a [u32],
@@ -220,7 +221,7 @@ impl RowSource for FoundRows<'_> {
     }
 }
 
-/// Rows whose slots have been found, to be written: whatever is written is up to date.
+/// Writes rows whose slots have been found. A row that is written has a scale of 1.
 struct FoundPlaces<'a> {
     dimension: usize,
     chunks: &'a mut [Box<[f32]>],
@@ -244,16 +245,13 @@ mod tests {
 
     use super::*;
     use crate::model::table::TableShape;
+    use crate::model::tests::counting_table;
 
     const ITEMS: usize = 40;
     const DIMENSION: usize = 3;
 
     fn initial() -> Table {
-        let mut value = 0.0;
-        Table::from_fn(TableShape { rows: ITEMS, dimension: DIMENSION }, || {
-            value += 1.0;
-            value
-        })
+        counting_table(TableShape { rows: ITEMS, dimension: DIMENSION }, 1.0)
     }
 
     fn read(table: &RowTable, rows: &[u32], initial: &Table) -> Vec<Vec<f32>> {
@@ -315,7 +313,7 @@ mod tests {
         }
     }
 
-    /// If this fails, a population takes more memory than it need, or copies its history with every new row.
+    /// If this fails, a population takes too much memory, or copies its rows too often as it grows.
     #[test]
     fn values_grow_by_chunks_and_scales_by_an_eighth() {
         let mut table = RowTable::new(DIMENSION);
@@ -331,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_decay_to_zero_leaves_zeros_and_no_division() {
-        // learning rate x weight decay = 1 scales other rows by exactly 0.
+        // A learning rate times weight decay of 1 scales other rows by exactly 0.
         let initial = initial();
         let mut table = RowTable::new(DIMENSION);
         table.write_rows(&[1], 0.0, &mut Vec::new(), |_, values| values.fill(5.0));

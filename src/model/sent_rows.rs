@@ -1,31 +1,30 @@
-//! Sums over the rows that clients sent, and over no others.
+//! Adds up the rows that clients sent, for rules that touch only those rows.
 //!
-//! For rules that touch only what was sent. The cost is that of the rows sent, and four bytes for every row of the
-//! block, so that a step of one update costs what the update has.
+//! Time and memory are proportional to the rows that were sent, apart from four bytes for every row of the block.
 
 use super::aggregate::Contribution;
 use super::magnitude::{MagnitudeCounts, count_above};
 use super::table::{TableShape, floats};
 
-/// The place of a row that nobody has sent.
+/// Stands for the place of a row that nobody has sent.
 const NOT_SENT: u32 = u32::MAX;
 
-/// The sums of one block.
+/// Holds the sums of one block.
 #[derive(Clone, Debug)]
 pub struct SentRows {
     shape: TableShape,
-    /// For each row of the block its place among the rows sent.
+    /// For each row of the block, its place among the rows sent.
     places: Vec<u32>,
     /// The rows sent, in the order in which they first came.
     rows: Vec<u32>,
-    /// Sums of weight x (x - b), or of weight x x in a block that is a statistic; one row after the other.
+    /// The sums of weight times (x - b), or of weight times x in a block that is a statistic, one row after the other.
     sums: Vec<f64>,
-    /// By row sent: how many sent it.
+    /// For each row sent, the number of its senders.
     senders: Vec<u32>,
     counts: MagnitudeCounts,
 }
 
-/// Adds `weight` times the difference of a row to its base, or times the row itself where it has none.
+/// Adds `weight` times the difference of a row to its base, or times the row itself if there is no base.
 fn add_row(sums: &mut [f64], bytes: &[u8], base: Option<&[f32]>, weight: f64) {
     match base {
         Some(base) => {
@@ -41,30 +40,30 @@ fn add_row(sums: &mut [f64], bytes: &[u8], base: Option<&[f32]>, weight: f64) {
     }
 }
 
-/// A row that somebody sent.
+/// Describes a row that somebody sent.
 #[derive(Clone, Copy, Debug)]
 pub struct SentRow<'a> {
-    /// Its number.
+    /// The number of the row.
     pub row: u32,
     /// The weighted sum of what was sent.
     pub sum: &'a [f64],
-    /// How many sent it.
+    /// The number of senders.
     pub senders: u32,
 }
 
 impl SentRows {
-    /// Makes sums of nothing, for a block of this shape.
+    /// Makes empty sums for a block of this shape.
     pub fn new(shape: TableShape) -> Self {
         let places = vec![NOT_SENT; shape.rows];
         let (rows, sums, senders) = (Vec::new(), Vec::new(), Vec::new());
         Self { shape, places, rows, sums, senders, counts: MagnitudeCounts::default() }
     }
 
-    /// Takes contributions in, in their order. Their weights for unlisted rows do not matter here.
+    /// Adds contributions, in their order. Their base weights are not used, since unlisted rows are not added.
     pub fn add(&mut self, contributions: &[Contribution<'_>]) {
         for contribution in contributions {
             for (row, bytes) in contribution.update.iter() {
-                // A dense frame says in a statistic what was left out as zeros; nobody sent that.
+                // In a statistic, a dense frame has zeros in the rows that the sender left out.
                 if contribution.base.is_none() && floats(bytes).all(|value| value == 0.0) {
                     continue;
                 }
@@ -80,7 +79,7 @@ impl SentRows {
         }
     }
 
-    /// Adds what others have taken in, row by row in the order of their rows.
+    /// Adds other sums, row by row in the order of their rows.
     pub fn merge(&mut self, other: &Self) {
         for (position, &row) in other.rows.iter().enumerate() {
             let place = self.place_of(row);
@@ -108,6 +107,7 @@ impl SentRows {
         self.counts
     }
 
+    /// Returns the place of a row among the rows sent, and makes one if it is new.
     fn place_of(&mut self, row: u32) -> usize {
         let place = &mut self.places[row as usize];
         if *place == NOT_SENT {
@@ -138,7 +138,7 @@ mod tests {
         Contribution { update, base, meant: None, base_number: 0, weight, base_weight: 0.0 }
     }
 
-    /// If this fails, a rule moves rows that nobody sent, or divides by others than those who sent a row.
+    /// If this fails, a rule moves rows that nobody sent, or divides by the wrong number of senders.
     #[test]
     fn rows_are_summed_over_those_who_sent_them() {
         let base = Arc::new(Table::from_fn(SHAPE, || 1.0));

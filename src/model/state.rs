@@ -1,7 +1,8 @@
-//! State that outlives a participation, visited: one definition serves the digest, a checkpoint and its restoration.
+//! Visits state that is kept after a participation, with one definition for the digest, checkpoints and their
+//! restoration.
 //!
-//! Whoever has state names every part of it, in a fixed order, to a [`StateVisitor`]. The visitor feeds the parts to a
-//! digest, appends them to an archive, or replaces them by what an archive has.
+//! Whatever has state passes every part of it, in a fixed order, to a [`StateVisitor`]. The visitor feeds the parts to
+//! a digest, appends them to an archive, or replaces them by what an archive holds.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use super::row_table::RowTable;
 use super::table::{SharedTable, TableUpdate, extend_bytes};
 use crate::error::Result;
 
-/// What is being done with the parts of a state.
+/// Says what is done with the parts of a state.
 pub enum StateVisitor<'a> {
     /// Every value is fed to this function, as little-endian bytes.
     Digest(&'a mut dyn FnMut(&[u8])),
@@ -101,8 +102,8 @@ impl StateVisitor<'_> {
         Ok(())
     }
 
-    /// Visits a table that others hold as well. It is no part of a digest, which covers it where it comes from, and is
-    /// saved once however many hold it.
+    /// Visits a table that others hold as well. It is not part of a digest, which covers it where it comes from, and it
+    /// is saved only once for all holders.
     ///
     /// # Errors
     /// As [`Self::values`].

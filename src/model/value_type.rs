@@ -1,6 +1,6 @@
-//! The types of the values that travel.
+//! Names the types of the values that travel.
 
-/// How the values of a block are represented, in memory as on the wire (little-endian).
+/// Says how the values of a block are represented, in memory and on the wire (little-endian).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ValueType {
     /// IEEE 754 single precision.
@@ -10,12 +10,12 @@ pub enum ValueType {
     U32,
     /// 64-bit unsigned integers.
     U64,
-    /// Bytes that mean something to the method only.
+    /// Bytes that only the method can interpret.
     Bytes,
 }
 
 impl ValueType {
-    /// Returns the bytes of one value.
+    /// Returns the number of bytes of one value.
     pub const fn bytes(self) -> usize {
         match self {
             Self::F32 | Self::U32 => 4,

@@ -1,4 +1,4 @@
-//! Privacy mechanisms: what is done to an update between training and encoding.
+//! Defines privacy mechanisms, which change an update between training and encoding.
 
 use std::fmt::Debug;
 
@@ -7,10 +7,10 @@ use crate::error::Result;
 use crate::model::blocks::ModelUpdate;
 use crate::model::layout::Layout;
 
-/// Changes an update before it is encoded: clips it, adds noise, adds rows that hide others. The device's own parameters
-/// are as training left them.
+/// Changes an update before it is encoded, for example by clipping it, by adding noise, or by adding rows that hide
+/// others. The device's own parameters stay as training left them.
 pub trait Mechanism: Send + Sync + Debug {
-    /// Changes `update`, which is one of `layout` and stays one. What is drawn at random comes from a stream of
+    /// Changes `update`, which is an update of `layout` before and after. Random draws are taken from a stream of
     /// `randomness`.
     ///
     /// # Errors

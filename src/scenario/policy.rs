@@ -137,6 +137,28 @@ pub struct WeightTotals {
     pub stale_weights: f64,
 }
 
+impl WeightTotals {
+    /// Adds an update to which the method gives the weight `by_method` and the policy the weight `by_policy`.
+    /// `is_fresh` says whether the update started from the model of now.
+    pub fn add(&mut self, by_method: f64, by_policy: f64, is_fresh: bool) {
+        let weight = by_policy * by_method;
+        self.updates += by_method;
+        self.weights += weight;
+        match is_fresh {
+            true => self.fresh_weights += weight,
+            false => self.stale_weights += weight,
+        }
+    }
+
+    /// Adds the sums of other updates of the same step.
+    pub fn merge(&mut self, other: &Self) {
+        self.updates += other.updates;
+        self.weights += other.weights;
+        self.fresh_weights += other.fresh_weights;
+        self.stale_weights += other.stale_weights;
+    }
+}
+
 impl Policy {
     /// Returns the policy that `mode` stands for.
     pub fn of(mode: &Mode) -> Self {

@@ -1,17 +1,17 @@
-//! Frames of several blocks of several types, with scalars.
+//! Tests frames of several blocks of several types, with scalars.
 
 use std::sync::Arc;
 
 use proptest::prelude::*;
 
 use super::super::*;
+use super::NAMES;
 use crate::model::blocks::{BlockValues, Utility};
 use crate::model::layout::{BlockLayout, ValueType};
 use crate::model::table::RowSet;
+use crate::model::tests::counting_table;
 
-const NAMES: [CodecName; 3] = [CodecName::DenseF32, CodecName::RowsF32, CodecName::SparseF32];
-
-/// A layout with a block of every type, and the model that the sender has downloaded.
+/// Returns a layout with a block of every type, and the model that the sender has downloaded.
 fn layout_and_base(rows: usize) -> (Layout, Model) {
     let shape = |dimension| TableShape { rows, dimension };
     let layout = Layout::new(vec![
@@ -22,16 +22,10 @@ fn layout_and_base(rows: usize) -> (Layout, Model) {
         BlockLayout::item_table("sums", shape(1)).of(ValueType::U64).statistic(),
         BlockLayout::weights("notes", TableShape { rows: 1, dimension: 5 }).of(ValueType::Bytes).statistic(),
     ]);
-    let mut next = 0.0;
-    let mut table = |shape| {
-        Arc::new(Table::from_fn(shape, || {
-            next += 0.25;
-            next
-        }))
-    };
+    let table = |shape| BlockValues::Table(Arc::new(counting_table(shape, 0.25)));
     let downloaded = Layout::new(layout.blocks()[..2].to_vec());
-    let (item_table, weights) = (table(shape(3)), table(TableShape { rows: 2, dimension: 2 }));
-    let base = Model::new(downloaded, vec![BlockValues::Table(item_table), BlockValues::Table(weights)]).unwrap();
+    let blocks = [shape(3), TableShape { rows: 2, dimension: 2 }].map(table).into();
+    let base = Model::new(downloaded, blocks).unwrap();
     (layout.weighted().reporting_utility(), base)
 }
 
@@ -52,7 +46,7 @@ fn any_update(rows: usize) -> impl Strategy<Value = ModelUpdate> {
             blocks.push(TableUpdate { value_type: block.value_type, others_scale, ..of_rows });
         }
         let utility = Some(Utility { loss: weight / 2.0, ratings });
-        ModelUpdate { blocks, scalars: crate::model::blocks::Scalars { weight: Some(weight), utility } }
+        ModelUpdate { blocks, scalars: Scalars { weight: Some(weight), utility } }
     })
 }
 
@@ -83,7 +77,7 @@ proptest! {
         }
     }
 
-    /// If this fails, a frame that was damaged or cut off on its way is taken for a sound one.
+    /// If this fails, a frame that was damaged or cut off on its way is accepted.
     #[test]
     fn a_damaged_frame_is_refused(update in any_update(9), bit: u32, cut in 0usize..400) {
         let (layout, base) = layout_and_base(9);
@@ -101,13 +95,13 @@ proptest! {
     }
 }
 
-/// If this fails, a frame is read by a receiver that expects another layout.
+/// If this fails, a receiver accepts a frame of another layout than it expects.
 #[test]
 fn a_frame_of_another_layout_is_refused_with_the_reason() {
     let (layout, base) = layout_and_base(4);
     let blocks = layout.blocks().iter().map(|block| TableUpdate::nothing(block.shape, block.value_type)).collect();
     let utility = Some(Utility { loss: 1.0, ratings: 2 });
-    let scalars = crate::model::blocks::Scalars { weight: Some(1.0), utility };
+    let scalars = Scalars { weight: Some(1.0), utility };
     let frame = encoded(CodecName::RowsF32, &ModelUpdate { blocks, scalars }, &layout, &base).bytes;
     let refusal = |layout: &Layout| decode(of(CodecName::RowsF32), &frame, layout).unwrap_err().to_string();
     assert!(refusal(&Layout::new(layout.blocks().to_vec())).contains("its flags are"));

@@ -1,4 +1,4 @@
-//! What must hold for every codec alike.
+//! Tests what must hold for every codec.
 #![allow(clippy::unwrap_used)]
 
 mod blocks;
@@ -10,7 +10,8 @@ use crate::model::table::{RowSet, floats};
 
 const NAMES: [CodecName; 3] = [CodecName::DenseF32, CodecName::RowsF32, CodecName::SparseF32];
 
-/// Bit patterns that codecs get wrong: both zeros, infinities, quiet and signalling NaNs, subnormals.
+/// Draws values with many of the bit patterns that codecs may get wrong: both zeros, infinities, quiet and signalling
+/// NaNs, and subnormals.
 fn value_bits() -> impl Strategy<Value = f32> + Clone {
     prop_oneof![
         4 => Just(0),
@@ -21,12 +22,12 @@ fn value_bits() -> impl Strategy<Value = f32> + Clone {
     .prop_map(f32::from_bits)
 }
 
-/// No NaN: which payload the product of two NaNs has is left open, even between two runs of one function.
+/// Draws a scale. It is never NaN, since the payload of a product of two NaNs may differ even between two runs.
 fn scale() -> impl Strategy<Value = f32> {
     prop::sample::select(vec![1.0, 0.97, 0.0, -0.0, -3.5, f32::INFINITY])
 }
 
-/// An update with its base: every kind of row set, tables without rows, one column or several.
+/// Draws an update with its base, with every kind of row set, also for tables without rows and with a single column.
 fn update_and_base() -> impl Strategy<Value = (TableUpdate, Table)> {
     (0_usize..40, 1_usize..10, 0.0..=1.0, any::<bool>()).prop_flat_map(|(rows, dimension, share, all)| {
         let shape = TableShape { rows, dimension };
@@ -49,7 +50,7 @@ fn update_and_base() -> impl Strategy<Value = (TableUpdate, Table)> {
     })
 }
 
-/// A fixed update whose `rows-f32` frame takes a bitmap (`many`) or gaps.
+/// Returns a fixed update whose `rows-f32` frame has a bitmap (`many`) or gaps, and its base.
 fn fixed(many: bool) -> (TableUpdate, Table) {
     let shape = TableShape { rows: 70, dimension: 3 };
     let rows: Vec<u32> = if many { (0..70).filter(|row| row % 3 > 0).collect() } else { vec![2, 69] };
@@ -67,6 +68,18 @@ fn resealed(mut frame: Vec<u8>) -> Bytes {
     let checksum = crc32fast::hash(&[&frame[..24], &frame[28..]].concat());
     frame[24..28].copy_from_slice(&checksum.to_le_bytes());
     frame.into()
+}
+
+/// Returns a frame of one table with these fields in its header, this body and a right checksum.
+fn handmade(codes: u8, shape: TableShape, count: u64, scale_bits: u32, body: &[u8]) -> Bytes {
+    let mut frame = vec![b'F', b'R', 1, codes];
+    frame.extend((shape.rows as u32).to_le_bytes());
+    frame.extend((shape.dimension as u32).to_le_bytes());
+    frame.extend(count.to_le_bytes());
+    frame.extend(scale_bits.to_le_bytes());
+    frame.extend([0; 4]);
+    frame.extend(body);
+    resealed(frame)
 }
 
 fn refusal(name: CodecName, frame: impl Into<Bytes>, shape: TableShape) -> String {
@@ -124,14 +137,8 @@ proptest! {
         let shape = TableShape { rows, dimension };
         for (code, name) in (1_u8..).zip(NAMES) {
             let scale = if name == CodecName::RowsF32 { scale } else { 1.0_f32.to_bits() };
-            let mut frame = vec![b'F', b'R', 1, code << 4 | index];
-            frame.extend((rows as u32).to_le_bytes());
-            frame.extend((dimension as u32).to_le_bytes());
-            frame.extend(count.to_le_bytes());
-            frame.extend(scale.to_le_bytes());
-            frame.extend([0; 4]);
-            frame.extend(&body);
-            if let Ok(update) = of(name).decode(&resealed(frame), shape) {
+            let frame = handmade(code << 4 | index, shape, count, scale, &body);
+            if let Ok(update) = of(name).decode(&frame, shape) {
                 update.check().unwrap();
             }
         }
@@ -166,7 +173,7 @@ fn a_frame_cut_off_anywhere_or_continued_is_refused() {
         let frame = of(name).encode(&update, &base).bytes;
         for length in 0..frame.len() {
             assert!(of(name).decode(&frame.slice(..length), update.shape).is_err(), "{name:?}: {length} bytes pass");
-            // A sender that computes the checksum of what it cut off does not get through either.
+            // The frame is refused even if its checksum is right.
             if length >= HEADER_BYTES {
                 refusal(name, resealed(frame[..length].to_vec()), update.shape);
             }
@@ -214,7 +221,7 @@ fn each_fault_is_named() {
     assert!(refusal(CodecName::DenseF32, resealed(indexed), shape).contains("it has an index"));
 
     let mut zero = of(CodecName::SparseF32).encode(&update, &base).bytes.to_vec();
-    // Two zeros are no better than one.
+    // The second pass has two zeros.
     for value in 1..3 {
         let at = zero.len() - 4 * value;
         zero[at..at + 4].fill(0);
@@ -224,7 +231,7 @@ fn each_fault_is_named() {
 
 #[test]
 fn counts_that_no_memory_could_hold_are_refused_before_anything_is_allocated() {
-    // Were anything allocated from the count or the shape, these would abort: 8 PiB and more.
+    // An allocation of the size of the count or the shape, which is 8 PiB and more, would abort the test.
     let shapes = [(1 << 31, 1 << 20), (u32::MAX as usize, u32::MAX as usize)];
     for (rows, dimension) in shapes {
         let shape = TableShape { rows, dimension };
@@ -232,13 +239,8 @@ fn counts_that_no_memory_could_hold_are_refused_before_anything_is_allocated() {
             for (index, count) in (0..3).flat_map(|index| {
                 [u64::MAX, u64::MAX / 4, 1 << 51, 1 << 40, rows as u64, 1].map(|count| (index, count))
             }) {
-                let mut frame = vec![b'F', b'R', 1, code << 4 | index];
-                frame.extend((rows as u32).to_le_bytes());
-                frame.extend((dimension as u32).to_le_bytes());
-                frame.extend(count.to_le_bytes());
-                frame.extend(1.0_f32.to_le_bytes());
-                frame.extend([0; 104]);
-                refusal(name, resealed(frame), shape);
+                let frame = handmade(code << 4 | index, shape, count, 1.0_f32.to_bits(), &[0; 100]);
+                refusal(name, frame, shape);
             }
         }
     }

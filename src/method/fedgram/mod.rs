@@ -1,16 +1,16 @@
-//! FedGram: federated implicit least squares with the exact gradient of all negatives.
+//! Implements FedGram, federated implicit least squares with the exact gradient of all negatives.
 //!
-//! Global: the item table Y, beside it Y^T Y. Nothing of a device outlives a participation. A device solves for its
-//! vector x, and uploads the gradients of its positives' rows and the matrix x x^T. The sum of the latter stands for
-//! every pair of a user and an item that is no positive, so the server makes a Newton-like step of the whole table
-//! without any sampled negatives. This is FCF's objective with a second-order step in place of its first-order one, and
-//! without its dense uploads. To score, a device solves for x again, if asked with more weight on what it liked last;
-//! times never leave it.
+//! The item table Y and its Gram matrix Y^T Y are shared, and a device keeps no state. A device solves for its vector
+//! x, and uploads the gradients of its positives' rows and the matrix x x^T. The sum of these matrices represents all
+//! pairs of a user and an item that is not a positive, so that the server can make a Newton-like step of the whole
+//! table without sampled negatives. The objective is that of FCF. The step is of second order instead of first order,
+//! and uploads are not dense. For scoring, a device solves for x again, optionally with more weight on recent
+//! positives. Times never leave the device.
 //!
-//! What an upload gives away: its rows are the user's positives, and x x^T is x but for the sign. Both are only ever
-//! added up, so a secure sum could hide them, at the price of a dense table of gradients.
+//! An upload discloses the user's positives, which are its rows, and x up to its sign, which x x^T determines. The
+//! server only adds uploads up, so that secure aggregation could hide both, at the price of a dense table of gradients.
 //!
-//! Source: an own method of this project; the closest prior work is FCF (arXiv 1901.09888).
+//! Source: This method is the project's own. The closest prior work is FCF (arXiv 1901.09888).
 
 use std::sync::Arc;
 
@@ -18,7 +18,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::numerics::{Constants, outer_triangle, packed_triangle, row_gradients, triangle_values, unpacked_triangle};
-use super::implicit::{DistinctPositives, checked_vector, score_items, singular, times, unscorable};
+use super::user_vector::{
+    DistinctPositives, checked_vector, score_items, single_precision, singular, times, unscorable,
+};
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
     parameters, sizes_by,
@@ -39,7 +41,7 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-/// The registry's line.
+/// Describes the method to the registry.
 pub const ENTRY: Entry = Entry {
     name: "fedgram",
     summary: "implicit least squares: devices send their positives' gradients and x x^T, the server makes Newton steps",
@@ -127,11 +129,12 @@ impl Default for FedGramParameters {
 }
 
 impl FedGramParameters {
+    /// Returns the shape of the block that holds the upper triangle of a k x k matrix.
     fn triangle(&self) -> TableShape {
         TableShape { rows: 1, dimension: triangle_values(self.latent_dimension as usize) }
     }
 
-    /// Describes the model for so many items: Y, Y^T Y and, where it counts, the items' popularity.
+    /// Returns the layout of the model for this many items: Y, Y^T Y and, if it has a weight, the items' popularity.
     fn layout(&self, items: usize) -> Layout {
         let mut blocks = vec![
             BlockLayout::item_table("Y", TableShape::of_items(items, self.latent_dimension)),
@@ -152,7 +155,7 @@ impl FedGramParameters {
     }
 }
 
-/// What all clients share.
+/// Holds what all clients share.
 #[derive(Debug)]
 pub struct FedGram {
     shared: Arc<Shared>,
@@ -165,13 +168,13 @@ struct Shared {
     streams: Streams,
 }
 
-/// Places of the model's blocks.
+/// The positions of the model's blocks.
 const TABLE: usize = 0;
 const GRAM: usize = 1;
 const POPULARITY: usize = 2;
 
 impl FedGram {
-    /// The rows of Y are drawn from N(0, length^2 / k).
+    /// Makes the method for a problem of this size. The rows of Y are drawn from N(0, length^2 / k).
     pub fn new(parameters: FedGramParameters, problem: &Problem) -> Self {
         let shape = TableShape::of_items(problem.items, parameters.latent_dimension);
         Self { shared: Arc::new(Shared { parameters, shape, streams: problem.streams }) }
@@ -183,24 +186,21 @@ impl Shared {
         self.parameters.triangle()
     }
 
-    /// Returns the model of this item table.
+    /// Returns the model with this item table.
     ///
     /// # Errors
     /// [`Error::Update`] if the table has another shape.
     fn model(&self, table: Table, popularity: Vec<f32>) -> Result<Model> {
         let gram = gram_of_table(&table.view()).map_err(|cause| Error::Update(cause.to_string()))?;
-        // The triangle has as many values as its shape says, and so has the popularity.
-        let gram = Table::from_values(self.triangle_shape(), packed_triangle(&gram))
-            .unwrap_or_else(|| Table::zeros(self.triangle_shape()));
-        let mut tables = vec![table, gram];
+        let mut tables = vec![table, Table::new(self.triangle_shape(), packed_triangle(&gram))];
         if self.parameters.popularity_weight > 0.0 {
             let shape = TableShape { rows: self.shape.rows, dimension: 1 };
-            tables.push(Table::from_values(shape, popularity).unwrap_or_else(|| Table::zeros(shape)));
+            tables.push(Table::new(shape, popularity));
         }
         Model::of_tables(self.parameters.layout(self.shape.rows), tables)
     }
 
-    /// Returns x for some positives: by their weights, and with the term over all items at `target_offset`.
+    /// Returns x for these positives with these weights. `target_offset` is that of [`Positives`].
     fn solve(
         &self,
         model: &Model,
@@ -209,10 +209,10 @@ impl Shared {
         solver: &mut LeastSquares,
     ) -> algebra::Result<Vec<f64>> {
         let gram = unpacked_triangle(model.table(GRAM).as_slice(), self.shape.dimension)?;
-        let everything = times(&gram, self.parameters.unobserved_weight);
+        let weighted_gram = times(&gram, self.parameters.unobserved_weight);
         let ridge = self.parameters.constants().ridge(positives.len() as f64, self.shape.rows as f64);
         let positives = Positives { items: positives, weights, target_offset };
-        solver.user_vector(&everything, &model.table(TABLE).view(), positives, ridge)
+        solver.user_vector(&weighted_gram, &model.table(TABLE).view(), positives, ridge)
     }
 }
 
@@ -222,7 +222,7 @@ impl Method for FedGram {
         let mut stream = streams.stream(Purpose::GlobalInit, 0, 0);
         let deviation = parameters.initial_length / crate::math::sqrt(shape.dimension as f64);
         let table = Table::from_fn(*shape, || (deviation * stream.standard_normal()) as f32);
-        // Its shape is the one that the model is made for.
+        // The table has the shape that the model is made for, so that this cannot fail.
         self.shared.model(table, vec![0.0; shape.rows]).unwrap_or_else(|_| Model::none())
     }
 
@@ -240,7 +240,7 @@ impl Method for FedGram {
     }
 }
 
-/// A device: it keeps nothing from one participation to the next.
+/// Implements a device, which keeps no state from one participation to the next.
 #[derive(Clone)]
 struct FedGramClient {
     shared: Arc<Shared>,
@@ -255,14 +255,13 @@ impl Client for FedGramClient {
         checked_vector(task, "x", &vector)?;
         let gradients = row_gradients(&vector, &task.model.table(TABLE).view(), &positives);
         task.check_magnitude("gradient", super::largest_magnitude(&gradients))?;
-        // A gradient is an error times x, so its length gives the error.
+        // A gradient is an error times x, so that its squared length divided by that of x is the squared error.
         let squares = |values: &[f32]| values.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>();
         let length: f64 = vector.iter().map(|value| value * value).sum();
         let loss = squares(&gradients) / (length * positives.len().max(1) as f64).max(f64::MIN_POSITIVE);
         let (count, k) = (positives.len(), shape.dimension);
         let rows = TableUpdate::listed(shape, positives, &gradients, 1.0)?;
-        let triangle = Table::from_values(self.shared.triangle_shape(), outer_triangle(&vector));
-        let triangle = TableUpdate::whole(&triangle.unwrap_or_else(|| Table::zeros(self.shared.triangle_shape())));
+        let triangle = TableUpdate::whole(&Table::new(self.shared.triangle_shape(), outer_triangle(&vector)));
         let work = LeastSquares::multiply_adds(count, k) + 2 * (count * k) as u64 + triangle_values(k) as u64;
         let update = ModelUpdate::of_blocks(vec![rows, triangle]);
         Ok(LocalUpdate::new(update, loss, 2 * count as u64).with_multiply_adds(work))
@@ -281,7 +280,7 @@ impl Client for FedGramClient {
         let solver = &mut scratch.least_squares;
         let vector = self.shared.solve(context.model, &positives.items, (weights, target_offset), solver);
         let vector = vector.map_err(|cause| unscorable(context, cause))?;
-        let vector: Vec<f32> = vector.iter().map(|value| *value as f32).collect();
+        let vector = single_precision(&vector);
         let (model, beta) = (context.model, parameters.popularity_weight as f32);
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
             score_items(&vector, model.table(TABLE), items, scores);

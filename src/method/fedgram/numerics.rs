@@ -1,4 +1,4 @@
-//! FedGram's arithmetic: what a device works out, and one step of the server.
+//! Implements FedGram's arithmetic: what a device computes, and one step of the server.
 //!
 //! The loss is that of implicit alternating least squares (see [`least_squares`](crate::model::least_squares)):
 //!
@@ -9,8 +9,9 @@
 //! ```
 //!
 //! with n users, m items, n_u positives of user u and n_i users with item i among their positives. Devices minimise it
-//! over x_u exactly. The server needs two sums for its gradient in Y, all negatives included: over the positives'
-//! rows, sum of (x_u . y_i - 1) x_u, and over users, G = sum of x_u x_u^T.
+//! over x_u exactly. The server needs two sums for its gradient with respect to Y, all negatives included: the sum of
+//! (x_u . y_i - 1) x_u over the users with i among their positives, for each item, and the sum G of x_u x_u^T over all
+//! users.
 
 use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 
@@ -20,20 +21,20 @@ use crate::model::algebra::product::product;
 use crate::model::algebra::{AlgebraError, Result};
 use crate::model::least_squares::score;
 
-/// The loss's constants, and the server's step.
+/// Holds the constants of the loss, and the size of the server's step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Constants {
-    /// a0: weight of an item as a negative; that of a positive is 1.
+    /// The weight a0 of an item as a negative. That of a positive is 1.
     pub unobserved_weight: f64,
-    /// lambda.
+    /// The weight lambda of the regulariser.
     pub regularization: f64,
-    /// eta: share of a Newton step that the server makes; 1 for all of it.
+    /// The share eta of a Newton step that the server makes, 1 for the whole step.
     pub server_rate: f64,
 }
 
 impl Constants {
-    /// Returns the regulariser's weight lambda (count + a0 others): of a user with `count` positives among `others`
-    /// items, or of an item with `count` of `others` users.
+    /// Returns the weight lambda (count + a0 others) of the regulariser for a user with `count` positives in a
+    /// catalogue of `others` items, or for an item that is a positive of `count` of `others` users.
     pub fn ridge(&self, count: f64, others: f64) -> f64 {
         self.regularization * (count + self.unobserved_weight * others)
     }
@@ -44,7 +45,8 @@ pub const fn triangle_values(dimension: usize) -> usize {
     dimension * (dimension + 1) / 2
 }
 
-/// Returns the upper triangle of a square matrix, row after row, in single precision: as it travels.
+/// Returns the upper triangle of a square matrix, row after row, in single precision, which is the form in which it
+/// travels.
 pub fn packed_triangle(matrix: &Array2<f64>) -> Vec<f32> {
     let upper = matrix.indexed_iter().filter(|((row, column), _)| row <= column);
     upper.map(|(_, value)| *value as f32).collect()
@@ -58,13 +60,18 @@ pub fn unpacked_triangle(values: &[f32], dimension: usize) -> Result<Array2<f64>
     if values.len() != triangle_values(dimension) {
         return Err(AlgebraError::Shape { what: "a packed triangle", rows: values.len(), columns: 1 });
     }
-    let mut matrix = Array2::zeros((dimension, dimension));
-    let places = matrix.indexed_iter_mut().filter(|((row, column), _)| row <= column);
-    places.zip(values).for_each(|((_, place), value)| *place = f64::from(*value));
-    Ok(matrix)
+    Ok(upper_triangular(values.iter().map(|value| f64::from(*value)), dimension))
 }
 
-/// Returns the gradients (x . y_i - 1) x of the rows of `items`, one after the other: n k values.
+/// Returns the k x k matrix whose upper triangle has these values, row after row, with zeros below the diagonal.
+fn upper_triangular(values: impl Iterator<Item = f64>, dimension: usize) -> Array2<f64> {
+    let mut matrix = Array2::zeros((dimension, dimension));
+    let places = matrix.indexed_iter_mut().filter(|((row, column), _)| row <= column);
+    places.zip(values).for_each(|((_, place), value)| *place = value);
+    matrix
+}
+
+/// Returns the gradients (x . y_i - 1) x of the rows of `items`, one after the other (n k values).
 pub fn row_gradients(vector: &[f64], table: &ArrayView2<'_, f32>, items: &[u32]) -> Vec<f32> {
     let mut gradients = Vec::with_capacity(items.len() * vector.len());
     for &item in items {
@@ -74,7 +81,7 @@ pub fn row_gradients(vector: &[f64], table: &ArrayView2<'_, f32>, items: &[u32])
     gradients
 }
 
-/// Returns the upper triangle of x x^T, row after row: k (k + 1) / 2 values.
+/// Returns the upper triangle of x x^T, row after row (k (k + 1) / 2 values).
 pub fn outer_triangle(vector: &[f64]) -> Vec<f32> {
     let rows = vector.iter().enumerate();
     rows.flat_map(|(row, x)| vector[row..].iter().map(move |y| (x * y) as f32)).collect()
@@ -82,7 +89,8 @@ pub fn outer_triangle(vector: &[f64]) -> Vec<f32> {
 
 /// Returns the weights floor + exp(-rho_i / tau) of a user's positives, scaled so that their sum is their number.
 ///
-/// `later` is rho_i, how many of the user's positives are strictly later than i. The weights stay on the device.
+/// `later` holds rho_i, the number of the user's positives that are strictly later than i. The weights stay on the
+/// device.
 pub fn recency_weights(later: &[u32], floor: f64, tau: f64) -> Vec<f64> {
     let mut weights: Vec<f64> = later.iter().map(|rank| floor + math::exp(-f64::from(*rank) / tau)).collect();
     let sum: f64 = weights.iter().sum();
@@ -91,16 +99,16 @@ pub fn recency_weights(later: &[u32], floor: f64, tau: f64) -> Vec<f64> {
     weights
 }
 
-/// What the participants of a step have sent, added up in the order of [`Sums::absorb`].
+/// Holds the sums of what the participants of a step have sent, in the order of the calls of [`Sums::absorb`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sums {
-    /// Sum of the gradients of every row (m x k).
+    /// The sum of the gradients of every row (m x k).
     pub rows: Array2<f64>,
-    /// n_i: the weights of the participants who sent row i, added up.
+    /// The sums n_i of the weights of the participants who sent row i.
     pub senders: Vec<f64>,
     /// The upper triangle of G, the sum of x x^T, row after row.
     pub triangle: Vec<f64>,
-    /// n: the weights of all participants, added up.
+    /// The sum n of the weights of all participants.
     pub participants: f64,
 }
 
@@ -116,8 +124,8 @@ impl Sums {
     }
 
     /// Adds `weight` times one participant's gradients of some rows, given as pairs of an item and its values, and its
-    /// triangle of x x^T. A gradient of zeros is taken for a row that was not sent, since a dense frame says rows that
-    /// were left out in that way.
+    /// triangle of x x^T. A gradient of zeros counts as a row that was not sent, since a dense frame has zeros in the
+    /// rows that the sender left out.
     ///
     /// # Errors
     /// [`AlgebraError::Shape`] if an item, a gradient or the triangle does not fit the sums.
@@ -148,7 +156,7 @@ impl Sums {
         Ok(())
     }
 
-    /// Adds what another holder of sums has absorbed. Both must have the same shape.
+    /// Adds what other sums have absorbed, which must have the same shape.
     pub fn merge(&mut self, other: &Self) {
         self.rows += &other.rows;
         self.senders.iter_mut().zip(&other.senders).for_each(|(sum, count)| *sum += count);
@@ -162,12 +170,13 @@ impl Sums {
     /// y_i -= eta ((a0 + n_i / n) G + ridge_i I)^(-1) (g_i + a0 G y_i + ridge_i y_i),  ridge_i = lambda (n_i + a0 n)
     /// ```
     ///
-    /// The inverted matrix is the Hessian of row i with its positives' part of G replaced by their share of all users; so one
-    /// eigendecomposition of G serves all rows. Without participants nothing moves. Costs 3 m k^2 multiply-adds and
-    /// the decomposition.
+    /// The inverted matrix approximates the Hessian of row i: the sum of x_u x_u^T over the users with i among their
+    /// positives is replaced by n_i / n times G, so that one eigendecomposition of G serves all rows. Without
+    /// participants nothing moves. Costs 3 m k^2 multiply-adds and the decomposition.
     ///
     /// # Errors
-    /// [`AlgebraError::NotFinite`] if a participant sent something that is no finite number.
+    /// [`AlgebraError::NotFinite`] if a participant sent something that is not a finite number, and
+    /// [`AlgebraError::Shape`] for a table of another shape.
     pub fn step(&self, table: &mut ArrayViewMut2<'_, f32>, constants: &Constants) -> Result<()> {
         let Constants { unobserved_weight: a0, server_rate, .. } = *constants;
         let (items, dimension) = self.rows.dim();
@@ -178,19 +187,17 @@ impl Sums {
             return Ok(());
         }
         let users = self.participants;
-        let mut gram = Array2::zeros((dimension, dimension));
-        let places = gram.indexed_iter_mut().filter(|((row, column), _)| row <= column);
-        places.zip(&self.triangle).for_each(|((_, place), value)| *place = *value);
+        let gram = upper_triangular(self.triangle.iter().copied(), dimension);
         let eigen = symmetric_eigen(&gram.view())?;
-        // Everything is diagonal in the coordinates of the eigenvectors.
-        let turn = eigen.vectors.t().as_standard_layout().into_owned();
-        let rows = product(&table.mapv(f64::from).as_standard_layout().view(), &turn.view())?;
-        let mut steps = product(&self.rows.view(), &turn.view())?;
+        // All matrices are diagonal in the coordinates of the eigenvectors.
+        let eigenvectors = eigen.vectors.t().as_standard_layout().into_owned();
+        let rows = product(&table.mapv(f64::from).as_standard_layout().view(), &eigenvectors.view())?;
+        let mut steps = product(&self.rows.view(), &eigenvectors.view())?;
         for ((mut step, row), senders) in steps.rows_mut().into_iter().zip(rows.rows()).zip(&self.senders) {
             let ridge = constants.ridge(*senders, users);
             let curvature = a0 + senders / users;
             for ((step, y), value) in step.iter_mut().zip(row).zip(&eigen.values) {
-                // Rounding may leave an eigenvalue of G, which has none below zero, a trifle there.
+                // G has no negative eigenvalues, but rounding can make one slightly negative.
                 let value = value.max(0.0);
                 *step = (*step + (a0 * value + ridge) * y) / (curvature * value + ridge);
             }

@@ -1,4 +1,4 @@
-//! FedGram's server: sums of gradients and of x x^T, and a Newton-like step of the item table.
+//! Implements FedGram's server, which adds up gradients and x x^T and makes a Newton-like step of the item table.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::model::blocks::Model;
 use crate::model::magnitude::MagnitudeCounts;
 use crate::model::table::{Table, floats};
 
-/// The server's side: the model, and nothing beside it.
+/// Implements the server, which keeps nothing but the model.
 pub(super) struct GramServer {
     shared: Arc<Shared>,
     model: Model,
@@ -30,10 +30,8 @@ impl Server for GramServer {
     }
 
     fn set_model(&mut self, model: Model) -> Result<()> {
-        if model.layout() != self.model.layout() {
-            return Err(Error::Update(format!("a model of {} meets one of {}", model.layout(), self.model.layout())));
-        }
-        // Y^T Y follows from Y, so that a table of the caller's own has the right one.
+        self.model.check_same_layout(&model)?;
+        // Y^T Y is computed from Y again, so that it fits even if the caller has only changed Y.
         let popularity = self.model.named("popularity").map_or_else(Vec::new, |table| table.as_slice().to_vec());
         let popularity = model.named("popularity").map_or(popularity, |table| table.as_slice().to_vec());
         self.model = self.shared.model(Table::clone(model.table(TABLE)), popularity)?;
@@ -51,7 +49,7 @@ impl Server for GramServer {
         let decay = crate::math::pow(parameters.server_rate_decay, f64::from(step.step));
         let constants = Constants { server_rate: parameters.server_rate * decay, ..parameters.constants() };
         let mut table = Table::clone(self.model.table(TABLE));
-        sums.step(&mut table.view_mut(), &constants).map_err(|cause| misfit(step, cause))?;
+        sums.step(&mut table.view_mut(), &constants).map_err(|cause| step_error(step, cause))?;
         let popularity = match parameters.popularity_weight > 0.0 {
             true if sums.participants > 0.0 => sums.senders.iter().map(|n| (n / sums.participants) as f32).collect(),
             true => self.model.table(POPULARITY).as_slice().to_vec(),
@@ -59,21 +57,21 @@ impl Server for GramServer {
         };
         self.model = self.shared.model(table, popularity)?;
         let (m, k) = (self.shared.shape.rows as u64, self.shared.shape.dimension as u64);
-        // Three products with the table, Y^T Y, and ten sweeps of 4 k^3 for the eigenvectors.
+        // The terms are three products with the table, Y^T Y, and ten sweeps of 4 k^3 for the eigenvectors.
         let multiply_adds = 3 * m * k * k + m * k * (k + 1) / 2 + 40 * k * k * k;
         Ok(StepReport { uploads, multiply_adds, ..StepReport::default() })
     }
 }
 
-/// Returns what the algebra finds wrong as the error of a step.
-fn misfit(step: &StepContext<'_>, cause: AlgebraError) -> Error {
+/// Returns an error of the algebra as the error of a step.
+fn step_error(step: &StepContext<'_>, cause: AlgebraError) -> Error {
     match cause {
         AlgebraError::NotFinite { .. } => step.diverged("the sum of x x^T", f32::NAN),
         other => Error::Update(other.to_string()),
     }
 }
 
-/// The sums of a step.
+/// Holds the sums of a step.
 struct GramSums {
     sums: Sums,
     uploads: MagnitudeCounts,

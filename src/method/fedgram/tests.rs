@@ -22,18 +22,18 @@ fn users() -> Vec<Vec<u32>> {
 }
 
 fn user_vectors(table: &Array2<f32>) -> Vec<Vec<f64>> {
-    let everything = gram_of_table(&table.view()).unwrap().mapv(|value| CONSTANTS.unobserved_weight * value);
+    let weighted_gram = gram_of_table(&table.view()).unwrap().mapv(|value| CONSTANTS.unobserved_weight * value);
     let mut solver = LeastSquares::default();
     let mut solve = |items: &Vec<u32>| {
         let positives = Positives { items, weights: Weights::Equal(1.0), target_offset: 0.0 };
         solver
-            .user_vector(&everything, &table.view(), positives, CONSTANTS.ridge(items.len() as f64, ITEMS as f64))
+            .user_vector(&weighted_gram, &table.view(), positives, CONSTANTS.ridge(items.len() as f64, ITEMS as f64))
             .unwrap()
     };
     users().iter().map(&mut solve).collect()
 }
 
-/// Adds what a user with this vector and these positives sends.
+/// Adds to `sums` what a user with this vector and these positives sends.
 fn absorb(sums: &mut Sums, table: &Array2<f32>, vector: &[f64], items: &[u32]) {
     let gradients = row_gradients(vector, &table.view(), items);
     let rows = items.iter().map(|item| *item as usize).zip(gradients.chunks_exact(DIMENSION));
@@ -46,7 +46,7 @@ fn sums(table: &Array2<f32>, vectors: &[Vec<f64>]) -> Sums {
     sums
 }
 
-/// The loss by its definition, over every pair of a user and an item.
+/// Returns the loss by its definition, over every pair of a user and an item.
 fn loss(table: &Array2<f64>, vectors: &[Vec<f64>]) -> f64 {
     let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(a, b)| a * b).sum::<f64>();
     let (mut loss, mut counts) = (0.0, [0u32; ITEMS]);
@@ -67,7 +67,7 @@ fn loss(table: &Array2<f64>, vectors: &[Vec<f64>]) -> f64 {
     loss
 }
 
-/// If this fails, the server descends another loss than the devices, or leaves part of the negatives out.
+/// If this fails, the server minimises another loss than the devices, or leaves part of the negatives out.
 #[test]
 fn the_step_times_the_stated_matrix_is_half_the_slope_of_the_loss() {
     let table = table();
@@ -84,7 +84,7 @@ fn the_step_times_the_stated_matrix_is_half_the_slope_of_the_loss() {
         let share = CONSTANTS.unobserved_weight + sums.senders[item] / vectors.len() as f64;
         let step: Array1<f64> = (0..DIMENSION).map(|c| exact[(item, c)] - f64::from(after[(item, c)])).collect();
         let column = step.clone().into_shape_with_order((DIMENSION, 1)).unwrap();
-        let turned = product(&gram.view(), &column.view()).unwrap();
+        let product = product(&gram.view(), &column.view()).unwrap();
         for axis in 0..DIMENSION {
             let moved = |by: f64| {
                 let mut other = exact.clone();
@@ -92,7 +92,7 @@ fn the_step_times_the_stated_matrix_is_half_the_slope_of_the_loss() {
                 loss(&other, &vectors)
             };
             let slope = (moved(1e-4) - moved(-1e-4)) / 2e-4;
-            let claimed = share * turned[(axis, 0)] + ridge * step[axis];
+            let claimed = share * product[(axis, 0)] + ridge * step[axis];
             assert!((slope / 2.0 - claimed).abs() < 1e-5, "item {item}: {} is not {claimed}", slope / 2.0);
         }
     }
@@ -111,7 +111,7 @@ fn a_round_lowers_the_loss() {
     }
 }
 
-/// If this fails, an aggregator in between changes what the server knows.
+/// If this fails, merging the sums of two peers does not give the sums of all participants.
 #[test]
 fn merged_sums_are_the_sums_of_all_participants() {
     let table = table();

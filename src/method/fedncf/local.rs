@@ -1,4 +1,7 @@
-//! One client's training of FedNCF, on plain slices.
+//! Trains one client of FedNCF, on plain slices.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::model::batch::RoundRows;
 use crate::model::neural::loss::binary_cross_entropy;
@@ -7,54 +10,55 @@ use crate::model::neural::{Perceptron, PerceptronBuffers, RowBatch};
 use crate::rng::Stream;
 
 /// How a client steps its parameters.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Rule {
-    /// Plain stochastic gradient descent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Optimizer {
+    /// Stochastic gradient descent.
     Sgd,
-    /// Adam, whose moments start at zero in every participation: the devices keep none.
+    /// Adam; its moments start at zero in every participation, since a device keeps none.
     Adam,
 }
 
-/// How a client trains.
+/// Describes how a client trains.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LocalSettings {
-    /// Passes over the samples.
+    /// The number of passes over the samples.
     pub epochs: u32,
-    /// Samples in a batch.
+    /// The number of samples in a batch.
     pub batch_size: usize,
-    /// How parameters are stepped.
-    pub rule: Rule,
-    /// Learning rate of the user vector.
+    /// The optimiser of all parameters.
+    pub optimizer: Optimizer,
+    /// The learning rate of the user vector.
     pub user_rate: f64,
-    /// Learning rate of the item rows.
+    /// The learning rate of the item rows.
     pub item_rate: f64,
-    /// Learning rate of the network.
+    /// The learning rate of the network.
     pub network_rate: f64,
 }
 
-/// The parameters that a client trains, each as a slice.
+/// Holds the parameters that a client trains, each as a slice.
 #[derive(Debug)]
 pub struct LocalModel<'a> {
-    /// The user vector, k values.
+    /// The user vector (k values).
     pub user: &'a mut [f32],
-    /// The rows of the round's distinct items, k values each, in the order of [`RoundRows::rows`].
+    /// The rows of the participation's distinct items (k values each), in the order of [`RoundRows::rows`].
     pub rows: &'a mut [f32],
-    /// The parameters of the network, whose samples are item rows and whose features in common are the user vector.
+    /// The parameters of the network. Its samples are item rows, and the user vector is the features that they share.
     pub network: &'a mut [f32],
 }
 
-/// What a training cost and yielded.
+/// Holds what a training yielded, and its work.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LocalResult {
-    /// Mean binary cross-entropy over all samples of all epochs, each batch before its step.
+    /// The mean binary cross-entropy over all samples of all epochs, each batch before its step.
     pub loss: f64,
-    /// Item rows read and written, one for each distinct row in a batch.
+    /// The number of item rows read and written, one for each distinct row of a batch.
     pub row_visits: u64,
-    /// Multiply-adds of all forward and backward passes.
+    /// The number of multiply-adds of all forward and backward passes.
     pub multiply_adds: u64,
 }
 
-/// Buffers of one worker thread. They hold no state between clients.
+/// Holds the buffers of a training. Nothing passes from one client to the next.
 #[derive(Clone, Debug, Default)]
 pub struct LocalBuffers {
     batch: RowBatch,
@@ -64,7 +68,7 @@ pub struct LocalBuffers {
     weights: Group,
 }
 
-/// Gradient and moments of parameters that are stepped together.
+/// Holds the gradient and the moments of parameters that have one learning rate.
 #[derive(Clone, Debug, Default)]
 struct Group {
     gradient: Vec<f32>,
@@ -72,18 +76,18 @@ struct Group {
 }
 
 impl Group {
-    fn reset(&mut self, parameters: usize, rule: Rule) {
+    fn reset(&mut self, parameters: usize, optimizer: Optimizer) {
         self.gradient.clear();
         self.gradient.resize(parameters, 0.0);
-        if rule == Rule::Adam {
+        if optimizer == Optimizer::Adam {
             self.moments.reset(parameters);
         }
     }
 
-    fn step(&mut self, parameters: &mut [f32], rule: Rule, rate: f64, step: u64) {
-        match rule {
-            Rule::Sgd => sgd_step(parameters, &self.gradient, rate as f32, 0.0),
-            Rule::Adam => {
+    fn step(&mut self, parameters: &mut [f32], optimizer: Optimizer, rate: f64, step: u64) {
+        match optimizer {
+            Optimizer::Sgd => sgd_step(parameters, &self.gradient, rate as f32, 0.0),
+            Optimizer::Adam => {
                 AdamStep::new(&AdamSettings::with_rate(rate), step).apply(
                     parameters,
                     &self.gradient,
@@ -94,10 +98,10 @@ impl Group {
     }
 }
 
-/// Trains `model` on the samples of a round by mini-batches; `order` shuffles them where there is more than one batch.
+/// Trains `model` on `samples` by mini-batches. If there is more than one batch, `order` shuffles the samples.
 ///
 /// All three groups of parameters take one simultaneous step for each batch, along the gradient of the batch's mean
-/// binary cross-entropy. Rows that are not in the batch have a gradient of zero, and Adam still moves those that it has
+/// binary cross-entropy. Rows that are not in the batch have a gradient of zero. Adam still moves those that it has
 /// moved before, as it does in PyTorch with a dense embedding.
 pub fn train(
     network: &Perceptron,
@@ -108,11 +112,11 @@ pub fn train(
     buffers: &mut LocalBuffers,
 ) -> LocalResult {
     let LocalModel { user, rows, network: weights } = model;
-    let LocalSettings { rule, .. } = *settings;
+    let LocalSettings { optimizer, .. } = *settings;
     let dimension = user.len();
-    buffers.user.reset(user.len(), rule);
-    buffers.rows.reset(rows.len(), rule);
-    buffers.weights.reset(weights.len(), rule);
+    buffers.user.reset(user.len(), optimizer);
+    buffers.rows.reset(rows.len(), optimizer);
+    buffers.weights.reset(weights.len(), optimizer);
     let (mut result, mut step) = (LocalResult::default(), 0);
     for _ in 0..settings.epochs {
         if samples.samples().len() > settings.batch_size {
@@ -131,9 +135,9 @@ pub fn train(
             network.backward(weights, user, &mut buffers.network, of_weights, of_user);
             buffers.rows.gradient.fill(0.0);
             batch.scatter(buffers.network.input_gradient(), &mut buffers.rows.gradient);
-            buffers.user.step(user, rule, settings.user_rate, step);
-            buffers.rows.step(rows, rule, settings.item_rate, step);
-            buffers.weights.step(weights, rule, settings.network_rate, step);
+            buffers.user.step(user, optimizer, settings.user_rate, step);
+            buffers.rows.step(rows, optimizer, settings.item_rate, step);
+            buffers.weights.step(weights, optimizer, settings.network_rate, step);
             result.row_visits += batch.rows().len() as u64;
             result.multiply_adds += 3 * network.multiply_adds(batch.rows().len());
         }
@@ -161,7 +165,7 @@ mod tests {
         Model { user: draw(DIMENSION), items: draw(items * DIMENSION), network: draw(network.parameters()) }
     }
 
-    /// Forty items, of which every third is a positive, and item 0 occurs twice.
+    /// Returns samples of forty items, of which every third is a positive and item 0 occurs twice.
     fn samples() -> RoundRows {
         let items: Vec<u32> = (0..40).chain([0]).collect();
         let labels: Vec<f32> = items.iter().map(|item| f32::from(item % 3 == 0)).collect();
@@ -178,24 +182,24 @@ mod tests {
         train(&network, settings, &mut samples(), &mut order, local, &mut LocalBuffers::default())
     }
 
-    fn settings(rule: Rule, rate: f64) -> LocalSettings {
-        LocalSettings { epochs: 1, batch_size: 100, rule, user_rate: rate, item_rate: rate, network_rate: rate }
+    fn settings(optimizer: Optimizer, rate: f64) -> LocalSettings {
+        LocalSettings { epochs: 1, batch_size: 100, optimizer, user_rate: rate, item_rate: rate, network_rate: rate }
     }
 
-    /// If this fails, a client does not learn its own samples.
+    /// If this fails, a client does not learn from its own samples.
     #[test]
-    fn training_lowers_the_loss_under_both_rules() {
-        for (rule, rate) in [(Rule::Sgd, 0.5), (Rule::Adam, 0.01)] {
+    fn training_lowers_the_loss_under_both_optimizers() {
+        for (optimizer, rate) in [(Optimizer::Sgd, 0.5), (Optimizer::Adam, 0.01)] {
             let mut model = start(&Perceptron::new(DIMENSION, &[DIMENSION, 8, 4, 1]), 40);
-            let before = train_on(&settings(rule, 0.0), &mut model).loss;
-            let trained = LocalSettings { epochs: 200, batch_size: 16, ..settings(rule, rate) };
+            let before = train_on(&settings(optimizer, 0.0), &mut model).loss;
+            let trained = LocalSettings { epochs: 200, batch_size: 16, ..settings(optimizer, rate) };
             train_on(&trained, &mut model);
-            let after = train_on(&settings(rule, 0.0), &mut model).loss;
-            assert!(after < 0.5 * before, "{rule:?}: {before} to {after}");
+            let after = train_on(&settings(optimizer, 0.0), &mut model).loss;
+            assert!(after < 0.5 * before, "{optimizer:?}: {before} to {after}");
         }
     }
 
-    /// If this fails, a learning rate steps other parameters than its own, or work is not counted as it is done.
+    /// If this fails, a learning rate is used for other parameters than its own, or work is counted wrongly.
     #[test]
     fn each_rate_moves_its_own_parameters() {
         let network = Perceptron::new(DIMENSION, &[DIMENSION, 8, 4, 1]);
@@ -207,7 +211,7 @@ mod tests {
                 user_rate: rate(0),
                 item_rate: rate(1),
                 network_rate: rate(2),
-                ..settings(Rule::Sgd, 0.0)
+                ..settings(Optimizer::Sgd, 0.0)
             };
             let result = train_on(&settings, &mut model);
             assert_eq!(result.row_visits, 40, "item 0 is one row although it occurs twice");
@@ -218,11 +222,11 @@ mod tests {
         }
     }
 
-    /// If this fails, what a client trained before, or the buffers' history, reaches the next training.
+    /// If this fails, a training depends on the one that used the buffers before.
     #[test]
     fn buffers_carry_nothing_from_one_client_to_the_next() {
         let network = Perceptron::new(DIMENSION, &[DIMENSION, 8, 4, 1]);
-        let settings = LocalSettings { epochs: 3, batch_size: 7, ..settings(Rule::Adam, 0.01) };
+        let settings = LocalSettings { epochs: 3, batch_size: 7, ..settings(Optimizer::Adam, 0.01) };
         let mut used = LocalBuffers::default();
         let mut trained = || {
             let mut model = start(&network, 40);

@@ -1,11 +1,12 @@
-//! FedNCF: federated neural collaborative filtering (Perifanis and Efraimidis, Knowledge-Based Systems 242, 2022).
+//! Implements FedNCF, federated neural collaborative filtering (Perifanis and Efraimidis, Knowledge-Based Systems 242,
+//! 2022).
 //!
-//! Private: the user embedding u. Global: the item embeddings V and a network that scores u and V_j side by side
-//! (2k -> 32 -> 16 -> 8 -> 1, rectifiers in between; section 3.2 and He et al., WWW 2017). Mean binary cross-entropy,
-//! local mini-batches on all three at once, plain mean of V and of the network on the server. The paper has no public
-//! code; what it leaves open (rates, start) is chosen for this simulator and stands in [`FedNcfParameters`].
+//! The user embedding u is private. The item embeddings V and a network are shared. The network scores item j from u
+//! and V_j side by side (2k -> 32 -> 16 -> 8 -> 1 with rectifiers in between; section 3.2 and He et al., WWW 2017). A
+//! client minimises the mean binary cross-entropy by mini-batches on all three at once, and the server takes the plain
+//! mean of V and of the network. The paper has no public code. The learning rates and the initial values, which it
+//! leaves open, are chosen for this simulator and documented in [`FedNcfParameters`].
 
-use crate::model::layout::Layout;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -13,27 +14,30 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Placement, Problem, Scorer, ScoringContext, Scratch,
-    largest_magnitude, minibatch, network, parameters, sizes_by,
+    largest_magnitude, network, parameters, sizes_by,
 };
 use crate::error::Result;
 use crate::ids::UserId;
-use crate::model::blocks::{Model, ModelUpdate};
+use crate::model::blocks::Model;
 use crate::model::kernel::MAX_DIMENSION;
+use crate::model::layout::Layout;
 use crate::model::neural::{Layer, Perceptron};
 use crate::model::private::Private;
 use crate::model::state::StateVisitor;
-use crate::model::table::{Table, TableShape, TableUpdate};
+use crate::model::table::{Table, TableShape};
 use crate::rng::{PortableDraws, Purpose, Stream, Streams};
-use local::{LocalBuffers, LocalModel, LocalSettings, Rule};
+use local::{LocalBuffers, LocalModel, LocalSettings};
 
 pub mod local;
 
-/// The registry's line.
+pub use local::Optimizer;
+
+/// Describes the method to the registry.
 pub const ENTRY: Entry = Entry {
     name: "fedncf",
     summary: "neural collaborative filtering: private user embedding, averaged item embeddings and network",
-    source: "Perifanis and Efraimidis, Federated Neural Collaborative Filtering, Knowledge-Based Systems 2022; no public \
-             code, so that rates and start are this simulator's",
+    source: "Perifanis and Efraimidis, Federated Neural Collaborative Filtering, Knowledge-Based Systems 2022; no \
+             public code, so that rates and start are this simulator's",
     schema: || schemars::schema_for!(FedNcfParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
@@ -41,18 +45,8 @@ pub const ENTRY: Entry = Entry {
     build: |value, problem| Ok(Box::new(FedNcf::new(parameters("fedncf", value)?, problem))),
 };
 
-/// Units of the hidden layers, as the paper has them.
+/// The numbers of units of the hidden layers in the paper.
 const HIDDEN_UNITS: [usize; 3] = [32, 16, 8];
-
-/// How a client steps its parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Optimizer {
-    /// Stochastic gradient descent.
-    Sgd,
-    /// Adam; its moments start at zero in every participation, since a device keeps none.
-    Adam,
-}
 
 /// Parameters of FedNCF.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -72,8 +66,8 @@ pub struct FedNcfParameters {
     /// Learning rate of the user embedding.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub learning_rate_user: f64,
-    /// Learning rate of the item embeddings for each user of the run: the rate itself is this times the number of users,
-    /// by which the mean over all users divides it again.
+    /// Learning rate of the item embeddings for each user of the run: the rate itself is this times the number of
+    /// users, by which the mean over all users divides it again.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub learning_rate_items: f64,
     /// Learning rate of the network.
@@ -91,7 +85,7 @@ impl FedNcfParameters {
         Perceptron::new(dimension, &[dimension, first, second, third, 1])
     }
 
-    /// Describes the model for so many items.
+    /// Returns the layout of the model for this many items.
     fn layout(&self, items: usize) -> Layout {
         network::layout("V", TableShape::of_items(items, self.latent_dimension), &self.network())
     }
@@ -112,7 +106,7 @@ impl Default for FedNcfParameters {
     }
 }
 
-/// What all clients share.
+/// Holds what all clients share.
 #[derive(Debug)]
 pub struct FedNcf {
     shared: Arc<Shared>,
@@ -134,10 +128,7 @@ impl FedNcf {
         let settings = LocalSettings {
             epochs: parameters.local_epochs,
             batch_size: parameters.batch_size as usize,
-            rule: match parameters.optimizer {
-                Optimizer::Sgd => Rule::Sgd,
-                Optimizer::Adam => Rule::Adam,
-            },
+            optimizer: parameters.optimizer,
             user_rate: parameters.learning_rate_user,
             item_rate: parameters.learning_rate_items * problem.users as f64,
             network_rate: parameters.learning_rate_network,
@@ -147,7 +138,7 @@ impl FedNcf {
 }
 
 impl Method for FedNcf {
-    /// V ~ N(0, deviation^2); weights from Xavier's uniform distribution, biases zero.
+    /// Draws V from N(0, deviation^2) and weights from Xavier's uniform distribution. Biases are zero.
     fn initial(&self) -> Model {
         let mut stream = self.shared.streams.stream(Purpose::GlobalInit, 0, 0);
         let deviation = self.shared.parameters.embedding_deviation;
@@ -155,7 +146,7 @@ impl Method for FedNcf {
         let mut parameters = Vec::with_capacity(self.shared.network.parameters());
         for Layer { inputs, outputs, weights, bias } in self.shared.network.layers() {
             let reach = (6.0 / (inputs + outputs) as f64).sqrt();
-            parameters.extend(weights.clone().map(|_| ((2.0 * stream.open_unit() - 1.0) * reach) as f32));
+            parameters.extend(weights.clone().map(|_| stream.uniform_within(reach) as f32));
             parameters.resize(parameters.len() + bias.len(), 0.0);
         }
         let layout = network::layout("V", self.items, &self.shared.network);
@@ -163,7 +154,7 @@ impl Method for FedNcf {
         network::model_of(layout, values.collect())
     }
 
-    /// The user embedding ~ N(0, deviation^2), a draw of its own for every user.
+    /// Draws the user embedding from N(0, deviation^2), for every user from a stream of its own.
     fn client(&self, user: UserId) -> Box<dyn Client> {
         let mut stream: Stream = self.shared.streams.stream(Purpose::PrivateInit, u64::from(user.0), 0);
         let deviation = self.shared.parameters.embedding_deviation;
@@ -181,13 +172,8 @@ struct FedNcfClient {
 impl Client for FedNcfClient {
     fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
         let Shared { settings, network, .. } = &*self.shared;
-        let table = task.model.table(0);
-        let shape = table.shape();
-        minibatch::draw_samples(task, &mut scratch.samples)?;
-        let Scratch { samples, round_rows, .. } = scratch;
-        round_rows.collect(&samples.samples.items, &samples.samples.labels, shape.rows);
-        let mut rows: Vec<f32> = Vec::with_capacity(round_rows.rows().len() * shape.dimension);
-        round_rows.rows().iter().for_each(|row| rows.extend_from_slice(table.row(*row as usize)));
+        let mut rows = network::draw_rows(task, scratch)?;
+        let round_rows = &mut scratch.round_rows;
         let mut weights = network::parameters(task.model, 1);
         let mut order = task.stream(Purpose::Shuffle);
         let model = LocalModel { user: self.user_vector.get_mut(), rows: &mut rows, network: &mut weights };
@@ -195,9 +181,9 @@ impl Client for FedNcfClient {
         task.check_magnitude("u", largest_magnitude(self.user_vector.get()))?;
         task.check_magnitude("V", largest_magnitude(&rows))?;
         task.check_magnitude("the network", largest_magnitude(&weights))?;
-        let mut blocks = vec![TableUpdate::listed(shape, round_rows.rows().to_vec(), &rows, 1.0)?];
-        blocks.extend(network::tables(network, &weights).iter().map(TableUpdate::whole));
-        let update = LocalUpdate::new(ModelUpdate::of_blocks(blocks), result.loss, result.row_visits);
+        let items = (task.model.table(0).shape(), round_rows.rows(), &rows[..]);
+        let update = network::update(network, items, &weights)?;
+        let update = LocalUpdate::new(update, result.loss, result.row_visits);
         Ok(update.with_multiply_adds(result.multiply_adds))
     }
 

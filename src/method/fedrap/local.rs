@@ -1,4 +1,5 @@
-//! FedRAP's local training: gather the rows of a round, run all epochs there, scatter back.
+//! Implements FedRAP's local training: the rows of a participation are gathered, trained in all epochs, and written
+//! back.
 
 use super::parameters::{Objective, Plan, Tables};
 use super::{LocalTask, LocalUpdate, Scratch, Shared};
@@ -14,21 +15,22 @@ use crate::model::table::{RowSet, TableUpdate};
 use crate::rng::{Purpose, Stream};
 use crate::stages::{Stage, enter};
 
-/// Table numbers in the packed rows.
+/// The numbers of the tables in the packed rows.
 const D: usize = 0;
 const C: usize = 1;
 
-/// The private parameters of one user.
+/// Holds the private parameters of one user.
 #[derive(Clone)]
-pub(super) struct Own {
+pub(super) struct PrivateParameters {
     pub w: Vec<f32>,
     pub b: f32,
     pub d: RowTable,
 }
 
+/// Trains a user's private parameters and the rows of C, and returns the update of C.
 pub(super) fn train(
     shared: &Shared,
-    own: &mut Own,
+    own: &mut PrivateParameters,
     task: &LocalTask<'_>,
     scratch: &mut Scratch,
 ) -> Result<LocalUpdate> {
@@ -38,7 +40,7 @@ pub(super) fn train(
     let (items, labels) = (&scratch.samples.samples.items, &scratch.samples.samples.labels);
     match plan.objective {
         Objective::PublishedCode => scratch.round_rows.collect(items, labels, shared.items),
-        // The regularisers run over the whole matrix, so every row moves.
+        // The regularisers run over the whole matrix, so that every row moves.
         Objective::Paper => scratch.round_rows.collect_whole_catalogue(items, labels, shared.items),
     }
     gather(shared, own, task, &scratch.round_rows, &mut scratch.packed, &mut scratch.slots);
@@ -61,10 +63,10 @@ pub(super) fn train(
     Ok(LocalUpdate::new(ModelUpdate::of_table(table), loss, row_visits))
 }
 
-/// Brings the rows of this round side by side: D from the private table, C from the download.
+/// Gathers the rows of this participation, those of D from the private table and those of C from the download.
 fn gather(
     shared: &Shared,
-    own: &Own,
+    own: &PrivateParameters,
     task: &LocalTask<'_>,
     round_rows: &RoundRows,
     packed: &mut PackedRows,
@@ -86,7 +88,7 @@ fn gather(
     }
 }
 
-/// The client's C as it leaves the device: trained rows, and the decay that all others share.
+/// Returns the update that leaves the device: the trained rows of C, and the factor by which all others have decayed.
 fn update(
     shared: &Shared,
     task: &LocalTask<'_>,
@@ -110,7 +112,7 @@ fn update(
     }
 }
 
-/// The state of a participation's epochs.
+/// Holds the state of a participation's epochs.
 struct LocalEpochs<'a> {
     plan: &'a Plan,
     w: Vec<Block>,
@@ -120,21 +122,21 @@ struct LocalEpochs<'a> {
     lambda: f32,
     mu: f32,
     order: Stream,
-    /// What the steps have left of a row that none of them touched.
+    /// The factor by which the steps have scaled the rows that none of them touched.
     others_scale: f32,
-    /// Running mean of the batch losses, weighted by batch size and never reset, as in the published code.
+    /// The running mean of the batch losses, weighted by batch size and never reset, as in the published code.
     loss: f64,
     loss_sum: f64,
     occurrences: f64,
     row_visits: u64,
-    /// Rows that the batch at hand moves by more than their decay.
+    /// The number of rows that the present batch moves by more than their decay.
     visits_per_step: u64,
 }
 
 impl<'a> LocalEpochs<'a> {
-    fn new(plan: &'a Plan, own: &Own, task: &LocalTask<'_>) -> Self {
+    fn new(plan: &'a Plan, own: &PrivateParameters, task: &LocalTask<'_>) -> Self {
         let round = task.round.0;
-        // Repeated products, so that the rate of a round does not hang on a platform's `pow`.
+        // Repeated multiplication gives the same bits on every platform, which a power function need not.
         let decay = (0..round).fold(1.0f64, |decay, _| decay * f64::from(plan.round_decay));
         let factor = plan.curriculum_factor(round);
         Self {
@@ -163,7 +165,7 @@ impl<'a> LocalEpochs<'a> {
         for _ in 0..self.plan.local_epochs {
             let before = self.loss;
             if one_batch {
-                // Shuffling a batch of everything would change nothing.
+                // With a single batch, shuffling would change nothing.
                 self.step(round_rows.samples().len(), packed, weights);
             } else {
                 round_rows.shuffle(&mut self.order);
@@ -173,7 +175,7 @@ impl<'a> LocalEpochs<'a> {
                 }
             }
             self.loss = self.loss_sum / self.occurrences;
-            // Never after the first epoch, since `before` is zero then.
+            // This does not hold after the first epoch, when `before` is zero.
             if (self.loss - before).abs() < self.plan.tolerance * before.abs() {
                 break;
             }

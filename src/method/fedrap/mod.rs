@@ -1,9 +1,9 @@
-//! FedRAP: additive personalisation (Li, Long, Zhou, ICLR 2024; code mtics/FedRAP d6ee2ac).
+//! Implements FedRAP, additive personalisation (Li, Long, Zhou, ICLR 2024; code mtics/FedRAP d6ee2ac).
 //!
-//! Private: D (m x k), w (k), b. Global: C (m x k), which is averaged and penalised towards sparsity.
-//! logit = w . (D_j + C_j) + b; scored with the own w, b, D and the new averaged C.
+//! The table D (m x k) and the score function w (k) and b are private. The table C (m x k) is shared: it is averaged,
+//! and a penalty makes it sparse. The logit of item j is w . (D_j + C_j) + b. Items are scored with the client's own w,
+//! b and D and the newest averaged C.
 
-use crate::model::layout::{BlockLayout, Layout};
 use std::sync::Arc;
 
 use super::{
@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::ids::UserId;
 use crate::model::blocks::Model;
 use crate::model::kernel::score::{ScaledSum, score_sums};
+use crate::model::layout::{BlockLayout, Layout};
 use crate::model::private::Private;
 use crate::model::row_table::RowTable;
 use crate::model::state::StateVisitor;
@@ -24,15 +25,16 @@ mod parameters;
 #[cfg(test)]
 mod tests;
 
-use local::Own;
+use local::PrivateParameters;
 use parameters::Plan;
 pub use parameters::{Curriculum, FedRapParameters, Objective, Regularizer, Tables};
 
-/// The registry's line.
+/// Describes the method to the registry.
 pub const ENTRY: Entry = Entry {
     name: "fedrap",
     summary: "additive personalisation: averaged sparse table C plus private table D and score function",
-    source: "Li, Long, Zhou, Federated Recommendation with Additive Personalization, ICLR 2024; code mtics/FedRAP d6ee2ac",
+    source: "Li, Long, Zhou, Federated Recommendation with Additive Personalization, ICLR 2024; code \
+             mtics/FedRAP d6ee2ac",
     schema: || schemars::schema_for!(FedRapParameters),
     resolve: parameters::resolve,
     placement: Placement::Federated,
@@ -45,27 +47,27 @@ pub const ENTRY: Entry = Entry {
     build: |value, problem| Ok(Box::new(FedRap::new(&super::parameters("fedrap", value)?, problem))),
 };
 
-/// The start that every client copies.
+/// Holds the initial parameters, which are the same for all clients.
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// D (m x k).
+    /// The private table D (m x k).
     pub d: Table,
-    /// C as it is downloaded in round 0 (m x k).
+    /// The shared table C as it is downloaded in round 0 (m x k).
     pub c: Table,
-    /// w (k).
+    /// The weights w of the score function (k values).
     pub w: Vec<f32>,
-    /// b.
+    /// The bias b of the score function.
     pub b: f32,
 }
 
 impl Start {
-    /// C, D ~ N(0, 1), each its own draw; w, b ~ U(-1/sqrt k, 1/sqrt k); one draw shared by all users.
+    /// Draws C and D from N(0, 1), and w and b from U(-1/sqrt k, 1/sqrt k).
     fn draw(problem: &Problem, dimension: usize) -> Self {
         let shape = TableShape { rows: problem.items, dimension };
         let mut global = problem.streams.stream(Purpose::GlobalInit, 0, 0);
         let mut private = problem.streams.stream(Purpose::PrivateInit, 0, 0);
         let reach = 1.0 / (dimension as f64).sqrt();
-        let mut uniform = || ((2.0 * private.open_unit() - 1.0) * reach) as f32;
+        let mut uniform = || private.uniform_within(reach) as f32;
         let w = (0..dimension).map(|_| uniform()).collect();
         let b = uniform();
         Self {
@@ -77,7 +79,7 @@ impl Start {
     }
 }
 
-/// What all clients share.
+/// Holds what all clients share.
 #[derive(Debug)]
 pub struct FedRap {
     shared: Arc<Shared>,
@@ -91,12 +93,12 @@ struct Shared {
 }
 
 impl FedRap {
-    /// Draws the start from the run's streams.
+    /// Makes the method with initial parameters that are drawn from the run's streams.
     pub fn new(parameters: &FedRapParameters, problem: &Problem) -> Self {
         Self::from_start(parameters, Start::draw(problem, parameters.latent_dimension as usize))
     }
 
-    /// From a given start.
+    /// Makes the method with these initial parameters.
     pub fn from_start(parameters: &FedRapParameters, start: Start) -> Self {
         let items = start.c.shape().rows;
         Self { shared: Arc::new(Shared { plan: Plan::new(parameters), start, items }) }
@@ -114,7 +116,7 @@ impl Method for FedRap {
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {
         let start = &self.shared.start;
-        let own = Own { w: start.w.clone(), b: start.b, d: RowTable::new(self.shared.plan.dimension) };
+        let own = PrivateParameters { w: start.w.clone(), b: start.b, d: RowTable::new(self.shared.plan.dimension) };
         Box::new(FedRapClient { shared: Arc::clone(&self.shared), own: Private::new(own) })
     }
 }
@@ -122,7 +124,7 @@ impl Method for FedRap {
 #[derive(Clone)]
 struct FedRapClient {
     shared: Arc<Shared>,
-    own: Private<Own>,
+    own: Private<PrivateParameters>,
 }
 
 impl Client for FedRapClient {
@@ -146,7 +148,7 @@ impl Client for FedRapClient {
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
-        let Own { w, b, d } = self.own.get_mut();
+        let PrivateParameters { w, b, d } = self.own.get_mut();
         state.values(w)?;
         state.value(b)?;
         state.row_table(d)

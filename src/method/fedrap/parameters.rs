@@ -1,4 +1,4 @@
-//! FedRAP's parameters: what a scenario may say, and what follows from it.
+//! Defines FedRAP's parameters: what a scenario may say, and the settings of training that follow from it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -134,7 +134,7 @@ impl Default for FedRapParameters {
     }
 }
 
-/// The parameters with the objective's defaults filled in: what training reads.
+/// Holds the settings of training, which are the parameters with the objective's defaults filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Plan {
     pub dimension: usize,
@@ -155,7 +155,7 @@ pub(super) struct Plan {
     pub tolerance: f64,
 }
 
-/// What the objective says where the scenario says nothing.
+/// Holds the values that the objective gives to keys that the scenario leaves out.
 struct ObjectiveDefaults {
     batch_size: Option<u32>,
     learning_rate_tables: f64,
@@ -189,6 +189,7 @@ impl ObjectiveDefaults {
 }
 
 impl Plan {
+    /// Returns the settings that follow from these parameters.
     pub fn new(p: &FedRapParameters) -> Self {
         let defaults = ObjectiveDefaults::of(p);
         let both = p.tables == Tables::Both;
@@ -202,7 +203,7 @@ impl Plan {
             batch_decay: p.learning_rate_batch_decay.unwrap_or(defaults.learning_rate_batch_decay) as f32,
             round_decay: p.learning_rate_round_decay.unwrap_or(defaults.learning_rate_round_decay) as f32,
             weight_decay: p.weight_decay.unwrap_or(defaults.weight_decay) as f32,
-            // Without one of the tables there is nothing to drive apart, and without C nothing to penalise.
+            // The term of lambda needs both tables, and the penalty needs C.
             lambda: if both { p.lambda as f32 } else { 0.0 },
             mu: if p.regularizer == Regularizer::None || p.tables == Tables::DOnly { 0.0 } else { p.mu as f32 },
             penalty: match (p.regularizer, p.objective) {
@@ -217,12 +218,12 @@ impl Plan {
         }
     }
 
-    /// Whether a table travels.
+    /// Returns whether a table travels.
     pub fn shares(&self) -> bool {
         self.tables != Tables::DOnly || self.aggregate_d
     }
 
-    /// Whether a private table D is kept.
+    /// Returns whether a private table D is kept.
     pub fn keeps_d(&self) -> bool {
         match self.tables {
             Tables::Both => true,
@@ -231,7 +232,7 @@ impl Plan {
         }
     }
 
-    /// The factor of lambda and mu in round `round` (from 0; the papers' a is round + 1).
+    /// Returns the factor of lambda and mu in round `round` (from 0; the a of the paper is round + 1).
     pub fn curriculum_factor(&self, round: u32) -> f32 {
         if self.objective == Objective::PublishedCode {
             return 1.0;
@@ -249,7 +250,7 @@ impl Plan {
     }
 }
 
-/// Fills in what the objective decides, and finds what the schema cannot state.
+/// Fills in the defaults of the objective, and returns the faults that the schema cannot express.
 pub(super) fn resolve(value: &mut Value) -> Vec<ParameterFault> {
     let Ok(parameters) = serde_json::from_value::<FedRapParameters>(value.clone()) else { return Vec::new() };
     if let Some(table) = value.as_object_mut() {

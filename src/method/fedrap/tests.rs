@@ -1,4 +1,4 @@
-//! How FedRAP's epochs run, and what they leave behind.
+//! Tests how FedRAP's epochs run, and what they leave behind.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -6,7 +6,7 @@ use crate::dataset::negatives::Samples;
 use crate::ids::{InvitationId, Round};
 use crate::method::tests::problem;
 
-/// FedRAP's client after one participation with 11 distinct items out of 17 samples.
+/// Returns the update of FedRAP's client in one participation with 11 distinct items in 17 samples.
 fn update(parameters: &serde_json::Value) -> LocalUpdate {
     update_in(&mut Scratch::default(), parameters)
 }
@@ -22,7 +22,7 @@ fn update_in(scratch: &mut Scratch, parameters: &serde_json::Value) -> LocalUpda
     method.client(UserId(1)).train(&task, scratch).unwrap()
 }
 
-/// If this fails, virtual time charges for work that is not done, or not for all of it.
+/// If this fails, virtual time is not charged for the work that is done.
 #[test]
 fn fedrap_visits_each_row_of_a_batch_once_an_epoch() {
     let mut parameters = serde_json::json!({
@@ -47,7 +47,7 @@ fn fedrap_stops_when_the_running_mean_of_the_loss_changes_by_less_than_the_toler
     let losses: Vec<f64> = (1..=12).map(|local_epochs| epochs(0.0, local_epochs).1).collect();
     let changes: Vec<f64> = losses.windows(2).map(|pair| (pair[1] - pair[0]).abs() / pair[0].abs()).collect();
     for stop in [0, 4] {
-        // Between two changes: the first below the tolerance ends the training, after its own epoch.
+        // The tolerance is between two changes. The first change below it ends the training, after its own epoch.
         assert!(changes.windows(2).all(|pair| pair[1] < pair[0]), "{changes:?}");
         let tolerance = if stop == 0 { 2.0 * changes[0] } else { (changes[stop - 1] * changes[stop]).sqrt() };
         assert_eq!(epochs(tolerance, 12).0, stop as u64 + 2, "{changes:?}");
@@ -56,7 +56,7 @@ fn fedrap_stops_when_the_running_mean_of_the_loss_changes_by_less_than_the_toler
 }
 
 #[test]
-fn a_tolerance_of_zero_never_stops_not_even_where_nothing_moves() {
+fn a_tolerance_of_zero_never_stops_the_epochs_even_if_nothing_moves() {
     let still = serde_json::json!({
         "latent_dimension": 8, "local_epochs": 5, "early_stop_tolerance": 0, "learning_rate_tables": 0,
         "learning_rate_network": 0,
@@ -72,16 +72,16 @@ fn fedrap_steps_once_a_batch() {
             "batch_size": batch_size,
         }))
     };
-    // Every sample is a row visit of its own in a batch of one; a batch of all samples is one of more than all.
+    // In batches of one every sample is a row visit. A batch size of more than all samples is like one of all samples.
     assert_eq!(update_of(1).work.row_visits, 2 * 17);
     assert_eq!(update_of(17).work.row_visits, 2 * 11);
     assert_eq!(update_of(17).update, update_of(1000).update);
     assert_ne!(update_of(16).update, update_of(17).update);
 }
 
-/// If this fails, numbers of one client get into the parameters of the next one on the same thread.
+/// If this fails, values of one client reach the parameters of the next one on the same thread.
 #[test]
-fn fedrap_owes_nothing_to_whoever_used_its_buffers_before() {
+fn fedrap_does_not_depend_on_who_used_its_buffers_before() {
     let variants = [
         serde_json::json!({ "tables": "both" }),
         serde_json::json!({ "tables": "c-only" }),
@@ -91,7 +91,7 @@ fn fedrap_owes_nothing_to_whoever_used_its_buffers_before() {
     ];
     let mut scratch = Scratch::default();
     for variant in variants {
-        // One lane vector wide, where rows are overwritten without being cleared first.
+        // With a width of one lane vector, rows are overwritten without being cleared first.
         let mut parameters = serde_json::json!({ "latent_dimension": 16, "learning_rate_tables": 1 });
         parameters.as_object_mut().unwrap().extend(variant.as_object().unwrap().clone());
         update_in(&mut scratch, &serde_json::json!({ "latent_dimension": 16, "learning_rate_tables": 1 }));

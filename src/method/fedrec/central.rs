@@ -1,10 +1,11 @@
-//! Probabilistic matrix factorisation at the server, unfederated: what FedRec in its batch style is compared with.
+//! Implements probabilistic matrix factorisation at the server, with which FedRec in its batch style is compared.
 //!
-//! The server has everybody's ratings and all vectors, and makes the steps that FedRec's devices and server make without
-//! virtual items, in the same order: from one start, U and V are those of FedRec bit for bit.
+//! The server has the ratings and vectors of all users, and makes the steps that FedRec's devices and server make
+//! without virtual items, in the same order. From the same initial values, U and V have the same bits as those of
+//! FedRec.
 //!
-//! Source: Salakhutdinov and Mnih, Probabilistic Matrix Factorization, NIPS 2007; learning rates and order of steps as in
-//! the authors' code of FedRec (Guanyu-Lin/FedRec 521b7cf).
+//! Source: Salakhutdinov and Mnih, Probabilistic Matrix Factorization, NIPS 2007; learning rates and order of steps as
+//! in the authors' code of FedRec (Guanyu-Lin/FedRec 521b7cf).
 
 use std::sync::Arc;
 
@@ -14,11 +15,12 @@ use serde::{Deserialize, Serialize};
 use super::numerics::{Memory, Participation, Style};
 use super::server::FedRecServer;
 use super::{FedRec, FedRecParameters, Shared};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ids::{InvitationId, UserId};
 use crate::method::central::{CentralClient, CentralServer, CentralTrainer, UserRatings, ratings_layout};
-use crate::method::implicit::score_items;
+use crate::method::network::model_of;
 use crate::method::server::{Contribution, StepContext, StepReport};
+use crate::method::user_vector::score_items;
 use crate::method::{
     Client, Entry, Method, Phase, Placement, Problem, Server, largest_magnitude, parameters, sizes_by,
 };
@@ -27,7 +29,7 @@ use crate::model::kernel::MAX_DIMENSION;
 use crate::model::layout::{BlockLayout, Layout};
 use crate::model::table::{Table, TableShape, TableUpdate};
 
-/// The registry's line.
+/// Describes the method to the registry.
 pub const ENTRY: Entry = Entry {
     name: "pmf",
     summary: "rating prediction by matrix factorisation at the server; FedRec's batch style without federation",
@@ -70,19 +72,19 @@ impl Default for PmfParameters {
     }
 }
 
-/// Unfederated PMF.
+/// Describes the method by the FedRec whose steps it makes.
 #[derive(Debug)]
 pub struct Pmf {
     federated: FedRec,
     users: usize,
 }
 
-/// Places of the model's blocks.
+/// The positions of the model's blocks.
 const ITEMS: usize = 0;
 const USERS: usize = 1;
 
 impl Pmf {
-    /// Starts where FedRec starts.
+    /// Makes the method for a problem of this size, with the initial values of FedRec.
     pub fn new(parameters: &PmfParameters, problem: &Problem) -> Self {
         let PmfParameters { latent_dimension, learning_rate, learning_rate_decay, regularization, initial_range } =
             *parameters;
@@ -111,17 +113,16 @@ impl Pmf {
     }
 }
 
-/// Describes the tables of items and users, with so many values in a row.
+/// Returns the layout of both tables, with `dimension` values in a row.
 fn layout([items, users]: [usize; 2], dimension: usize) -> Layout {
     let shape = |rows| TableShape { rows, dimension };
     Layout::new(vec![BlockLayout::item_table("V", shape(items)), BlockLayout::weights("U", shape(users))])
 }
 
-/// Returns the model of both tables.
+/// Returns the model that consists of both tables.
 fn whole_model(items: &Arc<Table>, users: Table) -> Model {
     let layout = layout([items.shape().rows, users.shape().rows], items.shape().dimension);
-    // The layout is made of the tables' own shapes.
-    Model::of_tables(layout, vec![Table::clone(items), users]).unwrap_or_else(|_| Model::none())
+    model_of(layout, vec![Table::clone(items), users])
 }
 
 impl Method for Pmf {
@@ -152,7 +153,7 @@ impl Method for Pmf {
     }
 }
 
-/// The server's work: all users' participations in turn, then the server's step.
+/// Makes the participations of all users one after the other, and then the server's step.
 pub(super) struct PmfTrainer {
     shared: Arc<Shared>,
     server: FedRecServer,
@@ -165,9 +166,7 @@ impl CentralTrainer for PmfTrainer {
     }
 
     fn set_model(&mut self, model: Model) -> Result<()> {
-        if model.layout() != self.model.layout() {
-            return Err(Error::Update(format!("a model of {} meets one of {}", model.layout(), self.model.layout())));
-        }
+        self.model.check_same_layout(&model)?;
         self.server.set_model(Model::of_table("V", Arc::clone(model.table(ITEMS))))?;
         self.model = model;
         Ok(())
@@ -183,7 +182,7 @@ impl CentralTrainer for PmfTrainer {
         let (mut visits, mut losses) = (0, 0.0);
         for (number, sent) in ratings.iter().enumerate() {
             rows.clear();
-            sent.items.iter().for_each(|item| rows.extend_from_slice(items.row(*item as usize)));
+            items.append_rows(&sent.items, &mut rows);
             gradients.clear();
             gradients.resize(rows.len(), 0.0);
             let participation = Participation {
@@ -198,18 +197,8 @@ impl CentralTrainer for PmfTrainer {
             visits += participation.row_visits(shape.dimension);
             losses += participation.train(users.row_mut(sent.user.index()), &mut gradients, &mut memory);
             let update = TableUpdate::listed(*shape, sent.items.clone(), &gradients, 1.0)?;
-            sums.absorb(&[Contribution {
-                user: sent.user,
-                invitation_id: InvitationId(number as u32),
-                update: &ModelUpdate::of_table(update),
-                received: &received,
-                meant: None,
-                phase: crate::method::Phase::default(),
-                download_number: 0,
-                weight: 1.0,
-                base_weight: 0.0,
-                is_fresh: true,
-            }])?;
+            let (invitation_id, update) = (InvitationId(number as u32), ModelUpdate::of_table(update));
+            sums.absorb(&[Contribution::fresh(sent.user, invitation_id, &update, &received)])?;
         }
         let report = self.server.step(sums, step)?;
         let items = self.server.model().table(0);

@@ -1,17 +1,19 @@
-//! FedRec with probabilistic matrix factorisation: rating prediction from explicit ratings, with virtual ratings that
-//! hide what was rated.
+//! Implements FedRec with probabilistic matrix factorisation, which predicts ratings from explicit ratings and hides
+//! which items a user has rated among virtual ratings.
 //!
-//! Private: the user vector U_u. Global: the item table V; uploads are gradients of its rows. In the **batch** style all
-//! users take part in a step and the server moves a row by the mean over those who sent it (equation 9); in the
-//! **stochastic** style a step is one user, drawn with replacement (`training.participation = { cohort = 1 }`), and an
-//! iteration is as many steps as there are users (`training.steps_per_round`). Rates fall by a factor after every
-//! iteration; in the stochastic style, as in the authors' code, a device's own rate falls with its participations.
+//! The user vector U_u is private and the item table V is shared. Uploads are gradients of rows of V. In the **batch**
+//! style all users take part in a step, and the server moves a row by the mean over those who sent it (equation 9). In
+//! the **stochastic** style one user, drawn with replacement, takes part in a step (`training.participation = { cohort
+//! = 1 }`), and an iteration has as many steps as there are users (`training.steps_per_round`). Learning rates fall by
+//! a factor after every iteration. In the stochastic style, as in the authors' code, a device's own rate falls with its
+//! participations.
 //!
-//! With rho > 0 a device trains on rho times as many unrated items as it has rated ones, drawn anew in every
-//! participation, so that the server cannot tell which of the rows are rated. [`central`] is the same without federation.
+//! With rho > 0 a device also trains on unrated items, rho for every rated one, which are drawn anew in every
+//! participation so that the server cannot tell which of the rows are rated. [`central`] is the same without
+//! federation.
 //!
 //! Source: Lin, Liang, Pan and Ming, FedRec: Federated Recommendation with Explicit Feedback (IEEE Intelligent Systems
-//! 2020); the authors' code Guanyu-Lin/FedRec at 521b7cf. See [`numerics`] for the equations.
+//! 2020), and the authors' code Guanyu-Lin/FedRec at 521b7cf. [`numerics`] states the equations.
 
 use std::sync::Arc;
 
@@ -19,10 +21,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::numerics::{Filling, HybridFilling, Memory, Participation, Style, decayed};
-use super::implicit::score_items;
+use super::user_vector::{collect_last_ratings, score_items};
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
-    largest_magnitude, parameters, sizes_by,
+    largest_magnitude, parameters, sizes_of_item_table,
 };
 use crate::error::Result;
 use crate::ids::UserId;
@@ -40,7 +42,7 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-/// The registry's line.
+/// Describes the method to the registry.
 pub const ENTRY: Entry = Entry {
     name: "fedrec-pmf",
     summary: "rating prediction: private user vector, gradients of rated and of virtually rated item rows",
@@ -49,11 +51,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(FedRecParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
-    sizes: |value, size| {
-        sizes_by(value, |p: FedRecParameters| {
-            Layout::of_table("V", TableShape::of_items(size.items, p.latent_dimension))
-        })
-    },
+    sizes: |value, size| sizes_of_item_table("V", (value, size), |p: FedRecParameters| p.latent_dimension),
     build: |value, problem| Ok(Box::new(FedRec::new(parameters("fedrec-pmf", value)?, problem))),
 };
 
@@ -125,7 +123,7 @@ impl Default for FedRecParameters {
     }
 }
 
-/// What all clients share.
+/// Holds what all clients share.
 #[derive(Debug)]
 pub struct FedRec {
     shared: Arc<Shared>,
@@ -142,7 +140,7 @@ struct Shared {
 }
 
 impl FedRec {
-    /// Fills in what the parameters leave to the style.
+    /// Makes the method for a problem of this size, and fills in the defaults of the style.
     pub fn new(parameters: FedRecParameters, problem: &Problem) -> Self {
         let shape = TableShape::of_items(problem.items, parameters.latent_dimension);
         let (learning_rate, steps) = match parameters.style {
@@ -177,7 +175,7 @@ impl Shared {
         step / self.steps_per_iteration
     }
 
-    /// Returns the learning rate after so many decays.
+    /// Returns the learning rate after this many decays.
     fn rate(&self, decays: u32) -> f32 {
         decayed(self.learning_rate, self.parameters.learning_rate_decay, decays)
     }
@@ -228,14 +226,14 @@ impl Method for FedRec {
 struct FedRecClient {
     shared: Arc<Shared>,
     user_vector: Private<Box<[f32]>>,
-    /// How often the user has taken part, which is what its own learning rate falls with in the stochastic style.
+    /// The number of the user's participations, by which its own learning rate falls in the stochastic style.
     participations: u32,
 }
 
-/// The rated items of a user, and what is trained beside them. Memory of a worker thread.
+/// Holds the items, rows and gradients of a participation. It is memory of a worker thread.
 #[derive(Debug, Default)]
 pub struct FedRecScratch {
-    /// Rated items, then virtual ones.
+    /// The rated items, then the virtual ones.
     items: Vec<u32>,
     ratings: Vec<f32>,
     unrated: Vec<u32>,
@@ -246,27 +244,17 @@ pub struct FedRecScratch {
 }
 
 impl FedRecScratch {
-    /// Collects the items of a participation: those rated, each with its last rating, then `wanted` times as many
-    /// unrated ones (or as many as there are), drawn without replacement.
-    fn collect(&mut self, task: &LocalTask<'_>, catalogue: usize, wanted: usize) {
-        self.items.clear();
-        self.ratings.clear();
-        for (&item, rating) in task.own.items().iter().zip(task.own.ratings().iter()) {
-            match self.ratings.last_mut() {
-                Some(last) if self.items.last() == Some(&item) => *last = rating,
-                _ => {
-                    self.items.push(item);
-                    self.ratings.push(rating);
-                }
-            }
-        }
-        if wanted == 0 {
+    /// Collects the items of a participation: the rated items, each with its last rating, then `per_rated` times as
+    /// many unrated items (or as many as there are), drawn without replacement.
+    fn collect(&mut self, task: &LocalTask<'_>, catalogue: usize, per_rated: usize) {
+        collect_last_ratings(&task.own, &mut self.items, &mut self.ratings);
+        if per_rated == 0 {
             return;
         }
         self.unrated.clear();
         let mut rated = self.items.iter().copied().peekable();
         self.unrated.extend((0..catalogue as u32).filter(|item| rated.next_if_eq(item).is_none()));
-        let count = (wanted * self.items.len()).min(self.unrated.len());
+        let count = (per_rated * self.items.len()).min(self.unrated.len());
         let mut stream = task.named_stream("fedrec/virtual-items");
         for place in 0..count {
             let chosen = place + stream.below((self.unrated.len() - place) as u32) as usize;
@@ -275,7 +263,7 @@ impl FedRecScratch {
         self.items.extend_from_slice(&self.unrated[..count]);
     }
 
-    /// Returns the items in ascending order with their gradients.
+    /// Returns the update that lists the items in ascending order with their gradients.
     fn update(&mut self, shape: TableShape) -> Result<TableUpdate> {
         let d = shape.dimension;
         if self.items.is_sorted() {
@@ -299,9 +287,7 @@ impl Client for FedRecClient {
         scratch.collect(task, shape.rows, parameters.virtual_items_per_rated as usize);
         let table = task.model.table(0);
         scratch.rows.clear();
-        for &item in &scratch.items {
-            scratch.rows.extend_from_slice(table.row(item as usize));
-        }
+        table.append_rows(&scratch.items, &mut scratch.rows);
         scratch.gradients.clear();
         scratch.gradients.resize(scratch.rows.len(), 0.0);
         let iteration = self.shared.iteration(task.step.0);

@@ -1,13 +1,13 @@
-//! FedRec's arithmetic for probabilistic matrix factorisation: what a device works out in one participation.
+//! Implements FedRec's arithmetic for probabilistic matrix factorisation: what a device computes in one participation.
 //!
-//! A rating is predicted by U_u . V_i. For an item with rating r, the gradients are (U . V_i - r) V_i + lambda U in U
-//! (equation 7) and (U . V_i - r) U + lambda V_i in V_i (equation 8). Unrated items that are trained along hide which
-//! items are rated; their ratings are *virtual*: the user's mean (user averaging, equation 5) or a prediction (hybrid
-//! filling, equation 6).
+//! A rating is predicted by U_u . V_i. For an item with rating r, the gradients are (U . V_i - r) V_i + lambda U with
+//! respect to U (equation 7) and (U . V_i - r) U + lambda V_i with respect to V_i (equation 8). Unrated items are
+//! trained as well, to hide which items are rated. Their ratings are *virtual*: the user's mean (user averaging,
+//! equation 5) or a prediction (hybrid filling, equation 6).
 //!
 //! Source: Lin, Liang, Pan and Ming, FedRec: Federated Recommendation with Explicit Feedback (IEEE Intelligent Systems
-//! 2020), in its slides, and the authors' code Guanyu-Lin/FedRec at 521b7cf, `Client.java` of both styles. Single
-//! precision like the code; every sum has a fixed order (contract 1).
+//! 2020), its slides, and the authors' code Guanyu-Lin/FedRec at 521b7cf, `Client.java` of both styles. All computation
+//! is in single precision like that of the code, and every sum has a fixed order (contract 1).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,32 +26,32 @@ pub enum Style {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HybridFilling {
-    /// The authors' code: a temporary copy of U takes the local steps, gives the virtual ratings and is discarded; it is
-    /// made only in iterations that predict, which are those numbered above T_predict when the first has number 0.
+    /// The authors' code: a temporary copy of U takes the local steps, gives the virtual ratings and is discarded; it
+    /// is made only in iterations that predict, which are those numbered above T_predict when the first has number 0.
     Code,
-    /// The slides' Algorithm 3: U itself takes the local steps, over the rated items, in every iteration; iterations from
-    /// number T_predict on predict when the first has number 1.
+    /// The slides' Algorithm 3: U itself takes the local steps, over the rated items, in every iteration; iterations
+    /// from number T_predict on predict when the first has number 1.
     Slides,
 }
 
-/// Where virtual ratings come from.
+/// Says where virtual ratings come from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Filling {
-    /// The user's mean rating.
+    /// They are the user's mean rating.
     UserAveraging,
-    /// The user's mean rating at first, then predictions.
+    /// They are the user's mean rating at first, and predictions later.
     Hybrid {
-        /// The reading.
+        /// The reading that is followed.
         reading: HybridFilling,
-        /// T_predict: number of the iteration from which ratings are predicted.
+        /// The number T_predict of the iteration from which ratings are predicted.
         predict_from: u32,
-        /// T_local: steps over the rated items that the predicting vector takes first.
+        /// The number T_local of steps over the rated items that the predicting vector takes first.
         local_steps: u32,
     },
 }
 
 impl Filling {
-    /// Says whether virtual ratings are predicted in this iteration (from 0).
+    /// Returns whether virtual ratings are predicted in this iteration (from 0).
     pub fn predicts(&self, iteration: u32) -> bool {
         match *self {
             Self::UserAveraging => false,
@@ -61,26 +61,26 @@ impl Filling {
     }
 }
 
-/// One participation of one user.
+/// Describes one participation of one user.
 #[derive(Clone, Copy, Debug)]
 pub struct Participation<'a> {
-    /// When U moves.
+    /// The style, which says when U moves.
     pub style: Style,
-    /// Rows of V as downloaded, d values each: those of the rated items, then those of the virtual ones.
+    /// The rows of V as downloaded (d values each), first those of the rated items, then those of the virtual ones.
     pub rows: &'a [f32],
-    /// The ratings of the rated items. Rows beyond them are virtual items.
+    /// The ratings of the rated items. Further rows are those of virtual items.
     pub ratings: &'a [f32],
-    /// Where the virtual items' ratings come from.
+    /// The source of the virtual items' ratings.
     pub filling: Filling,
     /// The iteration of the server, from 0.
     pub iteration: u32,
-    /// gamma: learning rate of U.
+    /// The learning rate gamma of U.
     pub rate: f32,
-    /// lambda.
+    /// The weight lambda of the regulariser.
     pub regularization: f32,
 }
 
-/// Working memory, reused from client to client.
+/// Holds working memory, which is reused from client to client.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     targets: Vec<f32>,
@@ -89,8 +89,8 @@ pub struct Memory {
 }
 
 impl Participation<'_> {
-    /// Trains U, `user_vector` (d values), and writes the gradient of every row to `gradients`, which has the length of
-    /// `rows`. Returns the mean squared error over the rated items before they moved anything.
+    /// Trains U, which is `user_vector` (d values), and writes the gradient of every row to `gradients`, which has the
+    /// length of `rows`. Returns the mean squared error over the rated items, each before its own step.
     pub fn train(&self, user_vector: &mut [f32], gradients: &mut [f32], memory: &mut Memory) -> f64 {
         let (rated_rows, virtual_rows) = self.rows.split_at(self.ratings.len() * user_vector.len());
         let (rated_gradients, virtual_gradients) = gradients.split_at_mut(rated_rows.len());
@@ -124,7 +124,7 @@ impl Participation<'_> {
         squares / self.ratings.len().max(1) as f64
     }
 
-    /// Returns how many rows are visited, local steps of hybrid filling included.
+    /// Returns the number of rows that are visited, including those of the local steps of hybrid filling.
     pub fn row_visits(&self, dimension: usize) -> u64 {
         let (rows, rated) = ((self.rows.len() / dimension.max(1)) as u64, self.ratings.len() as u64);
         let local_passes = match self.filling {
@@ -170,8 +170,8 @@ impl Participation<'_> {
         memory.local_vector = local;
     }
 
-    /// Moves U once by the mean gradient over `rows`; gradients of rows are those at the old U. Returns the sum of
-    /// squared errors over the rated items.
+    /// Moves U once by the mean gradient over `rows`, and writes the gradients of the rows at the old U to `gradients`.
+    /// Returns the sum of squared errors over the rated items.
     fn batch_step(
         &self,
         user_vector: &mut [f32],
@@ -207,8 +207,8 @@ impl Participation<'_> {
     }
 }
 
-/// Moves U after every row of `rows`; the gradient of a row is that at the U before it. Returns the sum of squared
-/// errors.
+/// Moves U after every row of `rows`, and writes the gradient of each row, at the U before its step, to `gradients`.
+/// Returns the sum of squared errors.
 #[inline]
 fn stochastic_pass(
     user_vector: &mut [f32],
@@ -235,12 +235,12 @@ fn stochastic_pass(
     squares
 }
 
-/// Returns the mean rating; 0 of none.
+/// Returns the mean rating, or 0 if there are no ratings.
 pub fn mean(ratings: &[f32]) -> f32 {
     ratings.iter().sum::<f32>() / ratings.len().max(1) as f32
 }
 
-/// Returns the scalar product in four partial sums, (0 + 2) + (1 + 3).
+/// Returns the scalar product, in four partial sums that are added as (0 + 2) + (1 + 3).
 #[inline]
 pub fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [0.0f32; 4];
@@ -256,7 +256,7 @@ pub fn dot(a: &[f32], b: &[f32]) -> f32 {
     (sums[0] + sums[2]) + (sums[1] + sums[3])
 }
 
-/// Returns the learning rate of an iteration (from 0): `rate` times `decay` to that power.
+/// Returns the learning rate of an iteration (from 0), which is `rate` times `decay` to the power of its number.
 pub fn decayed(rate: f64, decay: f64, iterations: u32) -> f32 {
     (rate * crate::math::pow(decay, f64::from(iterations))) as f32
 }

@@ -1,4 +1,5 @@
-//! FedRec's server: every row moves against the mean gradient of those who sent it, at a rate that falls by iteration.
+//! Implements FedRec's server, which moves every row against the mean gradient of those who sent it. The learning rate
+//! falls by iteration.
 
 use std::sync::Arc;
 
@@ -11,7 +12,8 @@ use crate::model::blocks::Model;
 use crate::model::layout::Layout;
 use crate::model::state::StateVisitor;
 
-/// An [`Averager`] whose rate belongs to the iteration, which in the stochastic style has many steps.
+/// Steps the model by an [`Averager`] with the learning rate of the iteration, which in the stochastic style has many
+/// steps.
 pub(super) struct FedRecServer {
     shared: Arc<Shared>,
     averager: Averager,
@@ -27,7 +29,7 @@ impl FedRecServer {
     /// Returns the rule of the item table in the step of this number.
     fn rule(shared: &Shared, step: u32) -> Rule {
         let rate = f64::from(shared.rate(shared.iteration(step)));
-        // One sender's mean is its gradient, so the rule serves both styles.
+        // The mean over one sender is its gradient, so that the rule serves both styles.
         Rule { combine: Combine::MeanPerSender, rate, ..Rule::MEAN }
     }
 }

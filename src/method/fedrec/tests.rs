@@ -20,7 +20,7 @@ const RATED: usize = 7;
 const VIRTUAL: usize = 4;
 const RATE: f32 = 0.125;
 const LAMBDA: f32 = 0.0625;
-const UNTIL_LATER: u32 = 9;
+const ITERATION: u32 = 9;
 
 struct Example {
     user: Vec<f32>,
@@ -38,10 +38,10 @@ fn example() -> Example {
 impl Example {
     fn participation(&self, style: Style, filling: Filling) -> Participation<'_> {
         let (rows, ratings) = (&self.rows[..], &self.ratings[..]);
-        Participation { style, rows, ratings, filling, iteration: UNTIL_LATER, rate: RATE, regularization: LAMBDA }
+        Participation { style, rows, ratings, filling, iteration: ITERATION, rate: RATE, regularization: LAMBDA }
     }
 
-    /// U after the participation, and the gradients.
+    /// Returns U after the participation, and the gradients.
     fn train(&self, participation: &Participation<'_>) -> (Vec<f32>, Vec<f32>) {
         let (mut user, mut gradients) = (self.user.clone(), vec![f32::NAN; participation.rows.len()]);
         participation.train(&mut user, &mut gradients, &mut Memory::default());
@@ -59,7 +59,7 @@ fn loss(user: &[f32], row: &[f32], target: f64) -> f64 {
     0.5 * (product - target).powi(2) + 0.5 * f64::from(LAMBDA) * (squares(user) + squares(row))
 }
 
-/// The slope of `loss` in element `axis` of `values`.
+/// Returns the slope of `loss` with respect to element `axis` of `values`.
 fn slope(values: &[f32], axis: usize, loss: impl Fn(&[f32]) -> f64) -> f64 {
     let moved = |by: f32| {
         let mut other = values.to_vec();
@@ -69,7 +69,7 @@ fn slope(values: &[f32], axis: usize, loss: impl Fn(&[f32]) -> f64) -> f64 {
     (moved(0.015_625) - moved(-0.015_625)) / 0.031_25
 }
 
-/// If this fails, a device descends another loss than the one that FedRec states.
+/// If this fails, a device minimises another loss than the one that FedRec states.
 #[test]
 fn batch_gradients_are_the_slopes_of_the_loss_at_the_old_user_vector() {
     let example = example();
@@ -108,7 +108,7 @@ fn the_stochastic_style_moves_the_user_vector_after_every_item() {
     assert!(user.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-5), "{user:?} is not {expected:?}");
 }
 
-/// If this fails, filling starts in another iteration than in the code, or in the slides.
+/// If this fails, predictions begin in another iteration than in the code, or in the slides.
 #[test]
 fn the_two_readings_begin_to_predict_when_their_sources_do() {
     let first = |reading| (0..20).find(|iteration| hybrid(reading, 10, 1).predicts(*iteration)).unwrap();
@@ -121,7 +121,7 @@ fn before_it_predicts_the_codes_hybrid_filling_is_user_averaging() {
     let example = example();
     for style in [Style::Batch, Style::Stochastic] {
         let averaging = example.train(&example.participation(style, Filling::UserAveraging));
-        let early = example.train(&example.participation(style, hybrid(HybridFilling::Code, UNTIL_LATER, 3)));
+        let early = example.train(&example.participation(style, hybrid(HybridFilling::Code, ITERATION, 3)));
         assert_eq!(averaging, early);
     }
 }
@@ -136,7 +136,7 @@ fn a_prediction_without_local_steps_pulls_virtual_rows_only_by_the_regulariser()
     }
 }
 
-/// If this fails, the code's temporary vector leaks into the private one, or the slides' steps do not stay.
+/// If this fails, the code's temporary vector changes the private one, or the slides' local steps do not.
 #[test]
 fn local_steps_stay_in_the_slides_reading_alone() {
     let mut example = example();
@@ -162,7 +162,7 @@ fn the_learning_rate_decays_by_iteration() {
     assert_eq!(dot(&[1.0, 2.0, 3.0, 4.0, 5.0], &[1.0; 5]), 15.0);
 }
 
-/// If this fails, federation changes what is learned although every participant answers.
+/// If this fails, federated training gives another result than central training although every participant answers.
 #[test]
 fn the_batch_style_without_virtual_items_is_unfederated_pmf_to_the_bit() {
     let rows = |user: u32| {
@@ -191,18 +191,7 @@ fn the_batch_style_without_virtual_items_is_unfederated_pmf_to_the_bit() {
         };
         let updates: Vec<_> = clients.iter_mut().zip(users()).map(|(client, user)| take(client, user)).collect();
         let ratings: Vec<_> = users().map(|user| take(&mut central.client(user), user)).collect();
-        let contribution = |(user, update)| Contribution {
-            user,
-            invitation_id: InvitationId(step),
-            update,
-            received: &download,
-            meant: None,
-            phase: crate::method::Phase::default(),
-            download_number: 0,
-            weight: 1.0,
-            base_weight: 0.0,
-            is_fresh: true,
-        };
+        let contribution = |(user, update)| Contribution::fresh(user, InvitationId(step), update, &download);
         let mut sums = server.accumulator();
         sums.absorb(&users().zip(&updates).map(contribution).collect::<Vec<_>>()).unwrap();
         server.step(sums, &context).unwrap();

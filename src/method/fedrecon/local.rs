@@ -1,54 +1,88 @@
-//! One client's participation in FedRecon, on plain slices: the user vector is reconstructed, then the table is trained.
+//! Trains one client of FedRecon, on plain slices: the user vector is reconstructed, then the item rows are trained.
 
 use crate::model::kernel::logistic::{self, BatchRows, LogisticStep, Target};
-use crate::model::kernel::{PackedRows, packed_vector, unpack_into};
+use crate::model::kernel::{Block, PackedRows, packed_vector, unpack_into};
 use crate::rng::{PortableDraws, Stream};
 
-/// How a client reconstructs and trains.
+/// Describes how a client reconstructs and trains.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LocalSettings {
-    /// Passes over the support samples, in which only the user vector moves.
+    /// The number of passes over the support samples, in which only the user vector moves.
     pub reconstruction_epochs: u32,
-    /// Passes over the query samples, in which only the item rows move.
+    /// The number of passes over the query samples, in which only the item rows move.
     pub epochs: u32,
-    /// Samples in a batch.
+    /// The number of samples in a batch.
     pub batch_size: usize,
-    /// Learning rate of the user vector.
+    /// The learning rate of the user vector.
     pub reconstruction_rate: f32,
-    /// Learning rate of the item rows.
+    /// The learning rate of the item rows.
     pub item_rate: f32,
-    /// The fresh user vector is uniform between minus this and this.
+    /// The largest magnitude of the uniform draws that a reconstruction starts from.
     pub reach: f64,
 }
 
-/// What a participation cost and yielded.
+/// Holds what a participation yielded, and its work.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LocalResult {
     /// The user vector that was reconstructed.
     pub user: Vec<f32>,
-    /// Mean binary cross-entropy over the query samples of all epochs, each batch before its step.
+    /// The mean binary cross-entropy over the query samples of all epochs, each batch before its step.
     pub loss: f64,
-    /// Number of query samples: the weight of this client's update.
+    /// The number of query samples, which is the weight of this client's update.
     pub query_samples: usize,
-    /// Item rows read or written, one for each distinct row in a batch.
+    /// The number of item rows read or written, one for each distinct row of a batch.
     pub row_visits: u64,
 }
 
-/// Reconstructs the user vector from `support`: SGD on the mean binary cross-entropy of each batch, from a fresh uniform
-/// draw, with the item rows held fixed. Returns it with the rows visited.
-///
-/// Samples are positions in `rows` with their labels; the row after the last item's must be zero and belong to no item.
+/// Holds what a participation works with. Samples are positions in `rows` with their labels.
+#[derive(Debug)]
+pub struct Session<'a> {
+    /// The item rows. Trained, they are what leaves the device.
+    pub rows: &'a mut PackedRows,
+    /// The number of a row of zeros that belongs to no item.
+    pub padding_row: u32,
+    /// The number of values of a row.
+    pub dimension: usize,
+    /// Memory for the distinct rows of a batch.
+    pub batch: &'a mut BatchRows,
+    /// The participation's randomness.
+    pub stream: &'a mut Stream,
+}
+
+impl Session<'_> {
+    /// Makes `epochs` passes over `samples` in batches, with one `step` of the rows and of the packed user vector for
+    /// each batch. Returns the summed loss and the number of rows visited.
+    fn run_epochs(
+        &mut self,
+        (epochs, batch_size): (u32, usize),
+        samples: &mut [(u32, bool)],
+        user: &mut [Block],
+        step: &LogisticStep,
+    ) -> (f64, u64) {
+        let (mut no_bias, mut loss, mut row_visits) = (0.0, 0.0, 0);
+        for _ in 0..epochs {
+            if samples.len() > batch_size {
+                self.stream.shuffle_portably(samples);
+            }
+            for chunk in samples.chunks(batch_size) {
+                self.batch.collect(chunk, self.padding_row);
+                loss += f64::from(logistic::step(self.rows, self.batch, user, &mut no_bias, step));
+                row_visits += self.batch.distinct() as u64;
+            }
+        }
+        (loss, row_visits)
+    }
+}
+
+/// Reconstructs the user vector from the samples `support`, by SGD on the mean binary cross-entropy of each batch, from
+/// a fresh uniform draw and with the item rows held fixed. Returns the vector with the number of rows visited.
 pub fn reconstruct(
     settings: &LocalSettings,
-    dimension: usize,
-    rows: &mut PackedRows,
-    padding_row: u32,
+    session: &mut Session<'_>,
     support: &mut [(u32, bool)],
-    batch: &mut BatchRows,
-    stream: &mut Stream,
 ) -> (Vec<f32>, u64) {
-    let mut draw = || ((2.0 * stream.open_unit() - 1.0) * settings.reach) as f32;
-    let mut user: Vec<f32> = (0..dimension).map(|_| draw()).collect();
+    let mut draw = || session.stream.uniform_within(settings.reach) as f32;
+    let mut user: Vec<f32> = (0..session.dimension).map(|_| draw()).collect();
     let step = LogisticStep {
         target: Target::Vector,
         vector_rate: settings.reconstruction_rate,
@@ -56,17 +90,9 @@ pub fn reconstruct(
         row_rate: 0.0,
         weight_decay: 0.0,
     };
-    let (mut packed, mut no_bias, mut row_visits) = (packed_vector(&user), 0.0, 0);
-    for _ in 0..settings.reconstruction_epochs {
-        if support.len() > settings.batch_size {
-            stream.shuffle_portably(support);
-        }
-        for chunk in support.chunks(settings.batch_size) {
-            batch.collect(chunk, padding_row);
-            logistic::step(rows, batch, &mut packed, &mut no_bias, &step);
-            row_visits += batch.distinct() as u64;
-        }
-    }
+    let mut packed = packed_vector(&user);
+    let passes = (settings.reconstruction_epochs, settings.batch_size);
+    let (_, row_visits) = session.run_epochs(passes, support, &mut packed, &step);
     unpack_into(&packed, &mut user);
     (user, row_visits)
 }
@@ -74,19 +100,11 @@ pub fn reconstruct(
 /// Splits `samples` into halves at random, reconstructs the user vector from the first half (support), and trains the
 /// rows on the second (query), with the vector held fixed.
 ///
-/// With an odd number of samples the query half has one more. `rows` holds what leaves the device.
-pub fn train(
-    settings: &LocalSettings,
-    dimension: usize,
-    rows: &mut PackedRows,
-    padding_row: u32,
-    samples: &mut [(u32, bool)],
-    batch: &mut BatchRows,
-    stream: &mut Stream,
-) -> LocalResult {
-    stream.shuffle_portably(samples);
+/// With an odd number of samples the query half has one more.
+pub fn train(settings: &LocalSettings, session: &mut Session<'_>, samples: &mut [(u32, bool)]) -> LocalResult {
+    session.stream.shuffle_portably(samples);
     let (support, query) = samples.split_at_mut(samples.len() / 2);
-    let (user, mut row_visits) = reconstruct(settings, dimension, rows, padding_row, support, batch, stream);
+    let (user, support_visits) = reconstruct(settings, session, support);
     let step = LogisticStep {
         target: Target::Rows,
         vector_rate: 0.0,
@@ -94,19 +112,11 @@ pub fn train(
         row_rate: settings.item_rate,
         weight_decay: 0.0,
     };
-    let (mut packed, mut no_bias, mut loss) = (packed_vector(&user), 0.0, 0.0);
-    for _ in 0..settings.epochs {
-        if query.len() > settings.batch_size {
-            stream.shuffle_portably(query);
-        }
-        for chunk in query.chunks(settings.batch_size) {
-            batch.collect(chunk, padding_row);
-            loss += f64::from(logistic::step(rows, batch, &mut packed, &mut no_bias, &step));
-            row_visits += batch.distinct() as u64;
-        }
-    }
+    let passes = (settings.epochs, settings.batch_size);
+    let (loss, query_visits) = session.run_epochs(passes, query, &mut packed_vector(&user), &step);
     let seen = query.len() as f64 * f64::from(settings.epochs);
-    // Without query samples nothing was lost.
+    let row_visits = support_visits + query_visits;
+    // A client without query samples reports a loss of zero.
     LocalResult { user, loss: loss / seen.max(1.0), query_samples: query.len(), row_visits }
 }
 
@@ -117,8 +127,11 @@ mod tests {
 
     const DIMENSION: usize = 5;
 
-    fn stream(number: u64) -> Stream {
-        Streams::new(4).stream(Purpose::PrivateInit, number, 0)
+    /// Runs `work` in a session over `rows` whose randomness is named by `number`.
+    fn with_session<T>(number: u64, rows: &mut PackedRows, work: impl FnOnce(&mut Session<'_>) -> T) -> T {
+        let mut stream = Streams::new(4).stream(Purpose::PrivateInit, number, 0);
+        let batch = &mut BatchRows::default();
+        work(&mut Session { rows, padding_row: 30, dimension: DIMENSION, batch, stream: &mut stream })
     }
 
     fn settings() -> LocalSettings {
@@ -132,7 +145,7 @@ mod tests {
         }
     }
 
-    /// Thirty rows, of which the first half points one way and the second the other.
+    /// Returns thirty rows, of which the second half points in the opposite direction of the first.
     fn rows() -> PackedRows {
         let mut rows = PackedRows::default();
         rows.reset(31, DIMENSION, 1);
@@ -156,27 +169,26 @@ mod tests {
         (0..30).map(row).collect()
     }
 
-    /// If this fails, a user vector is not made from the user's own samples, or the table moves while it is made.
+    /// If this fails, a user vector is not made from the user's own samples, or item rows move while it is made.
     #[test]
     fn a_reconstructed_vector_tells_liked_items_from_others() {
-        let (mut rows, mut batch) = (rows(), BatchRows::default());
+        let mut rows = rows();
         let before = values(&rows);
-        let (user, visits) =
-            reconstruct(&settings(), DIMENSION, &mut rows, 30, &mut samples(), &mut batch, &mut stream(0));
+        let (user, visits) = with_session(0, &mut rows, |session| reconstruct(&settings(), session, &mut samples()));
         assert_eq!(values(&rows), before);
         assert_eq!(visits, 60 * 30);
         let score = |row: usize| user.iter().zip(&before[row]).map(|(u, v)| u * v).sum::<f32>();
         assert!((0..15).all(|liked| (15..30).all(|other| score(liked) > score(other))), "{user:?}");
     }
 
-    /// If this fails, the two halves of the samples are not used for what each is meant for.
+    /// If this fails, the support half trains item rows, or the query half does not.
     #[test]
     fn only_query_rows_are_trained_and_weigh() {
-        let (mut rows, mut batch) = (rows(), BatchRows::default());
+        let mut rows = rows();
         let before = values(&rows);
         let mut shuffled = samples();
         shuffled.truncate(29);
-        let result = train(&settings(), DIMENSION, &mut rows, 30, &mut shuffled, &mut batch, &mut stream(1));
+        let result = with_session(1, &mut rows, |session| train(&settings(), session, &mut shuffled));
         assert_eq!(result.query_samples, 15);
         let moved = values(&rows).iter().zip(&before).filter(|(after, before)| after != before).count();
         assert_eq!(moved, 15);
@@ -184,12 +196,12 @@ mod tests {
         assert_eq!(result.row_visits, 60 * 14 + 15);
     }
 
-    /// If this fails, a client is not stateless: the same draws give another result.
+    /// If this fails, a client is not stateless, since the same draws give another result.
     #[test]
     fn the_same_draws_give_the_same_bits() {
         let trained = || {
-            let (mut rows, mut batch) = (rows(), BatchRows::default());
-            let result = train(&settings(), DIMENSION, &mut rows, 30, &mut samples(), &mut batch, &mut stream(2));
+            let mut rows = rows();
+            let result = with_session(2, &mut rows, |session| train(&settings(), session, &mut samples()));
             (result, values(&rows))
         };
         assert_eq!(trained(), trained());

@@ -1,13 +1,15 @@
-//! FedRecon: federated reconstruction (Singhal et al., NeurIPS 2021; code google-research/federated 23b1081,
+//! Implements FedRecon, federated reconstruction (Singhal et al., NeurIPS 2021; code google-research/federated 23b1081,
 //! `reconstruction/`), as matrix factorisation with the logistic loss.
 //!
-//! Private: nothing that outlives a participation. Global: the item table V. logit = u . V_j. A client splits its samples
-//! in two at random, makes a fresh user vector u ~ U(-.05, .05) from the support half with V held fixed, then trains V on
-//! the query half with u held fixed (Algorithm 1). The server takes the mean of the differences, weighed by the number of
-//! query samples, times its own rate. Scoring makes u anew from all of the user's samples with the model of the moment.
+//! The item table V is shared, and a client keeps no state. The logit of item j is u . V_j. A client splits its samples
+//! in two at random. It draws a fresh user vector u from U(-0.05, 0.05) and trains it on the support half with V held
+//! fixed, then trains V on the query half with u held fixed (Algorithm 1). The server takes the mean of the
+//! differences, weighted by the number of query samples, times its own rate. For scoring, u is made anew from all of
+//! the user's samples with the present model.
 //!
-//! The published rates are .1 for u and .5 for V with batches of five explicit ratings. Means over batches of 256 and then
-//! over all clients make V's much larger here, and u takes several passes (this simulator's choice).
+//! The published rates are 0.1 for u and 0.5 for V with batches of five explicit ratings. Here the mean is taken over
+//! batches of 256 and then over all clients, so that the rate of V is much larger, and u takes several passes. Both are
+//! choices of this simulator.
 
 use std::sync::Arc;
 
@@ -15,25 +17,24 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::rule::Rule;
+use super::user_vector::score_items;
 use super::{
-    Averager, Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, SampleScratch, Scorer,
-    ScoringContext, Scratch, Server, largest_magnitude, minibatch, parameters, sizes_by,
+    Averager, Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext,
+    Scratch, Server, largest_magnitude, minibatch, parameters, sizes_of_item_table,
 };
 use crate::error::Result;
 use crate::ids::UserId;
-use crate::model::batch::RoundRows;
 use crate::model::blocks::{Model, ModelUpdate};
-use crate::model::kernel::score::{ScaledSum, score_sums};
-use crate::model::kernel::{MAX_DIMENSION, PackedRows, TableRows};
+use crate::model::kernel::MAX_DIMENSION;
 use crate::model::layout::Layout;
 use crate::model::state::StateVisitor;
 use crate::model::table::{RowSet, Table, TableShape, TableUpdate};
 use crate::rng::{PortableDraws, Purpose, Streams};
-use local::LocalSettings;
+use local::{LocalSettings, Session};
 
 pub mod local;
 
-/// The registry's line.
+/// Describes the method to the registry.
 pub const ENTRY: Entry = Entry {
     name: "fedrecon",
     summary: "federated reconstruction: no private state; a user vector is made anew from one half of the samples, and \
@@ -43,11 +44,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(FedReconParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
-    sizes: |value, size| {
-        sizes_by(value, |p: FedReconParameters| {
-            Layout::of_table("V", TableShape::of_items(size.items, p.latent_dimension))
-        })
-    },
+    sizes: |value, size| sizes_of_item_table("V", (value, size), |p: FedReconParameters| p.latent_dimension),
     build: |value, problem| Ok(Box::new(FedRecon::new(parameters("fedrecon", value)?, problem))),
 };
 
@@ -92,7 +89,7 @@ impl Default for FedReconParameters {
     }
 }
 
-/// What all clients share.
+/// Holds what all clients share.
 #[derive(Debug)]
 pub struct FedRecon {
     shared: Arc<Shared>,
@@ -124,7 +121,7 @@ impl FedRecon {
 }
 
 impl Method for FedRecon {
-    /// V ~ N(0, 1).
+    /// Draws V from N(0, 1).
     fn initial(&self) -> Model {
         let mut stream = self.shared.streams.stream(Purpose::GlobalInit, 0, 0);
         Model::of_table("V", Table::from_fn(self.shape, || stream.standard_normal() as f32))
@@ -149,28 +146,19 @@ struct FedReconClient {
     shared: Arc<Shared>,
 }
 
-/// Gathers the rows of the samples that were drawn, with a row of zeros behind them, and returns the number of that row.
-fn gather(table: &Table, samples: &SampleScratch, round_rows: &mut RoundRows, packed: &mut PackedRows) -> u32 {
-    let shape = table.shape();
-    round_rows.collect(&samples.samples.items, &samples.samples.labels, shape.rows);
-    let padding_row = round_rows.rows().len();
-    packed.reset(padding_row + 1, shape.dimension, 1);
-    let source = TableRows { values: table.as_slice(), dimension: shape.dimension, rows: round_rows.rows() };
-    packed.gather(0, padding_row, &source);
-    padding_row as u32
-}
-
 impl Client for FedReconClient {
     fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
         let table = task.model.table(0);
         let shape = table.shape();
         minibatch::draw_samples(task, &mut scratch.samples)?;
         let Scratch { samples, round_rows, packed, batch, values, .. } = scratch;
-        let padding_row = gather(table, samples, round_rows, packed);
+        let padding_row = minibatch::gather(table, samples, round_rows, packed);
         let mut samples = round_rows.samples().to_vec();
         let mut stream = task.named_stream("fedrecon/participation");
         let settings = &self.shared.settings;
-        let trained = local::train(settings, shape.dimension, packed, padding_row, &mut samples, batch, &mut stream);
+        let (dimension, stream) = (shape.dimension, &mut stream);
+        let mut session = Session { rows: packed, padding_row, dimension, batch, stream };
+        let trained = local::train(settings, &mut session, &mut samples);
         task.check_magnitude("u", largest_magnitude(&trained.user))?;
         task.check_magnitude("V", packed.largest_magnitude(0))?;
         let rows = round_rows.rows();
@@ -184,17 +172,14 @@ impl Client for FedReconClient {
         let table = context.model.table(0);
         context.draw_samples(&mut scratch.samples)?;
         let Scratch { samples, round_rows, packed, batch, .. } = scratch;
-        let padding_row = gather(table, samples, round_rows, packed);
+        let padding_row = minibatch::gather(table, samples, round_rows, packed);
         let mut stream = context.named_stream("fedrecon/scoring");
         let mut support = round_rows.samples().to_vec();
         let dimension = table.shape().dimension;
         let settings = &self.shared.settings;
-        let (user, _) = local::reconstruct(settings, dimension, packed, padding_row, &mut support, batch, &mut stream);
-        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
-            let row = |&item: &u32| ScaledSum { scaled: &[], scale: 0.0, plain: table.row(item as usize) };
-            let rows: Vec<ScaledSum<'_>> = items.iter().map(row).collect();
-            score_sums(&user, 0.0, &rows, scores);
-        }))
+        let mut session = Session { rows: packed, padding_row, dimension, batch, stream: &mut stream };
+        let (user, _) = local::reconstruct(settings, &mut session, &mut support);
+        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| score_items(&user, table, items, scores)))
     }
 
     fn visit_state(&mut self, _state: &mut StateVisitor<'_>) -> Result<()> {

@@ -1,38 +1,38 @@
-//! The device's side of MetaMF, on plain slices: gradients by the generated parameters, and scores.
+//! Computes the device's side of MetaMF, on plain slices: the gradients with respect to the generated parameters.
 
 use crate::model::neural::loss::binary_cross_entropy;
 use crate::model::neural::{Perceptron, PerceptronBuffers, RowBatch};
 
-/// Buffers of one worker thread. They hold no state between clients.
+/// Holds the buffers of a participation. Nothing passes from one client to the next.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceBuffers {
     batch: RowBatch,
     network: PerceptronBuffers,
 }
 
-/// The gradients of one client's mean loss, and what they cost.
+/// Holds the gradients of one client's mean loss, and the work of computing them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DeviceGradient {
-    /// By the item rows, in the order in which they were given.
+    /// The gradient with respect to the item rows, in the order in which they were given.
     pub rows: Vec<f32>,
-    /// By the parameters of the prediction network.
+    /// The gradient with respect to the parameters of the prediction network.
     pub network: Vec<f32>,
-    /// Mean binary cross-entropy.
+    /// The mean binary cross-entropy.
     pub loss: f64,
-    /// Multiply-adds of the forward and the backward pass.
+    /// The number of multiply-adds of the forward and the backward pass.
     pub multiply_adds: u64,
 }
 
 /// Returns the prediction network of a device, W2 relu(W1 e + b1) + b2, for item rows of `dimension` values.
 ///
-/// Its hidden layer has a quarter as many units, as in the published code (`item_emb_size / 4`). The parameters stand in
-/// the order W1 (row-major, a row for each hidden unit), b1, W2, b2.
+/// Its hidden layer has a quarter as many units, as in the published code (`item_emb_size / 4`). The order of the
+/// parameters is W1 (row-major, a row for each hidden unit), b1, W2, b2.
 pub fn prediction_network(dimension: usize) -> Perceptron {
     Perceptron::new(0, &[dimension, (dimension / 4).max(1), 1])
 }
 
-/// Computes the gradient of the mean binary cross-entropy over `samples` (position of the row, whether positive) by the
-/// item rows (`rows`, row-major) and by the parameters of the prediction network.
+/// Computes the gradients of the mean binary cross-entropy over `samples` (position of the row, whether positive) with
+/// respect to the item rows (`rows`, row-major) and to the parameters of the prediction network.
 pub fn gradient(
     network: &Perceptron,
     parameters: &[f32],

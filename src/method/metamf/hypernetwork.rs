@@ -1,5 +1,5 @@
-//! The server's side of MetaMF, on plain slices: the network that generates every user's item table and prediction
-//! network, its back-propagation, and its steps by Adam.
+//! Implements the hypernetwork of MetaMF's server, on plain slices. It generates every user's item table and prediction
+//! network, and back-propagates the gradients with respect to them.
 
 use super::device::prediction_network;
 use crate::method::network::model_of;
@@ -11,24 +11,24 @@ use crate::model::neural::{Perceptron, PerceptronBuffers};
 use crate::model::table::{Table, TableShape};
 use crate::rng::{PortableDraws, Stream};
 
-/// The sizes of a hypernetwork. The published ones are 32, 32, 128, 512 and 8.
+/// Describes the sizes of a hypernetwork. Those of the published code are the defaults of the method's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HyperShape {
-    /// Number of users.
+    /// The number of users.
     pub users: usize,
-    /// Number of items.
+    /// The number of items.
     pub items: usize,
-    /// Columns of the generated item tables, and of the user embeddings.
+    /// The number of columns of the generated item tables and of the user embeddings.
     pub dimension: usize,
-    /// Columns of the memory, which is what the heads read.
+    /// The number of columns of the memory, whose output the heads read.
     pub memory: usize,
-    /// Units of every head's hidden layer.
+    /// The number of units of every head's hidden layer.
     pub hidden: usize,
-    /// Rank of the generated item tables.
+    /// The rank of the generated item tables.
     pub item_factors: usize,
 }
 
-/// What the server generates for one user.
+/// Holds what the server generates for one user.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Generated {
     /// The item table, row-major with a row for each item.
@@ -37,33 +37,38 @@ pub struct Generated {
     pub network: Vec<f32>,
 }
 
-/// The gradients that one user's device has sent, by what was generated for it.
+/// Holds the gradients that one user's device has sent, with respect to what was generated for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Contribution<'a> {
     /// The user.
     pub user: u32,
-    /// How much the contribution counts beside others: the number of samples behind it.
+    /// The weight of the contribution: its number of samples times the policy's weight.
     pub weight: f32,
     /// The items with a gradient.
     pub rows: &'a [u32],
-    /// Gradients by these items' rows.
+    /// The gradients with respect to these items' rows.
     pub row_gradient: &'a [f32],
-    /// Gradient by the parameters of the prediction network.
+    /// The gradient with respect to the parameters of the prediction network.
     pub network_gradient: &'a [f32],
 }
 
-/// How the server steps.
+/// Describes how the server steps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HyperStep {
-    /// Adam's settings.
+    /// The settings of Adam.
     pub adam: AdamSettings,
-    /// The largest norm of a gradient: beyond it the gradient is scaled down.
+    /// The largest norm of a gradient. A larger gradient is scaled down to it.
     pub clip_norm: f64,
 }
 
 impl HyperShape {
-    /// Returns how many values each head generates, matrix by matrix: each matrix is a layer of its own in the published
-    /// code.
+    /// Returns the shape of a generated item table.
+    pub fn item_table(&self) -> TableShape {
+        TableShape { rows: self.items, dimension: self.dimension }
+    }
+
+    /// Returns the number of values that each head generates, matrix by matrix, since each matrix is a layer of its own
+    /// in the published code.
     fn outputs(&self) -> [[usize; 2]; 3] {
         let network = prediction_network(self.dimension);
         let [first, second] = [0, 1].map(|layer| {
@@ -73,13 +78,12 @@ impl HyperShape {
         [first, second, [self.items * self.item_factors, self.item_factors * self.dimension]]
     }
 
-    /// Returns the heads: embeddings to memory (no bias), hidden units to W1 and b1, to W2 and b2, to the item table's
-    /// factors.
+    /// Returns the heads, which map the memory's output to W1 and b1, to W2 and b2, and to the item table's factors.
     fn heads(&self) -> [Perceptron; 3] {
         self.outputs().map(|outputs| Perceptron::new(0, &[self.memory, self.hidden, outputs.iter().sum()]))
     }
 
-    /// Describes the server's matrices, in the order of the parameters.
+    /// Returns the layout of the server's matrices, in the order of the parameters.
     pub fn layout(&self) -> Layout {
         let block = |name: String, rows, dimension| BlockLayout::weights(name, TableShape { rows, dimension });
         let mut blocks = vec![
@@ -96,29 +100,31 @@ impl HyperShape {
     }
 }
 
-/// The networks of the server. Parameters stand in one flat slice: user embeddings, memory, then the three heads.
+/// Holds the networks of the server. One flat slice holds all parameters: the user embeddings, the memory, then the
+/// three heads.
 #[derive(Clone, Debug)]
 pub struct HyperNetwork {
     shape: HyperShape,
-    /// Embeddings to memory (no bias), hidden units to W1 and b1, to W2 and b2, to the item table's factors.
+    /// The heads map the memory's output to W1 and b1, to W2 and b2, and to the item table's factors.
     heads: [Perceptron; 3],
+    /// The position of each head's first parameter.
     starts: [usize; 3],
     parameters: Vec<f32>,
     prediction: Perceptron,
 }
 
-/// Sixteen users are generated and back-propagated at a time, one in each lane.
+/// The number of users that are generated or back-propagated at a time, one in each lane.
 pub const GROUP: usize = crate::math::LANES;
 
-/// Makes the memory's outputs of a group the inputs of a network.
+/// Sets the inputs of a network to the memory's outputs of a group.
 fn fill(buffers: &mut PerceptronBuffers, memories: &[Vec<f32>]) {
     buffers.inputs_mut().reset(memories.len(), memories.first().map_or(0, Vec::len));
     memories.iter().enumerate().for_each(|(lane, values)| buffers.inputs_mut().set_sample(lane, values));
 }
 
 impl HyperNetwork {
-    /// Draws the start as the published code does: embeddings from N(0, 1), every matrix from Xavier's normal
-    /// distribution, biases zero.
+    /// Draws the initial parameters as the published code does: embeddings from N(0, 1) and every matrix from Xavier's
+    /// normal distribution. Biases are zero.
     pub fn new(shape: HyperShape, stream: &mut Stream) -> Self {
         let HyperShape { users, dimension, memory, hidden, .. } = shape;
         let network = prediction_network(dimension);
@@ -142,7 +148,7 @@ impl HyperNetwork {
         Self { shape, heads, starts, parameters, prediction: network }
     }
 
-    /// Returns the sizes.
+    /// Returns the sizes of the hypernetwork.
     pub fn shape(&self) -> HyperShape {
         self.shape
     }
@@ -152,17 +158,17 @@ impl HyperNetwork {
         &self.parameters
     }
 
-    /// Returns all parameters, for a step.
+    /// Returns all parameters to write to.
     pub fn parameters_mut(&mut self) -> &mut [f32] {
         &mut self.parameters
     }
 
-    /// Returns the network that every device gets parameters for.
+    /// Returns the prediction network, for which every device gets parameters of its own.
     pub fn prediction_network(&self) -> &Perceptron {
         &self.prediction
     }
 
-    /// Returns the multiply-adds of taking back a contribution with gradients by `rows` items.
+    /// Returns the number of multiply-adds of back-propagating a contribution with gradients of `rows` items.
     pub fn multiply_adds(&self, rows: usize) -> u64 {
         let HyperShape { memory, hidden, item_factors, dimension, .. } = self.shape;
         let small: usize = [0, 1].map(|head| self.outputs(head)).iter().sum();
@@ -170,7 +176,7 @@ impl HyperNetwork {
         (3 * (outputs + 3 * memory * hidden + memory * dimension) + 2 * rows * item_factors * dimension) as u64
     }
 
-    /// Returns the server's matrices as a model, which never travels.
+    /// Returns the server's matrices as a model. It never travels.
     pub fn to_model(&self) -> Model {
         let mut rest = self.parameters.as_slice();
         let layout = self.shape.layout();
@@ -178,18 +184,18 @@ impl HyperNetwork {
         for block in layout.blocks() {
             let (values, others) = rest.split_at(block.shape.values());
             rest = others;
-            tables.push(Table::from_values(block.shape, values.to_vec()).unwrap_or_else(|| Table::zeros(block.shape)));
+            tables.push(Table::new(block.shape, values.to_vec()));
         }
         model_of(layout, tables)
     }
 
-    /// Replaces all parameters by those of `model`, which has the layout of [`Self::to_model`].
+    /// Replaces all parameters by those of `model`, which must have the layout of [`Self::to_model`].
     pub fn set_parameters(&mut self, model: &Model) {
         self.parameters.clear();
         model.tables().for_each(|(_, table)| self.parameters.extend_from_slice(table.as_slice()));
     }
 
-    /// The user's row of the memory's output, c_u = e_u K.
+    /// Returns the memory's output for `user`, c_u = e_u K.
     fn memory_of(&self, user: u32) -> Vec<f32> {
         let HyperShape { users, dimension, memory, .. } = self.shape;
         let embedding = &self.parameters[user as usize * dimension..][..dimension];
@@ -212,9 +218,10 @@ impl HyperNetwork {
         one
     }
 
-    /// Generates the item table and the prediction network of each of `users`, and hands them to `sink` in their order.
+    /// Generates the item table and the prediction network of each of `users`, and passes them to `sink` in their
+    /// order.
     ///
-    /// What a user gets does not depend on who else is asked for; sixteen at a time are quicker than one after another.
+    /// What a user gets does not depend on the other users. Sixteen at a time are quicker than one after another.
     pub fn generate(&self, users: &[u32], mut sink: impl FnMut(u32, Generated)) {
         let HyperShape { items, dimension, item_factors, .. } = self.shape;
         let second = &self.heads[2].layers()[1];
@@ -228,7 +235,7 @@ impl HyperNetwork {
                 self.heads[head].forward(self.head_parameters(head), &[], buffers);
             }
             let units = self.item_units(&memories, &mut PerceptronBuffers::default());
-            // Output by output, so that the weights of one are read once for the whole group.
+            // The outputs are the outer loop, so that the weights of an output are read once for the whole group.
             for output in 0..second.outputs {
                 for (factors, units) in factors.iter_mut().zip(&units) {
                     factors[output] = self.item_output(output, units);
@@ -254,13 +261,13 @@ impl HyperNetwork {
         self.heads[head].layers()[1].outputs
     }
 
-    /// The rectified hidden units of the item table's head, for each of the group. `buffers` is left ready for going back
-    /// through that layer.
+    /// Returns the rectified hidden units of the item table's head, for each user of the group. `buffers` holds what
+    /// back-propagation through that layer needs.
     fn item_units(&self, memories: &[Vec<f32>], buffers: &mut PerceptronBuffers) -> Vec<Vec<f32>> {
         fill(buffers, memories);
         let hidden = self.shape.hidden;
         let parameters = &self.head_parameters(2)[..self.heads[2].layers()[0].bias.end];
-        // `Perceptron` leaves its last layer as it is, so that the rectifier is applied here.
+        // `Perceptron` does not rectify its last layer, so that the rectifier is applied here.
         self.item_hidden_layer().forward(parameters, &[], buffers);
         let (outputs, _) = buffers.outputs_and_gradient();
         let units = (0..memories.len()).map(|lane| {
@@ -276,15 +283,15 @@ impl HyperNetwork {
         Perceptron::new(0, &[self.shape.memory, self.shape.hidden])
     }
 
-    /// One output of the item table's head.
+    /// Returns one output of the item table's head.
     fn item_output(&self, output: usize, units: &[f32]) -> f32 {
         let (parameters, layer) = (self.head_parameters(2), &self.heads[2].layers()[1]);
         let start = layer.weights.start + output * layer.inputs;
         dot(&parameters[start..start + layer.inputs], units) + parameters[layer.bias.start + output]
     }
 
-    /// Adds to `total` the gradient of all parameters by the contributions of `group` (at most sixteen), each times its
-    /// weight, taken back through the networks as they are now.
+    /// Back-propagates the contributions of `group` (at most sixteen), each times its weight, through the present
+    /// networks, and adds the gradients with respect to all parameters to `total`.
     pub fn add_gradient(&self, group: &[Contribution<'_>], total: &mut [f32]) {
         let HyperShape { users, dimension, memory, .. } = self.shape;
         let memories: Vec<Vec<f32>> = group.iter().map(|contribution| self.memory_of(contribution.user)).collect();
@@ -314,7 +321,8 @@ impl HyperNetwork {
         }
     }
 
-    /// The heads of the prediction network: few outputs, all of them with a gradient.
+    /// Adds the gradients of a head of the prediction network to `total`. It has few outputs, all of them with a
+    /// gradient.
     fn add_small_head(
         &self,
         head: usize,
@@ -338,7 +346,8 @@ impl HyperNetwork {
         add_scaled(1.0, &of_group, total);
     }
 
-    /// The head of the item table: very many outputs, of which each user has a gradient for its own items only.
+    /// Adds the gradients of the head of the item table to `total`. It has very many outputs, of which each user has a
+    /// gradient for its own items only.
     fn add_item_head(
         &self,
         group: &[Contribution<'_>],
@@ -358,8 +367,8 @@ impl HyperNetwork {
                 (items * item_factors..second.outputs).map(|output| self.item_output(output, units)).collect();
             let mut by_right = vec![0.0; right.len()];
             let mut by_units = vec![0.0; hidden];
-            // The gradient by one output goes to its weights, its bias and the hidden units.
-            let mut take_back = |output: usize, value: f32| {
+            // The gradient of one output is added to those of its weights, its bias and the hidden units.
+            let mut back_propagate = |output: usize, value: f32| {
                 let row = second.weights.start + output * hidden;
                 let start = row - first.bias.end;
                 add_scaled(value, units, &mut of_outputs[start..start + hidden]);
@@ -372,11 +381,11 @@ impl HyperNetwork {
                 for (number, (basis, by_basis)) in bases.enumerate() {
                     let output = *item as usize * item_factors + number;
                     add_scaled(self.item_output(output, units), &row, by_basis);
-                    take_back(output, dot(&row, basis));
+                    back_propagate(output, dot(&row, basis));
                 }
             }
             for (number, value) in by_right.iter().enumerate() {
-                take_back(items * item_factors + number, *value);
+                back_propagate(items * item_factors + number, *value);
             }
             for (by_unit, unit) in by_units.iter_mut().zip(units) {
                 *by_unit = if *unit == 0.0 { 0.0 } else { *by_unit };

@@ -1,14 +1,14 @@
-//! MetaMF: meta matrix factorisation (Lin et al., SIGIR 2020; code TempSDU/MetaMF 26b1497).
+//! Implements MetaMF, meta matrix factorisation (Lin et al., SIGIR 2020; code TempSDU/MetaMF 26b1497).
 //!
-//! The server keeps everything. A [hypernetwork] makes an item table E and a small prediction network,
-//! W2 relu(W1 e + b1) + b2, for each user; that is the user's own download. The device answers with the gradients of its
-//! mean loss by them and keeps nothing, and the server takes these back through the hypernetwork, clips, and steps by
-//! Adam. Contributions count by their numbers of samples, so that a step follows the mean over the samples of its users.
+//! The server keeps all parameters. A [hypernetwork] generates an item table E and a small prediction network, W2
+//! relu(W1 e + b1) + b2, for each user, who downloads both. The device uploads the gradients of its mean loss with
+//! respect to them and keeps no state. The server back-propagates these gradients through the hypernetwork, clips the
+//! result, and steps by Adam. Contributions are weighted by their numbers of samples, so that a step follows the mean
+//! over the samples of its users.
 //!
-//! Published: squared error on explicit ratings, batches of 64 ratings of any users. Here: the logistic loss on positives
-//! and drawn negatives, all samples of the users of a step (this simulator's choice).
+//! The published method minimises the squared error on explicit ratings, in batches of 64 ratings of any users. This
+//! simulator chooses the logistic loss on positives and drawn negatives, and all samples of the users of a step.
 
-use crate::scenario::sizes::ProblemSize;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -16,18 +16,18 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
-    largest_magnitude, minibatch, network, parameters, sizes_by,
+    largest_magnitude, network, parameters, sizes_by,
 };
 use crate::error::Result;
 use crate::ids::UserId;
-use crate::model::blocks::{Model, ModelUpdate};
+use crate::model::blocks::Model;
 use crate::model::kernel::MAX_DIMENSION;
 use crate::model::layout::Layout;
 use crate::model::neural::Perceptron;
 use crate::model::neural::optimizer::AdamSettings;
 use crate::model::state::StateVisitor;
-use crate::model::table::{TableShape, TableUpdate};
 use crate::rng::{Purpose, Streams};
+use crate::scenario::sizes::ProblemSize;
 use device::{DeviceBuffers, prediction_network};
 use hypernetwork::{HyperNetwork, HyperShape, HyperStep};
 
@@ -37,10 +37,11 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-/// The registry's line.
+/// Describes the method to the registry.
 pub const ENTRY: Entry = Entry {
     name: "metamf",
-    summary: "meta matrix factorisation: the server makes an item table and a network for each user, and is sent gradients",
+    summary: "meta matrix factorisation: the server makes an item table and a network for each user, and is \
+              sent gradients",
     source: "Lin et al., Meta Matrix Factorization for Federated Rating Predictions, SIGIR 2020; code TempSDU/MetaMF \
              26b1497, in the implicit form that the PFedRec paper compares with",
     schema: || schemars::schema_for!(MetaMfParameters),
@@ -89,12 +90,11 @@ impl MetaMfParameters {
         }
     }
 
-    /// Describes the hypernetwork, and what a user downloads of it.
+    /// Returns the layout of the hypernetwork's blocks, followed by those that a user downloads.
     fn layout(&self, size: ProblemSize) -> Layout {
-        let items = TableShape::of_items(size.items, self.latent_dimension);
-        let download = network::layout("E", items, &prediction_network(items.dimension));
-        let hypernetwork = self.shape(size).layout();
-        let blocks = hypernetwork.blocks().iter().chain(download.blocks()).cloned().collect();
+        let shape = self.shape(size);
+        let download = network::layout("E", shape.item_table(), &prediction_network(shape.dimension));
+        let blocks = shape.layout().blocks().iter().chain(download.blocks()).cloned().collect();
         Layout::new(blocks)
     }
 }
@@ -113,7 +113,7 @@ impl Default for MetaMfParameters {
     }
 }
 
-/// What server and clients share.
+/// Holds what server and clients share.
 #[derive(Debug)]
 pub struct MetaMf {
     shape: HyperShape,
@@ -135,24 +135,20 @@ impl MetaMf {
     fn hypernetwork(&self) -> HyperNetwork {
         HyperNetwork::new(self.shape, &mut self.streams.stream(Purpose::GlobalInit, 0, 0))
     }
-
-    fn items(&self) -> TableShape {
-        TableShape { rows: self.shape.items, dimension: self.shape.dimension }
-    }
 }
 
 impl Method for MetaMf {
-    /// The server's own parameters, which never travel.
+    /// Returns the server's own parameters, which never travel.
     fn initial(&self) -> Model {
         self.hypernetwork().to_model()
     }
 
     fn download_layout(&self, _phase: Phase) -> Layout {
-        network::layout("E", self.items(), &self.network)
+        network::layout("E", self.shape.item_table(), &self.network)
     }
 
     fn upload_layout(&self, _phase: Phase) -> Layout {
-        network::gradient_layout("E", self.items(), &self.network)
+        network::gradient_layout("E", self.shape.item_table(), &self.network)
     }
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {
@@ -164,7 +160,7 @@ impl Method for MetaMf {
     }
 }
 
-/// A device. It keeps nothing from one participation to the next.
+/// Implements a device, which keeps no state from one participation to the next.
 #[derive(Clone)]
 struct MetaMfClient {
     network: Arc<Perceptron>,
@@ -172,14 +168,8 @@ struct MetaMfClient {
 
 impl Client for MetaMfClient {
     fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
-        let table = task.model.table(0);
-        let shape = table.shape();
-        minibatch::draw_samples(task, &mut scratch.samples)?;
-        let Scratch { samples, round_rows, .. } = scratch;
-        round_rows.collect(&samples.samples.items, &samples.samples.labels, shape.rows);
-        let listed = round_rows.rows();
-        let mut rows: Vec<f32> = Vec::with_capacity(listed.len() * shape.dimension);
-        listed.iter().for_each(|row| rows.extend_from_slice(table.row(*row as usize)));
+        let rows = network::draw_rows(task, scratch)?;
+        let round_rows = &scratch.round_rows;
         let parameters = network::parameters(task.model, 1);
         let mut buffers = DeviceBuffers::default();
         let gradient = device::gradient(&self.network, &parameters, &rows, round_rows.samples(), &mut buffers);
@@ -187,10 +177,10 @@ impl Client for MetaMfClient {
         task.check_magnitude("the prediction network", largest_magnitude(&parameters))?;
         task.check_magnitude("the gradient of the item embeddings", largest_magnitude(&gradient.rows))?;
         task.check_magnitude("the gradient of the prediction network", largest_magnitude(&gradient.network))?;
-        let mut blocks = vec![TableUpdate::listed(shape, listed.to_vec(), &gradient.rows, 1.0)?];
-        blocks.extend(network::tables(&self.network, &gradient.network).iter().map(TableUpdate::whole));
-        let update = ModelUpdate::of_blocks(blocks).weighing(round_rows.samples().len() as f32);
-        let update = LocalUpdate::new(update, gradient.loss, listed.len() as u64);
+        let items = (task.model.table(0).shape(), round_rows.rows(), &gradient.rows[..]);
+        let update = network::update(&self.network, items, &gradient.network)?;
+        let update = update.weighing(round_rows.samples().len() as f32);
+        let update = LocalUpdate::new(update, gradient.loss, round_rows.rows().len() as u64);
         Ok(update.with_multiply_adds(gradient.multiply_adds))
     }
 

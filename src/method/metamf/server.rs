@@ -1,9 +1,9 @@
-//! MetaMF's server in the simulated world: a download for each user, and a step by back-propagation.
+//! Implements MetaMF's server, which makes a download for each user and steps by back-propagation.
 
 use std::sync::{Arc, OnceLock};
 
 use super::hypernetwork::{Contribution as Gradients, GROUP, HyperNetwork, HyperStep};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ids::UserId;
 use crate::method::network;
 use crate::method::server::{
@@ -14,16 +14,16 @@ use crate::model::layout::Layout;
 use crate::model::magnitude::MagnitudeCounts;
 use crate::model::neural::optimizer::{AdamMoments, AdamStep, clipping_factor, scale, squared_norm};
 use crate::model::state::StateVisitor;
-use crate::model::table::{RowSet, Table, TableShape, TableUpdate, floats};
+use crate::model::table::{RowSet, Table, TableUpdate, floats};
 
-/// The server: the networks, and what Adam remembers of them.
+/// Holds the networks, and the state of Adam for them.
 pub(super) struct MetaMfServer {
     networks: Arc<HyperNetwork>,
     download: Layout,
     settings: HyperStep,
     moments: AdamMoments,
     steps: u64,
-    /// The networks as a model, made when somebody asks for it: a copy of all parameters.
+    /// The networks as a model. It is a copy of all parameters, which is made when it is needed.
     model: OnceLock<Model>,
 }
 
@@ -41,9 +41,7 @@ impl Server for MetaMfServer {
     }
 
     fn set_model(&mut self, model: Model) -> Result<()> {
-        if model.layout() != self.model().layout() {
-            return Err(Error::Update(format!("a model of {} meets MetaMF's", model.layout())));
-        }
+        self.model().check_same_layout(&model)?;
         Arc::make_mut(&mut self.networks).set_parameters(&model);
         self.model = OnceLock::from(model);
         Ok(())
@@ -69,7 +67,7 @@ impl Server for MetaMfServer {
         let mut sums = downcast::<Sums>(sums)?;
         sums.flush();
         let Sums { mut gradient, totals, uploads, multiply_adds, networks, .. } = *sums;
-        // The sums hold on to the networks; without them the parameters change in place.
+        // Parameters can only change in place while nothing else holds the networks.
         drop(networks);
         let report = StepReport { uploads, multiply_adds, ..StepReport::default() };
         let divisor = (step.normalise)(&totals).divisor;
@@ -95,7 +93,7 @@ impl Server for MetaMfServer {
     }
 }
 
-/// Makes downloads from the networks as they were at one step.
+/// Makes downloads from the networks of one step.
 #[derive(Debug)]
 struct Downloads {
     networks: Arc<HyperNetwork>,
@@ -104,31 +102,29 @@ struct Downloads {
 
 impl PersonalDownloads for Downloads {
     fn download(&self, user: UserId) -> Result<Model> {
-        let shape = self.networks.shape();
-        let items = TableShape { rows: shape.items, dimension: shape.dimension };
+        let items = self.networks.shape().item_table();
         let generated = self.networks.generate_one(user.0);
-        let mut values = generated.items.into_iter();
-        let mut tables = vec![Table::from_fn(items, || values.next().unwrap_or_default())];
+        let mut tables = vec![Table::new(items, generated.items)];
         tables.extend(network::tables(self.networks.prediction_network(), &generated.network));
         Model::of_tables(self.layout.clone(), tables)
     }
 }
 
-/// The gradient of the networks' parameters, summed over contributions times their weights.
+/// Holds the gradient with respect to the networks' parameters, summed over contributions times their weights.
 struct Sums {
-    /// The networks that the gradients are taken back through: those of the step, even if a late contribution answers an
-    /// earlier download.
+    /// The networks that gradients are back-propagated through. They are those of the step, even if a late contribution
+    /// answers an earlier download.
     networks: Arc<HyperNetwork>,
-    /// Contributions that wait until sixteen of them are taken back together.
+    /// The contributions that wait until sixteen of them are back-propagated together.
     pending: Vec<Pending>,
-    /// Empty as long as nothing has been taken back.
+    /// The sum of the gradients. It is empty until something has been back-propagated.
     gradient: Vec<f32>,
     totals: WeightTotals,
     uploads: MagnitudeCounts,
     multiply_adds: u64,
 }
 
-/// What one device has sent.
+/// Holds what one device has sent.
 struct Pending {
     user: u32,
     weight: f32,
@@ -145,7 +141,7 @@ impl Pending {
 }
 
 impl Sums {
-    /// Takes the pending contributions back through the networks.
+    /// Back-propagates the pending contributions through the networks.
     fn flush(&mut self) {
         if self.pending.is_empty() {
             return;
@@ -160,35 +156,25 @@ impl Sums {
     }
 }
 
-/// The values of a block, row by row, in the order in which the update lists them.
-fn values(update: &TableUpdate) -> Vec<f32> {
-    floats(&update.values).collect()
-}
-
 impl Accumulator for Sums {
     fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()> {
         for contribution in contributions {
-            let by_method = contribution.update.scalars.weight.map_or(1.0, |weight| f64::from(weight.max(0.0)));
+            let by_method = contribution.weight_by_method();
             let weight = by_method * contribution.weight;
-            self.totals.updates += by_method;
-            self.totals.weights += weight;
-            match contribution.is_fresh {
-                true => self.totals.fresh_weights += weight,
-                false => self.totals.stale_weights += weight,
-            }
+            self.totals.add(by_method, contribution.weight, contribution.is_fresh);
             let Some((items, network)) = contribution.update.blocks.split_first() else { continue };
             let rows = match &items.rows {
                 RowSet::Listed(rows) => rows.clone(),
                 RowSet::All => (0..items.shape.rows as u32).collect(),
             };
             let network_gradient = whole_network(network, self.networks.prediction_network().parameters());
-            let row_gradient = values(items);
+            let row_gradient: Vec<f32> = floats(&items.values).collect();
             for values in [&row_gradient, &network_gradient] {
                 self.uploads.add_times(&MagnitudeCounts::of(values, 1.0), 1);
             }
             let (user, weight) = (contribution.user.0, weight as f32);
             self.pending.push(Pending { user, weight, rows, row_gradient, network_gradient });
-            // Groups are cut at the same places however many come at a time, so that the order of the sums is one.
+            // Groups end at the same places however many contributions come at a time, so that sums keep their order.
             if self.pending.len() == GROUP {
                 self.flush();
             }
@@ -200,10 +186,7 @@ impl Accumulator for Sums {
         let mut other = *downcast::<Self>(other)?;
         self.flush();
         other.flush();
-        self.totals.updates += other.totals.updates;
-        self.totals.weights += other.totals.weights;
-        self.totals.fresh_weights += other.totals.fresh_weights;
-        self.totals.stale_weights += other.totals.stale_weights;
+        self.totals.merge(&other.totals);
         self.uploads.add_times(&other.uploads, 1);
         self.multiply_adds += other.multiply_adds;
         if self.gradient.is_empty() {
@@ -215,7 +198,8 @@ impl Accumulator for Sums {
     }
 }
 
-/// The gradient by all parameters of the prediction network; rows that a lossy codec has left out are zero.
+/// Returns the gradient with respect to all parameters of the prediction network. Rows that a lossy codec has left out
+/// are zero.
 fn whole_network(blocks: &[TableUpdate], parameters: usize) -> Vec<f32> {
     let mut all = Vec::with_capacity(parameters);
     for block in blocks {

@@ -1,4 +1,4 @@
-//! MetaMF's networks against central differences through the whole chain: server, device, loss.
+//! Compares MetaMF's gradients with central differences through the whole chain of server, device and loss.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,14 +11,14 @@ const SHAPE: HyperShape = HyperShape { users: 20, items: 7, dimension: 8, memory
 
 fn hypernetwork() -> HyperNetwork {
     let mut network = HyperNetwork::new(SHAPE, &mut Streams::new(2).stream(Purpose::GlobalInit, 0, 0));
-    // Biases that are not zero, so that a gradient by them can be told from none.
+    // Biases are made non-zero, so that their effect on the loss can be seen.
     for (place, value) in network.parameters_mut().iter_mut().enumerate().filter(|(_, value)| **value == 0.0) {
         *value = 0.05 + 0.01 * (place % 7) as f32;
     }
     network
 }
 
-/// The samples of a user: item positions with labels; users have different numbers of them.
+/// Returns the samples of a user, which are item positions with labels. Users have different numbers of samples.
 fn samples(user: u32) -> Vec<(u32, bool)> {
     (0..4 + user % 3).map(|number| ((number * 2 + user) % 7, (number + user).is_multiple_of(2))).collect()
 }
@@ -32,14 +32,14 @@ fn device_gradient(network: &HyperNetwork, user: u32) -> DeviceGradient {
     gradient(&prediction_network(8), &parameters, &items, &samples(user), &mut DeviceBuffers::default())
 }
 
-/// The mean loss over all samples of `users`, through the server and the devices.
+/// Returns the mean loss over all samples of `users`, as server and devices compute it.
 fn mean_loss(network: &HyperNetwork, users: &[u32]) -> f64 {
     let count = |user: u32| samples(user).len() as f64;
     let sum: f64 = users.iter().map(|&user| device_gradient(network, user).loss * count(user)).sum();
     sum / users.iter().map(|&user| count(user)).sum::<f64>()
 }
 
-/// Reads matrices off a flat slice of parameters, one after the other.
+/// Reads matrices from a flat slice of parameters, one after the other.
 struct Reader<'a>(&'a [f64]);
 
 impl<'a> Reader<'a> {
@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
         taken
     }
 
-    /// A dense layer with its bias.
+    /// Reads a dense layer with its bias, and returns its outputs for the inputs `x`.
     fn layer(&mut self, x: &[f64], outputs: usize) -> Vec<f64> {
         let rows = self.take(x.len() * outputs).chunks_exact(x.len());
         let bias = self.take(outputs);
@@ -62,7 +62,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The same mean loss in double precision, written from the published equations.
+/// Returns the same mean loss, computed in double precision from the published equations.
 fn reference_loss(parameters: &[f64], users: &[u32]) -> f64 {
     let HyperShape { users: all_users, items, dimension, memory, item_factors, .. } = SHAPE;
     let (mut sum, mut count) = (0.0, 0);
@@ -95,7 +95,7 @@ fn back_propagated(network: &HyperNetwork, users: &[u32]) -> Vec<f32> {
     let gradients: Vec<DeviceGradient> = users.iter().map(|&user| device_gradient(network, user)).collect();
     let all_items: Vec<u32> = (0..7).collect();
     let contribution = |(user, gradient): (&u32, &DeviceGradient)| {
-        // Only the rows that the user's samples name: the others have no gradient.
+        // Only the rows of the user's samples have a gradient.
         let mut rows: Vec<u32> = samples(*user).iter().map(|(item, _)| *item).collect();
         rows.sort_unstable();
         rows.dedup();
@@ -123,11 +123,11 @@ fn back_propagated(network: &HyperNetwork, users: &[u32]) -> Vec<f32> {
     total
 }
 
-/// If this fails, the server does not step along the gradient of what the devices lose.
+/// If this fails, the server does not step along the gradient of the devices' loss.
 #[test]
 fn back_propagation_agrees_with_central_differences() {
     let network = hypernetwork();
-    // More than one group of sixteen users.
+    // These are more users than one group of sixteen.
     let users: Vec<u32> = (0..18).collect();
     let gradient = back_propagated(&network, &users);
     let start: Vec<f64> = network.parameters().iter().map(|value| f64::from(*value)).collect();
@@ -149,7 +149,7 @@ fn back_propagation_agrees_with_central_differences() {
     assert!(gradient[untouched].iter().all(|value| *value == 0.0), "users that sent nothing have no gradient");
 }
 
-/// If this fails, what a user downloads depends on who is invited beside it.
+/// If this fails, what a user downloads depends on the other users who are invited.
 #[test]
 fn a_user_gets_the_same_alone_and_in_company() {
     let network = hypernetwork();
@@ -163,7 +163,7 @@ fn a_user_gets_the_same_alone_and_in_company() {
     assert_eq!(together[0].1.network.len(), prediction_network(8).parameters());
 }
 
-/// If this fails, the published start is not what the first download is made from.
+/// If this fails, the initial parameters are not those of the published code.
 #[test]
 fn the_start_has_the_published_spread() {
     let shape = HyperShape { users: 200, items: 100, dimension: 32, memory: 128, hidden: 512, item_factors: 8 };

@@ -1,4 +1,4 @@
-//! Centralised matrix factorisation on plain slices: mini-batches over the samples of all users.
+//! Trains centralised matrix factorisation on plain slices, by mini-batches over the samples of all users.
 
 use crate::model::kernel::score::{ScaledSum, score_sums};
 use crate::model::neural::SampleMatrix;
@@ -6,37 +6,37 @@ use crate::model::neural::dense::add_scaled;
 use crate::model::neural::loss::{Targets, binary_cross_entropy};
 use crate::model::neural::optimizer::{AdamMoments, AdamSettings, AdamStep};
 
-/// One training sample.
+/// Holds one training sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// The user.
     pub user: u32,
     /// The item.
     pub item: u32,
-    /// Whether the user has the item.
+    /// Says whether the item is a positive of the user.
     pub is_positive: bool,
 }
 
-/// The two tables, and what Adam knows of them.
+/// Holds both tables, and the state of Adam for them.
 #[derive(Clone, Debug)]
 pub struct Factors {
-    /// Latent dimension k.
+    /// The latent dimension k.
     pub dimension: usize,
-    /// User vectors, then item vectors, row-major.
+    /// The user vectors, then the item vectors, row-major.
     pub values: Vec<f32>,
-    /// Adam's moments, beside the values.
+    /// Adam's moments of all values.
     pub moments: AdamMoments,
-    /// Steps made.
+    /// The number of steps that were made.
     pub steps: u64,
     users: usize,
     buffers: Buffers,
 }
 
-/// Memory of one batch. It holds no state between batches.
+/// Holds the memory of one batch. Nothing passes from one batch to the next.
 #[derive(Clone, Debug, Default)]
 struct Buffers {
     gradient: Vec<f32>,
-    /// Rows of the gradient that are not zero.
+    /// The rows of the gradient that are not zero.
     touched: Vec<u32>,
     logits: SampleMatrix,
     by_logits: SampleMatrix,
@@ -44,7 +44,7 @@ struct Buffers {
 }
 
 impl Factors {
-    /// Users' and items' vectors from `draw`, row by row.
+    /// Makes tables whose values are taken from `draw`, first the users' and then the items', row by row.
     pub fn new(users: usize, items: usize, dimension: usize, draw: impl FnMut() -> f32) -> Self {
         let mut draw = draw;
         let values: Vec<f32> = (0..(users + items) * dimension).map(|_| draw()).collect();
@@ -60,16 +60,16 @@ impl Factors {
         &self.values[user as usize * self.dimension..][..self.dimension]
     }
 
-    /// Returns the item table, row-major.
+    /// Returns the values of the item table, row-major.
     pub fn items(&self) -> &[f32] {
         &self.values[self.users * self.dimension..]
     }
 
     /// Makes one step of Adam on the mean binary cross-entropy of `batch`, and returns that loss as a sum over the
-    /// batch. The logit is the product of the two vectors.
+    /// batch. The logit is the scalar product of the two vectors.
     ///
-    /// All rows are stepped: one that the batch does not name has a gradient of zero, and moves on by its moments, as a
-    /// dense embedding does in PyTorch.
+    /// All rows are stepped. A row that is not in the batch has a gradient of zero and moves by its moments, as a dense
+    /// embedding does in PyTorch.
     pub fn step(&mut self, batch: &[Sample], settings: &AdamSettings) -> f32 {
         let (dimension, users) = (self.dimension, self.users);
         let places = |sample: &Sample| [sample.user as usize, users + sample.item as usize];
@@ -129,12 +129,12 @@ mod tests {
         batch.iter().map(loss).sum::<f64>() / batch.len() as f64
     }
 
-    /// If this fails, the centralised baseline learns along something that is not the gradient of its loss.
+    /// If this fails, the centralised baseline does not follow the gradient of its loss.
     #[test]
     fn the_gradient_agrees_with_central_differences() {
         let mut factors = factors();
         let start: Vec<f64> = factors.values.iter().map(|value| f64::from(*value)).collect();
-        // Twice, so that a row that is not cleared between batches is noticed; the rate of zero leaves the parameters.
+        // The second step would show a row that is not cleared between batches. The rate of zero keeps the parameters.
         for _ in 0..2 {
             let loss = factors.step(&batch(), &AdamSettings::with_rate(0.0));
             assert!((f64::from(loss) / 18.0 - mean_loss(&start)).abs() < 1e-6);

@@ -1,10 +1,11 @@
-//! Centralised matrix factorisation with the logistic loss (the `MF` of the PFedRec paper's Table 2): what a server could
-//! do that had everybody's ratings.
+//! Implements centralised matrix factorisation with the logistic loss (the `MF` of the PFedRec paper's Table 2), which
+//! shows what a server could do that had the ratings of all users.
 //!
-//! logit = U_u . V_j, mean binary cross-entropy, mini-batches over the samples of all users, Adam on both tables. A step
-//! is one pass over every positive with freshly drawn negatives. The server draws them from the items that the user has
-//! not sent: it knows of no others, so that a held-out item can be a negative whatever the scenario's pool is. The paper
-//! names no rate and no start; those of He et al. (WWW 2017) are taken.
+//! The logit is U_u . V_j and the loss is the mean binary cross-entropy, which Adam minimises on both tables by
+//! mini-batches over the samples of all users. A step is one pass over every positive with freshly drawn negatives. The
+//! server draws them from the items that the user has not sent. It cannot tell which of those are held out, so that a
+//! held-out item can be a negative whatever the scenario's pool is. The paper states neither the learning rate nor the
+//! initial values. Those of He et al. (WWW 2017) are used.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,12 +13,12 @@ use serde::{Deserialize, Serialize};
 use super::central::{CentralClient, CentralServer, CentralTrainer, UserRatings, ratings_layout};
 use super::network::model_of;
 use super::server::{StepContext, StepReport};
+use super::user_vector::score_items;
 use super::{Client, Entry, Method, Phase, Placement, Problem, Server, largest_magnitude, parameters, sizes_by};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ids::UserId;
 use crate::model::blocks::Model;
 use crate::model::kernel::MAX_DIMENSION;
-use crate::model::kernel::score::{ScaledSum, score_sums};
 use crate::model::layout::{BlockLayout, Layout};
 use crate::model::neural::optimizer::AdamSettings;
 use crate::model::state::StateVisitor;
@@ -27,12 +28,12 @@ use factors::{Factors, Sample};
 
 pub mod factors;
 
-/// The registry's line.
+/// Describes the method to the registry.
 pub const ENTRY: Entry = Entry {
     name: "mf",
     summary: "centralised matrix factorisation: users send their ratings once, the server trains by Adam",
-    source: "Koren et al., Matrix Factorization Techniques for Recommender Systems, Computer 2009, with the logistic loss \
-             that the PFedRec paper compares with; rate and start of He et al., WWW 2017",
+    source: "Koren et al., Matrix Factorization Techniques for Recommender Systems, Computer 2009, with the logistic \
+             loss that the PFedRec paper compares with; rate and start of He et al., WWW 2017",
     schema: || schemars::schema_for!(MfParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Central,
@@ -79,7 +80,7 @@ impl Default for MfParameters {
     }
 }
 
-/// The method.
+/// Holds the parameters of the method and the sizes of the problem.
 #[derive(Debug)]
 pub struct Mf {
     parameters: MfParameters,
@@ -103,27 +104,24 @@ impl Mf {
     }
 }
 
-/// Describes the tables of `users` and items, with so many values in a row.
+/// Returns the layout of both tables, with `dimension` values in a row.
 fn layout([users, items]: [usize; 2], dimension: usize) -> Layout {
     let shape = |rows| TableShape { rows, dimension };
     Layout::new(vec![BlockLayout::weights("U", shape(users)), BlockLayout::item_table("V", shape(items))])
 }
 
-/// Copies the tables into a model.
+/// Returns the tables as a model.
 fn model(factors: &Factors, users: usize, items: usize) -> Model {
     let dimension = factors.dimension;
     let (of_users, of_items) = factors.values.split_at(users * dimension);
     let layout = layout([users, items], dimension);
-    let [users, items] = [0, 1].map(|block| layout.blocks()[block].shape);
-    let table = |(shape, values): (TableShape, &[f32])| {
-        // There are as many values as the shape says, since they were cut to it.
-        Table::from_values(shape, values.to_vec()).unwrap_or_else(|| Table::zeros(shape))
-    };
-    model_of(layout, [(users, of_users), (items, of_items)].map(table).into())
+    let table = |(block, values): (usize, &[f32])| Table::new(layout.blocks()[block].shape, values.to_vec());
+    let tables = [(0, of_users), (1, of_items)].map(table).into();
+    model_of(layout, tables)
 }
 
 impl Method for Mf {
-    /// Both tables ~ N(0, deviation^2).
+    /// Draws both tables from N(0, deviation^2).
     fn initial(&self) -> Model {
         self.trainer().model
     }
@@ -145,18 +143,16 @@ impl Method for Mf {
     }
 }
 
+/// Writes the scores of `items` for `user` to `scores`.
 fn score(model: &Model, user: UserId, items: &[u32], scores: &mut [f32]) {
-    let table = model.table(1);
-    let row = |&item: &u32| ScaledSum { scaled: &[], scale: 0.0, plain: table.row(item as usize) };
-    let rows: Vec<ScaledSum<'_>> = items.iter().map(row).collect();
-    score_sums(model.table(0).row(user.index()), 0.0, &rows, scores);
+    score_items(model.table(0).row(user.index()), model.table(1), items, scores);
 }
 
-/// The server's tables, and what it does with the ratings.
+/// Trains the server's tables on the ratings.
 struct Trainer {
     parameters: MfParameters,
     factors: Factors,
-    /// The tables as they were after the last pass.
+    /// The model of the tables after the last pass.
     model: Model,
 }
 
@@ -166,9 +162,7 @@ impl CentralTrainer for Trainer {
     }
 
     fn set_model(&mut self, model: Model) -> Result<()> {
-        if model.layout() != self.model.layout() {
-            return Err(Error::Update(format!("a model of {} meets one of {}", model.layout(), self.model.layout())));
-        }
+        self.model.check_same_layout(&model)?;
         let values = [0, 1].map(|block| model.table(block).as_slice());
         self.factors.values = values.concat();
         self.model = model;
@@ -210,7 +204,8 @@ impl CentralTrainer for Trainer {
     }
 }
 
-/// Appends the positives of a user, each followed by its negatives: different items that the user has not sent.
+/// Appends to `samples` the positives of a user, each followed by its negatives, which are different items that the
+/// user has not sent.
 fn draw_samples(ratings: &UserRatings, items: u32, per_positive: u32, stream: &mut Stream, samples: &mut Vec<Sample>) {
     let user = ratings.user.0;
     let left = items.saturating_sub(ratings.items.len() as u32);
@@ -231,7 +226,7 @@ fn draw_samples(ratings: &UserRatings, items: u32, per_positive: u32, stream: &m
 mod tests {
     use super::*;
 
-    /// If this fails, the server trains on items as negatives that the user has sent, or draws for ever.
+    /// If this fails, the server uses items as negatives that the user has sent, or never stops drawing.
     #[test]
     fn negatives_are_different_items_that_were_not_sent() {
         let mut stream = Streams::new(1).stream(Purpose::Negatives, 0, 0);

@@ -1,33 +1,38 @@
-//! Local epochs of mini-batches over the rows of one table: the loop that PFedRec and FedMF share.
+//! Trains the rows of one table in local epochs of mini-batches. PFedRec and FedMF share the loop, and FedRecon shares
+//! the gathering of rows.
 
 use super::{LocalTask, SampleScratch, Scratch};
 use crate::error::Result;
+use crate::model::batch::RoundRows;
 use crate::model::kernel::logistic::{self, LogisticStep};
-use crate::model::kernel::{TableRows, packed_vector, unpack_into};
-use crate::model::table::{RowSet, TableUpdate};
+use crate::model::kernel::{PackedRows, TableRows, packed_vector, unpack_into};
+use crate::model::table::{RowSet, Table, TableUpdate};
 use crate::rng::Purpose;
 use crate::stages::{Stage, enter};
 
-/// How a client trains a vector, a bias and the downloaded rows.
+/// Describes how a client trains a vector, a bias and the downloaded rows.
 pub(super) struct Schedule<'a> {
+    /// The number of passes over the samples.
     pub epochs: u32,
+    /// The number of samples in a batch.
     pub batch_size: usize,
     /// The steps taken on each batch, in order.
     pub steps: &'a [LogisticStep],
-    /// Names of the vector, the bias and the table in the papers, for error messages.
+    /// The names of the vector, the bias and the table in the papers, for error messages.
     pub names: [&'static str; 3],
 }
 
-/// What the loop leaves in `scratch.packed` (the trained rows) and returns.
+/// Holds what the loop returns, besides the trained rows, which it leaves in `scratch.packed`.
 pub(super) struct Trained {
-    /// Mean loss over all batches of all epochs, each before its last step, as PFedRec's code reports it.
+    /// The mean loss over all batches of all epochs, each before its last step, as PFedRec's code reports it.
     pub loss: f64,
+    /// The number of rows read or written, one for each distinct row in a step.
     pub row_visits: u64,
-    /// What weight decay has left of rows outside the samples.
+    /// The factor by which weight decay has scaled the rows outside the samples.
     pub others_scale: f32,
 }
 
-/// Trains `vector` and `bias` and the rows of the round's samples, starting from the downloaded table.
+/// Trains `vector` and `bias` and the rows of the participation's samples, starting from the downloaded table.
 pub(super) fn train(
     task: &LocalTask<'_>,
     schedule: &Schedule<'_>,
@@ -35,17 +40,10 @@ pub(super) fn train(
     bias: &mut f32,
     scratch: &mut Scratch,
 ) -> Result<Trained> {
-    let table = task.model.table(0);
-    let shape = table.shape();
     draw_samples(task, &mut scratch.samples)?;
     let gathering = enter(Stage::Gather);
     let Scratch { samples, round_rows, packed, batch, .. } = scratch;
-    round_rows.collect(&samples.samples.items, &samples.samples.labels, shape.rows);
-    let padding_row = round_rows.rows().len();
-    packed.reset_for_overwriting(padding_row + 1, shape.dimension, 1);
-    packed.clear_row(padding_row, 0);
-    let source = TableRows { values: table.as_slice(), dimension: shape.dimension, rows: round_rows.rows() };
-    packed.gather(0, padding_row, &source);
+    let padding_row = gather(task.model.table(0), samples, round_rows, packed);
     drop(gathering);
     let mut w = packed_vector(vector);
     let mut order = task.stream(Purpose::Shuffle);
@@ -55,7 +53,7 @@ pub(super) fn train(
             round_rows.shuffle(&mut order);
         }
         for chunk in round_rows.samples().chunks(schedule.batch_size) {
-            batch.collect(chunk, padding_row as u32);
+            batch.collect(chunk, padding_row);
             let mut batch_loss = 0.0;
             for step in schedule.steps {
                 batch_loss = logistic::step(packed, batch, &mut w, bias, step);
@@ -77,13 +75,31 @@ pub(super) fn train(
     Ok(Trained { loss: loss / occurrences, row_visits, others_scale })
 }
 
+/// Collects the distinct rows of the samples that were drawn and gathers them from `table`, with a row of zeros behind
+/// them that pads batches. Returns the number of that row.
+pub(super) fn gather(
+    table: &Table,
+    samples: &SampleScratch,
+    round_rows: &mut RoundRows,
+    packed: &mut PackedRows,
+) -> u32 {
+    let shape = table.shape();
+    round_rows.collect(&samples.samples.items, &samples.samples.labels, shape.rows);
+    let padding_row = round_rows.rows().len();
+    packed.reset_for_overwriting(padding_row + 1, shape.dimension, 1);
+    packed.clear_row(padding_row, 0);
+    let source = TableRows { values: table.as_slice(), dimension: shape.dimension, rows: round_rows.rows() };
+    packed.gather(0, padding_row, &source);
+    padding_row as u32
+}
+
 /// Draws the training samples of a participation.
 pub(super) fn draw_samples(task: &LocalTask<'_>, scratch: &mut SampleScratch) -> Result<()> {
     let _stage = enter(Stage::SampleNegatives);
     task.draw_samples(scratch)
 }
 
-/// The table that leaves the device: the trained rows, all others as downloaded but for their decay.
+/// Returns the update that leaves the device: the trained rows, and the factor by which all others have decayed.
 pub(super) fn update(task: &LocalTask<'_>, scratch: &mut Scratch, others_scale: f32) -> TableUpdate {
     let _stage = enter(Stage::Encode);
     let shape = task.model.table(0).shape();

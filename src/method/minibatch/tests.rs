@@ -1,4 +1,4 @@
-//! The loop over mini-batches against stochastic gradient descent written out in double precision.
+//! Compares the loop over mini-batches with a plain stochastic gradient descent in double precision.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::dataset::negatives::Samples;
 use crate::ids::{InvitationId, Round, UserId};
 use crate::model::blocks::Model;
 use crate::model::kernel::logistic::Target;
-use crate::model::table::{Table, TableShape};
+use crate::model::table::TableShape;
 use crate::rng::{PortableDraws, Streams};
 
 const STREAMS: Streams = Streams::new(3);
@@ -16,7 +16,8 @@ const USER: UserId = UserId(6);
 const ROUND: Round = Round(2);
 const INVITATION: InvitationId = InvitationId(5);
 
-/// Everything that moves, and what the loop reports, by the textbook: every row in every step, one sample at a time.
+/// Holds the parameters and the report of a plain implementation that moves every row in every step, one sample at a
+/// time.
 struct Plain {
     w: Vec<f64>,
     b: f64,
@@ -99,7 +100,7 @@ fn check(distinct: u32, batch_size: usize, targets: &[Target], weight_decay: f32
     let mut normal = || stream.standard_normal() as f32;
     let global = Arc::new(Table::from_fn(shape, &mut normal));
     let (mut w, mut b): (Vec<f32>, f32) = ((0..shape.dimension).map(|_| normal()).collect(), normal());
-    // Every other row of the table, some of them more than once and with both labels.
+    // The samples are every other row of the table, some of them more than once and with both labels.
     let items: Vec<u32> = (0..distinct + distinct / 2).map(|sample| 2 * (sample * 7 % distinct) + 1).collect();
     let labels = (0..items.len()).map(|sample| if sample % 3 == 0 { 1.0 } else { 0.0 }).collect();
     let samples = Samples { items, labels };
@@ -134,7 +135,7 @@ fn check(distinct: u32, batch_size: usize, targets: &[Target], weight_decay: f32
     assert_eq!(trained.row_visits, plain.row_visits, "{what}");
 }
 
-/// If this fails, PFedRec and FedMF train something else than their papers say.
+/// If this fails, PFedRec and FedMF do not train as their papers say.
 #[test]
 fn the_loop_is_stochastic_gradient_descent() {
     for distinct in [16, 11] {

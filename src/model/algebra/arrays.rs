@@ -1,4 +1,4 @@
-//! Arrays as plain memory, which the loops of this folder work on.
+//! Gives the loops of this folder access to arrays as plain memory.
 
 use ndarray::{Array2, ArrayView2};
 
@@ -19,37 +19,47 @@ pub(super) fn square_mut<'a>(matrix: &'a mut Array2<f64>, what: &'static str) ->
 /// Returns the elements of a matrix, row after row.
 ///
 /// # Errors
-/// [`AlgebraError::Shape`] if they are stored otherwise.
+/// [`AlgebraError::Shape`] if they are not stored row after row.
 pub(super) fn elements<'a>(matrix: &'a ArrayView2<'_, f64>, what: &'static str) -> Result<&'a [f64]> {
     let (rows, columns) = matrix.dim();
     matrix.as_slice().ok_or(AlgebraError::Shape { what, rows, columns })
 }
 
 /// Refuses a matrix with an element that is infinite or not a number.
+///
+/// # Errors
+/// [`AlgebraError::NotFinite`] for such a matrix.
 pub(super) fn check_finite(matrix: &ArrayView2<'_, f64>, what: &'static str) -> Result<()> {
     if matrix.iter().all(|value| value.is_finite()) { Ok(()) } else { Err(AlgebraError::NotFinite { what }) }
 }
 
-/// Returns two different rows of `elements`, each of `length` elements; `first` must be less than `second`.
+/// Returns the elements of the identity matrix of this size.
+pub(super) fn identity(size: usize) -> Vec<f64> {
+    let mut elements = vec![0.0; size * size];
+    elements.iter_mut().step_by(size + 1).for_each(|value| *value = 1.0);
+    elements
+}
+
+/// Returns two different rows of `elements`, each of `length` elements. `first` must be less than `second`.
 #[inline(always)]
 pub(super) fn two_rows(elements: &mut [f64], length: usize, first: usize, second: usize) -> (&mut [f64], &mut [f64]) {
     let (head, tail) = elements.split_at_mut(second * length);
     (&mut head[first * length..(first + 1) * length], &mut tail[..length])
 }
 
-/// Returns the matrix whose row i is the i-th of `order` among the rows of `elements`.
+/// Returns the matrix whose row i is row `order[i]` of `elements`, whose rows have `length` elements.
 pub(super) fn rows_in_order(elements: &[f64], length: usize, order: &[usize]) -> Array2<f64> {
     Array2::from_shape_fn((order.len(), length), |(row, column)| elements[order[row] * length + column])
 }
 
-/// Returns the positions of `values` in descending order of value; equal values keep their order.
+/// Returns the positions of `values` in descending order of value. Equal values keep their order.
 pub(super) fn descending(values: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
     order
 }
 
-/// Returns the sign, 1 or -1, that makes the element of largest magnitude positive; the first of equals counts.
+/// Returns the sign, 1 or -1, that makes the element of largest magnitude positive. The first of equal ones decides.
 pub(super) fn sign_of_largest(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut largest = 0.0f64;
     for value in values {

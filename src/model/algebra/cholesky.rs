@@ -1,4 +1,4 @@
-//! Cholesky factorisation of symmetric positive definite matrices, and the solution of their systems.
+//! Factorises symmetric positive definite matrices by Cholesky's method, and solves their systems.
 
 use ndarray::Array2;
 
@@ -9,11 +9,11 @@ use crate::model::instruction_sets::per_instruction_set;
 
 /// Replaces the upper triangle of `matrix` by its Cholesky factor R with `matrix` = R^T R and a positive diagonal.
 ///
-/// Costs k^3 / 6 multiply-adds. What stands below the diagonal is neither read nor written.
+/// Costs k^3 / 6 multiply-adds. Elements below the diagonal are neither read nor written.
 ///
 /// # Errors
-/// [`AlgebraError::NotPositiveDefinite`] at the first pivot that is not above zero (or not a number), which leaves the
-/// matrix half factorised; [`AlgebraError::Shape`] if it is not square.
+/// [`AlgebraError::NotPositiveDefinite`] at the first pivot that is not a finite number above zero, which leaves the
+/// matrix half factorised, and [`AlgebraError::Shape`] if the matrix is not square.
 pub fn factorise(matrix: &mut Array2<f64>) -> Result<()> {
     let (elements, dimension) = square_mut(matrix, "the matrix to factorise")?;
     match factorise_rows(elements, dimension) {
@@ -22,7 +22,7 @@ pub fn factorise(matrix: &mut Array2<f64>) -> Result<()> {
     }
 }
 
-/// Solves R^T R x = b for the factor R of [`factorise`]; `b` becomes x. Costs k^2 multiply-adds.
+/// Solves R^T R x = b for the factor R of [`factorise`] and replaces `b` by x. Costs k^2 multiply-adds.
 ///
 /// # Errors
 /// [`AlgebraError::Shape`] if `b` has another dimension than R.
@@ -43,15 +43,15 @@ per_instruction_set! {
     }
 }
 
-/// Returns the first pivot that is not above zero, if there is one. Every step takes row j off all rows below, whose
-/// elements are thereby changed in the order of j.
+/// Returns the row and the value of the first pivot that is not a finite number above zero, if there is one. Step j
+/// subtracts multiples of row j from all rows below.
 #[inline(always)]
 fn factorise_inline(elements: &mut [f64], dimension: usize) -> Option<(usize, f64)> {
     for j in 0..dimension {
         let (above, below) = elements.split_at_mut((j + 1) * dimension);
         let row = &mut above[j * dimension + j..];
         let pivot = row[0];
-        // Written so that a pivot that is not a number is refused as well.
+        // The negation refuses a pivot that is not a number as well.
         if !(pivot > 0.0 && pivot < f64::INFINITY) {
             return Some((j, pivot));
         }

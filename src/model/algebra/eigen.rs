@@ -1,33 +1,31 @@
-//! Eigenvalues and eigenvectors of symmetric matrices.
+//! Computes eigenvalues and eigenvectors of symmetric matrices.
 
 use ndarray::{Array1, Array2, ArrayView2};
 
-use super::arrays::{check_finite, descending, rows_in_order, sign_of_largest, two_rows};
-use super::vector::{jacobi_angle, rotate};
+use super::arrays::{check_finite, descending, identity, rows_in_order, sign_of_largest, two_rows};
+use super::vector::{SWEEPS_MAX, jacobi_angle, rotate};
 use super::{AlgebraError, Result};
 use crate::model::instruction_sets::per_instruction_set;
 
-/// Sweeps after which the rotations are given up. Matrices of a hundred rows need about ten.
-const SWEEPS_MAX: usize = 64;
-
-/// A symmetric matrix as Q diag(values) Q^T.
+/// Holds a symmetric matrix as Q diag(values) Q^T.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SymmetricEigen {
     /// The eigenvalues, in descending order.
     pub values: Array1<f64>,
-    /// Q^T: row i is the eigenvector of `values[i]`, of length one, with its element of largest magnitude positive.
+    /// Q^T, whose row i is the eigenvector of `values[i]`, of length one and with its element of largest magnitude
+    /// positive.
     pub vectors: Array2<f64>,
 }
 
 /// Decomposes the symmetric matrix whose upper triangle is that of `matrix` (k x k), by cyclic Jacobi rotations
 /// (Golub and Van Loan, Matrix Computations, section 8.5).
 ///
-/// An eigenvalue is exact to a few units of rounding of the largest magnitude among them. Costs about 4 k^3 multiply-adds
-/// a sweep, and about ten sweeps.
+/// An eigenvalue is exact to a few units of rounding of the one of largest magnitude. Costs about 4 k^3 multiply-adds a
+/// sweep, and about ten sweeps.
 ///
 /// # Errors
-/// [`AlgebraError::Shape`] if it is not square, [`AlgebraError::NotFinite`] for an element that is no finite number, and
-/// [`AlgebraError::NoConvergence`] if rotations do not end, which no matrix is known to cause.
+/// [`AlgebraError::Shape`] if the matrix is not square, [`AlgebraError::NotFinite`] for an element that is not a finite
+/// number, and [`AlgebraError::NoConvergence`] if rotations do not converge, which no matrix is known to cause.
 pub fn symmetric_eigen(matrix: &ArrayView2<'_, f64>) -> Result<SymmetricEigen> {
     const WHAT: &str = "the matrix to decompose";
     let (rows, columns) = matrix.dim();
@@ -39,8 +37,7 @@ pub fn symmetric_eigen(matrix: &ArrayView2<'_, f64>) -> Result<SymmetricEigen> {
     for i in 0..rows {
         work.extend((0..rows).map(|j| matrix[(i.min(j), i.max(j))]));
     }
-    let mut vectors = vec![0.0; rows * rows];
-    vectors.iter_mut().step_by(rows + 1).for_each(|value| *value = 1.0);
+    let mut vectors = identity(rows);
     if !sweep_until_diagonal(&mut work, &mut vectors, rows) {
         return Err(AlgebraError::NoConvergence { sweeps: SWEEPS_MAX });
     }
@@ -60,7 +57,7 @@ per_instruction_set! {
     }
 }
 
-/// Rotates until a whole sweep finds nothing above the rounding of the matrix; says whether that came about.
+/// Rotates until a whole sweep finds no element above the rounding of the matrix. Returns whether that happened.
 #[inline(always)]
 fn sweep_inline(work: &mut [f64], vectors: &mut [f64], dimension: usize) -> bool {
     let squares: f64 = work.iter().map(|value| value * value).sum();
@@ -83,7 +80,7 @@ fn sweep_inline(work: &mut [f64], vectors: &mut [f64], dimension: usize) -> bool
     false
 }
 
-/// Makes the elements (p, q) and (q, p), which are `off`, zero.
+/// Rotates rows and columns p and q, so that the elements (p, q) and (q, p), which are `off`, become zero.
 #[inline(always)]
 fn rotate_pair(work: &mut [f64], vectors: &mut [f64], dimension: usize, (p, q): (usize, usize), off: f64) {
     let (first, second) = (work[p * dimension + p], work[q * dimension + q]);
@@ -92,7 +89,7 @@ fn rotate_pair(work: &mut [f64], vectors: &mut [f64], dimension: usize, (p, q): 
     rotate(row_p, row_q, cosine, sine);
     (row_p[p], row_p[q]) = (first - tangent * off, 0.0);
     (row_q[p], row_q[q]) = (0.0, second + tangent * off);
-    // The columns are the rows again: a copy keeps the matrix symmetric to the bit.
+    // The columns are copied from the rows, which keeps the matrix symmetric to the bit.
     for i in (0..dimension).filter(|&i| i != p && i != q) {
         work[i * dimension + p] = work[p * dimension + i];
         work[i * dimension + q] = work[q * dimension + i];

@@ -1,4 +1,4 @@
-//! Sums of outer products: what normal equations and Gram matrices are made of.
+//! Adds up outer products, of which normal equations and Gram matrices consist.
 
 use ndarray::{Array2, ArrayView2};
 
@@ -6,7 +6,7 @@ use super::arrays::{elements, square_mut};
 use super::{AlgebraError, Result};
 use crate::model::instruction_sets::per_instruction_set;
 
-/// Adds `weight * x x^T` to the upper triangle of `matrix` (k x k): a symmetric update of rank one.
+/// Adds `weight * x x^T` to the upper triangle of `matrix` (k x k), which is a symmetric update of rank one.
 ///
 /// # Errors
 /// [`AlgebraError::Shape`] if `x` does not have k elements.
@@ -19,13 +19,13 @@ pub fn add_outer_product(matrix: &mut Array2<f64>, weight: f64, x: &[f64]) -> Re
     Ok(())
 }
 
-/// Adds the sum over r of `w_r x_r x_r^T` to the upper triangle of `matrix` (k x k), x_r being row r of `rows` (n x k):
-/// a symmetric update of rank n. Without weights every w_r is 1.
+/// Adds the sum over r of `w_r x_r x_r^T` to the upper triangle of `matrix` (k x k), where x_r is row r of `rows` (n x
+/// k). This is a symmetric update of rank n. Without weights every w_r is 1.
 ///
 /// The bits are those of n updates of rank one, in the order of the rows.
 ///
 /// # Errors
-/// [`AlgebraError::Shape`] if the rows do not have k elements, or are not as many as the weights.
+/// [`AlgebraError::Shape`] if the rows do not have k elements, or if there are not as many weights as rows.
 pub fn add_gram(matrix: &mut Array2<f64>, rows: &ArrayView2<'_, f64>, weights: Option<&[f64]>) -> Result<()> {
     let (target, dimension) = square_mut(matrix, "the Gram matrix")?;
     let (count, columns) = rows.dim();
@@ -36,7 +36,7 @@ pub fn add_gram(matrix: &mut Array2<f64>, rows: &ArrayView2<'_, f64>, weights: O
     Ok(())
 }
 
-/// Copies the upper triangle of a square matrix to below the diagonal.
+/// Copies the upper triangle of a square matrix to the lower one.
 ///
 /// # Errors
 /// [`AlgebraError::Shape`] if it is not square.
@@ -56,7 +56,7 @@ per_instruction_set! {
     }
 }
 
-/// Takes four rows at a time, so that the triangle is loaded and stored a quarter as often; the sums keep their order.
+/// Adds four rows at a time, so that the triangle is loaded and stored a quarter as often. The sums keep their order.
 #[inline(always)]
 fn add_rows_inline(target: &mut [f64], dimension: usize, rows: &[f64], weights: Option<&[f64]>) {
     if dimension == 0 {

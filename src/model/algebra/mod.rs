@@ -1,14 +1,14 @@
-//! Dense linear algebra of small matrices in double precision: the same bits on every machine.
+//! Implements dense linear algebra of small matrices in double precision, with the same bits on every machine.
 //!
 //! Least-squares, spectral and second-order methods need a handful of routines on matrices of up to about 128 columns.
 //! Every sum here has a fixed order, nothing uses a fused multiply-add, and the only function beyond arithmetic is the
-//! correctly rounded square root, so results do not depend on the processor (contract 1). `ndarray` is the type of the
-//! arguments; its own products are not called, because they choose their instructions by processor.
+//! correctly rounded square root, so that results do not depend on the processor (contract 1). Arguments are `ndarray`
+//! arrays. The products of `ndarray` are not called, because they choose their instructions by processor.
 //!
-//! [`cholesky`] solves positive definite systems, which [`gram`] adds up from rows; [`eigen`] and [`svd`] decompose
-//! by Jacobi rotations; [`qr`] makes columns orthonormal; [`product`] multiplies.
+//! [`cholesky`] solves positive definite systems, which [`gram`] adds up from rows. [`eigen`] and [`svd`] decompose by
+//! Jacobi rotations, [`qr`] makes columns orthonormal, and [`product`] multiplies matrices.
 //!
-//! Symmetric matrices are described by their upper triangle: what stands below the diagonal is not read, except where a
+//! Symmetric matrices are described by their upper triangle. Elements below the diagonal are not read, except where a
 //! function says so.
 
 mod arrays;
@@ -24,18 +24,18 @@ mod vector;
 
 pub use vector::mixed_dot;
 
-/// What keeps a matrix from being factorised, decomposed or multiplied.
+/// Says why a matrix cannot be factorised, decomposed or multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AlgebraError {
-    /// Dimensions do not fit each other, or the elements of an array do not stand row after row.
+    /// Dimensions do not fit each other, or the elements of an array are not stored row after row.
     #[error("{what}: {rows} x {columns} is not the shape that is needed here, or its rows are not contiguous")]
     Shape {
         /// The array.
         what: &'static str,
-        /// Its rows.
+        /// The number of its rows.
         rows: usize,
-        /// Its columns.
+        /// The number of its columns.
         columns: usize,
     },
     /// An element is infinite or not a number.
@@ -47,18 +47,18 @@ pub enum AlgebraError {
     /// A matrix is not positive definite in double precision.
     #[error("the matrix is not positive definite: pivot {pivot} is {value:e}")]
     NotPositiveDefinite {
-        /// Row of the pivot, from zero.
+        /// The row of the pivot, from zero.
         pivot: usize,
-        /// The pivot, which is not above zero.
+        /// The value of the pivot, which is not a finite number above zero.
         value: f64,
     },
-    /// Jacobi rotations did not end.
+    /// Jacobi rotations did not converge.
     #[error("no convergence within {sweeps} sweeps of Jacobi rotations")]
     NoConvergence {
-        /// How many sweeps were made.
+        /// The number of sweeps that were made.
         sweeps: usize,
     },
 }
 
-/// Result of the algebra.
+/// Is the result of an operation of the algebra.
 pub type Result<T, E = AlgebraError> = std::result::Result<T, E>;

@@ -1,4 +1,4 @@
-//! Products of matrices.
+//! Multiplies matrices.
 
 use ndarray::{Array2, ArrayView2};
 
@@ -10,7 +10,7 @@ use crate::model::instruction_sets::per_instruction_set;
 /// Returns A B for A (m x k) and B (k x n). Every element is summed in the order of k.
 ///
 /// # Errors
-/// [`AlgebraError::Shape`] if the shapes do not fit, or the elements do not stand row after row.
+/// [`AlgebraError::Shape`] if the shapes do not fit, or if the elements are not stored row after row.
 pub fn product(a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>) -> Result<Array2<f64>> {
     let ((rows, inner), (other, columns)) = (a.dim(), b.dim());
     if inner != other {
@@ -27,7 +27,7 @@ pub fn product(a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>) -> Result<Array
 /// Returns A^T B for A (m x k) and B (m x n). Every element is summed in the order of m.
 ///
 /// # Errors
-/// [`AlgebraError::Shape`] if the shapes do not fit, or the elements do not stand row after row.
+/// [`AlgebraError::Shape`] if the shapes do not fit, or if the elements are not stored row after row.
 pub fn transposed_product(a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>) -> Result<Array2<f64>> {
     let ((rows, columns), (other, width)) = (a.dim(), b.dim());
     if rows != other {

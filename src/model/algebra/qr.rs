@@ -1,4 +1,4 @@
-//! Orthonormal columns: the QR decomposition by Householder reflections.
+//! Implements the QR decomposition by Householder reflections.
 
 use ndarray::{Array2, ArrayView2};
 
@@ -7,23 +7,23 @@ use super::vector::{add_scaled, dot};
 use super::{AlgebraError, Result};
 use crate::model::instruction_sets::per_instruction_set;
 
-/// A matrix as Q R.
+/// Holds a matrix as Q R.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThinQr {
     /// Q (m x r), with orthonormal columns.
     pub q: Array2<f64>,
-    /// R (r x r): upper triangular, no negative element on its diagonal, zeros below.
+    /// R (r x r), which is upper triangular and has no negative element on its diagonal.
     pub r: Array2<f64>,
 }
 
 /// Decomposes `matrix` (m x r, m at least r) into Q R.
 ///
-/// R has no negative element on its diagonal; so Q R is unique for a matrix of full rank, and Q of a matrix of
+/// Since R has no negative element on its diagonal, Q R is unique for a matrix of full rank, and Q of a matrix of
 /// independent normal draws is uniformly distributed. Costs 2 m r^2 multiply-adds.
 ///
 /// # Errors
-/// [`AlgebraError::Shape`] for fewer rows than columns, [`AlgebraError::NotFinite`] for an element that is no finite
-/// number.
+/// [`AlgebraError::Shape`] for fewer rows than columns, and [`AlgebraError::NotFinite`] for an element that is not a
+/// finite number.
 pub fn thin_qr(matrix: &ArrayView2<'_, f64>) -> Result<ThinQr> {
     const WHAT: &str = "the matrix to make orthonormal";
     let (rows, columns) = matrix.dim();
@@ -31,7 +31,7 @@ pub fn thin_qr(matrix: &ArrayView2<'_, f64>) -> Result<ThinQr> {
         return Err(AlgebraError::Shape { what: WHAT, rows, columns });
     }
     check_finite(matrix, WHAT)?;
-    // Columns stand one after the other, so that reflections run along memory.
+    // The matrix is stored column after column, so that reflections run along memory.
     let mut work: Vec<f64> = matrix.t().iter().copied().collect();
     let diagonal = reflect(&mut work, rows, columns);
     let mut q = vec![0.0; rows * columns];
@@ -52,8 +52,8 @@ per_instruction_set! {
     }
 }
 
-/// Leaves in column j of `work` the unit vector of reflection j from element j downward and R above it; returns R's
-/// diagonal. The vector of a column that is zero already is zero: its reflection does nothing.
+/// Leaves in column j of `work` the unit vector of reflection j from element j downward, and R above it. Returns R's
+/// diagonal. The vector of a column that is already zero is zero, so that its reflection does nothing.
 #[inline(always)]
 fn reflect_inline(work: &mut [f64], rows: usize, columns: usize) -> Vec<f64> {
     let mut diagonal = Vec::with_capacity(columns);
@@ -61,7 +61,7 @@ fn reflect_inline(work: &mut [f64], rows: usize, columns: usize) -> Vec<f64> {
         let (done, rest) = work.split_at_mut((j + 1) * rows);
         let vector = &mut done[j * rows + j..];
         let norm = dot(vector, vector).sqrt();
-        // Away from the first element, so that nothing cancels.
+        // The image has the opposite sign of the first element, so that nothing cancels.
         let image = if vector[0] > 0.0 { -norm } else { norm };
         vector[0] -= image;
         diagonal.push(image);
@@ -83,12 +83,12 @@ per_instruction_set! {
     }
 }
 
-/// Makes column j of `q` the image of unit vector j under all reflections, the last first.
+/// Sets column j of `q` to the image of unit vector j under all reflections, the last one first.
 #[inline(always)]
 fn reflect_back_inline(work: &[f64], q: &mut [f64], rows: usize, columns: usize) {
     for (j, column) in q.chunks_exact_mut(rows.max(1)).enumerate().take(columns) {
         column[j] = 1.0;
-        // Reflections after the j-th leave the unit vector alone.
+        // Reflections after the j-th do not change the unit vector.
         for i in (0..=j).rev() {
             let vector = &work[i * rows + i..(i + 1) * rows];
             let factor = -2.0 * dot(vector, &column[i..]);

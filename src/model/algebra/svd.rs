@@ -1,18 +1,15 @@
-//! Singular values and vectors of matrices with at most about 128 rows or columns.
+//! Computes singular values and vectors of matrices with at most about 128 rows or columns.
 
 use ndarray::{Array1, Array2, ArrayView2};
 
-use super::arrays::{descending, rows_in_order, sign_of_largest, two_rows};
+use super::arrays::{descending, identity, rows_in_order, sign_of_largest, two_rows};
 use super::product::product;
 use super::qr::thin_qr;
-use super::vector::{add_scaled, dot, jacobi_angle, rotate};
+use super::vector::{SWEEPS_MAX, add_scaled, dot, jacobi_angle, rotate};
 use super::{AlgebraError, Result};
 use crate::model::instruction_sets::per_instruction_set;
 
-/// Sweeps after which the rotations are given up. Matrices of a hundred columns need about ten.
-const SWEEPS_MAX: usize = 64;
-
-/// A matrix as U diag(values) V^T, with r = min(m, n) singular values.
+/// Holds a matrix as U diag(values) V^T, with r = min(m, n) singular values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThinSvd {
     /// U (m x r), with orthonormal columns. The element of largest magnitude of every column is positive.
@@ -29,8 +26,8 @@ pub struct ThinSvd {
 /// Costs 4 m r^2 multiply-adds and about ten sweeps of 3 r^3. Squares of elements must neither overflow nor all vanish.
 ///
 /// # Errors
-/// [`AlgebraError::NotFinite`] for an element that is no finite number, [`AlgebraError::NoConvergence`] if rotations do
-/// not end, which no matrix is known to cause.
+/// [`AlgebraError::NotFinite`] for an element that is not a finite number, and [`AlgebraError::NoConvergence`] if
+/// rotations do not converge, which no matrix is known to cause.
 pub fn thin_svd(matrix: &ArrayView2<'_, f64>) -> Result<ThinSvd> {
     if matrix.nrows() >= matrix.ncols() {
         return tall_svd(matrix);
@@ -38,20 +35,16 @@ pub fn thin_svd(matrix: &ArrayView2<'_, f64>) -> Result<ThinSvd> {
     // With more columns than rows the transpose is decomposed, and the sign convention moves to the other side.
     let ThinSvd { u, values, vt } = tall_svd(&matrix.t())?;
     let (mut left, mut right) = (vt.reversed_axes().as_standard_layout().into_owned(), u.reversed_axes());
-    for (mut column, mut row) in left.columns_mut().into_iter().zip(right.rows_mut()) {
-        let sign = sign_of_largest(column.iter().copied());
-        column.mapv_inplace(|value| sign * value);
-        row.mapv_inplace(|value| sign * value);
-    }
+    choose_signs(&mut left, &mut right);
     Ok(ThinSvd { u: left, values, vt: right.as_standard_layout().into_owned() })
 }
 
+/// Decomposes a matrix with at least as many rows as columns.
 fn tall_svd(matrix: &ArrayView2<'_, f64>) -> Result<ThinSvd> {
     let size = matrix.ncols();
     let qr = thin_qr(matrix)?;
     let mut columns: Vec<f64> = qr.r.t().iter().copied().collect();
-    let mut rotations = vec![0.0; size * size];
-    rotations.iter_mut().step_by(size + 1).for_each(|value| *value = 1.0);
+    let mut rotations = identity(size);
     if !sweep_until_orthogonal(&mut columns, &mut rotations, size) {
         return Err(AlgebraError::NoConvergence { sweeps: SWEEPS_MAX });
     }
@@ -62,12 +55,18 @@ fn tall_svd(matrix: &ArrayView2<'_, f64>) -> Result<ThinSvd> {
     normalise_rows(&mut left, &values);
     let mut u = product(&qr.q.view(), &left.t().as_standard_layout().view())?;
     let mut vt = rows_in_order(&rotations, size, &order);
+    choose_signs(&mut u, &mut vt);
+    Ok(ThinSvd { u, values, vt })
+}
+
+/// Makes the element of largest magnitude of every column of `u` positive, and changes the signs of the rows of `vt`
+/// along with it.
+fn choose_signs(u: &mut Array2<f64>, vt: &mut Array2<f64>) {
     for (mut column, mut row) in u.columns_mut().into_iter().zip(vt.rows_mut()) {
         let sign = sign_of_largest(column.iter().copied());
         column.mapv_inplace(|value| sign * value);
         row.mapv_inplace(|value| sign * value);
     }
-    Ok(ThinSvd { u, values, vt })
 }
 
 per_instruction_set! {
@@ -76,7 +75,8 @@ per_instruction_set! {
     }
 }
 
-/// Rotates pairs of columns until a whole sweep finds all of them orthogonal to rounding; says whether that came about.
+/// Rotates pairs of columns until a whole sweep finds all of them orthogonal to rounding. Returns whether that
+/// happened.
 #[inline(always)]
 fn sweep_inline(columns: &mut [f64], rotations: &mut [f64], size: usize) -> bool {
     let negligible = f64::EPSILON * size as f64;
@@ -102,8 +102,8 @@ fn sweep_inline(columns: &mut [f64], rotations: &mut [f64], size: usize) -> bool
     false
 }
 
-/// Divides every row by its length. A row of length zero, which the matrix says nothing about, becomes the first unit
-/// vector made orthogonal to the rows before it that is long enough to be normalised safely.
+/// Divides every row by its length. A row of length zero, which the matrix does not determine, is replaced: of the unit
+/// vectors made orthogonal to the rows before, it becomes the first that is long enough to be normalised safely.
 fn normalise_rows(rows: &mut Array2<f64>, lengths: &Array1<f64>) {
     let size = rows.ncols();
     for index in 0..size {
@@ -114,7 +114,7 @@ fn normalise_rows(rows: &mut Array2<f64>, lengths: &Array1<f64>) {
         for axis in 0..size {
             let mut candidate = vec![0.0; size];
             candidate[axis] = 1.0;
-            // Twice is enough for orthogonality to rounding.
+            // Two passes make the candidate orthogonal to rounding.
             for _ in 0..2 {
                 for earlier in 0..index {
                     let other = rows.row(earlier).to_vec();

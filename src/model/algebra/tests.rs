@@ -12,20 +12,20 @@ use super::svd::thin_svd;
 use super::*;
 use crate::rng::{PortableDraws, Purpose, Streams};
 
-/// A matrix of standard normal draws.
+/// Returns a matrix of standard normal draws.
 fn normal(rows: usize, columns: usize, seed: u64) -> Array2<f64> {
     let mut stream = Streams::new(seed).stream(Purpose::GlobalInit, 0, 0);
     Array2::from_shape_fn((rows, columns), |_| stream.standard_normal())
 }
 
-/// A symmetric matrix of normal draws.
+/// Returns a symmetric matrix of normal draws.
 fn symmetric(size: usize, seed: u64) -> Array2<f64> {
     let mut matrix = normal(size, size, seed);
     mirror_upper(&mut matrix).unwrap();
     matrix
 }
 
-/// X^T X + I of normal draws, both triangles.
+/// Returns X^T X + I for a matrix X of normal draws, with both triangles.
 fn positive_definite(size: usize, seed: u64) -> Array2<f64> {
     let mut matrix = Array2::eye(size);
     add_gram(&mut matrix, &normal(size, size, seed).view(), None).unwrap();
@@ -33,7 +33,7 @@ fn positive_definite(size: usize, seed: u64) -> Array2<f64> {
     matrix
 }
 
-/// Largest magnitude of the difference.
+/// Returns the largest magnitude of the difference.
 fn distance(a: &Array2<f64>, b: &Array2<f64>) -> f64 {
     assert_eq!(a.dim(), b.dim());
     a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
@@ -48,7 +48,7 @@ fn owned_transpose(matrix: &Array2<f64>) -> Array2<f64> {
     matrix.t().as_standard_layout().into_owned()
 }
 
-/// First bytes of a digest of the bits of all values.
+/// Returns the first digits of a digest of the bits of all values.
 fn digest<'a>(values: impl IntoIterator<Item = &'a f64>) -> String {
     let mut hasher = blake3::Hasher::new();
     values.into_iter().for_each(|value| {
@@ -73,8 +73,8 @@ fn eigenvectors_and_eigenvalues_put_the_matrix_together_again() {
 
 /// If this fails, eigenvalues are wrong although vectors and values fit each other.
 #[test]
-fn eigenvalues_are_those_that_theory_knows() {
-    // The second difference: 2 - 2 cos(j pi / (n + 1)), of which n = 5 has closed forms.
+fn eigenvalues_agree_with_closed_forms() {
+    // The eigenvalues of the second difference are 2 - 2 cos(j pi / (n + 1)), which have closed forms for n = 5.
     let matrix = Array2::from_shape_fn((5, 5), |(i, j): (usize, usize)| match i.abs_diff(j) {
         0 => 2.0,
         1 => -1.0,
@@ -85,7 +85,7 @@ fn eigenvalues_are_those_that_theory_knows() {
     for (value, expected) in eigen.values.iter().zip([2.0 + root, 3.0, 2.0, 1.0, 2.0 - root]) {
         assert!((value - expected).abs() < 1e-14, "{value} is not {expected}");
     }
-    // Only the upper triangle counts, and the element of largest magnitude is positive.
+    // Only the upper triangle is read, and the element of largest magnitude is positive.
     let upper = array![[2.0, 1.0], [f64::MAX, 2.0]];
     let eigen = symmetric_eigen(&upper.view()).unwrap();
     assert!((eigen.values[0] - 3.0).abs() < 1e-15 && (eigen.values[1] - 1.0).abs() < 1e-15);
@@ -147,12 +147,15 @@ proptest! {
         factorise(&mut factor).unwrap();
         solve(&factor, &mut x).unwrap();
         let x = Array2::from_shape_vec((size, 1), x).unwrap();
-        let residual = distance(&product(&matrix.view(), &x.view()).unwrap(), &Array2::from_shape_vec((size, 1), b).unwrap());
+        let expected = Array2::from_shape_vec((size, 1), b).unwrap();
+        let residual = distance(&product(&matrix.view(), &x.view()).unwrap(), &expected);
         prop_assert!(residual < 1e-8, "{residual}");
     }
 
     #[test]
-    fn an_update_of_rank_n_is_n_updates_of_rank_one(count in 0usize..11, size in 1usize..20, weighted: bool, seed: u64) {
+    fn an_update_of_rank_n_is_n_updates_of_rank_one(
+        count in 0usize..11, size in 1usize..20, weighted: bool, seed: u64
+    ) {
         let rows = normal(count, size, seed);
         let weights: Vec<f64> = normal(1, count, seed ^ 1).into_iter().collect();
         let start = positive_definite(size, seed ^ 2);
@@ -162,7 +165,7 @@ proptest! {
             add_outer_product(&mut one_by_one, if weighted { *weight } else { 1.0 }, &row.to_vec()).unwrap();
         }
         prop_assert_eq!(&at_once, &one_by_one);
-        // The lower triangle is left alone.
+        // The lower triangle does not change.
         prop_assert!(at_once.indexed_iter().all(|((i, j), value)| i <= j || *value == start[(i, j)]));
     }
 }
@@ -185,8 +188,8 @@ fn what_cannot_be_done_is_an_error_that_says_why() {
     assert_eq!(message, "the matrix is not positive definite: pivot 0 is -1e0");
 }
 
-/// If this fails, an operation rounds in another order than it did, or depends on the processor; whatever is trained by
-/// it has another digest.
+/// If this fails, an operation sums in another order than before, or depends on the processor, and the digests of
+/// whatever is trained by it change.
 #[test]
 fn results_are_pinned_to_the_bit() {
     let matrix = positive_definite(37, 4);

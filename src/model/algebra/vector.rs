@@ -1,11 +1,15 @@
-//! Operations on vectors, in a fixed order. Inlined into callers that are compiled for several instruction sets.
+//! Implements operations on vectors in a fixed order. They are inlined into callers that are compiled for several
+//! instruction sets.
 
-/// Partial sums of a scalar product, whatever the width of the machine's vectors.
+/// The number of sweeps after which Jacobi rotations are given up. Matrices of a hundred rows need about ten.
+pub(super) const SWEEPS_MAX: usize = 64;
+
+/// The number of partial sums of a scalar product, whatever the width of the machine's vectors.
 const LANES: usize = 8;
 
-/// Returns the scalar product: eight partial sums, then the tree ((0+4)+(2+6))+((1+5)+(3+7)).
+/// Returns the scalar product, in eight partial sums that are added as ((0+4)+(2+6))+((1+5)+(3+7)).
 ///
-/// The shorter length counts.
+/// Elements beyond the shorter length are left out.
 #[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
 #[inline(always)]
 pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -56,7 +60,7 @@ pub(super) fn add_scaled(y: &mut [f64], factor: f64, x: &[f64]) {
     }
 }
 
-/// Turns the pair (x, y) by a rotation: x becomes cosine * x - sine * y, and y becomes sine * x + cosine * y.
+/// Rotates the pair (x, y), so that x becomes cosine * x - sine * y, and y becomes sine * x + cosine * y.
 #[inline(always)]
 pub(super) fn rotate(x: &mut [f64], y: &mut [f64], cosine: f64, sine: f64) {
     for (x, y) in x.iter_mut().zip(y) {

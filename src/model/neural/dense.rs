@@ -1,4 +1,4 @@
-//! The kernels of one dense layer, `z = W x + b`, for sixteen samples at a time, and of a layer with a single sample.
+//! Implements the kernels of a dense layer, `z = W x + b`, for sixteen samples at a time and for a single sample.
 //!
 //! Weights are row-major with a row for each output. A layer may read a part of each row only ([`Weights`]): the other
 //! inputs are then the same for all samples, and the caller adds their share to the bias.
@@ -7,21 +7,21 @@ use crate::math::{LANES, Lanes, quad_sum};
 use crate::model::instruction_sets::per_instruction_set;
 use crate::model::kernel::Block;
 
-/// The columns `first_input..first_input + inputs` of a row-major matrix with `stride` columns.
+/// Describes the columns `first_input..first_input + inputs` of a row-major matrix with `stride` columns.
 #[derive(Clone, Copy, Debug)]
 pub struct Weights<'a> {
     /// All values of the matrix, row after row.
     pub values: &'a [f32],
-    /// Number of columns of the matrix.
+    /// The number of columns of the matrix.
     pub stride: usize,
     /// The first column that is used.
     pub first_input: usize,
-    /// How many columns are used.
+    /// The number of columns that are used.
     pub inputs: usize,
 }
 
 impl<'a> Weights<'a> {
-    /// Uses all `inputs` columns of a matrix.
+    /// Describes all `inputs` columns of a matrix.
     pub const fn all(values: &'a [f32], inputs: usize) -> Self {
         Self { values, stride: inputs, first_input: 0, inputs }
     }
@@ -60,7 +60,7 @@ fn forward_groups(weights: Weights<'_>, bias: &[f32], x: &[Block], z: &mut [Bloc
     }
 }
 
-/// The outputs `first..first + T` of one group.
+/// Computes the outputs `first..first + T` of one group.
 #[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
 #[inline(always)]
 fn forward_tile<const T: usize>(
@@ -88,7 +88,7 @@ fn forward_tile<const T: usize>(
     for t in 0..T {
         if rectified {
             for i in 0..LANES {
-                // A comparison that keeps NaN, which `max` would turn into zero.
+                // The comparison keeps NaN, which `max` would turn into zero.
                 sums[t][i] = if sums[t][i] < 0.0 { 0.0 } else { sums[t][i] };
             }
         }
@@ -122,7 +122,7 @@ fn input_gradient_groups(weights: Weights<'_>, outputs: usize, dz: &[Block], dx:
     }
 }
 
-/// The inputs `first..first + T` of one group.
+/// Computes the gradients of the inputs `first..first + T` of one group.
 #[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
 #[inline(always)]
 fn input_gradient_tile<const T: usize>(weights: Weights<'_>, first: usize, dz: &[Block], dx: &mut [Block]) {
@@ -141,23 +141,23 @@ fn input_gradient_tile<const T: usize>(weights: Weights<'_>, first: usize, dz: &
     }
 }
 
-/// Where the gradient of [`Weights`] goes: the same columns of a matrix of the same shape.
+/// Describes where the gradient of [`Weights`] is written, which is to the same columns of a matrix of the same shape.
 #[derive(Debug)]
 pub struct WeightGradient<'a> {
     /// All values of the matrix, row after row.
     pub values: &'a mut [f32],
-    /// Number of columns of the matrix.
+    /// The number of columns of the matrix.
     pub stride: usize,
     /// The first column that is set.
     pub first_input: usize,
-    /// How many columns are set.
+    /// The number of columns that are set.
     pub inputs: usize,
 }
 
 /// Sets the gradient of the weights to the sum of `dz x^T` over all samples, and that of the bias to the sum of `dz`.
 ///
-/// `bias` has an entry for each output. Sums have sixteen partial sums, one for each lane, that go through the groups in
-/// ascending order and are then added as one tree ([`quad_sum`]).
+/// `bias` has an entry for each output. Sums have sixteen partial sums, one for each lane, that go through the groups
+/// in ascending order and are then added as one tree ([`quad_sum`]).
 pub fn weight_gradient(x: &[Block], dz: &[Block], mut weights: WeightGradient<'_>, bias: &mut [f32]) {
     dispatch_weight_gradient(x, dz, &mut weights, bias);
 }
@@ -204,7 +204,7 @@ fn weight_gradient_rows<const T: usize>(
     }
 }
 
-/// The gradient of T x S weights, whose sums stay in registers.
+/// Computes the gradient of T x S weights, whose sums stay in registers.
 #[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
 #[inline(always)]
 fn weight_gradient_tile<const T: usize, const S: usize>(
@@ -240,7 +240,7 @@ fn add_product(sum: &mut Lanes, a: &Lanes, b: &Lanes) {
     }
 }
 
-/// Adds `factor` times `x` to `y`, element by element; for outer products and transposed products of one sample.
+/// Adds `factor` times `x` to `y`, element by element, for outer products and transposed products of one sample.
 pub fn add_scaled(factor: f32, x: &[f32], y: &mut [f32]) {
     dispatch_add_scaled(factor, x, y);
 }
@@ -253,7 +253,7 @@ per_instruction_set! {
     }
 }
 
-/// Returns the product of `x` and `y`, in sixteen partial sums and one tree.
+/// Returns the scalar product of `x` and `y`, in sixteen partial sums and one tree.
 pub fn dot(x: &[f32], y: &[f32]) -> f32 {
     dispatch_dot(x, y)
 }
@@ -272,7 +272,7 @@ per_instruction_set! {
     }
 }
 
-/// Sets the gradient to zero wherever the rectified activation beside it is zero: the derivative of a rectifier.
+/// Back-propagates through a rectifier, by setting the gradient to zero wherever the rectified activation is zero.
 pub fn rectifier_gradient(activations: &[Block], gradient: &mut [Block]) {
     dispatch_rectifier_gradient(activations, gradient);
 }

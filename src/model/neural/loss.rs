@@ -1,22 +1,22 @@
-//! Losses over one column of outputs, with the gradient that training begins with.
+//! Implements losses over one column of outputs, with their gradients.
 
 use super::SampleMatrix;
 use crate::math::{LANES, exp_neg_abs, quad_sum, sigmoid_from, softplus_from};
 use crate::model::instruction_sets::per_instruction_set;
 use crate::model::kernel::Block;
 
-/// What a loss has to know of each sample beside its output. Padded with zeros to a multiple of sixteen.
+/// Holds what a loss needs of each sample beside its output, padded with zeros to a multiple of sixteen.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Targets {
-    /// How often the sample occurs in the batch.
+    /// For each sample, the number of its occurrences in the batch.
     weights: Vec<f32>,
-    /// Sum of the targets of these occurrences.
+    /// For each sample, the sum of the targets of its occurrences.
     targets: Vec<f32>,
     samples: usize,
 }
 
 impl Targets {
-    /// Forgets all samples and keeps the memory.
+    /// Removes all samples and keeps the memory.
     pub fn clear(&mut self) {
         self.weights.clear();
         self.targets.clear();
@@ -40,8 +40,8 @@ impl Targets {
     }
 }
 
-/// Replaces `gradient` by `factor` times the derivative of the binary cross-entropy by each logit, and returns the
-/// cross-entropy, summed over all occurrences.
+/// Replaces `gradient` by `factor` times the derivative of the binary cross-entropy with respect to each logit, and
+/// returns the cross-entropy, summed over all occurrences.
 ///
 /// With a count c and t positives among them, a sample's loss is c ln(1 + exp(z)) - t z, and its derivative is
 /// c sigmoid(z) - t. For the mean over a batch, `factor` is one over the number of occurrences.
@@ -85,8 +85,8 @@ fn cross_entropy_groups(
     quad_sum(&loss)
 }
 
-/// Replaces `gradient` by `factor` times the derivative of half the squared error by each output, and returns half the
-/// squared error, summed over all samples. Every sample must have been pushed with a count of 1.
+/// Replaces `gradient` by `factor` times the derivative of half the squared error with respect to each output, and
+/// returns half the squared error, summed over all samples. Every sample must have been pushed with a count of 1.
 pub fn half_squared_error(outputs: &SampleMatrix, targets: &Targets, factor: f32, gradient: &mut SampleMatrix) -> f32 {
     gradient.reset_for_overwriting(outputs.samples(), 1);
     let mut loss = [0f32; LANES];

@@ -1,4 +1,4 @@
-//! Steps over flat slices of parameters: SGD, Adam, weight decay and clipping by the norm.
+//! Steps flat slices of parameters by SGD or Adam, with weight decay and clipping by the norm.
 
 use crate::math::{LANES, pow, quad_sum, sqrt};
 use crate::model::instruction_sets::per_instruction_set;
@@ -16,34 +16,35 @@ per_instruction_set! {
     }
 }
 
-/// The settings of Adam (Kingma and Ba, ICLR 2015), with weight decay as an L2 term of the gradient, as in PyTorch.
+/// Holds the settings of Adam (Kingma and Ba, ICLR 2015), with weight decay as an L2 term of the gradient, as in
+/// PyTorch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdamSettings {
-    /// Step size alpha.
+    /// The step size alpha.
     pub learning_rate: f64,
-    /// Decay beta_1 of the first moment.
+    /// The decay beta_1 of the first moment.
     pub beta1: f64,
-    /// Decay beta_2 of the second moment.
+    /// The decay beta_2 of the second moment.
     pub beta2: f64,
-    /// What is added to the root of the second moment.
+    /// The number that is added to the root of the second moment.
     pub epsilon: f64,
-    /// This times the parameter is added to the gradient.
+    /// The factor by which the parameter is added to the gradient.
     pub weight_decay: f64,
 }
 
 impl AdamSettings {
-    /// The paper's decays (.9, .999, 1e-8) with this step size and no weight decay.
+    /// Returns the paper's settings (0.9, 0.999, 1e-8) with this step size and no weight decay.
     pub const fn with_rate(learning_rate: f64) -> Self {
         Self { learning_rate, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.0 }
     }
 }
 
-/// The moments of Adam for one slice of parameters.
+/// Holds the moments of Adam for one slice of parameters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AdamMoments {
-    /// First moments m.
+    /// The first moments m.
     pub first: Vec<f32>,
-    /// Second moments v.
+    /// The second moments v.
     pub second: Vec<f32>,
 }
 
@@ -57,21 +58,21 @@ impl AdamMoments {
     }
 }
 
-/// The numbers that one step of Adam takes, the same for all parameters.
+/// Holds the numbers of one step of Adam, which are the same for all parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdamStep {
     beta1: f32,
     beta2: f32,
-    /// alpha / (1 - beta_1^t).
+    /// The corrected step size alpha / (1 - beta_1^t).
     rate: f32,
-    /// 1 / sqrt(1 - beta_2^t).
+    /// The correction 1 / sqrt(1 - beta_2^t) of the root of the second moment.
     root_scale: f32,
     epsilon: f32,
     weight_decay: f32,
 }
 
 impl AdamStep {
-    /// Step number `step`, counted from 1, with the bias corrections of the paper.
+    /// Makes step number `step`, counted from 1, with the bias corrections of the paper.
     pub fn new(settings: &AdamSettings, step: u64) -> Self {
         let correction = |beta: f64| 1.0 - pow(beta, step as f64);
         Self {
@@ -84,12 +85,12 @@ impl AdamStep {
         }
     }
 
-    /// Moves `parameters` by one step along `gradient`.
+    /// Moves `parameters` by one step against `gradient`.
     pub fn apply(&self, parameters: &mut [f32], gradient: &[f32], moments: &mut AdamMoments) {
         self.apply_to_slices(parameters, gradient, &mut moments.first, &mut moments.second);
     }
 
-    /// As [`Self::apply`], for moments that are parts of longer slices.
+    /// Moves `parameters` as [`Self::apply`] does, for moments that are parts of longer slices.
     pub fn apply_to_slices(&self, parameters: &mut [f32], gradient: &[f32], first: &mut [f32], second: &mut [f32]) {
         dispatch_adam(self, parameters, gradient, first, second);
     }
@@ -120,7 +121,7 @@ fn adam(step: AdamStep, parameters: &mut [f32], gradient: &[f32], first: &mut [f
     }
 }
 
-/// Sum of the squares of `values`, in sixteen partial sums and one tree.
+/// Returns the sum of the squares of `values`, in sixteen partial sums and one tree.
 pub fn squared_norm(values: &[f32]) -> f32 {
     dispatch_squared_norm(values)
 }
@@ -141,10 +142,10 @@ per_instruction_set! {
     }
 }
 
-/// Returns the factor that brings a gradient with this squared norm to a norm of `limit`, and 1 where the norm is within
-/// the limit.
+/// Returns the factor that brings a gradient with this squared norm to a norm of `limit`, and 1 where the norm is
+/// within the limit.
 ///
-/// As PyTorch's `clip_grad_norm_`, which adds 1e-6 to the norm before it divides. The squared norm of several slices is
+/// Like PyTorch's `clip_grad_norm_`, it adds 1e-6 to the norm before it divides. The squared norm of several slices is
 /// the sum of their squared norms.
 pub fn clipping_factor(squared_norm: f64, limit: f64) -> f32 {
     let factor = limit / (sqrt(squared_norm) + 1e-6);

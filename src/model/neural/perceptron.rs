@@ -1,43 +1,44 @@
-//! A multi-layer perceptron whose parameters stand in one flat slice.
+//! Implements a multi-layer perceptron whose parameters are one flat slice.
 
 use std::ops::Range;
 
 use super::SampleMatrix;
 use super::dense::{self, WeightGradient, Weights};
 
-/// The shape of a perceptron: dense layers with a rectifier after each of them but the last.
+/// Describes a perceptron, which has dense layers with a rectifier after each of them but the last.
 ///
 /// The first layer may read features that all samples of a batch have in common (a user's vector) in front of each
-/// sample's own features (an item's vector). Their share of the first layer is computed once for the batch.
+/// sample's own features (an item's vector). Their part of the first layer is computed once for the batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Perceptron {
     common: usize,
     layers: Vec<Layer>,
 }
 
-/// One dense layer, and where its parameters stand in the flat slice.
+/// Describes one dense layer and the places of its parameters in the flat slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
-    /// Number of inputs, features in common included.
+    /// The number of inputs, including the features in common.
     pub inputs: usize,
-    /// Number of outputs.
+    /// The number of outputs.
     pub outputs: usize,
-    /// The weights, row-major with a row for each output.
+    /// The place of the weights, row-major with a row for each output.
     pub weights: Range<usize>,
-    /// The bias.
+    /// The place of the bias.
     pub bias: Range<usize>,
 }
 
-/// Activations and gradients of one batch. Reused from batch to batch; they hold no state between batches.
+/// Holds the activations and gradients of one batch. The memory is reused, and nothing passes from one batch to the
+/// next.
 #[derive(Clone, Debug, Default)]
 pub struct PerceptronBuffers {
-    /// The inputs, then the rectified outputs of every layer; the last layer's outputs are as they are.
+    /// The inputs, then the outputs of every layer, which are rectified except those of the last layer.
     activations: Vec<SampleMatrix>,
-    /// The gradient by what [`Perceptron::backward`] is at: the outputs at first, the inputs at the end.
+    /// The gradient, which [`Perceptron::backward`] takes from the outputs back to the inputs.
     gradient: SampleMatrix,
-    /// Memory for the next gradient.
+    /// The memory for the gradient of the layer before.
     next_gradient: SampleMatrix,
-    /// The first layer's bias with the share of the features in common.
+    /// The first layer's bias plus the part of the features in common.
     bias: Vec<f32>,
 }
 
@@ -50,22 +51,22 @@ impl PerceptronBuffers {
         &mut self.activations[0]
     }
 
-    /// Returns the outputs of the last layer, and the matrix for the gradient by them, which a loss fills.
+    /// Returns the outputs of the last layer, and the matrix for the gradient with respect to them, which a loss fills.
     pub fn outputs_and_gradient(&mut self) -> (&SampleMatrix, &mut SampleMatrix) {
-        // `forward` has left a matrix for each layer; without one the inputs are the outputs.
+        // The last activations are the outputs, once `forward` has added those of each layer.
         let last = self.activations.len() - 1;
         (&self.activations[last], &mut self.gradient)
     }
 
-    /// Returns the gradient by the inputs, once [`Perceptron::backward`] is done.
+    /// Returns the gradient with respect to the inputs, after [`Perceptron::backward`].
     pub fn input_gradient(&self) -> &SampleMatrix {
         &self.gradient
     }
 }
 
 impl Perceptron {
-    /// The perceptron whose samples have `widths[0]` features of their own beside `common` features in common, and whose
-    /// layers have `widths[1..]` outputs. There must be at least one layer.
+    /// Makes a perceptron whose samples have `widths[0]` features of their own besides `common` features in common, and
+    /// whose layers have `widths[1..]` outputs. There must be at least one layer.
     pub fn new(common: usize, widths: &[usize]) -> Self {
         let mut end = 0;
         let layers = widths.windows(2).enumerate().map(|(number, pair)| {
@@ -88,7 +89,8 @@ impl Perceptron {
         self.layers.last().map_or(0, |layer| layer.bias.end)
     }
 
-    /// Returns the multiply-adds of one forward pass over `samples` samples; a backward pass takes twice as many.
+    /// Returns the number of multiply-adds of a forward pass over `samples` samples. A backward pass takes twice as
+    /// many.
     pub fn multiply_adds(&self, samples: usize) -> u64 {
         let shared = self.layers.first().map_or(0, |layer| self.common * layer.outputs);
         let all: usize = self.layers.iter().map(|layer| layer.inputs * layer.outputs).sum();
@@ -117,7 +119,7 @@ impl Perceptron {
         }
     }
 
-    /// Takes the gradient by the outputs, which stands in `buffers`, back to the inputs, where it replaces the former.
+    /// Replaces the gradient with respect to the outputs, in `buffers`, by that with respect to the inputs.
     ///
     /// Replaces `gradient` by that of the parameters, and `common_gradient` by that of the features in common. The
     /// buffers must be those of [`Self::forward`] with the same parameters.
@@ -135,7 +137,7 @@ impl Perceptron {
             if number + 1 < self.layers.len() {
                 dense::rectifier_gradient(activations[number + 1].blocks(), dz.blocks_mut());
             }
-            // Weights stand before the bias of the same layer.
+            // The weights of a layer come before its bias.
             let (until_bias, from_bias) = gradient.split_at_mut(layer.bias.start);
             let values = &mut until_bias[layer.weights.clone()];
             let bias_gradient = &mut from_bias[..layer.outputs];
@@ -152,8 +154,8 @@ impl Perceptron {
         }
     }
 
-    /// The gradient of the first layer's weights of features in common, and of these features. The gradient of the bias
-    /// is the sum over all samples that both need.
+    /// Computes the gradients of the first layer's weights of features in common and of these features. Both need the
+    /// sum over all samples, which is the gradient of the bias.
     fn common_gradients(&self, parameters: &[f32], common: &[f32], gradient: &mut [f32], common_gradient: &mut [f32]) {
         let layer = &self.layers[0];
         common_gradient.fill(0.0);
@@ -168,7 +170,7 @@ impl Perceptron {
         }
     }
 
-    /// The weights of each sample's own features in layer `number`.
+    /// Returns the weights of each sample's own features in layer `number`.
     fn own_weights<'a>(&self, number: usize, parameters: &'a [f32]) -> Weights<'a> {
         let layer = &self.layers[number];
         let first_input = if number == 0 { self.common } else { 0 };

@@ -1,17 +1,17 @@
-//! The distinct item rows of a mini-batch, as the samples of a network.
+//! Collects the distinct item rows of a mini-batch as the samples of a network.
 
 use super::SampleMatrix;
 use super::loss::Targets;
 
-/// A mini-batch of one user in which each item stands once, with its number of occurrences and of positives.
+/// Holds a mini-batch of one user, each item once with its numbers of occurrences and of positives.
 ///
-/// All samples of a user share the user's vector, so that equal items have equal outputs and need computing only once.
+/// All samples of a user share the user's vector, so that equal items have equal outputs, which are computed only once.
 #[derive(Clone, Debug, Default)]
 pub struct RowBatch {
     rows: Vec<u32>,
     targets: Targets,
     occurrences: usize,
-    /// Occurrences and positives of each row; all zero between batches.
+    /// The occurrences and positives of each row. They are all zero between batches.
     tally: Vec<[u32; 2]>,
 }
 
@@ -41,7 +41,7 @@ impl RowBatch {
         &self.rows
     }
 
-    /// Returns how often each of the rows occurs, and how often as a positive.
+    /// Returns how often each of the rows occurs, and how often it is a positive.
     pub fn targets(&self) -> &Targets {
         &self.targets
     }
@@ -74,7 +74,7 @@ impl RowBatch {
 mod tests {
     use super::*;
 
-    /// If this fails, an item that a batch draws twice counts once, or rows return to other items' places.
+    /// If this fails, an item that is in a batch twice counts once, or rows are written to other items' places.
     #[test]
     fn rows_are_distinct_and_come_back_to_their_places() {
         let mut batch = RowBatch::default();

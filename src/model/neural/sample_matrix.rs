@@ -1,13 +1,13 @@
-//! The activations of a batch of samples, laid out for vector instructions.
+//! Stores the activations of a batch of samples in a layout for vector instructions.
 
 use crate::math::LANES;
 use crate::model::kernel::Block;
 
-/// A matrix with a row for each sample and a column for each feature.
+/// Holds a matrix with a row for each sample and a column for each feature.
 ///
-/// Samples stand in groups of sixteen. Within a group the features follow one another, and each of them is one
-/// [`Block`] that holds the sixteen samples side by side, so that a layer is computed for sixteen samples at a time. The
-/// last group is padded with zero samples.
+/// Samples are stored in groups of sixteen. Within a group the features follow one another, and each of them is one
+/// [`Block`] that holds the sixteen samples side by side, so that a layer is computed for sixteen samples at a time.
+/// The last group is padded with zero samples.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SampleMatrix {
     samples: usize,
@@ -74,7 +74,7 @@ impl SampleMatrix {
 mod tests {
     use super::*;
 
-    /// If this fails, a layer mixes up the features of different samples, or reads values of a former batch.
+    /// If this fails, a layer confuses the features of different samples, or reads values of an earlier batch.
     #[test]
     fn samples_come_back_as_they_were_set_and_the_padding_is_zero() {
         let mut matrix = SampleMatrix::default();

@@ -1,4 +1,4 @@
-//! Networks against central differences of a plain implementation in double precision.
+//! Compares networks with central differences of a plain implementation in double precision.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,7 +21,7 @@ enum Loss {
     SquaredError,
 }
 
-/// A batch and a network in plain vectors.
+/// Holds a batch and a network in plain vectors.
 #[derive(Clone)]
 struct Case {
     network: Perceptron,
@@ -55,7 +55,7 @@ impl Case {
         Self { network, parameters, common, inputs, targets: (0..samples).map(target).collect(), loss }
     }
 
-    /// The output of one sample.
+    /// Returns the output of one sample.
     fn output(&self, inputs: &[f64]) -> f64 {
         let mut values: Vec<f64> = self.common.iter().chain(inputs).copied().collect();
         let layers = self.network.layers();
@@ -70,7 +70,7 @@ impl Case {
         values[0]
     }
 
-    /// The mean loss over all occurrences.
+    /// Returns the mean loss over all occurrences.
     fn mean_loss(&self) -> f64 {
         let losses = self.inputs.iter().zip(&self.targets).map(|(inputs, (count, target))| {
             let z = self.output(inputs);
@@ -95,7 +95,8 @@ impl Case {
         (shifted(1e-6) - shifted(-1e-6)) / 2e-6
     }
 
-    /// The gradients of the network itself: the mean loss, parameters, features in common, inputs.
+    /// Returns the mean loss that the network computes, and its gradients with respect to parameters, features in
+    /// common and inputs.
     fn gradients(&self) -> (f64, Vec<f32>, Vec<f32>, Vec<Vec<f32>>) {
         let mut buffers = PerceptronBuffers::default();
         let width = self.inputs[0].len();
@@ -131,7 +132,7 @@ fn assert_close(value: f32, expected: f64, what: &str) {
     assert!(difference < 2e-5 * expected.abs().max(0.05), "{what} is {value} instead of {expected}");
 }
 
-/// If this fails, a network learns along something that is not the gradient of its loss.
+/// If this fails, a network does not follow the gradient of its loss.
 #[test]
 fn gradients_agree_with_central_differences() {
     for (common, widths, samples) in
@@ -160,7 +161,7 @@ fn gradients_agree_with_central_differences() {
     }
 }
 
-/// If this fails, a diverged network could pass for a sound one.
+/// If this fails, a network may diverge without being noticed.
 #[test]
 fn a_nan_reaches_the_loss() {
     let mut case = Case::random(2, &[3, 4, 1], 5, Loss::CrossEntropy);
@@ -169,7 +170,7 @@ fn a_nan_reaches_the_loss() {
     assert!(loss.is_nan() && gradient.iter().any(|value| value.is_nan()));
 }
 
-/// If this fails, the work that a device is charged with is not what a network takes.
+/// If this fails, a device is charged with other work than a network takes.
 #[test]
 fn multiply_adds_leave_out_what_is_computed_once() {
     assert_eq!(Perceptron::new(0, &[4, 3, 1]).multiply_adds(10), 10 * (12 + 3));
@@ -201,7 +202,7 @@ fn adam_follows_the_published_equations() {
     }
 }
 
-/// If this fails, clipping or weight decay scales gradients otherwise than it says.
+/// If this fails, clipping or weight decay scales gradients wrongly.
 #[test]
 fn clipping_and_decay_do_what_they_say() {
     let mut gradient: Vec<f32> = (0..35).map(|i| i as f32 - 10.0).collect();
@@ -215,7 +216,7 @@ fn clipping_and_decay_do_what_they_say() {
     assert_eq!(parameters, [2.0 - 0.5 * (1.0 + 0.5), -4.0 - 0.5 * (1.0 - 1.0)]);
 }
 
-/// If this fails, the bits of trained networks have changed: on this machine, or from one machine to another.
+/// If this fails, the bits of trained networks have changed, or differ from one machine to another.
 #[test]
 fn a_small_training_run_keeps_its_bits() {
     let network = Perceptron::new(6, &[6, 12, 7, 1]);

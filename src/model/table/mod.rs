@@ -1,7 +1,7 @@
-//! The shared item table, and what a client or a server says about it.
+//! Holds tables of values, and updates of them.
 //!
-//! A [`Table`] is what a method trains and a server averages; a [`TableUpdate`] says a whole table briefly, by the rows
-//! that differ from what both sides have, and is what a [codec](crate::codec) makes bytes of.
+//! A [`Table`] is trained by a method and averaged by a server. A [`TableUpdate`] describes a whole table by the rows
+//! that differ from what both sides have. A [codec](crate::codec) encodes updates.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use super::kernel::little_endian_bytes;
 
 mod update;
 
-/// Bytes of one value: IEEE 754 single precision.
+/// The number of bytes of one value in IEEE 754 single precision.
 pub const VALUE_BYTES: usize = size_of::<f32>();
 
-/// Shape of an item table.
+/// Holds the shape of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableShape {
-    /// Number of rows (items, m).
+    /// The number m of rows, which is that of the items in an item table.
     pub rows: usize,
-    /// Number of columns (latent dimensions, k).
+    /// The number k of columns, which is the latent dimension in an item table.
     pub dimension: usize,
 }
 
@@ -39,34 +39,34 @@ impl TableShape {
         Self { rows: items, dimension: latent_dimension as usize }
     }
 
-    /// Number of values, m k.
+    /// Returns the number of values, m k.
     pub const fn values(self) -> usize {
         self.rows * self.dimension
     }
 }
 
-/// A dense table of single-precision values (m x k, row-major): an item table has a row for every item, a layer of a
-/// network one for every input. Immutable once it is shared, since every step makes a table of its own.
+/// Holds a dense table of single-precision values (m x k, row-major). An item table has a row for every item, and a
+/// layer of a network has one for every output. A table that is shared is copied before it is changed.
 ///
-/// It is an [`ndarray::Array2`] in standard layout to whoever writes a method: [`Table::from_array`], [`Table::view`],
-/// [`Table::into_array`] copy nothing. It is held as its shape and values, because the hot loops take rows as slices, and
-/// an array would check its strides for each of them.
+/// A method can use it as an [`ndarray::Array2`] in standard layout: [`Table::from_array`], [`Table::view`] and
+/// [`Table::into_array`] copy nothing. It is stored as its shape and values, because the hot loops take rows as slices,
+/// and an array would check its strides for each of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     shape: TableShape,
     values: Vec<f32>,
 }
 
-/// What the rows refer to that an update leaves out.
+/// Says what the rows refer to that an update leaves out.
 #[derive(Clone, Copy, Debug)]
 pub enum Base<'a> {
-    /// A table that sender and receiver both have.
+    /// They refer to this table, which sender and receiver both have.
     Table(&'a Table),
-    /// Zero everywhere.
+    /// They refer to zero.
     Zeros,
 }
 
-/// A table that several actors read.
+/// Is a table that several actors read.
 pub type SharedTable = Arc<Table>;
 
 impl Table {
@@ -75,17 +75,28 @@ impl Table {
         Self { shape, values: vec![0.0; shape.values()] }
     }
 
-    /// Makes a table of row-major values; `None` unless there are exactly m k of them.
+    /// Makes a table of row-major values.
+    ///
+    /// # Panics
+    /// If there are not exactly m k of them, which is a defect of the caller. [`Self::from_values`] checks values that
+    /// come from elsewhere.
+    pub fn new(shape: TableShape, values: Vec<f32>) -> Self {
+        assert_eq!(values.len(), shape.values(), "the values of a {shape} table");
+        Self { shape, values }
+    }
+
+    /// Makes a table of row-major values. Returns `None` unless there are exactly m k of them.
     pub fn from_values(shape: TableShape, values: Vec<f32>) -> Option<Self> {
         (values.len() == shape.values()).then_some(Self { shape, values })
     }
 
-    /// Makes a table row by row, so that the draw of a row does not depend on the layout in memory.
+    /// Makes a table of the values that `value` returns, row by row.
     pub fn from_fn(shape: TableShape, mut value: impl FnMut() -> f32) -> Self {
         Self { shape, values: (0..shape.values()).map(|_| value()).collect() }
     }
 
-    /// Makes a table of an array (m x k). The values are copied only if the array is not in standard (row-major) layout.
+    /// Makes a table from an array (m x k). The values are copied only if the array is not in standard (row-major)
+    /// layout.
     pub fn from_array(array: Array2<f32>) -> Self {
         let shape = TableShape { rows: array.nrows(), dimension: array.ncols() };
         let values = match array.is_standard_layout() {
@@ -101,7 +112,7 @@ impl Table {
     /// Turns the table into an array (m x k).
     pub fn into_array(self) -> Array2<f32> {
         let shape = (self.shape.rows, self.shape.dimension);
-        // A table has as many values as its shape says, so this cannot fail; an empty array would be the answer if it did.
+        // A table has as many values as its shape says, so that this cannot fail.
         Array2::from_shape_vec(shape, self.values).unwrap_or_default()
     }
 
@@ -113,7 +124,7 @@ impl Table {
     /// Returns the table as an array (m x k) to read.
     pub fn view(&self) -> ArrayView2<'_, f32> {
         let array = ArrayView2::from_shape((self.shape.rows, self.shape.dimension), &self.values[..]);
-        // As for `into_array`: there are exactly as many values.
+        // As in `into_array`, this cannot fail.
         array.unwrap_or_else(|_| ArrayView2::from(&[[]; 0]))
     }
 
@@ -137,6 +148,12 @@ impl Table {
         &mut self.values[row * k..(row + 1) * k]
     }
 
+    /// Appends the values of `rows` to `values`, row after row.
+    pub fn append_rows(&self, rows: &[u32], values: &mut Vec<f32>) {
+        values.reserve(rows.len() * self.shape.dimension);
+        rows.iter().for_each(|row| values.extend_from_slice(self.row(*row as usize)));
+    }
+
     /// Returns all values, row-major.
     #[inline]
     pub fn as_slice(&self) -> &[f32] {
@@ -150,20 +167,20 @@ impl Table {
     }
 }
 
-/// Reads values from the layout of the wire; bytes short of a whole value at the end are left out.
+/// Returns the values that `bytes` hold in the layout of the wire. Incomplete values at the end are left out.
 #[inline]
 pub fn floats(bytes: &[u8]) -> impl ExactSizeIterator<Item = f32> {
     bytes.as_chunks().0.iter().map(|&value| f32::from_le_bytes(value))
 }
 
-/// A table as the bytes of its values.
+/// Gives access to a table as the bytes of its values.
 struct BytesOfTable(SharedTable);
 
 impl AsRef<[u8]> for BytesOfTable {
     fn as_ref(&self) -> &[u8] {
         match little_endian_bytes(self.0.as_slice()) {
             Cow::Borrowed(bytes) => bytes,
-            // Only made where bytes are borrowed.
+            // `shared_bytes` only makes this type where bytes are borrowed.
             Cow::Owned(_) => &[],
         }
     }
@@ -182,13 +199,13 @@ pub fn extend_bytes(out: &mut Vec<u8>, values: &[f32]) {
     out.extend_from_slice(&little_endian_bytes(values));
 }
 
-/// Appends `scale` times the values in the layout of the wire; with a scale of 1 the values themselves.
+/// Appends `scale` times the values in the layout of the wire. With a scale of 1 the bits do not change.
 fn extend_scaled_bytes(out: &mut Vec<u8>, values: &[f32], scale: f32) {
     if scale == 1.0 {
-        // Not a multiplication by one: that would quieten signalling NaNs.
+        // A multiplication by one would quieten signalling NaNs.
         return extend_bytes(out, values);
     }
-    // A block is made on the stack and appended whole: room for it in `out` need not be zeroed first.
+    // Each block is made on the stack and appended whole, so that room for it in `out` need not be zeroed first.
     let mut block = [[0; VALUE_BYTES]; 256];
     out.reserve(VALUE_BYTES * values.len());
     for values in values.chunks(block.len()) {
@@ -199,10 +216,10 @@ fn extend_scaled_bytes(out: &mut Vec<u8>, values: &[f32], scale: f32) {
 }
 
 per_instruction_set! {
-    /// Puts rows of `width` bytes to their places in `table`.
+    /// Writes rows of `width` bytes to their places in `table`.
     fn overwrite_rows(table: &mut [u8], rows: &[u32], values: &[u8], width: usize) {
         match width {
-            // The common widths by value: a copy of known length is a few moves, any other one a call.
+            // For the common widths the length is a constant, so that a copy is a few moves instead of a call.
             64 => overwrite_rows_inline::<64>(table, rows, values),
             128 => overwrite_rows_inline::<128>(table, rows, values),
             256 => overwrite_rows_inline::<256>(table, rows, values),
@@ -227,21 +244,18 @@ fn overwrite_rows_inline<const WIDTH: usize>(table: &mut [u8], rows: &[u32], val
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::tests::counting_table;
 
     #[test]
     fn a_table_and_an_array_are_the_same_values_in_the_same_order() {
         let shape = TableShape { rows: 2, dimension: 3 };
-        let mut next = 0.0;
-        let mut table = Table::from_fn(shape, || {
-            next += 1.0;
-            next
-        });
+        let mut table = counting_table(shape, 1.0);
         assert_eq!(table.view().row(1).to_vec(), table.row(1));
         table.view_mut()[[0, 2]] = 9.0;
         assert_eq!(table.as_slice(), [1.0, 2.0, 9.0, 4.0, 5.0, 6.0]);
-        let turned = Table::from_array(table.view().reversed_axes().to_owned());
-        assert_eq!(turned.shape(), TableShape { rows: 3, dimension: 2 });
-        assert_eq!(turned.as_slice(), [1.0, 4.0, 2.0, 5.0, 9.0, 6.0], "a transposed array is copied into rows");
+        let transposed = Table::from_array(table.view().reversed_axes().to_owned());
+        assert_eq!(transposed.shape(), TableShape { rows: 3, dimension: 2 });
+        assert_eq!(transposed.as_slice(), [1.0, 4.0, 2.0, 5.0, 9.0, 6.0], "a transposed array is copied into rows");
         assert_eq!(Table::from_array(table.clone().into_array()), table);
     }
 }

@@ -1,4 +1,4 @@
-//! What a client or a server says about the shared table.
+//! Describes a table by the rows that differ from a base.
 
 use std::ops::Range;
 
@@ -11,17 +11,17 @@ use super::{
 use crate::error::{Error, Result};
 use crate::model::value_type::ValueType;
 
-/// Which rows a [`TableUpdate`] lists.
+/// Says which rows a [`TableUpdate`] lists.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RowSet {
-    /// Every row, in order.
+    /// It lists every row, in order.
     All,
-    /// These rows, strictly ascending.
+    /// It lists these rows, which are strictly ascending.
     Listed(Vec<u32>),
 }
 
 impl RowSet {
-    /// Number of rows listed, in a table of this shape.
+    /// Returns the number of rows listed, in a table of this shape.
     pub fn len(&self, shape: TableShape) -> usize {
         match self {
             Self::All => shape.rows,
@@ -30,60 +30,60 @@ impl RowSet {
     }
 }
 
-/// A whole table, said briefly: the listed rows with their values; every other row is `others_scale` times
-/// the same row of the base, which sender and receiver both have.
+/// Describes a whole table by the listed rows with their values. Every other row is `others_scale` times the same row
+/// of the base, which sender and receiver both have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableUpdate {
-    /// Shape of the whole table.
+    /// The shape of the whole table.
     pub shape: TableShape,
     /// The type of the values.
     pub value_type: ValueType,
-    /// The rows listed.
+    /// The rows that are listed.
     pub rows: RowSet,
-    /// Their values, row after row (rows x k), little-endian: the layout of the wire, so that lossless codecs neither
-    /// convert nor copy on receipt.
+    /// The values of these rows, row after row (rows x k), in the layout of the wire (little-endian), so that lossless
+    /// codecs neither convert nor copy them on receipt.
     pub values: Bytes,
-    /// Factor of all rows that are not listed.
+    /// The factor of all rows that are not listed.
     pub others_scale: f32,
 }
 
-/// What a stretch of the whole table is made of.
+/// Describes consecutive rows of the whole table.
 enum Stretch {
-    /// Consecutive rows that are listed, by their positions in the list.
+    /// The rows are listed, at these positions of the list.
     Listed(Range<usize>),
-    /// Consecutive rows that are not, by their numbers in the table.
+    /// The rows are not listed, and have these numbers in the table.
     Others(Range<usize>),
 }
 
 impl TableUpdate {
-    /// A whole table: every row listed, nothing left to scale.
+    /// Makes an update that lists every row of `table`.
     pub fn whole(table: &Table) -> Self {
         Self::of_rows(table.shape(), RowSet::All, little_endian_bytes(table.as_slice()).into_owned().into())
     }
 
-    /// Makes an update that says a whole table, as [`Self::whole`] does, without a copy of its values: the update holds the
-    /// table.
+    /// Makes an update that lists every row of `table`, as [`Self::whole`] does, and holds the table instead of a copy
+    /// of its values.
     pub fn of_table(table: &SharedTable) -> Self {
         Self::of_rows(table.shape(), RowSet::All, shared_bytes(table))
     }
 
-    /// Makes an update of single precision that says these rows and leaves the others as they are.
+    /// Makes an update of single precision that lists these rows and leaves the others as they are.
     pub fn of_rows(shape: TableShape, rows: RowSet, values: Bytes) -> Self {
         Self { shape, value_type: ValueType::F32, rows, values, others_scale: 1.0 }
     }
 
-    /// Makes an update that says every row, in values of any type.
+    /// Makes an update that lists every row, with values of any type.
     pub fn raw(shape: TableShape, value_type: ValueType, values: Bytes) -> Self {
         Self { value_type, ..Self::of_rows(shape, RowSet::All, values) }
     }
 
-    /// Makes an update of no row at all: everything is as it was, or zero in a statistic.
+    /// Makes an update that lists no row. The table stays as it was, or is zero in a statistic.
     pub fn nothing(shape: TableShape, value_type: ValueType) -> Self {
         Self { value_type, ..Self::of_rows(shape, RowSet::Listed(Vec::new()), Bytes::new()) }
     }
 
-    /// The listed rows (strictly ascending) with their values (rows x k, row-major); every other row is
-    /// `others_scale` times the base's.
+    /// Makes an update that lists `rows` (strictly ascending) with their values (rows x k, row-major). Every other row
+    /// is `others_scale` times that of the base.
     ///
     /// # Errors
     /// [`Error::Update`] if the rows are not strictly ascending, leave the table, or do not match the values.
@@ -94,10 +94,10 @@ impl TableUpdate {
         update.check().map(|()| update)
     }
 
-    /// Checks what the types cannot: strictly ascending rows inside the table, and k values for each.
+    /// Checks that the rows are strictly ascending and inside the table, and that there are k values for each.
     ///
     /// # Errors
-    /// [`Error::Update`], saying which of these does not hold.
+    /// [`Error::Update`], naming the fault.
     pub fn check(&self) -> Result<()> {
         if let RowSet::Listed(rows) = &self.rows {
             if rows.windows(2).any(|pair| pair[0] >= pair[1]) {
@@ -122,7 +122,7 @@ impl TableUpdate {
         Ok(())
     }
 
-    /// Values of the listed row at `position` of the list (not: of the table), 4 k bytes.
+    /// Returns the bytes of the row at `position` of the list, [`Self::row_bytes`] of them.
     ///
     /// # Panics
     /// If fewer rows are listed.
@@ -132,7 +132,7 @@ impl TableUpdate {
         &self.values[position * width..(position + 1) * width]
     }
 
-    /// The listed rows in ascending order, each with its 4 k bytes of values; [`floats`] reads them.
+    /// Returns the listed rows in ascending order, each with the bytes of its values, which [`floats`] reads.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &[u8])> {
         let listed = match &self.rows {
             RowSet::All => None,
@@ -144,21 +144,22 @@ impl TableUpdate {
         })
     }
 
-    /// For each of `rows` (ascending) its position in the list, for [`Self::row_values`]; `None` where it is not listed.
+    /// Returns for each of `rows` (ascending) its position in the list, for [`Self::row_values`], or `None` if it is
+    /// not listed.
     pub fn positions_of(&self, rows: &[u32]) -> impl Iterator<Item = Option<usize>> {
         let mut position = 0;
         rows.iter().map(move |&row| match &self.rows {
             RowSet::All => Some(row as usize),
             RowSet::Listed(listed) => {
-                // Both ascend: one walk along the list serves all.
+                // Both are ascending, so that one pass over the list serves all rows.
                 position += listed[position..].iter().take_while(|listed| **listed < row).count();
                 (listed.get(position) == Some(&row)).then_some(position)
             }
         })
     }
 
-    /// The whole table (m x k): listed rows verbatim, every other row `others_scale` times the row of `base`
-    /// (one f32 multiplication; with a scale of 1 an exact copy).
+    /// Returns the whole table (m x k). Listed rows have the bits of their values, and every other row is
+    /// `others_scale` times the row of `base` (one f32 multiplication, or an exact copy with a scale of 1).
     ///
     /// # Errors
     /// [`Error::Update`] if `base` has another shape, or if [`Self::check`] fails.
@@ -166,10 +167,10 @@ impl TableUpdate {
         self.apply_to(Base::Table(base))
     }
 
-    /// As [`Self::apply`], for a base that may be zero.
+    /// Returns the whole table as [`Self::apply`] does, for a base that may be zero.
     ///
     /// # Errors
-    /// As [`Self::apply`]; [`Error::Update`] as well if the values are not of single precision.
+    /// [`Error::Update`] as for [`Self::apply`], and if the values are not of single precision.
     pub fn apply_to(&self, base: Base<'_>) -> Result<Table> {
         self.check_base(base)?;
         if self.value_type != ValueType::F32 {
@@ -189,16 +190,16 @@ impl TableUpdate {
             .ok_or_else(|| Error::Update(format!("it became {found} values, not {}", self.shape.values())))
     }
 
-    /// Appends the bytes of the whole table to `out`: what [`Self::apply`] gives, in the layout of
-    /// [`Self::values`], without a table in between.
+    /// Appends the bytes of the whole table to `out`. They are those of the table that [`Self::apply`] returns, in the
+    /// layout of [`Self::values`].
     ///
     /// # Errors
     /// As for [`Self::apply`].
     pub fn write_whole(&self, base: Base<'_>, out: &mut Vec<u8>) -> Result<()> {
         self.check_base(base)?;
         let start = out.len();
-        // The base in one piece and the listed rows over it: they stand in every other row or so, and memory that no cache
-        // holds takes one long copy sooner than many short ones.
+        // The base is copied in one piece and the listed rows are written over it. They are often about every other
+        // row, and one long copy of memory that is not cached is faster than many short ones.
         if let (RowSet::Listed(rows), Base::Table(table), 1.0) = (&self.rows, base, self.others_scale) {
             extend_bytes(out, table.as_slice());
             overwrite_rows(&mut out[start..], rows, &self.values, self.row_bytes());
@@ -223,10 +224,10 @@ impl TableUpdate {
         self.write_whole(base, &mut bytes).map(|()| bytes)
     }
 
-    /// Checks the update, and that `base` is a table of its shape.
+    /// Checks the update, and that it fits `base`.
     ///
     /// # Errors
-    /// [`Error::Update`], saying what does not hold.
+    /// [`Error::Update`], naming the fault.
     pub fn check_base(&self, base: Base<'_>) -> Result<()> {
         match base {
             Base::Table(table) if table.shape() != self.shape => {
@@ -239,16 +240,17 @@ impl TableUpdate {
         }
     }
 
-    /// Returns the bytes of one row.
+    /// Returns the number of bytes of one row.
     pub fn row_bytes(&self) -> usize {
         self.value_type.bytes() * self.shape.dimension
     }
 
+    /// Returns the bytes of the values of consecutive listed rows.
     fn listed_bytes(&self, positions: Range<usize>) -> &[u8] {
         &self.values[positions.start * self.row_bytes()..positions.end * self.row_bytes()]
     }
 
-    /// Returns the values of consecutive rows of the base; `None` if the base is zero.
+    /// Returns the values of consecutive rows of the base, or `None` if the base is zero.
     fn other_values<'a>(&self, rows: Range<usize>, base: Base<'a>) -> Option<&'a [f32]> {
         match base {
             Base::Table(table) => {
@@ -258,8 +260,8 @@ impl TableUpdate {
         }
     }
 
-    /// Visits the table from the first row to the last, in stretches as long as they come, so that what is
-    /// done with them is done in bulk.
+    /// Calls `visit` with the rows of the table from the first to the last, in stretches that are as long as possible,
+    /// so that they can be copied in bulk.
     fn for_each_stretch(&self, mut visit: impl FnMut(Stretch)) {
         let RowSet::Listed(rows) = &self.rows else {
             return visit(Stretch::Listed(0..self.shape.rows));
@@ -280,15 +282,12 @@ impl TableUpdate {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::model::tests::counting_table;
 
     const SHAPE: TableShape = TableShape { rows: 5, dimension: 3 };
 
     fn base() -> Table {
-        let mut next = 0.0;
-        Table::from_fn(SHAPE, || {
-            next += 1.0;
-            next
-        })
+        counting_table(SHAPE, 1.0)
     }
 
     fn bits(table: &Table) -> Vec<u32> {
@@ -341,7 +340,7 @@ mod tests {
 
     #[test]
     fn neighbours_make_one_stretch() {
-        // Bulk copies are why there are stretches at all.
+        // Each stretch is copied in one piece.
         let update = TableUpdate::listed(SHAPE, vec![1, 2, 4], &[0.0; 9], 1.0).unwrap();
         let mut stretches = Vec::new();
         update.for_each_stretch(|stretch| {
@@ -357,11 +356,7 @@ mod tests {
     #[test]
     fn long_stretches_are_converted_beyond_the_first_block() {
         let shape = TableShape { rows: 100, dimension: 7 };
-        let mut next = 0.0;
-        let base = Table::from_fn(shape, || {
-            next += 1.0;
-            next
-        });
+        let base = counting_table(shape, 1.0);
         let update = TableUpdate::whole(&base);
         assert_eq!(bits(&update.apply(&Table::zeros(shape)).unwrap()), bits(&base));
     }

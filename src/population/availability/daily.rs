@@ -48,7 +48,7 @@ impl Daily {
             0 => f64::from(stream.below(TIME_ZONES)) - 11.0,
             count => offsets[stream.below(count as u32) as usize],
         };
-        let jitter = (2.0 * stream.open_unit() - 1.0) * self.spec.jitter_hours;
+        let jitter = stream.uniform_within(self.spec.jitter_hours);
         // Adding 72 hours keeps the sum positive, as the terms are at most 24 + 12 + 24 hours in either direction.
         let hours = self.spec.starts_at_hour + jitter - offset + 72.0;
         (hours * HOUR + 0.5) as u64 % DAY

@@ -1,5 +1,5 @@
-//! What methods with a user vector and an item table share: a user's positives without repetitions, scores, and errors
-//! of the algebra as errors of a run.
+//! Holds what methods with a user vector and an item table share: a user's positives and ratings without repetitions,
+//! scores, and the errors of a user vector that cannot be solved for.
 
 use ndarray::Array2;
 
@@ -10,12 +10,12 @@ use crate::model::algebra::AlgebraError;
 use crate::model::kernel::score::{ScaledSum, score_sums};
 use crate::model::table::Table;
 
-/// The positives of a user, each once.
+/// Holds the positives of a user, each once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct DistinctPositives {
     /// The items, ascending.
     pub items: Vec<u32>,
-    /// How many of the user's positives are strictly later than the item, at its latest occurrence.
+    /// For each item, the number of the user's positives that are strictly later than the item's latest occurrence.
     pub later: Vec<u32>,
 }
 
@@ -39,7 +39,24 @@ impl DistinctPositives {
     }
 }
 
-/// Returns the error of a participation whose system of equations has no solution: its table is no longer finite.
+/// Replaces `items` by the items that the user has rated, ascending and each once, and `ratings` by the last rating of
+/// each.
+pub(super) fn collect_last_ratings(own: &OwnData<'_>, items: &mut Vec<u32>, ratings: &mut Vec<f32>) {
+    items.clear();
+    ratings.clear();
+    for (&item, rating) in own.items().iter().zip(own.ratings().iter()) {
+        match ratings.last_mut() {
+            Some(last) if items.last() == Some(&item) => *last = rating,
+            _ => {
+                items.push(item);
+                ratings.push(rating);
+            }
+        }
+    }
+}
+
+/// Returns the error of a participation whose system of equations has no solution, because its table is no longer
+/// finite.
 pub(super) fn singular(task: &LocalTask<'_>, _cause: AlgebraError) -> Error {
     let (round, user, limit) = (task.round, task.user, task.divergence_limit);
     Error::Diverged {
@@ -56,22 +73,27 @@ pub(super) fn unscorable(context: &ScoringContext<'_>, _cause: AlgebraError) -> 
     Error::NonFinite { place: format!("the user vector of {}", context.user), value: f64::NAN }
 }
 
-/// Returns a copy of `matrix` times `factor`.
+/// Returns the product of `matrix` and `factor`.
 pub(super) fn times(matrix: &Array2<f64>, factor: f64) -> Array2<f64> {
     matrix.mapv(|value| factor * value)
 }
 
-/// Returns a vector in single precision, refusing one whose largest magnitude is beyond the task's limit.
+/// Returns a vector in single precision.
+pub(super) fn single_precision(vector: &[f64]) -> Vec<f32> {
+    vector.iter().map(|value| *value as f32).collect()
+}
+
+/// Returns a vector in single precision, and refuses one whose largest magnitude is beyond the task's limit.
 ///
 /// # Errors
 /// [`Error::Diverged`], naming the parameter.
 pub(super) fn checked_vector(task: &LocalTask<'_>, parameter: &'static str, vector: &[f64]) -> Result<Vec<f32>> {
-    let vector: Vec<f32> = vector.iter().map(|value| *value as f32).collect();
+    let vector = single_precision(vector);
     task.check_magnitude(parameter, super::largest_magnitude(&vector))?;
     Ok(vector)
 }
 
-/// Scores `items` by the scalar products of their rows with `vector`.
+/// Writes to `scores` the scalar product of `vector` with the row of each of `items`.
 pub(super) fn score_items(vector: &[f32], table: &Table, items: &[u32], scores: &mut [f32]) {
     let row = |&item: &u32| ScaledSum { scaled: &[], scale: 0.0, plain: table.row(item as usize) };
     let rows: Vec<ScaledSum<'_>> = items.iter().map(row).collect();
