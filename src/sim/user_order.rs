@@ -54,7 +54,7 @@ mod tests {
     proptest! {
         /// If this fails, the result of a sum depends on which user has the faster link.
         #[test]
-        fn it_is_the_order_of_users_and_invitations(
+        fn items_are_sorted_by_user_and_invitation(
             mut items in prop::collection::vec((any::<u32>(), 0u32..1000, any::<bool>()), 0..300)
         ) {
             let key = |(user, invitation, few): &(u32, u32, bool)| {

@@ -60,7 +60,7 @@ proptest! {
     /// If this fails, events happen in another order than that of virtual time, first in first out; or a cancelled
     /// event happens, or one that was not cancelled does not; or a restored calendar goes on differently.
     #[test]
-    fn it_does_what_a_sorted_list_does(operations in operations()) {
+    fn the_calendar_does_what_a_sorted_list_does(operations in operations()) {
         let mut calendar = Calendar::default();
         let mut list = List::default();
         let mut appointments = Vec::new();

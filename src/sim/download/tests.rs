@@ -91,7 +91,7 @@ fn held_by_one_user(content: Content) -> Content {
 /// If this fails, restoring a checkpoint makes two downloads of one, which costs memory, or one of two, which changes
 /// the order in which a sum is added.
 #[test]
-fn those_who_shared_a_download_share_it_again_and_nobody_else_does() {
+fn users_who_shared_a_download_share_it_again_and_others_do_not() {
     let world = small::world(&[]);
     let table = Table::clone(world.method.initial().table(0));
     let restored = |downloads: &[&OutgoingDownload]| restored(downloads, &world);

@@ -133,7 +133,7 @@ proptest! {
     /// If this fails, a transfer has more or less than its fair share, or ends early or late; or a cut loses bytes or
     /// makes them up; or a link that was saved and read again goes on differently.
     #[test]
-    fn it_does_what_water_filling_does(
+    fn the_rates_are_those_of_water_filling(
         capacity in prop_oneof![1 => Just(None), 5 => (1u64..6_000_000).prop_map(Some), 1 => Just(Some(1u64))],
         operations in operations(),
     ) {
@@ -177,7 +177,7 @@ proptest! {
 
     /// If this fails, transfers that never share the link end at other instants than on the client's own link.
     #[test]
-    fn who_never_shares_ends_when_its_own_link_says(
+    fn a_transfer_that_never_shares_ends_when_its_own_link_says(
         starts in prop::collection::vec((0u64..1_000_000_000, 0u64..10_000_000, 1u64..1_000_000_000), 1..20),
         has_capacity: bool,
     ) {

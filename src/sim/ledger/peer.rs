@@ -262,12 +262,12 @@ mod tests {
             let mut ledger = PeerLedger::default();
             let mut carried_in_all = 0;
             for (number, (user, up, fate, carried)) in fates.into_iter().enumerate() {
-                let (round, user) = (InvitationId(number as u32), UserId(user));
+                let (of, user) = (InvitationId(number as u32), UserId(user));
                 let direction = if up { Direction::Up } else { Direction::Down };
-                ledger.sends(round, user, direction, PARTS).unwrap();
+                ledger.sends(of, user, direction, PARTS).unwrap();
                 let ending = Ending::ALL[fate as usize];
                 let carried = if ending.is_arrival() { 138 } else { carried.min(138) };
-                carried_in_all += ledger.ends((round, user), direction, ending, (carried, true)).unwrap();
+                carried_in_all += ledger.ends((of, user), direction, ending, (carried, true)).unwrap();
                 ledger.check_closed().unwrap();
             }
             let total = ledger.total();
@@ -316,14 +316,14 @@ mod tests {
     #[test]
     fn impossible_bookings_are_refused() {
         let mut ledger = PeerLedger::default();
-        let (round, user) = (InvitationId(0), UserId(1));
-        assert!(ledger.ends((round, user), Direction::Up, Ending::Done, (138, true)).is_err(), "never sent");
-        ledger.sends(round, user, Direction::Up, PARTS).unwrap();
-        assert!(ledger.sends(round, user, Direction::Up, PARTS).is_err(), "sent twice");
-        assert!(ledger.ends((round, user), Direction::Up, Ending::Lost, (139, true)).is_err(), "more lost than sent");
+        let (of, user) = (InvitationId(0), UserId(1));
+        assert!(ledger.ends((of, user), Direction::Up, Ending::Done, (138, true)).is_err(), "never sent");
+        ledger.sends(of, user, Direction::Up, PARTS).unwrap();
+        assert!(ledger.sends(of, user, Direction::Up, PARTS).is_err(), "sent twice");
+        assert!(ledger.ends((of, user), Direction::Up, Ending::Lost, (139, true)).is_err(), "more lost than sent");
         let mut ledger = PeerLedger::default();
-        ledger.sends(round, user, Direction::Up, PARTS).unwrap();
-        assert!(ledger.ends((round, user), Direction::Up, Ending::Done, (137, true)).is_err(), "a part arrives");
+        ledger.sends(of, user, Direction::Up, PARTS).unwrap();
+        assert!(ledger.ends((of, user), Direction::Up, Ending::Done, (137, true)).is_err(), "a part arrives");
     }
 
     #[test]
