@@ -42,8 +42,8 @@ fn third_step(talk: &mut Conversation) -> Vec<u32> {
     talk.close().model.unwrap().0.table(0).as_slice().iter().map(|value| value.to_bits()).collect()
 }
 
-/// If this fails, a run that goes on from a checkpoint adds in another order than one that was never stopped, and may
-/// differ from it in the last bit, since it takes two downloads for one because they say the same.
+/// If this fails, a run that goes on from a checkpoint takes two downloads for one because they say the same. It then
+/// adds in another order than a run that was never stopped, and may differ from it in the last bit.
 #[test]
 fn downloads_that_say_the_same_stay_apart() {
     let mut whole = after_two_steps_that_change_nothing();
