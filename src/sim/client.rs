@@ -59,7 +59,7 @@ struct Submission {
 
 /// The training of one user as it is handed to a worker thread.
 pub struct SubmittedTraining {
-    /// Everything that the result depends on.
+    /// Everything on which the result depends.
     pub assignment: Assignment,
     /// Whether the parameters from before the training may be needed again.
     pub keep: bool,
@@ -71,7 +71,7 @@ impl ClientActor {
         Self { parameters: Parameters::Held(device), part: Part::Nothing }
     }
 
-    /// Answers a message.
+    /// Handles a message from the network, and returns the answer.
     pub fn receive(&mut self, message: ToClient) -> FromClient {
         match (message, &self.part) {
             (ToClient::Participate { step, invitation_id, download, counsel, keep }, Part::Nothing) => {

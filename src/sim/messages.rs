@@ -244,9 +244,9 @@ pub struct Book {
 pub struct RoundEnded {
     /// The number of the round.
     pub round: Round,
-    /// When it began.
+    /// When the round began.
     pub began: SimTime,
-    /// When it ended.
+    /// When the round ended.
     pub ended: SimTime,
     /// The numbers of participations, by what became of them.
     pub participations: Participations,

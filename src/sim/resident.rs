@@ -22,7 +22,7 @@ pub struct Resident<A: Actor<Context = Context<A>>> {
 }
 
 impl<A: Actor<Context = Context<A>>> Resident<A> {
-    /// Gives `actor` its place on this thread.
+    /// Makes a resident of `actor`, on this thread.
     pub fn new(actor: A) -> Rc<Self> {
         Rc::new(Self { actor: RefCell::new(actor), idle_context: RefCell::new(Context::new()) })
     }

@@ -25,7 +25,7 @@ fn outgoing(world: &World, number: u32, table: &Table) -> OutgoingDownload {
     OutgoingDownload::encode(number, Phase(0), download, world).unwrap()
 }
 
-/// If this fails, a lossless codec loses something, or sends rows that need not be sent.
+/// If this fails, a lossless codec changes a value, or sends rows that need not be sent.
 #[test]
 fn every_codec_sends_the_table_itself() {
     let size = |name: &str| {

@@ -235,7 +235,7 @@ impl Network {
         Ok(true)
     }
 
-    /// Books what is under way at this instant, at which the run ends. Returns the bookings since the last round ended.
+    /// Books what is under way at this instant, at which the run ends. Returns what was not booked before.
     ///
     /// # Errors
     /// Defects of the simulator.

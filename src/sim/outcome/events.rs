@@ -11,13 +11,13 @@ use crate::work::Work;
 /// An event, with its time and its user.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Booking {
-    /// When it happened.
+    /// When the event happened.
     pub at: SimTime,
     /// The invitation to which it belongs.
     pub invitation_id: InvitationId,
     /// The user.
     pub user: UserId,
-    /// What happened.
+    /// The event.
     pub event: LinkEvent,
 }
 
@@ -103,9 +103,9 @@ impl Ending {
 pub struct RoundSpan {
     /// The number of the round, from 1.
     pub round: u32,
-    /// When it began.
+    /// When the round began.
     pub began: SimTime,
-    /// When it ended.
+    /// When the round ended.
     pub ended: SimTime,
     /// The number of updates that its steps used.
     pub aggregated: u32,

@@ -10,7 +10,7 @@ use crate::work::Work;
 
 /// A step without participants that is under way.
 pub(super) struct StepAlone {
-    /// When it ends.
+    /// When the step ends.
     pub ends: SimTime,
     /// The method's report of the step.
     pub report: StepReport,

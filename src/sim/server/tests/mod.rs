@@ -90,7 +90,7 @@ fn invited(orders: &Orders) -> Vec<u32> {
     orders.invitation.iter().flat_map(|invitation| &invitation.cohort).map(|user| user.0).collect()
 }
 
-/// If this fails, a step ends before its participations do, or never.
+/// If this fails, a step ends before its participations do, or it never ends.
 #[test]
 fn a_synchronous_step_is_complete_with_the_last_of_its_participations() {
     let mut talk = Conversation::with(&["training.participation={ cohort = 3 }"]);

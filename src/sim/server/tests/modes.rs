@@ -55,7 +55,7 @@ fn a_straggler_that_goes_on_is_late_and_delays_no_step() {
     assert!(outcome.model.as_ref().unwrap().0.table(0).as_slice().iter().all(|value| *value == 2.0));
 }
 
-/// If this fails, a deadline is missed, counts from somewhere else, or ends another step than its own.
+/// If this fails, a deadline is missed, counts from a wrong instant, or ends a step other than its own.
 #[test]
 fn a_step_ends_at_its_deadline_with_the_updates_that_have_arrived() {
     for spec in ["over-selection = { factor = 1.5, deadline_s = 10 }", "semi-synchronous = { deadline_s = 10 }"] {

@@ -92,7 +92,7 @@ fn round_robin_goes_by_number_and_starts_again_after_the_last() {
     assert_eq!(cohorts[2], [0, 1, 2, 16, 17, 18, 19, 20]);
 }
 
-/// If this fails, users are picked although they are gone, or others than those who stay longest.
+/// If this fails, users are picked who are not available, or users who stay longer are passed over.
 #[test]
 fn who_is_picked_is_there_and_the_longest_available_stay_longest() {
     let half = "availability={ on-off = { mean_on_s = 100, mean_off_s = 100 } }";
@@ -181,7 +181,7 @@ fn if_nobody_is_available_the_server_waits_for_the_next_arrival() {
     }
 }
 
-/// If this fails, a run whose steps are short fills its calendar with alarms for one and the same arrival.
+/// If this fails, a run whose steps are short fills its calendar with alarms for the same arrival.
 #[test]
 fn one_alarm_wakes_the_server_however_many_steps_end_before_it() {
     let half = "availability={ on-off = { mean_on_s = 100, mean_off_s = 100 } }";
