@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::Direction;
 
-/// Whoever a user's device exchanges frames with.
+/// A party with which a user's device exchanges frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Peer {
     /// The server, which holds the model.
@@ -15,7 +15,7 @@ pub enum Peer {
     ThirdParty,
 }
 
-/// Between which peers a frame travels, and which way.
+/// The way of a frame: the peer at its other end, and the direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Route {
     /// The other end of the route; this end is the user's device.
@@ -25,13 +25,13 @@ pub struct Route {
 }
 
 impl Route {
-    /// The model's way from the server.
+    /// The way of a download, from the server to the device.
     pub const DOWNLOAD: Self = Self { peer: Peer::Server, direction: Direction::Down };
-    /// The request's way to the third party.
+    /// The way of a request, from the device to the third party.
     pub const REQUEST: Self = Self { peer: Peer::ThirdParty, direction: Direction::Up };
-    /// The reply's way from the third party.
+    /// The way of a reply, from the third party to the device.
     pub const REPLY: Self = Self { peer: Peer::ThirdParty, direction: Direction::Down };
-    /// The update's way to the server.
+    /// The way of an upload, from the device to the server.
     pub const UPLOAD: Self = Self { peer: Peer::Server, direction: Direction::Up };
 
     /// Returns the name that reports give to a transfer on this route.
@@ -45,7 +45,7 @@ impl Route {
     }
 }
 
-/// What is worked on between two transfers.
+/// The work that is done between two transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Job {
     /// The device makes its request to the third party.
@@ -82,8 +82,8 @@ pub enum Leg {
 }
 
 impl Leg {
-    /// Lists the legs of a participation, in their order. Where nothing is downloaded the device begins by itself, at
-    /// the instant at which the server counts on it, and no latency passes.
+    /// Lists the legs of a participation, in their order. Where nothing is downloaded, the device begins its work at
+    /// the instant of its invitation, without any latency.
     pub fn of_participation(downloads: bool, asks_a_third_party: bool) -> Vec<Self> {
         let mut legs = Vec::new();
         if downloads {

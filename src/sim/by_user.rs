@@ -1,21 +1,21 @@
-//! A map from users to what some of them have.
+//! A map whose keys are users.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::ids::UserId;
 
-/// Values by user: found, added and taken in constant time, gone through in the order of users.
+/// A map from users to values. Finding, adding and removing a value takes constant time.
 ///
-/// A sparse set (Briggs and Torczon 1993): four bytes for every user up to the largest that it ever held, and the values
-/// side by side. So what a few of a million users have stays in the processor's caches.
+/// It is a sparse set (Briggs and Torczon 1993): it has four bytes for every user up to the largest that it ever held,
+/// and the values side by side. So the values of a few users among a million stay in the processor's caches.
 #[derive(Clone, Debug)]
 pub struct ByUser<T> {
-    /// Where a user's value is among the entries, or [`NOWHERE`].
+    /// The position of each user's value among the entries, or [`NOWHERE`].
     places: Vec<u32>,
     entries: Vec<(UserId, T)>,
 }
 
-/// No entry has this place: there would have to be more users than numbers for them.
+/// Stands for the position of a user that has no value. No entry has it, since there are fewer users than numbers.
 const NOWHERE: u32 = u32::MAX;
 
 impl<T> Default for ByUser<T> {
@@ -25,38 +25,38 @@ impl<T> Default for ByUser<T> {
 }
 
 impl<T> ByUser<T> {
-    /// How many users have a value.
+    /// Returns how many users have a value.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether none has.
+    /// Returns whether no user has a value.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Whether `user` has one.
+    /// Returns whether `user` has a value.
     pub fn contains_key(&self, user: &UserId) -> bool {
         self.place(user).is_some()
     }
 
-    /// The value of `user`.
+    /// Returns the value of `user`.
     pub fn get(&self, user: &UserId) -> Option<&T> {
         self.place(user).map(|place| &self.entries[place].1)
     }
 
-    /// The value of `user`, to change.
+    /// Returns the value of `user`, to be changed.
     pub fn get_mut(&mut self, user: &UserId) -> Option<&mut T> {
         self.place(user).map(|place| &mut self.entries[place].1)
     }
 
-    /// The value of `user`, made by `make` if there is none.
+    /// Returns the value of `user`, which `make` makes if there is none.
     pub fn get_or_insert_with(&mut self, user: UserId, make: impl FnOnce() -> T) -> &mut T {
         let place = self.place(&user).unwrap_or_else(|| self.append(user, make()));
         &mut self.entries[place].1
     }
 
-    /// Gives `user` a value; the one it had.
+    /// Gives `user` a value, and returns the one that it had.
     pub fn insert(&mut self, user: UserId, value: T) -> Option<T> {
         match self.get_mut(&user) {
             Some(before) => Some(std::mem::replace(before, value)),
@@ -67,7 +67,7 @@ impl<T> ByUser<T> {
         }
     }
 
-    /// Takes the value of `user`.
+    /// Removes the value of `user`, and returns it.
     pub fn remove(&mut self, user: &UserId) -> Option<T> {
         let place = self.place(user)?;
         self.places[user.index()] = NOWHERE;
@@ -78,19 +78,19 @@ impl<T> ByUser<T> {
         Some(value)
     }
 
-    /// Users with a value, ascending.
+    /// Returns the users that have a value, in ascending order.
     pub fn keys(&self) -> Vec<UserId> {
         let mut users: Vec<UserId> = self.entries.iter().map(|(user, _)| *user).collect();
         users.sort_unstable();
         users
     }
 
-    /// Users with their values, ascending.
+    /// Returns the users that have a value, with their values, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = (UserId, &T)> {
         self.keys().into_iter().filter_map(|user| Some((user, self.get(&user)?)))
     }
 
-    /// Takes every value, in the order of users.
+    /// Removes all values, and returns them in the order of users.
     pub fn drain(&mut self) -> impl Iterator<Item = (UserId, T)> + use<T> {
         let mut entries = std::mem::take(&mut self.entries);
         entries.iter().for_each(|(user, _)| self.places[user.index()] = NOWHERE);
@@ -98,7 +98,7 @@ impl<T> ByUser<T> {
         entries.into_iter()
     }
 
-    /// Takes every value, in no order that means anything; the memory is kept.
+    /// Removes all values, and gives each of them to `take` in an arbitrary order. The memory is kept.
     pub fn empty_into(&mut self, mut take: impl FnMut(UserId, T)) {
         for (user, value) in self.entries.drain(..) {
             self.places[user.index()] = NOWHERE;
@@ -110,7 +110,7 @@ impl<T> ByUser<T> {
         self.places.get(user.index()).filter(|place| **place != NOWHERE).map(|place| *place as usize)
     }
 
-    /// Adds a user that has no value; its place.
+    /// Adds a user that has no value yet, and returns its position.
     fn append(&mut self, user: UserId, value: T) -> usize {
         if self.places.len() <= user.index() {
             self.places.resize(user.index() + 1, NOWHERE);
@@ -122,14 +122,14 @@ impl<T> ByUser<T> {
     }
 }
 
-/// Two are equal if the same users have the same values, however they came to them.
+/// Two maps are equal if the same users have the same values, in whatever order these were added.
 impl<T: PartialEq> PartialEq for ByUser<T> {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.entries.iter().all(|(user, value)| other.get(user) == Some(value))
     }
 }
 
-/// As a list in the order of users, so that equal maps are equal bytes.
+/// A map is stored as a list in the order of users, so that equal maps give equal bytes.
 impl<T: Serialize> Serialize for ByUser<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut entries: Vec<_> = self.entries.iter().collect();

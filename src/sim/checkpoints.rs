@@ -1,47 +1,49 @@
-//! Checkpoints: what a run leaves while it is under way, so that another process can go on from there.
+//! Checkpoints: what a run stores on its way, so that another process can go on from there.
 //!
-//! At the end of a round every actor appends what it holds to an [`Archive`]; the pieces go to whoever saves the
-//! simulation, for a run to its [`CheckpointStore`]. The network collects them, since nothing else happens while it
-//! asks. What follows from the scenario alone (conditions of a participation, availability, cohorts to come) is not stored, and neither are results
-//! of trainings that have not ended in virtual time: a training is a pure function of what is stored.
+//! At the end of a round every actor appends its state to an [`Archive`]. The pieces go to whoever saves the
+//! simulation, which for a run is its [`CheckpointStore`]. The network collects them, since nothing else happens while
+//! it asks. What follows from the scenario alone (the conditions of a participation, availability, future cohorts) is
+//! not stored. Neither are the results of trainings that have not ended in virtual time, since a training is a pure
+//! function of what is stored.
 
 use actix::prelude::*;
 
 use crate::error::Result;
 use crate::model::archive::{Archive, ArchiveReader};
 
-/// Network -> server and metrics: append your state to this, and give it back.
+/// Network -> server and metrics: append your state to this archive, and give it back.
 #[derive(Message)]
 #[rtype(result = "Result<Archive>")]
 pub struct Save(pub Archive);
 
-/// Where checkpoints go. Like an observer it is told, and cannot reach a result. What goes wrong with it ends the run
-/// at the end of the round: whoever asked for checkpoints would lose more than they allowed for if it went on.
+/// A place where checkpoints are kept. Like an observer it is only told things, so it cannot affect a result. An error
+/// of a store ends the run at the end of the round: if the run went on, a crash would cost more than whoever asked for
+/// checkpoints has allowed for.
 pub trait CheckpointStore {
-    /// Whether there should be a checkpoint now that so many rounds are over.
+    /// Says whether there should be a checkpoint now that `rounds` rounds are over.
     fn is_due(&self, rounds: u32) -> bool;
 
-    /// A checkpoint after so many rounds begins.
+    /// Begins a checkpoint after `rounds` rounds.
     ///
     /// # Errors
-    /// [`Error::CheckpointUnwritten`](crate::error::Error::CheckpointUnwritten), from here on to [`Self::commit`]; those
-    /// before it are as they were.
+    /// [`Error::CheckpointUnwritten`](crate::error::Error::CheckpointUnwritten) if the checkpoint cannot be written.
+    /// Earlier checkpoints stay as they were.
     fn begin(&mut self, rounds: u32) -> Result<()>;
 
-    /// Its next bytes.
+    /// Appends `bytes` to the checkpoint.
     ///
     /// # Errors
     /// As [`Self::begin`].
     fn write(&mut self, bytes: &[u8]) -> Result<()>;
 
-    /// It is complete. One that was begun and never completed is none.
+    /// Completes the checkpoint. A checkpoint that was begun and never completed does not count.
     ///
     /// # Errors
     /// As [`Self::begin`].
     fn commit(&mut self) -> Result<()>;
 }
 
-/// Nobody keeps anything.
+/// The unit type stands for no store: a run that has it makes no checkpoints.
 impl CheckpointStore for () {
     fn is_due(&self, _rounds: u32) -> bool {
         false
@@ -57,16 +59,16 @@ impl CheckpointStore for () {
     }
 }
 
-/// What a run goes on from, and where it leaves what another can go on from.
+/// The checkpoint that a run goes on from, and the place for its own checkpoints.
 pub struct Checkpoints {
-    /// The checkpoint of an earlier run of the same world; `None` to begin at the beginning.
+    /// The checkpoint of an earlier run of the same world. `None` makes the run start from the beginning.
     pub resumed: Option<ArchiveReader>,
-    /// Where this run's own go.
+    /// The place for the checkpoints of this run.
     pub store: Box<dyn CheckpointStore>,
 }
 
 impl Checkpoints {
-    /// A run from its beginning that leaves none.
+    /// Makes a run that starts from the beginning and writes no checkpoints.
     pub fn none() -> Self {
         Self { resumed: None, store: Box::new(()) }
     }

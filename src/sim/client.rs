@@ -1,9 +1,9 @@
-//! One user: holds the private parameters and takes part when invited.
+//! The actor of one user, which holds the private parameters and takes part when it is invited.
 //!
-//! A user's actor has no mailbox of its own. All users of one machine live side by side in the [`Workers`](super::workers)
-//! that compute for them, and each answers a message where it stands: on one thread a message is delivered in order
-//! anyway, and a million users cost what their parameters cost. Private parameters leave the actor only for the worker
-//! thread that trains or scores them, and come back from there.
+//! A user's actor has no mailbox of its own. All users of one machine live side by side in the
+//! [`Workers`](super::workers) that compute for them, and each is called directly with a message. On one thread,
+//! messages are delivered in order anyway, and so a million users cost no more than their parameters. Private
+//! parameters leave the actor only for the worker thread that trains or scores them, and come back from there.
 
 use std::sync::Arc;
 
@@ -15,40 +15,40 @@ use super::training::{Assignment, Trained};
 use crate::error::Error;
 use crate::ids::{InvitationId, Step, UserId};
 
-/// A user's actor. Its parameters are made when they are first needed.
+/// The actor of a user. Its parameters are made when they are first needed.
 #[derive(Default)]
 pub struct ClientActor {
     parameters: Parameters,
     part: Part,
 }
 
-/// The private parameters, as they are at this instant of virtual time.
+/// The place of the private parameters at this instant of virtual time.
 #[derive(Default)]
 enum Parameters {
-    /// They are still as the method makes them, and have not been made.
+    /// No training has changed them, and they have not been made yet.
     #[default]
     Untouched,
-    /// They are here.
+    /// The actor holds them.
     Held(Box<Device>),
-    /// A worker thread has them.
+    /// A worker thread holds them.
     Away,
 }
 
 /// What the user does in a participation before its upload starts.
 #[derive(Default)]
 enum Part {
-    /// Nothing: it takes no part, or its upload is on its way.
+    /// The user takes no part, or its upload is on its way.
     #[default]
     Nothing,
-    /// It has submitted its training, which no worker has begun.
+    /// The user has submitted its training, which no worker has begun.
     Submitted(Submission),
-    /// A worker thread is training it.
+    /// A worker thread works the training out.
     Training,
-    /// The training has been worked out and waits for its virtual end.
+    /// The training has been worked out, and waits for its virtual end.
     Trained(Result<Box<Trained>, Box<Error>>),
 }
 
-/// What a training starts from besides the private parameters.
+/// The inputs of a training besides the private parameters.
 struct Submission {
     step: Step,
     invitation_id: InvitationId,
@@ -59,19 +59,19 @@ struct Submission {
 
 /// The training of one user as it is handed to a worker thread.
 pub struct SubmittedTraining {
-    /// Everything that the result depends on.
+    /// Everything on which the result depends.
     pub assignment: Assignment,
-    /// Whether the parameters as they are before the training are needed again.
+    /// Whether the parameters from before the training may be needed again.
     pub keep: bool,
 }
 
 impl ClientActor {
-    /// Returns the actor of a user with the parameters of a checkpoint.
+    /// Returns the actor of a user with `device` from a checkpoint.
     pub fn restored(device: Box<Device>) -> Self {
         Self { parameters: Parameters::Held(device), part: Part::Nothing }
     }
 
-    /// Answers a message.
+    /// Handles a message from the network, and returns the answer.
     pub fn receive(&mut self, message: ToClient) -> FromClient {
         match (message, &self.part) {
             (ToClient::Participate { step, invitation_id, download, counsel, keep }, Part::Nothing) => {
@@ -82,7 +82,8 @@ impl ClientActor {
                 FromClient::Sound(format.reads(&frame))
             }
             (ToClient::TrainingEnded, Part::Trained(_)) => self.end_training(),
-            // During the training, what was kept stays. During the upload, the training has ended and its outcome stays.
+            // If the training has not ended, the parameters from before it are here. If the upload is on its way, the
+            // parameters from after the training are, and they stay.
             (ToClient::CutOff, _) if !matches!(self.parameters, Parameters::Away) => {
                 self.part = Part::Nothing;
                 FromClient::Done
@@ -91,7 +92,7 @@ impl ClientActor {
         }
     }
 
-    /// Takes what the training has made of the parameters, and says what is to be uploaded.
+    /// Takes over the parameters that the training has changed, and returns what is to be uploaded.
     fn end_training(&mut self) -> FromClient {
         match std::mem::take(&mut self.part) {
             Part::Trained(Ok(trained)) => {
@@ -104,7 +105,7 @@ impl ClientActor {
         }
     }
 
-    /// Hands the submitted training to a worker, with the parameters; `None` if nothing is submitted any more.
+    /// Returns the submitted training with the parameters, for a worker; `None` if no training is submitted any more.
     pub fn begin_training(&mut self, user: UserId) -> Option<SubmittedTraining> {
         if !matches!(self.part, Part::Submitted(_)) {
             return None;
@@ -116,8 +117,8 @@ impl ClientActor {
         Some(SubmittedTraining { assignment, keep })
     }
 
-    /// Takes the result of the training that [`Self::begin_training`] handed out. `kept` are the parameters from before
-    /// it if `keep` was asked for; `None` then says that they are still as the method makes them.
+    /// Takes the result of the training that [`Self::begin_training`] handed out. If `keep` was asked for, `kept` are
+    /// the parameters from before the training; `None` says that they are still as the method makes them.
     pub fn worked_out(&mut self, keep: bool, kept: Option<Box<Device>>, result: Result<Box<Trained>, Error>) {
         if keep {
             self.take_back(kept);
@@ -125,7 +126,7 @@ impl ClientActor {
         self.part = Part::Trained(result.map_err(Box::new));
     }
 
-    /// Lends the parameters to a worker thread; `None` if they are still as the method makes them.
+    /// Lends the parameters to a worker thread. Returns `None` if they are still as the method makes them.
     pub fn lend(&mut self) -> Option<Box<Device>> {
         match std::mem::replace(&mut self.parameters, Parameters::Away) {
             Parameters::Held(device) => Some(device),
@@ -133,17 +134,17 @@ impl ClientActor {
         }
     }
 
-    /// Takes back what [`Self::lend`] gave.
+    /// Takes back the parameters that [`Self::lend`] gave.
     pub fn take_back(&mut self, device: Option<Box<Device>>) {
         self.parameters = device.map_or(Parameters::Untouched, Parameters::Held);
     }
 
-    /// Whether a worker thread has the parameters.
+    /// Returns whether a worker thread has the parameters.
     pub fn is_away(&self) -> bool {
         matches!(self.parameters, Parameters::Away)
     }
 
-    /// The parameters, if anything has touched them.
+    /// Returns the parameters, to be changed; `None` if they have not been made, or a worker thread has them.
     pub fn parameters(&mut self) -> Option<&mut Device> {
         match &mut self.parameters {
             Parameters::Held(device) => Some(device),

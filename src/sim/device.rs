@@ -1,12 +1,12 @@
-//! A user's device: all that it keeps from one participation to the next.
+//! A user's device, and everything that it keeps from one participation to the next.
 
 use crate::codec::CodecMemory;
 use crate::error::Result;
 use crate::method::Client;
 use crate::model::state::StateVisitor;
 
-/// What a device keeps: the method's private parameters, and what the uplink's codec remembers. Copies, checkpoints and
-/// digests cover both.
+/// A device with what it keeps: the method's private parameters, and what the uplink's codec remembers. Copies,
+/// checkpoints and digests cover both.
 pub struct Device {
     /// The method's private side.
     pub client: Box<dyn Client>,
@@ -20,7 +20,7 @@ impl Device {
         Self { client, memory: CodecMemory::default() }
     }
 
-    /// Returns a copy, to return to if a participation is cut off before its training ends.
+    /// Returns a copy, which the user goes back to if its participation is cut off before the training ends.
     pub fn snapshot(&self) -> Self {
         Self { client: self.client.snapshot(), memory: self.memory.clone() }
     }

@@ -1,7 +1,7 @@
-//! Scoring: where the held-out items of a user stand, and how far predictions are from its held-out ratings.
+//! Scoring: finds how high the held-out items of a user rank, and how far predictions are from its held-out ratings.
 //!
-//! A probe from outside: it reads the parameters that clients lend to the metrics, and costs neither bytes nor time in
-//! the simulated world.
+//! Scoring reads the parameters that clients lend to the metrics. It costs neither bytes nor time in the simulated
+//! world.
 
 use std::cell::RefCell;
 
@@ -16,30 +16,30 @@ use crate::method::{Client, Scorer, ScoringContext, Scratch};
 use crate::metric::{CataloguePlace, Place, RatingErrors, Sums, rank};
 use crate::model::blocks::Model;
 
-/// What was found out about one user.
+/// The accuracy that was found for one user.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Standing {
-    /// Where the held-out items stand.
+    /// The ranks of the held-out items.
     Ranked {
         /// The test item.
         test: Place,
-        /// The validation item, where there is one.
+        /// The validation item, if there is one.
         validation: Option<Place>,
     },
-    /// How far the predictions are from the test ratings.
+    /// The errors of the predicted test ratings.
     Rated(RatingErrors),
 }
 
-/// What was found out about one user, and what that took.
+/// The accuracy of one user, with the bytes that finding it took.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scored {
-    /// What was found out.
+    /// The accuracy.
     pub standing: Standing,
-    /// Bytes that the user's device downloaded for it; none where the server scores.
+    /// The bytes that the user's device downloaded for it; none where the server scores.
     pub download_bytes: u64,
 }
 
-/// Buffers of one worker thread; they carry nothing from one user to the next.
+/// The buffers of one worker thread, which carry nothing from one user to the next.
 #[derive(Default)]
 struct Buffers {
     scoring: ScoringBuffers,
@@ -58,12 +58,12 @@ thread_local! {
     static BUFFERS: RefCell<Buffers> = RefCell::default();
 }
 
-/// Finds out about the evaluated user at `position` by the scores of `client` with `model`, which is what the user's
-/// device has decoded.
+/// Returns the accuracy of the evaluated user at `position`, by the scores of `client` with `model`, which is what the
+/// user's device has decoded.
 ///
 /// # Errors
-/// [`Error::NonFinite`] if a score is NaN: a rank would make a diverged model look perfect. Whatever the method finds
-/// wrong when it makes a scorer.
+/// [`Error::NonFinite`] if a score is NaN, since a rank would make a diverged model look perfect; and whatever error
+/// the method returns when it makes a scorer.
 pub fn standing(world: &World, position: usize, client: &dyn Client, model: &Model) -> Result<Standing> {
     BUFFERS.with_borrow_mut(|buffers| {
         let Buffers { scoring, scratch } = buffers;
@@ -75,14 +75,14 @@ pub fn standing(world: &World, position: usize, client: &dyn Client, model: &Mod
         let standing = match (world.dataset.test_item(user), world.dataset.test_ratings(user)) {
             (Some(test), _) => probe.places(test, world.dataset.validation_item(user)),
             (None, Some(test)) => probe.errors(test),
-            // A split holds one or the other out.
+            // A split holds out either items or ratings, so this user has no test ratings.
             (None, None) => Some(Standing::Rated(RatingErrors::default())),
         };
         standing.ok_or_else(|| Error::NonFinite { place: format!("the scores of {user}"), value: f64::NAN })
     })
 }
 
-/// What held-out items are ranked against.
+/// The items against which held-out items are ranked.
 #[derive(Clone, Copy)]
 enum Against {
     TestCandidates,
@@ -90,7 +90,7 @@ enum Against {
     Catalogue,
 }
 
-/// One user's scores with the server's model of the moment.
+/// The scoring of one user.
 struct Probe<'a> {
     world: &'a World,
     position: usize,
@@ -99,13 +99,13 @@ struct Probe<'a> {
 }
 
 impl Probe<'_> {
-    /// Where the held-out items stand; `None` if a score is NaN.
+    /// Returns the ranks of the held-out items; `None` if a score is NaN.
     fn places(&mut self, test: ItemId, validation: Option<ItemId>) -> Option<Standing> {
         let Yardstick { among_candidates, in_catalogue, .. } = self.world.yardstick;
         let both: Vec<ItemId> = std::iter::once(test).chain(validation).collect();
         let mut places = [Place::default(); 2];
         if among_candidates {
-            // One draw of candidates serves both items: one list, scored once.
+            // Where both items have the same candidates, one list is scored once for both.
             let ranks = if validation.is_none() || self.world.candidates.are_shared() {
                 self.rank(Against::TestCandidates, &both)?.0
             } else {
@@ -125,7 +125,8 @@ impl Probe<'_> {
         Some(Standing::Ranked { test: places[0], validation: validation.map(|_| places[1]) })
     }
 
-    /// The rank of each of `held_out` (at most two) among other items, and how many these are; `None` if a score is NaN.
+    /// Returns the rank of each of `held_out` (at most two) among other items, and the number of these; `None` if a
+    /// score is NaN.
     fn rank(&mut self, against: Against, held_out: &[ItemId]) -> Option<([u32; 2], u32)> {
         let (world, dataset) = (self.world, &self.world.dataset);
         let ScoringBuffers { candidates, items, scores } = &mut *self.buffers;
@@ -139,7 +140,7 @@ impl Probe<'_> {
             Against::Catalogue => world.candidates.catalogue(dataset, self.position, scratch),
         };
         let others = listed.len() as u32;
-        // Ascending, as methods with sorted rows want it; held-out items are never among the candidates.
+        // The items are ascending, as methods with sorted rows want it. Held-out items are never among the candidates.
         items.clear();
         items.extend_from_slice(listed);
         for item in held_out {
@@ -157,10 +158,10 @@ impl Probe<'_> {
         Some((ranks, others))
     }
 
-    /// The errors of the predictions of `test`, clipped to the range of ratings; `None` if a score is NaN.
+    /// Returns the errors of the predictions of `test`, clipped to the range of ratings; `None` if a score is NaN.
     fn errors(&mut self, test: TestRatings<'_>) -> Option<Standing> {
         let ScoringBuffers { items, scores, .. } = &mut *self.buffers;
-        // Methods score distinct items; a file may repeat a pair.
+        // A file of ratings may repeat a pair of user and item, but methods score distinct items.
         items.clear();
         items.extend_from_slice(test.items);
         items.dedup();
@@ -179,7 +180,7 @@ impl Probe<'_> {
     }
 }
 
-/// Means over `standings`, in their order.
+/// Returns the means over `standings`, added in their order.
 pub fn figures<'a>(standings: impl IntoIterator<Item = &'a Standing>, yardstick: &Yardstick) -> SplitFigures {
     let mut test = Sums::new(&yardstick.metrics);
     let mut validation = test.clone();
@@ -197,7 +198,7 @@ pub fn figures<'a>(standings: impl IntoIterator<Item = &'a Standing>, yardstick:
     SplitFigures { validation: has_validation.then(|| validation.figures()), test: test.figures() }
 }
 
-/// The accuracy of a method that needs no training, on the run's own split and candidates.
+/// Returns the accuracy of a method that needs no training, on the run's own split and candidates.
 ///
 /// # Errors
 /// As [`standing`].

@@ -1,5 +1,5 @@
-//! The exchange between a client and the third party in a participation: a request and its reply, really encoded and
-//! really decoded.
+//! The exchange between a client and the third party in a participation: a request and its reply, both of which are
+//! really encoded and decoded.
 
 use std::sync::Arc;
 
@@ -18,29 +18,29 @@ use crate::rng::Streams;
 use crate::scenario::CodecName;
 use crate::work::Work;
 
-/// What was exchanged in one participation.
+/// The request and the reply of one participation.
 #[derive(Debug)]
 pub struct Exchanged {
-    /// What making the request took.
+    /// The work of making the request.
     pub request_work: Work,
-    /// What the third party receives.
+    /// The frame that the third party receives.
     pub request: Frame,
-    /// What making the reply took.
+    /// The work of making the reply.
     pub reply_work: Work,
-    /// What the client receives.
+    /// The frame that the client receives.
     pub reply: Frame,
 }
 
-/// Where a training takes the third party's reply from.
+/// The source of the third party's reply to a training.
 #[derive(Clone)]
 pub enum Counsel {
-    /// From the third party, as it was when the user was invited.
+    /// The third party makes it, with the state that it had when the user was invited.
     Asked(Arc<dyn ThirdParty>),
-    /// From a checkpoint, which was written after the training had been worked out.
+    /// It was read from a checkpoint, which was written after the training had been worked out.
     Remembered(Arc<Exchanged>),
 }
 
-/// What a checkpoint keeps of an exchange beside its frames.
+/// The part of an exchange that a checkpoint stores beside its frames.
 #[derive(Serialize, Deserialize)]
 struct SavedExchange {
     request: (Work, FrameParts),
@@ -59,7 +59,7 @@ impl Exchanged {
     /// Reads what [`Self::save`] appended.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) if it appended something else.
+    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) if the archive holds something else.
     pub fn restore(archive: &mut ArchiveReader) -> Result<Self> {
         let SavedExchange { request: (request_work, request), reply: (reply_work, reply) } = archive.take()?;
         let request = Frame::of_saved(archive.take_bytes()?.into(), request)?;
@@ -76,16 +76,16 @@ fn rows() -> &'static dyn Codec {
 /// Decodes a request or a reply.
 ///
 /// # Errors
-/// [`Error::Frame`](crate::error::Error::Frame) if the frame is none of `layout`.
+/// [`Error::Frame`](crate::error::Error::Frame) if the frame does not have `layout`.
 pub fn decode(frame: &Bytes, layout: &Layout) -> Result<ModelUpdate> {
     codec::decode(rows(), frame, layout)
 }
 
-/// Carries out the exchange that `counsel` asks for: the client's request, its way through a codec, the third party's
-/// reply, and its way back. Returns what travels and what the client reads in the reply.
+/// Carries out the exchange that `counsel` asks for: encodes the client's request, has the third party make its reply,
+/// and encodes that. Returns both frames, and what the client reads in the reply.
 ///
 /// # Errors
-/// Whatever the client or the third party finds wrong.
+/// Whatever error the client or the third party returns.
 pub fn carry_out(
     counsel: &Counsel,
     exchange: &Exchange,
@@ -112,12 +112,12 @@ pub fn carry_out(
     Ok((exchanged, reply))
 }
 
-/// Returns the randomness of an exchange, which no upload and no download has.
+/// Returns the randomness of an exchange, which differs from that of every upload and download.
 fn randomness(streams: Streams, user: UserId, invitation_id: InvitationId) -> Randomness {
     Randomness { streams, user: u64::from(user.0), invitation: u64::from(invitation_id.0) | 1 << 32 }
 }
 
-/// Encodes what a peer receives who has nothing yet, so that rows that are left out are zero.
+/// Encodes a request or a reply. The receiver has nothing yet, so rows that are left out are zero.
 fn encode(update: &ModelUpdate, layout: &Layout, randomness: Randomness) -> Result<Frame> {
     let mut context = EncodeContext { base: &Model::none(), memory: &mut CodecMemory::default(), randomness };
     codec::encode(rows(), update, layout, &mut context)

@@ -1,4 +1,4 @@
-//! What a saved simulation must have in common with the world that it is restored in.
+//! The identity of a world, by which a saved simulation is checked when it is restored.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,18 +6,19 @@ use super::world::World;
 use crate::error::{Error, Result};
 use crate::scenario::Policy;
 
-/// The parts of a world that a saved simulation is checked by. A command compares the whole scenario and the data besides.
+/// The parts of a world by which a saved simulation is checked. A command compares the whole scenario and the data as
+/// well.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Identity {
     policy: Policy,
     method: String,
     seed: u64,
-    /// Users, items and training ratings.
+    /// The numbers of users, items and training ratings.
     sizes: [u64; 3],
 }
 
 impl Identity {
-    /// Describes `world`.
+    /// Returns the identity of `world`.
     pub fn of(world: &World) -> Self {
         let dataset = &world.dataset;
         Self {
@@ -28,7 +29,7 @@ impl Identity {
         }
     }
 
-    /// Checks that `world` is the one that was saved, as far as this tells.
+    /// Checks that `world` has this identity.
     ///
     /// # Errors
     /// [`Error::Checkpoint`], saying what differs.

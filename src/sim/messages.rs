@@ -1,6 +1,6 @@
-//! All messages, in the order in which a round uses them.
+//! The messages between actors, in the order in which a step uses them.
 //!
-//! Every message is a question with a typed answer, and the asker awaits it: nothing is fire-and-forget.
+//! Every message is a question with a typed answer, for which the asker waits.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::model::magnitude::MagnitudeCounts;
 pub use crate::units::Direction;
 use crate::units::{Bytes as Size, SimTime};
 
-/// Network -> server: the time for a new step has come.
+/// Network -> server: begin a new step.
 #[derive(Message)]
 #[rtype(result = "Result<Orders>")]
 pub struct BeginStep {
@@ -31,103 +31,104 @@ pub struct BeginStep {
     pub now: SimTime,
 }
 
-/// Server -> network: what is to be done now.
+/// Server -> network: do this now.
 #[derive(Debug, Default)]
 pub struct Orders {
-    /// Send this to them.
+    /// The users to invite, and what is sent to them.
     pub invitation: Option<Invitation>,
-    /// Ring the alarm then, since the step is due.
+    /// When to ring the alarm because the step is due.
     pub deadline: Option<SimTime>,
-    /// Ring the alarm then, since somebody becomes available.
+    /// When to ring the alarm because somebody becomes available.
     pub alarm: Option<SimTime>,
-    /// Whether the step has all that it waits for: close it.
+    /// Whether the step has all that it waits for, and is to be closed.
     pub step_due: bool,
 }
 
-/// Server -> network: send this to them.
+/// Server -> network: invite these users, and send them this.
 #[derive(Debug)]
 pub struct Invitation {
-    /// The step whose model it is.
+    /// The step whose model is downloaded.
     pub step: Step,
-    /// Number of the invitation.
+    /// The number of the invitation.
     pub invitation_id: InvitationId,
     /// The invited users, ascending.
     pub cohort: Vec<UserId>,
-    /// The global table, encoded.
+    /// The model, encoded.
     pub download: Arc<OutgoingDownload>,
 }
 
-/// Network -> client. A user's actor has no mailbox: it answers where it stands, see [`super::workers`].
+/// Network -> client. A user's actor has no mailbox but is called directly, see [`super::workers`].
 pub enum ToClient {
-    /// You are invited, and this download is on its way to you. Submit your training, whose inputs are fixed by now.
+    /// You are invited, and this download is on its way to you. Submit your training, since its inputs are fixed by
+    /// now.
     Participate {
-        /// The step whose model it is.
+        /// The step whose model is downloaded.
         step: Step,
-        /// Number of the invitation.
+        /// The number of the invitation.
         invitation_id: InvitationId,
-        /// What is being downloaded.
+        /// The download.
         download: Arc<OutgoingDownload>,
-        /// Where your third party's reply comes from, if the method asks one.
+        /// The source of the third party's reply, if the method has one.
         counsel: Option<Counsel>,
-        /// Whether you may need what you have now again: you may be cut off, or be scored meanwhile.
+        /// Whether to keep a copy of the parameters, since you may be cut off, or be scored meanwhile.
         keep: bool,
     },
-    /// A frame for you, as it came over the link, and how it is to be read.
+    /// This frame came over the link for you, and is to be read in this format.
     Received(Bytes, FrameFormat),
-    /// Your training has come to its virtual end: upload.
+    /// Your training has come to its virtual end, so upload its result.
     TrainingEnded,
-    /// You are cut off. If your training had not ended, you have what you had before it.
+    /// You are cut off. If your training has not ended, go back to the parameters from before it.
     CutOff,
 }
 
-/// What a client answers.
+/// Client -> network: the answer to a [`ToClient`].
 pub enum FromClient {
-    /// To [`ToClient::Received`]: whether the frame is sound.
+    /// The answer to [`ToClient::Received`]: whether the frame can be read.
     Sound(bool),
-    /// To [`ToClient::TrainingEnded`]: what is to be sent.
+    /// The answer to [`ToClient::TrainingEnded`] if the training has succeeded: what is to be sent.
     Upload {
         /// The frame.
         frame: Bytes,
-        /// Its bytes by purpose.
+        /// The bytes of the frame by purpose.
         parts: FrameParts,
-        /// Mean local loss of the training, which is booked when the server uses the update.
+        /// The mean local loss of the training, which is booked when the server uses the update.
         loss: f64,
     },
-    /// To [`ToClient::TrainingEnded`]: the training has failed.
+    /// The answer to [`ToClient::TrainingEnded`] if the training has failed.
     Failed(Error),
-    /// To the others.
+    /// The answer to the other messages.
     Done,
-    /// The message made no sense in the client's state: a defect of the simulator.
+    /// The answer to a message that makes no sense in the client's state, which is a defect of the simulator.
     OutOfTurn,
 }
 
-/// Workers -> network: how much work a training is, which places it in virtual time.
+/// Workers -> network: the work of a training, which decides how long it takes in virtual time.
 #[derive(Clone, Debug)]
 pub struct Effort {
-    /// What it takes; nothing for a training that fails, which it does on the device at once.
+    /// The work of the training. A training that fails does so at once, so it has none.
     pub work: crate::work::Work,
-    /// Length of the frame that will be uploaded; `None` if the training fails.
+    /// The length of the frame that will be uploaded; `None` if the training fails.
     pub upload: Option<Size>,
-    /// What is exchanged with the third party before it, if the method has one and the training does not fail.
+    /// The exchange with the third party before the training, if the method has one and the training does not fail.
     pub exchanged: Option<Arc<Exchanged>>,
 }
 
-/// Network -> third party: whom are the users to ask who are invited now?
+/// Network -> third party: whom do the users ask who are invited now?
 #[derive(Message)]
 #[rtype(result = "Result<Arc<dyn ThirdParty>>")]
 pub struct ConsultThirdParty;
 
-/// Network -> third party: a request has arrived whole. The answer is whether it could be read.
+/// Network -> third party: a request has arrived whole. The answer says whether it could be read.
 #[derive(Message)]
 #[rtype(result = "Result<bool>")]
 pub struct RequestArrived {
     /// The sender.
     pub user: UserId,
-    /// The invitation that it belongs to.
+    /// The invitation to which the request belongs.
     pub invitation_id: InvitationId,
-    /// The phase of the method that the sender takes part in.
+    /// The phase of the method in which the sender takes part.
     pub phase: Phase,
-    /// The frame, as it came over the link.
+    /// The frame as it came over the link.
     pub frame: Bytes,
 }
 
@@ -142,15 +143,15 @@ pub struct AbsorbRequests;
 pub struct UplinkArrived {
     /// The sender.
     pub user: UserId,
-    /// The invitation that it answers.
+    /// The invitation to which the upload is the answer.
     pub invitation_id: InvitationId,
-    /// The frame, as it came over the link.
+    /// The frame as it came over the link.
     pub frame: Bytes,
     /// The virtual time.
     pub now: SimTime,
 }
 
-/// Network -> server: this participation will not come to its end.
+/// Network -> server: this participation was cut off.
 #[derive(Message)]
 #[rtype(result = "Result<Orders>")]
 pub struct ParticipationLost {
@@ -162,7 +163,7 @@ pub struct ParticipationLost {
     pub now: SimTime,
 }
 
-/// Network -> server: the time that you asked to be woken at.
+/// Network -> server: you asked to be woken at this time.
 #[derive(Message)]
 #[rtype(result = "Result<Orders>")]
 pub struct AlarmRang {
@@ -173,67 +174,67 @@ pub struct AlarmRang {
 /// Server -> network: what became of an upload.
 #[derive(Debug)]
 pub struct Receipt {
-    /// What came of it: used, late, stale, or, if the frame is damaged, lost.
+    /// How it ended: used, late, stale, or lost if the frame is damaged.
     pub ending: Ending,
-    /// What to do now, or why the run ends.
+    /// The orders for now, or the reason why the run ends.
     pub orders: Result<Orders>,
 }
 
-/// Network -> server: the step is due: make it.
+/// Network -> server: the step is due, so make it.
 #[derive(Message)]
 #[rtype(result = "Result<StepOutcome>")]
 pub struct CloseStep {
-    /// Whether the round ends with it.
+    /// Whether the round ends with this step.
     pub ends_round: bool,
 }
 
-/// Server -> network: the new model.
+/// Server -> network: the step is made.
 #[derive(Debug)]
 pub struct StepOutcome {
-    /// The model after the step, and as participants will download it, where a round ends with it.
+    /// The model after the step, and the download that participants will have of it; `None` unless a round ends here.
     pub model: Option<(Model, Arc<OutgoingDownload>)>,
-    /// Updates in the average.
+    /// The number of updates in the average.
     pub aggregated: u32,
-    /// Magnitudes over all of them.
+    /// The magnitudes of the values of all these updates.
     pub uploads: MagnitudeCounts,
-    /// Participations that the server waits for no longer, by user, ascending.
+    /// The users whose participations the server waits for no longer, ascending.
     pub given_up: Vec<UserId>,
 }
 
-/// Participations of a round by what became of them.
+/// The numbers of participations in a round, by what became of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Participations {
-    /// Invitations sent.
+    /// Users invited.
     pub invited: u32,
-    /// Cut off: by a dropout, a departure or a fault.
+    /// Participations that a dropout, a departure or a fault cut off.
     pub dropped: u32,
-    /// Given up by the server.
+    /// Participations that the server gave up.
     pub cancelled: u32,
-    /// Arrived after their round, or from a model too old to be used.
+    /// Updates that arrived after their step was over, or were computed from a model too old to be used.
     pub late: u32,
 }
 
-/// What the steps of a round made.
+/// The results of the steps of a round.
 #[derive(Debug, Default)]
 pub struct StepsMade {
-    /// Steps with an update.
+    /// The number of steps with an update.
     pub steps: u32,
-    /// Updates in all of them.
+    /// The number of updates in all steps.
     pub aggregated: u32,
-    /// Magnitudes over all of these.
+    /// The magnitudes of the values of all these updates.
     pub uploads: MagnitudeCounts,
-    /// Sum of the mean local losses of these, step by step in the order of users.
+    /// The sum of their mean local losses, added step by step in the order of users.
     pub loss_sum: f64,
-    /// The model after the last step, and as participants will download it.
+    /// The model after the last step, and the download that participants will have of it.
     pub model: Option<(Model, Arc<OutgoingDownload>)>,
 }
 
-/// Network -> metrics: book what has happened in the open round, before there is too much of it. The answer gives it
-/// back.
+/// Network -> metrics: book what has happened in the open round so far, to keep the list short. The answer gives the
+/// list back.
 #[derive(Message)]
 #[rtype(result = "Result<Vec<Booking>>")]
 pub struct Book {
-    /// What has happened.
+    /// What has happened since the last booking.
     pub bookings: Vec<Booking>,
 }
 
@@ -241,38 +242,38 @@ pub struct Book {
 #[derive(Message)]
 #[rtype(result = "Result<RoundBooked>")]
 pub struct RoundEnded {
-    /// The round.
+    /// The number of the round.
     pub round: Round,
-    /// When it began.
+    /// When the round began.
     pub began: SimTime,
-    /// When it ended.
+    /// When the round ended.
     pub ended: SimTime,
-    /// Participations by what became of them.
+    /// The numbers of participations, by what became of them.
     pub participations: Participations,
-    /// What its steps made.
+    /// The results of its steps.
     pub made: StepsMade,
-    /// Everything that happened on the links and devices, less what was booked before.
+    /// What has happened on the links and devices and was not booked before.
     pub bookings: Vec<Booking>,
 }
 
 /// Metrics -> network: a round has been booked.
 #[derive(Debug)]
 pub struct RoundBooked {
-    /// When it was, and how many updates were used.
+    /// The time that it took, and the number of updates that were used.
     pub span: RoundSpan,
-    /// Everything that happened on the links and devices, less what was booked before.
+    /// What has happened on the links and devices and was not booked before.
     pub bookings: Vec<Booking>,
-    /// Bytes of the run so far.
+    /// The bytes of the run so far.
     pub total: ByDirection<Flow>,
-    /// What is recorded of it; an error if its model cannot be scored.
+    /// The record of the round; an error if its model cannot be scored.
     pub record: Result<RoundRecord>,
 }
 
-/// Network -> metrics: the run stops here, with this still open. The answer gives it back.
+/// Network -> metrics: the run stops here, so book what was still under way. The answer gives the list back.
 #[derive(Message)]
 #[rtype(result = "Result<Vec<Booking>>")]
 pub struct BookUnfinished {
-    /// What happened since the last round ended.
+    /// What has happened since the last booking.
     pub bookings: Vec<Booking>,
 }
 
@@ -281,17 +282,17 @@ pub struct BookUnfinished {
 #[rtype(result = "Result<Model>")]
 pub struct GetModel;
 
-/// Simulation -> server and metrics: between two rounds, this takes the place of the model.
+/// Simulation -> server and metrics: replace the model by this one. It is sent between two rounds.
 #[derive(Clone, Message)]
 #[rtype(result = "Result<()>")]
 pub struct SetModel(pub Model);
 
-/// Simulation -> metrics: the run is over; what came of it?
+/// Simulation -> metrics: the run is over, so return everything recorded.
 #[derive(Message)]
 #[rtype(result = "Result<Collected>")]
 pub struct Collect {
-    /// Whether every user has its private parameters, so that they can be part of the digest. After a run that
-    /// was stopped within a round some are lost with their trainings, and the digest is that of the rounds.
+    /// Whether every user has its private parameters, so that these can be part of the digest. After a run that was
+    /// stopped within a round some are lost with their trainings, and the digest covers the rounds alone.
     pub private_parameters: bool,
 }
 
@@ -300,16 +301,16 @@ pub struct Collect {
 pub struct Collected {
     /// Every finished round.
     pub rounds: Vec<RoundRecord>,
-    /// Bytes of the whole run.
+    /// The bytes of the whole run.
     pub bytes: ByDirection<Flow>,
-    /// Of these, those that were exchanged with the third party, if the method has one.
+    /// Those of these bytes that were exchanged with the third party, if the method has one.
     pub third_party_bytes: Option<ByDirection<Flow>>,
-    /// Training work of the whole run.
+    /// The training work of the whole run.
     pub work: Work,
-    /// Durations by phase.
+    /// The durations by kind: transfers, computing and rounds.
     pub durations: std::collections::BTreeMap<String, super::outcome::Distribution>,
     /// The server's model after the last finished round, or the initial one if there is none.
     pub model: Model,
-    /// Digest of all of it and of every private parameter, hexadecimal.
+    /// The digest of all of this and of every private parameter, hexadecimal.
     pub digest: String,
 }

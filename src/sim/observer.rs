@@ -1,28 +1,29 @@
-//! Who watches a run from outside the simulated world: a progress bar, a stop-watch, a test that interrupts.
+//! Observers, which watch a run from outside the simulated world: a progress bar, a stop-watch, a test that interrupts.
 //!
-//! An observer is told, and never asked, so it cannot reach a result.
+//! An observer is told what happens and is never asked anything, so it cannot affect a result.
 
 use super::outcome::events::{Booking, RoundSpan};
 use super::outcome::{ByDirection, Flow, RoundRecord};
 
-/// Hears of every finished round.
+/// Somebody who is told of every finished round.
 pub trait RoundObserver {
-    /// `round` is over; `total` are the bytes of the run so far.
+    /// Takes note that `round` is over; `total` are the bytes of the run so far.
     fn round_finished(&mut self, round: &RoundRecord, total: ByDirection<Flow>);
 
-    /// All that happened on links and devices since this was called last, in the order of time: before
-    /// [`round_finished`](Self::round_finished) while `round` was open, and with `None` in the midst of a round in which much happens, and when the run ends.
+    /// Takes note of what has happened on links and devices since the last call, in the order of time. For each round
+    /// there is a call with its span before [`round_finished`](Self::round_finished). Calls with `None` come in the
+    /// middle of a round in which much happens, and when the run ends.
     fn happened(&mut self, round: Option<RoundSpan>, bookings: &[Booking]) {
         let _ = (round, bookings);
     }
 }
 
-/// Nobody listens.
+/// The unit type stands for no observer.
 impl RoundObserver for () {
     fn round_finished(&mut self, _round: &RoundRecord, _total: ByDirection<Flow>) {}
 }
 
-/// A list takes down the rounds.
+/// A list collects the records of the rounds.
 impl RoundObserver for Vec<RoundRecord> {
     fn round_finished(&mut self, round: &RoundRecord, _total: ByDirection<Flow>) {
         self.push(round.clone());

@@ -1,8 +1,9 @@
-//! Two ways to speak to an actor of one's own thread: where it stands, or through its mailbox.
+//! Two ways to send a message to an actor of the same thread: by a function call, or through its mailbox.
 //!
 //! All actors of a simulation live on one thread, and whoever asks waits for the answer. So a mailbox keeps no order
-//! that would not be kept without it, and costs a queue, a wake-up and a poll of two tasks (200 to 700 ns). What is asked
-//! at every event goes through a [`Port`], which is a function call; what is asked once a round goes through the mailbox.
+//! that would not be kept without it, but it costs a queue, a wake-up and a poll of two tasks (200 to 700 ns). What is
+//! asked at every event goes through a [`Port`], which is a function call. What is asked once a round goes through the
+//! mailbox.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,23 +11,23 @@ use std::rc::Rc;
 use actix::dev::MessageResponse;
 use actix::prelude::*;
 
-/// Delivers messages of one kind to an actor of this thread, which answers at once.
+/// A function that delivers messages of one kind to an actor of this thread, which answers at once.
 pub type Port<M> = Rc<dyn Fn(M) -> <M as Message>::Result>;
 
-/// An actor that can be spoken to in both ways. Its handlers must answer at once: they cannot use the context, since a
-/// message through a port comes without one that runs.
+/// An actor that takes messages in both ways. Its handlers must answer at once and cannot use the context, since a
+/// message through a port comes with a context that does not run.
 pub struct Resident<A: Actor<Context = Context<A>>> {
     actor: RefCell<A>,
     idle_context: RefCell<Context<A>>,
 }
 
 impl<A: Actor<Context = Context<A>>> Resident<A> {
-    /// Gives `actor` its place on this thread.
+    /// Makes a resident of `actor`, on this thread.
     pub fn new(actor: A) -> Rc<Self> {
         Rc::new(Self { actor: RefCell::new(actor), idle_context: RefCell::new(Context::new()) })
     }
 
-    /// Asks the actor, which must not be in the middle of an answer.
+    /// Sends the actor a message and returns its answer. The actor must not be in the middle of another answer.
     pub fn ask<M: Message>(&self, message: M) -> M::Result
     where
         A: Handler<M, Result = M::Result>,
@@ -35,7 +36,7 @@ impl<A: Actor<Context = Context<A>>> Resident<A> {
         self.actor.borrow_mut().handle(message, &mut self.idle_context.borrow_mut())
     }
 
-    /// A port for one kind of message.
+    /// Returns a port for one kind of message.
     pub fn port<M: Message + 'static>(self: &Rc<Self>) -> Port<M>
     where
         A: Handler<M, Result = M::Result>,
@@ -45,13 +46,13 @@ impl<A: Actor<Context = Context<A>>> Resident<A> {
         Rc::new(move |message| resident.ask(message))
     }
 
-    /// Starts the actor's mailbox.
+    /// Starts the actor's mailbox, and returns its address.
     pub fn mailbox(self: &Rc<Self>) -> Addr<Mailbox<A>> {
         Mailbox(Rc::clone(self)).start()
     }
 }
 
-/// The mailbox of a [`Resident`]: passes on what comes.
+/// The mailbox of a [`Resident`], which passes every message on to it.
 pub struct Mailbox<A: Actor<Context = Context<A>>>(Rc<Resident<A>>);
 
 impl<A: Actor<Context = Context<A>>> Actor for Mailbox<A> {

@@ -1,4 +1,4 @@
-//! A whole run: a [`Simulation`] that is stepped to its end, with somebody who watches and a place for checkpoints.
+//! A whole run: a [`Simulation`] that is stepped to its end, with an observer and a place for checkpoints.
 
 use super::checkpoints::{CheckpointStore, Checkpoints};
 use super::observer::RoundObserver;
@@ -7,19 +7,19 @@ use super::simulation::{RunControl, Simulation};
 use super::world::World;
 use crate::error::Result;
 
-/// Runs `world` to its last round, or until something stops it; the rounds before that are in the outcome.
+/// Runs `world` to its last round, or until something stops it. The outcome has the rounds before that.
 ///
 /// # Errors
-/// What goes wrong before the first round, and defects of the simulator. Divergence and interruption are part of
-/// the outcome.
+/// Errors before the first round, and defects of the simulator. Divergence and interruption are part of the outcome.
 pub fn run(world: World, control: &RunControl, observer: &mut dyn RoundObserver) -> Result<Outcome> {
     run_from(world, control, observer, Checkpoints::none())
 }
 
-/// The same, from a checkpoint on, or with checkpoints on the way. The outcome is that of a run that was never stopped.
+/// Runs `world` as [`run`] does, from a checkpoint on or with checkpoints on the way. The outcome is that of a run that
+/// was never stopped.
 ///
 /// # Errors
-/// As [`run`], and [`Error::Checkpoint`](crate::error::Error::Checkpoint) for a checkpoint that is none of this world.
+/// As [`run`], and [`Error::Checkpoint`](crate::error::Error::Checkpoint) for a checkpoint of another world.
 pub fn run_from(
     world: World,
     control: &RunControl,
@@ -32,7 +32,7 @@ pub fn run_from(
         None => Simulation::new(world, control)?,
     };
     while simulation.step_watched(observer)?.is_some() {
-        // After the last round there is nothing to go on with.
+        // After the last round, a run that resumed would have nothing to do.
         if !simulation.is_over() && store.is_due(simulation.rounds()) {
             let left = leave_checkpoint(&mut simulation, store.as_mut());
             left.or_else(|error| simulation.stop_for(error))?;

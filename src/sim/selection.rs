@@ -1,10 +1,10 @@
-//! Which round a run is judged by.
+//! The choice of the round by which a run is judged.
 
 use super::outcome::RoundRecord;
 use crate::scenario::{EvaluationSpec, Selection};
 
-/// Returns the position of the round that a run is judged by: the last evaluated one, or the best by the headline figure;
-/// the last of equals, as in PFedRec's code.
+/// Returns the position of the round by which a run is judged: the last evaluated one, or the best by the headline
+/// figure. Among equals it is the last, as in PFedRec's code.
 pub(super) fn select(rounds: &[RoundRecord], evaluation: &EvaluationSpec) -> Option<usize> {
     let headline = evaluation.headline()?;
     let name = headline.name();

@@ -1,4 +1,4 @@
-//! A world that fits a unit test.
+//! A world that is small enough for unit tests.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ rounds = 1
 candidates = 20
 "#;
 
-/// 21 users, 150 items, FedMF, with these keys replaced.
+/// Returns a world of FedMF with 21 users and 150 items, where `overrides` replace keys of the scenario.
 pub(super) fn world(overrides: &[&str]) -> Arc<World> {
     let overrides: Vec<String> = overrides.iter().map(ToString::to_string).collect();
     let scenario = scenario::parse(SMALL, "small.toml", &overrides, &vocabulary()).unwrap();

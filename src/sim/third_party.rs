@@ -1,7 +1,7 @@
-//! The third party's actor: takes requests in as they arrive, and lets the method's third party absorb them when a step
-//! of the server is over.
+//! The third party's actor, which takes requests in as they arrive, and lets the method's third party absorb them when
+//! a step of the server is over.
 //!
-//! It sees requests and nothing else; the server sees none of them.
+//! It sees the requests and nothing else, and the server sees none of them.
 
 use std::sync::Arc;
 
@@ -22,17 +22,17 @@ use crate::model::state::StateVisitor;
 /// The third party's actor.
 pub struct ThirdPartyActor {
     world: Arc<World>,
-    /// What participants who are invited now will ask.
+    /// The third party as participants who are invited now will ask it.
     third_party: Arc<dyn ThirdParty>,
-    /// What has arrived since the last step.
+    /// The requests that have arrived since the last step.
     arrived: Vec<(UserId, InvitationId, ModelUpdate)>,
 }
 
 impl ThirdPartyActor {
-    /// Makes the third party of a run that begins; `None` if the method has none.
+    /// Makes the actor for a run that begins; `None` if the method has no third party.
     ///
     /// # Errors
-    /// [`Error::Update`] if the method exchanges something with a third party that it does not make.
+    /// [`Error::Update`] if the method has exchanges but makes no third party.
     pub fn new(world: Arc<World>) -> Result<Option<Self>> {
         if !world.has_third_party() {
             return Ok(None);
@@ -42,21 +42,21 @@ impl ThirdPartyActor {
         Ok(Some(Self { world, third_party, arrived: Vec::new() }))
     }
 
-    /// Takes up the state of a checkpoint.
+    /// Reads the third party's state from a checkpoint.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] for what no third party of this method has saved.
+    /// [`Error::Checkpoint`] if the archive holds something else.
     pub fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
         self.state().visit_state(&mut StateVisitor::Restore(archive))
     }
 
-    /// Returns the third party, to be changed. Where a participation that was invited before still needs it as it was,
-    /// it becomes a copy first.
+    /// Returns the third party, to be changed. If an earlier participation still needs it as it was, this makes a copy
+    /// first.
     fn state(&mut self) -> &mut dyn ThirdParty {
         if Arc::get_mut(&mut self.third_party).is_none() {
             self.third_party = self.third_party.snapshot().into();
         }
-        // Nobody else has had a chance to hold it since.
+        // The copy that was just made has no other owner.
         Arc::get_mut(&mut self.third_party).unwrap_or_else(|| unreachable!("a new copy is held once"))
     }
 }
@@ -111,7 +111,7 @@ impl Handler<Save> for ThirdPartyActor {
     type Result = Result<Archive>;
 
     fn handle(&mut self, Save(mut archive): Save, _context: &mut Self::Context) -> Result<Archive> {
-        // At the end of a step everything that has arrived is absorbed.
+        // A checkpoint is made at the end of a step, when every request has been absorbed.
         self.state().visit_state(&mut StateVisitor::Save(&mut archive))?;
         Ok(archive)
     }

@@ -1,4 +1,4 @@
-//! Lists that come in the order of time, brought into the order of users.
+//! Sorting lists by user.
 
 use crate::ids::{InvitationId, UserId};
 
@@ -6,16 +6,16 @@ use crate::ids::{InvitationId, UserId};
 const SHORT: usize = 64;
 const DIGIT_BITS: u32 = 8;
 
-/// Sorts `items` by user, and the items of one user by invitation. No two items may agree in both, or their order is
-/// left open.
+/// Sorts `items` by user, and the items of one user by invitation. If two items agree in both, their order is not
+/// defined.
 ///
-/// Numbers are sorted digit by digit (a radix sort), since a round of many users has as long a list at each of its ends.
+/// Long lists are sorted digit by digit (a radix sort), since every round of a simulation with many users sorts one.
 pub fn sort_by_user<T>(items: &mut Vec<T>, key: impl Fn(&T) -> (UserId, InvitationId)) {
     let number = |item: &T| {
         let (user, invitation_id) = key(item);
         u64::from(user.0) << 32 | u64::from(invitation_id.0)
     };
-    // Positions have 32 bits.
+    // Positions have 32 bits, so longer lists are sorted by comparisons, too.
     if items.len() < SHORT || items.len() > u32::MAX as usize {
         items.sort_unstable_by_key(number);
         return;
@@ -52,9 +52,9 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// If this fails, sums depend on who has the faster link.
+        /// If this fails, the result of a sum depends on which user has the faster link.
         #[test]
-        fn it_is_the_order_of_users_and_invitations(
+        fn items_are_sorted_by_user_and_invitation(
             mut items in prop::collection::vec((any::<u32>(), 0u32..1000, any::<bool>()), 0..300)
         ) {
             let key = |(user, invitation, few): &(u32, u32, bool)| {

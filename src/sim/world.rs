@@ -1,6 +1,6 @@
-//! What never changes during a run and everybody may read: scenario, ratings, candidates, method, population, codecs.
+//! The world of a run: what never changes and every actor may read, such as the scenario, the ratings and the method.
 //!
-//! Actors and workers share one [`World`]; what does change (tables, private parameters, the clock, the books) is in
+//! Actors and workers share one [`World`]. What does change (tables, private parameters, the clock, the books) is in
 //! the actors.
 
 use std::sync::Arc;
@@ -22,43 +22,43 @@ use crate::scenario::participants::{Users, too_few_users};
 use crate::scenario::{ClientSelection, Policy, Scenario};
 use crate::units::Bytes;
 
-/// The immutable side of a run.
+/// Everything about a run that does not change.
 #[derive(Debug)]
 pub struct World {
     /// The checked scenario.
     pub scenario: Scenario,
     /// The split ratings.
     pub dataset: Arc<Dataset>,
-    /// What held-out items are ranked against.
+    /// The items against which held-out items are ranked.
     pub candidates: Candidates,
-    /// The figures of accuracy.
+    /// The figures of accuracy, with what they need.
     pub yardstick: Yardstick,
-    /// How the server runs its steps: what the scenario's mode stands for, or a program's own.
+    /// How the server runs its steps: the policy of the scenario's mode, or one that a program has given.
     pub policy: Policy,
     /// The method.
     pub method: Box<dyn Method>,
-    /// Where the method runs.
+    /// Whether the method runs at the devices, at the server, or needs no training.
     pub placement: Placement,
-    /// Whether there is anything to train; where there is not, nobody takes part in any round.
+    /// Whether there is anything to train. Without training, nobody takes part in any step.
     pub trains: bool,
-    /// What is downloaded and uploaded in each phase of the method.
+    /// What is exchanged in each phase of the method.
     layouts: Vec<PhaseLayouts>,
-    /// The users as machines.
+    /// The users' devices and links.
     pub population: Population,
-    /// Users whose device has no room for the table, ascending: they take no part.
+    /// The users who take no part because their device has no room for the table, ascending.
     pub excluded: Vec<UserId>,
     /// The run's randomness.
     pub streams: Streams,
-    /// Clients to server.
+    /// The codec of uploads.
     pub uplink: &'static dyn Codec,
-    /// Server to clients.
+    /// The codec of downloads.
     pub downlink: &'static dyn Codec,
-    /// What is done to an update between training and encoding.
+    /// The mechanism that protects an update between training and encoding, if there is one.
     pub privacy: Option<Arc<dyn Mechanism>>,
 }
 
 impl World {
-    /// Puts the world of `scenario` together over `dataset`, with one of the methods of this crate and without traces.
+    /// Makes the world of `scenario` over `dataset`, with one of the methods of this crate and without traces.
     ///
     /// # Errors
     /// As [`Self::with_traces`].
@@ -66,7 +66,7 @@ impl World {
         Self::with_methods(scenario, dataset, registry::METHODS)
     }
 
-    /// The same with the one of `methods` that the scenario names.
+    /// Makes the world as [`Self::new`] does, with the one of `methods` that the scenario names.
     ///
     /// # Errors
     /// As [`Self::with_traces`].
@@ -74,12 +74,13 @@ impl World {
         Self::with_traces(scenario, dataset, &Traces::default(), methods)
     }
 
-    /// The same with the traces that the scenario names.
+    /// Makes the world as [`Self::with_methods`] does, with the traces that the scenario names.
     ///
     /// # Errors
-    /// What the scenario asks of the data and the data do not have: enough users, candidates, evaluated users, negatives,
-    /// the users whom a rule of faults names; a table beyond [`MAX_ENTRIES`](crate::scenario::sizes::MAX_ENTRIES); a
-    /// trace that was not read; and a method that is not among `methods`.
+    /// An error if the data do not have what the scenario asks for (enough users, candidates, evaluated users or
+    /// negatives, or the users whom a rule of faults names), if a table is beyond
+    /// [`MAX_ENTRIES`](crate::scenario::sizes::MAX_ENTRIES), if a trace was not read, and if the method is not among
+    /// `methods`.
     pub fn with_traces(scenario: Scenario, dataset: Arc<Dataset>, traces: &Traces, methods: &[Entry]) -> Result<Self> {
         let streams = Streams::new(scenario.seed);
         let yardstick = Yardstick::new(&scenario.evaluation, &dataset)?;
@@ -125,7 +126,7 @@ impl World {
         })
     }
 
-    /// The same world under a policy of a program's own, in place of the scenario's mode.
+    /// Returns the world with `policy` in place of that of the scenario's mode.
     ///
     /// # Errors
     /// [`Error::Usage`] for a policy that [`Policy::check`] refuses, or that asks for more users than there are.
@@ -135,20 +136,20 @@ impl World {
         Ok(Self { policy, ..self })
     }
 
-    /// Whether a participation may be cut off in the middle, or last beyond its round, for another reason than its
-    /// own dropout.
+    /// Returns whether a participation may be cut off, or may outlast its round, for other reasons than its own
+    /// dropout.
     pub fn may_be_cut_short(&self) -> bool {
         !self.policy.waits_for_everybody()
             || !self.population.availability().is_always()
             || !self.population.faults().is_empty()
     }
 
-    /// Whether every user can take part at any time.
+    /// Returns whether every user can take part at any time.
     pub fn everybody_can_take_part(&self) -> bool {
         self.excluded.is_empty() && self.population.availability().is_always()
     }
 
-    /// Whether the device of `user` has the memory to take part.
+    /// Returns whether the device of `user` has the memory to take part.
     pub fn has_memory(&self, user: UserId) -> bool {
         self.excluded.binary_search(&user).is_err()
     }
@@ -161,12 +162,12 @@ impl World {
     /// Returns what a participant of `phase` downloads.
     ///
     /// # Panics
-    /// If the method has no such phase: a defect of its server side.
+    /// If the method has no such phase, which is a defect of its server side.
     pub fn download_layout(&self, phase: Phase) -> &Layout {
         &self.layouts[usize::from(phase.0)].download
     }
 
-    /// Returns what a participant of `phase` uploads, with what the choice of cohorts wants to know beside it.
+    /// Returns what a participant of `phase` uploads, which includes what the choice of cohorts needs to know.
     ///
     /// # Panics
     /// As [`Self::download_layout`].
@@ -174,7 +175,7 @@ impl World {
         &self.layouts[usize::from(phase.0)].upload
     }
 
-    /// Returns what a participant of `phase` exchanges with a third party, if it does.
+    /// Returns what a participant of `phase` exchanges with a third party, if anything.
     ///
     /// # Panics
     /// As [`Self::download_layout`].
@@ -195,13 +196,13 @@ impl World {
         &self.layouts[usize::from(phase.0)].legs
     }
 
-    /// Whether frames may be damaged on their way, so that each is read when it arrives and not when it is needed.
+    /// Returns whether frames may be damaged on their way, so that each must be checked when it arrives.
     pub fn checks_frames_on_arrival(&self) -> bool {
         !self.population.faults().is_empty()
     }
 }
 
-/// What travels in a phase of a method, and in which order.
+/// The frames that travel in a phase of a method, and the order of a participation's legs.
 #[derive(Clone, Debug)]
 struct PhaseLayouts {
     download: Layout,
@@ -211,7 +212,7 @@ struct PhaseLayouts {
 }
 
 impl PhaseLayouts {
-    /// Asks `method` for the layouts of all its phases. Where the choice of cohorts looks at losses, uploads report them.
+    /// Asks `method` for the layouts of all its phases. If `reports_utility`, uploads report their loss.
     fn of(method: &dyn Method, reports_utility: bool) -> Vec<Self> {
         let layouts = |phase| {
             let upload = method.upload_layout(phase);
@@ -224,7 +225,7 @@ impl PhaseLayouts {
     }
 }
 
-/// Whether a method that predicts ratings has some to learn from, and whether held-out ratings are predicted.
+/// Checks that a method that predicts ratings has some to learn from, and that held-out ratings are predicted.
 fn check_ratings(scenario: &Scenario, dataset: &Dataset, predicts: bool, trains: bool) -> Result<()> {
     let name = &scenario.method.name;
     if !predicts && !dataset.holds_items_out() {
@@ -241,7 +242,7 @@ fn check_ratings(scenario: &Scenario, dataset: &Dataset, predicts: bool, trains:
     Ok(())
 }
 
-/// Whether there are enough users for the way in which rounds are run; `excluded` of them take no part.
+/// Checks that there are enough users for the policy; `excluded` of them take no part.
 fn check_users(scenario: &Scenario, policy: &Policy, users: usize, excluded: usize) -> Result<()> {
     let words = format!("there are {users} users");
     // Data sets with 2^32 users or more are refused on reading.

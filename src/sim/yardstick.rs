@@ -1,20 +1,20 @@
-//! The figures of a run, and what has to be found out about every user to compute them.
+//! The figures of a run, and what has to be known of every user to compute them.
 
 use crate::dataset::{Dataset, RatingScale};
 use crate::error::{Error, Result};
 use crate::metric::{Metric, Needs};
 use crate::scenario::EvaluationSpec;
 
-/// The figures of a run.
+/// The figures of a run, with what they need.
 #[derive(Clone, Debug)]
 pub struct Yardstick {
     /// The figures.
     pub metrics: Vec<Metric>,
-    /// Whether one of them asks for ranks among the candidates.
+    /// Whether one of them needs ranks among the candidates.
     pub among_candidates: bool,
-    /// Whether one of them asks for ranks in the catalogue.
+    /// Whether one of them needs ranks in the catalogue.
     pub in_catalogue: bool,
-    /// The range that predicted ratings are clipped to; absent where none are predicted.
+    /// The range to which predicted ratings are clipped; `None` where no ratings are predicted.
     pub scale: Option<RatingScale>,
 }
 
@@ -22,8 +22,8 @@ impl Yardstick {
     /// Returns the figures that `spec` names, to be computed on `dataset`.
     ///
     /// # Errors
-    /// [`Error::Dataset`] for a figure that the data set cannot have: an error of ratings where there are no ratings or
-    /// none are held out, or a rank where no item is.
+    /// [`Error::Dataset`] for a figure that the data set cannot have: an error of ratings where there are none or none
+    /// are held out, or a rank where no item is held out.
     pub fn new(spec: &EvaluationSpec, dataset: &Dataset) -> Result<Self> {
         let metrics = spec.metrics();
         for metric in &metrics {

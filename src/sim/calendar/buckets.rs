@@ -1,15 +1,15 @@
-//! Many short and long lists of entries in one piece of memory.
+//! Many lists of entries, short and long, that share one piece of memory.
 
-/// Entries of a chunk: 512 bytes.
+/// The number of entries in a chunk, which then has 512 bytes.
 const CHUNK: usize = 32;
 const NOTHING: Entry = Entry { time: 0, slot: 0, generation: 0 };
 
-/// A time with what stands for the event: its slot, and the slot's generation by which a cancelled one is told.
+/// A time, with the slot that holds the event. The slot's generation tells whether the event was cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Nanoseconds since the start of the run.
+    /// The time in nanoseconds since the start of the run.
     pub time: u64,
-    /// Where the event is.
+    /// The number of the slot that holds the event.
     pub slot: u32,
     /// The slot's generation when the event was scheduled.
     pub generation: u32,
@@ -17,8 +17,9 @@ pub(super) struct Entry {
 
 /// Lists to which entries are appended, and which are emptied from their beginning.
 ///
-/// They are made of chunks of equal size: no list is copied when it grows, and a chunk that was emptied is the next
-/// to be filled while it is still in the cache. Memory is that of the most entries ever held, and of a chunk a list.
+/// They are made of chunks of equal size, so no list is copied when it grows, and a chunk that was emptied is the next
+/// to be filled while it is still in the cache. The memory is that of the most entries ever held, plus one chunk for
+/// each list.
 #[derive(Debug)]
 pub(super) struct Buckets {
     chunks: Vec<[Entry; CHUNK]>,
@@ -29,19 +30,19 @@ pub(super) struct Buckets {
 #[derive(Clone, Debug, Default)]
 struct List {
     len: usize,
-    /// The chunk that is being filled, unless `len` is a multiple of a chunk.
+    /// The chunk that is being filled. If `len` is a multiple of a chunk's size, there is none.
     last: u32,
-    /// All chunks, that one included.
+    /// All chunks of the list, in order, the last one included.
     chunks: Vec<u32>,
 }
 
 impl Buckets {
-    /// So many empty lists.
+    /// Makes as many empty lists as `lists` says.
     pub fn new(lists: usize) -> Self {
         Self { chunks: Vec::new(), free: Vec::new(), lists: vec![List::default(); lists] }
     }
 
-    /// Entries in a list.
+    /// Returns how many entries a list has.
     pub fn len(&self, list: usize) -> usize {
         self.lists[list].len
     }
@@ -53,7 +54,7 @@ impl Buckets {
         if place == 0 {
             list.last = self.free.pop().unwrap_or_else(|| {
                 self.chunks.push([NOTHING; CHUNK]);
-                // 2^32 chunks would take 2 TB.
+                // The number fits, since 2^32 chunks would take 2 TB.
                 (self.chunks.len() - 1) as u32
             });
             list.chunks.push(list.last);
@@ -62,25 +63,26 @@ impl Buckets {
         list.len += 1;
     }
 
-    /// The entries of a list, in order.
+    /// Returns the entries of a list, in order.
     pub fn iter(&self, list: usize) -> impl Iterator<Item = &Entry> {
         let List { len, chunks, .. } = &self.lists[list];
         let entries = chunks.iter().flat_map(|chunk| &self.chunks[*chunk as usize]);
         entries.take(*len)
     }
 
-    /// Empties a list, in order and in pieces that are not empty. What is given them may append to other lists.
+    /// Empties a list and passes its entries to `give`, in order and in pieces that are not empty. `give` may append to
+    /// other lists.
     pub fn drain(&mut self, list: usize, mut give: impl FnMut(&mut Self, &[Entry])) {
         let List { mut len, mut chunks, .. } = std::mem::take(&mut self.lists[list]);
         for &chunk in &chunks {
             let entries = self.chunks[chunk as usize];
-            // Copied, so that the chunk can be filled again at once.
+            // The entries are copied, so that the chunk can be filled again at once.
             self.free.push(chunk);
             let held = len.min(CHUNK);
             give(self, &entries[..held]);
             len -= held;
         }
-        // A short list of chunks is kept for the next time: a constant amount of memory.
+        // A short list of chunks is kept for the next time, which takes a constant amount of memory.
         if chunks.capacity() <= CHUNK && self.lists[list].len == 0 {
             chunks.clear();
             self.lists[list].chunks = chunks;

@@ -1,44 +1,46 @@
-//! The order of the calendar: a monotone radix queue of (time, ticket).
+//! The queue of the calendar, which sorts entries by time: a monotone radix queue.
 //!
-//! Virtual time never runs backwards, so nothing is ever put before the instant that was taken out last. A radix queue
-//! (Ahuja, Mehlhorn, Orlin and Tarjan, *Faster algorithms for the shortest path problem*, 1990) makes use of it: an
-//! entry lies in a bucket that is named by the highest digit in which its time differs from `base`, and by that digit.
-//! Only the first bucket is ever looked into; it is dealt out to buckets of lower digits, so an entry moves once for
-//! each digit in the worst case, and two or three times in practice, always from one list to the end of another.
-//! A heap moves it along a path of cache misses instead.
+//! Virtual time never runs backwards, so no entry is earlier than the one that was taken out last. A radix queue
+//! (Ahuja, Mehlhorn, Orlin and Tarjan, *Faster algorithms for the shortest path problem*, 1990) makes use of this. The
+//! bucket of an entry is given by the highest digit in which its time differs from `base`, and by the value of that
+//! digit. Only the first bucket is ever looked into. Its entries are moved to buckets of lower digits, so an entry
+//! moves once for each digit in the worst case, and two or three times in practice, always from one list to the end of
+//! another. A heap would move it along a path of cache misses instead.
 //!
-//! A first bucket that is short is sorted into the *front*, from which entries are taken one by one.
+//! If the first bucket is short, it is sorted into the *front*, from which entries are taken one by one.
 //!
-//! **First in, first out.** No number of order is stored, since entries of one time are always in one place: the
-//! front holds exactly what is not later than `covered`, and a bucket's name is a function of the time and `base`.
-//! Within a place they are in the order in which they came: whatever moves them takes them in order and appends them,
-//! the sort is stable, and an insertion into the front goes behind its equals.
+//! **First in, first out.** Entries of one time come out in the order in which they came in. No sequence number is
+//! needed for that, since entries of one time are always in the same place: the front holds exactly the entries not
+//! later than `covered`, and the bucket is a function of the time and `base`. Within a place they are in the order in
+//! which they came, since whatever moves entries takes them in order and appends them, the sort is stable, and an
+//! insertion into the front goes behind the entries of the same time.
 
 use super::buckets::{Buckets, Entry};
 
-/// Bits of a digit: 64 buckets, whose occupation is one word.
+/// The bits of a digit. A level then has 64 buckets, and one word says which of them are occupied.
 const DIGIT_BITS: u32 = 6;
 const BUCKETS: usize = 1 << DIGIT_BITS;
 const LEVELS: usize = u64::BITS.div_ceil(DIGIT_BITS) as usize;
-/// A first bucket of at most so many entries is sorted rather than dealt out. Measured: with a million pending, 512 are
-/// half as fast again as 96, as their slots are then loaded side by side. Few in tests: short sequences go every way.
+/// A first bucket of at most so many entries is sorted rather than dealt out. With a million pending events, 512 was
+/// measured to be half as fast again as 96, since their slots are then loaded side by side. Tests have few, so that
+/// short sequences of operations reach every branch.
 const SORTED_AT_ONCE: usize = if cfg!(test) { 8 } else { 512 };
-/// An insertion that would move more entries of the front than this puts the front back into buckets.
+/// If an insertion would move more entries of the front than this, the front goes back into buckets instead.
 const MOVED_AT_MOST: usize = if cfg!(test) { 3 } else { 128 };
 
-/// Entries in the order of their times, and of their coming within one time.
+/// Entries in the order of their times, and within one time in the order in which they came.
 #[derive(Debug)]
 pub(super) struct Queue {
-    /// The first entries, in order, from `taken` on; those before have been taken out.
+    /// The first entries in order. Those before position `taken` have been taken out.
     front: Vec<Entry>,
     taken: usize,
-    /// The front holds every entry up to this time, inclusive; `None`: it is empty and holds nothing to come.
+    /// The front holds every entry up to this time, inclusive. `None` if the front is empty and no entry belongs there.
     covered: Option<u64>,
-    /// `LEVELS * BUCKETS` lists; no entry of theirs is earlier than `base`.
+    /// The buckets of all levels, which are `LEVELS * BUCKETS` lists. None of their entries is earlier than `base`.
     buckets: Buckets,
-    /// Which buckets of a level are not empty.
+    /// For each level, the buckets that are not empty, one bit each.
     occupied: [u64; LEVELS],
-    /// Not later than any entry in a bucket; not later than `covered`, or than now if that is `None`.
+    /// A time that is not later than any entry in a bucket, nor later than `covered`, or than now if that is `None`.
     base: u64,
     len: usize,
 }
@@ -57,34 +59,34 @@ impl Default for Queue {
     }
 }
 
-/// The highest digit, counted from the lowest one, in which two times differ; 0 if they are equal.
+/// Returns the highest digit, counted from the lowest one, in which two times differ; 0 if they are equal.
 fn level_of(time: u64, base: u64) -> usize {
     ((time ^ base) | 1).ilog2() as usize / DIGIT_BITS as usize
 }
 
-/// The bucket of a time that is not earlier than `base`.
+/// Returns the bucket of a time that is not earlier than `base`.
 fn list_of(time: u64, base: u64) -> usize {
     let level = level_of(time, base);
     level * BUCKETS + (time >> (level as u32 * DIGIT_BITS)) as usize % BUCKETS
 }
 
 impl Queue {
-    /// Entries that are held, cancelled ones included.
+    /// Returns how many entries there are, cancelled ones included.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Puts `entry` in. Its time must not be earlier than `now`, nor `now` earlier than what was taken out last.
+    /// Adds `entry`. Its time must not be earlier than `now`, nor `now` earlier than the entry that was taken out last.
     pub fn push(&mut self, entry: Entry, now: u64) {
         self.len += 1;
         if Some(entry.time) > self.covered {
             return self.place(entry);
         }
-        // Mostly a late one among the first.
+        // Most entries belong near the end of the front.
         let position = self.taken + self.front[self.taken..].partition_point(|other| other.time <= entry.time);
         let (earlier, later) = (position - self.taken, self.front.len() - position);
         if self.taken > 0 && earlier <= later.min(MOVED_AT_MOST) {
-            // Into the place of one that was taken out.
+            // The earlier entries move down by one, into the place of an entry that was taken out.
             self.front.copy_within(self.taken..position, self.taken - 1);
             self.taken -= 1;
             self.front[position - 1] = entry;
@@ -96,7 +98,7 @@ impl Queue {
         }
     }
 
-    /// The first entry for which `is_live` holds; entries before it are forgotten.
+    /// Returns the first entry for which `is_live` holds, and removes the entries before it.
     pub fn first(&mut self, now: u64, is_live: impl Fn(&Entry) -> bool) -> Option<Entry> {
         loop {
             while let Some(&entry) = self.front.get(self.taken) {
@@ -112,8 +114,8 @@ impl Queue {
         }
     }
 
-    /// Removes the first entry, whether or not `is_live` holds for it; for most it does, since those for which it does
-    /// not hold when they come among the first are forgotten there.
+    /// Removes and returns the first entry, whether or not `is_live` holds for it. Most entries for which it does not
+    /// hold are dropped when the front is filled.
     pub fn remove_first(&mut self, now: u64, is_live: impl Fn(&Entry) -> bool) -> Option<Entry> {
         while self.taken == self.front.len() {
             if !self.refill(now, &is_live) {
@@ -126,7 +128,7 @@ impl Queue {
         Some(entry)
     }
 
-    /// Forgets the entries for which `is_live` does not hold. Takes time for every entry.
+    /// Removes the entries for which `is_live` does not hold. This looks at every entry.
     pub fn retain(&mut self, is_live: impl Fn(&Entry) -> bool) {
         self.front.drain(..std::mem::take(&mut self.taken));
         self.front.retain(&is_live);
@@ -142,7 +144,7 @@ impl Queue {
         }
     }
 
-    /// Every entry; those of one time in their order.
+    /// Returns all entries. Those of one time are in their order.
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.front[self.taken..].iter().chain((0..LEVELS * BUCKETS).flat_map(|list| self.buckets.iter(list)))
     }
@@ -154,7 +156,7 @@ impl Queue {
         self.buckets.push(list, entry);
     }
 
-    /// Deals a bucket out to others, of lower digits.
+    /// Moves the entries of a bucket to buckets of lower digits, with the new `base`.
     fn deal_out(&mut self, list: usize, base: u64) {
         self.base = base;
         self.occupied[list / BUCKETS] &= !(1 << (list % BUCKETS));
@@ -168,14 +170,14 @@ impl Queue {
         });
     }
 
-    /// Moves the first bucket, or the first part of it, to the front, of which nothing must be left; false if there is
-    /// none.
+    /// Moves the first bucket, or the first part of it, to the front, which must have no entry left. Returns false if
+    /// all buckets are empty.
     #[inline(never)]
     fn refill(&mut self, now: u64, is_live: impl Fn(&Entry) -> bool) -> bool {
         self.front.clear();
         self.taken = 0;
         loop {
-            // All entries of a lower level are earlier than those of a higher one, as they share more with `base`.
+            // Entries of a lower level are earlier than those of a higher one, as they share more digits with `base`.
             let Some(level) = self.occupied.iter().position(|buckets| *buckets != 0) else {
                 self.covered = None;
                 self.base = now;
@@ -183,7 +185,8 @@ impl Queue {
             };
             let list = level * BUCKETS + self.occupied[level].trailing_zeros() as usize;
             if level > 0 && self.buckets.len(list) > SORTED_AT_ONCE {
-                // From the least time rather than the bucket's first instant: entries close together go down at once.
+                // The new base is the least time rather than the bucket's first instant, so that entries that are close
+                // together go down several levels at once.
                 let least = self.buckets.iter(list).map(|entry| entry.time).min();
                 self.deal_out(list, least.unwrap_or(self.base));
                 continue;
@@ -193,11 +196,11 @@ impl Queue {
             self.buckets.drain(list, |_, entries| {
                 within = entries[0].time;
                 if level == 0 {
-                    // All are of one instant, in order, and may be very many.
+                    // All are of one instant and in order, so they need no sorting, and there may be very many of them.
                     front.extend_from_slice(entries);
                 } else {
-                    // Besides forgetting the cancelled ones, this has the slots loaded side by side before they are
-                    // needed one by one.
+                    // This drops the cancelled entries. It also loads the slots side by side, before they are needed
+                    // one by one.
                     let held = front.len() + entries.len();
                     front.extend(entries.iter().copied().filter(&is_live));
                     *len -= held - front.len();
@@ -213,24 +216,24 @@ impl Queue {
         }
     }
 
-    /// Puts the front back into buckets.
+    /// Puts the entries of the front back into buckets.
     fn spill(&mut self, now: u64) {
         if now < self.base {
             self.rewind(now);
         }
         let mut front = std::mem::take(&mut self.front);
         front.drain(std::mem::take(&mut self.taken)..).for_each(|entry| self.place(entry));
-        // What had been taken out goes with the rest; the memory is kept.
+        // The entries that had been taken out are dropped as well, and the memory is kept.
         front.clear();
         self.front = front;
         self.covered = None;
     }
 
-    /// Moves `base` back to `now`. This is for whoever looked ahead and then schedules earlier events after all.
+    /// Moves `base` back to `now`, which is needed when earlier events are scheduled after looking ahead.
     ///
-    /// With the highest digit in which the two differ, entries that differ from the old base there or above differ
-    /// from the new one in the same digit; the others come together in one bucket, which was empty: that of the old
-    /// base's own digit.
+    /// Take the highest digit in which the two differ. Entries that differ from the old base in that digit or a higher
+    /// one differ from the new base in the same digit, so they stay. The others come together in one bucket, which was
+    /// empty: that of the old base's own digit.
     fn rewind(&mut self, now: u64) {
         let level = level_of(self.base, now);
         let mut together = Vec::new();

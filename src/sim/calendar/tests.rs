@@ -1,4 +1,4 @@
-//! The calendar against a sorted list, and the ways in which its buckets can go wrong.
+//! Compares the calendar with a sorted list, and tests the ways in which its buckets can go wrong.
 
 use proptest::prelude::*;
 
@@ -6,18 +6,18 @@ use super::*;
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// Schedule this long after now, or before.
+    /// Schedules an event so many nanoseconds after now, and the next one so many before.
     After(u64),
     Before(u64),
     Pop,
     Look,
-    /// Cancel an appointment ever made, by its number.
+    /// Cancels one of all appointments ever made.
     Cancel(prop::sample::Index),
     Restore,
 }
 
 fn operations() -> impl Strategy<Value = Vec<Operation>> {
-    // Delays of every magnitude, many of them equal, up to the end of time.
+    // The delays have every magnitude up to the end of time, and many of them are equal.
     let delay = prop_oneof![
         4 => 0u64..4,
         4 => 0u64..5_000,
@@ -31,12 +31,12 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         2 => Just(Operation::Look),
         3 => any::<prop::sample::Index>().prop_map(Operation::Cancel),
     ];
-    // Restoring takes time for everything, so there is little of it.
+    // Restoring takes time for every event, so it is rare.
     let operation = prop_oneof![60 => operation, 1 => Just(Operation::Restore)];
     prop::collection::vec(operation, 0..600)
 }
 
-/// The reference: a list that is searched for the least (time, number).
+/// The reference, which is a list that is searched for the least (time, number).
 #[derive(Default)]
 struct List {
     pending: Vec<(u64, usize)>,
@@ -58,9 +58,9 @@ impl List {
 
 proptest! {
     /// If this fails, events happen in another order than that of virtual time, first in first out; or a cancelled
-    /// one happens, or another than the cancelled one does not; or a restored calendar goes on differently.
+    /// event happens, or one that was not cancelled does not; or a restored calendar goes on differently.
     #[test]
-    fn it_does_what_a_sorted_list_does(operations in operations()) {
+    fn the_calendar_does_what_a_sorted_list_does(operations in operations()) {
         let mut calendar = Calendar::default();
         let mut list = List::default();
         let mut appointments = Vec::new();
@@ -99,7 +99,7 @@ proptest! {
                     }
                     let saved = pending.into_iter().map(|(time, _, event)| (time, *event)).collect();
                     let (restored, renewed) = Calendar::restore(calendar.now(), saved);
-                    // Appointments of the former calendar mean nothing to this one.
+                    // The appointments of the former calendar are not valid in the restored one.
                     let nothing = Appointment { slot: u32::MAX, generation: 0 };
                     appointments.fill(nothing);
                     for (number, appointment) in numbers.into_iter().zip(renewed) {
@@ -121,14 +121,14 @@ proptest! {
     }
 }
 
-/// Delays that are the same on every machine, without a generator.
+/// Returns a delay that looks random and is the same on every machine.
 fn scattered(number: u64) -> u64 {
     number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40
 }
 
 #[test]
 fn many_events_come_out_in_order_through_every_level() {
-    // From a few instants with very many events each to as many instants as events, in lists of many chunks.
+    // This goes from a few instants with very many events each to as many instants as events, in lists of many chunks.
     for bits in [4, 10, 24] {
         let mut calendar = Calendar::default();
         let mut expected: Vec<(u64, u64)> =
@@ -149,8 +149,8 @@ fn many_events_come_out_in_order_through_every_level() {
 
 #[test]
 fn looking_ahead_costs_earlier_events_nothing() {
-    // Events that are scheduled before the one that was looked at, in falling, rising and mixed order: more than the
-    // front takes, so that it goes back into buckets that are filled from an earlier base.
+    // Events are scheduled before the one that was looked at, in falling, rising and mixed order. They are more than
+    // the front takes, so that it goes back into buckets that are filled from an earlier base.
     let mut calendar = Calendar::default();
     for number in 0..5_000 {
         calendar.schedule(SimTime::from_nanos(1 << 40 | scattered(number)), number);
@@ -178,7 +178,7 @@ fn an_appointment_never_cancels_a_later_event_in_its_slot() {
     assert_eq!(calendar.cancel(second), Some('b'));
     assert_eq!(calendar.cancel(second), None);
     assert_eq!(calendar.next_time(), None);
-    // A slot whose generations are used up is not used again.
+    // A slot that has used up its generations is not used again.
     calendar.slots[0].generation = u32::MAX - 1;
     let last = calendar.schedule(SimTime::ZERO, 'c');
     assert_eq!((last.slot, calendar.cancel(last)), (0, Some('c')));

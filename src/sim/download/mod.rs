@@ -1,4 +1,4 @@
-//! A download on its way from the server to those whom it has invited.
+//! The download that the server sends to the users whom it has invited.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,12 +20,12 @@ use crate::model::table::{RowSet, Table, TableUpdate, extend_bytes};
 use crate::rng::Streams;
 use crate::stages::{Stage, enter};
 
-/// What the server sends to those whom it invites between two of its steps.
+/// The download for all users who are invited between two steps of the server.
 ///
-/// Most methods send the same frame to all: it is encoded once, and decoded once by whoever receives it first. Decoding
-/// is a pure function of the bytes, so that receivers may share its result. What they train on still is what the frame
-/// says, not what the server meant. Downloads of single users are made, encoded and decoded when they are needed, and
-/// not held.
+/// Most methods send the same frame to all users. It is encoded once, and decoded once by whoever receives it first;
+/// decoding is a pure function of the bytes, so receivers may share its result. What they train on is what the frame
+/// says, which a lossy codec may have changed. Downloads of single users are made, encoded and decoded when they are
+/// needed, and not kept.
 #[derive(Debug)]
 pub struct OutgoingDownload {
     number: u32,
@@ -40,10 +40,10 @@ pub struct OutgoingDownload {
 enum Content {
     /// No frame travels.
     Nothing(Received),
-    /// The frame is held: that which all receive or, in a run that was resumed, that of a single user.
+    /// The frame that all receive or, in a run that was resumed, that of a single user.
     Held {
         frame: Frame,
-        /// What the server meant to send; `None` if the codec is lossless, so that the frame says it.
+        /// What the server meant to send; `None` if the codec is lossless, since the frame then says the same.
         meant: Option<Model>,
         received: OnceLock<std::result::Result<Received, String>>,
         is_shared: bool,
@@ -52,12 +52,12 @@ enum Content {
     PerUser(Arc<dyn PersonalDownloads>),
 }
 
-/// How a frame is to be read.
+/// The format in which a frame is to be read.
 #[derive(Clone, Debug)]
 pub struct FrameFormat {
     /// The codec.
     pub codec: &'static dyn Codec,
-    /// What the frame consists of.
+    /// The layout of the frame.
     pub layout: Layout,
 }
 
@@ -71,23 +71,24 @@ impl FrameFormat {
 /// A download as its receiver decodes it.
 #[derive(Clone, Debug)]
 pub struct Received {
-    /// What the frame says.
+    /// The model that the frame says.
     pub model: Model,
-    /// What the server meant to say, if the frame says something else.
+    /// The model that the server meant to send, if the frame says another one.
     pub meant: Option<Model>,
-    /// Bytes of the frame.
+    /// The size of the frame in bytes.
     pub frame_bytes: u64,
 }
 
 impl Received {
-    /// Returns what is received where no frame travels.
+    /// Returns what a user has received where no frame travels.
     fn nothing() -> Self {
         Self { model: Model::none(), meant: None, frame_bytes: 0 }
     }
 }
 
 impl OutgoingDownload {
-    /// Encodes what participants of `phase` are to download. `number` is that of the step before which they are invited.
+    /// Encodes what participants of `phase` are to download. `number` is that of the step before which they are
+    /// invited.
     ///
     /// # Errors
     /// [`Error::Update`] for a download of another layout than the method announces.
@@ -102,7 +103,8 @@ impl OutgoingDownload {
             }
             Download::Shared(meant) => {
                 let frame = encode(&meant, &layout, codec, randomness(streams, u64::MAX, number))?;
-                // The server steps in place where nobody else has its tables.
+                // The model is kept only where it is needed, since the server changes its tables in place if it alone
+                // has them.
                 let meant = (!codec.is_lossless()).then_some(meant);
                 Content::Held { frame, meant, received: OnceLock::new(), is_shared: true }
             }
@@ -119,13 +121,13 @@ impl OutgoingDownload {
             .unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// Returns the number of the step before which it went out. No other download has it: two may say the same, and be
-    /// two.
+    /// Returns the number of the step before which the download went out. It tells downloads apart, even if they say
+    /// the same.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Returns the phase that its receivers take part in.
+    /// Returns the phase in which its receivers take part.
     pub fn phase(&self) -> Phase {
         self.phase
     }
@@ -135,10 +137,10 @@ impl OutgoingDownload {
         matches!(self.content, Content::Held { is_shared: true, .. })
     }
 
-    /// Returns the frame that travels to `user`: the same one whenever it is asked for.
+    /// Returns the frame that travels to `user`. Every call for a user returns the same frame.
     ///
     /// # Errors
-    /// Those of the method that makes a download for a user.
+    /// Those of the method, where it makes a download for each user.
     pub fn frame(&self, user: UserId) -> Result<Frame> {
         match &self.content {
             Content::Nothing(_) => Ok(Frame::none()),
@@ -162,7 +164,7 @@ impl OutgoingDownload {
         }
     }
 
-    /// Returns how its frames are to be read.
+    /// Returns the format in which its frames are to be read.
     pub fn format(&self) -> FrameFormat {
         FrameFormat { codec: self.codec, layout: self.layout.clone() }
     }
@@ -170,7 +172,7 @@ impl OutgoingDownload {
     /// Returns what `user` receives.
     ///
     /// # Errors
-    /// [`Error::Frame`] if the frame does not decode, and those of the method that makes a download for a user.
+    /// [`Error::Frame`] if the frame does not decode, and those of the method, where it makes a download for each user.
     pub fn received(&self, user: UserId) -> Result<Cow<'_, Received>> {
         match &self.content {
             Content::Nothing(received) => Ok(Cow::Borrowed(received)),
@@ -196,7 +198,8 @@ impl OutgoingDownload {
         Ok(Received { model, meant, frame_bytes: frame.len() as u64 })
     }
 
-    /// Appends what travels to `user`, as bytes, and what was meant by it. What many share is written once.
+    /// Appends the frame that travels to `user`, and what the server meant by it. A frame that many share is written
+    /// once.
     ///
     /// # Errors
     /// As [`Self::frame`].
@@ -226,7 +229,7 @@ impl OutgoingDownload {
     }
 }
 
-/// The downloads of a checkpoint that is being read: those who shared one share it again.
+/// The downloads of a checkpoint that is being read. Users who shared a download share it again.
 #[derive(Debug, Default)]
 pub struct RestoredDownloads {
     shared: BTreeMap<u32, Arc<OutgoingDownload>>,
@@ -236,7 +239,7 @@ impl RestoredDownloads {
     /// Reads what [`OutgoingDownload::save`] appended for one user.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if there is none for this world, or another one of its number.
+    /// [`Error::Checkpoint`] if the archive holds no download of this world, or two that differ and have one number.
     pub fn take(&mut self, archive: &mut ArchiveReader, world: &World) -> Result<Arc<OutgoingDownload>> {
         let (number, phase, kind): (u32, u8, u8) = archive.take()?;
         let phase = Phase(phase);
@@ -257,7 +260,7 @@ impl RestoredDownloads {
         };
         let (codec, streams) = (world.downlink, world.streams);
         let restored = Arc::new(OutgoingDownload { number, phase, layout, codec, streams, content });
-        // A user's own download is held as a frame from here on, and shared with nobody.
+        // A user's own download is kept as a frame from here on, and shared with no other user.
         if kind == 2 {
             return Ok(restored);
         }
@@ -275,7 +278,7 @@ fn randomness(streams: Streams, user: u64, number: u32) -> Randomness {
     Randomness { streams, user, invitation: u64::from(number) }
 }
 
-/// Encodes a model for receivers who may have nothing yet, so that what is left out is zero.
+/// Encodes a model. Receivers may have nothing yet, so rows that are left out are zero.
 fn encode(model: &Model, layout: &Layout, codec: &dyn Codec, randomness: Randomness) -> Result<Frame> {
     let mut blocks = Vec::with_capacity(model.blocks().len());
     for (block, values) in layout.blocks().iter().zip(model.blocks()) {
@@ -292,7 +295,8 @@ fn encode(model: &Model, layout: &Layout, codec: &dyn Codec, randomness: Randomn
     codec::encode(codec, &ModelUpdate::of_blocks(blocks), layout, &mut context)
 }
 
-/// Returns the rows of `table` that are not all +0.0, which is what a rows codec need send; `None` if all are.
+/// Returns the rows of `table` that are not all +0.0, which are those that a rows codec must send; `None` if that is
+/// every row.
 fn nonzero_rows(table: &Table) -> Option<TableUpdate> {
     let shape = table.shape();
     let is_nonzero = |row: &u32| table.row(*row as usize).iter().any(|value| value.to_bits() != 0);
@@ -302,7 +306,7 @@ fn nonzero_rows(table: &Table) -> Option<TableUpdate> {
     }
     let mut values = Vec::with_capacity(rows.len() * shape.dimension * 4);
     rows.iter().for_each(|row| extend_bytes(&mut values, table.row(*row as usize)));
-    // Rows that are left out are zero times the base, which is zero.
+    // Rows that are left out are decoded as zero times the base, which is zero.
     Some(TableUpdate::of_rows(shape, RowSet::Listed(rows), values.into()))
 }
 
@@ -311,7 +315,7 @@ fn has_the_bits_of(one: &BlockValues, other: &BlockValues) -> bool {
     match (one, other) {
         (BlockValues::Table(one), BlockValues::Table(other)) => {
             let pairs = one.as_slice().iter().zip(other.as_slice());
-            // Without an early exit, so that the loop vectorises.
+            // There is no early exit, so that the loop vectorises.
             pairs.fold(0, |differing, (one, other)| differing | (one.to_bits() ^ other.to_bits())) == 0
         }
         (BlockValues::Raw(one), BlockValues::Raw(other)) => one == other,

@@ -1,11 +1,12 @@
-//! What is sent is what is received, and what a checkpoint brings back.
+//! Tests that users receive what is sent, also from a checkpoint.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
 use crate::model::table::TableShape;
 use crate::sim::small;
 
-/// A table of FedMF's shape in the small world, in which every third row is zero, and one value is a negative zero.
+/// Returns a table of FedMF's shape in the small world, in which every third row is zero, and one value is a negative
+/// zero.
 fn table_with_rows_of_zeros(world: &World) -> Table {
     let shape = world.download_layout(Phase(0)).blocks()[0].shape;
     let mut number = 0;
@@ -24,7 +25,7 @@ fn outgoing(world: &World, number: u32, table: &Table) -> OutgoingDownload {
     OutgoingDownload::encode(number, Phase(0), download, world).unwrap()
 }
 
-/// If this fails, a lossless codec loses something, or sends rows that need not be sent.
+/// If this fails, a lossless codec changes a value, or sends rows that need not be sent.
 #[test]
 fn every_codec_sends_the_table_itself() {
     let size = |name: &str| {
@@ -45,7 +46,7 @@ fn every_codec_sends_the_table_itself() {
     assert_eq!(size("sparse-f32"), (rows - rows / 3, rows, 0));
 }
 
-/// Returns what is read back of the downloads that user 0 is to receive.
+/// Saves these downloads for user 0, and returns what is read back.
 fn restored(downloads: &[&OutgoingDownload], world: &World) -> Result<Vec<Arc<OutgoingDownload>>> {
     let mut archive = Archive::default();
     downloads.iter().for_each(|download| download.save(UserId(0), &mut archive).unwrap());
@@ -54,7 +55,7 @@ fn restored(downloads: &[&OutgoingDownload], world: &World) -> Result<Vec<Arc<Ou
     downloads.iter().map(|_| all.take(&mut reader, world)).collect()
 }
 
-/// Makes another download for every user.
+/// A method's downloads that differ from user to user.
 #[derive(Debug)]
 struct Tables(TableShape);
 
@@ -64,8 +65,8 @@ impl PersonalDownloads for Tables {
     }
 }
 
-/// If this fails, a run that is resumed twice takes two users' own downloads of one step for a contradiction, or gives one
-/// user what was made for another.
+/// If this fails, a run that is resumed twice refuses two users' own downloads of one step, or gives one user the
+/// download of another.
 #[test]
 fn a_users_own_download_is_its_own_however_often_it_is_restored() {
     let world = small::world(&[]);
@@ -87,10 +88,10 @@ fn held_by_one_user(content: Content) -> Content {
     Content::Held { frame, meant, received, is_shared: false }
 }
 
-/// If this fails, a checkpoint makes two downloads of one, which costs memory, or one of two, which moves the order
-/// of a sum.
+/// If this fails, restoring a checkpoint makes two downloads of one, which costs memory, or one of two, which changes
+/// the order in which a sum is added.
 #[test]
-fn those_who_shared_a_download_share_it_again_and_nobody_else_does() {
+fn users_who_shared_a_download_share_it_again_and_others_do_not() {
     let world = small::world(&[]);
     let table = Table::clone(world.method.initial().table(0));
     let restored = |downloads: &[&OutgoingDownload]| restored(downloads, &world);

@@ -1,4 +1,4 @@
-//! The shared link against water-filling by the book, and against formulas.
+//! Compares the shared link with plain water-filling, and with formulas.
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ fn at(nanoseconds: u64) -> SimTime {
     SimTime::from_nanos(nanoseconds)
 }
 
-/// Every transfer's rate in bit/s as a fraction, by looking at all of them: the least caps are served first.
+/// Returns every transfer's rate in bit/s as a fraction, by looking at all of them: the least caps are served first.
 fn water_filling(capacity: Option<u64>, caps: &[u64]) -> Vec<(u64, u64)> {
     let Some(mut left) = capacity else { return caps.iter().map(|cap| (*cap, 1)).collect() };
     let mut order: Vec<usize> = (0..caps.len()).collect();
@@ -32,16 +32,16 @@ fn water_filling(capacity: Option<u64>, caps: &[u64]) -> Vec<(u64, u64)> {
     rates
 }
 
-/// A transfer of the reference.
+/// A transfer in the reference model.
 struct Reference {
     flow: FlowId,
     size: u64,
     cap: u64,
-    /// Bits that it must have carried.
+    /// The bits that it must have carried.
     carried: f64,
 }
 
-/// The link beside the reference, which lets time pass in steps in which no rate changes.
+/// The link together with the reference model, which lets time pass in steps during which no rate changes.
 struct Both {
     capacity: Option<u64>,
     link: FairLink,
@@ -59,12 +59,14 @@ impl Both {
         water_filling(self.capacity, &self.flows.iter().map(|flow| flow.cap).collect::<Vec<_>>())
     }
 
-    /// What the two may differ by: a nanosecond's bits for each rounding up, and the floats' own error.
+    /// Returns by how many bits the two may differ: a nanosecond's bits for each rounding up, and the floats' own
+    /// error.
     fn tolerance(flow: &Reference) -> f64 {
         flow.cap as f64 * 2e-9 + flow.size as f64 * 8e-12 + 1e-3
     }
 
-    /// Everybody has its max-min fair rate, rounded down, and they are not more than the capacity together.
+    /// Checks that every transfer has its max-min fair rate, rounded down, and that all together do not exceed the
+    /// capacity.
     fn check_rates(&self) {
         let mut sum = 0;
         for (flow, (rate, shares)) in self.flows.iter().zip(self.rates()) {
@@ -85,7 +87,7 @@ impl Both {
         self.now = now;
     }
 
-    /// Lets all end that do so until `now`.
+    /// Takes all transfers that end until `now`.
     fn run_to(&mut self, now: u64) {
         while let Some(end) = self.link.next_end().filter(|end| *end <= at(now)) {
             assert!(end >= at(self.now));
@@ -116,7 +118,7 @@ enum Operation {
 
 fn operations() -> impl Strategy<Value = Vec<(u64, Operation)>> {
     let size = prop_oneof![1 => Just(0u64), 4 => 1u64..2_000, 4 => 1u64..5_000_000];
-    // Few classes, odd rates, and those which the share hits exactly.
+    // There are few classes of caps, odd rates, and caps that the fair share hits exactly.
     let cap = prop_oneof![Just(1_000_000u64), Just(2_000_000), 1u64..5_000_000, Just(500_000), Just(u64::MAX / 2)];
     let operation = prop_oneof![
         8 => (size, cap).prop_map(|(size, cap)| Operation::Start { size, cap }),
@@ -128,10 +130,10 @@ fn operations() -> impl Strategy<Value = Vec<(u64, Operation)>> {
 }
 
 proptest! {
-    /// If this fails, somebody has more or less than its fair share, a transfer ends early or late, bytes are lost or
-    /// made up by a cut, or a link that was saved and read again goes on differently.
+    /// If this fails, a transfer has more or less than its fair share, or ends early or late; or a cut loses bytes or
+    /// makes them up; or a link that was saved and read again goes on differently.
     #[test]
-    fn it_does_what_water_filling_does(
+    fn the_rates_are_those_of_water_filling(
         capacity in prop_oneof![1 => Just(None), 5 => (1u64..6_000_000).prop_map(Some), 1 => Just(Some(1u64))],
         operations in operations(),
     ) {
@@ -173,13 +175,13 @@ proptest! {
         }
     }
 
-    /// If this fails, a link on which nobody shares gives other instants than the client's own link.
+    /// If this fails, transfers that never share the link end at other instants than on the client's own link.
     #[test]
-    fn who_never_shares_ends_when_its_own_link_says(
+    fn a_transfer_that_never_shares_ends_when_its_own_link_says(
         starts in prop::collection::vec((0u64..1_000_000_000, 0u64..10_000_000, 1u64..1_000_000_000), 1..20),
         has_capacity: bool,
     ) {
-        // As much as all of them may want, or no capacity at all.
+        // The link has as much as all of them may want, or no limit at all.
         let mut link = FairLink::new(has_capacity.then(|| bits_per_second(20_000_000_000)));
         let mut now = 0;
         let mut expected = Vec::new();
@@ -220,8 +222,8 @@ proptest! {
 
 #[test]
 fn a_change_of_rates_moves_the_end_by_less_than_a_nanosecond_however_many_there_are() {
-    // Ten thousand passing transfers of no bytes share the link for no time, and others for odd times: every change
-    // rounds. The long transfer has what they leave.
+    // Ten thousand short transfers, which carry no whole byte, share the link for odd times or for no time, and every
+    // change rounds. The long transfer has what they leave.
     let capacity = 1_000_003;
     let mut link = FairLink::new(Some(bits_per_second(capacity)));
     let size = Bytes::new(10_000_000);
@@ -235,7 +237,8 @@ fn a_change_of_rates_moves_the_end_by_less_than_a_nanosecond_however_many_there_
         assert_eq!(link.stop(at(start + length), FlowId(2)), Some(Bytes::ZERO));
         shared += length;
     }
-    // A third of the capacity while it was shared: two thirds of that time come on top, rounded up once.
+    // The long transfer has a third of the capacity while it is shared, so two thirds of that time come on top, rounded
+    // up once.
     let exact = u128::from(size.get()) * 8_000_000_000 * 3 + 2 * u128::from(shared) * u128::from(capacity);
     let end = exact.div_ceil(3 * u128::from(capacity));
     let found = u128::from(link.next_end().unwrap().as_nanos());
@@ -244,7 +247,8 @@ fn a_change_of_rates_moves_the_end_by_less_than_a_nanosecond_however_many_there_
 
 #[test]
 fn ends_that_were_not_taken_in_time_change_the_rates_when_they_happened() {
-    // 1 byte and 3 bytes at 8 bit/s: shared for 2 s, then 2 bytes are left at the whole rate. Nobody asks before 10 s.
+    // 1 byte and 3 bytes at 8 bit/s share the link for 2 s, and then 2 bytes are left at the whole rate. The link is
+    // not asked before 10 s.
     let second = 1_000_000_000;
     let mut link = FairLink::new(Some(bits_per_second(8)));
     assert!(link.start(at(0), FlowId(7), Bytes::new(3), bits_per_second(100)));

@@ -1,4 +1,4 @@
-//! The byte ledger: where every byte went (contract 3), by the peer that users exchanged it with.
+//! The byte ledger, which records where every byte went (contract 3), for each peer of the users.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,38 +13,38 @@ mod peer;
 
 use peer::{PeerAccount, PeerLedger};
 
-/// Bytes of a run, by peer.
+/// The bytes of a run, by peer.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Ledger {
     server: PeerLedger,
     third_party: PeerLedger,
 }
 
-/// The books of one user, with every peer, while what happened to it is entered.
+/// The account of one user with every peer, which is open while events are booked in it.
 #[derive(Debug)]
 pub struct Account {
     user: UserId,
     server: PeerAccount,
-    /// `None` until something is booked there: most methods have no third party.
+    /// `None` until something is booked in it, since most methods have no third party.
     third_party: Option<PeerAccount>,
 }
 
-/// Bytes of a round.
+/// The bytes of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RoundBytes {
-    /// Those with any peer.
+    /// The bytes exchanged with all peers together.
     pub all: ByDirection<Flow>,
-    /// Of these, those with the third party.
+    /// Those of them that were exchanged with the third party.
     pub third_party: ByDirection<Flow>,
 }
 
 impl Ledger {
-    /// Takes the account of `user` out, to be put back by [`Self::enter`].
+    /// Takes out the account of `user`, which [`Self::enter`] puts back.
     pub fn take_out(&mut self, user: UserId) -> Account {
         Account { user, server: self.server.take_out(user), third_party: None }
     }
 
-    /// Returns the ledger of a peer, and the account that was taken out of it.
+    /// Returns the ledger of a peer, and the user's account with that peer.
     fn side<'a>(&'a mut self, account: &'a mut Account, peer: Peer) -> (&'a mut PeerLedger, &'a mut PeerAccount) {
         match peer {
             Peer::Server => (&mut self.server, &mut account.server),
@@ -57,7 +57,7 @@ impl Ledger {
         }
     }
 
-    /// Books that a frame starts on its way; its bytes are booked when that ends.
+    /// Books that a frame starts on its way. Its bytes are booked when its way ends.
     ///
     /// # Errors
     /// [`Error::Unbalanced`](crate::error::Error::Unbalanced) if the user has a frame on its way on this route already.
@@ -71,12 +71,12 @@ impl Ledger {
         account.sent(invitation_id, route.direction, parts)
     }
 
-    /// Books that a frame's way ends like this after `carried` bytes; those that it did not carry never left the sender.
-    /// Where a fault swallows the frame, they are not `received`. Returns the carried bytes.
+    /// Books that a frame's way ends with `ending` after `carried` bytes. The other bytes never left the sender.
+    /// `received` is false if a fault swallows the frame. Returns the carried bytes.
     ///
     /// # Errors
-    /// [`Error::Unbalanced`](crate::error::Error::Unbalanced) if the frame was not on its way, is shorter, or arrives
-    /// without some of its bytes.
+    /// [`Error::Unbalanced`](crate::error::Error::Unbalanced) if the frame was not on its way, has fewer bytes, or
+    /// arrives without some of them.
     pub fn ended(
         &mut self,
         account: &mut Account,
@@ -88,19 +88,19 @@ impl Ledger {
         ledger.ended(account, (invitation_id, route.direction), ending, (carried, received))
     }
 
-    /// Puts an account back, with what was booked in it.
+    /// Puts an account back, and adds up what was booked in it.
     ///
     /// # Errors
-    /// [`Error::Unbalanced`](crate::error::Error::Unbalanced) if that does not balance.
+    /// [`Error::Unbalanced`](crate::error::Error::Unbalanced) if the account does not balance.
     pub fn enter(&mut self, account: Account) -> Result<()> {
         account.third_party.map_or(Ok(()), |account| self.third_party.enter(account))?;
         self.server.enter(account.server)
     }
 
-    /// Checks that everything adds up, and starts a new round.
+    /// Checks that everything adds up, starts a new round, and returns the bytes of the old one.
     ///
     /// # Errors
-    /// [`Error::Unbalanced`](crate::error::Error::Unbalanced), naming what does not.
+    /// [`Error::Unbalanced`](crate::error::Error::Unbalanced), which names what does not add up.
     pub fn end_round(&mut self) -> Result<RoundBytes> {
         let third_party = self.third_party.end_round()?;
         let mut all = self.server.end_round()?;
@@ -108,23 +108,23 @@ impl Ledger {
         Ok(RoundBytes { all, third_party })
     }
 
-    /// Returns the bytes of the whole run so far, with any peer.
+    /// Returns the bytes of the run so far that were exchanged with all peers together.
     pub fn total(&self) -> ByDirection<Flow> {
         let mut total = self.server.total();
         total += self.third_party.total();
         total
     }
 
-    /// Returns those with the third party.
+    /// Returns the bytes of the run so far that were exchanged with the third party.
     pub fn third_party(&self) -> ByDirection<Flow> {
         self.third_party.total()
     }
 
-    /// Checks the equations of contract 3 at the end of a run, in all and for every client and peer, and that no frame
-    /// was forgotten on its way.
+    /// Checks the equations of contract 3 at the end of a run, in total and for every client and peer, and that no
+    /// frame is still on its way.
     ///
     /// # Errors
-    /// [`Error::Unbalanced`](crate::error::Error::Unbalanced), naming what does not hold.
+    /// [`Error::Unbalanced`](crate::error::Error::Unbalanced), which names what does not hold.
     pub fn check_closed(&self) -> Result<()> {
         self.server.check_closed()?;
         self.third_party.check_closed()
@@ -136,7 +136,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// If this fails, bytes that went to a third party are missing in the total, or count as the server's.
+    /// If this fails, bytes that went to a third party are missing in the total, or are counted as the server's.
     #[test]
     fn bytes_are_kept_by_peer_and_sum_to_the_total() {
         let (mut ledger, user, of) = (Ledger::default(), UserId(3), InvitationId(0));
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(ledger.end_round().unwrap(), RoundBytes::default());
     }
 
-    /// If this fails, a frame to one peer can be closed as one to the other.
+    /// If this fails, a frame to one peer can be booked as arrived at another one.
     #[test]
     fn a_frame_belongs_to_its_peer() {
         let (mut ledger, of) = (Ledger::default(), InvitationId(0));

@@ -1,4 +1,4 @@
-//! The bytes that users exchange with one peer: where every one of them went.
+//! The ledger of one peer, which records where every byte went that users exchanged with it.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,46 +9,46 @@ use crate::sim::by_user::ByUser;
 use crate::sim::messages::{Direction, Ending};
 use crate::sim::outcome::{ByDirection, Flow};
 
-/// Bytes per direction: in all, per round and per client.
+/// The bytes by direction: of the run, of the open round and of each client.
 ///
-/// A frame is booked when its way ends, whether it arrives, is cut off or is still on it when the run ends; so it
+/// A frame is booked when its way ends, whether it arrives, is cut off or is still under way when the run ends. So it
 /// belongs to the round in which that happens, and of a frame that is cut off, `sent` is what a link really carried.
 ///
-/// What happened to one user is booked together: its [`PeerAccount`] is taken out, and balances when it is put back.
+/// The events of one user are booked together: its [`PeerAccount`] is taken out, and must balance when it is put back.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct PeerLedger {
-    /// Of the rounds that are over.
+    /// The bytes of the rounds that are over.
     closed: ByDirection<Flow>,
-    /// Of the run so far, the open round included.
+    /// The bytes of each client in the run so far, the open round included.
     by_client: ByUser<ByDirection<Flow>>,
-    /// Of the open round.
+    /// The bytes of the open round.
     round: ByDirection<Flow>,
-    /// Of the open round again, summed up client by client.
+    /// The bytes of the open round again, summed up client by client.
     of_clients: ByDirection<Flow>,
-    /// The frames on their way, and the invitations that they belong to.
+    /// The frames on their way.
     on_their_way: ByDirection<ByUser<OnItsWay>>,
 }
 
-/// A frame on its way, and the invitation that it belongs to.
+/// A frame on its way, with the invitation to which it belongs.
 type OnItsWay = (InvitationId, FrameParts);
 
-/// The books of one user while what happened to it is entered.
+/// The account of one user, which is open while events are booked in it.
 #[derive(Debug)]
 pub struct PeerAccount {
     user: UserId,
-    /// What was booked since the account was taken out.
+    /// The bytes that were booked since the account was taken out.
     flows: ByDirection<Flow>,
     on_their_way: ByDirection<Option<OnItsWay>>,
 }
 
-/// The first `carried` bytes of a frame, by purpose.
+/// Returns the first `carried` bytes of a frame, by purpose.
 fn prefix(parts: FrameParts, carried: u64) -> FrameParts {
     let header = parts.header.min(carried);
     let index = parts.index.min(carried - header);
     FrameParts { header, index, values: parts.values.min(carried - header - index) }
 }
 
-/// Books the bytes of a frame that left the sender.
+/// Books the bytes of a frame, all of which left the sender.
 fn send(flow: &mut Flow, parts: FrameParts) {
     flow.sent += parts.total();
     flow.header += parts.header;
@@ -65,7 +65,7 @@ fn side<T>(flows: &mut ByDirection<T>, direction: Direction) -> &mut T {
 }
 
 impl PeerAccount {
-    /// Books that a frame starts on its way; its bytes are booked when that ends.
+    /// Books that a frame starts on its way. Its bytes are booked when its way ends.
     ///
     /// # Errors
     /// [`Error::Unbalanced`] if the user has a frame on its way in this direction already.
@@ -79,7 +79,7 @@ impl PeerAccount {
         }
     }
 
-    /// Takes the frame of an invitation off its way.
+    /// Removes the frame of an invitation from those on their way, and returns its bytes by purpose.
     fn close(&mut self, invitation_id: InvitationId, direction: Direction) -> Result<FrameParts> {
         let user = self.user;
         let on_its_way = side(&mut self.on_their_way, direction);
@@ -91,18 +91,18 @@ impl PeerAccount {
 }
 
 impl PeerLedger {
-    /// Takes the account of `user` out, to be put back by [`Self::enter`].
+    /// Takes out the account of `user`, which [`Self::enter`] puts back.
     pub fn take_out(&mut self, user: UserId) -> PeerAccount {
         let ByDirection { up, down } = &mut self.on_their_way;
         let on_their_way = ByDirection { up: up.remove(&user), down: down.remove(&user) };
         PeerAccount { user, flows: ByDirection::default(), on_their_way }
     }
 
-    /// Books that a frame's way ends like this after `carried` bytes; those that it did not carry never left the sender.
-    /// Where a fault swallows the frame, they are not `received`. Returns the carried bytes.
+    /// Books that a frame's way ends with `ending` after `carried` bytes. The other bytes never left the sender.
+    /// `received` is false if a fault swallows the frame. Returns the carried bytes.
     ///
     /// # Errors
-    /// [`Error::Unbalanced`] if the frame was not on its way, is shorter, or arrives without some of its bytes.
+    /// [`Error::Unbalanced`] if the frame was not on its way, has fewer bytes, or arrives without some of them.
     pub fn ended(
         &mut self,
         account: &mut PeerAccount,
@@ -134,10 +134,10 @@ impl PeerLedger {
         Ok(carried)
     }
 
-    /// Puts an account back, with what was booked in it.
+    /// Puts an account back, and adds up what was booked in it.
     ///
     /// # Errors
-    /// [`Error::Unbalanced`] if that does not balance.
+    /// [`Error::Unbalanced`] if the account does not balance.
     pub fn enter(&mut self, account: PeerAccount) -> Result<()> {
         let PeerAccount { user, flows, on_their_way } = account;
         for (direction, frame) in [(Direction::Up, on_their_way.up), (Direction::Down, on_their_way.down)] {
@@ -151,10 +151,10 @@ impl PeerLedger {
         Ok(())
     }
 
-    /// Checks that everything adds up, and starts a new round.
+    /// Checks that everything adds up, starts a new round, and returns the bytes of the old one.
     ///
     /// # Errors
-    /// [`Error::Unbalanced`], naming what does not.
+    /// [`Error::Unbalanced`], which names what does not add up.
     pub fn end_round(&mut self) -> Result<ByDirection<Flow>> {
         check_sum("of the round", &self.of_clients, &self.round)?;
         self.of_clients = ByDirection::default();
@@ -163,22 +163,22 @@ impl PeerLedger {
         Ok(round)
     }
 
-    /// Bytes of the whole run so far.
+    /// Returns the bytes of the run so far.
     pub fn total(&self) -> ByDirection<Flow> {
         let mut total = self.closed;
         total += self.round;
         total
     }
 
-    /// Bytes per client, ascending.
+    /// Returns the bytes of each client, in the order of users.
     pub fn clients(&self) -> impl Iterator<Item = (UserId, ByDirection<Flow>)> {
         self.by_client.iter().map(|(user, flows)| (user, *flows))
     }
 
-    /// Checks the equations of contract 3, in all and for every client.
+    /// Checks the equations of contract 3, in total and for every client.
     ///
     /// # Errors
-    /// [`Error::Unbalanced`], naming what does not hold.
+    /// [`Error::Unbalanced`], which names what does not hold.
     pub fn check(&self) -> Result<()> {
         let mut of_clients = ByDirection::<Flow>::default();
         for (user, flows) in self.clients() {
@@ -188,10 +188,10 @@ impl PeerLedger {
         check_sum("of the run", &of_clients, &self.total())
     }
 
-    /// Checks the same at the end of a run, and that no frame was forgotten on its way.
+    /// Checks the same as [`Self::check`] at the end of a run, and that no frame is still on its way.
     ///
     /// # Errors
-    /// [`Error::Unbalanced`], naming what does not hold.
+    /// [`Error::Unbalanced`], which names what does not hold.
     pub fn check_closed(&self) -> Result<()> {
         let ByDirection { up, down } = &self.on_their_way;
         match up.iter().chain(down.iter()).next() {
@@ -211,7 +211,7 @@ fn check_client(what: &str, user: UserId, flows: &ByDirection<Flow>) -> Result<(
     }
 }
 
-/// Checks that all clients together are `sum`.
+/// Checks that the bytes of all clients add up to `sum`.
 fn check_sum(what: &str, of_clients: &ByDirection<Flow>, sum: &ByDirection<Flow>) -> Result<()> {
     match of_clients == sum {
         true => Ok(()),
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     impl PeerLedger {
-        /// Books in an account that is taken out for it alone.
+        /// Takes out the account of `user`, has `book` book in it, and puts it back.
         fn book<T>(&mut self, user: UserId, book: impl FnOnce(&mut Self, &mut PeerAccount) -> Result<T>) -> Result<T> {
             let mut account = self.take_out(user);
             let booked = book(self, &mut account);
@@ -262,12 +262,12 @@ mod tests {
             let mut ledger = PeerLedger::default();
             let mut carried_in_all = 0;
             for (number, (user, up, fate, carried)) in fates.into_iter().enumerate() {
-                let (round, user) = (InvitationId(number as u32), UserId(user));
+                let (of, user) = (InvitationId(number as u32), UserId(user));
                 let direction = if up { Direction::Up } else { Direction::Down };
-                ledger.sends(round, user, direction, PARTS).unwrap();
+                ledger.sends(of, user, direction, PARTS).unwrap();
                 let ending = Ending::ALL[fate as usize];
                 let carried = if ending.is_arrival() { 138 } else { carried.min(138) };
-                carried_in_all += ledger.ends((round, user), direction, ending, (carried, true)).unwrap();
+                carried_in_all += ledger.ends((of, user), direction, ending, (carried, true)).unwrap();
                 ledger.check_closed().unwrap();
             }
             let total = ledger.total();
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_frame_can_be_lost_with_its_last_byte() {
-        // The dropout may come when everything has left the sender.
+        // A dropout may come when every byte has left the sender and the latency has not passed.
         let mut ledger = PeerLedger::default();
         ledger.sends(InvitationId(0), UserId(1), Direction::Up, PARTS).unwrap();
         ledger.ends((InvitationId(0), UserId(1)), Direction::Up, Ending::Lost, (138, true)).unwrap();
@@ -316,14 +316,14 @@ mod tests {
     #[test]
     fn impossible_bookings_are_refused() {
         let mut ledger = PeerLedger::default();
-        let (round, user) = (InvitationId(0), UserId(1));
-        assert!(ledger.ends((round, user), Direction::Up, Ending::Done, (138, true)).is_err(), "never sent");
-        ledger.sends(round, user, Direction::Up, PARTS).unwrap();
-        assert!(ledger.sends(round, user, Direction::Up, PARTS).is_err(), "sent twice");
-        assert!(ledger.ends((round, user), Direction::Up, Ending::Lost, (139, true)).is_err(), "more lost than sent");
+        let (of, user) = (InvitationId(0), UserId(1));
+        assert!(ledger.ends((of, user), Direction::Up, Ending::Done, (138, true)).is_err(), "never sent");
+        ledger.sends(of, user, Direction::Up, PARTS).unwrap();
+        assert!(ledger.sends(of, user, Direction::Up, PARTS).is_err(), "sent twice");
+        assert!(ledger.ends((of, user), Direction::Up, Ending::Lost, (139, true)).is_err(), "more lost than sent");
         let mut ledger = PeerLedger::default();
-        ledger.sends(round, user, Direction::Up, PARTS).unwrap();
-        assert!(ledger.ends((round, user), Direction::Up, Ending::Done, (137, true)).is_err(), "a part arrives");
+        ledger.sends(of, user, Direction::Up, PARTS).unwrap();
+        assert!(ledger.ends((of, user), Direction::Up, Ending::Done, (137, true)).is_err(), "a part arrives");
     }
 
     #[test]
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_wrong_account_of_either_direction_is_noticed() {
-        // Every sum agrees, so that only the equation within one direction of one client can tell.
+        // Every sum is as it should be, so only the equations of one direction of one client can fail.
         for direction in [Direction::Up, Direction::Down] {
             let mut ledger = PeerLedger::default();
             ledger.sends(InvitationId(0), UserId(1), direction, PARTS).unwrap();

@@ -1,8 +1,8 @@
-//! What happens on links and devices, booked: bytes, durations, row visits, and what was spent on nothing.
+//! The booking of events: bytes, durations, row visits, and what was spent on updates that were not used.
 //!
-//! Bookings come in the order of time and are entered user by user, each user's in their order: a user's books are then
-//! looked up once for all that happened to it in a round. Nothing that is booked for one user depends on another, and
-//! sums over users are sums of integers, so the order of users shows nowhere.
+//! Bookings come in the order of time. They are entered user by user, and for each user in their order, so that a
+//! user's account is looked up once for all its events in a round. Nothing that is booked for one user depends on
+//! another, and sums over users are sums of integers, so the order of users has no effect on the result.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,27 +14,27 @@ use crate::sim::by_user::ByUser;
 use crate::sim::messages::{Booking, Direction, Ending, LinkEvent};
 use crate::work::Work;
 
-/// Bookings that are brought into the order of users together; more of them would take another 16 MB for it.
+/// The number of bookings that are brought into the order of users at a time. More of them would take another 16 MB.
 const CHAINED_AT_ONCE: usize = if cfg!(test) { 7 } else { 1 << 22 };
 
-/// What a participation has taken so far: whether it was for nothing shows at its end.
+/// What a participation has taken so far. Whether this led to an update that is used is known at its end.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Spent {
     download_bytes: u64,
     work: Work,
 }
 
-/// The bookings of each user in a list of those of many, chained in their order.
+/// Links the bookings of each user, in their order, within a list that has those of many users.
 #[derive(Debug, Default)]
 pub(super) struct Chains {
-    /// The first and the last booking of every user.
+    /// The positions of the first and the last booking of every user.
     ends: ByUser<(u32, u32)>,
-    /// For every booking the user's next one; the last has itself.
+    /// For every booking, the position of the user's next one. The last one has its own position.
     next: Vec<u32>,
 }
 
 impl Chains {
-    /// Chains `bookings`, which are at most [`CHAINED_AT_ONCE`].
+    /// Links `bookings`, of which there are at most [`CHAINED_AT_ONCE`].
     fn link(&mut self, bookings: &[Booking]) {
         self.next.clear();
         for (position, booking) in (0u32..).zip(bookings) {
@@ -51,7 +51,7 @@ impl Chains {
         }
     }
 
-    /// Hands `book` every user with its bookings, until one is refused, and forgets them all.
+    /// Calls `book` for every user with its bookings, until one call fails, and clears the chains.
     fn by_user(&mut self, bookings: &[Booking], mut book: impl FnMut(UserId, Chain<'_>) -> Result<()>) -> Result<()> {
         let (mut booked, next) = (Ok(()), &self.next);
         self.ends.empty_into(|user, (first, _)| {
@@ -63,7 +63,7 @@ impl Chains {
     }
 }
 
-/// The bookings of one user, in their order.
+/// An iterator over the bookings of one user, in their order.
 struct Chain<'a> {
     bookings: &'a [Booking],
     next: &'a [u32],
@@ -81,10 +81,10 @@ impl Iterator for Chain<'_> {
 }
 
 impl Books {
-    /// Books everything in a list that is in the order of time.
+    /// Books all of `bookings`, which are in the order of time.
     ///
     /// # Errors
-    /// [`Error::Unbalanced`](crate::error::Error::Unbalanced) for what cannot have happened.
+    /// [`Error::Unbalanced`](crate::error::Error::Unbalanced) for an event that cannot have happened.
     pub(super) fn book(&mut self, bookings: &[Booking]) -> Result<()> {
         let mut chains = std::mem::take(&mut self.chains);
         for bookings in bookings.chunks(CHAINED_AT_ONCE) {
@@ -95,14 +95,14 @@ impl Books {
         Ok(())
     }
 
-    /// Books what has happened to one user, in its order.
+    /// Books the events of one user, in their order.
     fn book_user(&mut self, user: UserId, bookings: Chain<'_>) -> Result<()> {
         let mut account = self.ledger.take_out(user);
         let mut spent = self.under_way.remove(&user);
         for Booking { invitation_id, event, .. } in bookings {
             match event {
                 LinkEvent::Sent(route, parts) => self.ledger.sent(&mut account, (invitation_id, route), parts)?,
-                // The frame was booked when it was sent, and is again when its way ends.
+                // These change no count. A frame is booked when it is sent and when its way ends.
                 LinkEvent::InLine(_) | LinkEvent::Connected(_) | LinkEvent::WorkBegan(_) => {}
                 LinkEvent::TransferEnded { route, ending, carried, received, took_ns } => {
                     let of = (invitation_id, route);
@@ -119,7 +119,7 @@ impl Books {
                         _ => self.book_end(spent.take(), ending),
                     }
                 }
-                // What the third party works costs the device nothing but time.
+                // The work of the third party costs the device no work, only time.
                 LinkEvent::WorkEnded { job: Job::Reply, ending: Ending::Done, .. } => {}
                 LinkEvent::WorkEnded { job: Job::Reply, ending, .. } => self.book_end(spent.take(), ending),
                 LinkEvent::WorkEnded { ending: Ending::Done, work, took_ns, .. } => {
@@ -141,7 +141,7 @@ impl Books {
         self.ledger.enter(account)
     }
 
-    /// Books what a participation has taken as spent on nothing if it ends without an update that is used.
+    /// Books what a participation has taken as unused, if it ends without an update that is used.
     fn book_end(&mut self, spent: Option<Spent>, ending: Ending) {
         if let Some(spent) = spent.filter(|_| ending != Ending::Done) {
             self.work.unused += spent.work.row_visits;
@@ -155,7 +155,7 @@ impl Books {
     }
 }
 
-/// Something whose duration is recorded.
+/// A kind of event whose duration is recorded.
 #[derive(Clone, Copy)]
 pub(super) enum Timed {
     Transfer(Route),
@@ -164,7 +164,7 @@ pub(super) enum Timed {
 }
 
 impl Timed {
-    /// Everything whose duration is recorded, in the order of the histograms.
+    /// All kinds of events whose durations are recorded, in the order of the histograms.
     pub const ALL: [Self; 6] = [
         Self::Transfer(Route::DOWNLOAD),
         Self::Compute,
@@ -183,12 +183,12 @@ impl Timed {
         }
     }
 
-    /// Returns whether it happens in methods with a third party alone.
+    /// Returns whether it happens only in methods with a third party.
     pub fn is_of_a_third_party(self) -> bool {
         matches!(self, Self::Transfer(Route { peer: Peer::ThirdParty, .. }))
     }
 
-    /// Returns its place in [`Self::ALL`].
+    /// Returns its position in [`Self::ALL`].
     fn position(self) -> usize {
         match self {
             Self::Transfer(Route::DOWNLOAD) => 0,

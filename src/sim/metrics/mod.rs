@@ -1,7 +1,7 @@
-//! The metrics: books every byte and duration, and measures accuracy after a round.
+//! The metrics, which book every byte and duration, and measure accuracy after a round.
 //!
-//! The network tells it what happened on links and devices, and the round's new table. It has the workers score and
-//! digest the users, whose private parameters it never sees, and feeds all of it to the result digest.
+//! The network tells them what happened on links and devices, and the model after each round. They have the workers
+//! score and digest the users, whose private parameters they never see, and feed all of it to the result digest.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -39,27 +39,28 @@ pub struct MetricsActor {
     books: Option<Books>,
 }
 
-/// Everything recorded so far.
+/// Everything that has been recorded so far.
 struct Books {
     ledger: Ledger,
-    /// Whether the method has a third party, whose bytes are recorded then.
+    /// Whether the method has a third party, whose bytes are then recorded.
     has_third_party: bool,
-    /// Of the open round.
+    /// The work of the open round.
     work: Work,
-    /// What the participations under way have taken so far.
+    /// What each participation under way has taken so far.
     under_way: ByUser<Spent>,
-    /// Memory for bringing bookings into the order of users.
+    /// The memory for bringing bookings into the order of users.
     chains: Chains,
-    /// In the order of [`Timed::ALL`].
+    /// The durations in nanoseconds, in the order of [`Timed::ALL`].
     durations_ns: Vec<Histogram<u64>>,
     rounds: Vec<RoundRecord>,
     model: Model,
-    /// A chain: the digest of a round covers that of the round before it, so that a run can be taken up in the middle.
+    /// The digest of the rounds so far. That of a round covers that of the round before, so a run can go on from any
+    /// round.
     digest: blake3::Hash,
 }
 
 impl MetricsActor {
-    /// Returns metrics with empty books.
+    /// Makes the metrics with empty books.
     ///
     /// # Errors
     /// [`Error::Actor`] if a histogram cannot be made.
@@ -75,10 +76,10 @@ impl MetricsActor {
         Ok(Self { world, workers, books: Some(books) })
     }
 
-    /// Takes up the books of a checkpoint.
+    /// Reads the books of a checkpoint.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] for what are no books of this world.
+    /// [`Error::Checkpoint`] if the archive holds something else.
     pub fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
         match &mut self.books {
             Some(books) => books.restore(archive, &self.world),
@@ -88,7 +89,7 @@ impl MetricsActor {
 }
 
 impl MetricsActor {
-    /// Bytes of the run so far.
+    /// Returns the bytes of the run so far.
     pub fn total(&self) -> ByDirection<Flow> {
         self.books.as_ref().map_or_else(ByDirection::default, |books| books.ledger.total())
     }
@@ -177,17 +178,17 @@ impl Handler<Collect> for MetricsActor {
     }
 }
 
-/// What an evaluation came to.
+/// The result of an evaluation.
 struct Evaluated {
     accuracy: SplitFigures,
-    /// Bytes that the evaluated users downloaded in order to score.
+    /// The bytes that the evaluated users downloaded in order to score.
     inference_bytes: u64,
 }
 
 impl Books {
     fn close_round(&mut self, mut ended: RoundEnded, evaluated: Result<Option<Evaluated>>) -> Result<RoundBooked> {
         let _stage = enter(Stage::Simulate);
-        // What was sent was sent, whether or not the model can be scored.
+        // The bytes of the round are booked even if the model cannot be scored.
         self.book(&ended.bookings)?;
         let (round, aggregated, steps) = (ended.round.0 + 1, ended.made.aggregated, ended.made.steps);
         let span = RoundSpan { round, began: ended.began, ended: ended.ended, aggregated, steps };
@@ -235,8 +236,8 @@ impl Books {
         Ok(record)
     }
 
-    /// Takes a model that was set from outside, and marks it in the digest: no run without it has the digest of one
-    /// with it.
+    /// Takes over a model that was set from outside, and adds a mark to the digest, so that it differs from the digest
+    /// of every run without it.
     fn set_model(&mut self, model: Model) {
         let mut digest = blake3::Hasher::new();
         digest.update(self.digest.as_bytes()).update(b"the model was set from outside");
@@ -247,8 +248,8 @@ impl Books {
         self.model = model;
     }
 
-    /// Feeds a round to the digest: everything that its record says, integers as they are and floats by their bits, and the
-    /// model. Energy is not in it: it is worked out of bytes and work, which are.
+    /// Feeds a round to the digest: everything that its record says, integers as they are and floats by their bits, and
+    /// the model. Energy is left out, since it is computed from bytes and work, which are included.
     fn digest_round(&mut self, ended: &RoundEnded, record: &RoundRecord) {
         let mut digest = blake3::Hasher::new();
         digest.update(self.digest.as_bytes());

@@ -1,4 +1,4 @@
-//! The books in a checkpoint.
+//! The state of the books in a checkpoint.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::model::state::{restore_model, save_model};
 use crate::sim::outcome::{Figures, RoundRecord, SplitFigures};
 use crate::sim::world::World;
 
-/// Accuracy with every field: formats that are not self-describing cannot leave one out.
+/// The accuracy with all its fields, since a format that is not self-describing cannot leave one out.
 type SavedAccuracy = Option<(Option<Figures>, Figures)>;
 
 impl Books {
@@ -19,7 +19,7 @@ impl Books {
     pub(super) fn save(&self, archive: &mut Archive) {
         archive.put(&(&self.ledger, &self.under_way));
         for histogram in &self.durations_ns {
-            // Whatever lies in one bucket counts as one value, so that the buckets are all that there is to know.
+            // All durations in one bucket count as the same value, so the buckets are the whole state.
             let buckets: BTreeMap<u64, u64> =
                 histogram.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value())).collect();
             archive.put(&buckets);
@@ -34,10 +34,10 @@ impl Books {
         save_model(archive, &self.model);
     }
 
-    /// Reads what [`Self::save`] appended into books that are empty.
+    /// Reads what [`Self::save`] appended, into books that are empty.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) for what are no books of this world.
+    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) if the archive holds something else.
     pub(super) fn restore(&mut self, archive: &mut ArchiveReader, world: &World) -> Result<()> {
         (self.ledger, self.under_way) = archive.take()?;
         for histogram in &mut self.durations_ns {

@@ -1,21 +1,21 @@
-//! What the calendar holds.
+//! The events that the calendar holds.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::UserId;
 use crate::units::Direction;
 
-/// Something that the calendar holds an appointment for.
+/// An event for which the calendar holds an appointment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Event {
-    /// The last byte of the frame that the user's participation sends or waits for has arrived.
+    /// The frame that the user's participation sends or waits for has arrived.
     FrameArrived(UserId),
-    /// The user's device has done the work that it was at.
+    /// The work that the user's participation was at is done.
     WorkEnded(UserId),
     /// The next transfer on the server's link, in this direction, ends.
     TransfersEnded(Direction),
     /// The user drops out, or departs.
     CutOff(UserId),
-    /// The server asked to be woken.
+    /// The server is woken, as it has asked.
     Alarm,
 }

@@ -1,4 +1,4 @@
-//! What happens at an instant of the calendar, and to whom it is told.
+//! The handling of the calendar's events: what each of them changes, and who is told of it.
 
 use bytes::Bytes as Frame;
 
@@ -19,18 +19,18 @@ use crate::sim::messages::{
 };
 use crate::units::{Direction, SimTime};
 
-/// What is to be done after an event.
+/// The action that follows an event.
 pub(super) enum Followup {
-    /// Nothing.
+    /// Nothing follows.
     Nothing,
-    /// What the server orders.
+    /// The orders of the server are to be carried out.
     Obey(Orders),
-    /// The event has not happened: the trainings that were submitted have to be worked out first.
+    /// The event has not been handled, since the trainings that were submitted must be worked out first.
     WorkOutTrainings,
 }
 
 impl Network {
-    /// Lets `event` happen.
+    /// Handles `event`, which happens now, and returns what follows.
     pub(super) fn happen(&mut self, now: SimTime, event: Event) -> Result<Followup> {
         match event {
             Event::FrameArrived(user) => self.frame_arrived(now, user),
@@ -43,8 +43,8 @@ impl Network {
         }
     }
 
-    /// Begins the leg that the participation of `user` is at. What the leg sends has been made by now, and its work has
-    /// been worked out.
+    /// Begins the leg that the participation of `user` is at. By now, the frame that it sends has been made, or its
+    /// work has been worked out.
     pub(super) fn begin_leg(&mut self, user: UserId) -> Result<()> {
         let now = self.now();
         let traffic = &mut self.traffic;
@@ -74,13 +74,13 @@ impl Network {
         Ok(())
     }
 
-    /// Begins the leg after the one that the participation of `user` was at.
+    /// Moves the participation of `user` on to its next leg, and begins that.
     fn begin_next_leg(&mut self, user: UserId) -> Result<()> {
         self.taking_part.get_mut(&user).ok_or_else(|| absent(user))?.leg += 1;
         self.begin_leg(user)
     }
 
-    /// Lets a frame arrive, at whichever peer it was sent to.
+    /// Handles the arrival of a frame at the peer to which it was sent.
     fn frame_arrived(&mut self, now: SimTime, user: UserId) -> Result<Followup> {
         let participation = self.taking_part.get(&user).ok_or_else(|| absent(user))?;
         let Activity::Transfer(transfer) = participation.activity else { return Err(out_of_turn("a frame arrived")) };
@@ -91,7 +91,7 @@ impl Network {
         }
     }
 
-    /// A download or a reply has reached its client.
+    /// Handles the arrival of a download or a reply at its client.
     fn frame_reached_client(&mut self, now: SimTime, user: UserId, transfer: Transfer) -> Result<Followup> {
         if transfer.is_spoiled() {
             return self.failed_to_reach_client(user, transfer).map(Followup::Obey);
@@ -105,7 +105,7 @@ impl Network {
         self.begin_next_leg(user).map(|()| Followup::Nothing)
     }
 
-    /// A download or a reply does not arrive as it was sent, and the client notices.
+    /// Handles a download or a reply that a fault has spoiled, which the client notices.
     fn failed_to_reach_client(&mut self, user: UserId, transfer: Transfer) -> Result<Orders> {
         let participation = self.take(user)?;
         if let Some(Verdict::Corrupt { draw }) = transfer.fault {
@@ -119,7 +119,7 @@ impl Network {
         self.failed(user, &participation, transfer)
     }
 
-    /// Returns what was sent to `user` on this route, and how the user reads it.
+    /// Returns the frame that was sent to `user` on this route, and the format in which the user reads it.
     fn sent_to_client(
         &self,
         user: UserId,
@@ -135,13 +135,13 @@ impl Network {
         Ok((exchanged.reply.bytes.clone(), format))
     }
 
-    /// A transfer has come to nothing, and the participation with it.
+    /// Ends a participation because its transfer has failed.
     fn failed(&mut self, user: UserId, participation: &Participation, transfer: Transfer) -> Result<Orders> {
         let ended = transfer.ended(self.now(), Ending::Lost, transfer.size);
         self.lose(user, participation, ended)
     }
 
-    /// A request has come to the end of its way to the third party.
+    /// Handles the arrival of a request at the third party.
     fn request_arrived(&mut self, now: SimTime, user: UserId, transfer: Transfer) -> Result<Followup> {
         let participation = self.taking_part.get(&user).ok_or_else(|| absent(user))?;
         let exchanged = participation.exchanged().ok_or_else(|| out_of_turn("a request arrived"))?;
@@ -169,7 +169,7 @@ impl Network {
         self.begin_next_leg(user).map(|()| Followup::Nothing)
     }
 
-    /// A job is done: a request, a reply or a training.
+    /// Handles the end of a job, which is making a request, making a reply or training.
     fn work_ended(&mut self, now: SimTime, user: UserId) -> Result<()> {
         let participation = self.taking_part.get(&user).ok_or_else(|| absent(user))?;
         let leg = self.world.legs(participation.download.phase()).get(usize::from(participation.leg));
@@ -177,7 +177,7 @@ impl Network {
             return Err(out_of_turn("work ended"));
         };
         let (job, took_ns) = (*job, now.since(*began).as_nanos());
-        // A training that fails does so at once, and so at the first work of its participation.
+        // A training that fails does so at once, which is when the first work of its participation ends.
         let has_failed = participation.effort.as_ref().is_some_and(|effort| effort.upload.is_none());
         let upload = if job == Job::Training || has_failed { Some(self.trained(user)?) } else { None };
         let participation = self.taking_part.get_mut(&user).ok_or_else(|| absent(user))?;
@@ -188,7 +188,7 @@ impl Network {
         self.begin_next_leg(user)
     }
 
-    /// Asks the client whose training has come to its virtual end for what it uploads.
+    /// Tells a client that its training has come to its virtual end, and returns what it uploads.
     fn trained(&self, user: UserId) -> Result<Upload> {
         match self.tell(user, ToClient::TrainingEnded) {
             FromClient::Upload { frame, parts, loss } => Ok(Upload { frame, parts, loss }),
@@ -197,7 +197,7 @@ impl Network {
         }
     }
 
-    /// An upload has come to the end of its way to the server.
+    /// Handles the arrival of an upload at the server.
     fn upload_arrived(&mut self, now: SimTime, user: UserId, transfer: Transfer) -> Result<Orders> {
         let mut participation = self.take(user)?;
         let upload = participation.upload.take().ok_or_else(|| out_of_turn("an upload arrived"))?;
@@ -224,14 +224,15 @@ impl Network {
         orders
     }
 
-    /// A dropout or a departure ends a participation.
+    /// Ends a participation because of a dropout or a departure.
     fn cut_off(&mut self, now: SimTime, user: UserId) -> Result<Orders> {
         let participation = self.take(user)?;
         let interrupted_at = self.interrupt(now, user, &participation, Ending::Lost)?;
         self.lose(user, &participation, interrupted_at)
     }
 
-    /// A participation is lost; `interrupted_at` is what it was at.
+    /// Ends a participation that is lost, and tells the server. `interrupted_at` is the end of the activity that it was
+    /// at.
     fn lose(&mut self, user: UserId, participation: &Participation, interrupted_at: LinkEvent) -> Result<Orders> {
         let (invitation_id, now) = (participation.invitation_id, self.traffic.calendar.now());
         self.break_off(user, participation, interrupted_at)?;
@@ -240,9 +241,10 @@ impl Network {
         answered(&self.peers.participation_lost, lost)
     }
 
-    /// The server waits for these participations no longer.
+    /// Ends the participations of `users`, for which the server waits no longer.
     pub(super) fn give_up(&mut self, users: &[UserId]) -> Result<()> {
-        // Whoever waits for a connection leaves the line first, or would be given one that another leaves.
+        // Those who wait for a connection leave first. Otherwise they would be given the connections that the others
+        // leave.
         let (waiting, others): (Vec<UserId>, Vec<UserId>) = users.iter().partition(|user| self.is_in_line(user));
         for user in waiting.into_iter().chain(others) {
             let participation = self.take(user)?;
@@ -259,7 +261,7 @@ impl Network {
         matches!(activity, Some(Activity::Transfer(Transfer { way: Way::InLine(_), .. })))
     }
 
-    /// Ends a participation where it stands.
+    /// Ends a participation before its last leg has ended. `interrupted_at` is the end of the activity that it was at.
     fn break_off(&mut self, user: UserId, participation: &Participation, interrupted_at: LinkEvent) -> Result<()> {
         let cut = participation.cut.map(|(_, appointment)| appointment);
         for appointment in [participation.next, cut].into_iter().flatten() {
@@ -272,7 +274,7 @@ impl Network {
         }
     }
 
-    /// Stops what a participation is at, and says what came of it.
+    /// Stops the activity of a participation, and returns the event of its end.
     fn interrupt(
         &mut self,
         now: SimTime,
@@ -296,10 +298,10 @@ impl Network {
         })
     }
 
-    /// Books what is under way when the run ends.
+    /// Books the participations that are under way when the run ends.
     pub(super) fn book_unfinished(&mut self) -> Result<()> {
         let now = self.traffic.calendar.now();
-        // Nobody takes a connection that becomes free now.
+        // No user in the line takes a connection that becomes free now.
         self.traffic.server_link.iter_mut().for_each(ServerLink::close);
         for (user, participation) in self.taking_part.drain() {
             let interrupted_at = self.interrupt(now, user, &participation, Ending::Unfinished)?;
@@ -308,13 +310,13 @@ impl Network {
         Ok(())
     }
 
-    /// Takes a participation that comes to its end.
+    /// Removes and returns a participation that comes to its end.
     fn take(&mut self, user: UserId) -> Result<Box<Participation>> {
         self.taking_part.remove(&user).ok_or_else(|| absent(user))
     }
 }
 
-/// `frame` as a fault leaves it.
+/// Returns `frame` with one bit turned, as a fault does; `draw` decides which bit.
 fn with_bit_turned(frame: &Frame, draw: u64) -> Frame {
     let mut bytes = frame.to_vec();
     let bits = 8 * bytes.len() as u64;

@@ -1,4 +1,4 @@
-//! Invitations: downloads start, and trainings, whose inputs are fixed from then on, are worked out together.
+//! Invitations, which start downloads and fix the inputs of trainings, so that these can be worked out together.
 
 use std::sync::Arc;
 
@@ -16,25 +16,26 @@ use crate::sim::exchange::Counsel;
 use crate::sim::messages::{ConsultThirdParty, FromClient, Invitation, ToClient};
 
 impl Network {
-    /// Starts the downloads of a cohort.
+    /// Starts the participations of a cohort.
     pub(super) async fn invite(&mut self, invitation: Invitation) -> Result<()> {
         let Invitation { invitation_id, cohort, .. } = &invitation;
         self.counts.invited += cohort.len() as u32;
         let conditions = self.conditions_of(cohort, *invitation_id).await?;
         self.submit_trainings(&invitation, &conditions)?;
         let legs = self.world.legs(invitation.download.phase());
-        // A training can begin only once it is known how long it takes.
+        // If work comes first, its duration must be known at once.
         let mut is_effort_needed = matches!(legs.first(), Some(Leg::Work(_)));
         let now = self.traffic.calendar.now();
         for (&user, conditions) in cohort.iter().zip(conditions) {
-            // Where on its way a participation drops out can be told only if it is known how long the way is.
+            // The place of a dropout can be told only if the durations of all legs are known.
             is_effort_needed |= conditions.dropout_at.is_some();
             self.taking_part.insert(user, Box::new(Participation::new(&invitation, conditions, now)));
         }
         if is_effort_needed {
             self.work_out_trainings().await?;
         }
-        // Where they have to wait in line, or the first to be done are enough, a user's number must not decide.
+        // The order is shuffled, since it decides who waits in line and whose upload is among the first, and a user's
+        // number must not decide that.
         let mut order = cohort.clone();
         self.world.streams.stream(Purpose::Line, 0, u64::from(invitation_id.0)).shuffle_portably(&mut order);
         for user in order {
@@ -43,7 +44,7 @@ impl Network {
         Ok(())
     }
 
-    /// Draws the conditions under which each of `cohort` takes part.
+    /// Returns the conditions under which each of `cohort` takes part.
     async fn conditions_of(&self, cohort: &[UserId], invitation_id: InvitationId) -> Result<Vec<Conditions>> {
         if let [user] = cohort {
             return Ok(vec![self.world.population.conditions(*user, invitation_id)]);
@@ -53,7 +54,7 @@ impl Network {
         self.pool.run(move || cohort.par_iter().with_min_len(64).map(draw).collect()).await
     }
 
-    /// Tells everybody of the invitation; each submits its training.
+    /// Tells every user of the cohort of the invitation, on which each submits its training.
     fn submit_trainings(&self, invitation: &Invitation, conditions: &[Conditions]) -> Result<()> {
         let Invitation { step, invitation_id, cohort, download } = invitation;
         let cut_short = self.world.may_be_cut_short();
@@ -69,13 +70,13 @@ impl Network {
         Ok(())
     }
 
-    /// Returns where participants who are invited now take the third party's replies from, if there is one.
+    /// Returns the source of the third party's replies for participants who are invited now, if there is a third party.
     pub(super) fn counsel(&self) -> Result<Option<Counsel>> {
         let third_party = self.peers.third_party.as_ref();
         third_party.map(|peer| answered(&peer.consult, ConsultThirdParty).map(Counsel::Asked)).transpose()
     }
 
-    /// Starts the participation of `user`.
+    /// Starts the participation of `user` with its first leg.
     fn start(&mut self, user: UserId) -> Result<()> {
         let participation = self.taking_part.get_mut(&user).ok_or_else(|| absent(user))?;
         participation.plan_dropout(user, &self.world)?;
@@ -88,12 +89,12 @@ impl Network {
         Ok(())
     }
 
-    /// Has every training worked out whose inputs are fixed, in one batch. Each result stays with its user until the
-    /// virtual end of the training.
+    /// Has the workers work out all submitted trainings in one batch. Each result stays with its user until the virtual
+    /// end of the training.
     ///
     /// # Errors
-    /// [`Error::Interrupted`](crate::error::Error::Interrupted); what else goes wrong belongs to a training, and happens
-    /// at its virtual time.
+    /// [`Error::Interrupted`](crate::error::Error::Interrupted), and those of the workers themselves. An error in a
+    /// training is kept with it, and returned at its virtual end.
     pub(super) async fn work_out_trainings(&mut self) -> Result<()> {
         for (user, effort) in self.peers.workers.train().await? {
             if let Some(participation) = self.taking_part.get_mut(&user) {

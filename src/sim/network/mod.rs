@@ -1,8 +1,9 @@
-//! The network: owns the clock, turns bytes into time, and decides who is cut off when.
+//! The network, which owns the clock, turns bytes into time, and decides who is cut off when.
 //!
-//! A participation goes from leg to leg, from its download through its training to its upload in most methods; what
-//! happens next to it is in the calendar, and what has happened is told to the server and the client, and booked for the metrics. The server says
-//! whom to invite, when to wake it and when a round is complete; everything else follows from the clock.
+//! A participation goes from leg to leg: in most methods from its download through its training to its upload. The
+//! calendar has what happens next to it. When something has happened, the server and the client are told, and it is
+//! booked for the metrics. The server says whom to invite, when to wake it and when a step is complete. Everything else
+//! follows from the clock.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -41,76 +42,76 @@ use participation::Participation;
 pub use saved::NetworkState;
 use transfers::{ServerLink, Traffic};
 
-/// Bookings that the metrics are told of at once, where a round of many steps has more: some megabytes of them.
+/// The number of bookings from which on the metrics are told in the middle of a round; some megabytes of them.
 const BOOKED_AT_ONCE: usize = 1 << 17;
 
-/// Whom the network talks to.
+/// The actors to which the network talks, by what it tells them.
 pub struct Peers {
-    /// The server, when a step begins.
+    /// Tells the server that a step begins.
     pub begin_step: Port<BeginStep>,
-    /// The server, when an upload arrives.
+    /// Tells the server that an upload has arrived.
     pub uplink_arrived: Port<UplinkArrived>,
-    /// The server, when a participation is lost.
+    /// Tells the server that a participation is lost.
     pub participation_lost: Port<ParticipationLost>,
-    /// The server, when it asked to be woken.
+    /// Wakes the server when it has asked for it.
     pub alarm_rang: Port<AlarmRang>,
-    /// The server, when a step is due.
+    /// Tells the server that its step is due.
     pub close_step: Recipient<CloseStep>,
-    /// The third party, in a method that has one.
+    /// The ports of the third party, in a method that has one.
     pub third_party: Option<ThirdPartyPorts>,
-    /// Every user, and who computes for them.
+    /// The workers, with the actors of all users.
     pub workers: Rc<dyn Workers>,
-    /// The metrics, when much has happened in a round.
+    /// Tells the metrics what has happened, in the middle of a round.
     pub book: Recipient<Book>,
-    /// The metrics, when a round is over.
+    /// Tells the metrics that a round is over.
     pub round_ended: Recipient<RoundEnded>,
-    /// The metrics, when the run ends with transfers on their way.
+    /// Tells the metrics what is under way when the run ends.
     pub book_unfinished: Recipient<BookUnfinished>,
-    /// The server, for a checkpoint.
+    /// Asks the server for its part of a checkpoint.
     pub save_server: Recipient<Save>,
-    /// The metrics, for a checkpoint.
+    /// Asks the metrics for their part of a checkpoint.
     pub save_metrics: Recipient<Save>,
 }
 
-/// The ways to the third party.
+/// The ports of the third party.
 pub struct ThirdPartyPorts {
-    /// When users are invited.
+    /// Asks for the third party itself, when users are invited.
     pub consult: Port<ConsultThirdParty>,
-    /// When a request arrives.
+    /// Tells it that a request has arrived.
     pub request_arrived: Port<RequestArrived>,
-    /// When a step of the server is over.
+    /// Tells it that a step of the server is over.
     pub absorb: Port<AbsorbRequests>,
-    /// For a checkpoint.
+    /// Asks for its part of a checkpoint.
     pub save: Port<Save>,
 }
 
-/// The network. It is the actor that everything else waits for, so it needs no mailbox: whoever drives the simulation
-/// lets it go on ([`Self::advance`]) or has it leave a checkpoint ([`Self::save`]), one at a time.
+/// The network. All other actors wait for it, so it needs no mailbox: whoever drives the simulation has it go on
+/// ([`Self::advance`]) or write a checkpoint ([`Self::save`]), one at a time.
 pub struct Network {
     world: Arc<World>,
     pool: Pool,
     peers: Peers,
     interrupted: Arc<AtomicBool>,
-    /// Rounds that are over.
+    /// The number of rounds that are over.
     rounds: u32,
-    /// `None` between two rounds.
+    /// The round that is under way; `None` between two rounds.
     open: Option<OpenRound>,
     traffic: Traffic,
-    /// Boxed: it is large, and moves when it comes and goes.
+    /// The participations under way. They are boxed since they are large, and are moved when one begins or ends.
     taking_part: ByUser<Box<Participation>>,
-    /// Local losses of the updates that the server took in since its last step.
+    /// The local losses of the updates that the server has taken in since its last step.
     losses: Vec<(UserId, InvitationId, f64)>,
     counts: Participations,
     availability: AvailabilityClock,
 }
 
-/// The round that the network is at.
+/// The state of a round that is under way.
 struct OpenRound {
     began: SimTime,
-    /// The step that is open, or to be begun.
+    /// The step that is open, or begins next.
     step: u32,
     step_has_begun: bool,
-    /// What the steps before it made.
+    /// The results of the steps before it.
     made: StepsMade,
 }
 
@@ -118,26 +119,27 @@ fn unanswered(actor: &'static str, reason: impl ToString) -> Error {
     Error::Actor { actor, reason: reason.to_string() }
 }
 
-/// The answer to a question; what passes until it is there is the actors' time, less what other stages take of it.
+/// Waits for the answer to a question, and returns it. The time is booked as the actors', less what other stages take
+/// of it.
 async fn asked<T>(question: impl Future<Output = std::result::Result<T, MailboxError>>, of: &'static str) -> Result<T> {
     let _stage = enter(Stage::Actors);
     question.await.map_err(|reason| unanswered(of, reason))
 }
 
-/// The answer of an actor that is asked where it stands.
+/// Asks an actor through its port, and returns its answer.
 fn answered<M: Message>(port: &Port<M>, message: M) -> M::Result {
     let _stage = enter(Stage::Actors);
     port(message)
 }
 
-/// All of `list`; what is left has room for as much again, which the next round will want.
+/// Takes everything out of `list`, and leaves room for as much again, which the rest of the round will need.
 fn emptied<T>(list: &mut Vec<T>) -> Vec<T> {
     let room = Vec::with_capacity(list.len());
     std::mem::replace(list, room)
 }
 
 impl Network {
-    /// Returns a network at time zero. `interrupted` is looked at between events.
+    /// Returns a network at time zero. It looks at `interrupted` between events.
     pub fn new(world: Arc<World>, pool: Pool, peers: Peers, interrupted: Arc<AtomicBool>) -> Self {
         let server_link = ServerLink::new(&world.scenario.network.server);
         let availability = world.population.availability().clock();
@@ -158,22 +160,22 @@ impl Network {
         }
     }
 
-    /// The virtual time.
+    /// Returns the virtual time.
     pub fn now(&self) -> SimTime {
         self.traffic.calendar.now()
     }
 
-    /// Rounds that are over.
+    /// Returns how many rounds are over.
     pub fn rounds(&self) -> u32 {
         self.rounds
     }
 
-    /// Lets time run until the open round is over, or the next one if none is open; `None` if that is not so by
-    /// `until`. Everything up to that instant has happened then, and the clock stands at it. Where much happens in a
-    /// round, `tell` hears of it on the way.
+    /// Lets time run until the open round is over, or the next one if none is open. Returns `None` if that is not so by
+    /// `until`; then everything up to that instant has happened, and the clock stands at it. In a round in which much
+    /// happens, `tell` is given bookings on the way.
     ///
     /// # Errors
-    /// What ends a run, and defects of the simulator. The network cannot go on after either.
+    /// Whatever ends a run, and defects of the simulator. The network cannot go on after either.
     pub async fn advance(
         &mut self,
         until: Option<SimTime>,
@@ -201,9 +203,9 @@ impl Network {
         self.end_round(open).await.map(Some)
     }
 
-    /// Lets time run until the open step is due; whether it is by `until`.
+    /// Lets time run until the open step is due, and returns whether it is due by `until`.
     async fn run_step(&mut self, open: &mut OpenRound, until: Option<SimTime>) -> Result<bool> {
-        // A step of nobody has no event to look at it between.
+        // A step without participants has no events, so the interruption is looked for here, too.
         self.check_interrupted()?;
         let step = Step(open.step);
         let mut due = false;
@@ -233,7 +235,7 @@ impl Network {
         Ok(true)
     }
 
-    /// Books what is under way at this instant, where the run ends; the bookings since the last round ended.
+    /// Books what is under way at this instant, at which the run ends. Returns what was not booked before.
     ///
     /// # Errors
     /// Defects of the simulator.
@@ -243,7 +245,7 @@ impl Network {
         asked(self.peers.book_unfinished.send(BookUnfinished { bookings }), "metrics").await?
     }
 
-    /// Why nothing is left to happen although the step is not due: somebody's transfer never ends.
+    /// Returns the error for a step that is not due although no event is left, which is so if a transfer never ends.
     fn without_end(&self, step: Step) -> Error {
         match self.taking_part.keys().first() {
             Some(&user) => Error::TimeOverflow { round: self.world.scenario.training.round_of(step), user },
@@ -255,8 +257,8 @@ impl Network {
         if self.interrupted.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    /// Whether the next event is not later than `until`. If it is, the clock goes on to there, so that what is under way
-    /// is left as it is then.
+    /// Returns whether the next event is not later than `until`. If it is later, the clock moves on to `until`, so that
+    /// what is under way is left as it is at that instant.
     fn next_is_by(&mut self, until: Option<SimTime>) -> bool {
         let (Some(until), calendar) = (until, &mut self.traffic.calendar) else { return true };
         if calendar.next_time().is_none_or(|next| next <= until) {
@@ -267,7 +269,7 @@ impl Network {
         false
     }
 
-    /// Does what the server wants; whether its step is due.
+    /// Carries out the orders of the server, and returns whether its step is due.
     async fn obey(&mut self, orders: Orders) -> Result<bool> {
         let step_due = self.set_alarms(&orders);
         if let Some(invitation) = orders.invitation {
@@ -276,7 +278,7 @@ impl Network {
         Ok(step_due)
     }
 
-    /// Sets the alarms that the server wants; whether its step is due.
+    /// Sets the alarms that the server orders, and returns whether its step is due.
     fn set_alarms(&mut self, orders: &Orders) -> bool {
         for time in orders.deadline.into_iter().chain(orders.alarm) {
             self.traffic.calendar.schedule(time, Event::Alarm);
@@ -284,7 +286,7 @@ impl Network {
         orders.step_due
     }
 
-    /// Takes a list that whoever was told of the last round needs no longer: its memory has the next round's bookings.
+    /// Takes back a list of bookings that is no longer needed, so that the next round's bookings use its memory.
     pub fn reuse(&mut self, mut bookings: Vec<Booking>) {
         if self.traffic.bookings.capacity() == 0 {
             bookings.clear();
@@ -292,7 +294,7 @@ impl Network {
         }
     }
 
-    /// Has the server make its step, and adds up what came of it.
+    /// Has the server make its step, and adds the results to `made`.
     async fn end_step(
         &mut self,
         ends_round: bool,
@@ -325,7 +327,7 @@ impl Network {
             ended: self.now(),
             participations: std::mem::take(&mut self.counts),
             made: open.made,
-            // Whoever hears of the round gives the list back, see [`Self::reuse`].
+            // The list comes back when it is no longer needed, see [`Self::reuse`].
             bookings: std::mem::take(&mut self.traffic.bookings),
         };
         self.rounds += 1;

@@ -1,4 +1,4 @@
-//! One participation: where it stands between invitation and upload.
+//! The state of one participation between invitation and upload.
 
 use std::sync::Arc;
 
@@ -18,42 +18,42 @@ use crate::sim::world::World;
 use crate::units::{Bytes, Direction, SimDuration, SimTime};
 use crate::work::Work;
 
-/// A participation from invitation to upload.
+/// A participation and where it stands between invitation and upload.
 pub(super) struct Participation {
-    /// The step that it was invited to.
+    /// The step in which the user was invited.
     pub step: Step,
     pub invitation_id: InvitationId,
-    /// What is downloaded.
+    /// The download.
     pub download: Arc<OutgoingDownload>,
     pub conditions: Conditions,
-    /// The number of the leg that it is at, among those of its phase.
+    /// The number of its present leg, among those of its phase.
     pub leg: u8,
     pub activity: Activity,
-    /// How much work its training is, once that has been worked out.
+    /// The work of its training and exchange, once these have been worked out.
     pub effort: Option<Effort>,
-    /// What it uploads, once it has been trained.
+    /// The upload, once the training has ended.
     pub upload: Option<Upload>,
-    /// What happens next to it, unless that hangs on others.
+    /// The event that happens next to it; `None` if that depends on other participations.
     pub next: Option<Appointment>,
-    /// Where on its way it drops out, if it does.
+    /// The place where it drops out, if it does and that is known.
     pub dropout: Option<Dropout>,
-    /// When it is cut off, if that is known.
+    /// The time when it is cut off, if that is known, with the event.
     pub cut: Option<(SimTime, Appointment)>,
 }
 
-/// What happens in the leg that a participation is at.
+/// What happens in the present leg of a participation.
 pub(super) enum Activity {
     /// A frame is on its way.
     Transfer(Transfer),
-    /// The device works.
+    /// The device or the third party works.
     Work { began: SimTime },
 }
 
-/// What a training leaves to be sent.
+/// The upload that a training has made.
 pub(super) struct Upload {
     pub frame: Frame,
     pub parts: FrameParts,
-    /// The mean local loss, which is booked when the server uses the update.
+    /// The mean local loss, which is counted when the server uses the update.
     pub loss: f64,
 }
 
@@ -64,25 +64,25 @@ pub(super) struct Transfer {
     pub size: Bytes,
     pub began: SimTime,
     pub way: Way,
-    /// What a fault does to it; one that is cut has the bytes that it carries for its size.
+    /// What a fault does to the frame. If it cuts the frame, `size` is the bytes that are carried.
     pub fault: Option<Verdict>,
 }
 
-/// Where a frame is on its way.
+/// The place of a frame on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Way {
-    /// On a link that it has for itself.
+    /// It is on a link that it has for itself.
     Alone,
-    /// It waits for a connection; its number tells its place in the line.
+    /// It waits for a connection. The number gives its place in the line.
     InLine(u64),
-    /// On the server's link.
+    /// It is on the server's link, which it shares with others.
     Shared,
-    /// Its last byte has left; it arrives after the latency.
+    /// Its last byte has left, and it arrives after the latency.
     Sent,
 }
 
-/// Where on its way a participation drops out: so long after the beginning of a leg, if the server's link holds nobody
-/// back.
+/// The place where a participation drops out: a leg, and the time since the leg began, if the server's link holds
+/// nobody back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Dropout {
     pub leg: u8,
@@ -94,7 +94,7 @@ impl Transfer {
         now.since(self.began)
     }
 
-    /// How much later than on a sound link it arrives.
+    /// Returns how much later than without a fault it arrives.
     pub fn delay(&self) -> SimDuration {
         match self.fault {
             Some(Verdict::Delay(delay)) => delay,
@@ -102,12 +102,12 @@ impl Transfer {
         }
     }
 
-    /// Whether it does not arrive as it was sent.
+    /// Returns whether a fault keeps it from arriving as it was sent.
     pub fn is_spoiled(&self) -> bool {
         !matches!(self.fault, None | Some(Verdict::Delay(_)))
     }
 
-    /// The booking of its end after `carried` bytes.
+    /// Returns the event of its end after `carried` bytes.
     pub fn ended(&self, now: SimTime, ending: Ending, carried: Bytes) -> LinkEvent {
         let received = self.fault != Some(Verdict::Drop);
         let (route, took_ns) = (self.route, self.elapsed(now).as_nanos());
@@ -116,7 +116,7 @@ impl Transfer {
 }
 
 impl Participation {
-    /// A participation that is about to begin.
+    /// Makes a participation that is about to begin.
     pub fn new(invitation: &Invitation, conditions: Conditions, now: SimTime) -> Self {
         Self {
             step: invitation.step,
@@ -133,7 +133,7 @@ impl Participation {
         }
     }
 
-    /// The user's link in one direction.
+    /// Returns the user's link in one direction.
     pub fn link(&self, direction: Direction) -> Link {
         match direction {
             Direction::Up => self.conditions.up,
@@ -141,11 +141,12 @@ impl Participation {
         }
     }
 
-    /// Finds the leg in which the participation of `user` drops out: the instant is uniform over the time that all of
-    /// its legs take if the server's link holds nobody back. Without an end to its training nobody knows, and it does not.
+    /// Finds the leg in which the participation of `user` drops out. The instant is uniform over the time that all legs
+    /// take if the server's link holds nobody back. A participation whose training fails does not drop out, since its
+    /// duration is not known.
     ///
     /// # Errors
-    /// Those of the method that makes a download for a user.
+    /// Those of the method, where it makes a download for each user.
     pub fn plan_dropout(&mut self, user: UserId, world: &World) -> Result<()> {
         let legs = world.legs(self.download.phase());
         let (Some(share), Some(Effort { upload: Some(_), .. })) = (self.conditions.dropout_at, &self.effort) else {
@@ -153,7 +154,7 @@ impl Participation {
         };
         let durations = legs.iter().map(|leg| self.planned_duration(user, *leg, world)).collect::<Result<Vec<_>>>()?;
         let whole = durations.iter().fold(SimDuration::ZERO, |sum, duration| sum + *duration);
-        // In 2^-32 steps, so that the instant is an integer computation.
+        // The share is taken in units of 2^-32, so that the instant is an integer computation.
         let instant = SimTime::ZERO + whole.fraction((share * 4_294_967_296.0) as u64, 1 << 32);
         let mut began = SimTime::ZERO;
         for (leg, duration) in (0u8..).zip(durations) {
@@ -194,7 +195,7 @@ impl Participation {
     pub fn speed_of(&self, job: Job, world: &World) -> Speed {
         match job {
             Job::Reply => Speed::of_server(&world.scenario.server),
-            // The fixed time of a participation has passed before the request.
+            // The fixed time of a participation has passed before the request was made.
             Job::Training if world.exchange(self.download.phase()).is_some() => {
                 Speed { fixed: SimDuration::ZERO, ..self.conditions.speed }
             }
@@ -202,10 +203,10 @@ impl Participation {
         }
     }
 
-    /// Returns the frame that travels on `route` by purpose; `None` if it has not been made.
+    /// Returns the bytes by purpose of the frame that travels on `route`; `None` if it has not been made.
     ///
     /// # Errors
-    /// Those of the method that makes a download for a user.
+    /// Those of the method, where it makes a download for each user.
     pub fn parts_of(&self, user: UserId, route: Route) -> Result<Option<FrameParts>> {
         Ok(match (route.peer, route.direction) {
             (Peer::Server, Direction::Down) => Some(self.download.parts(user)?),
@@ -215,12 +216,12 @@ impl Participation {
         })
     }
 
-    /// Returns what is exchanged with the third party; `None` if nothing is, or if it has not been worked out.
+    /// Returns the exchange with the third party; `None` if there is none, or if it has not been worked out.
     pub fn exchanged(&self) -> Option<&Arc<Exchanged>> {
         self.effort.as_ref()?.exchanged.as_ref()
     }
 
-    /// Returns the frame on its way, to change.
+    /// Returns the frame on its way, to be changed; `None` if none is on its way.
     pub fn transfer_mut(&mut self) -> Option<&mut Transfer> {
         match &mut self.activity {
             Activity::Transfer(transfer) => Some(transfer),

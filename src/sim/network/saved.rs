@@ -1,8 +1,8 @@
-//! The network in a checkpoint.
+//! The state of the network in a checkpoint.
 //!
-//! Stored are the calendar, the participations and the server's link. Appointments are stored as places in the list of
-//! pending events. The result of a training that has not ended is not stored: its inputs are, and it is worked out
-//! again.
+//! A checkpoint stores the calendar, the participations and the server's link. Appointments are stored as positions in
+//! the list of pending events. The result of a training that has not ended is not stored. Its inputs are, and it is
+//! worked out again.
 
 use std::sync::Arc;
 
@@ -24,10 +24,10 @@ use crate::sim::messages::{FromClient, ToClient};
 use crate::sim::world::World;
 use crate::units::SimTime;
 
-/// So many bytes go to the store at once, at least.
+/// The number of bytes from which on a piece is written to the store.
 const WRITTEN_AT_ONCE: usize = 1 << 20;
 
-/// A participation without what follows from the scenario.
+/// A participation, without what follows from the scenario.
 #[derive(Serialize, Deserialize)]
 struct SavedParticipation {
     user: UserId,
@@ -41,7 +41,8 @@ struct SavedParticipation {
     cut: Option<(SimTime, u32)>,
 }
 
-/// What it is at. The frame of an upload follows it, and so does what was exchanged with a third party.
+/// The activity of a participation. In the checkpoint, the frame of an upload follows it, and so does an exchange with
+/// a third party.
 #[derive(Serialize, Deserialize)]
 enum SavedActivity {
     Transfer(Transfer),
@@ -49,7 +50,7 @@ enum SavedActivity {
     Upload { transfer: Transfer, parts: FrameParts, loss: f64 },
 }
 
-/// A participation as it is read, with what follows it.
+/// A participation as it is read, with what follows it in the checkpoint.
 struct ReadParticipation {
     saved: SavedParticipation,
     download: Arc<OutgoingDownload>,
@@ -59,7 +60,7 @@ struct ReadParticipation {
 
 /// The network of a checkpoint.
 pub struct NetworkState {
-    /// Rounds that are over.
+    /// The number of rounds that are over.
     rounds: u32,
     now: SimTime,
     events: Vec<(SimTime, Event)>,
@@ -68,10 +69,10 @@ pub struct NetworkState {
 }
 
 impl NetworkState {
-    /// Reads it.
+    /// Reads the network's state from `archive`.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) for what no network has saved.
+    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) if the archive holds something else.
     pub fn restore(archive: &mut ArchiveReader, world: &World, downloads: &mut RestoredDownloads) -> Result<Self> {
         let (rounds, now) = archive.take()?;
         let events = archive.take()?;
@@ -99,16 +100,16 @@ impl NetworkState {
 }
 
 impl Network {
-    /// Writes a checkpoint in pieces. It holds the state between two rounds.
+    /// Writes a checkpoint of the state between two rounds, in pieces.
     ///
     /// # Errors
-    /// Those of `write`; a round that is open, and defects of the simulator.
+    /// Those of `write`, an error if a round is open, and defects of the simulator.
     pub async fn save(&mut self, write: &mut dyn FnMut(Vec<u8>) -> Result<()>) -> Result<()> {
         if self.open.is_some() {
             return Err(unanswered("network", "a checkpoint is of a state between two rounds"));
         }
         if self.peers.third_party.is_some() {
-            // What was exchanged is saved, since the third party will not be asked again as it was.
+            // Exchanges are saved, since the third party cannot be asked again in the state that it had.
             self.work_out_trainings().await?;
         }
         let mut archive = Archive::default();
@@ -125,7 +126,8 @@ impl Network {
         write(archive.take()?)
     }
 
-    /// Appends the network's own state. Bookings, losses and counts are those of a round, which is over.
+    /// Appends the network's own state. Bookings, losses and counts are left out, since they belong to a round that is
+    /// over.
     fn append_to(&self, archive: &mut Archive) -> Result<()> {
         let Traffic { calendar, server_link, .. } = &self.traffic;
         let pending = calendar.pending();
@@ -144,10 +146,10 @@ impl Network {
                 (Activity::Transfer(transfer), None) => SavedActivity::Transfer(*transfer),
                 (Activity::Work { began }, _) => SavedActivity::Work { began: *began },
             };
-            // An upload needs it no longer.
+            // A participation that has its upload no longer needs the exchange.
             let exchanged = participation.exchanged().filter(|_| participation.upload.is_none());
             let has_exchanged = exchanged.is_some();
-            // An appointment that was kept stands here no longer, and cancels nothing.
+            // The event of an appointment may have happened, and is then not among the pending ones.
             let next = participation.next.and_then(|next| places.get(&next).copied());
             let cut = participation.cut.and_then(|(time, cut)| Some((time, *places.get(&cut)?)));
             archive.put(&SavedParticipation {
@@ -172,10 +174,10 @@ impl Network {
         Ok(())
     }
 
-    /// Takes up what a checkpoint says. Trainings that are under way are worked out again.
+    /// Takes over the state of a checkpoint. Trainings that are under way are worked out again.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) for what no network of this world has saved.
+    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) if the state is not one of this world.
     pub async fn resume(&mut self, state: NetworkState) -> Result<()> {
         let NetworkState { rounds, now, events, link, participations } = state;
         let (calendar, appointments) = Calendar::restore(now, events);
@@ -198,7 +200,7 @@ impl Network {
             };
             if upload.is_none() {
                 self.submit_again(user, (step, invitation_id), &download, exchanged)?;
-                // What follows a first leg that is on its way is worked out when it is there.
+                // If a participation is at its first transfer, its training is worked out when that has arrived.
                 is_effort_needed |= matches!(activity, Activity::Work { .. }) || leg > 0;
             }
             let conditions = self.world.population.conditions(user, invitation_id);
@@ -226,7 +228,7 @@ impl Network {
         Ok(())
     }
 
-    /// The user submits the training again that was under way, from what it kept.
+    /// Has a user submit again the training that was under way.
     fn submit_again(
         &self,
         user: UserId,
@@ -235,9 +237,10 @@ impl Network {
         exchanged: Option<Arc<Exchanged>>,
     ) -> Result<()> {
         let download = Arc::clone(download);
-        // A participation that has exchanged nothing when a checkpoint is written is one whose training fails.
+        // A checkpoint has no exchange for a participation whose training fails. The third party is asked again for it.
         let counsel = exchanged.map(Counsel::Remembered).map_or_else(|| self.counsel(), |counsel| Ok(Some(counsel)))?;
-        // What lasts beyond a round may be cut short, so that its user keeps what it had.
+        // A participation that outlasts its round may be cut off, so the user keeps its parameters from before the
+        // training.
         match self.tell(user, ToClient::Participate { step, invitation_id, download, counsel, keep: true }) {
             FromClient::Done => Ok(()),
             _ => Err(unanswered("client", "it takes part twice")),

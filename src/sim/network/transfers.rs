@@ -1,9 +1,9 @@
-//! Transfers: what turns bytes into time.
+//! Transfers, which turn bytes into time.
 //!
-//! Where the server's link has no limit, a transfer has its client's link for itself and its end is known when it
-//! starts. Where it has one, all transfers of a direction share it ([`FairLink`]), a cap on connections lets others
-//! wait in line, and the calendar holds one event for the next end of each direction, which moves with every start
-//! and end.
+//! If the server's link has no limit, a transfer has its client's link for itself, and its end is known when it starts.
+//! If it has one, all transfers of a direction share it ([`FairLink`]), and where connections are limited, further
+//! transfers wait in line. The calendar then holds one event for the next end in each direction, which moves with every
+//! start and end.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,22 +26,23 @@ use crate::sim::messages::{Booking, LinkEvent};
 use crate::sim::world::World;
 use crate::units::{Bytes, Direction, SimTime};
 
-/// Places of appointments in a checkpoint's list of pending events.
+/// The positions of appointments in a checkpoint's list of pending events.
 pub(super) type Places = BTreeMap<Appointment, u32>;
 
-/// The server's side of all transfers.
+/// The server's link, if it is limited.
 pub(super) struct ServerLink {
     up: Lane,
     down: Lane,
-    /// Transfers at once, in both directions together.
+    /// The limit of transfers at a time, both directions together.
     connections: Option<u32>,
     in_progress: u32,
-    /// Who waits for a connection, by a number that grows: first come, first served.
+    /// The users who wait for a connection, by a number that grows, so that the first to come is the first to be
+    /// served.
     line: BTreeMap<u64, UserId>,
     next_in_line: u64,
 }
 
-/// The server's link in a checkpoint: each direction with its next end and the place of that event.
+/// The server's link in a checkpoint. Each direction has the time of its next end and the position of that event.
 #[derive(Serialize, Deserialize)]
 pub(super) struct SavedLink {
     up: (FairLink, Option<(SimTime, u32)>),
@@ -51,15 +52,15 @@ pub(super) struct SavedLink {
     next_in_line: u64,
 }
 
-/// One direction of it.
+/// One direction of the server's link.
 struct Lane {
     link: FairLink,
-    /// The next end, as the calendar has it.
+    /// The next end that is in the calendar.
     next_end: Option<(SimTime, Appointment)>,
 }
 
 impl ServerLink {
-    /// `None` if it holds nobody back.
+    /// Makes the server's link; `None` if it has no limit.
     pub fn new(spec: &ServerLinkSpec) -> Option<Self> {
         let limited = spec.uplink.is_some() || spec.downlink.is_some() || spec.connections.is_some();
         let lane = |capacity| Lane { link: FairLink::new(capacity), next_end: None };
@@ -73,7 +74,7 @@ impl ServerLink {
         })
     }
 
-    /// What a checkpoint keeps of it.
+    /// Returns what a checkpoint stores of the link.
     pub fn save(&self, places: &Places) -> SavedLink {
         let lane = |lane: &Lane| {
             let next_end = lane.next_end.and_then(|(time, next)| Some((time, *places.get(&next)?)));
@@ -88,10 +89,10 @@ impl ServerLink {
         }
     }
 
-    /// The link that was saved, of the same scenario.
+    /// Returns the link that was saved, for the same scenario.
     ///
     /// # Errors
-    /// Those of `appointment`, which finds an event's appointment by its place.
+    /// Those of `appointment`, which finds an event's appointment by its position.
     pub fn restore(
         saved: SavedLink,
         spec: &ServerLinkSpec,
@@ -106,7 +107,7 @@ impl ServerLink {
         Ok(Self::new(spec).map(|link| Self { up, down, in_progress, line, next_in_line, ..link }))
     }
 
-    /// Nobody in line gets a connection any more.
+    /// Clears the line, so that no user in it gets a connection any more.
     pub fn close(&mut self) {
         self.line.clear();
     }
@@ -123,18 +124,18 @@ impl ServerLink {
     }
 }
 
-/// Everything that is on its way: the calendar of what happens next, the server's link, and the bookings of what has
-/// happened. It knows nothing of who takes part; whoever asks names the participation.
+/// Everything that is on its way: the calendar, the server's link, and the bookings of what has happened. It does not
+/// know who takes part, so callers pass the participation.
 pub(super) struct Traffic {
     pub world: Arc<World>,
     pub calendar: Calendar<Event>,
-    /// `None` if the server's link holds nobody back.
+    /// The server's link; `None` if it has no limit.
     pub server_link: Option<ServerLink>,
     pub bookings: Vec<Booking>,
 }
 
 impl Traffic {
-    /// Starts the transfer of a frame for `user`.
+    /// Starts the transfer of a frame for `user`, and returns it.
     pub fn start(
         &mut self,
         user: UserId,
@@ -154,10 +155,10 @@ impl Traffic {
         let link = participation.link(direction);
         let dropout = participation.dropout.filter(|dropout| dropout.leg == participation.leg);
         let dropout = dropout.map(|dropout| dropout.elapsed);
-        // The third party's link holds nobody back.
+        // The third party's link has no limit.
         let server_link = self.server_link.as_mut().filter(|_| route.peer == Peer::Server);
         let (size, fault) = match dropout {
-            // How far it gets until then does not hang on how many share the server's link.
+            // The bytes that are carried before a dropout do not depend on how many share the server's link.
             Some(elapsed) if server_link.is_some() => {
                 let carried = link.carried(size, elapsed);
                 (carried, if fault == Some(Verdict::Drop) { fault } else { Some(Verdict::CutAt(carried)) })
@@ -177,7 +178,7 @@ impl Traffic {
             Some(server) if server.has_a_connection_free() => {
                 transfer.way = Way::Shared;
                 server.in_progress += 1;
-                // One transfer a user and direction, so that the name is free.
+                // A user has at most one transfer in a direction, so its number is free.
                 let started = server.lane(direction).link.start(now, FlowId(user.0), size, link.rate);
                 debug_assert!(started, "{user} has two transfers in one direction");
                 self.reschedule(direction);
@@ -195,14 +196,14 @@ impl Traffic {
         Ok(transfer)
     }
 
-    /// Some transfers of a direction have ended: what they carried arrives after its latency.
+    /// Handles the end of transfers in a direction. Their frames arrive after the latency.
     pub fn end_transfers(
         &mut self,
         now: SimTime,
         direction: Direction,
         taking_part: &mut ByUser<Box<Participation>>,
     ) -> Result<()> {
-        // The appointment that has just been kept; those that are made below are cancelled as others are.
+        // The event of this appointment is happening, so it must not be cancelled below.
         if let Some(server) = &mut self.server_link {
             server.lane(direction).next_end = None;
         }
@@ -224,7 +225,7 @@ impl Traffic {
         Ok(())
     }
 
-    /// Stops the transfer of a participation that has left `taking_part`: the bytes that it has carried.
+    /// Stops the transfer of a participation that has left `taking_part`, and returns the bytes that it has carried.
     pub fn stop(
         &mut self,
         user: UserId,
@@ -255,7 +256,7 @@ impl Traffic {
         }
     }
 
-    /// A connection is free: the first in line takes it.
+    /// Gives a connection that has become free to the first user in line.
     fn free_connection(&mut self, taking_part: &mut ByUser<Box<Participation>>) -> Result<()> {
         let now = self.calendar.now();
         let Some(server) = &mut self.server_link else { return Ok(()) };
@@ -289,11 +290,11 @@ impl Traffic {
         if let Some((_, appointment)) = lane.next_end.take() {
             self.calendar.cancel(appointment);
         }
-        // A transfer slower than the clock can show has no end; nor has anything that waits for it.
+        // An end beyond the range of the clock is scheduled at the end of time.
         lane.next_end = next.map(|time| (time, self.calendar.schedule(time, Event::TransfersEnded(direction))));
     }
 
-    /// A participation is cut off at `time`, if it is still there and not cut off before.
+    /// Schedules that a participation is cut off at `time`, unless an earlier cut is scheduled.
     pub fn schedule_cut(&mut self, user: UserId, participation: &mut Participation, time: SimTime) {
         if participation.cut.as_ref().is_some_and(|(earlier, _)| *earlier <= time) {
             return;
@@ -304,7 +305,7 @@ impl Traffic {
         }
     }
 
-    /// `time`, unless it is beyond what the clock can show.
+    /// Returns `time`, or an error if it is beyond what the clock can show.
     pub fn within_time(&self, time: SimTime, user: UserId, step: Step) -> Result<SimTime> {
         let round = self.world.scenario.training.round_of(step);
         if time == SimTime::END { Err(Error::TimeOverflow { round, user }) } else { Ok(time) }

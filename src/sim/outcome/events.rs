@@ -1,4 +1,4 @@
-//! What happens on links and devices, as it is booked: everything that bytes, durations and pictures of a run are made of.
+//! The events on links and devices as they are booked. The bytes, durations and pictures of a run are made of them.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,65 +8,65 @@ use crate::legs::{Job, Route};
 use crate::units::SimTime;
 use crate::work::Work;
 
-/// Something to be booked.
+/// An event, with its time and its user.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Booking {
-    /// When it happened.
+    /// When the event happened.
     pub at: SimTime,
-    /// The invitation that it belongs to.
+    /// The invitation to which it belongs.
     pub invitation_id: InvitationId,
     /// The user.
     pub user: UserId,
-    /// What happened.
+    /// The event.
     pub event: LinkEvent,
 }
 
-/// What happens on links and devices.
+/// An event on a link or a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LinkEvent {
-    /// A frame started on its way, or in the line for a connection.
+    /// A frame started on its way, or got into the line for a connection.
     Sent(Route, FrameParts),
-    /// It has to wait for a connection.
+    /// The frame has to wait for a connection.
     InLine(Route),
-    /// It has waited for a connection, and has one.
+    /// The frame has waited for a connection, and got one.
     Connected(Route),
     /// A frame's way ended.
     TransferEnded {
-        /// Which way it was, and between whom.
+        /// The route of the frame.
         route: Route,
-        /// How it ended.
+        /// How its way ended.
         ending: Ending,
-        /// Bytes that a link carried until then.
+        /// The bytes that a link carried until then.
         carried: u64,
-        /// Whether these bytes reached the receiver: a fault may swallow them all.
+        /// Whether these bytes reached the receiver, since a fault may swallow them all.
         received: bool,
-        /// Time since the frame started on its way, in nanoseconds.
+        /// The time since the frame started on its way, in nanoseconds.
         took_ns: u64,
     },
     /// A participation began with work, since nothing is downloaded in its phase. Other work begins when the transfer
     /// before it ends.
     WorkBegan(Job),
-    /// A device's work ended, or a third party's.
+    /// The work of a device or of a third party ended.
     WorkEnded {
-        /// What it worked on.
+        /// The job.
         job: Job,
         /// How it ended.
         ending: Ending,
-        /// What of it was done until then.
+        /// The part of the work that was done until then.
         work: Work,
-        /// Time since it began, in nanoseconds.
+        /// The time since it began, in nanoseconds.
         took_ns: u64,
     },
 }
 
-/// How a transfer or a training ended, and with the last of them its participation.
+/// How a transfer or work ended. The last of them ends its participation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Ending {
-    /// As planned: the training came to its end, the frame arrived and was used.
+    /// It ended as planned: the work was done, or the frame arrived and was used.
     Done,
-    /// The upload arrived after its round was over, and was not used.
+    /// The upload arrived after its step was over, and was not used.
     Late,
-    /// The upload arrived, computed from a model that was too old to be used.
+    /// The upload arrived but was computed from a model too old to be used.
     Stale,
     /// A dropout, a departure or a fault cut it off.
     Lost,
@@ -77,10 +77,10 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// Every one of them, in the order in which they are listed.
+    /// All endings, in the order of their declaration.
     pub const ALL: [Self; 6] = [Self::Done, Self::Late, Self::Stale, Self::Lost, Self::Cancelled, Self::Unfinished];
 
-    /// Returns it in a word.
+    /// Returns the name that reports use.
     pub fn name(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -92,23 +92,23 @@ impl Ending {
         }
     }
 
-    /// Returns whether a frame whose way ended like this arrived whole, used or not.
+    /// Returns whether a frame with this ending arrived whole, whether or not it was used.
     pub fn is_arrival(self) -> bool {
         matches!(self, Self::Done | Self::Late | Self::Stale)
     }
 }
 
-/// The time that a round took.
+/// The time that a round took, with what its steps used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundSpan {
-    /// Round, from 1.
+    /// The number of the round, from 1.
     pub round: u32,
-    /// When it began.
+    /// When the round began.
     pub began: SimTime,
-    /// When it ended.
+    /// When the round ended.
     pub ended: SimTime,
-    /// Updates that its steps used.
+    /// The number of updates that its steps used.
     pub aggregated: u32,
-    /// Steps with an update.
+    /// The number of its steps that had an update.
     pub steps: u32,
 }

@@ -1,7 +1,7 @@
-//! What a run leaves behind: accuracy, bytes, durations, per round and in all.
+//! The outcome of a run: accuracy, bytes and durations, for each round and in total.
 //!
-//! Plain data, and all that a report knows of the simulated world; its field names are those of `run.json`. What is
-//! measured here is measured by [`metrics`](super::metrics).
+//! These types are plain data, and all that a report knows of the simulated world. Their field names are those of
+//! `run.json`. The module [`metrics`](super::metrics) measures what is stored here.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -15,54 +15,54 @@ use crate::scenario::Policy;
 
 pub mod events;
 
-/// What a run leaves.
+/// The outcome of a run.
 #[derive(Debug)]
 pub struct Outcome {
     /// How the server ran its steps.
     pub policy: Policy,
     /// Every finished round.
     pub rounds: Vec<RoundRecord>,
-    /// Position in `rounds` of the one that the run is judged by; `None` if none was evaluated.
+    /// The position in `rounds` of the round by which the run is judged; `None` if none was evaluated.
     pub selected: Option<usize>,
     /// The trivial baselines on the same split and candidates.
     pub baselines: BTreeMap<String, SplitFigures>,
-    /// Bytes of the whole run, an unfinished round included.
+    /// The bytes of the whole run, an unfinished round included.
     pub bytes: ByDirection<Flow>,
-    /// Of these, those that were exchanged with the third party, if the method has one.
+    /// Those of these bytes that were exchanged with the third party, if the method has one.
     pub third_party_bytes: Option<ByDirection<Flow>>,
-    /// Training work of the whole run, an unfinished round included.
+    /// The training work of the whole run, an unfinished round included.
     pub work: Work,
-    /// Durations by phase.
+    /// The durations by kind: of transfers, of computing and of rounds.
     pub durations: BTreeMap<String, Distribution>,
-    /// Size of the problem.
+    /// The size of the problem.
     pub size: ProblemSize,
     /// The server's model after the last finished round, or the initial one if there is none.
     pub model: Model,
-    /// Result digest, hexadecimal.
+    /// The digest of the result, hexadecimal.
     pub digest: String,
-    /// What stopped the run before its last round, if anything did.
+    /// The reason why the run stopped before its last round, if it did.
     pub stopped_by: Option<Error>,
 }
 
 /// Accuracy figures by name: `hr@10`, `ndcg@10`, `mrr`, ...
 pub type Figures = BTreeMap<String, f64>;
 
-/// Figures on the two held-out items.
+/// The figures on the two held-out items.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SplitFigures {
-    /// On the validation item; absent where none is held out.
+    /// The figures on the validation item; absent where none is held out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validation: Option<Figures>,
-    /// On the test item.
+    /// The figures on the test item.
     pub test: Figures,
 }
 
-/// One value per direction.
+/// A value for each direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByDirection<T> {
-    /// From the users.
+    /// The value for the direction from the users.
     pub up: T,
-    /// To the users.
+    /// The value for the direction to the users.
     pub down: T,
 }
 
@@ -73,9 +73,9 @@ impl<T: AddAssign> AddAssign for ByDirection<T> {
     }
 }
 
-/// Where bytes went. `sent = delivered + lost + cancelled + in_flight`, `delivered = useful + late + stale`, and
-/// `sent = header + index + values`: of a frame that was cut off, only the bytes that were carried count,
-/// in every one of these.
+/// The bytes of one direction by what became of them and by purpose. `sent = delivered + lost + cancelled + in_flight`,
+/// `delivered = useful + late + stale`, and `sent = header + index + values`. Of a frame that was cut off, all of these
+/// count only the bytes that were carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {
     /// Bytes that left the sender.
@@ -88,13 +88,13 @@ pub struct Flow {
     pub cancelled: u64,
     /// Bytes of transfers in progress when the run ended.
     pub in_flight: u64,
-    /// Of the last three, bytes of frames that a fault swallowed: they were sent, and nobody received them.
+    /// Those of the last three kinds that nobody received, since a fault swallowed the frames.
     pub unreceived: u64,
-    /// Delivered and used.
+    /// Delivered bytes that were used.
     pub useful: u64,
-    /// Delivered after their round was over.
+    /// Delivered bytes of updates that arrived after their step was over.
     pub late: u64,
-    /// Delivered, but computed from a model that was too old.
+    /// Delivered bytes of updates that were computed from a model too old to be used.
     pub stale: u64,
     /// Sent bytes that were frame headers.
     pub header: u64,
@@ -102,7 +102,7 @@ pub struct Flow {
     pub index: u64,
     /// Sent bytes that were values.
     pub values: u64,
-    /// Frames sent.
+    /// The number of frames sent.
     pub frames: u64,
 }
 
@@ -113,9 +113,9 @@ impl Flow {
         copy.counts_mut().map(|count| *count)
     }
 
-    /// Returns every count, to be changed: the one list of them.
+    /// Returns every count, to be changed. This is the only list of the counts.
     fn counts_mut(&mut self) -> [&mut u64; 13] {
-        // Destructured, so that a field added later cannot be forgotten here.
+        // The value is destructured, so that a field added later cannot be forgotten here.
         let Self {
             sent,
             delivered,
@@ -134,9 +134,9 @@ impl Flow {
         [sent, delivered, lost, cancelled, in_flight, unreceived, useful, late, stale, header, index, values, frames]
     }
 
-    /// Whether the three equations above hold (contract 3): every byte that was sent went somewhere, every
-    /// delivered byte was judged, and every byte was of some kind; and whether what nobody received was not delivered.
-    /// Sums beyond 2^64 do not balance.
+    /// Returns whether the three equations above hold (contract 3): every byte that was sent went somewhere, every
+    /// delivered byte was judged, and every byte had a purpose. Bytes that nobody received must not be delivered. Sums
+    /// beyond 2^64 do not balance.
     pub fn is_balanced(&self) -> bool {
         let sum = |parts: &[u64]| parts.iter().try_fold(0u64, |total, &part| total.checked_add(part));
         sum(&[self.delivered, self.lost, self.cancelled, self.in_flight]) == Some(self.sent)
@@ -155,58 +155,58 @@ impl AddAssign for Flow {
 /// A distribution of durations in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
-    /// Number of values.
+    /// The number of values.
     pub count: u64,
-    /// Arithmetic mean.
+    /// The arithmetic mean.
     pub mean_s: f64,
-    /// Median.
+    /// The median.
     pub p50_s: f64,
-    /// 90th percentile.
+    /// The 90th percentile.
     pub p90_s: f64,
-    /// 99th percentile.
+    /// The 99th percentile.
     pub p99_s: f64,
-    /// Largest value.
+    /// The largest value.
     pub max_s: f64,
 }
 
-/// Size of the problem.
+/// The size of the problem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProblemSize {
-    /// Users.
+    /// The number of users.
     pub users: u64,
-    /// Items in the catalogue.
+    /// The number of items in the catalogue.
     pub items: u64,
-    /// Training interactions.
+    /// The number of training interactions.
     pub training_ratings: u64,
-    /// Users that accuracy is averaged over.
+    /// The number of users over whom accuracy is averaged.
     pub evaluated_users: u64,
-    /// Users whose device has no room for the table: they take no part.
+    /// The number of users who take no part because their device has no room for the table.
     #[serde(default)]
     pub excluded_users: u64,
 }
 
-/// Training work in row visits (one item row in one local epoch), and what was taken for updates that were not used:
-/// they were late or stale, lost, cancelled, or not there when the run ended. That is booked when it shows, which may be
-/// rounds after the download and the training.
+/// The training work in row visits (one item row in one local epoch), and what was spent on updates that were not used
+/// because they were late, stale, lost, cancelled or not there when the run ended. The latter is booked when it becomes
+/// known, which may be rounds after the download and the training.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Work {
-    /// Row visits of trainings that came to their end.
+    /// Row visits of trainings that were finished.
     pub finished: u64,
-    /// Row visits of trainings that did not: cut off, given up, or still going on when the run ended.
+    /// Row visits of trainings that were cut off, given up, or still going on when the run ended.
     pub lost: u64,
-    /// Of the finished, row visits of trainings whose update was not used.
+    /// Row visits of finished trainings whose update was not used.
     #[serde(default)]
     pub unused: u64,
-    /// Bytes of downloads that arrived and whose update was not used.
+    /// Bytes of downloads that arrived and led to no update that was used.
     #[serde(default)]
     pub unused_download_bytes: u64,
-    /// Multiplications with an addition outside row visits, of trainings that came to their end.
+    /// Multiplications with an addition outside row visits, of trainings that were finished.
     #[serde(default)]
     pub finished_multiply_adds: u64,
-    /// The same of trainings that did not.
+    /// Multiplications with an addition outside row visits, of trainings that were not finished.
     #[serde(default)]
     pub lost_multiply_adds: u64,
-    /// Of the finished, those of trainings whose update was not used.
+    /// Multiplications with an addition outside row visits, of finished trainings whose update was not used.
     #[serde(default)]
     pub unused_multiply_adds: u64,
 }
@@ -218,9 +218,9 @@ impl Work {
         copy.counts_mut().map(|count| *count)
     }
 
-    /// Returns every count, to be changed: the one list of them.
+    /// Returns every count, to be changed. This is the only list of the counts.
     fn counts_mut(&mut self) -> [&mut u64; 7] {
-        // Destructured, so that a field added later cannot be forgotten here.
+        // The value is destructured, so that a field added later cannot be forgotten here.
         let Self {
             finished,
             lost,
@@ -248,51 +248,51 @@ impl AddAssign for Work {
     }
 }
 
-/// One finished round.
+/// The record of a finished round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoundRecord {
-    /// Round, from 1.
+    /// The number of the round, from 1.
     pub round: u32,
-    /// Virtual time at its end.
+    /// The virtual time at its end.
     pub virtual_time_s: f64,
-    /// Virtual time from its start to its end.
+    /// The virtual time from its start to its end.
     pub duration_s: f64,
-    /// Invitations sent.
+    /// The number of users invited.
     pub invited: u32,
-    /// Updates that were averaged.
+    /// The number of updates that were averaged.
     pub aggregated: u32,
-    /// Participations cut off: by a dropout, a departure or a fault.
+    /// The number of participations that a dropout, a departure or a fault cut off.
     pub dropped: u32,
-    /// Participations that the server gave up.
+    /// The number of participations that the server gave up.
     pub cancelled: u32,
-    /// Updates that came after their round was over, or from a model too old to be used.
+    /// The number of updates that came after their step was over, or from a model too old to be used.
     pub late: u32,
-    /// Mean local loss over the averaged updates; absent where nothing was averaged.
+    /// The mean local loss over the averaged updates; absent where nothing was averaged.
     pub loss: Option<f64>,
-    /// Accuracy after the round, where it was evaluated.
+    /// The accuracy after the round, where it was evaluated.
     pub accuracy: Option<SplitFigures>,
-    /// Bytes of this round.
+    /// The bytes of this round.
     pub bytes: ByDirection<Flow>,
-    /// Of these, those that were exchanged with the third party, if the method has one.
+    /// Those of these bytes that were exchanged with the third party, if the method has one.
     #[serde(default)]
     pub third_party_bytes: Option<ByDirection<Flow>>,
-    /// Bytes that the evaluated users would download in order to score after this round, where it was evaluated. They are
-    /// no part of `bytes`: evaluation is done from outside.
+    /// The bytes that the evaluated users would download in order to score after this round, where it was evaluated.
+    /// They are not part of `bytes`, since evaluation is not part of the simulated world.
     #[serde(default)]
     pub inference_bytes: Option<u64>,
-    /// Training work that ended in this round.
+    /// The training work that ended in this round.
     #[serde(default)]
     pub work: Work,
-    /// Share of values with a magnitude above each threshold of [`SPARSITY_THRESHOLDS`].
+    /// The shares of values above thresholds; absent where the model has no values.
     pub sparsity: Option<Sparsity>,
 }
 
-/// Share of values of C whose magnitude is above each threshold of [`SPARSITY_THRESHOLDS`].
+/// The shares of values whose magnitude is above each threshold of [`SPARSITY_THRESHOLDS`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sparsity {
-    /// Over all uploads that were averaged.
+    /// The shares over all uploads that were averaged.
     pub uploads: [f64; 7],
-    /// Over the averaged table.
+    /// The shares over the model's tables.
     pub averaged: [f64; 7],
 }
 
@@ -327,7 +327,7 @@ mod tests {
             Flow { late: 10, ..FLOW },
             Flow { index: 14, ..FLOW },
             Flow { unreceived: 31, ..FLOW },
-            // Wrapping addition would make this one balance.
+            // With wrapping addition this one would balance.
             Flow { lost: u64::MAX, cancelled: 28, ..FLOW },
         ] {
             assert!(!unbalanced.is_balanced(), "{unbalanced:?}");
@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn adding_flows_adds_every_field() {
-        // Serialised, so that a field which the addition leaves out shows up without being named here.
+        // The flows are serialised, so that a field which the addition leaves out is noticed without being named here.
         let fields = |flow: Flow| serde_json::to_value(flow).unwrap().as_object().unwrap().clone();
         let mut twice = ByDirection { up: FLOW, down: Flow::default() };
         twice += ByDirection { up: FLOW, down: FLOW };

@@ -1,4 +1,4 @@
-//! Steps that the server makes by itself, of what it has: nobody is invited, and time passes at the server's speed.
+//! Steps that the server makes by itself, without inviting anybody. Time passes at the server's speed.
 
 use super::{ServerActor, averages};
 use crate::error::Result;
@@ -10,23 +10,23 @@ use crate::work::Work;
 
 /// A step without participants that is under way.
 pub(super) struct StepAlone {
-    /// When it ends.
+    /// When the step ends.
     pub ends: SimTime,
-    /// What it has come to.
+    /// The method's report of the step.
     pub report: StepReport,
 }
 
 impl ServerActor {
-    /// Returns whether the next step needs nobody to take part in it.
+    /// Returns whether the next step has no participants.
     pub(super) fn steps_alone(&self) -> bool {
         self.world.trains && !self.server.needs_participants()
     }
 
-    /// Makes a step without participants. What it comes to is known at once, and is there when its virtual time has
-    /// passed.
+    /// Makes a step without participants. The computation is done at once, and the step is due when its virtual time
+    /// has passed.
     ///
     /// # Errors
-    /// Whatever the method's server side finds wrong.
+    /// Whatever error the method's server side returns.
     pub(super) fn step_alone(&mut self, now: SimTime) -> Result<Orders> {
         let (world, server, step) = (&*self.world, &mut *self.server, self.steps);
         let report = self.workers.install(|| averages::step(world, server, step, Vec::new()))?;

@@ -1,4 +1,4 @@
-//! The server's step: the updates that it took in are decoded and handed to the method's server side.
+//! The server's step, which decodes the updates that have arrived and hands them to the method's server side.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::sim::user_order::sort_by_user;
 use crate::sim::world::World;
 use crate::stages::{Stage, enter};
 
-/// Bytes of the frames that are decoded and added together: what was decoded is to be in the cache still.
+/// The bytes of frames that are decoded and then added at a time, so that what was decoded is still in the cache.
 const BYTES_AT_ONCE: usize = 8 << 20;
 
-/// How many frames these are, at the least and at the most.
+/// The least and the largest number of frames that are decoded at a time.
 const FRAMES_AT_ONCE: std::ops::RangeInclusive<usize> = 8..=128;
 
 /// An update that the server took in.
@@ -28,25 +28,25 @@ pub(super) struct Arrived {
     pub user: UserId,
     pub invitation_id: InvitationId,
     pub frame: Bytes,
-    /// What the client started from.
+    /// The download from which the client started.
     pub download: Arc<OutgoingDownload>,
-    /// Steps of the server since then.
+    /// The number of steps since the one in which the user was invited.
     pub staleness: u32,
 }
 
-/// Makes a step of what has arrived, in the order of users and not of arrival: a step does not depend on who has the
-/// faster link. Weights are those of the policy's [`UpdateRule`](crate::scenario::UpdateRule).
+/// Makes a step of what has arrived, in the order of users and not of arrival, so that a step does not depend on who
+/// has the faster link. The weights are those of the policy's [`UpdateRule`](crate::scenario::UpdateRule).
 ///
-/// A fresh update's b is g as the server meant it, so that the rules by differences are the mean of x if all updates are
-/// fresh. What the downlink lost of g is taken out of x.
+/// The base b of a fresh update is the model g as the server meant it, so the rules that average differences give the
+/// mean of the updates x if all are fresh. What the downlink's codec lost of g is taken out of x.
 ///
 /// # Errors
-/// A frame that does not decode, and whatever the method's server side finds wrong.
+/// An error if a frame does not decode, and whatever error the method's server side returns.
 pub(super) fn step(world: &World, server: &mut dyn Server, step: u32, mut arrived: Vec<Arrived>) -> Result<StepReport> {
     sort_by_user(&mut arrived, |arrived| (arrived.user, arrived.invitation_id));
     let policy = &world.policy;
     let mut sums = server.accumulator();
-    // A few at a time, so that what was decoded is still in the cache when it is added.
+    // A few frames at a time are decoded, so that they are still in the cache when they are added.
     let longest = arrived.iter().map(|arrived| arrived.frame.len()).max().unwrap_or(0).max(1);
     let frames_at_once = (BYTES_AT_ONCE / longest).clamp(*FRAMES_AT_ONCE.start(), *FRAMES_AT_ONCE.end());
     for frames in arrived.chunks(frames_at_once) {
@@ -80,18 +80,19 @@ pub(super) fn step(world: &World, server: &mut dyn Server, step: u32, mut arrive
     if is_small(&arrived) {
         return Ok(report);
     }
-    // The frames in parallel: their memory is out of every cache by now. Not the downloads, which are one and the same.
+    // The frames are dropped in parallel, since their memory is out of every cache by now. The downloads are not, since
+    // most are one and the same, whose count of owners the threads would fight over.
     arrived.into_iter().map(|arrived| arrived.frame).collect::<Vec<_>>().into_par_iter().for_each(drop);
     Ok(report)
 }
 
-/// Returns whether a step of these updates takes less time than handing it to the worker threads, which is some ten
-/// microseconds: that of one update of few rows.
+/// Returns whether a step of these updates takes less time than handing it to the worker threads, which takes some ten
+/// microseconds. This holds for a single small update.
 pub(super) fn is_small(arrived: &[Arrived]) -> bool {
     matches!(arrived, [arrived] if arrived.frame.len() < 1 << 16)
 }
 
-/// Returns what an update says, and what its sender had received.
+/// Decodes an update, and returns it with what its sender had received.
 fn decode<'a>(world: &World, arrived: &'a Arrived) -> Result<(ModelUpdate, Cow<'a, Received>)> {
     let _stage = enter(Stage::Decode);
     let layout = world.upload_layout(arrived.download.phase());

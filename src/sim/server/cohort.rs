@@ -1,4 +1,4 @@
-//! Whom the server picks.
+//! The choice of the users whom the server invites.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use crate::sim::world::World;
 use crate::stages::{Stage, enter};
 use crate::units::{SimDuration, SimTime};
 
-/// Where there are at most so many users for each who is chosen, the chosen are marked in a list of all.
+/// If there are at most so many users for each one who is chosen, the chosen are marked in a bitmap of all users.
 const MEMBERS_A_CHOICE: u64 = 512;
 
-/// The choice of cohorts, with what it remembers from one to the next.
+/// Chooses cohorts, and holds what it remembers from one choice to the next.
 pub(super) struct Cohorts {
     world: Arc<World>,
     roster: Roster,
-    /// The step in which a user was invited last; kept only where the choice asks for it.
+    /// The step in which each user was invited last. It is kept only where the kind of choice needs it.
     last_invited: BTreeMap<UserId, Step>,
-    /// The step in which those were forgotten who have rested.
+    /// The step in which users who have rested were last removed from `last_invited`.
     forgotten_in: Step,
     /// The user whose turn it is.
     next_in_turn: u32,
-    /// Draws users in proportion to their data; only where the choice asks for it.
+    /// Draws users in proportion to their data. It is there only where the kind of choice needs it.
     by_data_size: Option<AliasTable>,
-    /// What uploads said of users; only where the choice asks for it.
+    /// What uploads have told about users. It is there only where the kind of choice needs it.
     utilities: Option<Utilities>,
 }
 
@@ -56,7 +56,7 @@ impl Cohorts {
         }
     }
 
-    /// Appends what it remembers to `archive`.
+    /// Appends what the choice remembers to `archive`.
     pub fn save(&self, archive: &mut Archive) {
         archive.put(&(&self.last_invited, self.next_in_turn, self.utilities.as_ref().map(Utilities::seen)));
     }
@@ -64,7 +64,7 @@ impl Cohorts {
     /// Reads what [`Self::save`] appended.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) for anything else.
+    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) if the archive holds something else.
     pub fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
         let seen: Option<BTreeMap<UserId, Seen>>;
         (self.last_invited, self.next_in_turn, seen) = archive.take()?;
@@ -79,14 +79,15 @@ impl Cohorts {
         self.roster.released(user);
     }
 
-    /// Notes what an upload said of its user.
+    /// Notes what an upload has told about its user.
     pub fn observe(&mut self, user: UserId, report: Utility, duration: SimDuration, step: Step) {
         if let Some(utilities) = &mut self.utilities {
             utilities.observe(user, report, duration, step);
         }
     }
 
-    /// At most `places` users who can take part now and are not at it already, ascending.
+    /// Chooses at most `places` users who can take part now and do not take part already. Returns them in ascending
+    /// order.
     pub fn choose(&mut self, places: usize, at: SelectionContext<'_>) -> Vec<UserId> {
         let _stage = enter(Stage::Select);
         let users = self.world.dataset.users();
@@ -114,7 +115,7 @@ impl Cohorts {
         };
         chosen.sort_unstable();
         if selection == ClientSelection::NeverTwiceInARow {
-            // Once a step: in the asynchronous modes it has as many choices as updates.
+            // This is done once a step, since a step of the asynchronous modes has as many choices as updates.
             if self.forgotten_in != at.step {
                 self.last_invited.retain(|_, last| last.0 + 1 >= at.step.0);
                 self.forgotten_in = at.step;
@@ -127,8 +128,9 @@ impl Cohorts {
         chosen
     }
 
-    /// When the next of those becomes available who are not at it, not there and might be picked; `None` if nobody does.
-    /// Who is there and was not picked has a reason that time alone does not mend.
+    /// Returns when the next user becomes available who might be picked and is neither available now nor taking part;
+    /// `None` if none does. A user who is available but was not picked has another reason, which time alone does not
+    /// change.
     pub fn next_arrival(&mut self, at: SelectionContext<'_>) -> Option<SimTime> {
         if self.world.population.availability().is_always() {
             return None;
@@ -138,18 +140,18 @@ impl Cohorts {
         arrivals.find(|(_, user)| !rests(last_invited, *user, at.step)).map(|(arrives, _)| arrives)
     }
 
-    /// How many may not be picked in `step` because they were in it or in the last one.
+    /// Returns how many users may not be picked in `step` because they took part in it or in the one before.
     pub fn resting(&self, step: Step) -> u32 {
         self.last_invited.keys().filter(|user| rests(&self.last_invited, **user, step)).count() as u32
     }
 
-    /// Whether `user` may be picked.
+    /// Returns whether `user` may be picked now.
     fn can(&mut self, user: UserId, at: SelectionContext<'_>) -> bool {
         !at.open.contains_key(&user) && !rests(&self.last_invited, user, at.step) && self.roster.is_there(user, at.now)
     }
 
-    /// Uniformly among those who can. Few of many are drawn and looked at; where that finds too few, all of them are
-    /// drawn from the list.
+    /// Chooses uniformly among the users who may be picked. At first users are drawn from all and checked, and where
+    /// that finds too few, they are drawn from the list of those who are there.
     fn uniform(&mut self, places: usize, at: SelectionContext<'_>, stream: &mut Stream) -> Vec<UserId> {
         let users = self.world.dataset.users() as u32;
         let mut found = BTreeSet::new();
@@ -164,8 +166,8 @@ impl Cohorts {
         ranks.into_iter().filter_map(|rank| idle.of_rank(rank)).collect()
     }
 
-    /// Those who can and are `eligible`, as `draw` draws them, without replacement. Where few are, or few are left that
-    /// are likely to be drawn, the rest of the places is filled uniformly.
+    /// Chooses users who may be picked and are `eligible` as `draw` draws them, without replacement. If this finds too
+    /// few, the rest of the places is filled uniformly.
     fn drawn(
         &mut self,
         places: usize,
@@ -183,7 +185,7 @@ impl Cohorts {
         let Self { roster, last_invited, .. } = self;
         let idle = roster.idle(at);
         let may = |user| eligible(user) && !rests(last_invited, user, at.step);
-        // Of those who are there, most may be picked; only where few may are all of them gone through.
+        // Most of those who are there may be picked. All of them are looked at only where few may be.
         let there = idle.len() as u32;
         if there > 0 {
             draw_into(&mut chosen, places, stream, |stream| idle.of_rank(stream.below(there)), may);
@@ -206,7 +208,8 @@ impl Cohorts {
         chosen
     }
 
-    /// Some never seen before, the rest by utility; where there are too few of either, more of the other.
+    /// Chooses some users who were never seen, and the rest by utility. If there are too few of either kind, more of
+    /// the other are taken.
     fn by_utility(&mut self, places: usize, at: SelectionContext<'_>, stream: &mut Stream) -> Vec<UserId> {
         let users = self.world.dataset.users() as u32;
         let Some(utilities) = self.utilities.take() else { return Vec::new() };
@@ -232,15 +235,15 @@ impl Cohorts {
     }
 }
 
-/// Whether `user` took part in this step or the last, where the choice asks for that.
+/// Returns whether `user` was invited in `step` or the one before, where the kind of choice keeps that.
 fn rests(last_invited: &BTreeMap<UserId, Step>, user: UserId, step: Step) -> bool {
     last_invited.get(&user).is_some_and(|last| last.0 + 1 >= step.0)
 }
 
-/// `size` of `0..population`, uniformly without replacement, ascending, in O(size log size): Floyd's algorithm
-/// (Bentley and Floyd 1987).
+/// Draws `size` numbers of `0..population` uniformly without replacement, and returns them in ascending order. It takes
+/// O(size log size), by Floyd's algorithm (Bentley and Floyd 1987).
 fn sample_without_replacement(population: u32, size: u32, stream: &mut impl PortableDraws) -> Vec<u32> {
-    // A bit for everybody takes less time than a tree of the chosen, and no more memory.
+    // A bit for every user takes less time than a tree of the chosen ones, and no more memory.
     if u64::from(population) <= MEMBERS_A_CHOICE * u64::from(size) {
         let mut chosen = vec![0u64; population.div_ceil(u64::BITS) as usize];
         let mut insert = |number: u32| {
@@ -264,7 +267,7 @@ fn sample_without_replacement(population: u32, size: u32, stream: &mut impl Port
     chosen.into_iter().collect()
 }
 
-/// Draws them; `insert` says whether a number is new.
+/// Draws `size` numbers of `0..population` without replacement; `insert` says whether a number is new.
 fn draw_without_replacement(
     population: u32,
     size: u32,
@@ -279,8 +282,9 @@ fn draw_without_replacement(
     }
 }
 
-/// Fills `chosen` up to `places` with those who are `eligible`, as `draw` draws them, without replacement. It draws and
-/// looks a few times for every place, which costs nothing but the cohort, and finds enough where many are eligible.
+/// Fills `chosen` up to `places` with users who are `eligible`, as `draw` draws them, without replacement. It makes a
+/// few draws for every place. So it takes a time that depends on the cohort alone, and finds enough where many are
+/// eligible.
 fn draw_into(
     chosen: &mut BTreeSet<UserId>,
     places: usize,
@@ -318,9 +322,9 @@ mod tests {
         assert_eq!(sample_without_replacement(4, 4, &mut stream), [0, 1, 2, 3]);
     }
 
-    /// If this fails, how the chosen are kept decides who is chosen.
+    /// If this fails, the data structure that holds the chosen users decides who is chosen.
     #[test]
-    fn few_of_many_are_drawn_as_many_of_few_are() {
+    fn a_bitmap_and_a_tree_draw_the_same_users() {
         let stream = || Streams::new(1).stream(Purpose::Cohort, 0, 0);
         let sample = sample_without_replacement(1000, 300, &mut stream());
         let mut chosen = BTreeSet::new();

@@ -1,9 +1,9 @@
-//! The server: picks cohorts, sends the global table, averages what comes back.
+//! The server, which picks cohorts, sends the model and makes steps of the updates that come back.
 //!
 //! It sees frames and nothing else. Whatever happens (a step begins, an upload arrives, a participation is lost, an
-//! alarm rings), it answers with its orders: whom to invite, when to wake it, whether the step is complete.
-//! `steps` holds the rules by which a mode decides that, `cohort` those by which users are picked, `averages`
-//! what an update counts.
+//! alarm rings), it answers with its orders: whom to invite, when to wake it, and whether the step is complete. `steps`
+//! has the rules by which a mode decides that, `cohort` those by which users are picked, and `averages` makes a step of
+//! the updates.
 
 use std::sync::Arc;
 
@@ -42,34 +42,34 @@ use averages::Arrived;
 use cohort::Cohorts;
 use steps::OpenStep;
 
-/// The server's actor. Knows the global table and what arrives, and no private parameter.
+/// The server's actor. It knows the model and what arrives, but no private parameter.
 pub struct ServerActor {
     world: Arc<World>,
     workers: Arc<rayon::ThreadPool>,
     /// The method's server side, with the model.
     server: Box<dyn Server>,
-    /// Steps that the server has made.
+    /// The number of steps that the server has made, which leaves out empty ones.
     steps: u32,
-    /// The step that it is making by itself.
+    /// The step without participants that is under way, if there is one.
     alone: Option<StepAlone>,
-    /// What participants download until the next step, once somebody needs it.
+    /// The download for participants until the next step; `None` until somebody needs it.
     download: Option<Arc<OutgoingDownload>>,
-    /// Invitations so far.
+    /// The number of invitations so far.
     invitations_sent: u32,
     cohorts: Cohorts,
-    /// Who takes part, of this step or an earlier one.
+    /// The participations under way, of this step or an earlier one.
     open: ByUser<Open>,
     step: OpenStep,
     arrived: Vec<Arrived>,
-    /// Rounds in a row without an update.
+    /// The number of steps in a row without an update.
     empty_steps: u32,
-    /// Participations in a row that came to nothing.
+    /// The number of participations in a row that ended without an update that was used.
     ended_without_update: u64,
-    /// When the calendar wakes the server because somebody becomes available; one alarm is enough.
+    /// When the calendar wakes the server because somebody becomes available, so that it sets no second alarm for that.
     wakes_at: Option<SimTime>,
 }
 
-/// A participation, as the server knows it.
+/// A participation as the server knows it.
 struct Open {
     step: Step,
     invitation_id: InvitationId,
@@ -98,10 +98,10 @@ impl ServerActor {
         }
     }
 
-    /// The server of a checkpoint.
+    /// Reads the server of a checkpoint.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] for what no server of this world has saved.
+    /// [`Error::Checkpoint`] if the archive holds something else.
     pub fn restore(
         archive: &mut ArchiveReader,
         downloads: &mut RestoredDownloads,
@@ -134,7 +134,7 @@ impl ServerActor {
         Ok(server)
     }
 
-    /// Appends the server to `archive`. At the end of a step nothing of the step is left, and nothing has arrived.
+    /// Appends the server to `archive`. At the end of a step, the state of the step and the list of arrivals are empty.
     fn save(&mut self, archive: &mut Archive) -> Result<()> {
         archive.put(&Identity::of(&self.world));
         let open: Vec<_> =
@@ -151,7 +151,7 @@ impl ServerActor {
         archive.put(&self.steps);
         save_model(archive, self.server.model());
         self.server.visit_state(&mut StateVisitor::Save(archive))?;
-        // Downloads of single users are made of the state that was just saved.
+        // Downloads of single users can be made again from the state that was just saved.
         if let Some(download) = self.download.as_ref().filter(|download| download.is_shared()) {
             download.save(UserId(0), archive)?;
         }
@@ -168,7 +168,7 @@ impl ServerActor {
         Ok(Arc::clone(self.download.insert(download)))
     }
 
-    /// Forgets a participation that has come to an end; `None` if the server had given it up before.
+    /// Removes and returns a participation that has come to an end; `None` if the server had given it up before.
     fn account_for(&mut self, user: UserId, invitation_id: InvitationId) -> Option<Open> {
         self.open.get(&user).filter(|open| open.invitation_id == invitation_id)?;
         let open = self.open.remove(&user)?;
@@ -179,12 +179,12 @@ impl ServerActor {
         Some(open)
     }
 
-    /// A participation has come to its end: with an update, or with nothing.
+    /// Counts a participation that has come to its end, with an update that is used or without.
     fn count_ended_participation(&mut self, with_update: bool) {
         self.ended_without_update = if with_update { 0 } else { self.ended_without_update + 1 };
     }
 
-    /// Returns what comes of a sound upload of a participation that began in `began`.
+    /// Returns the ending of a sound upload in a participation that began in step `began`.
     fn ending(&self, began: Step) -> Ending {
         let staleness = self.step.step.0 - began.0;
         match self.world.policy.late_updates {
@@ -195,7 +195,7 @@ impl ServerActor {
         }
     }
 
-    /// What becomes of the participations that a step which is over did not wait for.
+    /// Gives up the participations for which the step did not wait, if the policy says so, and returns their users.
     fn give_up(&mut self) -> Vec<UserId> {
         if self.world.policy.stragglers == Stragglers::Late {
             return Vec::new();
@@ -286,7 +286,7 @@ impl Handler<CloseStep> for ServerActor {
         let is_step = aggregated > 0 || alone.is_some();
         let report = match (aggregated, alone) {
             (_, Some(StepAlone { report, .. })) => report,
-            // A step of nothing leaves the server's own model as it is, whatever the downlink's codec made of it.
+            // A step without updates leaves the server's own model as it is.
             (0, None) => StepReport::default(),
             _ if averages::is_small(&arrived) => averages::step(world, server, step, arrived)?,
             _ => self.workers.install(|| averages::step(world, server, step, arrived))?,
@@ -303,7 +303,8 @@ impl Handler<CloseStep> for ServerActor {
             self.empty_steps += 1;
         }
         let given_up = self.give_up();
-        // A copy that outlived its round would have the next step copy every row that it touches.
+        // The model is passed on only at the end of a round, since while there is a copy the next step cannot change
+        // its tables in place.
         let model = if ends_round { Some((self.server.model().clone(), self.next_download()?)) } else { None };
         Ok(StepOutcome { model, aggregated, uploads: report.uploads, given_up })
     }

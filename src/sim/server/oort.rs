@@ -1,10 +1,12 @@
-//! Cohorts by utility (Lai et al., Oort: Efficient Federated Learning via Guided Participant Selection, OSDI 2021).
+//! The choice of cohorts by utility (Lai et al., Oort: Efficient Federated Learning via Guided Participant Selection,
+//! OSDI 2021).
 //!
-//! A user's utility is what its data are worth, times a penalty for being slow, plus a bonus for not having been seen
-//! for long. Part of a cohort explores users never seen; the rest is drawn, in proportion to utility, from those whose
-//! utility is at least 95 % of what it takes to be among the best. Differences from the paper: the worth of a user's
-//! data is |B| x mean loss instead of |B| x root mean square of the losses of its samples, since that is what clients
-//! report; the preferred duration is a quantile of the durations seen, not paced; and nobody is blacklisted.
+//! A user's utility is the worth of its data, times a penalty for being slow, plus a bonus for not having been seen for
+//! long. A part of each cohort explores users who were never seen. The rest is drawn, in proportion to utility, from
+//! those whose utility is at least 95 % of that of the last of the best. There are three differences from the paper:
+//! the worth of a user's data is |B| x mean loss instead of |B| x root mean square of the losses of its samples, since
+//! that is what clients report; the preferred duration is a quantile of the durations seen, and is not paced; and no
+//! user is blacklisted.
 
 use std::collections::BTreeMap;
 
@@ -17,19 +19,20 @@ use crate::rng::{PortableDraws, Stream};
 use crate::scenario::OortSpec;
 use crate::units::SimDuration;
 
-/// Share of the utility of the last of the best that it takes to be drawn (c in the paper's section 4.4).
+/// A user may be drawn if its utility is at least this share of that of the last of the best (c in the paper's section
+/// 4.4).
 const CUT_OFF: f64 = 0.95;
-/// Weight of the bonus for not having been seen (algorithm 1, line 10).
+/// The weight of the bonus for not having been seen (algorithm 1, line 10).
 const STALENESS_BONUS: f64 = 0.1;
 
-/// What the server has seen of users.
+/// What the server has learned about users from their uploads.
 #[derive(Debug)]
 pub(super) struct Utilities {
     spec: OortSpec,
     seen: BTreeMap<UserId, Seen>,
 }
 
-/// A user's last participation.
+/// The last participation of a user.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Seen {
     worth: f64,
@@ -42,29 +45,29 @@ impl Utilities {
         Self { spec, seen: BTreeMap::new() }
     }
 
-    /// Notes what came of a participation that took `duration`.
+    /// Notes the report of an upload, whose participation took `duration`.
     pub fn observe(&mut self, user: UserId, report: Utility, duration: SimDuration, step: Step) {
         let worth = f64::from(report.ratings) * f64::from(report.loss.max(0.0));
         self.seen.insert(user, Seen { worth, duration_s: duration.as_secs_f64(), step });
     }
 
-    /// The last participation of every user, for a checkpoint.
+    /// Returns the last participation of every user, for a checkpoint.
     pub fn seen(&self) -> &BTreeMap<UserId, Seen> {
         &self.seen
     }
 
-    /// Takes up what a checkpoint has.
+    /// Takes over the last participations from a checkpoint.
     pub fn restore(&mut self, seen: BTreeMap<UserId, Seen>) {
         self.seen = seen;
     }
 
-    /// Whether `user` was ever seen.
+    /// Returns whether `user` was ever seen.
     pub fn has_seen(&self, user: UserId) -> bool {
         self.seen.contains_key(&user)
     }
 
-    /// How many of `places` are for users never seen: the share of them that is explored, with what is left of a whole
-    /// user drawn, so that the share holds where places come one at a time.
+    /// Returns how many of `places` go to users who were never seen. The share that is explored may not give a whole
+    /// number; what is left of one decides by a draw, so that the share holds where places come one at a time.
     pub fn to_explore(&self, places: usize, step: Step, stream: &mut Stream) -> usize {
         let decayed = self.spec.exploration * math::pow(self.spec.exploration_decay, f64::from(step.0));
         let explored = decayed.max(self.spec.least_exploration) * places as f64;
@@ -72,7 +75,7 @@ impl Utilities {
         whole + usize::from(stream.open_unit() < explored - whole as f64)
     }
 
-    /// At most `places` of the users seen who are `eligible`, by utility.
+    /// Draws at most `places` of the users seen who are `eligible`, by utility.
     pub fn exploit(
         &self,
         places: usize,
@@ -80,7 +83,8 @@ impl Utilities {
         stream: &mut Stream,
         mut eligible: impl FnMut(UserId) -> bool,
     ) -> Vec<UserId> {
-        // In the asynchronous modes a place comes with every update, and most of them are for those never seen.
+        // This saves the work below in the asynchronous modes, where places come one at a time and most go to unseen
+        // users.
         if places == 0 {
             return Vec::new();
         }
@@ -99,7 +103,8 @@ impl Utilities {
         let last = utilities.select_nth_unstable_by(last, best_first).1.0;
         utilities.retain(|(utility, _)| *utility >= CUT_OFF * last);
         utilities.sort_by(best_first);
-        // Without replacement, in proportion to utility: the largest of ln(u) / utility (Efraimidis and Spirakis 2006).
+        // The largest values of ln(u) / utility are a draw in proportion to utility without replacement (Efraimidis and
+        // Spirakis 2006).
         let mut keys: Vec<(f64, UserId)> = utilities
             .into_iter()
             .map(|(utility, user)| (math::ln(stream.open_unit()) / utility.max(f64::MIN_POSITIVE), user))
@@ -108,7 +113,7 @@ impl Utilities {
         keys.into_iter().take(places).map(|(_, user)| user).collect()
     }
 
-    /// The duration that the preferred quantile of the users seen does not exceed.
+    /// Returns the preferred quantile of the durations of the users seen; infinity if no user was seen.
     fn preferred_duration_s(&self) -> f64 {
         let mut durations: Vec<f64> = self.seen.values().map(|seen| seen.duration_s).collect();
         let place = ((self.spec.preferred_quantile * durations.len() as f64).ceil() as usize).saturating_sub(1);
@@ -119,7 +124,7 @@ impl Utilities {
     }
 
     fn utility(&self, seen: &Seen, step: Step, preferred_s: f64) -> f64 {
-        // Rounds count from 1 here.
+        // The paper's formula counts steps from 1.
         let (now, last) = (f64::from(step.0 + 1), f64::from(seen.step.0 + 1));
         let bonus = math::sqrt(STALENESS_BONUS * math::ln(now) / last);
         let utility = seen.worth + bonus;
@@ -144,7 +149,7 @@ mod tests {
         utilities
     }
 
-    /// How often each user is picked in 2,000 steps of one place.
+    /// Returns how often each user is picked in 2,000 steps of one place.
     fn picked(utilities: &Utilities, users: usize) -> Vec<u32> {
         let mut counts = vec![0; users];
         for step in 0..2000 {
@@ -156,21 +161,21 @@ mod tests {
     }
 
     #[test]
-    fn a_high_loss_is_picked_and_what_is_nearly_as_high_shares_in_it() {
+    fn users_with_nearly_the_highest_loss_are_picked_and_others_are_not() {
         let counts = picked(&seen(&[(0, 1.0, 1.0), (1, 0.98, 1.0), (2, 0.5, 1.0)]), 3);
         assert!(counts[0] > 900 && counts[1] > 800, "{counts:?}");
         assert_eq!(counts[2], 0, "below 95 % of the best");
     }
 
     #[test]
-    fn the_slow_pay_for_it() {
-        // User 0 takes twice as long as four of five: with an exponent of 2 its utility is a quarter.
+    fn slow_users_have_less_utility() {
+        // User 0 takes twice as long as the other four. With an exponent of 2, a quarter of its utility is left.
         let users = [(0, 1.0, 2.0), (1, 0.3, 1.0), (2, 0.1, 1.0), (3, 0.1, 1.0), (4, 0.1, 1.0)];
         assert_eq!(picked(&seen(&users), 5)[1], 2000);
     }
 
     #[test]
-    fn who_was_not_seen_for_long_has_a_bonus() {
+    fn a_user_not_seen_for_long_has_a_bonus() {
         let mut utilities = seen(&[(0, 0.0, 1.0)]);
         let report = Utility { loss: 0.0, ratings: 10 };
         utilities.observe(UserId(1), report, SimDuration::from_secs_f64(1.0), Step(90));
@@ -189,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_picked_who_may_not_be() {
+    fn only_eligible_users_are_picked() {
         let utilities = seen(&[(0, 1.0, 1.0), (1, 0.5, 1.0), (2, 0.4, 1.0)]);
         let mut stream = Streams::new(1).stream(Purpose::Cohort, 0, 0);
         assert_eq!(utilities.exploit(3, Step(1), &mut stream, |user| user.0 == 2), [UserId(2)]);

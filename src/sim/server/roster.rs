@@ -1,8 +1,9 @@
-//! Who is there and idle.
+//! The list of users who are available and idle.
 //!
-//! Where many can take part, a cohort is drawn and looked at, and nobody needs a list. Where few can, looking at
-//! everybody at every event would cost the population; this list costs what has changed. It follows from the clock and
-//! from who is at work, so a checkpoint has no part in it, and it is made when it is first asked for.
+//! Where many users can take part, a cohort is drawn and then checked, and no list is needed. Where few can, checking
+//! every user at every event would cost a time in proportion to the population, but this list costs only what has
+//! changed. It follows from the clock and from who takes part, so it is not in checkpoints. It is made when it is first
+//! asked for.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -23,52 +24,53 @@ pub(super) struct SelectionContext<'a> {
     pub now: SimTime,
     pub step: Step,
     pub invitation_id: InvitationId,
-    /// Those who are at it already.
+    /// The participations under way.
     pub open: &'a ByUser<Open>,
 }
 
-/// Users who can take part, by what the clock says of them.
+/// Knows which users can take part.
 pub(super) struct Roster {
     world: Arc<World>,
     availability: AvailabilityClock,
     idle: Option<Idle>,
 }
 
-/// Those who are not at work and whose devices have the memory for it.
+/// The users who do not take part and whose devices have the memory for it.
 #[derive(Default)]
 pub(super) struct Idle {
     here: RoaringBitmap,
-    /// Those who are here, the longest to stay first; [`SimTime::END`] for good.
+    /// The users who are here, by the time when they leave, the last to leave first; [`SimTime::END`] if they never do.
     stays: BTreeSet<(Reverse<SimTime>, UserId)>,
-    /// Those who are away and come back, by when.
+    /// The users who are away and come back, by the time when they do.
     arrivals: BTreeSet<(SimTime, UserId)>,
-    /// Those whose participation has ended since the list was brought up to date.
+    /// The users whose participation has ended since the list was brought up to date.
     released: Vec<UserId>,
 }
 
 impl Roster {
-    /// Nobody has asked for the list.
+    /// Makes a roster without the list, which nobody has asked for yet.
     pub fn new(world: Arc<World>) -> Self {
         Self { availability: world.population.availability().clock(), world, idle: None }
     }
 
-    /// Whether `user` is there and its device has the memory.
+    /// Returns whether `user` is available and its device has the memory.
     pub fn is_there(&mut self, user: UserId, now: SimTime) -> bool {
         self.world.has_memory(user) && self.availability.is_available(user, now)
     }
 
-    /// These are at work from now on.
+    /// Notes that `users` take part from now on.
     pub fn invited(&mut self, users: &[UserId], now: SimTime) {
         let Some(idle) = &mut self.idle else { return };
         for &user in users {
             idle.here.remove(user.0);
-            // The longest to stay are the first to be picked: left in their place, they would be passed over every time.
+            // Those who stay longest are picked first. If they stayed in the list, they would be passed over every
+            // time.
             let leaves = self.availability.leaves_at(user, now).unwrap_or(SimTime::END);
             idle.stays.remove(&(Reverse(leaves), user));
         }
     }
 
-    /// This one is not any more.
+    /// Notes that `user` does not take part any more.
     pub fn released(&mut self, user: UserId) {
         if let Some(idle) = &mut self.idle {
             idle.released.push(user);
@@ -82,7 +84,7 @@ impl Roster {
         }
     }
 
-    /// The list, up to date.
+    /// Returns the list, which is made or brought up to date.
     pub fn idle(&mut self, at: SelectionContext<'_>) -> &Idle {
         let Self { world, availability, idle } = self;
         let mut place = |idle: &mut Idle, user| {
@@ -113,7 +115,7 @@ impl Roster {
 }
 
 impl Idle {
-    /// Enters an idle user where the clock says; who never comes again is left out.
+    /// Enters an idle user among those who are here or those who come back. A user who never comes back is left out.
     fn place(&mut self, user: UserId, now: SimTime, availability: &mut AvailabilityClock) {
         match availability.next_arrival(user, now) {
             Some(arrives) if arrives > now => {
@@ -128,27 +130,27 @@ impl Idle {
         }
     }
 
-    /// How many are here.
+    /// Returns how many users are here.
     pub fn len(&self) -> usize {
         self.here.len() as usize
     }
 
-    /// The one of this rank among those who are here, by number.
+    /// Returns the user of this rank among those who are here, by number.
     pub fn of_rank(&self, rank: u32) -> Option<UserId> {
         self.here.select(rank).map(UserId)
     }
 
-    /// Those who are here, ascending from `first` on and then from the first number to it.
+    /// Returns the users who are here, ascending from `first` on, and then from the least number up to it.
     pub fn from(&self, first: UserId) -> impl Iterator<Item = UserId> {
         self.here.range(first.0..).chain(self.here.range(..first.0)).map(UserId)
     }
 
-    /// Those who are here, the longest to stay first; of equals the first by number.
+    /// Returns the users who are here, the last to leave first, and of equals the least number first.
     pub fn longest_first(&self) -> impl Iterator<Item = UserId> {
         self.stays.iter().map(|(_, user)| *user)
     }
 
-    /// Those who are away and come back, the next first.
+    /// Returns the users who are away and come back, in the order in which they do.
     pub fn arrivals(&self) -> impl Iterator<Item = (SimTime, UserId)> {
         self.arrivals.iter().copied()
     }
@@ -164,7 +166,7 @@ mod tests {
     use crate::sim::small;
     use crate::units::SimDuration;
 
-    /// What the list must be, by asking about everybody.
+    /// Returns what the list must have, found by asking the clock about every user.
     fn by_asking(world: &World, at: SelectionContext<'_>) -> (Vec<UserId>, Vec<UserId>, Option<SimTime>) {
         let mut clock = world.population.availability().clock();
         let idle = || (0..21).map(UserId).filter(|user| world.has_memory(*user) && !at.open.contains_key(user));
@@ -178,7 +180,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
-        /// If this fails, the server picks somebody who is gone or at work, overlooks somebody, or waits for nobody.
+        /// If this fails, the server picks somebody who is gone or takes part, overlooks somebody, or waits in vain.
         #[test]
         fn the_list_is_what_asking_about_everybody_finds(
             limits_memory in any::<bool>(),
@@ -194,7 +196,7 @@ mod tests {
             let mut now = SimTime::ZERO;
             for (seconds, users, what) in steps {
                 now = now + SimDuration::from_secs_f64(seconds as f64);
-                // Participations begin and end, also while nobody keeps the list up to date.
+                // Participations begin and end, also at times when the list is not brought up to date.
                 for user in users.into_iter().map(UserId) {
                     if open.remove(&user).is_some() {
                         roster.released(user);

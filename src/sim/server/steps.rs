@@ -1,4 +1,4 @@
-//! When to invite, and when a step is due: the scenario's policy, carried out.
+//! The rules of the scenario's policy that decide when the server invites users, and when a step is due.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use crate::sim::messages::{Invitation, Orders};
 use crate::sim::world::World;
 use crate::units::{SimDuration, SimTime};
 
-/// The step that the server is at.
+/// The state of the step that is open.
 #[derive(Debug, Default)]
 pub(super) struct OpenStep {
     pub step: Step,
-    /// Users to invite at once, where the policy invites cohorts.
+    /// The number of users to invite at once, where the policy invites cohorts.
     to_invite: usize,
-    /// Usable updates that make the step due; `None` if no number does.
+    /// The number of usable updates that makes the step due; `None` if no number does.
     needed: Option<usize>,
-    /// Whether its cohort has been invited.
+    /// Whether the step's cohort has been invited.
     invited: bool,
-    /// Participations of this step that have not come to an end.
+    /// The number of participations of this step that have not come to an end.
     pub open: usize,
     deadline: Option<SimTime>,
-    /// Since when nobody takes part for want of users.
+    /// The time since when nobody takes part because no user is available.
     idle_since: Option<SimTime>,
 }
 
@@ -44,7 +44,7 @@ impl OpenStep {
 }
 
 impl ServerActor {
-    /// What is to be done at `now`, after whatever has happened.
+    /// Returns the orders for `now`, after an event.
     pub(super) fn advance(&mut self, now: SimTime) -> Result<Orders> {
         let mut orders = Orders::default();
         if self.is_complete(now) {
@@ -74,14 +74,14 @@ impl ServerActor {
                 orders.deadline = self.set_deadline(now);
             }
         }
-        // The cohort of a step is invited at once; who is not available then is not waited for.
+        // The cohort of a step is invited at once. Users who are not available then are not waited for.
         if missing > 0 && (!has_cohorts || !self.step.invited) {
             orders.alarm = self.wait_for_users(now)?;
         }
         Ok(orders)
     }
 
-    /// Lets the time to the step's deadline begin, unless it has begun; the deadline, if it is new.
+    /// Sets the step's deadline, unless it is set already. Returns it if it is new.
     fn set_deadline(&mut self, now: SimTime) -> Option<SimTime> {
         if self.step.deadline.is_some() {
             return None;
@@ -90,11 +90,11 @@ impl ServerActor {
         self.step.deadline
     }
 
-    /// Refuses to wait any longer for a step that nothing but updates makes due, after as many participations in a row
-    /// without one as the empty steps in a row that end another run would have.
+    /// Checks that a step that only updates can make due has not seen too many participations in a row without one. The
+    /// limit is the number of participations in as many empty steps as would end a run with cohorts.
     ///
     /// # Errors
-    /// [`Error::NothingArrives`] after too many of them.
+    /// [`Error::NothingArrives`] if there are too many.
     fn check_participations_without_update(&self) -> Result<()> {
         let policy = &self.world.policy;
         let (Invitations::WheneverFree { concurrency }, None) = (policy.invitations, policy.deadline) else {
@@ -123,7 +123,7 @@ impl ServerActor {
             || step.deadline.is_some_and(|deadline| deadline <= now)
     }
 
-    /// How many more could take part now.
+    /// Returns how many more users could take part now.
     fn free_places(&self) -> usize {
         match self.world.policy.invitations {
             Invitations::WheneverFree { concurrency } => (concurrency as usize).saturating_sub(self.open.len()),
@@ -144,10 +144,10 @@ impl ServerActor {
         Ok(Invitation { step, invitation_id, cohort, download })
     }
 
-    /// When to look again for users, if nothing happens before.
+    /// Returns when to look for users again if nothing happens before, unless the alarm for that is set already.
     ///
     /// # Errors
-    /// [`Error::NobodyAvailable`] if that is too long, with nobody at work meanwhile.
+    /// [`Error::NobodyAvailable`] if that is too late, and nobody takes part meanwhile.
     fn wait_for_users(&mut self, now: SimTime) -> Result<Option<SimTime>> {
         let at = SelectionContext {
             now,

@@ -1,7 +1,7 @@
-//! The simulation's own thread: starts the actors, and carries out what the owner of the simulation commands.
+//! The simulation's own thread, which starts the actors and carries out the commands of the simulation's owner.
 //!
-//! The one place that knows every actor's type. All actors live on one arbiter, on a runtime of this thread alone; the
-//! workers have threads of their own.
+//! This is the only module that knows every actor's type. All actors live on one arbiter, on a runtime of this thread
+//! alone. The workers have threads of their own.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -30,10 +30,11 @@ use crate::model::blocks::Model;
 use crate::model::state::StateVisitor;
 use crate::units::SimTime;
 
-/// What the owner of a simulation wants, and where the answer goes.
+/// A command of the simulation's owner, with the channel for the answer.
 pub(super) enum Command {
-    /// Let time run to the end of a round, or to an instant before that; the virtual time comes with the answer. Where
-    /// much happens in a round, it is told on the way. `spare` is a list that was told of, to be filled again.
+    /// Let time run to the end of a round, or to an earlier instant. The virtual time comes with the answer. In a round
+    /// in which much happens, bookings are sent to `happened` on the way. `spare` is a list that is no longer needed,
+    /// to be filled again.
     Advance {
         until: Option<SimTime>,
         spare: Vec<Booking>,
@@ -42,15 +43,15 @@ pub(super) enum Command {
     },
     /// Write a checkpoint in pieces.
     Save { pieces: SyncSender<Vec<u8>>, reply: Sender<Result<()>> },
-    /// Tell the model.
+    /// Return the server's model.
     Model { reply: Sender<Result<Model>> },
-    /// Take another model.
+    /// Replace the model.
     SetModel { model: Model, reply: Sender<Result<()>> },
-    /// Close the books: what was still under way, and everything recorded.
+    /// Close the books, and return the bookings of what was still under way and everything recorded.
     Finish { private_parameters: bool, reply: Sender<Result<(Vec<Booking>, Collected)>> },
 }
 
-/// What is known when the actors have started.
+/// What the simulation's owner is told when the actors have started.
 pub(super) struct Started {
     pub baselines: BTreeMap<String, SplitFigures>,
     pub rounds: u32,
@@ -58,7 +59,7 @@ pub(super) struct Started {
     pub total: ByDirection<Flow>,
 }
 
-/// The life of the thread: until no command can come any more.
+/// Runs the thread, until no command can come any more.
 pub(super) fn live(
     world: Arc<World>,
     control: RunControl,
@@ -66,7 +67,7 @@ pub(super) fn live(
     commands: UnboundedReceiver<Command>,
     started: &Sender<Result<Started>>,
 ) {
-    // Neither files nor timers: the clock of this world is virtual.
+    // The runtime has neither files nor timers, since the clock of this world is virtual.
     let runtime = match tokio::runtime::Builder::new_current_thread().build() {
         Ok(runtime) => runtime,
         Err(reason) => {
@@ -75,7 +76,7 @@ pub(super) fn live(
         }
     };
     System::with_tokio_rt(move || runtime).block_on(async move {
-        // Whoever asked is waiting for these answers, or has panicked.
+        // A failure to send is ignored: whoever asked is waiting for the answer, or has panicked.
         match Actors::start(world, control, resumed).await {
             Ok((actors, report)) => {
                 let _ = started.send(Ok(report));
@@ -88,7 +89,7 @@ pub(super) fn live(
     });
 }
 
-/// The actors that commands go to.
+/// The actors that carry out commands.
 struct Actors {
     network: Network,
     server: Addr<Mailbox<ServerActor>>,
@@ -107,7 +108,7 @@ impl Actors {
             pool.run(move || baselines::score(&world)).await??
         };
         let mut downloads = RestoredDownloads::default();
-        // A checkpoint is read in the order in which the network has it written.
+        // A checkpoint is read in the order in which the network writes it.
         let threads = Arc::clone(pool.threads());
         let server = match &mut archive {
             Some(archive) => ServerActor::restore(archive, &mut downloads, Arc::clone(&world), threads)?,
@@ -161,7 +162,7 @@ impl Actors {
 
     async fn serve(mut self, mut commands: UnboundedReceiver<Command>) {
         while let Some(command) = commands.recv().await {
-            // An answer that nobody waits for any more is not missed.
+            // A failure to send an answer is ignored, since then nobody waits for it any more.
             match command {
                 Command::Advance { until, spare, happened, reply } => {
                     self.network.reuse(spare);
@@ -209,7 +210,7 @@ fn defect(actor: &'static str, reason: MailboxError) -> Error {
     Error::Actor { actor, reason: reason.to_string() }
 }
 
-/// The private parameters of a checkpoint, by user.
+/// Reads the private parameters of a checkpoint, by user.
 fn restore_clients(archive: &mut ArchiveReader, world: &World) -> Result<BTreeMap<UserId, Box<Device>>> {
     let mut clients = BTreeMap::new();
     while let Some(user) = archive.take::<Option<UserId>>()? {

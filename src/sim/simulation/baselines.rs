@@ -1,4 +1,4 @@
-//! The trivial baselines that stand beside every result: popularity and chance, or mean ratings.
+//! The trivial baselines that are reported beside every result: popularity and chance, or mean ratings.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::method::{Method, Placement, Problem, baselines};
 use crate::scenario::MethodSpec;
 
-/// The accuracy of each baseline on the split and the candidates of `world`.
+/// Returns the accuracy of each baseline on the split and the candidates of `world`.
 ///
 /// # Errors
 /// As [`evaluation::of_untrained`].

@@ -1,8 +1,8 @@
-//! A simulation that its owner drives: round by round, up to an instant, to its end.
+//! A simulation that its owner drives, be it round by round, up to an instant or to its end.
 //!
-//! A [`Simulation`] owns a thread on which its actors live, and the worker threads beside it; its methods send that
-//! thread a command and wait for the answer. So it can be moved to another thread, and any number of them live in one
-//! process without sharing anything. The command line, checkpoints and observers all drive this type.
+//! A [`Simulation`] owns a thread on which its actors live, and the worker threads. Its methods send that thread a
+//! command and wait for the answer. So it can be moved to another thread, and any number of simulations live in one
+//! process without sharing anything. The command line, checkpoints and observers all use this type.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -29,35 +29,35 @@ mod baselines;
 
 use actors::{Command, Started};
 
-/// How a simulation is carried out; none of it reaches the result.
+/// Settings of how a simulation is carried out. They do not affect the result.
 #[derive(Clone, Debug)]
 pub struct RunControl {
-    /// Worker threads, at least 1.
+    /// The number of worker threads, at least 1.
     pub threads: usize,
-    /// Set it to stop the simulation; the finished rounds remain.
+    /// Set this to true to stop the simulation. The finished rounds remain.
     pub interrupted: Arc<AtomicBool>,
 }
 
 impl RunControl {
-    /// This many worker threads, and nobody who interrupts.
+    /// Returns settings with so many worker threads, and no way to interrupt the simulation.
     pub fn with_threads(threads: usize) -> Self {
         Self { threads, interrupted: Arc::default() }
     }
 }
 
-/// How far a simulation is to go.
+/// The point to which a simulation is to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// Everything up to this instant of virtual time has happened, and nothing later; a round may be open then.
+    /// Everything up to this instant of virtual time has happened, and nothing later. A round may be open then.
     Time(SimTime),
-    /// So many rounds are over.
+    /// This number of rounds are over.
     Round(u32),
 }
 
 /// A simulated world that is under way.
 ///
-/// It is between two rounds, or in the middle of one after [`Self::step_until`] an instant; it is over after its last
-/// round, or when something has stopped it ([`Self::stopped_by`]).
+/// It is between two rounds, or in the middle of one if [`Self::step_until`] has gone to an instant. It is over after
+/// its last round, or when something has stopped it ([`Self::stopped_by`]).
 pub struct Simulation {
     world: Arc<World>,
     /// `None` while the simulation is being dropped.
@@ -76,20 +76,21 @@ impl Simulation {
     /// Starts the actors of `world` at virtual time zero.
     ///
     /// # Errors
-    /// What goes wrong before the first round: threads that the system does not give, a baseline that cannot be scored.
+    /// An error if the system does not give the threads, or a baseline cannot be scored.
     pub fn new(world: World, control: &RunControl) -> Result<Self> {
         Self::start(world, control, None)
     }
 
-    /// Goes on with what [`Self::save`] wrote for the same world. Its outcome is that of the simulation that was saved.
+    /// Restores a simulation that [`Self::save`] wrote for the same world. Its outcome is that of the simulation that
+    /// was saved.
     ///
     /// # Errors
-    /// As [`Self::new`], and [`Error::Checkpoint`] for what is no simulation of this world.
+    /// As [`Self::new`], and [`Error::Checkpoint`] if `reader` gives something other than a simulation of this world.
     pub fn restore(world: World, control: &RunControl, reader: impl Read + Send + 'static) -> Result<Self> {
         Self::resume(world, control, ArchiveReader::new(Box::new(reader)))
     }
 
-    /// The same from an archive that is being read.
+    /// Restores a simulation as [`Self::restore`] does, from an archive.
     pub(super) fn resume(world: World, control: &RunControl, archive: ArchiveReader) -> Result<Self> {
         Self::start(world, control, Some(archive))
     }
@@ -118,52 +119,52 @@ impl Simulation {
         })
     }
 
-    /// What is simulated.
+    /// Returns the world that is simulated.
     pub fn world(&self) -> &World {
         &self.world
     }
 
-    /// Rounds that are over.
+    /// Returns how many rounds are over.
     pub fn rounds(&self) -> u32 {
         self.rounds
     }
 
-    /// The virtual time.
+    /// Returns the virtual time.
     pub fn now(&self) -> SimTime {
         self.now
     }
 
-    /// Bytes of the rounds that are over, and of what was booked since.
+    /// Returns the bytes that had been booked when the last round ended.
     pub fn total(&self) -> ByDirection<Flow> {
         self.total
     }
 
-    /// Whether nothing more happens: the last round is over, or something has stopped the simulation.
+    /// Returns whether the simulation is over, because its last round is or because something has stopped it.
     pub fn is_over(&self) -> bool {
         self.stopped_by.is_some() || self.rounds >= self.world.scenario.training.rounds
     }
 
-    /// What has stopped the simulation before its last round, if anything has.
+    /// Returns the reason why the simulation has stopped before its last round, if it has.
     pub fn stopped_by(&self) -> Option<&Error> {
         self.stopped_by.as_ref()
     }
 
-    /// What happened on links and devices in the round that the last step ended, in the order of time; of a round with
-    /// very much of it the last part, after what observers have heard of.
+    /// Returns what happened on links and devices in the round that has just ended, in the order of time. If very much
+    /// happened in it, this is the last part, and observers were told of the rest on the way.
     pub fn happened(&self) -> Option<(&RoundSpan, &[Booking])> {
         self.happened.as_ref().map(|(span, bookings)| (span, bookings.as_slice()))
     }
 
-    /// Goes on to the end of the open round, or of the next one; `None` if the simulation is over. Look at
-    /// [`Self::stopped_by`] then, or leave it to the outcome to say.
+    /// Goes on to the end of the open round, or of the next one if none is open. Returns `None` if the simulation is
+    /// over; [`Self::stopped_by`] then says why, and so does the outcome.
     ///
     /// # Errors
-    /// Defects of the simulator. What ends a run, such as divergence or an interruption, is no error here.
+    /// Defects of the simulator. What ends a run, such as divergence or an interruption, is not an error here.
     pub fn step(&mut self) -> Result<Option<RoundRecord>> {
         self.step_watched(&mut ())
     }
 
-    /// The same, with somebody who watches.
+    /// Goes on as [`Self::step`] does, with an observer.
     ///
     /// # Errors
     /// As [`Self::step`].
@@ -171,8 +172,8 @@ impl Simulation {
         self.advance_watched(None, observer)
     }
 
-    /// Goes on until `until`, or until the simulation is over. `observer` hears of every round that ends on the way;
-    /// a list takes them down.
+    /// Goes on until `until`, or until the simulation is over. `observer` is told of every round that ends on the way;
+    /// a list of records is an observer that collects them.
     ///
     /// # Errors
     /// As [`Self::step`].
@@ -184,17 +185,17 @@ impl Simulation {
         Ok(())
     }
 
-    /// Writes the state of the simulation, from which [`Self::restore`] goes on.
+    /// Writes the state of the simulation, for [`Self::restore`].
     ///
     /// # Errors
-    /// [`Error::Usage`] in the middle of a round or after a stop, and [`Error::Write`] for what `writer` refuses.
+    /// [`Error::Usage`] in the middle of a round or after a stop, and [`Error::Write`] if `writer` fails.
     pub fn save(&mut self, writer: &mut dyn Write) -> Result<()> {
         self.save_in_pieces(&mut |piece| writer.write_all(piece).map_err(|reason| Error::write("checkpoint", reason)))
     }
 
     pub(super) fn save_in_pieces(&mut self, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         self.check_is_between_rounds("saved")?;
-        // One piece is written while the next is made.
+        // The channel has room for one piece, so that one is written while the next is made.
         let (pieces, made) = mpsc::sync_channel(1);
         let (reply, answer) = mpsc::channel();
         self.send(Command::Save { pieces, reply })?;
@@ -209,7 +210,7 @@ impl Simulation {
         written.and(saved)
     }
 
-    /// The server's model.
+    /// Returns the server's model.
     ///
     /// # Errors
     /// Defects of the simulator.
@@ -217,8 +218,8 @@ impl Simulation {
         self.ask(|reply| Command::Model { reply })?
     }
 
-    /// Puts `model` in the place of the server's. The result digest is marked with it, so that it differs from that of
-    /// any run in which nobody has interfered.
+    /// Replaces the server's model by `model`. The result digest is marked with it, so that it differs from that of
+    /// every run without such a change.
     ///
     /// # Errors
     /// [`Error::Usage`] in the middle of a round or after a stop, and for a model of other blocks or with a value that
@@ -235,7 +236,8 @@ impl Simulation {
         self.ask(|reply| Command::SetModel { model, reply })?
     }
 
-    /// Ends the simulation where it stands: what it leaves. Before its last round, the outcome says what has stopped it.
+    /// Ends the simulation where it stands, and returns its outcome. Before the last round, the outcome says why it
+    /// stopped.
     ///
     /// # Errors
     /// Defects of the simulator.
@@ -243,7 +245,7 @@ impl Simulation {
         self.finish_watched(&mut ())
     }
 
-    /// The same, with somebody who hears of what was still under way.
+    /// Ends the simulation as [`Self::finish`] does, and tells `observer` what was still under way.
     ///
     /// # Errors
     /// As [`Self::finish`].
@@ -252,7 +254,7 @@ impl Simulation {
         if !self.is_over() {
             self.stopped_by = Some(Error::Stopped { at: self.now });
         }
-        // After a stop within a round, some users' parameters are lost with their trainings.
+        // After a stop within a round, the parameters of some users are lost with their trainings.
         let private_parameters = self.stopped_by.is_none();
         let (unfinished, collected) = self.ask(|reply| Command::Finish { private_parameters, reply })??;
         observer.happened(None, &unfinished);
@@ -300,7 +302,8 @@ impl Simulation {
     }
 
     fn advance(&mut self, until: Option<SimTime>, observer: &mut dyn RoundObserver) -> Result<Option<RoundRecord>> {
-        // The next ones take the place of these: a round of a million users has hundreds of megabytes of them.
+        // The next bookings use the memory of these, since a round of a million users has hundreds of megabytes of
+        // them.
         let spare = self.happened.take().map(|(_, bookings)| bookings).unwrap_or_default();
         if self.is_over() {
             return Ok(None);
@@ -330,10 +333,10 @@ impl Simulation {
         }
     }
 
-    /// Takes `error` for what stops the simulation.
+    /// Stops the simulation because of `error`.
     ///
     /// # Errors
-    /// `error`, if it is a defect.
+    /// `error` itself, if it is a defect.
     pub(super) fn stop_for(&mut self, error: Error) -> Result<()> {
         if !error.leaves_a_result() {
             return Err(error);
@@ -364,7 +367,7 @@ impl Simulation {
 
 impl Drop for Simulation {
     fn drop(&mut self) {
-        // The thread ends when no command can come any more. One that has panicked has said so itself.
+        // The thread ends when no command can come any more. If it has panicked, the panic has been reported already.
         self.commands = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -372,7 +375,7 @@ impl Drop for Simulation {
     }
 }
 
-/// The thread is gone, which only a panic can do.
+/// Returns the error for a thread that has ended, which happens only if it panics.
 fn ended() -> Error {
     Error::Actor { actor: "simulation", reason: "its thread has ended".to_owned() }
 }

@@ -1,7 +1,7 @@
-//! What a worker thread does for a client: decode, sample, train, encode.
+//! The work of a worker thread for a client: decode the download, train, encode the upload.
 //!
-//! An [`Assignment`] has everything that the result depends on, so whichever thread takes it, and whenever, the same
-//! comes out.
+//! An [`Assignment`] has everything on which the result depends, so the result does not depend on the thread or the
+//! time.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -18,47 +18,47 @@ use crate::model::blocks::Utility;
 use crate::stages::{Stage, enter};
 use crate::work::Work;
 
-/// One training, with everything that it depends on: the user's state, taken from its actor, and the download.
+/// One training, with everything on which its result depends: what the user's device keeps, and the download.
 pub struct Assignment {
     /// The user.
     pub user: UserId,
-    /// The step whose model is trained.
+    /// The step in which the user was invited.
     pub step: Step,
-    /// Number of the invitation.
+    /// The number of the invitation.
     pub invitation_id: InvitationId,
-    /// What the user's device keeps; `None` if it is still to be made.
+    /// The user's device; `None` if it has not been made yet.
     pub device: Option<Box<Device>>,
     /// The download.
     pub download: Arc<OutgoingDownload>,
-    /// Where the third party's reply comes from, if the method asks one.
+    /// The source of the third party's reply, if the method has one.
     pub counsel: Option<Counsel>,
 }
 
-/// A training's result. The parameters go back to the user's actor; the frame to the server.
+/// The result of a training. The device goes back to the user's actor, and the frame is sent to the server.
 pub struct Trained {
-    /// What the device keeps after training.
+    /// The device after the training.
     pub device: Box<Device>,
     /// The upload.
     pub frame: Frame,
-    /// Mean local loss.
+    /// The mean local loss.
     pub loss: f64,
-    /// What the training took.
+    /// The work of the training.
     pub work: Work,
-    /// What was exchanged with the third party before it.
+    /// The exchange with the third party before the training, if there was one.
     pub exchanged: Option<Arc<Exchanged>>,
 }
 
 thread_local! {
-    /// Buffers of one worker thread. They carry nothing from one client to the next.
+    /// The buffers of one worker thread, which carry nothing from one client to the next.
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
 impl Assignment {
-    /// Does the work with the device, which is in the result. A pure function of the assignment and the world, whichever
-    /// thread runs it.
+    /// Trains the device, which it moves into the result. The result is a pure function of the assignment and the
+    /// world, whichever thread runs it.
     ///
     /// # Errors
-    /// Divergence, too few negatives, a frame that does not decode.
+    /// An error if the training diverges, there are too few negatives, or a frame does not decode.
     pub fn run(&mut self, world: &World) -> Result<Box<Trained>> {
         SCRATCH.with_borrow_mut(|scratch| self.run_with(world, scratch))
     }
@@ -102,7 +102,8 @@ impl Assignment {
         }
         let mut context = EncodeContext { base: &received.model, memory: &mut device.memory, randomness };
         let frame = codec::encode(world.uplink, &update, layout, &mut context)?;
-        // The values are in the frame; the next client of this thread writes its own there, unless they are kept.
+        // The frame has a copy of the values, so the next client of this thread reuses their memory, unless it is
+        // shared.
         if let Some(block) = update.blocks.pop()
             && let Ok(values) = block.values.try_into_mut()
         {

@@ -1,10 +1,10 @@
-//! What a worker thread carries from one training to the next: nothing but memory.
+//! Tests that a worker thread carries nothing but memory from one training to the next.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
 use crate::sim::small;
 
-/// The upload of user 3 of the small world with these keys replaced.
+/// Returns the upload of user 3 of the small world, where `overrides` replace keys of the scenario.
 fn upload(overrides: &[&str]) -> Vec<u8> {
     let world = small::world(overrides);
     let download = Arc::new(OutgoingDownload::first(&world));
@@ -16,7 +16,7 @@ fn upload(overrides: &[&str]) -> Vec<u8> {
 
 #[test]
 fn a_thread_serves_one_data_set_after_another() {
-    // Buffers of the one would draw negatives that the other does not have, or miss some that it has.
+    // If buffers were kept, one world would draw negatives that it does not have, or miss some that it has.
     let worlds: [&[&str]; 4] = [
         &[],
         &["dataset.generator.items=3000"],

@@ -7,12 +7,12 @@ use tokio::sync::oneshot;
 use crate::error::{Error, Result};
 use crate::stages::{Stage, enter};
 
-/// Worker threads that belong to one simulation and end with it.
+/// The worker threads of one simulation, which end with it.
 #[derive(Clone, Debug)]
 pub struct Pool(Arc<rayon::ThreadPool>);
 
 impl Pool {
-    /// Starts so many threads, at least one.
+    /// Starts `threads` threads, which must be at least one.
     ///
     /// # Errors
     /// [`Error::Usage`] if the system does not give them.
@@ -22,7 +22,7 @@ impl Pool {
         Ok(Self(Arc::new(pool)))
     }
 
-    /// Runs `work` on the threads, which may divide it among themselves; the asker's thread is free meanwhile.
+    /// Runs `work` on the threads, which may divide it among themselves. The caller's thread is free meanwhile.
     ///
     /// # Errors
     /// [`Error::Actor`] if `work` panics.
@@ -30,14 +30,14 @@ impl Pool {
         let _waiting = enter(Stage::Wait);
         let (sender, receiver) = oneshot::channel();
         self.0.spawn(move || {
-            // Nobody waits for a result of a simulation that was dropped.
+            // If this fails, the simulation was dropped, and nobody waits for the result.
             let _ = sender.send(work());
         });
-        // The panic has been told on standard error by then.
+        // The panic has been reported on standard error by then.
         receiver.await.map_err(|_| Error::Actor { actor: "workers", reason: "a worker thread panicked".to_owned() })
     }
 
-    /// The threads themselves, for work that borrows from its asker and blocks it.
+    /// Returns the threads themselves, for work that borrows from its caller and blocks it.
     pub fn threads(&self) -> &Arc<rayon::ThreadPool> {
         &self.0
     }

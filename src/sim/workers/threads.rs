@@ -1,4 +1,4 @@
-//! Workers that are threads of this process: all users live in its memory.
+//! Workers that are threads of this process and keep all users in its memory.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -26,18 +26,18 @@ use crate::stages::{Stage, enter};
 use crate::units::Bytes;
 use crate::work::Work;
 
-/// Users whose parameters are lent at once, for scoring or a digest.
+/// The number of users whose parameters are lent at a time, for scoring or a digest.
 const LENT_AT_ONCE: usize = 1 << 14;
 
-/// Users that a worker thread takes at once: few enough that all threads end together, although one user has a
-/// hundred times the ratings of another; enough that handing them out costs nothing.
+/// The number of users that a worker thread takes at a time. They are few enough that all threads end together,
+/// although one user has a hundred times the ratings of another, and enough that handing them out costs little.
 const TAKEN_AT_ONCE: usize = 8;
 
-/// All users in the memory of this process, and threads that compute for them.
+/// All users, in the memory of this process, and the threads that compute for them.
 pub struct Threads {
     world: Arc<World>,
     pool: Pool,
-    /// Trainings that have not begun when it is set are not begun any more.
+    /// Once this is true, no more trainings are begun.
     interrupted: Arc<AtomicBool>,
     devices: RefCell<Devices>,
 }
@@ -45,17 +45,17 @@ pub struct Threads {
 /// The users' actors.
 #[derive(Default)]
 struct Devices {
-    /// Those who have been spoken to. Until then a user has nothing that does not follow from its number, so a million
-    /// users of whom ten thousand take part cost what ten thousand do.
+    /// The actors that have had a message. Until then a user has nothing that does not follow from its number, so a
+    /// million users of whom ten thousand take part cost as much memory as ten thousand do.
     clients: ByUser<ClientActor>,
-    /// Who has submitted a training since the last batch, in that order; some may have been cut off since.
+    /// The users who have submitted a training since the last batch, in that order. Some may have been cut off since.
     submitted: Vec<UserId>,
 }
 
 /// A training that has been worked out.
 struct WorkedOut {
-    /// What it was made from, without the device. Downloads are let go of by one thread: several would fight over the
-    /// count of those who have one.
+    /// The inputs, without the device. One thread drops the downloads, since several would fight over the count of
+    /// owners.
     assignment: Assignment,
     keep: bool,
     kept: Option<Box<Device>>,
@@ -63,12 +63,12 @@ struct WorkedOut {
 }
 
 impl Threads {
-    /// Returns the users of `world`, of whom nobody has taken part.
+    /// Makes the users of `world`, none of whom has taken part.
     pub fn new(world: Arc<World>, pool: Pool, interrupted: Arc<AtomicBool>) -> Self {
         Self { world, pool, interrupted, devices: RefCell::default() }
     }
 
-    /// Returns the users of a checkpoint, of whom these have touched their parameters.
+    /// Returns these workers with the devices of a checkpoint, which are those that have been made.
     pub fn restored(self, touched: BTreeMap<UserId, Box<Device>>) -> Self {
         {
             let clients = &mut self.devices.borrow_mut().clients;
@@ -79,8 +79,8 @@ impl Threads {
         self
     }
 
-    /// Runs `work` on the parameters of `users`, in parallel; results in the order of `users`. Parameters that nothing
-    /// has touched are made for this and dropped again.
+    /// Runs `work` on the devices of `users`, in parallel, and returns the results in the order of `users`. A device
+    /// that has not been made yet is made for this, and dropped again.
     async fn with_parameters<T: Send + 'static>(
         &self,
         users: Vec<UserId>,
@@ -112,7 +112,7 @@ impl Threads {
 }
 
 impl Devices {
-    /// Lends the parameters of `users`; `None` for those that nothing has touched.
+    /// Lends the devices of `users`; `None` for those that have not been made yet.
     fn lend(&mut self, users: &[UserId]) -> Result<Vec<(UserId, Option<Box<Device>>)>> {
         let lend = |user: &UserId| {
             let Some(actor) = self.clients.get_mut(user) else { return Ok((*user, None)) };
@@ -128,7 +128,7 @@ impl Devices {
         users.iter().map(lend).collect()
     }
 
-    /// Takes the trainings that are still wanted.
+    /// Takes the submitted trainings that are still wanted.
     fn begin_trainings(&mut self) -> Vec<SubmittedTraining> {
         let submitted = std::mem::take(&mut self.submitted);
         let clients = &mut self.clients;
@@ -172,7 +172,7 @@ impl Workers for Threads {
         let users = world.candidates.evaluated_users().to_vec();
         let standings = self.with_parameters(users, move |position, device| {
             let _stage = enter(Stage::Evaluate);
-            // A method that runs at the server scores there; elsewhere a device works with what it can decode.
+            // A method that runs at the server scores there. Otherwise a device works with what it can decode.
             if world.placement == Placement::Central {
                 let standing = evaluation::standing(&world, position, device.client.as_ref(), &model)?;
                 return Ok(Scored { standing, download_bytes: 0 });
@@ -210,7 +210,7 @@ impl Workers for Threads {
     }
 }
 
-/// Trains one device: a pure function of the training, whichever thread runs it.
+/// Trains one device. The result is a pure function of the training, whichever thread runs it.
 fn work_out(training: SubmittedTraining, world: &World, interrupted: &AtomicBool) -> WorkedOut {
     let SubmittedTraining { mut assignment, keep } = training;
     let kept = assignment.device.as_ref().filter(|_| keep).map(|device| Box::new(device.snapshot()));
@@ -221,7 +221,7 @@ fn work_out(training: SubmittedTraining, world: &World, interrupted: &AtomicBool
     WorkedOut { assignment, keep, kept, result }
 }
 
-/// What the network has to know of a training to place it in virtual time.
+/// Returns what the network has to know of a training to place it in virtual time.
 fn effort_of(result: &Result<Box<Trained>>) -> Effort {
     match result {
         Ok(trained) => {
@@ -233,9 +233,9 @@ fn effort_of(result: &Result<Box<Trained>>) -> Effort {
     }
 }
 
-/// A digest of what one user's device keeps.
+/// Returns a digest of everything that a device keeps.
 fn digest_of(device: &mut Device) -> Result<blake3::Hash> {
-    // In pieces of many chunks, which the hash takes several at a time.
+    // The state is hashed in large pieces, since the hash then takes several chunks at a time.
     let (mut digest, mut piece) = (blake3::Hasher::new(), Vec::with_capacity(1 << 16));
     device.visit_state(&mut StateVisitor::Digest(&mut |bytes| {
         piece.extend_from_slice(bytes);

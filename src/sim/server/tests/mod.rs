@@ -1,4 +1,4 @@
-//! Whom a step waits for, and what it makes of what arrives.
+//! Tests of what a step waits for, and what it makes of what arrives.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -26,7 +26,7 @@ impl ServerActor {
     }
 }
 
-/// A server, its clock, and what it said last.
+/// A server to which a test sends messages, with the virtual time.
 struct Conversation {
     server: ServerActor,
     now: SimTime,
@@ -42,7 +42,7 @@ impl Conversation {
         self.server.handle(BeginStep { step: Step(step), now: self.now }, &mut self.context).unwrap()
     }
 
-    /// An upload of a table of this value everywhere.
+    /// Uploads a table that has this value everywhere.
     fn upload(&mut self, user: u32, invitation_id: u32, value: f32) -> (Ending, Orders) {
         let table = Table::from_fn(self.server.table().shape(), || value);
         let frame = codec::of(CodecName::DenseF32).encode(&TableUpdate::whole(&table), &self.server.table()).bytes;
@@ -52,7 +52,7 @@ impl Conversation {
         (ending, orders.unwrap())
     }
 
-    /// An upload in a rows codec: of this value everywhere, or of the table as it came.
+    /// Uploads a frame of a rows codec, with this value everywhere or with the table as it was downloaded.
     fn upload_rows(&mut self, user: u32, invitation_id: u32, value: Option<f32>) {
         let table = self.server.table();
         let update = match value {
@@ -66,7 +66,7 @@ impl Conversation {
         assert_eq!(receipt.ending, Ending::Done);
     }
 
-    /// The alarm, so many seconds after the run's beginning.
+    /// Rings the alarm so many seconds after the beginning of the run.
     fn ring(&mut self, seconds: f64) -> Orders {
         self.now = instant(seconds);
         self.server.handle(AlarmRang { now: self.now }, &mut self.context).unwrap()
@@ -90,9 +90,9 @@ fn invited(orders: &Orders) -> Vec<u32> {
     orders.invitation.iter().flat_map(|invitation| &invitation.cohort).map(|user| user.0).collect()
 }
 
-/// If this fails, a step ends before its participations do, or never.
+/// If this fails, a step ends before its participations do, or it never ends.
 #[test]
-fn a_synchronous_round_is_complete_with_the_last_of_its_participations() {
+fn a_synchronous_step_is_complete_with_the_last_of_its_participations() {
     let mut talk = Conversation::with(&["training.participation={ cohort = 3 }"]);
     let orders = talk.begin(0);
     let cohort = invited(&orders);
@@ -125,7 +125,7 @@ fn a_share_of_the_users_is_rounded_to_the_nearest_number_of_them() {
 }
 
 #[test]
-fn an_empty_round_leaves_the_model_as_it_is_and_too_many_of_them_end_the_run() {
+fn an_empty_step_leaves_the_model_as_it_is_and_too_many_of_them_end_the_run() {
     let mut talk = Conversation::with(&["training.participation={ cohort = 1 }", "training.empty_rounds_limit=2"]);
     let before = talk.server.table();
     for step in 0..2 {

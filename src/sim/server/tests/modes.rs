@@ -1,4 +1,4 @@
-//! What each mode waits for, and what becomes of those it does not wait for.
+//! Tests of what each mode waits for, and what becomes of participations for which it does not wait.
 
 use super::*;
 use crate::ids::Round;
@@ -9,9 +9,9 @@ fn mode(mode: &str) -> String {
     format!("training.mode={{ {mode} }}")
 }
 
-/// If this fails, an over-selected step waits for more than it needs, or for nobody.
+/// If this fails, an over-selected step waits for more updates than it needs, or for none.
 #[test]
-fn the_first_uploads_of_an_over_selected_step_due_it_and_the_rest_is_given_up() {
+fn the_first_uploads_make_an_over_selected_step_due_and_the_rest_is_given_up() {
     let mut talk = Conversation::with(&[COHORT, &mode("over-selection = { factor = 1.6 }")]);
     let orders = talk.begin(0);
     let cohort = invited(&orders);
@@ -26,7 +26,7 @@ fn the_first_uploads_of_an_over_selected_step_due_it_and_the_rest_is_given_up() 
 }
 
 #[test]
-fn an_over_selected_round_of_which_too_few_are_left_is_complete_with_the_last() {
+fn an_over_selected_step_with_too_few_left_is_complete_with_the_last() {
     let mut talk = Conversation::with(&[COHORT, &mode("over-selection = { factor = 1.25 }")]);
     let cohort = invited(&talk.begin(0));
     assert!(!talk.lose(cohort[0], 0).step_due);
@@ -36,9 +36,9 @@ fn an_over_selected_round_of_which_too_few_are_left_is_complete_with_the_last() 
     assert!(talk.upload(cohort[4], 0, 1.0).1.step_due);
 }
 
-/// If this fails, what arrives late is averaged, or the step after waits for it.
+/// If this fails, an update that arrives late is averaged, or the next step waits for it.
 #[test]
-fn a_straggler_who_goes_on_is_late_and_holds_nobody_up() {
+fn a_straggler_that_goes_on_is_late_and_delays_no_step() {
     let mut talk = Conversation::with(&[COHORT, &mode("over-selection = { factor = 1.5, stragglers = \"late\" }")]);
     let first = invited(&talk.begin(0));
     first[..4].iter().for_each(|user| drop(talk.upload(*user, 0, 1.0)));
@@ -55,9 +55,9 @@ fn a_straggler_who_goes_on_is_late_and_holds_nobody_up() {
     assert!(outcome.model.as_ref().unwrap().0.table(0).as_slice().iter().all(|value| *value == 2.0));
 }
 
-/// If this fails, a deadline is missed, counts from somewhere else, or ends another step than its own.
+/// If this fails, a deadline is missed, counts from a wrong instant, or ends a step other than its own.
 #[test]
-fn a_round_ends_at_its_deadline_with_what_there_is() {
+fn a_step_ends_at_its_deadline_with_the_updates_that_have_arrived() {
     for spec in ["over-selection = { factor = 1.5, deadline_s = 10 }", "semi-synchronous = { deadline_s = 10 }"] {
         let mut talk = Conversation::with(&[COHORT, &mode(spec)]);
         talk.now = instant(2.0);
@@ -79,9 +79,9 @@ fn a_round_ends_at_its_deadline_with_what_there_is() {
     }
 }
 
-/// If this fails, staleness weighs otherwise than its formula says.
+/// If this fails, the weight of a stale update is not what the formula says.
 #[test]
-fn a_late_update_joins_a_semi_synchronous_round_with_the_weight_of_its_staleness() {
+fn a_late_update_joins_a_semi_synchronous_step_with_the_weight_of_its_staleness() {
     for (weight, expected) in [
         ("\"constant\"", 1.0),
         ("{ polynomial = 2.0 }", 1.0 / 9.0),
@@ -93,7 +93,7 @@ fn a_late_update_joins_a_semi_synchronous_round_with_the_weight_of_its_staleness
         let mut talk = Conversation::with(&["training.participation={ cohort = 2 }", &spec]);
         let base = f64::from(talk.server.table().as_slice()[7]);
         let first = invited(&talk.begin(0));
-        // Two steps without the other one.
+        // The other user of the first cohort misses two steps.
         talk.upload(first[0], 0, 2.0);
         assert!(talk.ring(10.0).step_due);
         assert_eq!(talk.close().given_up, []);
@@ -128,7 +128,8 @@ fn an_update_later_than_the_maximum_staleness_is_stale() {
     }
 }
 
-/// If this fails, fewer or more train at a time than the concurrency says, or a buffer is emptied before it is full.
+/// If this fails, fewer or more users train at a time than the concurrency says, or a buffer is emptied before it is
+/// full.
 #[test]
 fn fedbuff_keeps_its_concurrency_and_steps_when_its_buffer_is_full() {
     let spec = "fedbuff = { concurrency = 3, buffer = 2, server_rate = 0.5, staleness_weight = { polynomial = 1.0 } }";
@@ -152,7 +153,7 @@ fn fedbuff_keeps_its_concurrency_and_steps_when_its_buffer_is_full() {
     assert_eq!((fourth.len(), talk.server.open.len()), (1, 3), "the one who completed the step left a place");
     talk.upload(first[2], 0, 3.0);
     assert!(talk.upload(fourth[0], 3, 4.0).1.step_due);
-    // The first of the two is one step old and counts half.
+    // The first of the two updates is one step old and counts half.
     let twice = stepped + 0.5 * (0.5 * (3.0 - base) + (4.0 - stepped)) / 2.0;
     let value = f64::from(talk.close().model.unwrap().0.table(0).as_slice()[7]);
     assert!((value - twice).abs() < 1e-6, "{value} instead of {twice}");
@@ -181,7 +182,7 @@ fn fedasync_steps_with_every_update_that_is_not_stale() {
 
 /// If this fails, an asynchronous run in which nothing ever arrives goes on for ever.
 #[test]
-fn an_asynchronous_round_in_which_everything_comes_to_nothing_ends_the_run() {
+fn an_asynchronous_step_in_which_no_update_ever_arrives_ends_the_run() {
     for (spec, most) in [("fedasync = { concurrency = 2 }", 6), ("fedbuff = { concurrency = 2, buffer = 4 }", 12)] {
         let mut talk = Conversation::with(&["training.empty_rounds_limit=3", &mode(spec)]);
         let users = invited(&talk.begin(0));
@@ -193,7 +194,7 @@ fn an_asynchronous_round_in_which_everything_comes_to_nothing_ends_the_run() {
         let error = talk.server.handle(lost, &mut talk.context).unwrap_err();
         assert!(matches!(error, Error::NothingArrives { round: Round(0), participations } if participations == most));
     }
-    // An update in between, and they are counted from the start again.
+    // If there is an update in between, the count starts again.
     let mut talk = Conversation::with(&["training.empty_rounds_limit=1", &mode("fedasync = { concurrency = 2 }")]);
     let users = invited(&talk.begin(0));
     let next = invited(&talk.lose(users[0], 0));

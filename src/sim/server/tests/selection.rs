@@ -1,19 +1,19 @@
-//! Who is invited, and what happens if there is nobody.
+//! Tests of who is invited, and of what happens if nobody is available.
 
 use super::super::roster::SelectionContext;
 use super::*;
 use crate::ids::Round;
 use crate::population::AvailabilityClock;
 
-/// Stays and gaps so long that few are there at a time.
+/// An availability whose gaps are so long that few users are there at a time.
 const RARELY: &str = "availability={ on-off = { mean_on_s = 100, mean_off_s = 2000 } }";
 
-/// The first instant from `at` on at which anybody is available.
+/// Returns the first instant from `at` on at which any user is available.
 fn anyone_after(clock: &mut AvailabilityClock, at: SimTime) -> Option<SimTime> {
     (0..21).filter_map(|user| clock.next_arrival(UserId(user), at)).min()
 }
 
-/// The cohorts of so many steps in which everybody is lost.
+/// Returns the cohorts of so many steps, in all of which every participation is lost.
 fn cohorts(steps: u32, overrides: &[&str]) -> Vec<Vec<u32>> {
     let limit = "training.empty_rounds_limit=1000";
     let mut talk = Conversation::with(&[overrides, &[limit]].concat());
@@ -32,7 +32,7 @@ fn cohorts_are_uniform_over_those_who_can_be_many_or_few() {
     for selection in ["uniform", "never-twice-in-a-row"] {
         let mut server = server(&[&format!("training.client_selection=\"{selection}\"")]);
         let download = Arc::new(OutgoingDownload::first(&server.world));
-        // Nobody is at work; one; so many that drawing and looking gives up.
+        // No user takes part, or one does, or so many that drawing and checking gives up.
         for busy in [0, 1, 15] {
             let mut open = ByUser::default();
             for user in (0..busy).map(UserId) {
@@ -41,7 +41,7 @@ fn cohorts_are_uniform_over_those_who_can_be_many_or_few() {
             }
             let mut counts = [0u32; 21];
             for invitation_id in 0..4000 {
-                // A step is left out, so that nobody needs a rest.
+                // Every other step is left out, so that nobody needs a rest.
                 let at = SelectionContext {
                     now: SimTime::ZERO,
                     step: Step(8000 * busy + 2 * invitation_id),
@@ -92,7 +92,7 @@ fn round_robin_goes_by_number_and_starts_again_after_the_last() {
     assert_eq!(cohorts[2], [0, 1, 2, 16, 17, 18, 19, 20]);
 }
 
-/// If this fails, users are picked although they are gone, or others than those who stay longest.
+/// If this fails, users are picked who are not available, or users who stay longer are passed over.
 #[test]
 fn who_is_picked_is_there_and_the_longest_available_stay_longest() {
     let half = "availability={ on-off = { mean_on_s = 100, mean_off_s = 100 } }";
@@ -103,7 +103,7 @@ fn who_is_picked_is_there_and_the_longest_available_stay_longest() {
         let cohort = invited(&talk.begin(0));
         let mut clock = talk.server.world.population.availability().clock();
         let leaves = |user: u32| (clock.leaves_at(UserId(user), talk.now).unwrap(), user);
-        // Who is not there leaves at once.
+        // For a user who is not there, the clock says that it leaves at once.
         let mut stays: Vec<_> = (0..21).map(leaves).filter(|(leaves, _)| *leaves > talk.now).collect();
         assert!((4..18).contains(&stays.len()), "about half of them: {stays:?}");
         assert_eq!(cohort.len(), 3, "{selection}");
@@ -142,7 +142,7 @@ fn users_are_drawn_in_proportion_to_their_ratings() {
     }
 }
 
-/// If this fails, somebody trains on a device that has no room for the table, or a step waits for him.
+/// If this fails, a device that has no room for the table trains, or a step waits for it.
 #[test]
 fn devices_without_the_memory_are_not_invited_and_not_waited_for() {
     let classes = "devices.classes=[{ name = \"small\", share = 0.5, ns_per_row_visit = 1, memory_mb = 0.001 }, \
@@ -161,13 +161,13 @@ fn devices_without_the_memory_are_not_invited_and_not_waited_for() {
     }
 }
 
-/// If this fails, the server asks at the wrong time, or never again.
+/// If this fails, the server looks for users at the wrong time, or never again.
 #[test]
-fn with_nobody_there_the_server_waits_for_the_next_arrival() {
+fn if_nobody_is_available_the_server_waits_for_the_next_arrival() {
     for mode in ["\"synchronous\"", "{ fedbuff = { concurrency = 4, buffer = 2 } }"] {
         let mut talk = Conversation::with(&[RARELY, &format!("training.mode={mode}")]);
         let mut clock = talk.server.world.population.availability().clock();
-        // Some second at which nobody is there.
+        // This is a second at which nobody is there.
         let empty = (0..).map(|second| instant(f64::from(second)));
         let mut anybody = |at| (0..21).any(|user| clock.is_available(UserId(user), at));
         talk.now = empty.into_iter().find(|at| !anybody(*at)).unwrap();
@@ -181,9 +181,9 @@ fn with_nobody_there_the_server_waits_for_the_next_arrival() {
     }
 }
 
-/// If this fails, a run whose steps are short fills its calendar with alarms for one and the same arrival.
+/// If this fails, a run whose steps are short fills its calendar with alarms for the same arrival.
 #[test]
-fn one_alarm_wakes_the_server_however_many_rounds_end_before_it() {
+fn one_alarm_wakes_the_server_however_many_steps_end_before_it() {
     let half = "availability={ on-off = { mean_on_s = 100, mean_off_s = 100 } }";
     let mut talk = Conversation::with(&[half, "training.mode={ fedasync = { concurrency = 21 } }"]);
     let orders = talk.begin(0);
@@ -200,10 +200,10 @@ fn one_alarm_wakes_the_server_however_many_rounds_end_before_it() {
     assert!(orders.alarm.is_some_and(|next| next > alarm), "and the next is waited for");
 }
 
-/// If this fails, a run in which everybody needs a rest is woken at every arrival until the limit of its waiting, and none
-/// of them helps.
+/// If this fails, a run in which everybody needs a rest is woken at every arrival until the limit of its waiting,
+/// though nobody who arrives may be picked.
 #[test]
-fn nobody_is_waited_for_who_would_not_be_picked() {
+fn the_server_does_not_wait_for_users_whom_it_would_not_pick() {
     let half = "availability={ on-off = { mean_on_s = 100, mean_off_s = 100 } }";
     let mut server = server(&[half, "training.client_selection=\"never-twice-in-a-row\""]);
     let mut clock = server.world.population.availability().clock();
@@ -228,10 +228,10 @@ fn nobody_is_waited_for_who_would_not_be_picked() {
 }
 
 #[test]
-fn nobody_within_the_limit_ends_the_run() {
+fn a_run_ends_if_nobody_is_available_within_the_limit() {
     let mut talk = Conversation::with(&[RARELY, "training.waiting_limit_s=1"]);
     let mut clock = talk.server.world.population.availability().clock();
-    // A second before which nobody comes for long enough.
+    // This is a second after which nobody comes for long enough.
     let seconds = (0..).map(|second| instant(f64::from(second)));
     talk.now =
         { seconds }.find(|at| anyone_after(&mut clock, *at).unwrap() > *at + SimDuration::from_secs_f64(1.0)).unwrap();
@@ -240,7 +240,7 @@ fn nobody_within_the_limit_ends_the_run() {
     assert!(matches!(error, Error::NobodyAvailable { round: Round(0), at, .. } if at == talk.now), "{error}");
 }
 
-/// If this fails, who reads the message looks for what is wrong with the availability, and there is none.
+/// If this fails, the message makes its reader look for a mistake in the availability, where there is none.
 #[test]
 fn where_all_have_to_rest_the_message_says_so() {
     let rest = "training.client_selection=\"never-twice-in-a-row\"";
@@ -260,7 +260,7 @@ fn where_all_have_to_rest_the_message_says_so() {
     }
 }
 
-/// If this fails, what has arrived is lost from the books because nobody can be invited after it.
+/// If this fails, an upload is missing in the books because nobody can be invited after it.
 #[test]
 fn an_upload_after_which_nobody_comes_is_judged_before_the_run_ends() {
     let mode = "training.mode={ fedbuff = { concurrency = 1, buffer = 2 } }";
