@@ -87,7 +87,7 @@ pub(super) struct Header {
     pub(super) others_scale: f32,
 }
 
-/// Holds a block of a frame before a codec decodes it. [`Self::of_codec`] checks its header.
+/// Holds a block of a frame that a codec has yet to check and decode.
 #[derive(Debug)]
 pub struct OpenedBlock<'a> {
     frame: &'a Bytes,
@@ -104,7 +104,7 @@ pub struct OpenedBlock<'a> {
 
 /// Holds a block that is of the expected codec and has exactly as many values as its header declares.
 #[derive(Debug)]
-pub(super) struct OwnBlock<'a> {
+pub(super) struct CheckedBlock<'a> {
     pub(super) index: IndexEncoding,
     pub(super) index_bytes: &'a [u8],
     /// The number of entries held, which is at most the number of entries of the block.
@@ -114,7 +114,8 @@ pub(super) struct OwnBlock<'a> {
     pub(super) values: Bytes,
 }
 
-/// Opens the block of a frame of one table. Allocates nothing. [`OpenedBlock::of_codec`] checks the checksum.
+/// Opens the block of a frame of one table. Allocates nothing. [`OpenedBlock::of_codec`] checks the checksum and
+/// everything else in the header.
 ///
 /// # Errors
 /// [`Error::Frame`] for a frame that is too short, or of another format.
@@ -256,7 +257,7 @@ impl<'a> OpenedBlock<'a> {
     ///
     /// # Errors
     /// [`Error::Frame`], with a different reason for each kind of fault.
-    pub(super) fn of_codec(&self, codec: CodecId) -> Result<OwnBlock<'a>> {
+    pub(super) fn of_codec(&self, codec: CodecId) -> Result<CheckedBlock<'a>> {
         let found = self.codes >> 4;
         if found != codec as u8 {
             let name = CodecId::from_code(found).map_or_else(|| format!("number {found}"), |found| found.name().into());
@@ -292,7 +293,7 @@ impl<'a> OpenedBlock<'a> {
             check_sum(self.frame)?;
         }
         let index_bytes = &self.frame[self.body.start..values.start];
-        Ok(OwnBlock { index, index_bytes, count, others_scale, values: self.frame.slice(values) })
+        Ok(CheckedBlock { index, index_bytes, count, others_scale, values: self.frame.slice(values) })
     }
 
     /// Returns the place of the values, after checking that there is room for exactly what the header declares.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::frame::{CodecId, Header, OpenedBlock, OwnBlock};
+use super::frame::{CheckedBlock, CodecId, Header, OpenedBlock};
 use super::index::{self, IndexEncoding};
 use super::writer::FrameWriter;
 use super::{BlockContext, Codec, bitmap, require};
@@ -72,7 +72,7 @@ fn encode<const WIDTH: usize>(update: &TableUpdate, values: &[[u8; WIDTH]], fram
 
 /// Returns the bytes of a table of `universe` values with those of the block in their places, or `None` if the block
 /// holds all of them.
-fn decode<const WIDTH: usize>(own: &OwnBlock<'_>, universe: usize) -> Result<Option<Vec<u8>>> {
+fn decode<const WIDTH: usize>(own: &CheckedBlock<'_>, universe: usize) -> Result<Option<Vec<u8>>> {
     let zero = [0; WIDTH];
     let (values, _) = own.values.as_chunks::<WIDTH>();
     // The loop has no early exit, so that it vectorises.

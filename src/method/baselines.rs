@@ -72,7 +72,7 @@ pub fn beside(items: bool) -> [Entry; 2] {
     if items { [POPULARITY, RANDOM] } else { [GLOBAL_MEAN, USER_MEAN] }
 }
 
-/// A method without parameters.
+/// Holds the parameters of a baseline, which has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NoParameters {}

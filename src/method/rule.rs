@@ -11,20 +11,20 @@ use crate::math;
 use crate::model::state::StateVisitor;
 use crate::model::table::TableShape;
 
-/// How the updates of a step are combined.
+/// Says how the updates of a step are combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Combine {
-    /// Their mean, weighed as the updates ask for.
+    /// The mean of the updates, with the weights that they carry.
     #[default]
     Mean,
-    /// Their sum.
+    /// The sum of the updates.
     Sum,
-    /// For each row the mean over those who sent the row (FedRec 2020, Eq. 9).
+    /// For each row, the mean over those who sent the row (FedRec 2020, Eq. 9).
     MeanPerSender,
 }
 
-/// What the server does with the combined update d of a row v. In a block that is a state of the model, d is the
+/// Says what the server does with the combined update d of a row v. In a block that is a state of the model, d is the
 /// combined difference to what the clients received; in one that is a statistic, d is the negative of what they sent,
 /// which is taken for a gradient.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,20 +35,20 @@ pub enum Optimizer {
     Plain,
     /// Momentum: m <- beta m + d; v + rate m (FedAvgM; Hsu et al. 2019).
     Momentum {
-        /// The share beta of the old direction.
+        /// The factor beta of the old direction.
         #[schemars(range(min = 0, max = 1))]
         beta: f64,
     },
     /// Adam (Kingma and Ba 2015; FedAdam of Reddi et al. 2021), with its moments corrected for their start. A row has a
     /// count of its own, so that one that is seldom sent starts as others did.
     Adam {
-        /// Decay of the first moment.
+        /// The decay of the first moment.
         #[schemars(range(min = 0, max = 1))]
         beta1: f64,
-        /// Decay of the second moment.
+        /// The decay of the second moment.
         #[schemars(range(min = 0, max = 1))]
         beta2: f64,
-        /// Added to the root of the second moment.
+        /// The number that is added to the root of the second moment.
         #[schemars(extend("exclusiveMinimum" = 0.0))]
         epsilon: f64,
     },
@@ -59,21 +59,21 @@ impl Optimizer {
     pub const ADAM: Self = Self::Adam { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 };
 }
 
-/// The rule of one block.
+/// Describes the rule of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rule {
-    /// How updates are combined.
+    /// The way in which updates are combined.
     pub combine: Combine,
-    /// What the server does with the result.
+    /// The step that the server makes with the result.
     pub optimizer: Optimizer,
     /// The server's rate.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub rate: f64,
-    /// The factor of the rate after every step.
+    /// The factor by which the rate is multiplied after every step.
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
     pub rate_decay: f64,
-    /// Weight decay: this times a sent row is taken away of its d.
+    /// The weight decay, which times a sent row is subtracted from its d.
     #[schemars(range(min = 0))]
     pub weight_decay: f64,
 }

@@ -3,9 +3,9 @@
 //!
 //! The user vector U_u is private and the item table V is shared. Uploads are gradients of rows of V. In the **batch**
 //! style all users take part in a step, and the server moves a row by the mean over those who sent it (equation 9). In
-//! the **stochastic** style one user, drawn with replacement, takes part in a step (`training.participation = { cohort
-//! = 1 }`), and an iteration has as many steps as there are users (`training.steps_per_round`). Learning rates fall by
-//! a factor after every iteration. In the stochastic style, as in the authors' code, a device's own rate falls with its
+//! the **stochastic** style a step has one participant, drawn with replacement, and an iteration has as many steps as
+//! there are users (`training.participation = { cohort = 1 }` and `training.steps_per_round`). Learning rates fall by a
+//! factor after every iteration. In the stochastic style, as in the authors' code, a device's own rate falls with its
 //! participations.
 //!
 //! With rho > 0 a device also trains on unrated items, rho for every rated one, which are drawn anew in every
