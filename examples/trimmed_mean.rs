@@ -65,6 +65,7 @@ impl Server for TrimmedMean {
     }
 
     fn set_model(&mut self, model: Model) -> Result<()> {
+        self.model.check_same_layout(&model)?;
         self.model = model;
         Ok(())
     }

@@ -314,7 +314,8 @@ pub fn decode(codec: &dyn Codec, frame: &Bytes, layout: &Layout) -> Result<Model
     Ok(ModelUpdate { blocks, scalars })
 }
 
-/// Returns the scalars of a frame of `layout`, after checking that the frame is undamaged.
+/// Returns the scalars of a frame of `layout`, after checking that the frame is undamaged. A frame of one table has no
+/// scalars, and is not looked at.
 ///
 /// # Errors
 /// [`crate::error::Error::Frame`] for a damaged frame, or one of another layout.

@@ -1,9 +1,9 @@
-//! A method's third party: a peer that answers what clients must not ask the server.
+//! Defines the third party of a method, a peer that answers requests that the server must not see.
 //!
-//! Before a client trains it sends the third party a request, and receives a reply that it trains with. The third party
-//! answers from what it knew when the user was invited, so that a participation's inputs are fixed by then; what arrives
-//! at it during a step of the server it takes in when the step is over. FedPerGNN, for one, finds the users who share an
-//! item with a client in this way (Wu et al., Nature Communications 2022, section "Methods").
+//! Before a client trains, it sends the third party a request, and receives a reply that it trains with. The third
+//! party answers from what it knew when the user was invited, so that the inputs of a participation are fixed by then.
+//! Requests that arrive during a step of the server are absorbed when the step is over. FedPerGNN, for example, finds
+//! the users who share an item with a client in this way (Wu et al., Nature Communications 2022, section "Methods").
 
 use crate::error::Result;
 use crate::ids::{InvitationId, UserId};
@@ -12,51 +12,51 @@ use crate::model::layout::Layout;
 use crate::model::state::StateVisitor;
 use crate::work::Work;
 
-/// What travels between clients and a third party in a phase of a method. Requests and replies are lists of rows, and
-/// are encoded as such whatever codecs the scenario names.
+/// Describes what travels between clients and a third party in a phase of a method. Requests and replies are encoded as
+/// lists of rows, whatever codecs the scenario names.
 #[derive(Clone, Debug)]
 pub struct Exchange {
-    /// What a client sends. Rows that a request leaves out are not sent.
+    /// The layout of requests. Rows that a request leaves out are not sent.
     pub request: Layout,
-    /// What it receives.
+    /// The layout of replies.
     pub reply: Layout,
 }
 
-/// What a client asks the third party, made by [`Client::request`](super::Client::request).
+/// Holds a client's request to the third party, which [`Client::request`](super::Client::request) makes.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LocalRequest {
-    /// What leaves the device, of the layout [`Exchange::request`].
+    /// The update that leaves the device, of the layout [`Exchange::request`].
     pub update: ModelUpdate,
-    /// What making it took.
+    /// The work of making the request.
     pub work: Work,
 }
 
 impl LocalRequest {
-    /// Describes a request that took so much work.
+    /// Describes a request that took this much work.
     pub fn new(update: ModelUpdate, work: Work) -> Self {
         Self { update, work }
     }
 }
 
-/// What a third party answers, made by [`ThirdParty::reply`].
+/// Holds the reply of a third party, which [`ThirdParty::reply`] makes.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Reply {
-    /// What leaves the third party, of the layout [`Exchange::reply`].
+    /// The update that leaves the third party, of the layout [`Exchange::reply`].
     pub update: ModelUpdate,
-    /// What making it took; the third party is as fast as the server.
+    /// The work of making the reply. The third party is as fast as the server.
     pub work: Work,
 }
 
 impl Reply {
-    /// Describes a reply that took so much work.
+    /// Describes a reply that took this much work.
     pub fn new(update: ModelUpdate, work: Work) -> Self {
         Self { update, work }
     }
 }
 
-/// A request that has arrived at the third party.
+/// Describes a request that has arrived at the third party.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ArrivedRequest<'a> {
@@ -64,7 +64,7 @@ pub struct ArrivedRequest<'a> {
     pub user: UserId,
     /// The invitation that it belongs to.
     pub invitation_id: InvitationId,
-    /// What it says.
+    /// The request, as decoded from the frame.
     pub update: &'a ModelUpdate,
 }
 
@@ -75,15 +75,15 @@ impl<'a> ArrivedRequest<'a> {
     }
 }
 
-/// The third party of a method.
+/// Answers the requests of a method's clients, and keeps the state that this takes.
 pub trait ThirdParty: CloneThirdParty + Send + Sync {
-    /// Answers a request of `user`, from what was taken in so far.
+    /// Returns the reply to a request of `user`, from what has been absorbed so far.
     ///
     /// # Errors
     /// Whatever the method finds wrong with the request.
     fn reply(&self, user: UserId, request: &ModelUpdate) -> Result<Reply>;
 
-    /// Takes in the requests that have arrived since the last step of the server, in the order of (user, invitation).
+    /// Absorbs the requests that have arrived since the last step of the server, in the order of (user, invitation).
     ///
     /// # Errors
     /// Whatever the method finds wrong with one of them.
@@ -96,10 +96,10 @@ pub trait ThirdParty: CloneThirdParty + Send + Sync {
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()>;
 }
 
-/// Copies of third parties, for participations that were invited before a step and are answered after it. Every third
-/// party that is `Clone` has it.
+/// Copies a third party, for participations that were invited before a step and are answered after it. Every third
+/// party that is `Clone` implements it.
 pub trait CloneThirdParty {
-    /// Returns a copy.
+    /// Returns a copy of the third party.
     fn snapshot(&self) -> Box<dyn ThirdParty>;
 }
 

@@ -223,7 +223,7 @@ impl Method for FedGram {
         let deviation = parameters.initial_length / crate::math::sqrt(shape.dimension as f64);
         let table = Table::from_fn(*shape, || (deviation * stream.standard_normal()) as f32);
         // The table has the shape that the model is made for, so that this cannot fail.
-        self.shared.model(table, vec![0.0; shape.rows]).unwrap_or_else(|_| Model::none())
+        self.shared.model(table, vec![0.0; shape.rows]).unwrap_or_else(|error| unreachable!("{error}"))
     }
 
     fn upload_layout(&self, _phase: Phase) -> Layout {
