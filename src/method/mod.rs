@@ -36,7 +36,7 @@ use crate::dataset::Dataset;
 use crate::error::Result;
 use crate::ids::UserId;
 use crate::model::batch::RoundRows;
-use crate::model::blocks::Model;
+use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::kernel::logistic::BatchRows;
 use crate::model::kernel::{PackedRows, RowWeights};
 use crate::model::layout::Layout;
@@ -146,6 +146,10 @@ pub trait Client: CloneClient + Send {
     /// [`Error::Diverged`](crate::error::Error::Diverged) if a parameter leaves the allowed range; the state is then
     /// undefined.
     fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate>;
+
+    /// Learns that what [`Self::train`] returned last has been sent as it is. Its values stand in the memory of the frame
+    /// now: a client that keeps them too keeps them once by taking them from here. The default does nothing.
+    fn was_sent(&mut self, _update: &ModelUpdate) {}
 
     /// Makes a scorer of this user for the model as the device can decode it. It may rebuild private state first, from
     /// the user's own data.
