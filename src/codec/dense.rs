@@ -28,6 +28,10 @@ impl Codec for DenseF32 {
         false
     }
 
+    fn ends_in_values_of(&self, update: &TableUpdate) -> bool {
+        update.rows == RowSet::All
+    }
+
     fn decode_block(&self, block: &OpenedBlock<'_>) -> Result<TableUpdate> {
         let own = block.of_codec(CodecId::Dense)?;
         Ok(TableUpdate { value_type: block.value_type, ..TableUpdate::of_rows(block.shape, RowSet::All, own.values) })

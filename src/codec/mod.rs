@@ -170,6 +170,15 @@ impl Frame {
         Self { bytes: Bytes::new(), parts: FrameParts::default() }
     }
 
+    /// Has the values of `update`, of which this frame was made by `codec`, share the memory of the frame where it ends in
+    /// them. Returns the memory that they had before.
+    pub(crate) fn hold_values_of(&self, codec: &dyn Codec, update: &mut ModelUpdate) -> Option<Bytes> {
+        let [block] = &mut update.blocks[..] else { return None };
+        let start = self.bytes.len().checked_sub(block.values.len()).filter(|_| codec.ends_in_values_of(block))?;
+        debug_assert!(self.bytes[start..] == block.values);
+        Some(std::mem::replace(&mut block.values, self.bytes.slice(start..)))
+    }
+
     /// Restores a frame from what a checkpoint has kept of it.
     ///
     /// # Errors
@@ -222,6 +231,12 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
     /// rows of zeros to leave out. The default is yes.
     fn leaves_rows_out(&self) -> bool {
         true
+    }
+
+    /// Returns whether a frame of this block alone ends in the update's values as they are, so that whoever keeps both can
+    /// keep them once. The default is no.
+    fn ends_in_values_of(&self, _update: &TableUpdate) -> bool {
+        false
     }
 
     /// Decodes a block. The result's values share the frame's buffer where the format allows it. Memory is bounded by
@@ -288,7 +303,7 @@ pub fn encode(
     let mut frame = FrameWriter::new(layout, &update.scalars);
     for (position, (update, block)) in update.blocks.iter().zip(layout.blocks()).enumerate() {
         let base = context.base.base_of(block);
-        update.check_base(base)?;
+        update.check_meets(base)?;
         let (memory, randomness) = (&mut *context.memory, context.randomness);
         codec.encode_block(update, &mut BlockContext { position, base, memory, randomness }, &mut frame);
     }

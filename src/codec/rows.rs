@@ -44,6 +44,10 @@ impl Codec for RowsF32 {
         true
     }
 
+    fn ends_in_values_of(&self, _update: &TableUpdate) -> bool {
+        true
+    }
+
     fn decode_block(&self, block: &OpenedBlock<'_>) -> Result<TableUpdate> {
         let (own, shape) = (block.of_codec(CodecId::Rows)?, block.shape);
         // With k >= 1 the frame holds at least a value for each row, so that the list takes at most four times the

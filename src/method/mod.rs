@@ -39,7 +39,7 @@ use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::model::batch::RoundRows;
-use crate::model::blocks::Model;
+use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::kernel::logistic::BatchRows;
 use crate::model::kernel::{PackedRows, RowWeights};
 use crate::model::layout::Layout;
@@ -162,6 +162,10 @@ pub trait Client: CloneClient + Send {
     /// [`Error::Diverged`](crate::error::Error::Diverged) if a parameter leaves the allowed range, after which the
     /// state is undefined.
     fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate>;
+
+    /// Learns that what [`Self::train`] returned last has been sent as it is. Its values stand in the memory of the frame
+    /// now: a client that keeps them too keeps them once by taking them from here. The default does nothing.
+    fn was_sent(&mut self, _update: &ModelUpdate) {}
 
     /// Makes the request to the third party that precedes the training on `task`, in a method with an
     /// [`Method::exchange`]. Like [`Self::train`] it decides what leaves the device.

@@ -173,6 +173,12 @@ impl Client for PFedRecClient {
         Ok(LocalUpdate::new(ModelUpdate::of_table(table), trained.loss, trained.row_visits))
     }
 
+    fn was_sent(&mut self, update: &ModelUpdate) {
+        if let [table] = &update.blocks[..] {
+            self.own.get_mut().tuned.values = table.values.clone();
+        }
+    }
+
     fn scorer<'a>(&'a self, _context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
         let own = self.own.get();
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {

@@ -79,16 +79,23 @@ impl RowIndex {
         rows.iter().for_each(|&row| new_words[row as usize / 64] |= 1 << (row % 64));
         let held = new_words.iter().map(|word| word.count_ones() as usize).sum();
         let mut slots = Vec::with_capacity(held);
-        let mut old_slots = self.slots.iter();
+        let mut old_slots = &self.slots[..];
         self.before.clear();
         self.before.reserve_exact(words);
         for (&old, &new) in old_words.iter().zip(&new_words) {
             self.before.push(slots.len() as u32);
+            if old == new {
+                // Once most rows are held, most words are as they were.
+                let (as_before, rest) = old_slots.split_at(old.count_ones() as usize);
+                slots.extend_from_slice(as_before);
+                old_slots = rest;
+                continue;
+            }
             let mut rest = new;
             while rest != 0 {
                 let bit = rest & rest.wrapping_neg();
-                // There are as many old slots as old bits, in the same order.
-                let slot = if old & bit == 0 { None } else { old_slots.next().copied() };
+                // An old bit has an old slot: there are as many of one as of the other.
+                let slot = if old & bit == 0 { None } else { old_slots.split_off_first().copied() };
                 slots.push(slot.unwrap_or_else(|| {
                     next_slot += 1;
                     next_slot - 1

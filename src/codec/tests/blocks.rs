@@ -118,3 +118,26 @@ fn a_frame_of_another_layout_is_refused_with_the_reason() {
     let dense = decode(of(CodecName::DenseF32), &frame, &layout).unwrap_err().to_string();
     assert!(dense.contains("its codec is rows-f32, not dense-f32"), "{dense}");
 }
+
+/// If this fails, who keeps what it sent keeps it twice, or keeps something else.
+#[test]
+fn values_share_the_frame_that_says_them_as_they_are() {
+    let shape = TableShape { rows: 6, dimension: 2 };
+    let base = Table::from_fn(shape, || 1.0);
+    let listed = TableUpdate::listed(shape, vec![1, 4], &[0.5, -0.0, 2.0, 3.0], 0.5).unwrap();
+    let whole = TableUpdate::whole(&base);
+    let ending_in_values = [(CodecName::RowsF32, &listed), (CodecName::RowsF32, &whole), (CodecName::DenseF32, &whole)];
+    for (name, table) in ending_in_values {
+        let codec = of(name);
+        let (frame, mut update) = (codec.encode(table, &base), ModelUpdate::of_table(table.clone()));
+        let before = frame.hold_values_of(codec, &mut update).unwrap();
+        assert_eq!(before.as_ptr(), table.values.as_ptr());
+        assert_eq!(update.blocks[0], *table);
+        assert!(frame.bytes.as_ptr_range().contains(&update.blocks[0].values.as_ptr()));
+    }
+    for (name, table) in [(CodecName::DenseF32, &listed), (CodecName::SparseF32, &whole)] {
+        let (frame, mut update) = (of(name).encode(table, &base), ModelUpdate::of_table(table.clone()));
+        assert!(frame.hold_values_of(of(name), &mut update).is_none());
+        assert_eq!(update.blocks[0].values.as_ptr(), table.values.as_ptr());
+    }
+}

@@ -6,6 +6,8 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::device::Device;
 use super::download::OutgoingDownload;
 use super::exchange::{self, Counsel, Exchanged};
@@ -102,11 +104,14 @@ impl Assignment {
         }
         let mut context = EncodeContext { base: &received.model, memory: &mut device.memory, randomness };
         let frame = codec::encode(world.uplink, &update, layout, &mut context)?;
-        // The frame has a copy of the values, so the next client of this thread reuses their memory, unless it is
-        // shared.
-        if let Some(block) = update.blocks.pop()
-            && let Ok(values) = block.values.try_into_mut()
-        {
+        // What a mechanism has changed is not what the client returned.
+        let held = if world.privacy.is_none() { frame.hold_values_of(world.uplink, &mut update) } else { None };
+        if held.is_some() {
+            device.client.was_sent(&update);
+        }
+        // The values are in the frame; the next client of this thread writes its own there, unless they are kept.
+        let values = held.or_else(|| update.blocks.pop().map(|block| block.values));
+        if let Some(Ok(values)) = values.map(Bytes::try_into_mut) {
             scratch.values = values.into();
         }
         Ok(Box::new(Trained { device, frame, loss, work, exchanged }))

@@ -220,8 +220,9 @@ fn update_rows<const V: usize, const PENALTY: u8>(
                 d_lanes[i] = keep_d * d - shared;
                 let moved = keep_c * c - shared;
                 c_lanes[i] = match PENALTY {
-                    0 if c == 0.0 => moved,
-                    0 => moved - shrink.copysign(c),
+                    // Where c is zero, less +0.0, which changes no value. The mask says it so that the vectors that can
+                    // leave lanes out of a subtraction do: a choice between two results is an operation more.
+                    0 => moved - f32::from_bits(shrink.copysign(c).to_bits() & u32::from(c != 0.0).wrapping_neg()),
                     1 => moved,
                     // S_theta(v) = max(v - theta, 0) - max(-v - theta, 0). Written with comparisons, since
                     // `max` would turn a NaN into a zero and hide a divergence.
