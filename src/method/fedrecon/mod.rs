@@ -156,7 +156,7 @@ fn gather(table: &Table, samples: &SampleScratch, round_rows: &mut RoundRows, pa
     let padding_row = round_rows.rows().len();
     packed.reset(padding_row + 1, shape.dimension, 1);
     let source = TableRows { values: table.as_slice(), dimension: shape.dimension, rows: round_rows.rows() };
-    packed.gather(0, padding_row, &source);
+    packed.gather(0, &source);
     padding_row as u32
 }
 
@@ -172,9 +172,8 @@ impl Client for FedReconClient {
         let settings = &self.shared.settings;
         let trained = local::train(settings, shape.dimension, packed, padding_row, &mut samples, batch, &mut stream);
         task.check_magnitude("u", largest_magnitude(&trained.user))?;
-        task.check_magnitude("V", packed.largest_magnitude(0))?;
         let rows = round_rows.rows();
-        packed.copy_bytes(rows.len(), shape.dimension, 0, values);
+        task.check_magnitude("V", packed.copy_bytes(rows.len(), shape.dimension, 0, values))?;
         let update = TableUpdate::of_rows(shape, RowSet::Listed(rows.to_vec()), std::mem::take(values).into());
         let update = ModelUpdate::of_table(update).weighing(trained.query_samples as f32);
         Ok(LocalUpdate::new(update, trained.loss, trained.row_visits))
