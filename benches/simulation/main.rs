@@ -1,5 +1,5 @@
-//! Measures the speed of the simulated world: the calendar, the shared link, rounds in which nobody computes, and whole
-//! runs at scale. `cargo bench --bench simulation` runs all of it, and `cargo bench --bench simulation scale` one part.
+//! Measures the speed of the simulated world: the calendar, the shared link, rounds in which nobody computes, rounds of
+//! methods, and whole runs at scale. `cargo bench --bench simulation` runs all of it, and `cargo bench --bench simulation scale` one part.
 //! For a profiler, the part `rounds` takes a number of users, a cohort and a number of rounds: `cargo bench --bench
 //! simulation rounds 1000000 10000 200`.
 //!
@@ -11,6 +11,7 @@ use std::process::ExitCode;
 #[path = "../common/mod.rs"]
 mod common;
 mod idle;
+mod methods;
 mod scale;
 
 use common::median_ns;
@@ -48,6 +49,9 @@ fn main() -> ExitCode {
         {
             idle::rounds(users, cohort, 21);
         }
+    }
+    if is_wanted("methods") {
+        methods::rounds();
     }
     let exceeded = if is_wanted("scale") { scale::runs() } else { Vec::new() };
     exceeded.iter().for_each(|limit| eprintln!("error: {limit}"));

@@ -127,11 +127,11 @@ impl Client for FedMfClient {
             epochs: parameters.local_epochs,
             batch_size: parameters.batch_size as usize,
             steps: &[step],
-            names: ["u", "bias", "V"],
+            names: ["u", "bias"],
         };
         let mut no_bias = 0.0;
         let trained = minibatch::train(task, &schedule, self.user_vector.get_mut(), &mut no_bias, scratch)?;
-        let table = minibatch::update(task, scratch, trained.others_scale);
+        let table = minibatch::update(task, scratch, trained.others_scale, "V")?;
         Ok(LocalUpdate::new(ModelUpdate::of_table(table), trained.loss, trained.row_visits))
     }
 

@@ -163,11 +163,11 @@ impl Client for PFedRecClient {
             epochs: parameters.local_epochs,
             batch_size: parameters.batch_size as usize,
             steps: &self.shared.steps,
-            names: ["w", "b", "E"],
+            names: ["w", "b"],
         };
         let own = self.own.get_mut();
         let trained = minibatch::train(task, &schedule, &mut own.w, &mut own.b, scratch)?;
-        let table = minibatch::update(task, scratch, trained.others_scale);
+        let table = minibatch::update(task, scratch, trained.others_scale, "E")?;
         own.downloaded = Arc::clone(task.model.table(0));
         own.tuned = table.clone();
         Ok(LocalUpdate::new(ModelUpdate::of_table(table), trained.loss, trained.row_visits))

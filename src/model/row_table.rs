@@ -52,8 +52,8 @@ impl RowTable {
     ) {
         self.index.find(rows, slots);
         for (position, (&row, &slot)) in rows.iter().zip(slots.iter()).enumerate() {
-            if let Some(&later) = slots.get(position + ROWS_AHEAD).filter(|later| **later != ABSENT) {
-                prefetch(self.slot_values(later as usize));
+            if let Some(&later) = slots.get(position + ROWS_AHEAD) {
+                self.ask_for_slot(later);
             }
             if slot == ABSENT {
                 take(position, initial.row(row as usize), self.untouched_scale);
@@ -80,22 +80,15 @@ impl RowTable {
         (0..rows.len()).for_each(|position| write(position, places.row_mut(position)));
     }
 
-    /// Reads `rows` as [`Self::read_rows`] does, into the rows of table `number` of `packed`.
-    pub fn gather_into(
-        &self,
-        rows: &[u32],
-        initial: &Table,
-        slots: &mut Vec<u32>,
-        packed: &mut PackedRows,
-        number: usize,
-    ) {
+    /// Looks `rows` up, to be gathered as [`Self::read_rows`] reads them.
+    pub fn found<'a>(&'a self, rows: &'a [u32], initial: &'a Table, slots: &'a mut Vec<u32>) -> FoundRows<'a> {
         self.index.find(rows, slots);
-        packed.gather(number, rows.len(), &FoundRows { table: self, rows, slots, initial });
+        FoundRows { table: self, rows, slots, initial }
     }
 
     /// Ends a participation as [`Self::write_rows`] does, with the values that table `number` of `packed` has for
-    /// `rows`. The last call of [`Self::gather_into`] must have had the same `rows` and `slots`, with no writing in
-    /// between, so that the rows need not be looked up again.
+    /// `rows`, and returns the largest magnitude in them (NaN if they hold one). The last call of [`Self::found`] must
+    /// have had the same `rows` and `slots`, with no writing in between, so that the rows need not be looked up again.
     ///
     /// # Panics
     /// If there are not as many `slots` as `rows`.
@@ -106,7 +99,7 @@ impl RowTable {
         slots: &mut Vec<u32>,
         packed: &PackedRows,
         number: usize,
-    ) {
+    ) -> f32 {
         assert_eq!(rows.len(), slots.len(), "the slots of other rows");
         debug_assert!({
             let mut found = Vec::new();
@@ -116,7 +109,7 @@ impl RowTable {
         self.decay(others_scale);
         self.insert_missing(rows, slots);
         let Self { dimension, chunks, scales, .. } = self;
-        packed.scatter(number, rows.len(), &mut FoundPlaces { dimension: *dimension, chunks, scales, slots });
+        packed.scatter(number, rows.len(), &mut FoundPlaces { dimension: *dimension, chunks, scales, slots })
     }
 
     /// Multiplies every row by `factor`.
@@ -189,6 +182,15 @@ impl RowTable {
         sink(&self.untouched_scale.to_le_bytes());
     }
 
+    /// Asks for the values and the scale of a slot, unless it is [`ABSENT`].
+    #[inline]
+    fn ask_for_slot(&self, slot: u32) {
+        if slot != ABSENT {
+            prefetch(self.slot_values(slot as usize));
+            prefetch(&self.scales[slot as usize..=slot as usize]);
+        }
+    }
+
     #[inline]
     fn slot_values(&self, slot: usize) -> &[f32] {
         let start = slot % ROWS_PER_CHUNK * self.dimension;
@@ -197,7 +199,8 @@ impl RowTable {
 }
 
 /// Reads rows whose slots have been found.
-struct FoundRows<'a> {
+#[derive(Debug)]
+pub struct FoundRows<'a> {
     table: &'a RowTable,
     rows: &'a [u32],
     slots: &'a [u32],
@@ -205,6 +208,11 @@ struct FoundRows<'a> {
 }
 
 impl RowSource for FoundRows<'_> {
+    #[inline(always)]
+    fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
     #[inline(always)]
     fn row(&self, position: usize) -> (&[f32], f32) {
         match self.slots[position] {
@@ -215,9 +223,7 @@ impl RowSource for FoundRows<'_> {
 
     #[inline(always)]
     fn ask_for(&self, position: usize) {
-        if self.slots[position] != ABSENT {
-            prefetch(self.table.slot_values(self.slots[position] as usize));
-        }
+        self.table.ask_for_slot(self.slots[position]);
     }
 }
 
@@ -287,14 +293,16 @@ mod tests {
                 } else {
                     let mut packed = PackedRows::default();
                     packed.reset(rows.len(), DIMENSION, 2);
-                    table.gather_into(&rows, &initial, &mut slots, &mut packed, 1);
+                    packed.gather(1, &table.found(&rows, &initial, &mut slots));
                     for (position, expected) in read(&table, &rows, &initial).iter().enumerate() {
                         prop_assert_eq!(&packed.row(position, 1)[0].0[..DIMENSION], &expected[..]);
                         let mut values = [0.0; DIMENSION];
                         fill(position, &mut values);
                         packed.set_row(position, 1, &values, 1.0);
                     }
-                    table.scatter_just_gathered(&rows, *scale, &mut slots, &packed, 1);
+                    let largest = table.scatter_just_gathered(&rows, *scale, &mut slots, &packed, 1);
+                    let expected = rows.last().map_or(0.0, |row| (number * 1000) as f32 + *row as f32);
+                    prop_assert_eq!(largest, expected, "the largest magnitude");
                 }
                 for &row in &rows {
                     dense[row as usize].fill((number * 1000) as f32 + row as f32);

@@ -4,13 +4,16 @@
 use super::parameters::{Objective, Plan, Tables};
 use super::{LocalTask, LocalUpdate, Scratch, Shared};
 use crate::error::Result;
+use crate::math::LANES;
 use crate::method::largest_magnitude;
 use crate::method::minibatch::draw_samples;
 use crate::model::batch::RoundRows;
 use crate::model::blocks::ModelUpdate;
-use crate::model::kernel::additive::{self, AdditiveStep};
-use crate::model::kernel::{Block, PackedRows, RowWeights, TableRows, packed_vector, unpack_into};
-use crate::model::row_table::RowTable;
+use crate::model::kernel::additive::{self, AdditiveStep, Arrivals};
+use crate::model::kernel::{
+    AskedFor, Block, Column, PackedRows, RowSource, RowWeights, TableRows, packed_vector, unpack_into,
+};
+use crate::model::row_table::{FoundRows, RowTable};
 use crate::model::table::{RowSet, TableUpdate};
 use crate::rng::{Purpose, Stream};
 use crate::stages::{Stage, enter};
@@ -43,72 +46,103 @@ pub(super) fn train(
         // The regularisers run over the whole matrix, so that every row moves.
         Objective::Paper => scratch.round_rows.collect_whole_catalogue(items, labels, shared.items),
     }
-    gather(shared, own, task, &scratch.round_rows, &mut scratch.packed, &mut scratch.slots);
-    drop(gathering);
+    let rows = scratch.round_rows.rows().to_vec();
+    make_room(plan, rows.len(), &mut scratch.packed);
     let mut epochs = LocalEpochs::new(plan, own, task);
-    epochs.run(&mut scratch.round_rows, &mut scratch.packed, &mut scratch.weights);
+    let mut arriving = ArrivingRows {
+        d: plan.keeps_d().then(|| own.d.found(&rows, &shared.start.d, &mut scratch.slots)),
+        c: plan.shares().then(|| downloaded_rows(task, plan, &rows)),
+        columns: [D, C].map(|table| scratch.packed.column(table)),
+        rows: rows.len(),
+        brought: 0,
+    };
+    arriving.ask_for_the_first();
+    drop(gathering);
+    epochs.run(&mut scratch.round_rows, &mut scratch.packed, &mut scratch.weights, &mut arriving);
     let LocalEpochs { w, b, others_scale, loss, row_visits, .. } = epochs;
     unpack_into(&w, &mut own.w);
     own.b = b;
     task.check_magnitude("w", largest_magnitude(&own.w))?;
     task.check_magnitude("b", b.abs())?;
-    task.check_magnitude("C", scratch.packed.largest_magnitude(C))?;
-    task.check_magnitude("D", scratch.packed.largest_magnitude(D))?;
-    let (rows, packed) = (scratch.round_rows.rows(), &scratch.packed);
+    let mut values = Vec::new();
+    if plan.shares() {
+        let _stage = enter(Stage::Encode);
+        values = std::mem::take(&mut scratch.values);
+        task.check_magnitude("C", scratch.packed.copy_bytes(rows.len(), plan.dimension, C, &mut values))?;
+    }
     if plan.keeps_d() {
         let _stage = enter(Stage::Scatter);
-        own.d.scatter_just_gathered(rows, others_scale, &mut scratch.slots, packed, D);
+        let largest = own.d.scatter_just_gathered(&rows, others_scale, &mut scratch.slots, &scratch.packed, D);
+        task.check_magnitude("D", largest)?;
     }
-    let table = update(shared, task, rows, packed, others_scale, &mut scratch.values);
+    let table = update(plan, task, rows, others_scale, values);
     Ok(LocalUpdate::new(ModelUpdate::of_table(table), loss, row_visits))
 }
 
-/// Gathers the rows of this participation, those of D from the private table and those of C from the download.
-fn gather(
-    shared: &Shared,
-    own: &PrivateParameters,
-    task: &LocalTask<'_>,
-    round_rows: &RoundRows,
-    packed: &mut PackedRows,
-    slots: &mut Vec<u32>,
-) {
-    let rows = round_rows.rows();
-    let (keeps_d, shares) = (shared.plan.keeps_d(), shared.plan.shares());
-    if keeps_d && shares {
-        packed.reset_for_overwriting(rows.len(), shared.plan.dimension, 2);
-    } else {
-        packed.reset(rows.len(), shared.plan.dimension, 2);
-    }
-    if keeps_d {
-        own.d.gather_into(rows, &shared.start.d, slots, packed, D);
-    }
-    if shares {
-        let dimension = shared.plan.dimension;
-        packed.gather(C, rows.len(), &TableRows { values: task.model.table(0).as_slice(), dimension, rows });
+/// Gathers the rows of this participation while the first step goes through them.
+struct ArrivingRows<'a> {
+    /// The rows of the private table, if it is kept.
+    d: Option<FoundRows<'a>>,
+    /// The rows of the download, if it is shared.
+    c: Option<TableRows<'a>>,
+    columns: [Column; 2],
+    rows: usize,
+    /// The number of rows that have been gathered.
+    brought: usize,
+}
+
+impl ArrivingRows<'_> {
+    /// Prefetches the rows that the step gathers before it prefetches any itself.
+    fn ask_for_the_first(&self) {
+        if let Some(d) = &self.d {
+            (0..self.rows.min(2 * LANES)).for_each(|position| d.ask_for(position));
+        }
     }
 }
 
-/// Returns the update that leaves the device: the trained rows of C, and the factor by which all others have decayed.
-fn update(
-    shared: &Shared,
-    task: &LocalTask<'_>,
-    rows: &[u32],
-    packed: &PackedRows,
-    others_scale: f32,
-    values: &mut Vec<u8>,
-) -> TableUpdate {
-    let _stage = enter(Stage::Encode);
-    let shape = task.model.table(0).shape();
-    if !shared.plan.shares() {
-        return TableUpdate::of_rows(shape, RowSet::All, bytes::Bytes::new());
-    }
-    packed.copy_bytes(rows.len(), shape.dimension, C, values);
-    let values = std::mem::take(values).into();
-    match shared.plan.objective {
-        Objective::PublishedCode => {
-            TableUpdate { others_scale, ..TableUpdate::of_rows(shape, RowSet::Listed(rows.to_vec()), values) }
+impl Arrivals for ArrivingRows<'_> {
+    fn bring(&mut self, first: usize, blocks: &mut [Block]) {
+        let _stage = enter(Stage::Gather);
+        self.brought = self.rows.min(first + LANES);
+        if let Some(d) = &self.d {
+            self.columns[D].gather(blocks, first..self.brought, &AskedFor(d));
         }
-        Objective::Paper => TableUpdate::of_rows(shape, RowSet::All, values),
+        if let Some(c) = &self.c {
+            self.columns[C].gather(blocks, first..self.brought, c);
+        }
+    }
+
+    #[inline(always)]
+    fn ask_for(&self, offset: usize) {
+        let position = self.brought + offset;
+        if let Some(d) = self.d.as_ref().filter(|_| position < self.rows) {
+            d.ask_for(position);
+        }
+    }
+}
+
+/// Makes room for the rows of this participation, D and C side by side. A table that is left out is zero.
+fn make_room(plan: &Plan, rows: usize, packed: &mut PackedRows) {
+    if plan.keeps_d() && plan.shares() {
+        packed.reset_for_overwriting(rows, plan.dimension, 2);
+    } else {
+        packed.reset(rows, plan.dimension, 2);
+    }
+}
+
+/// Returns `rows` of the downloaded C.
+fn downloaded_rows<'a>(task: &LocalTask<'a>, plan: &Plan, rows: &'a [u32]) -> TableRows<'a> {
+    TableRows { values: task.model.table(0).as_slice(), dimension: plan.dimension, rows }
+}
+
+/// Returns the update that leaves the device: the trained rows of C, and the factor by which all others have decayed.
+fn update(plan: &Plan, task: &LocalTask<'_>, rows: Vec<u32>, others_scale: f32, values: Vec<u8>) -> TableUpdate {
+    let shape = task.model.table(0).shape();
+    match plan.objective {
+        Objective::PublishedCode if plan.shares() => {
+            TableUpdate { others_scale, ..TableUpdate::of_rows(shape, RowSet::Listed(rows), values.into()) }
+        }
+        _ => TableUpdate::of_rows(shape, RowSet::All, values.into()),
     }
 }
 
@@ -157,7 +191,15 @@ impl<'a> LocalEpochs<'a> {
         }
     }
 
-    fn run(&mut self, round_rows: &mut RoundRows, packed: &mut PackedRows, weights: &mut RowWeights) {
+    /// Runs all epochs over the rows, which come into place as the first step reaches them.
+    fn run(
+        &mut self,
+        round_rows: &mut RoundRows,
+        packed: &mut PackedRows,
+        weights: &mut RowWeights,
+        arriving: &mut ArrivingRows<'_>,
+    ) {
+        let mut arriving = Some(arriving);
         let one_batch = round_rows.samples().len() <= self.plan.batch_size;
         if one_batch {
             self.weigh(round_rows.samples(), round_rows.rows().len(), weights);
@@ -166,12 +208,12 @@ impl<'a> LocalEpochs<'a> {
             let before = self.loss;
             if one_batch {
                 // With a single batch, shuffling would change nothing.
-                self.step(round_rows.samples().len(), packed, weights);
+                self.step(round_rows.samples().len(), packed, weights, arriving.take());
             } else {
                 round_rows.shuffle(&mut self.order);
                 for batch in round_rows.samples().chunks(self.plan.batch_size) {
                     self.weigh(batch, round_rows.rows().len(), weights);
-                    self.step(batch.len(), packed, weights);
+                    self.step(batch.len(), packed, weights, arriving.take());
                 }
             }
             self.loss = self.loss_sum / self.occurrences;
@@ -192,7 +234,14 @@ impl<'a> LocalEpochs<'a> {
         };
     }
 
-    fn step(&mut self, batch: usize, packed: &mut PackedRows, weights: &RowWeights) {
+    /// Takes one step, in which the rows come if it is the first one.
+    fn step(
+        &mut self,
+        batch: usize,
+        packed: &mut PackedRows,
+        weights: &RowWeights,
+        arriving: Option<&mut ArrivingRows<'_>>,
+    ) {
         let plan = self.plan;
         let data_weight = match plan.objective {
             Objective::PublishedCode => (1.0 / batch as f64) as f32,
@@ -207,7 +256,11 @@ impl<'a> LocalEpochs<'a> {
             mu: self.mu,
             penalty: plan.penalty,
         };
-        let loss = additive::step(packed, weights, &mut self.w, &mut self.b, &step);
+        let (w, b) = (&mut self.w, &mut self.b);
+        let loss = match arriving {
+            Some(arriving) => additive::step_as_rows_come(packed, weights, w, b, &step, arriving),
+            None => additive::step(packed, weights, w, b, &step),
+        };
         // An ablated table is zero and stays zero.
         match (plan.tables, plan.aggregate_d) {
             (Tables::Both, _) => {}

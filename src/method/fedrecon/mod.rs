@@ -160,9 +160,8 @@ impl Client for FedReconClient {
         let mut session = Session { rows: packed, padding_row, dimension, batch, stream };
         let trained = local::train(settings, &mut session, &mut samples);
         task.check_magnitude("u", largest_magnitude(&trained.user))?;
-        task.check_magnitude("V", packed.largest_magnitude(0))?;
         let rows = round_rows.rows();
-        packed.copy_bytes(rows.len(), shape.dimension, 0, values);
+        task.check_magnitude("V", packed.copy_bytes(rows.len(), shape.dimension, 0, values))?;
         let update = TableUpdate::of_rows(shape, RowSet::Listed(rows.to_vec()), std::mem::take(values).into());
         let update = ModelUpdate::of_table(update).weighing(trained.query_samples as f32);
         Ok(LocalUpdate::new(update, trained.loss, trained.row_visits))

@@ -18,8 +18,8 @@ pub(super) struct Schedule<'a> {
     pub batch_size: usize,
     /// The steps taken on each batch, in order.
     pub steps: &'a [LogisticStep],
-    /// The names of the vector, the bias and the table in the papers, for error messages.
-    pub names: [&'static str; 3],
+    /// The names of the vector and the bias in the papers, for error messages.
+    pub names: [&'static str; 2],
 }
 
 /// Holds what the loop returns, besides the trained rows, which it leaves in `scratch.packed`.
@@ -70,7 +70,6 @@ pub(super) fn train(
     unpack_into(&w, vector);
     task.check_magnitude(schedule.names[0], super::largest_magnitude(vector))?;
     task.check_magnitude(schedule.names[1], bias.abs())?;
-    task.check_magnitude(schedule.names[2], packed.largest_magnitude(0))?;
     let occurrences = round_rows.samples().len() as f64 * f64::from(schedule.epochs);
     Ok(Trained { loss: loss / occurrences, row_visits, others_scale })
 }
@@ -89,7 +88,7 @@ pub(super) fn gather(
     packed.reset_for_overwriting(padding_row + 1, shape.dimension, 1);
     packed.clear_row(padding_row, 0);
     let source = TableRows { values: table.as_slice(), dimension: shape.dimension, rows: round_rows.rows() };
-    packed.gather(0, padding_row, &source);
+    packed.gather(0, &source);
     padding_row as u32
 }
 
@@ -99,14 +98,24 @@ pub(super) fn draw_samples(task: &LocalTask<'_>, scratch: &mut SampleScratch) ->
     task.draw_samples(scratch)
 }
 
-/// Returns the update that leaves the device: the trained rows, and the factor by which all others have decayed.
-pub(super) fn update(task: &LocalTask<'_>, scratch: &mut Scratch, others_scale: f32) -> TableUpdate {
+/// Returns the update that leaves the device: the trained rows, and the factor by which all others have decayed. `name` is
+/// that of the table in the papers, for error messages.
+///
+/// # Errors
+/// [`Error::Diverged`](crate::error::Error::Diverged) if a trained row has left the allowed range.
+pub(super) fn update(
+    task: &LocalTask<'_>,
+    scratch: &mut Scratch,
+    others_scale: f32,
+    name: &'static str,
+) -> Result<TableUpdate> {
     let _stage = enter(Stage::Encode);
     let shape = task.model.table(0).shape();
     let rows = scratch.round_rows.rows();
-    scratch.packed.copy_bytes(rows.len(), shape.dimension, 0, &mut scratch.values);
+    let largest = scratch.packed.copy_bytes(rows.len(), shape.dimension, 0, &mut scratch.values);
+    task.check_magnitude(name, largest)?;
     let values = std::mem::take(&mut scratch.values).into();
-    TableUpdate { others_scale, ..TableUpdate::of_rows(shape, RowSet::Listed(rows.to_vec()), values) }
+    Ok(TableUpdate { others_scale, ..TableUpdate::of_rows(shape, RowSet::Listed(rows.to_vec()), values) })
 }
 
 #[cfg(test)]

@@ -70,9 +70,12 @@ pub fn unpack_into(blocks: &[Block], values: &mut [f32]) {
 /// read together are adjacent. The number of rows is padded to a multiple of sixteen with zero rows.
 #[derive(Clone, Debug, Default)]
 pub struct PackedRows {
-    pub(super) blocks: Vec<Block>,
-    pub(super) vectors: usize,
-    pub(super) tables: usize,
+    /// Those of the rows at hand, and behind them what larger problems have left: to grow again costs no clearing.
+    blocks: Vec<Block>,
+    /// Blocks of the rows at hand.
+    used: usize,
+    vectors: usize,
+    tables: usize,
     rows: usize,
 }
 
@@ -80,7 +83,7 @@ impl PackedRows {
     /// Makes room for `rows` rows of `tables` tables of `dimension` columns, all zero. Keeps its allocation.
     pub fn reset(&mut self, rows: usize, dimension: usize, tables: usize) {
         self.shape_for(rows, dimension, tables);
-        self.blocks.fill(Block::ZERO);
+        self.blocks_mut().fill(Block::ZERO);
     }
 
     /// As [`Self::reset`], for a caller that will set every row of every table: only what it cannot reach is
@@ -89,9 +92,9 @@ impl PackedRows {
         self.shape_for(rows, dimension, tables);
         if dimension.is_multiple_of(LANES) && dimension / LANES == self.vectors {
             let padding = rows * self.vectors * tables;
-            self.blocks[padding..].fill(Block::ZERO);
+            self.blocks_mut()[padding..].fill(Block::ZERO);
         } else {
-            self.blocks.fill(Block::ZERO);
+            self.blocks_mut().fill(Block::ZERO);
         }
     }
 
@@ -99,7 +102,10 @@ impl PackedRows {
         self.vectors = padded_vectors(dimension);
         self.tables = tables;
         self.rows = rows;
-        self.blocks.resize(rows.next_multiple_of(LANES) * self.vectors * tables, Block::ZERO);
+        self.used = rows.next_multiple_of(LANES) * self.vectors * tables;
+        if self.blocks.len() < self.used {
+            self.blocks.resize(self.used, Block::ZERO);
+        }
     }
 
     /// Lane vectors per row of one table.
@@ -107,9 +113,19 @@ impl PackedRows {
         self.vectors
     }
 
+    /// Tables side by side.
+    pub fn tables(&self) -> usize {
+        self.tables
+    }
+
     /// All blocks, padding rows included.
+    pub fn blocks(&self) -> &[Block] {
+        &self.blocks[..self.used]
+    }
+
+    /// As [`Self::blocks`], to be changed.
     pub fn blocks_mut(&mut self) -> &mut [Block] {
-        &mut self.blocks
+        &mut self.blocks[..self.used]
     }
 
     /// Row `row` of table `table`, padded.
@@ -212,7 +228,7 @@ mod tests {
         let values: Vec<f32> = (0..17).map(|i| i as f32).collect();
         rows.set_row(1, 1, &values, 1.0);
         let mut bytes = vec![9; 300];
-        rows.copy_bytes(2, 17, 1, &mut bytes);
+        assert_eq!(rows.copy_bytes(2, 17, 1, &mut bytes), 16.0, "the largest magnitude");
         assert_eq!(bytes.len(), 2 * 17 * 4);
         assert!(bytes[..17 * 4].iter().all(|byte| *byte == 0));
         assert_eq!(bytes[17 * 4..], values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>());
@@ -235,11 +251,12 @@ mod tests {
     fn the_largest_magnitude_sees_negative_and_non_finite_values() {
         let mut rows = PackedRows::default();
         rows.reset(2, 2, 1);
+        let largest = |rows: &PackedRows| rows.copy_bytes(2, 2, 0, &mut Vec::new());
         rows.set_row(0, 0, &[1.0, -3.0], 1.0);
-        assert_eq!(rows.largest_magnitude(0), 3.0);
+        assert_eq!(largest(&rows), 3.0);
         rows.set_row(1, 0, &[f32::NEG_INFINITY, 0.0], 1.0);
-        assert_eq!(rows.largest_magnitude(0), f32::INFINITY);
+        assert_eq!(largest(&rows), f32::INFINITY);
         rows.set_row(0, 0, &[f32::NAN, 0.0], 1.0);
-        assert!(rows.largest_magnitude(0).is_nan());
+        assert!(largest(&rows).is_nan());
     }
 }

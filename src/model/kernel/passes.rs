@@ -1,7 +1,9 @@
-//! Passes over packed rows: gathering them, scattering them, reading them as bytes, and finding their largest magnitude.
+//! Passes over packed rows: gathering them, and taking them away again, as rows or as bytes, with their largest magnitude.
 //!
 //! Each does nothing but move values, so what bounds it is the width of a move: they are compiled like the training
-//! kernels.
+//! kernels. Whoever takes rows away wants to know whether they have exploded, and looking at them costs least then.
+
+use std::ops::Range;
 
 use super::for_vectors;
 use super::lanes::{Block, PackedRows, pack_into, unpack_into};
@@ -13,11 +15,30 @@ const ROWS_AHEAD: usize = 16;
 
 /// Where gathered rows come from.
 pub trait RowSource {
+    /// Returns how many rows there are.
+    fn rows(&self) -> usize;
+
     /// Returns the values of the row that comes to `position` of the packed rows, and the factor that they take.
     fn row(&self, position: usize) -> (&[f32], f32);
 
     /// Asks for the row that comes to `position` to be brought into the cache, if it is likely not to be there.
     fn ask_for(&self, _position: usize) {}
+}
+
+/// Rows that have been asked for already.
+#[derive(Debug)]
+pub struct AskedFor<'a, S>(pub &'a S);
+
+impl<S: RowSource> RowSource for AskedFor<'_, S> {
+    #[inline(always)]
+    fn rows(&self) -> usize {
+        self.0.rows()
+    }
+
+    #[inline(always)]
+    fn row(&self, position: usize) -> (&[f32], f32) {
+        self.0.row(position)
+    }
 }
 
 /// Where scattered rows go.
@@ -39,37 +60,60 @@ pub struct TableRows<'a> {
 
 impl RowSource for TableRows<'_> {
     #[inline(always)]
+    fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    #[inline(always)]
     fn row(&self, position: usize) -> (&[f32], f32) {
         let start = self.rows[position] as usize * self.dimension;
         (&self.values[start..start + self.dimension], 1.0)
     }
 }
 
+/// One of the tables that packed rows hold side by side.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// Lane vectors per row of one table.
+    pub vectors: usize,
+    /// Tables side by side.
+    pub tables: usize,
+    /// Which of them.
+    pub table: usize,
+}
+
+impl Column {
+    /// Sets rows of the table to those that `source` has for `positions`, times their factors. `blocks` begin with the
+    /// packed row of the first position.
+    pub fn gather<S: RowSource>(self, blocks: &mut [Block], positions: Range<usize>, source: &S) {
+        let Self { vectors, tables, table } = self;
+        for_vectors!(vectors, gather[S](blocks, tables, table, positions, source));
+    }
+}
+
 impl PackedRows {
-    /// Sets the first `rows` rows of table `table` to those of `source`, times their factors.
-    pub fn gather<S: RowSource>(&mut self, table: usize, rows: usize, source: &S) {
-        let (vectors, tables) = (self.vectors, self.tables);
-        for_vectors!(vectors, gather[S](&mut self.blocks, tables, table, rows, source));
+    /// Returns where table `table` stands.
+    pub fn column(&self, table: usize) -> Column {
+        Column { vectors: self.vectors(), tables: self.tables(), table }
     }
 
-    /// Writes the first `rows` rows of table `table` to `sink`.
-    pub fn scatter<S: RowSink>(&self, table: usize, rows: usize, sink: &mut S) {
-        let (vectors, tables) = (self.vectors, self.tables);
-        for_vectors!(vectors, scatter[S](&self.blocks, tables, table, rows, sink));
+    /// Sets the first rows of table `table` to those of `source`, times their factors.
+    pub fn gather<S: RowSource>(&mut self, table: usize, source: &S) {
+        self.column(table).gather(self.blocks_mut(), 0..source.rows(), source);
     }
 
-    /// Replaces `bytes` by the first `rows` rows of table `table`, `dimension` (at least 1) values each,
-    /// little-endian.
-    pub fn copy_bytes(&self, rows: usize, dimension: usize, table: usize, bytes: &mut Vec<u8>) {
-        // What is there already is overwritten, not cleared first.
-        bytes.resize(rows * dimension * 4, 0);
-        let (vectors, tables) = (self.vectors, self.tables);
-        for_vectors!(vectors, copy_bytes[](&self.blocks, tables, table, dimension, bytes));
+    /// Writes the first `rows` rows of table `table` to `sink`, and returns the largest magnitude in them; NaN if they
+    /// hold one.
+    pub fn scatter<S: RowSink>(&self, table: usize, rows: usize, sink: &mut S) -> f32 {
+        for_vectors!(self.vectors(), scatter[S](self.blocks(), self.tables(), table, rows, sink))
     }
 
-    /// The largest magnitude in `table`; NaN if it holds one.
-    pub fn largest_magnitude(&self, table: usize) -> f32 {
-        for_vectors!(self.vectors, largest_magnitude[](&self.blocks, self.tables, table))
+    /// Replaces `bytes` by the first `rows` rows of table `table`, `dimension` (at least 1) values each, little-endian.
+    /// Returns the largest magnitude in them; NaN if they hold one.
+    pub fn copy_bytes(&self, rows: usize, dimension: usize, table: usize, bytes: &mut Vec<u8>) -> f32 {
+        bytes.clear();
+        bytes.reserve(rows * dimension * 4);
+        for_vectors!(self.vectors(), copy_bytes[](self.blocks(), self.tables(), table, rows, dimension, bytes))
     }
 }
 
@@ -78,28 +122,35 @@ per_instruction_set! {
         blocks: &mut [Block],
         tables: usize,
         table: usize,
-        rows: usize,
+        positions: Range<usize>,
         source: &S,
     ) {
-        gather_inline::<V, S>(blocks, tables, table, rows, source)
+        gather_inline::<V, S>(blocks, tables, table, positions, source)
     }
 }
 
 per_instruction_set! {
-    fn scatter<const V: usize, S: RowSink>(blocks: &[Block], tables: usize, table: usize, rows: usize, sink: &mut S) {
+    fn scatter<const V: usize, S: RowSink>(
+        blocks: &[Block],
+        tables: usize,
+        table: usize,
+        rows: usize,
+        sink: &mut S,
+    ) -> f32 {
         scatter_inline::<V, S>(blocks, tables, table, rows, sink)
     }
 }
 
 per_instruction_set! {
-    fn copy_bytes<const V: usize>(blocks: &[Block], tables: usize, table: usize, dimension: usize, bytes: &mut [u8]) {
-        copy_bytes_inline::<V>(blocks, tables, table, dimension, bytes)
-    }
-}
-
-per_instruction_set! {
-    fn largest_magnitude<const V: usize>(blocks: &[Block], tables: usize, table: usize) -> f32 {
-        largest_magnitude_inline::<V>(blocks, tables, table)
+    fn copy_bytes<const V: usize>(
+        blocks: &[Block],
+        tables: usize,
+        table: usize,
+        rows: usize,
+        dimension: usize,
+        bytes: &mut Vec<u8>,
+    ) -> f32 {
+        copy_bytes_inline::<V>(blocks, tables, table, rows, dimension, bytes)
     }
 }
 
@@ -109,10 +160,11 @@ fn gather_inline<const V: usize, S: RowSource>(
     blocks: &mut [Block],
     tables: usize,
     table: usize,
-    rows: usize,
+    positions: Range<usize>,
     source: &S,
 ) {
-    for (position, row) in blocks.chunks_exact_mut(V * tables).take(rows).enumerate() {
+    let rows = source.rows();
+    for (position, row) in positions.zip(blocks.chunks_exact_mut(V * tables)) {
         if position + ROWS_AHEAD < rows {
             source.ask_for(position + ROWS_AHEAD);
         }
@@ -148,9 +200,11 @@ fn scatter_inline<const V: usize, S: RowSink>(
     table: usize,
     rows: usize,
     sink: &mut S,
-) {
+) -> f32 {
+    let mut largest = [[0u32; LANES]; V];
     for (position, row) in blocks.chunks_exact(V * tables).take(rows).enumerate() {
         let blocks = &row[table * V..(table + 1) * V];
+        note_largest(blocks, &mut largest);
         let values = sink.row_mut(position);
         if values.len() == V * LANES {
             let whole = values.as_chunks_mut::<LANES>().0;
@@ -161,32 +215,34 @@ fn scatter_inline<const V: usize, S: RowSink>(
             unpack_into(blocks, values);
         }
     }
+    largest_of(&largest)
 }
 
-#[allow(clippy::needless_range_loop)]
 #[inline(always)]
 fn copy_bytes_inline<const V: usize>(
     blocks: &[Block],
     tables: usize,
     table: usize,
+    rows: usize,
     dimension: usize,
-    bytes: &mut [u8],
-) {
-    for (row, bytes) in blocks.chunks_exact(V * tables).zip(bytes.chunks_exact_mut(dimension * 4)) {
+    bytes: &mut Vec<u8>,
+) -> f32 {
+    let mut largest = [[0u32; LANES]; V];
+    for row in blocks.chunks_exact(V * tables).take(rows) {
         let blocks = &row[table * V..(table + 1) * V];
-        let (whole, rest) = bytes.as_chunks_mut::<{ 4 * LANES }>();
-        if whole.len() == V && rest.is_empty() {
-            for v in 0..V {
-                whole[v] = little_endian(&blocks[v].0);
-            }
+        note_largest(blocks, &mut largest);
+        if dimension == V * LANES {
+            blocks.iter().for_each(|block| bytes.extend_from_slice(&little_endian(&block.0)));
         } else {
-            let (front, back) = blocks.split_at(whole.len());
-            whole.iter_mut().zip(front).for_each(|(bytes, block)| *bytes = little_endian(&block.0));
-            if let Some(block) = back.first() {
-                rest.copy_from_slice(&little_endian(&block.0)[..rest.len()]);
+            let mut rest = 4 * dimension;
+            for block in blocks {
+                let part = rest.min(4 * LANES);
+                bytes.extend_from_slice(&little_endian(&block.0)[..part]);
+                rest -= part;
             }
         }
     }
+    largest_of(&largest)
 }
 
 /// Sixteen values in the layout of the wire; on little-endian machines a plain copy.
@@ -199,18 +255,17 @@ fn little_endian(values: &Lanes) -> [u8; 4 * LANES] {
     bytes
 }
 
+/// Raises `largest` to the magnitudes of a row, which order like their bit patterns; every NaN sorts above infinity.
 #[allow(clippy::needless_range_loop)]
 #[inline(always)]
-fn largest_magnitude_inline<const V: usize>(blocks: &[Block], tables: usize, table: usize) -> f32 {
-    let mut largest = [[0u32; LANES]; V];
-    for row in blocks.chunks_exact(V * tables) {
-        let blocks = &row[table * V..(table + 1) * V];
-        for v in 0..V {
-            for i in 0..LANES {
-                // Magnitudes order like their bit patterns, and every NaN sorts above infinity.
-                largest[v][i] = largest[v][i].max(blocks[v].0[i].abs().to_bits());
-            }
+fn note_largest<const V: usize>(row: &[Block], largest: &mut [[u32; LANES]; V]) {
+    for v in 0..V {
+        for i in 0..LANES {
+            largest[v][i] = largest[v][i].max(row[v].0[i].abs().to_bits());
         }
     }
-    f32::from_bits(largest.into_iter().flatten().max().unwrap_or(0))
+}
+
+fn largest_of<const V: usize>(largest: &[[u32; LANES]; V]) -> f32 {
+    f32::from_bits(largest.iter().flatten().copied().max().unwrap_or(0))
 }

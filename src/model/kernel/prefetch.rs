@@ -16,11 +16,17 @@ pub fn prefetch<T>(values: &[T]) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let start = values.as_ptr().cast::<i8>();
         let bytes = size_of_val(values);
-        // The last byte's line too: values need not begin where a line does.
-        for offset in (0..bytes).step_by(LINE_BYTES).chain(bytes.checked_sub(1)) {
+        let mut offset = 0;
+        while offset < bytes {
             // SAFETY: the pointer stays inside `values`, and the instruction reads nothing that the program
             // could see: it cannot fault and has no result.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(start.add(offset)) };
+            offset += LINE_BYTES;
+        }
+        // The last byte's line too: values need not begin where a line does.
+        if bytes > 0 {
+            // SAFETY: as above; the last byte is one of `values`.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(start.add(bytes - 1)) };
         }
     }
     #[cfg(not(target_arch = "x86_64"))]

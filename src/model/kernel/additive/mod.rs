@@ -42,24 +42,61 @@ pub struct AdditiveStep {
 /// Rows with weight zero only decay. Returns the loss before the step. Source: mtics/FedRAP d6ee2ac for the
 /// batch means and the subgradient; the paper's Eq. 3 and 13 for whole-matrix sums and soft-thresholding.
 pub fn step(rows: &mut PackedRows, weights: &RowWeights, w: &mut [Block], b: &mut f32, step: &AdditiveStep) -> f32 {
+    step_as_rows_come(rows, weights, w, b, step, &mut InPlace)
+}
+
+/// Rows that come into place while a step runs.
+///
+/// A user's own rows come from memory that no cache holds. Asked for one by one while the rows before them are trained,
+/// they take next to no time of their own.
+pub trait Arrivals {
+    /// Puts the packed rows from position `first` into place, which are to be read now: sixteen, of which the last ones may
+    /// be padding.
+    fn bring(&mut self, first: usize, rows: &mut [Block]);
+
+    /// Asks for one of the sixteen rows behind those that were brought last.
+    fn ask_for(&self, offset: usize);
+}
+
+/// Every row is where it belongs.
+struct InPlace;
+
+impl Arrivals for InPlace {
+    #[inline(always)]
+    fn bring(&mut self, _first: usize, _rows: &mut [Block]) {}
+
+    #[inline(always)]
+    fn ask_for(&self, _offset: usize) {}
+}
+
+/// As [`step`], over rows that come into place just before they are read.
+pub fn step_as_rows_come<A: Arrivals>(
+    rows: &mut PackedRows,
+    weights: &RowWeights,
+    w: &mut [Block],
+    b: &mut f32,
+    step: &AdditiveStep,
+    arrivals: &mut A,
+) -> f32 {
     let vectors = rows.vectors();
     let blocks = rows.blocks_mut();
     match step.penalty {
-        Penalty::L1 => for_vectors!(vectors, dispatch[0](blocks, weights, w, b, step)),
-        Penalty::L2 => for_vectors!(vectors, dispatch[1](blocks, weights, w, b, step)),
-        Penalty::L1Proximal => for_vectors!(vectors, dispatch[2](blocks, weights, w, b, step)),
+        Penalty::L1 => for_vectors!(vectors, dispatch[0, A](blocks, weights, w, b, step, arrivals)),
+        Penalty::L2 => for_vectors!(vectors, dispatch[1, A](blocks, weights, w, b, step, arrivals)),
+        Penalty::L1Proximal => for_vectors!(vectors, dispatch[2, A](blocks, weights, w, b, step, arrivals)),
     }
 }
 
 per_instruction_set! {
-    fn dispatch<const V: usize, const PENALTY: u8>(
+    fn dispatch<const V: usize, const PENALTY: u8, A: Arrivals>(
         blocks: &mut [Block],
         weights: &RowWeights,
         w: &mut [Block],
         b: &mut f32,
         step: &AdditiveStep,
+        arrivals: &mut A,
     ) -> f32 {
-        step_over_rows::<V, PENALTY>(blocks, weights, w, b, step)
+        step_over_rows::<V, PENALTY, A>(blocks, weights, w, b, step, arrivals)
     }
 }
 
@@ -100,12 +137,13 @@ impl RowCoefficients {
 // Plain loops over sixteen lanes: the form that the compiler turns into one vector operation per line.
 #[allow(clippy::needless_range_loop)]
 #[inline(always)]
-fn step_over_rows<const V: usize, const PENALTY: u8>(
+fn step_over_rows<const V: usize, const PENALTY: u8, A: Arrivals>(
     blocks: &mut [Block],
     weights: &RowWeights,
     w: &mut [Block],
     b: &mut f32,
     step: &AdditiveStep,
+    arrivals: &mut A,
 ) -> f32 {
     let mut w_before = [Block::ZERO; V];
     w_before.copy_from_slice(w);
@@ -119,7 +157,8 @@ fn step_over_rows<const V: usize, const PENALTY: u8>(
     let (groups, _) = counts.split_at(blocks.len() / (LANES * 2 * V));
     // Direct calls throughout: a closure would not inherit the instruction set that this copy is compiled for.
     let mut z = [0f32; LANES];
-    if let Some((first, _)) = blocks.split_at_checked(LANES * 2 * V) {
+    if let Some((first, _)) = blocks.split_at_mut_checked(LANES * 2 * V) {
+        arrivals.bring(0, first);
         z = logits::<V, PENALTY>(first, &w_before, *b, &penalties[0], step, &mut penalty_loss);
     }
     for (group, count) in groups.iter().enumerate() {
@@ -137,10 +176,11 @@ fn step_over_rows<const V: usize, const PENALTY: u8>(
         // The next group's logits before this group's update: the long chain of the logistic function hides
         // behind them. It saves a third of the time, and w does not change within a step.
         let (rows, rest) = blocks[group * LANES * 2 * V..].split_at_mut(LANES * 2 * V);
-        if let Some((next, _)) = rest.split_at_checked(LANES * 2 * V) {
+        if let Some((next, _)) = rest.split_at_mut_checked(LANES * 2 * V) {
+            arrivals.bring((group + 1) * LANES, next);
             z = logits::<V, PENALTY>(next, &w_before, *b, &penalties[group + 1], step, &mut penalty_loss);
         }
-        update_rows::<V, PENALTY>(rows, &w_before, &gradient, &coefficients, &mut w_gradient);
+        update_rows::<V, PENALTY, A>(rows, &w_before, &gradient, &coefficients, &mut w_gradient, arrivals);
     }
     let decay = 1.0 - step.network_rate * step.weight_decay;
     for v in 0..V {
@@ -198,14 +238,16 @@ fn logits<const V: usize, const PENALTY: u8>(
 /// Updates sixteen rows of D and C and adds their share of the gradient of w.
 #[allow(clippy::needless_range_loop)]
 #[inline(always)]
-fn update_rows<const V: usize, const PENALTY: u8>(
+fn update_rows<const V: usize, const PENALTY: u8, A: Arrivals>(
     group: &mut [Block],
     w: &[Block; V],
     gradient: &Lanes,
     coefficients: &RowCoefficients,
     w_gradient: &mut [Block; V],
+    arrivals: &A,
 ) {
     for r in 0..LANES {
+        arrivals.ask_for(r);
         let (d_row, c_row) = group[r * 2 * V..(r + 1) * 2 * V].split_at_mut(V);
         let (g, move_by, pull) = (gradient[r], coefficients.step_size[r], coefficients.pull[r]);
         let (keep_d, keep_c, shrink) = (coefficients.keep_d[r], coefficients.keep_c[r], coefficients.shrink[r]);

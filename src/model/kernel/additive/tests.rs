@@ -190,3 +190,52 @@ fn rows_without_weight_only_decay() {
         assert_eq!(after[4 + 3 * 3 + i], decay * problem.d[3][i] as f32);
     }
 }
+
+/// Rows that stand elsewhere until they are brought.
+struct Elsewhere {
+    blocks: Vec<Block>,
+    brought: usize,
+}
+
+impl Arrivals for Elsewhere {
+    fn bring(&mut self, first: usize, rows: &mut [Block]) {
+        assert_eq!(first, self.brought, "in their order, each once");
+        self.brought += LANES;
+        let start = first / LANES * rows.len();
+        rows.copy_from_slice(&self.blocks[start..start + rows.len()]);
+    }
+
+    fn ask_for(&self, offset: usize) {
+        assert!(offset < LANES);
+    }
+}
+
+/// If this fails, the first step of a participation differs from what it would be with all rows at hand.
+#[test]
+fn rows_that_come_on_the_way_are_trained_as_those_in_place_are() {
+    for (rows, dimension, penalty) in
+        [(1, 16, Penalty::L1), (16, 32, Penalty::L1), (50, 32, Penalty::L1Proximal), (37, 50, Penalty::L2)]
+    {
+        let mut stream = Streams::new(9).stream(Purpose::GlobalInit, 0, 0);
+        let mut in_place = PackedRows::default();
+        in_place.reset(rows, dimension, 2);
+        for (row, table) in (0..rows).flat_map(|row| [(row, 0), (row, 1)]) {
+            let values: Vec<f32> = (0..dimension).map(|_| stream.standard_normal() as f32).collect();
+            in_place.set_row(row, table, &values, 1.0);
+        }
+        let mut coming = in_place.clone();
+        coming.blocks_mut().fill(Block([7.0; LANES]));
+        let mut arrivals = Elsewhere { blocks: in_place.blocks().to_vec(), brought: 0 };
+        let batch: Vec<(u32, bool)> = (0..rows as u32).map(|row| (row, row % 3 == 0)).collect();
+        let mut weights = RowWeights::default();
+        weights.count_batch(&batch, rows, 0.01, None);
+        let step = scalars(penalty, rows as f64);
+        let start = (packed_vector(&vec![0.1; dimension]), 0.5);
+        let ((mut w, mut b), (mut w_coming, mut b_coming)) = (start.clone(), start);
+        let loss = super::step(&mut in_place, &weights, &mut w, &mut b, &step);
+        let loss_coming = step_as_rows_come(&mut coming, &weights, &mut w_coming, &mut b_coming, &step, &mut arrivals);
+        assert_eq!(arrivals.brought, rows.next_multiple_of(LANES));
+        assert_eq!((loss.to_bits(), b.to_bits()), (loss_coming.to_bits(), b_coming.to_bits()));
+        assert!(w == w_coming && in_place.blocks() == coming.blocks(), "{rows} x {dimension}");
+    }
+}
