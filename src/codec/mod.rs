@@ -303,7 +303,7 @@ pub fn encode(
     let mut frame = FrameWriter::new(layout, &update.scalars);
     for (position, (update, block)) in update.blocks.iter().zip(layout.blocks()).enumerate() {
         let base = context.base.base_of(block);
-        update.check_meets(base)?;
+        update.check_base(base)?;
         let (memory, randomness) = (&mut *context.memory, context.randomness);
         codec.encode_block(update, &mut BlockContext { position, base, memory, randomness }, &mut frame);
     }

@@ -182,12 +182,11 @@ impl RowTable {
         sink(&self.untouched_scale.to_le_bytes());
     }
 
-    /// Asks for the values and the scale of a slot, unless it is [`ABSENT`].
+    /// Prefetches the values of a slot, unless it is [`ABSENT`].
     #[inline]
     fn ask_for_slot(&self, slot: u32) {
         if slot != ABSENT {
             prefetch(self.slot_values(slot as usize));
-            prefetch(&self.scales[slot as usize..=slot as usize]);
         }
     }
 

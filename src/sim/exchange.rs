@@ -47,6 +47,16 @@ struct SavedExchange {
     reply: (Work, FrameParts),
 }
 
+impl Counsel {
+    /// Returns what was exchanged; `None` if the third party is still to be asked.
+    pub fn remembered(self) -> Option<Arc<Exchanged>> {
+        match self {
+            Self::Remembered(exchanged) => Some(exchanged),
+            Self::Asked(_) => None,
+        }
+    }
+}
+
 impl Exchanged {
     /// Appends the exchange to `archive`.
     pub fn save(&self, archive: &mut Archive) {

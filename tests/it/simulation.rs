@@ -177,6 +177,69 @@ fn what_is_no_model_of_the_method_is_refused() {
     assert_eq!(simulation.finish().unwrap().digest, whole.digest);
 }
 
+/// If this fails, a model that is set while participants still have the old one's download cannot be told from it.
+#[test]
+fn a_model_that_is_set_during_participations_has_a_download_of_its_own() {
+    let scenario = small_with(
+        "fedmf",
+        &[
+            "training.rounds=8",
+            "training.mode={ semi-synchronous = { deadline_s = 0.02 } }",
+            "training.participation={ cohort = 10 }",
+            "network.preset=\"mobile-pessimistic\"",
+        ],
+    );
+    let mut simulation = begin(&scenario, 2);
+    let first = step(&mut simulation);
+    assert_eq!((first.invited, first.aggregated), (10, 0), "everybody is still under way");
+    let model = filled(&simulation.model().unwrap(), 0.5);
+    simulation.set_model(model).unwrap();
+    step(&mut simulation);
+    let mut saved = Vec::new();
+    simulation.save(&mut saved).unwrap();
+    let control = RunControl::with_threads(1);
+    let mut restored = Simulation::restore(world(scenario), &control, Cursor::new(saved)).unwrap();
+    while let Some(round) = simulation.step().unwrap() {
+        assert_eq!(step(&mut restored), round);
+    }
+    assert_eq!(restored.finish().unwrap().digest, simulation.finish().unwrap().digest);
+}
+
+/// If this fails, asking for an instant that has passed opens a round, between which and the next nothing can be saved.
+#[test]
+fn an_instant_that_has_passed_opens_no_round() {
+    let mut simulation = begin(&asynchronous("fedmf"), 1);
+    step(&mut simulation);
+    simulation.step_until(Until::Time(SimTime::ZERO), &mut ()).unwrap();
+    simulation.save(&mut Vec::new()).unwrap();
+}
+
+/// If this fails, ratings that arrive while the server steps by itself count as used, although nobody learns from them.
+#[test]
+fn ratings_that_arrive_after_the_server_has_begun_are_late() {
+    let overrides = [
+        "training.mode={ semi-synchronous = { deadline_s = 0.0315 } }",
+        "network.preset=\"mobile-pessimistic\"",
+        "network.rtt_ms=60",
+        "server.ns_per_row_visit=100000",
+        "training.rounds=6",
+    ];
+    let outcome = run(small_with("mf", &overrides), 1);
+    assert_balanced(&outcome);
+    eprintln!(
+        "{:?}",
+        outcome
+            .rounds
+            .iter()
+            .map(|r| (r.invited, r.aggregated, r.late, r.bytes.up.useful, r.bytes.up.late, r.duration_s))
+            .collect::<Vec<_>>()
+    );
+    let begun = outcome.rounds.iter().position(|round| round.aggregated > 0).unwrap();
+    let later = &outcome.rounds[begun + 1..];
+    assert!(later.iter().any(|round| round.late > 0), "nobody is late");
+    assert!(later.iter().all(|round| round.aggregated == 0 && round.bytes.up.useful == 0), "{later:?}");
+}
+
 #[test]
 fn the_middle_of_a_round_is_no_place_to_save_or_to_set_a_model() {
     let mut simulation = begin(&asynchronous("fedmf"), 1);

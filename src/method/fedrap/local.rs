@@ -10,9 +10,7 @@ use crate::method::minibatch::draw_samples;
 use crate::model::batch::RoundRows;
 use crate::model::blocks::ModelUpdate;
 use crate::model::kernel::additive::{self, AdditiveStep, Arrivals};
-use crate::model::kernel::{
-    AskedFor, Block, Column, PackedRows, RowSource, RowWeights, TableRows, packed_vector, unpack_into,
-};
+use crate::model::kernel::{Block, Column, PackedRows, RowSource, RowWeights, TableRows, packed_vector, unpack_into};
 use crate::model::row_table::{FoundRows, RowTable};
 use crate::model::table::{RowSet, TableUpdate};
 use crate::rng::{Purpose, Stream};
@@ -54,7 +52,6 @@ pub(super) fn train(
         c: plan.shares().then(|| downloaded_rows(task, plan, &rows)),
         columns: [D, C].map(|table| scratch.packed.column(table)),
         rows: rows.len(),
-        brought: 0,
     };
     arriving.ask_for_the_first();
     drop(gathering);
@@ -87,15 +84,13 @@ struct ArrivingRows<'a> {
     c: Option<TableRows<'a>>,
     columns: [Column; 2],
     rows: usize,
-    /// The number of rows that have been gathered.
-    brought: usize,
 }
 
 impl ArrivingRows<'_> {
-    /// Prefetches the rows that the step gathers before it prefetches any itself.
+    /// Prefetches the rows that are gathered before the gathering itself prefetches any.
     fn ask_for_the_first(&self) {
         if let Some(d) = &self.d {
-            (0..self.rows.min(2 * LANES)).for_each(|position| d.ask_for(position));
+            (0..self.rows.min(LANES)).for_each(|position| d.ask_for(position));
         }
     }
 }
@@ -103,20 +98,12 @@ impl ArrivingRows<'_> {
 impl Arrivals for ArrivingRows<'_> {
     fn bring(&mut self, first: usize, blocks: &mut [Block]) {
         let _stage = enter(Stage::Gather);
-        self.brought = self.rows.min(first + LANES);
+        let positions = first..self.rows.min(first + LANES);
         if let Some(d) = &self.d {
-            self.columns[D].gather(blocks, first..self.brought, &AskedFor(d));
+            self.columns[D].gather(blocks, positions.clone(), d);
         }
         if let Some(c) = &self.c {
-            self.columns[C].gather(blocks, first..self.brought, c);
-        }
-    }
-
-    #[inline(always)]
-    fn ask_for(&self, offset: usize) {
-        let position = self.brought + offset;
-        if let Some(d) = self.d.as_ref().filter(|_| position < self.rows) {
-            d.ask_for(position);
+            self.columns[C].gather(blocks, positions, c);
         }
     }
 }

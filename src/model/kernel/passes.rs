@@ -25,22 +25,6 @@ pub trait RowSource {
     fn ask_for(&self, _position: usize) {}
 }
 
-/// Rows that have been asked for already.
-#[derive(Debug)]
-pub struct AskedFor<'a, S>(pub &'a S);
-
-impl<S: RowSource> RowSource for AskedFor<'_, S> {
-    #[inline(always)]
-    fn rows(&self) -> usize {
-        self.0.rows()
-    }
-
-    #[inline(always)]
-    fn row(&self, position: usize) -> (&[f32], f32) {
-        self.0.row(position)
-    }
-}
-
 /// Where scattered rows go.
 pub trait RowSink {
     /// Returns the place of the row at `position` of the packed rows.

@@ -229,15 +229,6 @@ impl TableUpdate {
     /// # Errors
     /// [`Error::Update`], naming the fault.
     pub fn check_base(&self, base: Base<'_>) -> Result<()> {
-        self.check_meets(base)?;
-        self.check()
-    }
-
-    /// Checks that `base` is a table of the update's shape and type.
-    ///
-    /// # Errors
-    /// [`Error::Update`] if it is not.
-    pub fn check_meets(&self, base: Base<'_>) -> Result<()> {
         match base {
             Base::Table(table) if table.shape() != self.shape => {
                 Err(Error::Update(format!("it is for a {} table and meets a {} one", self.shape, table.shape())))
@@ -245,7 +236,7 @@ impl TableUpdate {
             Base::Table(_) if self.value_type != ValueType::F32 => {
                 Err(Error::Update("its values are not of single precision, and its base is".into()))
             }
-            _ => Ok(()),
+            _ => self.check(),
         }
     }
 

@@ -14,7 +14,7 @@ use crate::population::Verdict;
 use crate::scenario::CodecName;
 use crate::sim::download::FrameFormat;
 use crate::sim::messages::{
-    AlarmRang, Ending, FromClient, LinkEvent, Orders, ParticipationLost, Receipt, RequestArrived, ToClient,
+    AlarmRang, Effort, Ending, FromClient, LinkEvent, Orders, ParticipationLost, Receipt, RequestArrived, ToClient,
     UplinkArrived,
 };
 use crate::units::{Direction, SimTime};
@@ -177,8 +177,9 @@ impl Network {
             return Err(out_of_turn("work ended"));
         };
         let (job, took_ns) = (*job, now.since(*began).as_nanos());
-        // A training that fails does so at once, which is when the first work of its participation ends.
-        let has_failed = participation.effort.as_ref().is_some_and(|effort| effort.upload.is_none());
+        // A training that fails before it has asked anybody fails when the first work of its participation ends.
+        let failed = |effort: &Effort| effort.upload.is_none() && effort.exchanged.is_none();
+        let has_failed = participation.effort.as_ref().is_some_and(failed);
         let upload = if job == Job::Training || has_failed { Some(self.trained(user)?) } else { None };
         let participation = self.taking_part.get_mut(&user).ok_or_else(|| absent(user))?;
         participation.upload = upload;

@@ -283,7 +283,8 @@ impl Traffic {
     fn reschedule(&mut self, direction: Direction) {
         let Some(server) = &mut self.server_link else { return };
         let lane = server.lane(direction);
-        let next = lane.link.next_end();
+        // A transfer that ends beyond what the clock can show has no end; nor has anything that waits for it.
+        let next = lane.link.next_end().filter(|end| *end < SimTime::END);
         if lane.next_end.as_ref().map(|(time, _)| *time) == next {
             return;
         }

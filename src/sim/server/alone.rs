@@ -28,11 +28,12 @@ impl ServerActor {
     /// # Errors
     /// Whatever error the method's server side returns.
     pub(super) fn step_alone(&mut self, now: SimTime) -> Result<Orders> {
-        let (world, server, step) = (&*self.world, &mut *self.server, self.steps);
+        let step = self.step_name();
+        let (world, server) = (&*self.world, &mut *self.server);
         let report = self.workers.install(|| averages::step(world, server, step, Vec::new()))?;
         let ends = now + self.time_of(&report);
         self.steps += 1;
-        self.download = None;
+        self.forget_download();
         self.alone = Some(StepAlone { ends, report });
         Ok(Orders { deadline: Some(ends), ..Orders::default() })
     }

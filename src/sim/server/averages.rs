@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use crate::codec;
 use crate::error::Result;
-use crate::ids::{InvitationId, Step, UserId};
+use crate::ids::{InvitationId, Round, UserId};
 use crate::method::Server;
 use crate::method::server::{Contribution, StepContext, StepReport, WeightTotals};
 use crate::model::blocks::ModelUpdate;
@@ -35,14 +35,19 @@ pub(super) struct Arrived {
 }
 
 /// Makes a step of what has arrived, in the order of users and not of arrival, so that a step does not depend on who
-/// has the faster link. The weights are those of the policy's [`UpdateRule`](crate::scenario::UpdateRule).
+/// has the faster link. `step` counts the steps that are not empty, and `round` is the one that it belongs to. The weights are those of the policy's [`UpdateRule`](crate::scenario::UpdateRule).
 ///
 /// The base b of a fresh update is the model g as the server meant it, so the rules that average differences give the
 /// mean of the updates x if all are fresh. What the downlink's codec lost of g is taken out of x.
 ///
 /// # Errors
 /// An error if a frame does not decode, and whatever error the method's server side returns.
-pub(super) fn step(world: &World, server: &mut dyn Server, step: u32, mut arrived: Vec<Arrived>) -> Result<StepReport> {
+pub(super) fn step(
+    world: &World,
+    server: &mut dyn Server,
+    (step, round): (u32, Round),
+    mut arrived: Vec<Arrived>,
+) -> Result<StepReport> {
     sort_by_user(&mut arrived, |arrived| (arrived.user, arrived.invitation_id));
     let policy = &world.policy;
     let mut sums = server.accumulator();
@@ -73,9 +78,8 @@ pub(super) fn step(world: &World, server: &mut dyn Server, step: u32, mut arrive
         sums.absorb(&contributions)?;
     }
     let normalise = |totals: &WeightTotals| policy.step_weights(totals);
-    let training = &world.scenario.training;
     let context = StepContext::new(step, world.dataset.users() as u32, &normalise, world.streams)
-        .within(training.round_of(Step(step)), training.divergence_limit);
+        .within(round, world.scenario.training.divergence_limit);
     let report = server.step(sums, &context)?;
     if is_small(&arrived) {
         return Ok(report);

@@ -20,7 +20,7 @@ use super::messages::{
 use super::world::World;
 use crate::codec;
 use crate::error::{Error, Result};
-use crate::ids::{InvitationId, Step, UserId};
+use crate::ids::{InvitationId, Round, Step, UserId};
 use crate::method::Server;
 use crate::method::server::StepReport;
 use crate::model::archive::{Archive, ArchiveReader};
@@ -48,6 +48,9 @@ pub struct ServerActor {
     workers: Arc<rayon::ThreadPool>,
     /// The method's server side, with the model.
     server: Box<dyn Server>,
+    /// The number of the model's present version, which names the download that says it. Every step with an update makes
+    /// a new version, and so does a model that is set from outside.
+    version: u32,
     /// The number of steps that the server has made, which leaves out empty ones.
     steps: u32,
     /// The step without participants that is under way, if there is one.
@@ -82,6 +85,7 @@ impl ServerActor {
     pub fn new(world: Arc<World>, workers: Arc<rayon::ThreadPool>) -> Self {
         Self {
             server: world.method.server(),
+            version: 0,
             steps: 0,
             alone: None,
             download: None,
@@ -120,7 +124,7 @@ impl ServerActor {
             open,
         ) = archive.take()?;
         server.cohorts.restore(archive)?;
-        server.steps = archive.take()?;
+        (server.version, server.steps) = archive.take()?;
         let model = restore_model(archive, server.server.model().layout())?;
         server.server.set_model(model)?;
         server.server.visit_state(&mut StateVisitor::Restore(archive))?;
@@ -148,7 +152,7 @@ impl ServerActor {
             open,
         ));
         self.cohorts.save(archive);
-        archive.put(&self.steps);
+        archive.put(&(self.version, self.steps));
         save_model(archive, self.server.model());
         self.server.visit_state(&mut StateVisitor::Save(archive))?;
         // Downloads of single users can be made again from the state that was just saved.
@@ -158,13 +162,25 @@ impl ServerActor {
         self.open.iter().try_for_each(|(user, open)| open.download.save(user, archive))
     }
 
+    /// Returns the number of the next step, among those that are not empty, and the round that it belongs to.
+    fn step_name(&self) -> (u32, Round) {
+        (self.steps, self.world.scenario.training.round_of(self.step.step))
+    }
+
+    /// Forgets the download of a model that has changed. The next one has another number, even if the old one is still
+    /// with participants.
+    fn forget_download(&mut self) {
+        self.download = None;
+        self.version += 1;
+    }
+
     /// Returns what participants download until the next step.
     fn next_download(&mut self) -> Result<Arc<OutgoingDownload>> {
         if let Some(download) = &self.download {
             return Ok(Arc::clone(download));
         }
         let (phase, content) = (self.server.phase(), self.server.download());
-        let download = Arc::new(OutgoingDownload::encode(self.steps, phase, content, &self.world)?);
+        let download = Arc::new(OutgoingDownload::encode(self.version, phase, content, &self.world)?);
         Ok(Arc::clone(self.download.insert(download)))
     }
 
@@ -188,6 +204,8 @@ impl ServerActor {
     fn ending(&self, began: Step) -> Ending {
         let staleness = self.step.step.0 - began.0;
         match self.world.policy.late_updates {
+            // The server makes the open step by itself and takes no update into it.
+            _ if self.alone.is_some() => Ending::Late,
             _ if staleness == 0 => Ending::Done,
             LateUpdates::NotUsed => Ending::Late,
             LateUpdates::Used { maximum_staleness, .. } if staleness > maximum_staleness => Ending::Stale,
@@ -281,7 +299,8 @@ impl Handler<CloseStep> for ServerActor {
         let arrived = std::mem::replace(&mut self.arrived, room);
         let aggregated = arrived.len() as u32;
         let waiting = enter(Stage::Wait);
-        let (world, server, step) = (&*self.world, &mut *self.server, self.steps);
+        let step = self.step_name();
+        let (world, server) = (&*self.world, &mut *self.server);
         let alone = self.alone.take();
         let is_step = aggregated > 0 || alone.is_some();
         let report = match (aggregated, alone) {
@@ -297,7 +316,7 @@ impl Handler<CloseStep> for ServerActor {
         }
         if aggregated > 0 {
             self.steps += 1;
-            self.download = None;
+            self.forget_download();
             self.empty_steps = 0;
         } else if self.world.trains && !is_step {
             self.empty_steps += 1;
@@ -322,8 +341,9 @@ impl Handler<SetModel> for ServerActor {
     type Result = Result<()>;
 
     fn handle(&mut self, SetModel(model): SetModel, _context: &mut Self::Context) -> Result<()> {
-        self.download = None;
-        self.server.set_model(model)
+        self.server.set_model(model)?;
+        self.forget_download();
+        Ok(())
     }
 }
 

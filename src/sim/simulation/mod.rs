@@ -305,7 +305,8 @@ impl Simulation {
         // The next bookings use the memory of these, since a round of a million users has hundreds of megabytes of
         // them.
         let spare = self.happened.take().map(|(_, bookings)| bookings).unwrap_or_default();
-        if self.is_over() {
+        // At an instant that has passed nothing happens any more, and no round is opened.
+        if self.is_over() || until.is_some_and(|until| until < self.now) {
             return Ok(None);
         }
         let (happened, heard) = mpsc::channel();

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::device::Device;
 use super::download::OutgoingDownload;
-use super::exchange::{self, Counsel, Exchanged};
+use super::exchange::{self, Counsel};
 use super::world::World;
 use crate::codec::{self, EncodeContext, Frame, Randomness};
 use crate::error::{Error, Result};
@@ -46,8 +46,6 @@ pub struct Trained {
     pub loss: f64,
     /// The work of the training.
     pub work: Work,
-    /// The exchange with the third party before the training, if there was one.
-    pub exchanged: Option<Arc<Exchanged>>,
 }
 
 thread_local! {
@@ -84,6 +82,8 @@ impl Assignment {
             exchange::carry_out(counsel, exchange, &*device.client, &task, (world, &mut *scratch))
         });
         let (exchanged, reply) = exchanged.transpose()?.unzip();
+        // A training that fails after its exchange fails in the same way if it is worked out again.
+        self.counsel = exchanged.map(Counsel::Remembered);
         let task = reply.as_ref().map_or(task, |reply| task.with_reply(reply));
         let LocalUpdate { mut update, loss, work, .. } = device.client.train(&task, scratch)?;
         if !loss.is_finite() {
@@ -114,7 +114,7 @@ impl Assignment {
         if let Some(Ok(values)) = values.map(Bytes::try_into_mut) {
             scratch.values = values.into();
         }
-        Ok(Box::new(Trained { device, frame, loss, work, exchanged }))
+        Ok(Box::new(Trained { device, frame, loss, work }))
     }
 }
 

@@ -45,31 +45,22 @@ pub fn step(rows: &mut PackedRows, weights: &RowWeights, w: &mut [Block], b: &mu
     step_as_rows_come(rows, weights, w, b, step, &mut InPlace)
 }
 
-/// Rows that come into place while a step runs.
-///
-/// A user's own rows come from memory that no cache holds. Asked for one by one while the rows before them are trained,
-/// they take next to no time of their own.
+/// Puts rows into place while a step runs. A row that was put into place is still in the cache when the step reads it.
 pub trait Arrivals {
-    /// Puts the packed rows from position `first` into place, which are to be read now: sixteen, of which the last ones may
-    /// be padding.
+    /// Puts the packed rows from position `first` into place, which the step reads next: sixteen, of which the last ones
+    /// may be padding.
     fn bring(&mut self, first: usize, rows: &mut [Block]);
-
-    /// Asks for one of the sixteen rows behind those that were brought last.
-    fn ask_for(&self, offset: usize);
 }
 
-/// Every row is where it belongs.
+/// Leaves every row where it is.
 struct InPlace;
 
 impl Arrivals for InPlace {
     #[inline(always)]
     fn bring(&mut self, _first: usize, _rows: &mut [Block]) {}
-
-    #[inline(always)]
-    fn ask_for(&self, _offset: usize) {}
 }
 
-/// As [`step`], over rows that come into place just before they are read.
+/// Takes a step as [`step`] does, over rows that come into place just before they are read.
 pub fn step_as_rows_come<A: Arrivals>(
     rows: &mut PackedRows,
     weights: &RowWeights,
@@ -180,7 +171,7 @@ fn step_over_rows<const V: usize, const PENALTY: u8, A: Arrivals>(
             arrivals.bring((group + 1) * LANES, next);
             z = logits::<V, PENALTY>(next, &w_before, *b, &penalties[group + 1], step, &mut penalty_loss);
         }
-        update_rows::<V, PENALTY, A>(rows, &w_before, &gradient, &coefficients, &mut w_gradient, arrivals);
+        update_rows::<V, PENALTY>(rows, &w_before, &gradient, &coefficients, &mut w_gradient);
     }
     let decay = 1.0 - step.network_rate * step.weight_decay;
     for v in 0..V {
@@ -238,16 +229,14 @@ fn logits<const V: usize, const PENALTY: u8>(
 /// Updates sixteen rows of D and C and adds their share of the gradient of w.
 #[allow(clippy::needless_range_loop)]
 #[inline(always)]
-fn update_rows<const V: usize, const PENALTY: u8, A: Arrivals>(
+fn update_rows<const V: usize, const PENALTY: u8>(
     group: &mut [Block],
     w: &[Block; V],
     gradient: &Lanes,
     coefficients: &RowCoefficients,
     w_gradient: &mut [Block; V],
-    arrivals: &A,
 ) {
     for r in 0..LANES {
-        arrivals.ask_for(r);
         let (d_row, c_row) = group[r * 2 * V..(r + 1) * 2 * V].split_at_mut(V);
         let (g, move_by, pull) = (gradient[r], coefficients.step_size[r], coefficients.pull[r]);
         let (keep_d, keep_c, shrink) = (coefficients.keep_d[r], coefficients.keep_c[r], coefficients.shrink[r]);

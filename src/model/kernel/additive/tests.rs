@@ -204,10 +204,6 @@ impl Arrivals for Elsewhere {
         let start = first / LANES * rows.len();
         rows.copy_from_slice(&self.blocks[start..start + rows.len()]);
     }
-
-    fn ask_for(&self, offset: usize) {
-        assert!(offset < LANES);
-    }
 }
 
 /// If this fails, the first step of a participation differs from what it would be with all rows at hand.
