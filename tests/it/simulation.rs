@@ -226,14 +226,6 @@ fn ratings_that_arrive_after_the_server_has_begun_are_late() {
     ];
     let outcome = run(small_with("mf", &overrides), 1);
     assert_balanced(&outcome);
-    eprintln!(
-        "{:?}",
-        outcome
-            .rounds
-            .iter()
-            .map(|r| (r.invited, r.aggregated, r.late, r.bytes.up.useful, r.bytes.up.late, r.duration_s))
-            .collect::<Vec<_>>()
-    );
     let begun = outcome.rounds.iter().position(|round| round.aggregated > 0).unwrap();
     let later = &outcome.rounds[begun + 1..];
     assert!(later.iter().any(|round| round.late > 0), "nobody is late");
