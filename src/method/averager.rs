@@ -221,7 +221,7 @@ fn of_block<'a>(contribution: &'a Contribution<'a>, block: &BlockLayout, at: usi
     aggregate::Contribution {
         update: &contribution.update.blocks[at],
         base: table(contribution.received),
-        meant: contribution.meant.and_then(table),
+        intended: contribution.intended.and_then(table),
         base_number: contribution.download_number,
         weight: contribution.weight * by_method,
         base_weight: contribution.base_weight * by_method,

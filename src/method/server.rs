@@ -100,7 +100,7 @@ pub struct Contribution<'a> {
     /// The model b that the sender received and started from. Rows that the update leaves out refer to it.
     pub received: &'a Model,
     /// The model before the downlink's codec encoded it, or `None` if `received` has the same bits.
-    pub meant: Option<&'a Model>,
+    pub intended: Option<&'a Model>,
     /// A number that is the same for senders who received the same frame, and differs between frames.
     pub download_number: u32,
     /// The weight of the update by the run's policy.
@@ -116,9 +116,9 @@ impl<'a> Contribution<'a> {
     /// Describes an update that counts itself, with a weight of 1, and whose sender received the server's present model
     /// without loss and started from it.
     pub fn fresh(user: UserId, invitation_id: InvitationId, update: &'a ModelUpdate, received: &'a Model) -> Self {
-        let (phase, meant, download_number) = (Phase::default(), None, 0);
+        let (phase, intended, download_number) = (Phase::default(), None, 0);
         let (weight, base_weight, is_fresh) = (1.0, 0.0, true);
-        Self { user, invitation_id, phase, update, received, meant, download_number, weight, base_weight, is_fresh }
+        Self { user, invitation_id, phase, update, received, intended, download_number, weight, base_weight, is_fresh }
     }
 
     /// Returns the weight that the method gives the update: 1 if it says none, and 0 instead of a negative one.

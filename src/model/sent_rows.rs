@@ -135,7 +135,7 @@ mod tests {
     }
 
     fn contribution<'a>(update: &'a TableUpdate, base: Option<&'a Arc<Table>>, weight: f64) -> Contribution<'a> {
-        Contribution { update, base, meant: None, base_number: 0, weight, base_weight: 0.0 }
+        Contribution { update, base, intended: None, base_number: 0, weight, base_weight: 0.0 }
     }
 
     /// If this fails, a rule moves rows that nobody sent, or divides by the wrong number of senders.

@@ -35,7 +35,7 @@ pub struct Contribution<'a> {
     pub base: Option<&'a SharedTable>,
     /// What the server meant to send, where the downlink lost some of it. What it lost is then taken out of x: the sum
     /// takes x - b + this, so that the server's model is not damaged by its own downloads.
-    pub meant: Option<&'a SharedTable>,
+    pub intended: Option<&'a SharedTable>,
     /// The number of b: one for those who downloaded the same, another for every other download, whether or not it said
     /// the same.
     pub base_number: u32,
@@ -48,8 +48,14 @@ pub struct Contribution<'a> {
 /// The plain mean of `updates`, all of them based on `base`: [`Averaging`] with equal weights.
 pub fn mean(base: &SharedTable, updates: &[TableUpdate]) -> Aggregate {
     let mut averaging = Averaging::new(base.shape());
-    let plain =
-        |update| Contribution { update, base: Some(base), meant: None, base_number: 0, weight: 1.0, base_weight: 0.0 };
+    let plain = |update| Contribution {
+        update,
+        base: Some(base),
+        intended: None,
+        base_number: 0,
+        weight: 1.0,
+        base_weight: 0.0,
+    };
     averaging.add(&updates.iter().map(plain).collect::<Vec<_>>());
     averaging.finish(base, 0.0, updates.len() as f64)
 }
@@ -71,7 +77,7 @@ pub struct Averaging {
 #[derive(Debug)]
 struct Origin {
     base: Option<SharedTable>,
-    meant: Option<SharedTable>,
+    intended: Option<SharedTable>,
     base_number: u32,
     /// Factor of rows not listed.
     scale: f32,
@@ -132,7 +138,7 @@ impl Averaging {
 
     /// The position of a contribution's origin among the distinct ones, after it has been counted.
     fn count_origin(&mut self, contribution: &Contribution<'_>) -> usize {
-        let Contribution { update, base, meant, base_number, weight, base_weight } = contribution;
+        let Contribution { update, base, intended, base_number, weight, base_weight } = contribution;
         // Not by place in memory or by content: which tables share either, a checkpoint may change.
         let place = self.origins.iter().position(|known| {
             known.base_number == *base_number
@@ -140,10 +146,10 @@ impl Averaging {
                 && (known.weight, known.base_weight) == (*weight, *base_weight)
         });
         let place = place.unwrap_or_else(|| {
-            let (base, meant) = (base.map(Arc::clone), meant.map(Arc::clone));
+            let (base, intended) = (base.map(Arc::clone), intended.map(Arc::clone));
             let (base_number, scale) = (*base_number, update.others_scale);
             let (weight, base_weight) = (*weight, *base_weight);
-            self.origins.push(Origin { base, meant, base_number, scale, weight, base_weight, clients: 0 });
+            self.origins.push(Origin { base, intended, base_number, scale, weight, base_weight, clients: 0 });
             self.origins.len() - 1
         });
         self.origins[place].clients += 1;
@@ -284,7 +290,7 @@ impl Part {
                     continue;
                 };
                 let base_row = base.row(self.first + offset);
-                let meant_row = origin.meant.as_ref().map(|meant| meant.row(self.first + offset));
+                let intended_row = origin.intended.as_ref().map(|intended| intended.row(self.first + offset));
                 let sums = &mut self.sums[offset * dimension..(offset + 1) * dimension];
                 if unlisted > 0 {
                     let weight = unlisted as f64 * origin.weight;
@@ -293,15 +299,15 @@ impl Part {
                     }
                     self.counts.add_times(&MagnitudeCounts::of(base_row, origin.scale), unlisted);
                 }
-                if let Some(meant_row) = meant_row {
+                if let Some(intended_row) = intended_row {
                     let weight = origin.clients as f64 * origin.weight;
-                    for ((sum, meant), received) in sums.iter_mut().zip(meant_row).zip(base_row) {
-                        *sum += weight * (f64::from(*meant) - f64::from(*received));
+                    for ((sum, intended), received) in sums.iter_mut().zip(intended_row).zip(base_row) {
+                        *sum += weight * (f64::from(*intended) - f64::from(*received));
                     }
                 }
                 if origin.base_weight != 0.0 {
                     let weight = origin.clients as f64 * origin.base_weight;
-                    for (sum, value) in sums.iter_mut().zip(meant_row.unwrap_or(base_row)) {
+                    for (sum, value) in sums.iter_mut().zip(intended_row.unwrap_or(base_row)) {
                         *sum -= weight * f64::from(*value);
                     }
                 }

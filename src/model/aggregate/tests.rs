@@ -93,8 +93,14 @@ fn the_mean_depends_neither_on_threads_nor_on_how_updates_are_dealt_out() {
     };
     assert_eq!(with_threads(1), with_threads(3));
     let mut in_two = Averaging::new(shape);
-    let contribution =
-        |update| Contribution { update, base: Some(&base), meant: None, base_number: 0, weight: 1.0, base_weight: 0.0 };
+    let contribution = |update| Contribution {
+        update,
+        base: Some(&base),
+        intended: None,
+        base_number: 0,
+        weight: 1.0,
+        base_weight: 0.0,
+    };
     let contributions: Vec<Contribution<'_>> = updates.iter().map(contribution).collect();
     in_two.add(&contributions[..4]);
     in_two.add(&contributions[4..]);
@@ -116,7 +122,7 @@ fn contributions_share_an_origin_by_number_and_not_by_memory() {
     let of = |base, base_number| Contribution {
         update: &update,
         base: Some(base),
-        meant: None,
+        intended: None,
         base_number,
         weight: 1.0,
         base_weight: 0.0,

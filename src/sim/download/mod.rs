@@ -44,7 +44,7 @@ enum Content {
     Held {
         frame: Frame,
         /// What the server meant to send; `None` if the codec is lossless, since the frame then says the same.
-        meant: Option<Model>,
+        intended: Option<Model>,
         received: OnceLock<std::result::Result<Received, String>>,
         is_shared: bool,
     },
@@ -74,7 +74,7 @@ pub struct Received {
     /// The model that the frame says.
     pub model: Model,
     /// The model that the server meant to send, if the frame says another one.
-    pub meant: Option<Model>,
+    pub intended: Option<Model>,
     /// The size of the frame in bytes.
     pub frame_bytes: u64,
 }
@@ -82,7 +82,7 @@ pub struct Received {
 impl Received {
     /// Returns what a user has received where no frame travels.
     fn nothing() -> Self {
-        Self { model: Model::none(), meant: None, frame_bytes: 0 }
+        Self { model: Model::none(), intended: None, frame_bytes: 0 }
     }
 }
 
@@ -101,12 +101,12 @@ impl OutgoingDownload {
                 let phase = phase.0;
                 return Err(Error::Update(format!("there is no download in phase {phase}, which announces one")));
             }
-            Download::Shared(meant) => {
-                let frame = encode(&meant, &layout, codec, randomness(streams, u64::MAX, number))?;
+            Download::Shared(intended) => {
+                let frame = encode(&intended, &layout, codec, randomness(streams, u64::MAX, number))?;
                 // The model is kept only where it is needed, since the server changes its tables in place if it alone
                 // has them.
-                let meant = (!codec.is_lossless()).then_some(meant);
-                Content::Held { frame, meant, received: OnceLock::new(), is_shared: true }
+                let intended = (!codec.is_lossless()).then_some(intended);
+                Content::Held { frame, intended, received: OnceLock::new(), is_shared: true }
             }
             Download::PerUser(personal) => Content::PerUser(personal),
         };
@@ -176,26 +176,27 @@ impl OutgoingDownload {
     pub fn received(&self, user: UserId) -> Result<Cow<'_, Received>> {
         match &self.content {
             Content::Nothing(received) => Ok(Cow::Borrowed(received)),
-            Content::Held { frame, meant, received, .. } => {
-                let decode = || self.decode(&frame.bytes, meant.as_ref()).map_err(|error| error.to_string());
+            Content::Held { frame, intended, received, .. } => {
+                let decode = || self.decode(&frame.bytes, intended.as_ref()).map_err(|error| error.to_string());
                 let received = received.get_or_init(decode).as_ref();
                 received.map(Cow::Borrowed).map_err(|reason| Error::Frame(reason.clone()))
             }
             Content::PerUser(personal) => {
-                let meant = if self.codec.is_lossless() { None } else { Some(personal.download(user)?) };
-                self.decode(&self.frame(user)?.bytes, meant.as_ref()).map(Cow::Owned)
+                let intended = if self.codec.is_lossless() { None } else { Some(personal.download(user)?) };
+                self.decode(&self.frame(user)?.bytes, intended.as_ref()).map(Cow::Owned)
             }
         }
     }
 
-    fn decode(&self, frame: &Bytes, meant: Option<&Model>) -> Result<Received> {
+    fn decode(&self, frame: &Bytes, intended: Option<&Model>) -> Result<Received> {
         let _stage = enter(Stage::Decode);
         let update = codec::decode(self.codec, frame, &self.layout)?;
         let model = update.apply(&self.layout, &Model::none())?;
-        let differs =
-            |meant: &&Model| !model.blocks().iter().zip(meant.blocks()).all(|(one, other)| has_the_bits_of(one, other));
-        let meant = meant.filter(differs).cloned();
-        Ok(Received { model, meant, frame_bytes: frame.len() as u64 })
+        let differs = |intended: &&Model| {
+            !model.blocks().iter().zip(intended.blocks()).all(|(one, other)| has_the_bits_of(one, other))
+        };
+        let intended = intended.filter(differs).cloned();
+        Ok(Received { model, intended, frame_bytes: frame.len() as u64 })
     }
 
     /// Appends the frame that travels to `user`, and what the server meant by it. A frame that many share is written
@@ -216,14 +217,14 @@ impl OutgoingDownload {
         let frame = self.frame(user)?;
         archive.put(&frame.parts);
         archive.put_shared_bytes(&frame.bytes);
-        let meant = match &self.content {
+        let intended = match &self.content {
             _ if self.codec.is_lossless() => None,
             Content::PerUser(personal) => Some(personal.download(user)?),
-            Content::Held { meant, .. } => meant.clone(),
+            Content::Held { intended, .. } => intended.clone(),
             Content::Nothing(_) => None,
         };
-        if let Some(meant) = meant {
-            save_model(archive, &meant);
+        if let Some(intended) = intended {
+            save_model(archive, &intended);
         }
         Ok(())
     }
@@ -254,8 +255,8 @@ impl RestoredDownloads {
                 let parts: FrameParts = archive.take()?;
                 let frame = Frame::of_saved(archive.take_shared_bytes()?, parts)?;
                 let is_lossless = world.downlink.is_lossless();
-                let meant = if is_lossless { None } else { Some(restore_model(archive, &layout)?) };
-                Content::Held { frame, meant, received: OnceLock::new(), is_shared: kind == 1 }
+                let intended = if is_lossless { None } else { Some(restore_model(archive, &layout)?) };
+                Content::Held { frame, intended, received: OnceLock::new(), is_shared: kind == 1 }
             }
         };
         let (codec, streams) = (world.downlink, world.streams);

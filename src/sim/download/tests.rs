@@ -34,7 +34,7 @@ fn every_codec_sends_the_table_itself() {
         let TableShape { rows, dimension } = table.shape();
         let download = outgoing(&world, 0, &table);
         let received = download.received(UserId(1)).unwrap();
-        assert!(received.meant.is_none(), "{name} changes a bit");
+        assert!(received.intended.is_none(), "{name} changes a bit");
         let bits = |table: &Table| table.as_slice().iter().map(|value| value.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(received.model.table(0)), bits(&table), "{name}");
         let values = download.frame(UserId(1)).unwrap().parts.values as usize;
@@ -84,8 +84,8 @@ fn a_users_own_download_is_its_own_however_often_it_is_restored() {
 }
 
 fn held_by_one_user(content: Content) -> Content {
-    let Content::Held { frame, meant, received, .. } = content else { panic!("not held") };
-    Content::Held { frame, meant, received, is_shared: false }
+    let Content::Held { frame, intended, received, .. } = content else { panic!("not held") };
+    Content::Held { frame, intended, received, is_shared: false }
 }
 
 /// If this fails, restoring a checkpoint makes two downloads of one, which costs memory, or one of two, which changes

@@ -68,7 +68,7 @@ pub(super) fn step(
                 phase: arrived.download.phase(),
                 update,
                 received: &received.model,
-                meant: received.meant.as_ref(),
+                intended: received.intended.as_ref(),
                 download_number: arrived.download.number(),
                 weight: policy.weight(arrived.staleness),
                 base_weight: policy.base_weight(arrived.staleness),
