@@ -97,16 +97,16 @@ pub enum Error {
         /// The user whose participation takes so long.
         user: UserId,
     },
-    /// A number of rounds in a row without an update that arrived in time.
+    /// A number of steps of the server in a row had no update that arrived in time.
     #[error(
-        "nobody finished in the {rounds} rounds before round {}: no update arrived in time; check the deadline, the server's link, who stays available, the dropouts and the faults, or raise training.empty_rounds_limit",
+        "nobody finished in the last {steps} steps of the server, which is in round {}: no update arrived in time; check the deadline, the server's link, who stays available, the dropouts and the faults, or raise training.empty_rounds_limit",
         round.0 + 1
     )]
     NobodyFinished {
-        /// The round that was not begun, numbered from zero.
+        /// The round of the step that was not begun, numbered from zero.
         round: Round,
-        /// Number of rounds that were empty.
-        rounds: u32,
+        /// The number of steps that were empty.
+        steps: u32,
     },
     /// A round of an asynchronous mode that gets no update.
     #[error(

@@ -89,7 +89,7 @@
 //! | [`dataset`] | file formats, the generator, the split, training negatives, candidates |
 //! | [`population`] | device, link, dropout and availability of every user; what goes wrong with transfers |
 //! | [`model`] | tables, kernels, averages: arithmetic that does not know who trains |
-//! | [`method`] | FedRAP, PFedRec, FedMF and the baselines: one file each, and a registry; how to write one |
+//! | [`method`] | the methods of recommendation, one file or folder each, and the registry that lists them; how to write one |
 //! | [`codec`] | updates to bytes and back |
 //! | [`privacy`] | what is done to an update before it is encoded |
 //! | [`sim`] | the actors, their messages, the clock, the ledger |

@@ -1,6 +1,5 @@
 //! Carries out `run`, from a scenario file to a report folder.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,11 +16,11 @@ use crate::metric::Metric;
 #[cfg(feature = "npz")]
 use crate::report::model_file::ModelFile;
 use crate::report::progress::{Progress, ProgressLine};
-use crate::report::record::{ParticipationTotals, RunRecord, Wall};
-use crate::report::{FolderLock, ReportFolder, cost, json, setup, terminal};
+use crate::report::record::{RunRecord, Wall};
+use crate::report::{FolderLock, ReportFolder, json, terminal};
 use crate::scenario::{self, Scenario};
 use crate::sim::outcome::{ByDirection, Flow, RoundRecord};
-use crate::sim::{self, Checkpoints, Outcome, RoundObserver, RunControl, World};
+use crate::sim::{self, Checkpoints, RoundObserver, RunControl, World};
 
 /// The result of a run that has ended, complete or not.
 #[derive(Debug)]
@@ -150,7 +149,7 @@ pub(super) fn carry_out(
         peak_rss_bytes: peak_resident_bytes(),
         threads: threads as u32,
     };
-    let (record, stopped_by) = record_of(scenario, outcome, wall, command);
+    let (record, stopped_by) = RunRecord::of(scenario, outcome, wall, command);
     if let Err(error) = folder.write(&record) {
         return Err(without_report(error, stopped_by, &folder));
     }
@@ -191,39 +190,6 @@ fn without_report(error: Error, stopped_by: Option<Error>, folder: &ReportFolder
 /// Returns the folder as an absolute path, which is valid for a process that starts in another folder.
 fn absolute(folder: &Path) -> PathBuf {
     std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned())
-}
-
-fn record_of(scenario: Scenario, outcome: Outcome, wall: Wall, command: Vec<String>) -> (RunRecord, Option<Error>) {
-    let selected = outcome.selected.map(|position| &outcome.rounds[position]);
-    let record = RunRecord {
-        format: 1,
-        name: scenario.name.clone(),
-        seed: scenario.seed,
-        digest: outcome.digest,
-        rounds: outcome.rounds.len() as u32,
-        complete: outcome.stopped_by.is_none(),
-        stopped_by: outcome.stopped_by.as_ref().map(ToString::to_string),
-        selected_round: selected.map(|round| round.round),
-        accuracy: selected.and_then(|round| round.accuracy.clone()).unwrap_or_default(),
-        protocol: setup::protocol(&scenario),
-        baselines: outcome.baselines,
-        participations: ParticipationTotals::of(&outcome.rounds),
-        work: outcome.work,
-        energy: cost::energy(&scenario.devices, &outcome.bytes, outcome.work),
-        bytes: outcome.bytes,
-        third_party_bytes: outcome.third_party_bytes,
-        inference_bytes: selected.and_then(|round| round.inference_bytes),
-        virtual_time_s: outcome.rounds.last().map_or(0.0, |round| round.virtual_time_s),
-        durations: outcome.durations,
-        size: outcome.size,
-        policy: outcome.policy,
-        per_round: outcome.rounds,
-        scenario,
-        command,
-        versions: BTreeMap::from([("fedrecsim".to_owned(), PROGRAM_VERSION.to_owned())]),
-        wall,
-    };
-    (record, outcome.stopped_by)
 }
 
 /// Shows progress and measures wall-clock time, neither of which reaches the result.

@@ -159,12 +159,13 @@ pub trait Client: CloneClient + Send {
     /// Trains on `task` and returns what leaves the device.
     ///
     /// # Errors
-    /// [`Error::Diverged`](crate::error::Error::Diverged) if a parameter leaves the allowed range, after which the
+    /// [`Error::Diverged`] if a parameter leaves the allowed range, after which the
     /// state is undefined.
     fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate>;
 
-    /// Learns that what [`Self::train`] returned last has been sent as it is. Its values stand in the memory of the frame
-    /// now: a client that keeps them too keeps them once by taking them from here. The default does nothing.
+    /// Is called after [`Self::train`] if the frame holds the update's values as they are, with a lossless codec and
+    /// without a privacy mechanism. The values of `update` now share the frame's memory, so that a client that keeps them
+    /// replaces its own copy by them. The default does nothing.
     fn was_sent(&mut self, _update: &ModelUpdate) {}
 
     /// Makes the request to the third party that precedes the training on `task`, in a method with an

@@ -102,7 +102,7 @@ pub struct Contribution<'a> {
     /// The model before the downlink's codec encoded it, or `None` if `received` has the same bits.
     pub intended: Option<&'a Model>,
     /// A number that is the same for senders who received the same frame, and differs between frames.
-    pub download_number: u32,
+    pub download_number: u64,
     /// The weight of the update by the run's policy.
     pub weight: f64,
     /// The weight by which b is subtracted: 0 where the update itself counts, and `weight` where its difference to b

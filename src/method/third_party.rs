@@ -5,6 +5,7 @@
 //! Requests that arrive during a step of the server are absorbed when the step is over. FedPerGNN, for example, finds
 //! the users who share an item with a client in this way (Wu et al., Nature Communications 2022, section "Methods").
 
+use super::task::Phase;
 use crate::error::Result;
 use crate::ids::{InvitationId, UserId};
 use crate::model::blocks::ModelUpdate;
@@ -64,24 +65,26 @@ pub struct ArrivedRequest<'a> {
     pub user: UserId,
     /// The invitation that it belongs to.
     pub invitation_id: InvitationId,
+    /// The phase that the sender takes part in, which decides the layout of the request and of its reply.
+    pub phase: Phase,
     /// The request, as decoded from the frame.
     pub update: &'a ModelUpdate,
 }
 
 impl<'a> ArrivedRequest<'a> {
-    /// Describes the request that `user` made for an invitation.
-    pub fn new(user: UserId, invitation_id: InvitationId, update: &'a ModelUpdate) -> Self {
-        Self { user, invitation_id, update }
+    /// Describes the request that `user` made for an invitation to `phase`.
+    pub fn new(user: UserId, invitation_id: InvitationId, phase: Phase, update: &'a ModelUpdate) -> Self {
+        Self { user, invitation_id, phase, update }
     }
 }
 
 /// Answers the requests of a method's clients, and keeps the state that this takes.
 pub trait ThirdParty: CloneThirdParty + Send + Sync {
-    /// Returns the reply to a request of `user`, from what has been absorbed so far.
+    /// Returns the reply to a request, from what has been absorbed so far.
     ///
     /// # Errors
     /// Whatever the method finds wrong with the request.
-    fn reply(&self, user: UserId, request: &ModelUpdate) -> Result<Reply>;
+    fn reply(&self, request: &ArrivedRequest<'_>) -> Result<Reply>;
 
     /// Absorbs the requests that have arrived since the last step of the server, in the order of (user, invitation).
     ///

@@ -29,7 +29,7 @@ impl Speed {
     pub fn time_for(&self, work: Work) -> SimDuration {
         let picoseconds = self.picoseconds_for(work);
         let operations = match u64::try_from(picoseconds) {
-            // Nearly always, and many times as fast.
+            // The sum nearly always fits, and dividing it is then many times as fast.
             Ok(picoseconds) => picoseconds.div_ceil(1000),
             Err(_) => u64::try_from(picoseconds.div_ceil(1000)).unwrap_or(u64::MAX),
         };

@@ -10,7 +10,12 @@ pub fn check(record: &RunRecord) -> Result<()> {
     // The name of the root is left out: `accuracy.test.hr@10` is the path in `run.json`.
     finite::check("", record)?;
     balanced("the run", &record.bytes)?;
-    record.third_party_bytes.as_ref().map_or(Ok(()), |bytes| balanced("the third party", bytes))?;
+    if let Some(part) = &record.third_party_bytes {
+        balanced("the third party", part)?;
+        if part.up.sent > record.bytes.up.sent || part.down.sent > record.bytes.down.sent {
+            return Err(Error::Unbalanced("the third party has more bytes than the run".to_owned()));
+        }
+    }
     for round in &record.per_round {
         let name = format!("round {}", round.round);
         finite::check(&name, round)?;

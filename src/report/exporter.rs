@@ -2,14 +2,14 @@
 
 use super::record::RunRecord;
 use super::{charts, csv, json, markdown};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The contents of files, by their names.
 pub type Files = Vec<(&'static str, Vec<u8>)>;
 
-/// A part of a report. An exporter of its own takes a line in the list that [`ReportFolder::write_with`] is given.
+/// A part of a report. A program adds one of its own to the list that [`ReportFolder::with_exporters`] is given.
 ///
-/// [`ReportFolder::write_with`]: super::ReportFolder::write_with
+/// [`ReportFolder::with_exporters`]: super::ReportFolder::with_exporters
 #[derive(Clone, Copy, Debug)]
 pub struct Exporter {
     /// The names of the files that it may write. Those of an earlier report are removed where it does not write them.
@@ -32,6 +32,25 @@ pub const EXPORTERS: &[Exporter] = &[
 /// Returns the names of the files that `exporters` may write, in their order.
 pub fn file_names(exporters: &[Exporter]) -> impl Iterator<Item = &'static str> {
     exporters.iter().flat_map(|exporter| exporter.files.iter().copied())
+}
+
+/// Renders the files of all `exporters`.
+///
+/// # Errors
+/// Those of the exporters, and [`Error::Usage`] for a file that its exporter does not name, or that two exporters make.
+pub fn render(exporters: &[Exporter], record: &RunRecord) -> Result<Files> {
+    let mut files = Files::new();
+    for exporter in exporters {
+        for (name, bytes) in (exporter.render)(record)? {
+            if !exporter.files.contains(&name) || files.iter().any(|(other, _)| *other == name) {
+                return Err(Error::Usage(format!(
+                    "an exporter makes {name}, which it does not name or another one makes"
+                )));
+            }
+            files.push((name, bytes));
+        }
+    }
+    Ok(files)
 }
 
 /// Returns one file of text.
@@ -65,15 +84,22 @@ mod tests {
                 Ok(is_complete.into_iter().collect())
             },
         };
-        let (root, exporters) = (tempfile::tempdir().unwrap(), [EXPORTERS, &[digest]].concat());
+        let root = tempfile::tempdir().unwrap();
         let mut record = sample::run(3);
-        let folder = ReportFolder::create(root.path(), true).unwrap();
-        folder.write_with(&record, &exporters).unwrap();
+        let exporters = [EXPORTERS, &[digest]].concat();
+        let folder = ReportFolder::create(root.path(), true).unwrap().with_exporters(exporters.clone());
         let path = root.path().join("digest.txt");
+        // Something stands in the way of the last file but `run.json`, without which the run does not count as complete.
+        std::fs::create_dir(&path).unwrap();
+        folder.write(&record).unwrap_err();
+        assert!(!root.path().join(RUN_JSON).exists());
+        std::fs::remove_dir(&path).unwrap();
+        folder.write(&record).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), record.digest);
         assert!(root.path().join(RUN_JSON).exists());
         record.complete = false;
-        folder.write_with(&record, &exporters).unwrap();
+        folder.write(&record).unwrap();
         assert!(!path.exists(), "the digest of an earlier report stays");
+        assert!(render(&[digest, digest], &sample::run(3)).is_err(), "two exporters make one file");
     }
 }

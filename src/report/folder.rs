@@ -23,6 +23,8 @@ pub struct ReportFolder {
     /// Folders that were made for this report, outermost first.
     made: Vec<PathBuf>,
     lock: Option<FolderLock>,
+    /// What the report consists of.
+    exporters: Vec<Exporter>,
 }
 
 impl ReportFolder {
@@ -51,7 +53,7 @@ impl ReportFolder {
             }
             _ => {}
         }
-        let mut folder = Self { path, made: Vec::new(), lock: None };
+        let mut folder = Self { path, made: Vec::new(), lock: None, exporters: EXPORTERS.to_vec() };
         let claimed = folder.claim();
         claimed.map_err(|error| match error {
             Error::Write { source, .. } => Error::Usage(format!(
@@ -71,6 +73,12 @@ impl ReportFolder {
         let path = path.into();
         fs::read_dir(&path).map_err(|reason| Error::read(&path, reason))?;
         Self::create(path, true)
+    }
+
+    /// Has the report consist of what these exporters make.
+    pub fn with_exporters(mut self, exporters: Vec<Exporter>) -> Self {
+        self.exporters = exporters;
+        self
     }
 
     fn claim(&mut self) -> Result<()> {
@@ -94,23 +102,13 @@ impl ReportFolder {
     /// # Errors
     /// The errors of the exporters if they refuse the record, or [`Error::Write`] with the file.
     pub fn write(&self, record: &RunRecord) -> Result<()> {
-        self.write_with(record, EXPORTERS)
-    }
-
-    /// Writes a report that consists of what `exporters` make, in their order.
-    ///
-    /// # Errors
-    /// As [`Self::write`].
-    pub fn write_with(&self, record: &RunRecord, exporters: &[Exporter]) -> Result<()> {
-        let files: Vec<Vec<_>> = exporters.iter().map(|exporter| (exporter.render)(record)).collect::<Result<_>>()?;
-        for (exporter, files) in exporters.iter().zip(&files) {
-            files.iter().try_for_each(|(name, bytes)| self.put(name, bytes))?;
-            let is_left = |name: &&&str| !files.iter().any(|(written, _)| written == *name);
-            for name in exporter.files.iter().filter(is_left) {
-                self.if_there(name, |path| fs::remove_file(path))?;
-            }
+        let files = exporter::render(&self.exporters, record)?;
+        let (last, others): (Vec<_>, Vec<_>) = files.iter().partition(|(name, _)| *name == RUN_JSON);
+        others.iter().try_for_each(|(name, bytes)| self.put(name, bytes))?;
+        for name in exporter::file_names(&self.exporters).filter(|name| files.iter().all(|(other, _)| other != name)) {
+            self.if_there(name, |path| fs::remove_file(path))?;
         }
-        Ok(())
+        last.iter().try_for_each(|(name, bytes)| self.put(name, bytes))
     }
 
     /// Forces the report to the disk, after which the run's checkpoints may be removed.
@@ -120,7 +118,7 @@ impl ReportFolder {
     pub fn sync(&self) -> Result<()> {
         // The file is opened for writing because not every system forces a read-only file to the disk.
         let force = |path: &Path| fs::File::options().append(true).open(path)?.sync_all();
-        exporter::file_names(EXPORTERS).try_for_each(|name| self.if_there(name, force))
+        exporter::file_names(&self.exporters).try_for_each(|name| self.if_there(name, force))
     }
 
     /// Returns the BLAKE3 hash of the `run.json` in the folder (hexadecimal) and whether it is of a run that came to

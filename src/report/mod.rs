@@ -28,6 +28,7 @@ pub mod record;
 #[cfg(test)]
 mod sample;
 pub mod setup;
+mod summing_up;
 pub mod terminal;
 pub(crate) mod words;
 

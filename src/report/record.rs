@@ -56,7 +56,7 @@ pub struct RunRecord {
     /// Virtual time at the end of the last finished round.
     pub virtual_time_s: f64,
     /// Distribution of virtual durations, by phase: `download`, `compute`, `upload`, `round`, and
-    /// `request` and `reply` of a method with a third party.
+    /// `preparation`, `request`, `consultation` and `reply` of a method with a third party.
     pub durations: BTreeMap<String, Distribution>,
     /// Size of the problem.
     pub size: ProblemSize,

@@ -11,7 +11,7 @@ use actix::prelude::*;
 use crate::error::Result;
 use crate::model::archive::{Archive, ArchiveReader};
 
-/// Network -> server and metrics: append your state to this archive, and give it back.
+/// Network -> server, third party and metrics: append your state to this archive, and give it back.
 #[derive(Message)]
 #[rtype(result = "Result<Archive>")]
 pub struct Save(pub Archive);

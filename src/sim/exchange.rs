@@ -10,6 +10,7 @@ use super::world::World;
 use crate::codec::{self, Codec, CodecMemory, EncodeContext, Frame, FrameParts, Randomness};
 use crate::error::Result;
 use crate::ids::{InvitationId, UserId};
+use crate::method::third_party::ArrivedRequest;
 use crate::method::{Client, Exchange, LocalTask, Scratch, ThirdParty};
 use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::blocks::{Model, ModelUpdate};
@@ -112,7 +113,9 @@ pub fn carry_out(
                 mechanism.protect(&mut asked.update, &exchange.request, randomness)?;
             }
             let request = encode(&asked.update, &exchange.request, randomness)?;
-            let reply = third_party.reply(task.user, &decode(&request.bytes, &exchange.request)?)?;
+            let update = decode(&request.bytes, &exchange.request)?;
+            let arrived = ArrivedRequest::new(task.user, task.invitation_id, task.phase, &update);
+            let reply = third_party.reply(&arrived)?;
             let (request_work, reply_work) = (asked.work, reply.work);
             let reply = encode(&reply.update, &exchange.reply, randomness)?;
             Arc::new(Exchanged { request_work, request, reply_work, reply })
@@ -124,6 +127,7 @@ pub fn carry_out(
 
 /// Returns the randomness of an exchange, which differs from that of every upload and download.
 fn randomness(streams: Streams, user: UserId, invitation_id: InvitationId) -> Randomness {
+    // The numbers of invitations are below 2^32.
     Randomness { streams, user: u64::from(user.0), invitation: u64::from(invitation_id.0) | 1 << 32 }
 }
 

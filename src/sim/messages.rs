@@ -109,11 +109,11 @@ pub struct Effort {
     pub work: crate::work::Work,
     /// The length of the frame that will be uploaded; `None` if the training fails.
     pub upload: Option<Size>,
-    /// The exchange with the third party before the training, if the method has one and the training does not fail.
+    /// The exchange with the third party before the training; `None` if there is none, or if it failed.
     pub exchanged: Option<Arc<Exchanged>>,
 }
 
-/// Network -> third party: whom do the users ask who are invited now?
+/// Network -> third party: hand yourself out as you are now, for the users who are invited now.
 #[derive(Message)]
 #[rtype(result = "Result<Arc<dyn ThirdParty>>")]
 pub struct ConsultThirdParty;

@@ -13,8 +13,8 @@ use super::messages::{AbsorbRequests, ConsultThirdParty, RequestArrived};
 use super::world::World;
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, UserId};
-use crate::method::ThirdParty;
 use crate::method::third_party::ArrivedRequest;
+use crate::method::{Phase, ThirdParty};
 use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::blocks::ModelUpdate;
 use crate::model::state::StateVisitor;
@@ -25,7 +25,7 @@ pub struct ThirdPartyActor {
     /// The third party as participants who are invited now will ask it.
     third_party: Arc<dyn ThirdParty>,
     /// The requests that have arrived since the last step.
-    arrived: Vec<(UserId, InvitationId, ModelUpdate)>,
+    arrived: Vec<(UserId, InvitationId, Phase, ModelUpdate)>,
 }
 
 impl ThirdPartyActor {
@@ -83,7 +83,7 @@ impl Handler<RequestArrived> for ThirdPartyActor {
             return Err(Error::Actor { actor: "third party", reason });
         };
         match exchange::decode(&frame, &exchange.request) {
-            Ok(update) => self.arrived.push((user, invitation_id, update)),
+            Ok(update) => self.arrived.push((user, invitation_id, phase, update)),
             Err(_) => return Ok(false),
         }
         Ok(true)
@@ -98,10 +98,10 @@ impl Handler<AbsorbRequests> for ThirdPartyActor {
             return Ok(());
         }
         let mut arrived = std::mem::take(&mut self.arrived);
-        arrived.sort_by_key(|(user, invitation_id, _)| (*user, *invitation_id));
+        arrived.sort_by_key(|(user, invitation_id, ..)| (*user, *invitation_id));
         let requests: Vec<ArrivedRequest<'_>> = arrived
             .iter()
-            .map(|(user, invitation_id, update)| ArrivedRequest::new(*user, *invitation_id, update))
+            .map(|(user, invitation_id, phase, update)| ArrivedRequest::new(*user, *invitation_id, *phase, update))
             .collect();
         self.state().absorb(&requests)
     }

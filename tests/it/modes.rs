@@ -325,10 +325,7 @@ fn a_deadline_that_nobody_meets_leaves_empty_rounds_and_too_many_end_the_run() {
         let world = world(small_with("fedmf", &overrides));
         let initial = Table::clone(world.method.initial().table(0));
         let outcome = sim::run(world, &RunControl::with_threads(2), &mut ()).unwrap();
-        assert!(
-            matches!(outcome.stopped_by, Some(Error::NobodyFinished { round: Round(3), rounds: 3 })),
-            "{outcome:?}"
-        );
+        assert!(matches!(outcome.stopped_by, Some(Error::NobodyFinished { round: Round(3), steps: 3 })), "{outcome:?}");
         assert_eq!(outcome.rounds.len(), 3);
         for (number, round) in (1..).zip(&outcome.rounds) {
             assert_eq!((round.aggregated, round.loss), (0, None), "{mode}");

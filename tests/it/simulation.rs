@@ -194,7 +194,9 @@ fn a_model_that_is_set_during_participations_has_a_download_of_its_own() {
     assert_eq!((first.invited, first.aggregated), (10, 0), "everybody is still under way");
     let model = filled(&simulation.model().unwrap(), 0.5);
     simulation.set_model(model).unwrap();
-    step(&mut simulation);
+    let second = step(&mut simulation);
+    let ended = second.aggregated + second.late + second.dropped;
+    assert!(second.invited > 0 && ended < 10, "nobody has the old download any more");
     let mut saved = Vec::new();
     simulation.save(&mut saved).unwrap();
     let control = RunControl::with_threads(1);

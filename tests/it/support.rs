@@ -225,6 +225,13 @@ pub fn assert_balanced(outcome: &Outcome) {
         for (direction, flow) in [("up", round.bytes.up), ("down", round.bytes.down)] {
             assert!(flow.is_balanced(), "round {}, {direction}: {flow:?}", round.round);
         }
+        if let Some(part) = round.third_party_bytes {
+            assert!(part.up.is_balanced() && part.down.is_balanced(), "round {}: {part:?}", round.round);
+            assert!(
+                part.up.sent <= round.bytes.up.sent && part.down.sent <= round.bytes.down.sent,
+                "a part of the whole"
+            );
+        }
         sum += round.bytes;
     }
     assert!(outcome.bytes.up.is_balanced() && outcome.bytes.down.is_balanced(), "{:?}", outcome.bytes);

@@ -38,7 +38,7 @@ pub struct Contribution<'a> {
     pub intended: Option<&'a SharedTable>,
     /// The number of b: one for those who downloaded the same, another for every other download, whether or not it said
     /// the same.
-    pub base_number: u32,
+    pub base_number: u64,
     /// What x counts.
     pub weight: f64,
     /// What is taken away of b: 0 for the mean of tables, `weight` where x - b counts and not x.
@@ -78,7 +78,7 @@ pub struct Averaging {
 struct Origin {
     base: Option<SharedTable>,
     intended: Option<SharedTable>,
-    base_number: u32,
+    base_number: u64,
     /// Factor of rows not listed.
     scale: f32,
     weight: f64,
@@ -100,7 +100,7 @@ struct Part {
 }
 
 impl Averaging {
-    /// The sum of nothing yet.
+    /// Makes sums of no contribution.
     pub fn new(shape: TableShape) -> Self {
         let rows_of = |first: usize| (shape.rows - first).min(ROWS_PER_PART);
         let part = |first| Part {
@@ -139,7 +139,7 @@ impl Averaging {
     /// The position of a contribution's origin among the distinct ones, after it has been counted.
     fn count_origin(&mut self, contribution: &Contribution<'_>) -> usize {
         let Contribution { update, base, intended, base_number, weight, base_weight } = contribution;
-        // Not by place in memory or by content: which tables share either, a checkpoint may change.
+        // Origins are told apart by number. A checkpoint may change which tables share memory or content.
         let place = self.origins.iter().position(|known| {
             known.base_number == *base_number
                 && known.scale.to_bits() == update.others_scale.to_bits()

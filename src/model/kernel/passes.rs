@@ -1,7 +1,7 @@
 //! Passes over packed rows: gathering them, and taking them away again, as rows or as bytes, with their largest magnitude.
 //!
 //! Each does nothing but move values, so what bounds it is the width of a move: they are compiled like the training
-//! kernels. Whoever takes rows away wants to know whether they have exploded, and looking at them costs least then.
+//! kernels. A caller that takes rows away also checks them for divergence, which costs least while they are in registers.
 
 use std::ops::Range;
 

@@ -87,8 +87,7 @@ impl Received {
 }
 
 impl OutgoingDownload {
-    /// Encodes what participants of `phase` are to download. `number` is that of the step before which they are
-    /// invited.
+    /// Encodes what participants of `phase` are to download. `number` is that of the model's version.
     ///
     /// # Errors
     /// [`Error::Update`] for a download of another layout than the method announces.
@@ -121,10 +120,16 @@ impl OutgoingDownload {
             .unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// Returns the number of the step before which the download went out. It tells downloads apart, even if they say
-    /// the same.
+    /// Returns the number of the model's version that the download says. It tells downloads apart, even if they say the
+    /// same.
     pub fn number(&self) -> u32 {
         self.number
+    }
+
+    /// Returns a number that is the same for users who receive the same frame, and differs between frames.
+    pub fn number_for(&self, user: UserId) -> u64 {
+        let is_personal = matches!(self.content, Content::PerUser(_) | Content::Held { is_shared: false, .. });
+        u64::from(self.number) << 32 | if is_personal { u64::from(user.0) + 1 } else { 0 }
     }
 
     /// Returns the phase in which its receivers take part.
@@ -276,7 +281,8 @@ impl RestoredDownloads {
 }
 
 fn randomness(streams: Streams, user: u64, number: u32) -> Randomness {
-    Randomness { streams, user, invitation: u64::from(number) }
+    // The numbers of invitations are below 2^32, and those of exchanges with a third party are below 2^33.
+    Randomness { streams, user, invitation: u64::from(number) | 2 << 32 }
 }
 
 /// Encodes a model. Receivers may have nothing yet, so rows that are left out are zero.

@@ -120,13 +120,15 @@ impl Books {
                     }
                 }
                 // The work of the third party costs the device no work, only time.
-                LinkEvent::WorkEnded { job: Job::Reply, ending: Ending::Done, .. } => {}
+                LinkEvent::WorkEnded { job: Job::Reply, ending: Ending::Done, took_ns, .. } => {
+                    self.record_duration(Timed::Work(Job::Reply), took_ns)?;
+                }
                 LinkEvent::WorkEnded { job: Job::Reply, ending, .. } => self.book_end(spent.take(), ending),
-                LinkEvent::WorkEnded { ending: Ending::Done, work, took_ns, .. } => {
+                LinkEvent::WorkEnded { job, ending: Ending::Done, work, took_ns } => {
                     self.work.finished += work.row_visits;
                     self.work.finished_multiply_adds += work.multiply_adds;
                     spent.get_or_insert_default().work += work;
-                    self.record_duration(Timed::Compute, took_ns)?;
+                    self.record_duration(Timed::Work(job), took_ns)?;
                 }
                 LinkEvent::WorkEnded { ending, work, .. } => {
                     self.work.lost += work.row_visits;
@@ -155,22 +157,24 @@ impl Books {
     }
 }
 
-/// A kind of event whose duration is recorded.
-#[derive(Clone, Copy)]
+/// Names something whose duration is recorded.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timed {
     Transfer(Route),
-    Compute,
+    Work(Job),
     Round,
 }
 
 impl Timed {
-    /// All kinds of events whose durations are recorded, in the order of the histograms.
-    pub const ALL: [Self; 6] = [
+    /// Everything whose duration is recorded, in the order of the histograms.
+    pub const ALL: [Self; 8] = [
         Self::Transfer(Route::DOWNLOAD),
-        Self::Compute,
+        Self::Work(Job::Training),
         Self::Transfer(Route::UPLOAD),
         Self::Round,
+        Self::Work(Job::Request),
         Self::Transfer(Route::REQUEST),
+        Self::Work(Job::Reply),
         Self::Transfer(Route::REPLY),
     ];
 
@@ -178,25 +182,45 @@ impl Timed {
     pub fn name(self) -> &'static str {
         match self {
             Self::Transfer(route) => route.name(),
-            Self::Compute => "compute",
+            Self::Work(Job::Training) => "compute",
+            Self::Work(job) => job.name(),
             Self::Round => "round",
         }
     }
 
-    /// Returns whether it happens only in methods with a third party.
+    /// Returns whether it happens in methods with a third party alone.
     pub fn is_of_a_third_party(self) -> bool {
-        matches!(self, Self::Transfer(Route { peer: Peer::ThirdParty, .. }))
+        match self {
+            Self::Transfer(route) => route.peer == Peer::ThirdParty,
+            Self::Work(job) => job != Job::Training,
+            Self::Round => false,
+        }
     }
 
-    /// Returns its position in [`Self::ALL`].
+    /// Returns its place in [`Self::ALL`].
     fn position(self) -> usize {
         match self {
             Self::Transfer(Route::DOWNLOAD) => 0,
-            Self::Compute => 1,
+            Self::Work(Job::Training) => 1,
             Self::Transfer(Route::UPLOAD) => 2,
             Self::Round => 3,
-            Self::Transfer(Route { direction: Direction::Up, .. }) => 4,
-            Self::Transfer(Route { direction: Direction::Down, .. }) => 5,
+            Self::Work(Job::Request) => 4,
+            Self::Transfer(Route { direction: Direction::Up, .. }) => 5,
+            Self::Work(Job::Reply) => 6,
+            Self::Transfer(Route { direction: Direction::Down, .. }) => 7,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// If this fails, a duration is recorded under the name of another one.
+    #[test]
+    fn every_duration_has_the_histogram_of_its_name() {
+        for (place, timed) in Timed::ALL.into_iter().enumerate() {
+            assert_eq!(timed.position(), place, "{}", timed.name());
         }
     }
 }

@@ -291,7 +291,6 @@ impl Traffic {
         if let Some((_, appointment)) = lane.next_end.take() {
             self.calendar.cancel(appointment);
         }
-        // An end beyond the range of the clock is scheduled at the end of time.
         lane.next_end = next.map(|time| (time, self.calendar.schedule(time, Event::TransfersEnded(direction))));
     }
 

@@ -69,7 +69,7 @@ pub(super) fn step(
                 update,
                 received: &received.model,
                 intended: received.intended.as_ref(),
-                download_number: arrived.download.number(),
+                download_number: arrived.download.number_for(arrived.user),
                 weight: policy.weight(arrived.staleness),
                 base_weight: policy.base_weight(arrived.staleness),
                 is_fresh: arrived.staleness == 0,

@@ -235,7 +235,7 @@ impl Handler<BeginStep> for ServerActor {
         let training = &self.world.scenario.training;
         let limit = training.empty_rounds_limit;
         if self.empty_steps >= limit {
-            return Err(Error::NobodyFinished { round: training.round_of(step), rounds: limit });
+            return Err(Error::NobodyFinished { round: training.round_of(step), steps: limit });
         }
         self.step = OpenStep::begin(step, &self.world);
         if self.steps_alone() {

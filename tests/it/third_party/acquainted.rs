@@ -87,8 +87,8 @@ struct Acquaintances {
 }
 
 impl ThirdParty for Acquaintances {
-    fn reply(&self, _user: UserId, request: &ModelUpdate) -> Result<Reply> {
-        let asked = &request.blocks[0];
+    fn reply(&self, request: &ArrivedRequest<'_>) -> Result<Reply> {
+        let asked = &request.update.blocks[0];
         let known: Vec<(u32, f32)> = asked.iter().map(|(row, _)| (row as u32, self.asked[row])).collect();
         let known: Vec<(u32, f32)> = known.into_iter().filter(|(_, count)| *count > 0.0).collect();
         let (rows, counts): (Vec<u32>, Vec<f32>) = known.into_iter().unzip();

@@ -3,7 +3,7 @@ use std::io::Cursor;
 use std::sync::Arc;
 
 use fedrecsim::ids::UserId;
-use fedrecsim::legs::{Job, Route};
+use fedrecsim::legs::{Job, Peer, Route};
 use fedrecsim::scenario::Scenario;
 use fedrecsim::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
 use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
@@ -47,6 +47,7 @@ fn run(scenario: &Scenario, threads: usize, observer: &mut dyn RoundObserver) ->
 struct Endings {
     transfers: BTreeMap<(Route, Ending), u32>,
     jobs: BTreeMap<(Job, Ending), u32>,
+    in_line: u32,
 }
 
 impl RoundObserver for Endings {
@@ -55,6 +56,10 @@ impl RoundObserver for Endings {
     fn happened(&mut self, _round: Option<RoundSpan>, bookings: &[Booking]) {
         for booking in bookings {
             match booking.event {
+                LinkEvent::InLine(route) | LinkEvent::Connected(route) => {
+                    assert_eq!(route.peer, Peer::Server, "the third party is not behind the server's link");
+                    self.in_line += 1;
+                }
                 LinkEvent::TransferEnded { route, ending, .. } => {
                     *self.transfers.entry((route, ending)).or_default() += 1;
                 }
@@ -114,13 +119,18 @@ fn every_leg_takes_its_time() {
 #[test]
 fn dropouts_and_faults_hit_every_leg() {
     let mut endings = Endings::default();
-    let slow = ["network.dropout=0.6", "training.rounds=30", "server.ns_per_row_visit=100000"];
+    let slow = [
+        "network.dropout=0.6",
+        "training.rounds=30",
+        "server.ns_per_row_visit=1000000",
+        "devices.median_ns_per_row_visit=1000000",
+    ];
     let outcome = run(&acquainted(&slow), 2, &mut endings);
     assert_balanced(&outcome);
     for route in [Route::DOWNLOAD, Route::REQUEST, Route::REPLY, Route::UPLOAD] {
         assert!(endings.transfers.contains_key(&(route, Ending::Lost)), "nobody drops out in the {}", route.name());
     }
-    for job in [Job::Reply, Job::Training] {
+    for job in [Job::Request, Job::Reply, Job::Training] {
         assert!(endings.jobs.contains_key(&(job, Ending::Lost)), "nobody drops out in the {}", job.name());
     }
     for effect in ["\"drop\"", "{ cut_at_byte = 20 }", "\"corrupt\""] {
@@ -144,16 +154,19 @@ fn exchanges_repeat_their_digest_in_every_mode() {
         &["network.server={ uplink_mbit_per_s = 1, downlink_mbit_per_s = 1, connections = 3 }", "network.dropout=0.3"],
     ] {
         let scenario = acquainted(&[mode, &["training.rounds=5", "devices.preset=\"phone-lognormal\""]].concat());
-        let outcome = run(&scenario, 1, &mut ());
+        let mut endings = Endings::default();
+        let outcome = run(&scenario, 1, &mut endings);
         assert_balanced(&outcome);
         assert_eq!(run(&scenario, 3, &mut ()).digest, outcome.digest, "{mode:?}");
+        let has_line = mode[0].contains("connections");
+        assert_eq!(endings.in_line > 0, has_line, "{mode:?}");
     }
 }
 
 /// If this fails, a participation that was invited before a checkpoint is answered by what the third party learned after
 /// it, or what the third party knows is forgotten.
 #[test]
-fn an_exchange_survives_a_checkpoint_in_every_leg() {
+fn an_exchange_survives_a_checkpoint_while_its_frames_are_on_their_way() {
     let scenario = acquainted(&[
         "training.rounds=30",
         "training.mode={ fedbuff = { concurrency = 12, buffer = 5 } }",

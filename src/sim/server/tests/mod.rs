@@ -139,5 +139,5 @@ fn an_empty_step_leaves_the_model_as_it_is_and_too_many_of_them_end_the_run() {
         );
     }
     let ended = talk.server.handle(BeginStep { step: Step(2), now: talk.now }, &mut talk.context).unwrap_err();
-    assert!(matches!(ended, Error::NobodyFinished { rounds: 2, .. }), "{ended}");
+    assert!(matches!(ended, Error::NobodyFinished { steps: 2, .. }), "{ended}");
 }

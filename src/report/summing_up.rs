@@ -1,0 +1,47 @@
+//! Makes the record of a run from what the simulation leaves.
+
+use std::collections::BTreeMap;
+
+use super::record::{ParticipationTotals, RunRecord, Wall};
+use super::{cost, setup};
+use crate::checkpoint::PROGRAM_VERSION;
+use crate::error::Error;
+use crate::scenario::Scenario;
+use crate::sim::outcome::Outcome;
+
+impl RunRecord {
+    /// Returns the record of a run of `scenario`, and what stopped the run before its last round, if anything did.
+    /// `command` is the command line of whoever would repeat the run, without the program's name; it may be empty.
+    pub fn of(scenario: Scenario, outcome: Outcome, wall: Wall, command: Vec<String>) -> (Self, Option<Error>) {
+        let selected = outcome.selected.map(|position| &outcome.rounds[position]);
+        let record = Self {
+            format: 1,
+            name: scenario.name.clone(),
+            seed: scenario.seed,
+            digest: outcome.digest,
+            rounds: outcome.rounds.len() as u32,
+            complete: outcome.stopped_by.is_none(),
+            stopped_by: outcome.stopped_by.as_ref().map(ToString::to_string),
+            selected_round: selected.map(|round| round.round),
+            accuracy: selected.and_then(|round| round.accuracy.clone()).unwrap_or_default(),
+            protocol: setup::protocol(&scenario),
+            baselines: outcome.baselines,
+            participations: ParticipationTotals::of(&outcome.rounds),
+            work: outcome.work,
+            energy: cost::energy(&scenario.devices, &outcome.bytes, outcome.work),
+            bytes: outcome.bytes,
+            third_party_bytes: outcome.third_party_bytes,
+            inference_bytes: selected.and_then(|round| round.inference_bytes),
+            virtual_time_s: outcome.rounds.last().map_or(0.0, |round| round.virtual_time_s),
+            durations: outcome.durations,
+            size: outcome.size,
+            policy: outcome.policy,
+            per_round: outcome.rounds,
+            scenario,
+            command,
+            versions: BTreeMap::from([("fedrecsim".to_owned(), PROGRAM_VERSION.to_owned())]),
+            wall,
+        };
+        (record, outcome.stopped_by)
+    }
+}
