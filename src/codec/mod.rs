@@ -129,6 +129,7 @@ mod dense;
 mod frame;
 mod index;
 mod memory;
+mod randomness;
 mod rows;
 mod sparse;
 #[cfg(test)]
@@ -141,6 +142,7 @@ use bytes::Bytes;
 pub use dense::DenseF32;
 pub use frame::{FRAME_HEADER_BYTES, HEADER_BYTES, OpenedBlock};
 pub use memory::CodecMemory;
+pub use randomness::Randomness;
 pub use rows::RowsF32;
 pub use sparse::SparseF32;
 pub use writer::FrameWriter;
@@ -151,7 +153,7 @@ use crate::error::{Error, Result};
 use crate::model::blocks::{Model, ModelUpdate, Scalars};
 use crate::model::layout::Layout;
 use crate::model::table::{Base, Table, TableShape, TableUpdate, VALUE_BYTES};
-use crate::rng::{Stream, Streams};
+use crate::rng::Streams;
 use crate::scenario::CodecName;
 
 /// Holds an encoded frame, with its bytes counted by purpose. Only this module makes one, from what a [`Codec`] wrote.
@@ -260,24 +262,6 @@ pub struct BlockContext<'a> {
     pub randomness: Randomness,
 }
 
-/// Names the randomness of one participation.
-#[derive(Clone, Copy, Debug)]
-pub struct Randomness {
-    /// The run's randomness.
-    pub streams: Streams,
-    /// The user's number.
-    pub user: u64,
-    /// The invitation's number.
-    pub invitation: u64,
-}
-
-impl Randomness {
-    /// Returns the stream of this name, which should begin with the name of the codec or mechanism that uses it.
-    pub fn stream(&self, name: &str) -> Stream {
-        self.streams.named(name, self.user, self.invitation)
-    }
-}
-
 /// Holds what an encoder may use beside an update of a whole layout.
 #[derive(Debug)]
 pub struct EncodeContext<'a> {
@@ -351,7 +335,7 @@ impl dyn Codec + '_ {
     pub fn encode(&self, update: &TableUpdate, base: &Table) -> Frame {
         let mut frame = FrameWriter::of_one_table();
         let (base, memory) = (Base::Table(base), &mut CodecMemory::default());
-        let randomness = Randomness { streams: Streams::new(0), user: 0, invitation: 0 };
+        let randomness = Randomness::of_upload(Streams::new(0), 0, 0);
         self.encode_block(update, &mut BlockContext { position: 0, base, memory, randomness }, &mut frame);
         frame.seal()
     }

@@ -5,7 +5,7 @@
 //! never touched are the shared initial draw times the product of all decays.
 
 use super::archive::{Archive, ArchiveReader, damaged};
-use super::kernel::{PackedRows, RowSink, RowSource, prefetch};
+use super::kernel::{RowSink, RowSource, prefetch};
 use super::row_index::{ABSENT, RowIndex};
 use super::table::Table;
 use crate::error::Result;
@@ -53,7 +53,7 @@ impl RowTable {
         self.index.find(rows, slots);
         for (position, (&row, &slot)) in rows.iter().zip(slots.iter()).enumerate() {
             if let Some(&later) = slots.get(position + ROWS_AHEAD) {
-                self.ask_for_slot(later);
+                self.prefetch_slot(later);
             }
             if slot == ABSENT {
                 take(position, initial.row(row as usize), self.untouched_scale);
@@ -72,44 +72,25 @@ impl RowTable {
         slots: &mut Vec<u32>,
         mut write: impl FnMut(usize, &mut [f32]),
     ) {
-        self.decay(others_scale);
         self.index.find(rows, slots);
-        self.insert_missing(rows, slots);
-        let Self { dimension, chunks, scales, .. } = self;
-        let mut places = FoundPlaces { dimension: *dimension, chunks, scales, slots };
+        let mut places = self.places_of(rows, others_scale, slots);
         (0..rows.len()).for_each(|position| write(position, places.row_mut(position)));
     }
 
-    /// Looks `rows` up, to be gathered as [`Self::read_rows`] reads them.
-    pub fn found<'a>(&'a self, rows: &'a [u32], initial: &'a Table, slots: &'a mut Vec<u32>) -> FoundRows<'a> {
+    /// Looks `rows` (ascending, distinct) up, to be gathered as [`Self::read_rows`] reads them and perhaps written later.
+    /// `slots` is scratch memory.
+    pub fn found<'a>(&'a mut self, rows: &'a [u32], initial: &'a Table, slots: &'a mut Vec<u32>) -> FoundRows<'a> {
         self.index.find(rows, slots);
         FoundRows { table: self, rows, slots, initial }
     }
 
-    /// Ends a participation as [`Self::write_rows`] does, with the values that table `number` of `packed` has for
-    /// `rows`, and returns the largest magnitude in them (NaN if they hold one). The last call of [`Self::found`] must
-    /// have had the same `rows` and `slots`, with no writing in between, so that the rows need not be looked up again.
-    ///
-    /// # Panics
-    /// If there are not as many `slots` as `rows`.
-    pub fn scatter_just_gathered(
-        &mut self,
-        rows: &[u32],
-        others_scale: f32,
-        slots: &mut Vec<u32>,
-        packed: &PackedRows,
-        number: usize,
-    ) -> f32 {
-        assert_eq!(rows.len(), slots.len(), "the slots of other rows");
-        debug_assert!({
-            let mut found = Vec::new();
-            self.index.find(rows, &mut found);
-            found == *slots
-        });
+    /// Decays every row by `others_scale`, and returns the places where `rows` are to be written. `slots` are the slots
+    /// that have been found for `rows`.
+    fn places_of<'a>(&'a mut self, rows: &[u32], others_scale: f32, slots: &'a mut Vec<u32>) -> RowPlaces<'a> {
         self.decay(others_scale);
         self.insert_missing(rows, slots);
         let Self { dimension, chunks, scales, .. } = self;
-        packed.scatter(number, rows.len(), &mut FoundPlaces { dimension: *dimension, chunks, scales, slots })
+        RowPlaces { dimension: *dimension, chunks, scales, slots }
     }
 
     /// Multiplies every row by `factor`.
@@ -184,7 +165,7 @@ impl RowTable {
 
     /// Prefetches the values of a slot, unless it is [`ABSENT`].
     #[inline]
-    fn ask_for_slot(&self, slot: u32) {
+    fn prefetch_slot(&self, slot: u32) {
         if slot != ABSENT {
             prefetch(self.slot_values(slot as usize));
         }
@@ -200,10 +181,18 @@ impl RowTable {
 /// Reads rows whose slots have been found.
 #[derive(Debug)]
 pub struct FoundRows<'a> {
-    table: &'a RowTable,
+    table: &'a mut RowTable,
     rows: &'a [u32],
-    slots: &'a [u32],
+    slots: &'a mut Vec<u32>,
     initial: &'a Table,
+}
+
+impl<'a> FoundRows<'a> {
+    /// Ends a participation as [`RowTable::write_rows`] does, with the values that the caller writes to the places that
+    /// are returned.
+    pub fn into_places(self, others_scale: f32) -> RowPlaces<'a> {
+        self.table.places_of(self.rows, others_scale, self.slots)
+    }
 }
 
 impl RowSource for FoundRows<'_> {
@@ -221,20 +210,21 @@ impl RowSource for FoundRows<'_> {
     }
 
     #[inline(always)]
-    fn ask_for(&self, position: usize) {
-        self.table.ask_for_slot(self.slots[position]);
+    fn prefetch(&self, position: usize) {
+        self.table.prefetch_slot(self.slots[position]);
     }
 }
 
-/// Writes rows whose slots have been found. A row that is written has a scale of 1.
-struct FoundPlaces<'a> {
+/// Has the places of rows whose slots have been found. A row that is written gets a scale of 1.
+#[derive(Debug)]
+pub struct RowPlaces<'a> {
     dimension: usize,
     chunks: &'a mut [Box<[f32]>],
     scales: &'a mut [f32],
     slots: &'a [u32],
 }
 
-impl RowSink for FoundPlaces<'_> {
+impl RowSink for RowPlaces<'_> {
     #[inline(always)]
     fn row_mut(&mut self, position: usize) -> &mut [f32] {
         let slot = self.slots[position] as usize;
@@ -249,6 +239,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::model::kernel::{LargestMagnitude, PackedRows};
     use crate::model::table::TableShape;
     use crate::model::tests::counting_table;
 
@@ -292,16 +283,19 @@ mod tests {
                 } else {
                     let mut packed = PackedRows::default();
                     packed.reset(rows.len(), DIMENSION, 2);
-                    packed.gather(1, &table.found(&rows, &initial, &mut slots));
-                    for (position, expected) in read(&table, &rows, &initial).iter().enumerate() {
+                    let expected = read(&table, &rows, &initial);
+                    let found = table.found(&rows, &initial, &mut slots);
+                    packed.gather(1, &found);
+                    for (position, expected) in expected.iter().enumerate() {
                         prop_assert_eq!(&packed.row(position, 1)[0].0[..DIMENSION], &expected[..]);
                         let mut values = [0.0; DIMENSION];
                         fill(position, &mut values);
                         packed.set_row(position, 1, &values, 1.0);
                     }
-                    let largest = table.scatter_just_gathered(&rows, *scale, &mut slots, &packed, 1);
+                    let (mut places, mut largest) = (found.into_places(*scale), LargestMagnitude::default());
+                    packed.column(1).scatter(packed.blocks(), 0..rows.len(), &mut places, &mut largest);
                     let expected = rows.last().map_or(0.0, |row| (number * 1000) as f32 + *row as f32);
-                    prop_assert_eq!(largest, expected, "the largest magnitude");
+                    prop_assert_eq!(largest.value(), expected, "the largest magnitude");
                 }
                 for &row in &rows {
                     dense[row as usize].fill((number * 1000) as f32 + row as f32);

@@ -6,16 +6,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::download::FrameFormat;
 use super::world::World;
 use crate::codec::{self, Codec, CodecMemory, EncodeContext, Frame, FrameParts, Randomness};
 use crate::error::Result;
-use crate::ids::{InvitationId, UserId};
 use crate::method::third_party::ArrivedRequest;
 use crate::method::{Client, Exchange, LocalTask, Scratch, ThirdParty};
 use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::layout::Layout;
-use crate::rng::Streams;
 use crate::scenario::CodecName;
 use crate::work::Work;
 
@@ -84,6 +83,11 @@ fn rows() -> &'static dyn Codec {
     codec::of(CodecName::RowsF32)
 }
 
+/// Returns how a request or a reply of `layout` is to be read.
+pub fn format(layout: &Layout) -> FrameFormat {
+    FrameFormat { codec: rows(), layout: layout.clone() }
+}
+
 /// Decodes a request or a reply.
 ///
 /// # Errors
@@ -108,7 +112,7 @@ pub fn carry_out(
         Counsel::Remembered(exchanged) => Arc::clone(exchanged),
         Counsel::Asked(third_party) => {
             let mut asked = client.request(task, scratch)?;
-            let randomness = randomness(task.streams, task.user, task.invitation_id);
+            let randomness = Randomness::of_exchange(task.streams, task.user.0, task.invitation_id.0);
             if let Some(mechanism) = &world.privacy {
                 mechanism.protect(&mut asked.update, &exchange.request, randomness)?;
             }
@@ -123,12 +127,6 @@ pub fn carry_out(
     };
     let reply = decode(&exchanged.reply.bytes, &exchange.reply)?;
     Ok((exchanged, reply))
-}
-
-/// Returns the randomness of an exchange, which differs from that of every upload and download.
-fn randomness(streams: Streams, user: UserId, invitation_id: InvitationId) -> Randomness {
-    // The numbers of invitations are below 2^32.
-    Randomness { streams, user: u64::from(user.0), invitation: u64::from(invitation_id.0) | 1 << 32 }
 }
 
 /// Encodes a request or a reply. The receiver has nothing yet, so rows that are left out are zero.

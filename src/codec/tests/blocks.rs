@@ -52,7 +52,7 @@ fn any_update(rows: usize) -> impl Strategy<Value = ModelUpdate> {
 
 fn encoded(name: CodecName, update: &ModelUpdate, layout: &Layout, base: &Model) -> Frame {
     let mut memory = CodecMemory::default();
-    let randomness = Randomness { streams: Streams::new(1), user: 2, invitation: 3 };
+    let randomness = Randomness::of_upload(Streams::new(1), 2, 3);
     let mut context = EncodeContext { base, memory: &mut memory, randomness };
     encode(of(name), update, layout, &mut context).unwrap()
 }

@@ -1,24 +1,20 @@
 //! Implements FedRAP's local training: the rows of a participation are gathered, trained in all epochs, and written
 //! back.
 
+use super::moving_rows::{C, D, MovingRows};
 use super::parameters::{Objective, Plan, Tables};
 use super::{LocalTask, LocalUpdate, Scratch, Shared};
 use crate::error::Result;
-use crate::math::LANES;
 use crate::method::largest_magnitude;
 use crate::method::minibatch::draw_samples;
 use crate::model::batch::RoundRows;
 use crate::model::blocks::ModelUpdate;
-use crate::model::kernel::additive::{self, AdditiveStep, Arrivals};
-use crate::model::kernel::{Block, Column, PackedRows, RowSource, RowWeights, TableRows, packed_vector, unpack_into};
-use crate::model::row_table::{FoundRows, RowTable};
+use crate::model::kernel::additive::{self, AdditiveStep};
+use crate::model::kernel::{Block, PackedRows, RowWeights, TableRows, packed_vector, unpack_into};
+use crate::model::row_table::RowTable;
 use crate::model::table::{RowSet, TableUpdate};
 use crate::rng::{Purpose, Stream};
 use crate::stages::{Stage, enter};
-
-/// The numbers of the tables in the packed rows.
-const D: usize = 0;
-const C: usize = 1;
 
 /// Holds the private parameters of one user.
 #[derive(Clone)]
@@ -45,76 +41,28 @@ pub(super) fn train(
         Objective::Paper => scratch.round_rows.collect_whole_catalogue(items, labels, shared.items),
     }
     let rows = scratch.round_rows.rows().to_vec();
-    make_room(plan, rows.len(), &mut scratch.packed);
     let mut epochs = LocalEpochs::new(plan, own, task);
-    let mut arriving = ArrivingRows {
-        d: plan.keeps_d().then(|| own.d.found(&rows, &shared.start.d, &mut scratch.slots)),
-        c: plan.shares().then(|| downloaded_rows(task, plan, &rows)),
-        columns: [D, C].map(|table| scratch.packed.column(table)),
-        rows: rows.len(),
-    };
-    arriving.ask_for_the_first();
+    let mut moving = MovingRows::new(
+        plan,
+        rows.len(),
+        plan.keeps_d().then(|| own.d.found(&rows, &shared.start.d, &mut scratch.slots)),
+        plan.shares().then(|| downloaded_rows(task, plan, &rows)),
+        &mut scratch.packed,
+        std::mem::take(&mut scratch.values),
+    );
     drop(gathering);
-    epochs.run(&mut scratch.round_rows, &mut scratch.packed, &mut scratch.weights, &mut arriving);
+    epochs.run(&mut scratch.round_rows, &mut scratch.packed, &mut scratch.weights, &mut moving);
     let LocalEpochs { w, b, others_scale, loss, row_visits, .. } = epochs;
+    moving.move_out_at_once(&scratch.packed, others_scale);
+    let (values, [largest_d, largest_c]) = moving.finish();
     unpack_into(&w, &mut own.w);
     own.b = b;
     task.check_magnitude("w", largest_magnitude(&own.w))?;
     task.check_magnitude("b", b.abs())?;
-    let mut values = Vec::new();
-    if plan.shares() {
-        let _stage = enter(Stage::Encode);
-        values = std::mem::take(&mut scratch.values);
-        task.check_magnitude("C", scratch.packed.copy_bytes(rows.len(), plan.dimension, C, &mut values))?;
-    }
-    if plan.keeps_d() {
-        let _stage = enter(Stage::Scatter);
-        let largest = own.d.scatter_just_gathered(&rows, others_scale, &mut scratch.slots, &scratch.packed, D);
-        task.check_magnitude("D", largest)?;
-    }
+    task.check_magnitude("C", largest_c)?;
+    task.check_magnitude("D", largest_d)?;
     let table = update(plan, task, rows, others_scale, values);
     Ok(LocalUpdate::new(ModelUpdate::of_table(table), loss, row_visits))
-}
-
-/// Gathers the rows of this participation while the first step goes through them.
-struct ArrivingRows<'a> {
-    /// The rows of the private table, if it is kept.
-    d: Option<FoundRows<'a>>,
-    /// The rows of the download, if it is shared.
-    c: Option<TableRows<'a>>,
-    columns: [Column; 2],
-    rows: usize,
-}
-
-impl ArrivingRows<'_> {
-    /// Prefetches the rows that are gathered before the gathering itself prefetches any.
-    fn ask_for_the_first(&self) {
-        if let Some(d) = &self.d {
-            (0..self.rows.min(LANES)).for_each(|position| d.ask_for(position));
-        }
-    }
-}
-
-impl Arrivals for ArrivingRows<'_> {
-    fn bring(&mut self, first: usize, blocks: &mut [Block]) {
-        let _stage = enter(Stage::Gather);
-        let positions = first..self.rows.min(first + LANES);
-        if let Some(d) = &self.d {
-            self.columns[D].gather(blocks, positions.clone(), d);
-        }
-        if let Some(c) = &self.c {
-            self.columns[C].gather(blocks, positions, c);
-        }
-    }
-}
-
-/// Makes room for the rows of this participation, D and C side by side. A table that is left out is zero.
-fn make_room(plan: &Plan, rows: usize, packed: &mut PackedRows) {
-    if plan.keeps_d() && plan.shares() {
-        packed.reset_for_overwriting(rows, plan.dimension, 2);
-    } else {
-        packed.reset(rows, plan.dimension, 2);
-    }
 }
 
 /// Returns `rows` of the downloaded C.
@@ -150,6 +98,10 @@ struct LocalEpochs<'a> {
     loss_sum: f64,
     occurrences: f64,
     row_visits: u64,
+    /// The number of steps so far.
+    steps: usize,
+    /// The number of steps, unless the loss hardly changes any more.
+    last_step: usize,
     /// The number of rows that the present batch moves by more than their decay.
     visits_per_step: u64,
 }
@@ -174,33 +126,38 @@ impl<'a> LocalEpochs<'a> {
             loss_sum: 0.0,
             occurrences: 0.0,
             row_visits: 0,
+            steps: 0,
+            last_step: 0,
             visits_per_step: 0,
         }
     }
 
-    /// Runs all epochs over the rows, which come into place as the first step reaches them.
+    /// Runs all epochs over the rows, which move in as the first step reaches them and out as the last one does, if it is
+    /// known to be the last one.
     fn run(
         &mut self,
         round_rows: &mut RoundRows,
         packed: &mut PackedRows,
         weights: &mut RowWeights,
-        arriving: &mut ArrivingRows<'_>,
+        moving: &mut MovingRows<'_>,
     ) {
-        let mut arriving = Some(arriving);
-        let one_batch = round_rows.samples().len() <= self.plan.batch_size;
+        let samples = round_rows.samples().len();
+        let one_batch = samples <= self.plan.batch_size;
         if one_batch {
             self.weigh(round_rows.samples(), round_rows.rows().len(), weights);
         }
+        let steps_per_epoch = samples.div_ceil(self.plan.batch_size).max(1);
+        self.last_step = self.plan.local_epochs as usize * steps_per_epoch;
         for _ in 0..self.plan.local_epochs {
             let before = self.loss;
             if one_batch {
                 // With a single batch, shuffling would change nothing.
-                self.step(round_rows.samples().len(), packed, weights, arriving.take());
+                self.step(samples, packed, weights, moving);
             } else {
                 round_rows.shuffle(&mut self.order);
                 for batch in round_rows.samples().chunks(self.plan.batch_size) {
                     self.weigh(batch, round_rows.rows().len(), weights);
-                    self.step(batch.len(), packed, weights, arriving.take());
+                    self.step(batch.len(), packed, weights, moving);
                 }
             }
             self.loss = self.loss_sum / self.occurrences;
@@ -221,14 +178,8 @@ impl<'a> LocalEpochs<'a> {
         };
     }
 
-    /// Takes one step, in which the rows come if it is the first one.
-    fn step(
-        &mut self,
-        batch: usize,
-        packed: &mut PackedRows,
-        weights: &RowWeights,
-        arriving: Option<&mut ArrivingRows<'_>>,
-    ) {
+    /// Takes one step. The rows move in during the first one and out during the last one.
+    fn step(&mut self, batch: usize, packed: &mut PackedRows, weights: &RowWeights, moving: &mut MovingRows<'_>) {
         let plan = self.plan;
         let data_weight = match plan.objective {
             Objective::PublishedCode => (1.0 / batch as f64) as f32,
@@ -243,10 +194,16 @@ impl<'a> LocalEpochs<'a> {
             mu: self.mu,
             penalty: plan.penalty,
         };
+        self.steps += 1;
+        self.others_scale *= 1.0 - self.table_rate * plan.weight_decay;
         let (w, b) = (&mut self.w, &mut self.b);
-        let loss = match arriving {
-            Some(arriving) => additive::step_as_rows_come(packed, weights, w, b, &step, arriving),
-            None => additive::step(packed, weights, w, b, &step),
+        let loss = if self.steps == 1 {
+            additive::step_while_moving(packed, weights, w, b, &step, moving)
+        } else if self.steps == self.last_step && plan.tables == Tables::Both {
+            moving.turn_round(self.others_scale);
+            additive::step_while_moving(packed, weights, w, b, &step, moving)
+        } else {
+            additive::step(packed, weights, w, b, &step)
         };
         // An ablated table is zero and stays zero.
         match (plan.tables, plan.aggregate_d) {
@@ -256,7 +213,6 @@ impl<'a> LocalEpochs<'a> {
         }
         self.loss_sum += f64::from(loss) * batch as f64;
         self.occurrences += batch as f64;
-        self.others_scale *= 1.0 - self.table_rate * plan.weight_decay;
         self.row_visits += self.visits_per_step;
         self.network_rate *= plan.batch_decay;
         self.table_rate *= plan.batch_decay;

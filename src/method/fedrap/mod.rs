@@ -21,6 +21,7 @@ use crate::model::table::{Table, TableShape};
 use crate::rng::{PortableDraws, Purpose};
 
 mod local;
+mod moving_rows;
 mod parameters;
 #[cfg(test)]
 mod tests;

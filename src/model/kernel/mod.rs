@@ -16,7 +16,7 @@ mod tests;
 mod wire;
 
 pub use lanes::{Block, MAX_DIMENSION, PackedRows, RowWeights, packed_vector, padded_vectors, unpack_into};
-pub use passes::{Column, RowSink, RowSource, TableRows};
+pub use passes::{Column, LargestMagnitude, RowSink, RowSource, TableRows};
 pub use prefetch::prefetch;
 pub use wire::little_endian_bytes;
 

@@ -1,7 +1,7 @@
-//! Passes over packed rows: gathering them, and taking them away again, as rows or as bytes, with their largest magnitude.
+//! Moves rows into packed rows and out of them, as rows or as bytes, and notes the largest magnitude of what goes out.
 //!
-//! Each does nothing but move values, so what bounds it is the width of a move: they are compiled like the training
-//! kernels. A caller that takes rows away also checks them for divergence, which costs least while they are in registers.
+//! What bounds these passes is the width of a move, so they are compiled like the training kernels. A caller that takes
+//! rows away also checks them for divergence, which costs least while they are in registers.
 
 use std::ops::Range;
 
@@ -10,10 +10,10 @@ use super::lanes::{Block, PackedRows, pack_into, unpack_into};
 use crate::math::{LANES, Lanes};
 use crate::model::instruction_sets::per_instruction_set;
 
-/// How far ahead of the row that is moved others are asked for: as many as memory delivers at once.
+/// The number of rows by which prefetching is ahead of gathering, which is about as many as memory delivers at once.
 const ROWS_AHEAD: usize = 16;
 
-/// Where gathered rows come from.
+/// Provides the rows that are gathered.
 pub trait RowSource {
     /// Returns how many rows there are.
     fn rows(&self) -> usize;
@@ -21,24 +21,24 @@ pub trait RowSource {
     /// Returns the values of the row that comes to `position` of the packed rows, and the factor that they take.
     fn row(&self, position: usize) -> (&[f32], f32);
 
-    /// Asks for the row that comes to `position` to be brought into the cache, if it is likely not to be there.
-    fn ask_for(&self, _position: usize) {}
+    /// Prefetches the row that comes to `position`, if it is likely not to be in the cache.
+    fn prefetch(&self, _position: usize) {}
 }
 
-/// Where scattered rows go.
+/// Has a place for each row that is scattered.
 pub trait RowSink {
     /// Returns the place of the row at `position` of the packed rows.
     fn row_mut(&mut self, position: usize) -> &mut [f32];
 }
 
-/// Rows of a dense table, which many clients read.
+/// Provides rows of a dense table, which many clients read.
 #[derive(Clone, Copy, Debug)]
 pub struct TableRows<'a> {
-    /// All values, row after row.
+    /// The values of the table, row after row.
     pub values: &'a [f32],
-    /// Values of a row (k).
+    /// The number of values in a row (k).
     pub dimension: usize,
-    /// The rows that are gathered.
+    /// The numbers of the rows that are gathered.
     pub rows: &'a [u32],
 }
 
@@ -55,14 +55,14 @@ impl RowSource for TableRows<'_> {
     }
 }
 
-/// One of the tables that packed rows hold side by side.
+/// Says where one of several tables stands in packed rows, which hold the rows of all of them side by side.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// Lane vectors per row of one table.
+    /// The number of lane vectors in a row of one table.
     pub vectors: usize,
-    /// Tables side by side.
+    /// The number of tables side by side.
     pub tables: usize,
-    /// Which of them.
+    /// The number of this table.
     pub table: usize,
 }
 
@@ -70,8 +70,62 @@ impl Column {
     /// Sets rows of the table to those that `source` has for `positions`, times their factors. `blocks` begin with the
     /// packed row of the first position.
     pub fn gather<S: RowSource>(self, blocks: &mut [Block], positions: Range<usize>, source: &S) {
-        let Self { vectors, tables, table } = self;
-        for_vectors!(vectors, gather[S](blocks, tables, table, positions, source));
+        for_vectors!(self.vectors, gather[S](blocks, self, positions, source));
+    }
+
+    /// Writes the rows of the table at `positions` to `sink`, and notes their magnitudes. `blocks` begin with the packed
+    /// row of the first position.
+    pub fn scatter<S: RowSink>(
+        self,
+        blocks: &[Block],
+        positions: Range<usize>,
+        sink: &mut S,
+        largest: &mut LargestMagnitude,
+    ) {
+        for_vectors!(self.vectors, scatter[S](blocks, self, positions, sink, largest));
+    }
+
+    /// Appends the first `rows` rows of the table in `blocks` to `bytes`, `dimension` (at least 1) values each,
+    /// little-endian, and notes their magnitudes.
+    pub fn append_bytes(
+        self,
+        blocks: &[Block],
+        rows: usize,
+        dimension: usize,
+        bytes: &mut Vec<u8>,
+        largest: &mut LargestMagnitude,
+    ) {
+        for_vectors!(self.vectors, append_bytes[](blocks, self, rows, dimension, bytes, largest));
+    }
+
+    /// Returns the rows of the table in `blocks`, padded to whole vectors; `V` is the number of vectors in a row.
+    #[inline(always)]
+    fn rows_in<const V: usize>(self, blocks: &[Block]) -> impl Iterator<Item = &[Block]> {
+        blocks.chunks_exact(V * self.tables).map(move |row| &row[self.table * V..(self.table + 1) * V])
+    }
+}
+
+/// Keeps the largest magnitude of the values that pass.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LargestMagnitude {
+    /// The largest magnitudes by lane, as bit patterns: magnitudes order like these, and every NaN comes after infinity.
+    lanes: [u32; LANES],
+}
+
+impl LargestMagnitude {
+    /// Returns the largest magnitude so far: 0 if there was no value, and NaN if one was NaN.
+    pub fn value(&self) -> f32 {
+        f32::from_bits(self.lanes.iter().copied().fold(0, u32::max))
+    }
+
+    /// Notes the values of a row.
+    #[inline(always)]
+    fn note(&mut self, row: &[Block]) {
+        for block in row {
+            for (largest, value) in self.lanes.iter_mut().zip(&block.0) {
+                *largest = (*largest).max(value.abs().to_bits());
+            }
+        }
     }
 }
 
@@ -86,55 +140,50 @@ impl PackedRows {
         self.column(table).gather(self.blocks_mut(), 0..source.rows(), source);
     }
 
-    /// Writes the first `rows` rows of table `table` to `sink`, and returns the largest magnitude in them; NaN if they
-    /// hold one.
-    pub fn scatter<S: RowSink>(&self, table: usize, rows: usize, sink: &mut S) -> f32 {
-        for_vectors!(self.vectors(), scatter[S](self.blocks(), self.tables(), table, rows, sink))
-    }
-
     /// Replaces `bytes` by the first `rows` rows of table `table`, `dimension` (at least 1) values each, little-endian.
     /// Returns the largest magnitude in them; NaN if they hold one.
     pub fn copy_bytes(&self, rows: usize, dimension: usize, table: usize, bytes: &mut Vec<u8>) -> f32 {
+        let mut largest = LargestMagnitude::default();
         bytes.clear();
         bytes.reserve(rows * dimension * 4);
-        for_vectors!(self.vectors(), copy_bytes[](self.blocks(), self.tables(), table, rows, dimension, bytes))
+        self.column(table).append_bytes(self.blocks(), rows, dimension, bytes, &mut largest);
+        largest.value()
     }
 }
 
 per_instruction_set! {
     fn gather<const V: usize, S: RowSource>(
         blocks: &mut [Block],
-        tables: usize,
-        table: usize,
+        column: Column,
         positions: Range<usize>,
         source: &S,
     ) {
-        gather_inline::<V, S>(blocks, tables, table, positions, source)
+        gather_inline::<V, S>(blocks, column, positions, source)
     }
 }
 
 per_instruction_set! {
     fn scatter<const V: usize, S: RowSink>(
         blocks: &[Block],
-        tables: usize,
-        table: usize,
-        rows: usize,
+        column: Column,
+        positions: Range<usize>,
         sink: &mut S,
-    ) -> f32 {
-        scatter_inline::<V, S>(blocks, tables, table, rows, sink)
+        largest: &mut LargestMagnitude,
+    ) {
+        scatter_inline::<V, S>(blocks, column, positions, sink, largest)
     }
 }
 
 per_instruction_set! {
-    fn copy_bytes<const V: usize>(
+    fn append_bytes<const V: usize>(
         blocks: &[Block],
-        tables: usize,
-        table: usize,
+        column: Column,
         rows: usize,
         dimension: usize,
         bytes: &mut Vec<u8>,
-    ) -> f32 {
-        copy_bytes_inline::<V>(blocks, tables, table, rows, dimension, bytes)
+        largest: &mut LargestMagnitude,
+    ) {
+        append_bytes_inline::<V>(blocks, column, rows, dimension, bytes, largest)
     }
 }
 
@@ -142,18 +191,17 @@ per_instruction_set! {
 #[inline(always)]
 fn gather_inline<const V: usize, S: RowSource>(
     blocks: &mut [Block],
-    tables: usize,
-    table: usize,
+    column: Column,
     positions: Range<usize>,
     source: &S,
 ) {
-    let rows = source.rows();
-    for (position, row) in positions.zip(blocks.chunks_exact_mut(V * tables)) {
+    let (rows, start) = (source.rows(), column.table * V);
+    for (position, row) in positions.zip(blocks.chunks_exact_mut(V * column.tables)) {
         if position + ROWS_AHEAD < rows {
-            source.ask_for(position + ROWS_AHEAD);
+            source.prefetch(position + ROWS_AHEAD);
         }
         let (values, scale) = source.row(position);
-        let blocks = &mut row[table * V..(table + 1) * V];
+        let blocks = &mut row[start..start + V];
         let (whole, rest) = values.as_chunks::<LANES>();
         if whole.len() == V && rest.is_empty() {
             // A factor of 1 changes no value, so that there is no need to ask for it. Sixteen values are read before any
@@ -180,56 +228,54 @@ fn gather_inline<const V: usize, S: RowSource>(
 #[inline(always)]
 fn scatter_inline<const V: usize, S: RowSink>(
     blocks: &[Block],
-    tables: usize,
-    table: usize,
-    rows: usize,
+    column: Column,
+    positions: Range<usize>,
     sink: &mut S,
-) -> f32 {
-    let mut largest = [[0u32; LANES]; V];
-    for (position, row) in blocks.chunks_exact(V * tables).take(rows).enumerate() {
-        let blocks = &row[table * V..(table + 1) * V];
-        note_largest(blocks, &mut largest);
+    largest: &mut LargestMagnitude,
+) {
+    let mut noted = *largest;
+    for (position, row) in positions.zip(column.rows_in::<V>(blocks)) {
+        noted.note(row);
         let values = sink.row_mut(position);
         if values.len() == V * LANES {
             let whole = values.as_chunks_mut::<LANES>().0;
             for v in 0..V {
-                whole[v] = blocks[v].0;
+                whole[v] = row[v].0;
             }
         } else {
-            unpack_into(blocks, values);
+            unpack_into(row, values);
         }
     }
-    largest_of(&largest)
+    *largest = noted;
 }
 
 #[inline(always)]
-fn copy_bytes_inline<const V: usize>(
+fn append_bytes_inline<const V: usize>(
     blocks: &[Block],
-    tables: usize,
-    table: usize,
+    column: Column,
     rows: usize,
     dimension: usize,
     bytes: &mut Vec<u8>,
-) -> f32 {
-    let mut largest = [[0u32; LANES]; V];
-    for row in blocks.chunks_exact(V * tables).take(rows) {
-        let blocks = &row[table * V..(table + 1) * V];
-        note_largest(blocks, &mut largest);
+    largest: &mut LargestMagnitude,
+) {
+    let mut noted = *largest;
+    for row in column.rows_in::<V>(blocks).take(rows) {
+        noted.note(row);
         if dimension == V * LANES {
-            blocks.iter().for_each(|block| bytes.extend_from_slice(&little_endian(&block.0)));
+            row.iter().for_each(|block| bytes.extend_from_slice(&little_endian(&block.0)));
         } else {
             let mut rest = 4 * dimension;
-            for block in blocks {
+            for block in row {
                 let part = rest.min(4 * LANES);
                 bytes.extend_from_slice(&little_endian(&block.0)[..part]);
                 rest -= part;
             }
         }
     }
-    largest_of(&largest)
+    *largest = noted;
 }
 
-/// Sixteen values in the layout of the wire; on little-endian machines a plain copy.
+/// Returns sixteen values in the layout of the wire; on little-endian machines, this is a plain copy.
 #[inline(always)]
 fn little_endian(values: &Lanes) -> [u8; 4 * LANES] {
     let mut bytes = [0; 4 * LANES];
@@ -237,19 +283,4 @@ fn little_endian(values: &Lanes) -> [u8; 4 * LANES] {
         *bytes = value.to_le_bytes();
     }
     bytes
-}
-
-/// Raises `largest` to the magnitudes of a row, which order like their bit patterns; every NaN sorts above infinity.
-#[allow(clippy::needless_range_loop)]
-#[inline(always)]
-fn note_largest<const V: usize>(row: &[Block], largest: &mut [[u32; LANES]; V]) {
-    for v in 0..V {
-        for i in 0..LANES {
-            largest[v][i] = largest[v][i].max(row[v].0[i].abs().to_bits());
-        }
-    }
-}
-
-fn largest_of<const V: usize>(largest: &[[u32; LANES]; V]) -> f32 {
-    f32::from_bits(largest.iter().flatten().copied().max().unwrap_or(0))
 }

@@ -101,7 +101,7 @@ impl OutgoingDownload {
                 return Err(Error::Update(format!("there is no download in phase {phase}, which announces one")));
             }
             Download::Shared(intended) => {
-                let frame = encode(&intended, &layout, codec, randomness(streams, u64::MAX, number))?;
+                let frame = encode(&intended, &layout, codec, Randomness::of_download(streams, None, number))?;
                 // The model is kept only where it is needed, since the server changes its tables in place if it alone
                 // has them.
                 let intended = (!codec.is_lossless()).then_some(intended);
@@ -152,7 +152,7 @@ impl OutgoingDownload {
             Content::Held { frame, .. } => Ok(frame.clone()),
             Content::PerUser(personal) => {
                 let _stage = enter(Stage::Encode);
-                let randomness = randomness(self.streams, u64::from(user.0), self.number);
+                let randomness = Randomness::of_download(self.streams, Some(user.0), self.number);
                 encode(&personal.download(user)?, &self.layout, self.codec, randomness)
             }
         }
@@ -278,11 +278,6 @@ impl RestoredDownloads {
         }
         Ok(Arc::clone(known))
     }
-}
-
-fn randomness(streams: Streams, user: u64, number: u32) -> Randomness {
-    // The numbers of invitations are below 2^32, and those of exchanges with a third party are below 2^33.
-    Randomness { streams, user, invitation: u64::from(number) | 2 << 32 }
 }
 
 /// Encodes a model. Receivers may have nothing yet, so rows that are left out are zero.

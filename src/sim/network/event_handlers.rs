@@ -6,13 +6,12 @@ use super::event::Event;
 use super::participation::{Activity, Participation, Transfer, Upload, Way};
 use super::transfers::{ServerLink, absent};
 use super::{Network, answered, unanswered};
-use crate::codec;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::legs::{Job, Leg, Peer, Route};
 use crate::population::Verdict;
-use crate::scenario::CodecName;
 use crate::sim::download::FrameFormat;
+use crate::sim::exchange;
 use crate::sim::messages::{
     AlarmRang, Effort, Ending, FromClient, LinkEvent, Orders, ParticipationLost, Receipt, RequestArrived, ToClient,
     UplinkArrived,
@@ -43,43 +42,6 @@ impl Network {
         }
     }
 
-    /// Begins the leg that the participation of `user` is at. By now, the frame that it sends has been made, or its
-    /// work has been worked out.
-    pub(super) fn begin_leg(&mut self, user: UserId) -> Result<()> {
-        let now = self.now();
-        let traffic = &mut self.traffic;
-        let participation = self.taking_part.get_mut(&user).ok_or_else(|| absent(user))?;
-        let legs = self.world.legs(participation.download.phase());
-        participation.activity = match legs.get(usize::from(participation.leg)) {
-            Some(Leg::Transfer(route)) => {
-                let parts = participation.parts_of(user, *route)?;
-                let parts = parts.ok_or_else(|| unanswered("client", format!("it made no {}", route.name())))?;
-                Activity::Transfer(traffic.start(user, participation, *route, parts)?)
-            }
-            Some(Leg::Work(job)) => {
-                let work = participation.work_of(*job).ok_or_else(|| out_of_turn("work began"))?;
-                let ends = now + participation.speed_of(*job, &self.world).time_for(work);
-                let ends = traffic.within_time(ends, user, participation.step)?;
-                participation.next = Some(traffic.calendar.schedule(ends, Event::WorkEnded(user)));
-                if let Some(dropout) = participation.dropout.filter(|dropout| dropout.leg == participation.leg) {
-                    traffic.schedule_cut(user, participation, now + dropout.elapsed);
-                }
-                if participation.leg == 0 {
-                    traffic.book(participation.invitation_id, user, LinkEvent::WorkBegan(*job));
-                }
-                Activity::Work { began: now }
-            }
-            None => return Err(out_of_turn("a leg began")),
-        };
-        Ok(())
-    }
-
-    /// Moves the participation of `user` on to its next leg, and begins that.
-    fn begin_next_leg(&mut self, user: UserId) -> Result<()> {
-        self.taking_part.get_mut(&user).ok_or_else(|| absent(user))?.leg += 1;
-        self.begin_leg(user)
-    }
-
     /// Handles the arrival of a frame at the peer to which it was sent.
     fn frame_arrived(&mut self, now: SimTime, user: UserId) -> Result<Followup> {
         let participation = self.taking_part.get(&user).ok_or_else(|| absent(user))?;
@@ -96,21 +58,21 @@ impl Network {
         if transfer.is_spoiled() {
             return self.failed_to_reach_client(user, transfer).map(Followup::Obey);
         }
-        let participation = self.taking_part.get(&user).ok_or_else(|| absent(user))?;
+        let participation = self.taking_part.get_mut(&user).ok_or_else(|| absent(user))?;
         if participation.effort.is_none() {
             return Ok(Followup::WorkOutTrainings);
         }
         let ended = transfer.ended(now, Ending::Done, transfer.size);
         self.traffic.book(participation.invitation_id, user, ended);
-        self.begin_next_leg(user).map(|()| Followup::Nothing)
+        self.traffic.begin_next_leg(user, participation).map(|()| Followup::Nothing)
     }
 
     /// Handles a download or a reply that a fault has spoiled, which the client notices.
     fn failed_to_reach_client(&mut self, user: UserId, transfer: Transfer) -> Result<Orders> {
         let participation = self.take(user)?;
-        if let Some(Verdict::Corrupt { draw }) = transfer.fault {
+        if let Some(Verdict::Corrupt { .. }) = transfer.fault {
             let (frame, format) = self.sent_to_client(user, &participation, transfer.route)?;
-            match self.tell(user, ToClient::Received(with_bit_turned(&frame, draw), format)) {
+            match self.tell(user, ToClient::Received(transfer.as_it_arrives(&frame).unwrap_or_default(), format)) {
                 FromClient::Sound(false) => {}
                 FromClient::Sound(true) => return Err(Error::Frame("a corrupted frame was not noticed".to_owned())),
                 _ => return Err(unanswered("client", "it does not say whether its frame is sound")),
@@ -131,8 +93,7 @@ impl Network {
         }
         let exchange = self.world.exchange(participation.download.phase()).zip(participation.exchanged());
         let (exchange, exchanged) = exchange.ok_or_else(|| out_of_turn("a reply arrived"))?;
-        let format = FrameFormat { codec: codec::of(CodecName::RowsF32), layout: exchange.reply.clone() };
-        Ok((exchanged.reply.bytes.clone(), format))
+        Ok((exchanged.reply.bytes.clone(), exchange::format(&exchange.reply)))
     }
 
     /// Ends a participation because its transfer has failed.
@@ -145,11 +106,7 @@ impl Network {
     fn request_arrived(&mut self, now: SimTime, user: UserId, transfer: Transfer) -> Result<Followup> {
         let participation = self.taking_part.get(&user).ok_or_else(|| absent(user))?;
         let exchanged = participation.exchanged().ok_or_else(|| out_of_turn("a request arrived"))?;
-        let frame = match transfer.fault {
-            None | Some(Verdict::Delay(_)) => Some(exchanged.request.bytes.clone()),
-            Some(Verdict::Corrupt { draw }) => Some(with_bit_turned(&exchanged.request.bytes, draw)),
-            Some(Verdict::CutAt(_) | Verdict::Drop) => None,
-        };
+        let frame = transfer.as_it_arrives(&exchanged.request.bytes);
         let (invitation_id, phase) = (participation.invitation_id, participation.download.phase());
         let is_sound = match (frame, &self.peers.third_party) {
             (None, _) => false,
@@ -165,8 +122,9 @@ impl Network {
         if transfer.is_spoiled() {
             return Err(Error::Frame("a corrupted request was not noticed".to_owned()));
         }
+        let participation = self.taking_part.get_mut(&user).ok_or_else(|| absent(user))?;
         self.traffic.book(invitation_id, user, transfer.ended(now, Ending::Done, transfer.size));
-        self.begin_next_leg(user).map(|()| Followup::Nothing)
+        self.traffic.begin_next_leg(user, participation).map(|()| Followup::Nothing)
     }
 
     /// Handles the end of a job, which is making a request, making a reply or training.
@@ -186,7 +144,7 @@ impl Network {
         let work = participation.work_of(job).ok_or_else(|| out_of_turn("work ended"))?;
         let ended = LinkEvent::WorkEnded { job, ending: Ending::Done, work, took_ns };
         self.traffic.book(participation.invitation_id, user, ended);
-        self.begin_next_leg(user)
+        self.traffic.begin_next_leg(user, participation)
     }
 
     /// Tells a client that its training has come to its virtual end, and returns what it uploads.
@@ -202,10 +160,8 @@ impl Network {
     fn upload_arrived(&mut self, now: SimTime, user: UserId, transfer: Transfer) -> Result<Orders> {
         let mut participation = self.take(user)?;
         let upload = participation.upload.take().ok_or_else(|| out_of_turn("an upload arrived"))?;
-        let frame = match transfer.fault {
-            None | Some(Verdict::Delay(_)) => upload.frame,
-            Some(Verdict::Corrupt { draw }) => with_bit_turned(&upload.frame, draw),
-            Some(Verdict::CutAt(_) | Verdict::Drop) => return self.failed(user, &participation, transfer),
+        let Some(frame) = transfer.as_it_arrives(&upload.frame) else {
+            return self.failed(user, &participation, transfer);
         };
         if let Some((_, cut)) = participation.cut {
             self.traffic.calendar.cancel(cut);
@@ -315,16 +271,6 @@ impl Network {
     fn take(&mut self, user: UserId) -> Result<Box<Participation>> {
         self.taking_part.remove(&user).ok_or_else(|| absent(user))
     }
-}
-
-/// Returns `frame` with one bit turned, as a fault does; `draw` decides which bit.
-fn with_bit_turned(frame: &Frame, draw: u64) -> Frame {
-    let mut bytes = frame.to_vec();
-    let bits = 8 * bytes.len() as u64;
-    if let Some(bit) = draw.checked_rem(bits) {
-        bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
-    }
-    bytes.into()
 }
 
 fn out_of_turn(what: &str) -> Error {

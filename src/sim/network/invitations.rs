@@ -80,9 +80,8 @@ impl Network {
     fn start(&mut self, user: UserId) -> Result<()> {
         let participation = self.taking_part.get_mut(&user).ok_or_else(|| absent(user))?;
         participation.plan_dropout(user, &self.world)?;
-        self.begin_leg(user)?;
-        let (participation, traffic) =
-            (self.taking_part.get_mut(&user).ok_or_else(|| absent(user))?, &mut self.traffic);
+        let traffic = &mut self.traffic;
+        traffic.begin_leg(user, participation)?;
         if let Some(leaves) = self.availability.leaves_at(user, traffic.calendar.now()) {
             traffic.schedule_cut(user, participation, leaves);
         }

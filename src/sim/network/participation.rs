@@ -107,6 +107,15 @@ impl Transfer {
         !matches!(self.fault, None | Some(Verdict::Delay(_)))
     }
 
+    /// Returns `frame` as its receiver gets it; `None` if a fault keeps it from arriving whole.
+    pub fn as_it_arrives(&self, frame: &Frame) -> Option<Frame> {
+        match self.fault {
+            None | Some(Verdict::Delay(_)) => Some(frame.clone()),
+            Some(Verdict::Corrupt { draw }) => Some(with_bit_turned(frame, draw)),
+            Some(Verdict::CutAt(_) | Verdict::Drop) => None,
+        }
+    }
+
     /// Returns the event of its end after `carried` bytes.
     pub fn ended(&self, now: SimTime, ending: Ending, carried: Bytes) -> LinkEvent {
         let received = self.fault != Some(Verdict::Drop);
@@ -228,4 +237,14 @@ impl Participation {
             Activity::Work { .. } => None,
         }
     }
+}
+
+/// Returns `frame` with one bit turned, as a fault does; `draw` decides which bit.
+fn with_bit_turned(frame: &Frame, draw: u64) -> Frame {
+    let mut bytes = frame.to_vec();
+    let bits = 8 * bytes.len() as u64;
+    if let Some(bit) = draw.checked_rem(bits) {
+        bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
+    }
+    bytes.into()
 }

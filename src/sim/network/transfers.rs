@@ -11,12 +11,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::event::Event;
-use super::participation::{Participation, Transfer, Way};
+use super::participation::{Activity, Participation, Transfer, Way};
+use super::unanswered;
 
 use crate::codec::FrameParts;
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Step, UserId};
-use crate::legs::{Peer, Route};
+use crate::legs::{Job, Leg, Peer, Route};
 use crate::population::Verdict;
 use crate::scenario::ServerLinkSpec;
 use crate::sim::by_user::ByUser;
@@ -135,6 +136,44 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
+    /// Begins the leg that a participation is at. By now, the frame that it sends has been made, or its work has been
+    /// worked out.
+    pub fn begin_leg(&mut self, user: UserId, participation: &mut Participation) -> Result<()> {
+        let world = Arc::clone(&self.world);
+        participation.activity = match world.legs(participation.download.phase()).get(usize::from(participation.leg)) {
+            Some(Leg::Transfer(route)) => {
+                let parts = participation.parts_of(user, *route)?;
+                let parts = parts.ok_or_else(|| unanswered("client", format!("it made no {}", route.name())))?;
+                Activity::Transfer(self.start(user, participation, *route, parts)?)
+            }
+            Some(Leg::Work(job)) => self.start_work(user, participation, *job)?,
+            None => return Err(unanswered("network", "a leg began after the last one")),
+        };
+        Ok(())
+    }
+
+    /// Moves a participation on to its next leg, and begins that.
+    pub fn begin_next_leg(&mut self, user: UserId, participation: &mut Participation) -> Result<()> {
+        participation.leg += 1;
+        self.begin_leg(user, participation)
+    }
+
+    /// Starts a job of a participation.
+    fn start_work(&mut self, user: UserId, participation: &mut Participation, job: Job) -> Result<Activity> {
+        let began = self.calendar.now();
+        let work = participation.work_of(job).ok_or_else(|| unanswered("network", "work began out of turn"))?;
+        let ends = began + participation.speed_of(job, &self.world).time_for(work);
+        let ends = self.within_time(ends, user, participation.step)?;
+        participation.next = Some(self.calendar.schedule(ends, Event::WorkEnded(user)));
+        if let Some(dropout) = participation.dropout.filter(|dropout| dropout.leg == participation.leg) {
+            self.schedule_cut(user, participation, began + dropout.elapsed);
+        }
+        if participation.leg == 0 {
+            self.book(participation.invitation_id, user, LinkEvent::WorkBegan(job));
+        }
+        Ok(Activity::Work { began })
+    }
+
     /// Starts the transfer of a frame for `user`, and returns it.
     pub fn start(
         &mut self,

@@ -93,8 +93,7 @@ impl Assignment {
         }
         let _encoding = enter(Stage::Encode);
         let layout = world.upload_layout(task.phase);
-        let (user, invitation) = (u64::from(self.user.0), u64::from(self.invitation_id.0));
-        let randomness = Randomness { streams: world.streams, user, invitation };
+        let randomness = Randomness::of_upload(world.streams, self.user.0, self.invitation_id.0);
         if let Some(mechanism) = &world.privacy {
             mechanism.protect(&mut update, layout, randomness)?;
         }

@@ -1,10 +1,10 @@
-//! The additive model of FedRAP: logit = w . (D_j + C_j) + b, one simultaneous step on w, b, D and C.
+//! Trains the additive model of FedRAP, logit = w . (D_j + C_j) + b, by simultaneous steps on w, b, D and C.
 
 use super::{Block, PackedRows, RowWeights, for_vectors};
 use crate::math::{LANES, Lanes, exp_neg_abs, quad_sum, quads_to_sums, sigmoid_from, softplus_from};
 use crate::model::instruction_sets::per_instruction_set;
 
-/// How C is penalised.
+/// Names how C is penalised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Penalty {
     /// mu |C|, by its subgradient (sign(0) = 0): the published code.
@@ -15,7 +15,7 @@ pub enum Penalty {
     L1Proximal,
 }
 
-/// Scalars of one step.
+/// Holds the scalars of one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdditiveStep {
     /// Weight of every occurrence in the data loss: 1 / B for a mean over the batch, 1 for a sum.
@@ -34,7 +34,7 @@ pub struct AdditiveStep {
     pub penalty: Penalty,
 }
 
-/// One step over `rows` (table 0 is D, table 1 is C), all gradients taken at the parameters before it:
+/// Takes one step over `rows` (table 0 is D, table 1 is C), with all gradients taken at the parameters before it:
 ///
 /// loss = data_weight * sum_j (count_j softplus(z_j) - positive_j z_j)
 ///        + sum_j penalty_j (mu |C_j| - lambda (D_j - C_j)^2).
@@ -42,57 +42,63 @@ pub struct AdditiveStep {
 /// Rows with weight zero only decay. Returns the loss before the step. Source: mtics/FedRAP d6ee2ac for the
 /// batch means and the subgradient; the paper's Eq. 3 and 13 for whole-matrix sums and soft-thresholding.
 pub fn step(rows: &mut PackedRows, weights: &RowWeights, w: &mut [Block], b: &mut f32, step: &AdditiveStep) -> f32 {
-    step_as_rows_come(rows, weights, w, b, step, &mut InPlace)
+    step_while_moving(rows, weights, w, b, step, &mut InPlace)
 }
 
-/// Puts rows into place while a step runs. A row that was put into place is still in the cache when the step reads it.
-pub trait Arrivals {
-    /// Puts the packed rows from position `first` into place, which the step reads next: sixteen, of which the last ones
-    /// may be padding.
-    fn bring(&mut self, first: usize, rows: &mut [Block]);
+/// Moves rows into place and away while a step goes through them, sixteen at a time, so that a row is in the cache when it
+/// is trained and still there when it leaves.
+pub trait RowMover {
+    /// Puts the packed rows from position `first` into place, which the step reads next. The last ones may be padding.
+    fn move_in(&mut self, first: usize, rows: &mut [Block]);
+
+    /// Takes the packed rows from position `first` away, which the step has trained. The last ones may be padding.
+    fn move_out(&mut self, first: usize, rows: &[Block]);
 }
 
 /// Leaves every row where it is.
 struct InPlace;
 
-impl Arrivals for InPlace {
+impl RowMover for InPlace {
     #[inline(always)]
-    fn bring(&mut self, _first: usize, _rows: &mut [Block]) {}
+    fn move_in(&mut self, _first: usize, _rows: &mut [Block]) {}
+
+    #[inline(always)]
+    fn move_out(&mut self, _first: usize, _rows: &[Block]) {}
 }
 
-/// Takes a step as [`step`] does, over rows that come into place just before they are read.
-pub fn step_as_rows_come<A: Arrivals>(
+/// Takes a step as [`step`] does, over rows that `mover` moves.
+pub fn step_while_moving<M: RowMover>(
     rows: &mut PackedRows,
     weights: &RowWeights,
     w: &mut [Block],
     b: &mut f32,
     step: &AdditiveStep,
-    arrivals: &mut A,
+    mover: &mut M,
 ) -> f32 {
     let vectors = rows.vectors();
     let blocks = rows.blocks_mut();
     match step.penalty {
-        Penalty::L1 => for_vectors!(vectors, dispatch[0, A](blocks, weights, w, b, step, arrivals)),
-        Penalty::L2 => for_vectors!(vectors, dispatch[1, A](blocks, weights, w, b, step, arrivals)),
-        Penalty::L1Proximal => for_vectors!(vectors, dispatch[2, A](blocks, weights, w, b, step, arrivals)),
+        Penalty::L1 => for_vectors!(vectors, dispatch[0, M](blocks, weights, w, b, step, mover)),
+        Penalty::L2 => for_vectors!(vectors, dispatch[1, M](blocks, weights, w, b, step, mover)),
+        Penalty::L1Proximal => for_vectors!(vectors, dispatch[2, M](blocks, weights, w, b, step, mover)),
     }
 }
 
 per_instruction_set! {
-    fn dispatch<const V: usize, const PENALTY: u8, A: Arrivals>(
+    fn dispatch<const V: usize, const PENALTY: u8, M: RowMover>(
         blocks: &mut [Block],
         weights: &RowWeights,
         w: &mut [Block],
         b: &mut f32,
         step: &AdditiveStep,
-        arrivals: &mut A,
+        mover: &mut M,
     ) -> f32 {
-        step_over_rows::<V, PENALTY, A>(blocks, weights, w, b, step, arrivals)
+        step_over_rows::<V, PENALTY, M>(blocks, weights, w, b, step, mover)
     }
 }
 
-/// Row coefficients of the update, sixteen rows at a time: with Q = pull (D + C) + move w, which the two rows share,
-/// D' = keep_d D - Q and C' = keep_c C - Q - shrink sign(C): the gradient step with its terms collected so that an
+/// Holds the coefficients of the update of sixteen rows. With Q = pull (D + C) + move w, which the two tables share,
+/// D' = keep_d D - Q and C' = keep_c C - Q - shrink sign(C). This is the gradient step with its terms collected so that an
 /// element takes as few additions as possible, which is what bounds the speed of this kernel.
 struct RowCoefficients {
     step_size: Lanes,
@@ -128,13 +134,13 @@ impl RowCoefficients {
 // Plain loops over sixteen lanes: the form that the compiler turns into one vector operation per line.
 #[allow(clippy::needless_range_loop)]
 #[inline(always)]
-fn step_over_rows<const V: usize, const PENALTY: u8, A: Arrivals>(
+fn step_over_rows<const V: usize, const PENALTY: u8, M: RowMover>(
     blocks: &mut [Block],
     weights: &RowWeights,
     w: &mut [Block],
     b: &mut f32,
     step: &AdditiveStep,
-    arrivals: &mut A,
+    mover: &mut M,
 ) -> f32 {
     let mut w_before = [Block::ZERO; V];
     w_before.copy_from_slice(w);
@@ -149,7 +155,7 @@ fn step_over_rows<const V: usize, const PENALTY: u8, A: Arrivals>(
     // Direct calls throughout: a closure would not inherit the instruction set that this copy is compiled for.
     let mut z = [0f32; LANES];
     if let Some((first, _)) = blocks.split_at_mut_checked(LANES * 2 * V) {
-        arrivals.bring(0, first);
+        mover.move_in(0, first);
         z = logits::<V, PENALTY>(first, &w_before, *b, &penalties[0], step, &mut penalty_loss);
     }
     for (group, count) in groups.iter().enumerate() {
@@ -168,10 +174,11 @@ fn step_over_rows<const V: usize, const PENALTY: u8, A: Arrivals>(
         // behind them. It saves a third of the time, and w does not change within a step.
         let (rows, rest) = blocks[group * LANES * 2 * V..].split_at_mut(LANES * 2 * V);
         if let Some((next, _)) = rest.split_at_mut_checked(LANES * 2 * V) {
-            arrivals.bring((group + 1) * LANES, next);
+            mover.move_in((group + 1) * LANES, next);
             z = logits::<V, PENALTY>(next, &w_before, *b, &penalties[group + 1], step, &mut penalty_loss);
         }
         update_rows::<V, PENALTY>(rows, &w_before, &gradient, &coefficients, &mut w_gradient);
+        mover.move_out(group * LANES, rows);
     }
     let decay = 1.0 - step.network_rate * step.weight_decay;
     for v in 0..V {
@@ -183,7 +190,7 @@ fn step_over_rows<const V: usize, const PENALTY: u8, A: Arrivals>(
     step.data_weight * quad_sum(&data_loss) + quad_sum(&penalty_loss)
 }
 
-/// Logits of sixteen rows, and their share of the regularisers' loss.
+/// Returns the logits of sixteen rows, and adds their share of the regularisers' loss to `penalty_loss`.
 #[allow(clippy::needless_range_loop)]
 #[inline(always)]
 fn logits<const V: usize, const PENALTY: u8>(

@@ -191,24 +191,30 @@ fn rows_without_weight_only_decay() {
     }
 }
 
-/// Rows that stand elsewhere until they are brought.
+/// Moves rows in from elsewhere, and out to a place of their own.
 struct Elsewhere {
-    blocks: Vec<Block>,
-    brought: usize,
+    before: Vec<Block>,
+    after: Vec<Block>,
+    moved_in: usize,
 }
 
-impl Arrivals for Elsewhere {
-    fn bring(&mut self, first: usize, rows: &mut [Block]) {
-        assert_eq!(first, self.brought, "in their order, each once");
-        self.brought += LANES;
+impl RowMover for Elsewhere {
+    fn move_in(&mut self, first: usize, rows: &mut [Block]) {
+        assert_eq!(first, self.moved_in, "in their order, each once");
+        self.moved_in += LANES;
         let start = first / LANES * rows.len();
-        rows.copy_from_slice(&self.blocks[start..start + rows.len()]);
+        rows.copy_from_slice(&self.before[start..start + rows.len()]);
+    }
+
+    fn move_out(&mut self, first: usize, rows: &[Block]) {
+        assert_eq!(first / LANES * rows.len(), self.after.len(), "in their order, each once");
+        self.after.extend_from_slice(rows);
     }
 }
 
-/// If this fails, the first step of a participation differs from what it would be with all rows at hand.
+/// If this fails, the first or the last step of a participation differs from what it would be with all rows at hand.
 #[test]
-fn rows_that_come_on_the_way_are_trained_as_those_in_place_are() {
+fn rows_that_move_on_the_way_are_trained_as_those_in_place_are() {
     for (rows, dimension, penalty) in
         [(1, 16, Penalty::L1), (16, 32, Penalty::L1), (50, 32, Penalty::L1Proximal), (37, 50, Penalty::L2)]
     {
@@ -219,19 +225,20 @@ fn rows_that_come_on_the_way_are_trained_as_those_in_place_are() {
             let values: Vec<f32> = (0..dimension).map(|_| stream.standard_normal() as f32).collect();
             in_place.set_row(row, table, &values, 1.0);
         }
-        let mut coming = in_place.clone();
-        coming.blocks_mut().fill(Block([7.0; LANES]));
-        let mut arrivals = Elsewhere { blocks: in_place.blocks().to_vec(), brought: 0 };
+        let mut moving = in_place.clone();
+        moving.blocks_mut().fill(Block([7.0; LANES]));
+        let mut mover = Elsewhere { before: in_place.blocks().to_vec(), after: Vec::new(), moved_in: 0 };
         let batch: Vec<(u32, bool)> = (0..rows as u32).map(|row| (row, row % 3 == 0)).collect();
         let mut weights = RowWeights::default();
         weights.count_batch(&batch, rows, 0.01, None);
         let step = scalars(penalty, rows as f64);
         let start = (packed_vector(&vec![0.1; dimension]), 0.5);
-        let ((mut w, mut b), (mut w_coming, mut b_coming)) = (start.clone(), start);
+        let ((mut w, mut b), (mut w_moving, mut b_moving)) = (start.clone(), start);
         let loss = super::step(&mut in_place, &weights, &mut w, &mut b, &step);
-        let loss_coming = step_as_rows_come(&mut coming, &weights, &mut w_coming, &mut b_coming, &step, &mut arrivals);
-        assert_eq!(arrivals.brought, rows.next_multiple_of(LANES));
-        assert_eq!((loss.to_bits(), b.to_bits()), (loss_coming.to_bits(), b_coming.to_bits()));
-        assert!(w == w_coming && in_place.blocks() == coming.blocks(), "{rows} x {dimension}");
+        let loss_moving = step_while_moving(&mut moving, &weights, &mut w_moving, &mut b_moving, &step, &mut mover);
+        assert_eq!(mover.moved_in, rows.next_multiple_of(LANES));
+        assert_eq!((loss.to_bits(), b.to_bits()), (loss_moving.to_bits(), b_moving.to_bits()));
+        assert!(w == w_moving && in_place.blocks() == moving.blocks(), "{rows} x {dimension}");
+        assert!(in_place.blocks() == mover.after, "{rows} x {dimension}");
     }
 }
