@@ -134,7 +134,8 @@ fn row_moves() {
     print("read a packed row as bytes, and its magnitude, k = 32", per_row(copy), "ns");
 }
 
-/// The frames of a round of FedMF with dense uploads on ML-100K, 100 of its 943: what they cost beside the bytes themselves.
+/// The frames of a round of FedMF with dense uploads on ML-100K, 100 of its 943: what they cost beside the bytes
+/// themselves.
 fn dense_frames() {
     let shape = TableShape { rows: 1682, dimension: 32 };
     let base = Arc::new(Table::from_fn(shape, || 0.25));

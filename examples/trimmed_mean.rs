@@ -1,9 +1,10 @@
 //! A server rule of one's own: FedMF whose server takes a trimmed mean.
 //!
-//! Of the differences that users send for a row, the server drops the largest and the smallest in every coordinate before
-//! it adds up the rest, so that a single user who sends nonsense moves no row far. Clients, network and codecs are those
-//! of FedMF; only [`Method::server`] is another one. The rule is the coordinate-wise trimmed mean of Yin, Chen, Ramchandran
-//! and Bartlett, Byzantine-Robust Distributed Learning (ICML 2018), with one value trimmed at either end.
+//! Of the differences that users send for a row, the server drops the largest and the smallest in every coordinate
+//! before it adds up the rest, so that a single user who sends nonsense moves no row far. Clients, network and codecs
+//! are those of FedMF; only [`Method::server`] is another one. The rule is the coordinate-wise trimmed mean of Yin,
+//! Chen, Ramchandran and Bartlett, Byzantine-Robust Distributed Learning (ICML 2018), with one value trimmed at either
+//! end.
 //!
 //! ```sh
 //! cargo run --release --example trimmed_mean -- run scenarios/quickstart.toml --set method=fedmf-trimmed --out reports/trimmed
@@ -95,8 +96,8 @@ impl Server for TrimmedMean {
     }
 }
 
-/// The differences of a step by row, each times the weight of its contribution. Rows are in a map with an order, so that
-/// sums do not depend on chance.
+/// The differences of a step by row, each times the weight of its contribution. Rows are in a map with an order, so
+/// that sums do not depend on chance.
 #[derive(Default)]
 struct Differences {
     by_row: BTreeMap<usize, Vec<Vec<f32>>>,

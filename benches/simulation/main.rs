@@ -1,7 +1,7 @@
 //! Measures the speed of the simulated world: the calendar, the shared link, rounds in which nobody computes, rounds of
-//! methods, and whole runs at scale. `cargo bench --bench simulation` runs all of it, and `cargo bench --bench simulation scale` one part.
-//! For a profiler, the part `rounds` takes a number of users, a cohort and a number of rounds: `cargo bench --bench
-//! simulation rounds 1000000 10000 200`.
+//! methods, and whole runs at scale. `cargo bench --bench simulation` runs all of it, and `cargo bench --bench
+//! simulation scale` one part. For a profiler, the part `rounds` takes a number of users, a cohort and a number of
+//! rounds: `cargo bench --bench simulation rounds 1000000 10000 200`.
 //!
 //! Every figure is the median of several repetitions, except for whole runs, which are made once. Machines are noisy,
 //! so compare figures of one run.

@@ -172,8 +172,8 @@ impl Frame {
         Self { bytes: Bytes::new(), parts: FrameParts::default() }
     }
 
-    /// Has the values of `update`, of which this frame was made by `codec`, share the memory of the frame where it ends in
-    /// them. Returns the memory that they had before.
+    /// Has the values of `update`, of which this frame was made by `codec`, share the memory of the frame where it ends
+    /// in them. Returns the memory that they had before.
     pub(crate) fn hold_values_of(&self, codec: &dyn Codec, update: &mut ModelUpdate) -> Option<Bytes> {
         let [block] = &mut update.blocks[..] else { return None };
         let start = self.bytes.len().checked_sub(block.values.len()).filter(|_| codec.ends_in_values_of(block))?;
@@ -235,8 +235,8 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
         true
     }
 
-    /// Returns whether a frame of this block alone ends in the update's values as they are, so that whoever keeps both can
-    /// keep them once. The default is no.
+    /// Returns whether a frame of this block alone ends in the update's values as they are, so that whoever keeps both
+    /// can keep them once. The default is no.
     fn ends_in_values_of(&self, _update: &TableUpdate) -> bool {
         false
     }

@@ -164,8 +164,8 @@ pub trait Client: CloneClient + Send {
     fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate>;
 
     /// Is called after [`Self::train`] if the frame holds the update's values as they are, with a lossless codec and
-    /// without a privacy mechanism. The values of `update` now share the frame's memory, so that a client that keeps them
-    /// replaces its own copy by them. The default does nothing.
+    /// without a privacy mechanism. The values of `update` now share the frame's memory, so that a client that keeps
+    /// them replaces its own copy by them. The default does nothing.
     fn was_sent(&mut self, _update: &ModelUpdate) {}
 
     /// Makes the request to the third party that precedes the training on `task`, in a method with an

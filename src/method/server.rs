@@ -92,8 +92,8 @@ pub struct Contribution<'a> {
     pub user: UserId,
     /// The invitation that the update answers.
     pub invitation_id: InvitationId,
-    /// The phase that the sender took part in, which may be an earlier one than the server's where rounds do not wait for
-    /// everybody.
+    /// The phase that the sender took part in, which may be an earlier one than the server's where rounds do not wait
+    /// for everybody.
     pub phase: Phase,
     /// The update, as decoded from the frame.
     pub update: &'a ModelUpdate,

@@ -77,8 +77,8 @@ impl RowTable {
         (0..rows.len()).for_each(|position| write(position, places.row_mut(position)));
     }
 
-    /// Looks `rows` (ascending, distinct) up, to be gathered as [`Self::read_rows`] reads them and perhaps written later.
-    /// `slots` is scratch memory.
+    /// Looks `rows` (ascending, distinct) up, to be gathered as [`Self::read_rows`] reads them and perhaps written
+    /// later. `slots` is scratch memory.
     pub fn found<'a>(&'a mut self, rows: &'a [u32], initial: &'a Table, slots: &'a mut Vec<u32>) -> FoundRows<'a> {
         self.index.find(rows, slots);
         FoundRows { table: self, rows, slots, initial }

@@ -89,7 +89,8 @@ mod tests {
         let exporters = [EXPORTERS, &[digest]].concat();
         let folder = ReportFolder::create(root.path(), true).unwrap().with_exporters(exporters.clone());
         let path = root.path().join("digest.txt");
-        // Something stands in the way of the last file but `run.json`, without which the run does not count as complete.
+        // Something stands in the way of the last file but `run.json`, without which the run does not count as
+        // complete.
         std::fs::create_dir(&path).unwrap();
         folder.write(&record).unwrap_err();
         assert!(!root.path().join(RUN_JSON).exists());

@@ -43,8 +43,8 @@ pub struct RunRecord {
     /// Of these, the bytes that were exchanged with the third party; absent if the method has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub third_party_bytes: Option<ByDirection<Flow>>,
-    /// Bytes that the evaluated users would download in order to score after the selected round; no part of `bytes`. Absent
-    /// if no round was evaluated.
+    /// Bytes that the evaluated users would download in order to score after the selected round; no part of `bytes`.
+    /// Absent if no round was evaluated.
     pub inference_bytes: Option<u64>,
     /// Participations of the finished rounds, by what became of them.
     pub participations: ParticipationTotals,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::device::Device;
 use super::download::OutgoingDownload;
-use super::exchange::Counsel;
+use super::exchange::ReplySource;
 use super::messages::{FromClient, ToClient};
 use super::training::{Assignment, Trained};
 use crate::error::Error;
@@ -53,7 +53,7 @@ struct Submission {
     step: Step,
     invitation_id: InvitationId,
     download: Arc<OutgoingDownload>,
-    counsel: Option<Counsel>,
+    reply_source: Option<ReplySource>,
     keep: bool,
 }
 
@@ -74,8 +74,8 @@ impl ClientActor {
     /// Handles a message from the network, and returns the answer.
     pub fn receive(&mut self, message: ToClient) -> FromClient {
         match (message, &self.part) {
-            (ToClient::Participate { step, invitation_id, download, counsel, keep }, Part::Nothing) => {
-                self.part = Part::Submitted(Submission { step, invitation_id, download, counsel, keep });
+            (ToClient::Participate { step, invitation_id, download, reply_source, keep }, Part::Nothing) => {
+                self.part = Part::Submitted(Submission { step, invitation_id, download, reply_source, keep });
                 FromClient::Done
             }
             (ToClient::Received(frame, format), Part::Submitted(_) | Part::Trained(_)) => {
@@ -111,9 +111,9 @@ impl ClientActor {
             return None;
         }
         let Part::Submitted(submission) = std::mem::replace(&mut self.part, Part::Training) else { return None };
-        let Submission { step, invitation_id, download, counsel, keep } = submission;
+        let Submission { step, invitation_id, download, reply_source, keep } = submission;
         let device = self.lend();
-        let assignment = Assignment { user, step, invitation_id, device, download, counsel };
+        let assignment = Assignment { user, step, invitation_id, device, download, reply_source };
         Some(SubmittedTraining { assignment, keep })
     }
 

@@ -33,11 +33,11 @@ pub struct Exchanged {
 
 /// The source of the third party's reply to a training.
 #[derive(Clone)]
-pub enum Counsel {
+pub enum ReplySource {
     /// The third party makes it, with the state that it had when the user was invited.
-    Asked(Arc<dyn ThirdParty>),
+    ThirdParty(Arc<dyn ThirdParty>),
     /// It was read from a checkpoint, which was written after the training had been worked out.
-    Remembered(Arc<Exchanged>),
+    Saved(Arc<Exchanged>),
 }
 
 /// The part of an exchange that a checkpoint stores beside its frames.
@@ -47,12 +47,12 @@ struct SavedExchange {
     reply: (Work, FrameParts),
 }
 
-impl Counsel {
+impl ReplySource {
     /// Returns what was exchanged; `None` if the third party is still to be asked.
-    pub fn remembered(self) -> Option<Arc<Exchanged>> {
+    pub fn saved(self) -> Option<Arc<Exchanged>> {
         match self {
-            Self::Remembered(exchanged) => Some(exchanged),
-            Self::Asked(_) => None,
+            Self::Saved(exchanged) => Some(exchanged),
+            Self::ThirdParty(_) => None,
         }
     }
 }
@@ -96,21 +96,21 @@ pub fn decode(frame: &Bytes, layout: &Layout) -> Result<ModelUpdate> {
     codec::decode(rows(), frame, layout)
 }
 
-/// Carries out the exchange that `counsel` asks for: encodes the client's request, has the third party make its reply,
-/// and encodes that. Returns both frames, and what the client reads in the reply.
+/// Exchanges a request and a reply with the third party: encodes the client's request, has the third party make its
+/// reply, and encodes that. Returns both frames, and what the client reads in the reply.
 ///
 /// # Errors
 /// Whatever error the client or the third party returns.
-pub fn carry_out(
-    counsel: &Counsel,
+pub fn with_third_party(
+    reply_source: &ReplySource,
     exchange: &Exchange,
     client: &dyn Client,
     task: &LocalTask<'_>,
     (world, scratch): (&World, &mut Scratch),
 ) -> Result<(Arc<Exchanged>, ModelUpdate)> {
-    let exchanged = match counsel {
-        Counsel::Remembered(exchanged) => Arc::clone(exchanged),
-        Counsel::Asked(third_party) => {
+    let exchanged = match reply_source {
+        ReplySource::Saved(exchanged) => Arc::clone(exchanged),
+        ReplySource::ThirdParty(third_party) => {
             let mut asked = client.request(task, scratch)?;
             let randomness = Randomness::of_exchange(task.streams, task.user.0, task.invitation_id.0);
             if let Some(mechanism) = &world.privacy {

@@ -8,7 +8,7 @@ use actix::prelude::*;
 use bytes::Bytes;
 
 use super::download::{FrameFormat, OutgoingDownload};
-use super::exchange::{Counsel, Exchanged};
+use super::exchange::{Exchanged, ReplySource};
 use super::outcome::events::RoundSpan;
 pub use super::outcome::events::{Booking, Ending, LinkEvent};
 use super::outcome::{ByDirection, Flow, RoundRecord, Work};
@@ -69,7 +69,7 @@ pub enum ToClient {
         /// The download.
         download: Arc<OutgoingDownload>,
         /// The source of the third party's reply, if the method has one.
-        counsel: Option<Counsel>,
+        reply_source: Option<ReplySource>,
         /// Whether to keep a copy of the parameters, since you may be cut off, or be scored meanwhile.
         keep: bool,
     },

@@ -115,8 +115,9 @@ impl Loop {
         let model = Model::of_tables(layout, vec![global.clone()]).unwrap();
         let download = OutgoingDownload::encode(step, Phase::default(), Download::Shared(model), &world).unwrap();
         let (user, download) = (UserId(user), Arc::new(download));
-        let trained =
-            Assignment { user, step: Step(step), invitation_id, device, download, counsel: None }.run(&world).unwrap();
+        let trained = Assignment { user, step: Step(step), invitation_id, device, download, reply_source: None }
+            .run(&world)
+            .unwrap();
         self.devices.insert(user.0, trained.device);
         let update = self.world.uplink.decode(&trained.frame.bytes, global.shape()).unwrap();
         (update.apply(global).unwrap(), trained.loss)

@@ -1,7 +1,8 @@
 //! Measures events end to end beside nexosim, in turn on the same machine; `README.md` says what is compared and how.
 //!
-//! nexosim: as many actors as users. Each schedules itself after a delay of 1.5 ms on average and then sends one message
-//! to a server; that is one event. fedrecsim: rounds in which nobody computes; every participation has three events.
+//! nexosim: as many actors as users. Each schedules itself after a delay of 1.5 ms on average and then sends one
+//! message to a server; that is one event. fedrecsim: rounds in which nobody computes; every participation has three
+//! events.
 
 use std::error::Error;
 use std::time::{Duration, Instant};

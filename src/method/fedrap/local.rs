@@ -132,8 +132,8 @@ impl<'a> LocalEpochs<'a> {
         }
     }
 
-    /// Runs all epochs over the rows, which move in as the first step reaches them and out as the last one does, if it is
-    /// known to be the last one.
+    /// Runs all epochs over the rows, which move in as the first step reaches them and out as the last one does, if it
+    /// is known to be the last one.
     fn run(
         &mut self,
         round_rows: &mut RoundRows,

@@ -1,5 +1,5 @@
-//! Moves the rows of a participation of FedRAP: they are gathered while the first step goes through them, and written back
-//! while the last one does.
+//! Moves the rows of a participation of FedRAP: they are gathered while the first step goes through them, and written
+//! back while the last one does.
 
 use super::parameters::Plan;
 use crate::math::LANES;

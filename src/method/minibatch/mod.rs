@@ -98,8 +98,8 @@ pub(super) fn draw_samples(task: &LocalTask<'_>, scratch: &mut SampleScratch) ->
     task.draw_samples(scratch)
 }
 
-/// Returns the update that leaves the device: the trained rows, and the factor by which all others have decayed. `name` is
-/// that of the table in the papers, for error messages.
+/// Returns the update that leaves the device: the trained rows, and the factor by which all others have decayed. `name`
+/// is that of the table in the papers, for error messages.
 ///
 /// # Errors
 /// [`Error::Diverged`](crate::error::Error::Diverged) if a trained row has left the allowed range.

@@ -1,28 +1,29 @@
-//! The kernel of an aggregation: rows are added to sums, and the magnitudes of their values counted.
+//! Contains the kernel of an aggregation, which adds rows to sums and counts the magnitudes of their values.
 
 use crate::math::LANES;
 use crate::model::instruction_sets::per_instruction_set;
 use crate::model::kernel::prefetch;
 use crate::model::magnitude::{MagnitudeCounts, count_above};
 
-/// Bytes of a value.
+/// The number of bytes in a value.
 const VALUE_BYTES: usize = size_of::<f32>();
 
 /// Bytes that are counted together: so few that they are still at hand when they are looked at again, and of far fewer
 /// than 2^32 values.
 const PIECE_BYTES: usize = 1024;
 
-/// Rows that are to be added.
+/// Holds rows that are to be added.
 pub(super) struct AddedRows<'a> {
-    /// Their little-endian values, row after row.
+    /// The little-endian values of the rows, row after row.
     pub bytes: &'a [u8],
-    /// Their numbers and what is to be taken away of these; without them, they are the first rows in their order.
+    /// The numbers of the rows, and what is to be subtracted from these; without them, they are the first rows in their
+    /// order.
     pub listed: Option<(&'a [u32], usize)>,
     /// The factor that they take.
     pub weight: f64,
-    /// Values of a row, at least one.
+    /// The number of values in a row, at least one.
     pub dimension: usize,
-    /// What will be added after them, which is asked for meanwhile.
+    /// The bytes that will be added next, which are prefetched meanwhile.
     pub later: &'a [u8],
 }
 

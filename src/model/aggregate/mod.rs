@@ -1,4 +1,4 @@
-//! The server's average of client tables, in parallel and in a fixed order.
+//! Averages client tables, in parallel and in a fixed order.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use added_rows::AddedRows;
 pub struct Aggregate {
     /// The averaged table.
     pub table: Table,
-    /// Magnitudes over all averaged uploads, every value of every whole table.
+    /// The magnitudes of every value of every whole table that was averaged.
     pub uploads: MagnitudeCounts,
 }
 
-/// Rows of one part of the average: enough that a visit to a frame is worth its cache misses, few enough that
-/// popular items, whose rows are in more frames, spread over the threads.
+/// The number of rows in one part of the average: enough that a visit to a frame is worth its cache misses, few enough
+/// that popular items, whose rows are in more frames, spread over the threads.
 const ROWS_PER_PART: usize = 128;
 
-/// What a client says of one block, what it started from, and how much it counts.
+/// Holds what a client says of one block, what it started from, and how much that counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Contribution<'a> {
     /// The table x; rows not listed are scaled rows of `base`.
@@ -39,9 +39,9 @@ pub struct Contribution<'a> {
     /// The number of b: one for those who downloaded the same, another for every other download, whether or not it said
     /// the same.
     pub base_number: u64,
-    /// What x counts.
+    /// The weight of x.
     pub weight: f64,
-    /// What is taken away of b: 0 for the mean of tables, `weight` where x - b counts and not x.
+    /// The weight with which b is subtracted: 0 for the mean of tables, `weight` where x - b counts and not x.
     pub base_weight: f64,
 }
 
@@ -60,7 +60,7 @@ pub fn mean(base: &SharedTable, updates: &[TableUpdate]) -> Aggregate {
     averaging.finish(base, 0.0, updates.len() as f64)
 }
 
-/// A weighted sum of tables in the making: sum of weight x - base_weight b over the contributions.
+/// Adds up tables with weights: weight x - base_weight b, summed over the contributions.
 ///
 /// Sums run in double precision: listed rows in the order of the contributions, then what each origin has besides,
 /// in the order of their first appearance. So the result depends neither on the number of threads nor on how the
@@ -69,33 +69,33 @@ pub fn mean(base: &SharedTable, updates: &[TableUpdate]) -> Aggregate {
 pub struct Averaging {
     shape: TableShape,
     parts: Vec<Part>,
-    /// Each once: most clients of a round share one.
+    /// Every distinct origin once, since most clients of a round share one.
     origins: Vec<Origin>,
 }
 
-/// What contributions have in common besides the rows that they list.
+/// Holds what contributions have in common besides the rows that they list.
 #[derive(Debug)]
 struct Origin {
     base: Option<SharedTable>,
     intended: Option<SharedTable>,
     base_number: u64,
-    /// Factor of rows not listed.
+    /// The factor of rows not listed.
     scale: f32,
     weight: f64,
     base_weight: f64,
-    /// How many contributions have it.
+    /// The number of contributions that have this origin.
     clients: u64,
 }
 
-/// Some consecutive rows of the average.
+/// Holds the sums of some consecutive rows of the average.
 #[derive(Debug)]
 struct Part {
     first: usize,
-    /// Sums of the rows listed.
+    /// The sums of the rows listed.
     sums: Vec<f64>,
-    /// `listed[origin][row]`: how many contributions listed the row.
+    /// `listed[origin][row]` is the number of contributions that listed the row.
     listed: Vec<Vec<u32>>,
-    /// Magnitudes of the rows listed.
+    /// The magnitudes of the rows listed.
     counts: MagnitudeCounts,
 }
 
@@ -211,8 +211,8 @@ impl Averaging {
     }
 }
 
-/// Returns whether the caller runs on worker threads. Elsewhere one thread does all of it, as nobody has said how many there
-/// may be; the result is the same.
+/// Returns whether the caller runs on worker threads. Elsewhere one thread does all of it, as nobody has said how many
+/// there may be; the result is the same.
 fn is_in_a_pool() -> bool {
     rayon::current_thread_index().is_some()
 }
@@ -226,7 +226,7 @@ struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// Positions and bytes of the listed rows of a contribution that belong to `part`.
+    /// Returns the positions and bytes of the listed rows of a contribution that belong to `part`.
     fn listed(&self, number: usize, part: usize, dimension: usize) -> (Range<usize>, &[u8]) {
         let positions = self.cuts[number][part]..self.cuts[number][part + 1];
         let row_bytes = dimension * VALUE_BYTES;
@@ -237,7 +237,7 @@ impl Batch<'_> {
     }
 }
 
-/// Where the listed rows of each part begin among those of `update`, and where those of the last one end.
+/// Returns where the listed rows of each part begin among those of `update`, and where those of the last one end.
 ///
 /// Found in one walk: a search by halves for every part would wait for memory at each of its steps.
 fn cuts_of(update: &TableUpdate, parts: usize) -> Vec<usize> {

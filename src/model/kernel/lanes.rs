@@ -1,21 +1,21 @@
-//! Compact row arrays, padded to whole lane vectors.
+//! Holds the rows that a participation trains, compactly and padded to whole lane vectors.
 
 use crate::math::{LANES, Lanes};
 
-/// Sixteen values on a cache line of their own.
+/// Holds sixteen values on a cache line of their own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C, align(64))]
 pub struct Block(pub Lanes);
 
 impl Block {
-    /// Sixteen zeros.
+    /// Holds sixteen zeros.
     pub const ZERO: Self = Self([0.0; LANES]);
 }
 
 /// The largest latent dimension that the kernels are built for.
 pub const MAX_DIMENSION: usize = 16 * LANES;
 
-/// Number of lane vectors that hold `dimension` values, rounded up to a number that a kernel is built for:
+/// Returns the number of lane vectors that hold `dimension` values, rounded up to a number that a kernel is built for:
 /// 1, 2, 3, 4, 8 or 16. `dimension` is at most [`MAX_DIMENSION`]; scenarios with more are refused.
 pub const fn padded_vectors(dimension: usize) -> usize {
     match dimension.div_ceil(LANES) {
@@ -26,7 +26,7 @@ pub const fn padded_vectors(dimension: usize) -> usize {
     }
 }
 
-/// `values` (k of them) in lane vectors, padded with zeros.
+/// Returns `values` (k of them) in lane vectors, padded with zeros.
 pub fn packed_vector(values: &[f32]) -> Vec<Block> {
     let mut blocks = vec![Block::ZERO; padded_vectors(values.len())];
     pack_into(values, &mut blocks);
@@ -64,15 +64,16 @@ pub fn unpack_into(blocks: &[Block], values: &mut [f32]) {
     }
 }
 
-/// Rows of one table, or of several side by side, gathered for training.
+/// Holds rows of one table, or of several side by side, that were gathered for training.
 ///
-/// Layout: row after row; within a row one padded vector of k values per table, so that the rows which are
+/// They are stored row after row. A row has one padded vector of k values for each table, so that the values which are
 /// read together are adjacent. The number of rows is padded to a multiple of sixteen with zero rows.
 #[derive(Clone, Debug, Default)]
 pub struct PackedRows {
-    /// Those of the rows at hand, and behind them what larger problems have left: to grow again costs no clearing.
+    /// The blocks of the rows, and behind them those that larger problems have left, so that growing again clears
+    /// nothing.
     blocks: Vec<Block>,
-    /// Blocks of the rows at hand.
+    /// The number of blocks that belong to the rows.
     used: usize,
     vectors: usize,
     tables: usize,
@@ -86,8 +87,8 @@ impl PackedRows {
         self.blocks_mut().fill(Block::ZERO);
     }
 
-    /// As [`Self::reset`], for a caller that will set every row of every table: only what it cannot reach is
-    /// zero (padding lanes and padding rows), the rows themselves hold anything.
+    /// Makes room as [`Self::reset`] does, for a caller that will set every row of every table. Only what the caller
+    /// cannot reach (padding lanes and padding rows) is zero, and the rows themselves hold anything.
     pub fn reset_for_overwriting(&mut self, rows: usize, dimension: usize, tables: usize) {
         self.shape_for(rows, dimension, tables);
         if dimension.is_multiple_of(LANES) && dimension / LANES == self.vectors {
@@ -108,27 +109,27 @@ impl PackedRows {
         }
     }
 
-    /// Lane vectors per row of one table.
+    /// Returns the number of lane vectors in a row of one table.
     pub fn vectors(&self) -> usize {
         self.vectors
     }
 
-    /// Tables side by side.
+    /// Returns the number of tables side by side.
     pub fn tables(&self) -> usize {
         self.tables
     }
 
-    /// All blocks, padding rows included.
+    /// Returns all blocks, padding rows included.
     pub fn blocks(&self) -> &[Block] {
         &self.blocks[..self.used]
     }
 
-    /// As [`Self::blocks`], to be changed.
+    /// Returns all blocks, padding rows included, to be changed.
     pub fn blocks_mut(&mut self) -> &mut [Block] {
         &mut self.blocks[..self.used]
     }
 
-    /// Row `row` of table `table`, padded.
+    /// Returns row `row` of table `table`, padded.
     #[inline]
     pub fn row(&self, row: usize, table: usize) -> &[Block] {
         let start = (row * self.tables + table) * self.vectors;
@@ -181,19 +182,19 @@ impl PackedRows {
     }
 }
 
-/// What a training step needs to know of each row, beside its values. Padded like [`PackedRows`].
+/// Holds what a training step needs to know of each row beside its values. It is padded as [`PackedRows`] are.
 #[derive(Clone, Debug, Default)]
 pub struct RowWeights {
-    /// How often the row occurs in the batch.
+    /// The number of times that the row occurs in the batch.
     pub count: Vec<f32>,
-    /// How often it occurs there as a positive.
+    /// The number of times that it occurs there as a positive.
     pub positive: Vec<f32>,
-    /// Weight of the row in the regularisers.
+    /// The weight of the row in the regularisers.
     pub penalty: Vec<f32>,
 }
 
 impl RowWeights {
-    /// All zeros for `rows` rows. Keeps its allocations.
+    /// Sets everything to zero for `rows` rows. Keeps its allocations.
     pub fn reset(&mut self, rows: usize) {
         let padded = rows.next_multiple_of(LANES);
         for weights in [&mut self.count, &mut self.positive, &mut self.penalty] {

@@ -1,4 +1,4 @@
-//! The training kernels: full steps over compact arrays of item rows.
+//! Contains the training kernels, which take full steps over compact arrays of item rows.
 //!
 //! A client gathers the distinct rows of a round into one array, aligned to cache lines and padded to
 //! sixteen lanes, and trains all epochs there. Every kernel is compiled for several instruction sets and

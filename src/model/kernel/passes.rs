@@ -73,8 +73,8 @@ impl Column {
         for_vectors!(self.vectors, gather[S](blocks, self, positions, source));
     }
 
-    /// Writes the rows of the table at `positions` to `sink`, and notes their magnitudes. `blocks` begin with the packed
-    /// row of the first position.
+    /// Writes the rows of the table at `positions` to `sink`, and notes their magnitudes. `blocks` begin with the
+    /// packed row of the first position.
     pub fn scatter<S: RowSink>(
         self,
         blocks: &[Block],
@@ -108,7 +108,8 @@ impl Column {
 /// Keeps the largest magnitude of the values that pass.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LargestMagnitude {
-    /// The largest magnitudes by lane, as bit patterns: magnitudes order like these, and every NaN comes after infinity.
+    /// The largest magnitudes by lane, as bit patterns: magnitudes order like these, and every NaN comes after
+    /// infinity.
     lanes: [u32; LANES],
 }
 
@@ -204,8 +205,8 @@ fn gather_inline<const V: usize, S: RowSource>(
         let blocks = &mut row[start..start + V];
         let (whole, rest) = values.as_chunks::<LANES>();
         if whole.len() == V && rest.is_empty() {
-            // A factor of 1 changes no value, so that there is no need to ask for it. Sixteen values are read before any
-            // is written: the compiler need not know that source and target are apart.
+            // A factor of 1 changes no value, so that there is no need to ask for it. Sixteen values are read before
+            // any is written: the compiler need not know that source and target are apart.
             for v in 0..V {
                 let mut lanes = whole[v];
                 for i in 0..LANES {

@@ -1,14 +1,14 @@
-//! A hint to the processor that memory will be read soon.
+//! Tells the processor that memory will be read soon.
 
 #![allow(unsafe_code)] // The instruction takes a pointer.
 
-/// Bytes that the processor fetches at once.
+/// The number of bytes that the processor fetches at once.
 const LINE_BYTES: usize = 64;
 
-/// Asks for `values` to be brought into the cache while other work goes on. Changes nothing, whatever comes of it.
+/// Asks the processor to bring `values` into the cache while other work goes on. This changes no value.
 ///
-/// A user's rows come from memory that no cache holds, and a copy waits for each of them; asked for some rows
-/// ahead, many are on their way at once.
+/// A user's rows are in no cache when a round begins, and a copy would wait for each of them. When rows are asked for
+/// some time ahead, many are on their way at once.
 #[inline]
 pub fn prefetch<T>(values: &[T]) {
     #[cfg(target_arch = "x86_64")]

@@ -1,9 +1,9 @@
-//! Scores of many rows for one user.
+//! Computes the scores of many rows for one user.
 
 use crate::math::{LANES, quad_sum};
 use crate::model::instruction_sets::per_instruction_set;
 
-/// A value as it stands in memory.
+/// Describes a value as it is stored.
 pub trait Stored: Copy {
     /// The value.
     fn value(self) -> f32;
@@ -24,19 +24,19 @@ impl Stored for [u8; 4] {
     }
 }
 
-/// An item as one user sees it: `scale * scaled + plain`. Either part may be empty, which means zero.
+/// Holds the row of an item as one user sees it, `scale * scaled + plain`. Either part may be empty, which means zero.
 #[derive(Clone, Copy, Debug)]
 pub struct ScaledSum<'a, V = f32> {
-    /// k values or none.
+    /// The part that is scaled: k values or none.
     pub scaled: &'a [f32],
-    /// Their factor.
+    /// The factor of that part.
     pub scale: f32,
-    /// k values or none.
+    /// The part that is not scaled: k values or none.
     pub plain: &'a [V],
 }
 
-/// `scores[i] = w . (scale_i scaled_i + plain_i) + b`, each product in the kernels' order: sixteen partial sums,
-/// then one tree.
+/// Computes `scores[i] = w . (scale_i scaled_i + plain_i) + b`, each product in the kernels' order: sixteen partial
+/// sums, then one tree.
 pub fn score_sums<V: Stored>(w: &[f32], b: f32, rows: &[ScaledSum<'_, V>], scores: &mut [f32]) {
     dispatch(w, b, rows, scores);
 }

@@ -1,4 +1,4 @@
-//! Values in the layout of the wire.
+//! Shows values in the layout of the wire.
 
 #![allow(unsafe_code)] // A view of values as bytes is one of the same memory.
 
@@ -8,8 +8,8 @@ use std::borrow::Cow;
 #[inline]
 pub fn little_endian_bytes(values: &[f32]) -> Cow<'_, [u8]> {
     if cfg!(target_endian = "little") {
-        // SAFETY: the view covers exactly the memory of `values` and lives no longer. Values of single precision have no
-        // padding, so every byte of it is initialised, and bytes may stand anywhere.
+        // SAFETY: the view covers exactly the memory of `values` and lives no longer. Values of single precision have
+        // no padding, so every byte of it is initialised, and bytes may stand anywhere.
         Cow::Borrowed(unsafe { std::slice::from_raw_parts(values.as_ptr().cast::<u8>(), size_of_val(values)) })
     } else {
         Cow::Owned(values.iter().flat_map(|value| value.to_le_bytes()).collect())

@@ -12,7 +12,7 @@ use crate::ids::{InvitationId, UserId};
 use crate::legs::Leg;
 use crate::population::Conditions;
 use crate::rng::{PortableDraws, Purpose};
-use crate::sim::exchange::Counsel;
+use crate::sim::exchange::ReplySource;
 use crate::sim::messages::{ConsultThirdParty, FromClient, Invitation, ToClient};
 
 impl Network {
@@ -58,11 +58,11 @@ impl Network {
     fn submit_trainings(&self, invitation: &Invitation, conditions: &[Conditions]) -> Result<()> {
         let Invitation { step, invitation_id, cohort, download } = invitation;
         let cut_short = self.world.may_be_cut_short();
-        let counsel = self.counsel()?;
+        let reply_source = self.reply_source()?;
         for (&user, conditions) in cohort.iter().zip(conditions) {
             let (step, invitation_id, download) = (*step, *invitation_id, Arc::clone(download));
-            let (counsel, keep) = (counsel.clone(), cut_short || conditions.dropout_at.is_some());
-            match self.tell(user, ToClient::Participate { step, invitation_id, download, counsel, keep }) {
+            let (reply_source, keep) = (reply_source.clone(), cut_short || conditions.dropout_at.is_some());
+            match self.tell(user, ToClient::Participate { step, invitation_id, download, reply_source, keep }) {
                 FromClient::Done => {}
                 _ => return Err(unanswered("client", "it was invited while it was busy")),
             }
@@ -71,9 +71,9 @@ impl Network {
     }
 
     /// Returns the source of the third party's replies for participants who are invited now, if there is a third party.
-    pub(super) fn counsel(&self) -> Result<Option<Counsel>> {
+    pub(super) fn reply_source(&self) -> Result<Option<ReplySource>> {
         let third_party = self.peers.third_party.as_ref();
-        third_party.map(|peer| answered(&peer.consult, ConsultThirdParty).map(Counsel::Asked)).transpose()
+        third_party.map(|peer| answered(&peer.consult, ConsultThirdParty).map(ReplySource::ThirdParty)).transpose()
     }
 
     /// Starts the participation of `user` with its first leg.

@@ -19,7 +19,7 @@ use crate::model::archive::{Archive, ArchiveReader, damaged};
 use crate::sim::calendar::Calendar;
 use crate::sim::checkpoints::Save;
 use crate::sim::download::{OutgoingDownload, RestoredDownloads};
-use crate::sim::exchange::{Counsel, Exchanged};
+use crate::sim::exchange::{Exchanged, ReplySource};
 use crate::sim::messages::{FromClient, ToClient};
 use crate::sim::world::World;
 use crate::units::SimTime;
@@ -238,10 +238,12 @@ impl Network {
     ) -> Result<()> {
         let download = Arc::clone(download);
         // A checkpoint has no exchange for a participation whose training fails. The third party is asked again for it.
-        let counsel = exchanged.map(Counsel::Remembered).map_or_else(|| self.counsel(), |counsel| Ok(Some(counsel)))?;
+        let reply_source = exchanged
+            .map(ReplySource::Saved)
+            .map_or_else(|| self.reply_source(), |reply_source| Ok(Some(reply_source)))?;
         // A participation that outlasts its round may be cut off, so the user keeps its parameters from before the
         // training.
-        match self.tell(user, ToClient::Participate { step, invitation_id, download, counsel, keep: true }) {
+        match self.tell(user, ToClient::Participate { step, invitation_id, download, reply_source, keep: true }) {
             FromClient::Done => Ok(()),
             _ => Err(unanswered("client", "it takes part twice")),
         }

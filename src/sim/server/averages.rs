@@ -35,7 +35,8 @@ pub(super) struct Arrived {
 }
 
 /// Makes a step of what has arrived, in the order of users and not of arrival, so that a step does not depend on who
-/// has the faster link. `step` counts the steps that are not empty, and `round` is the one that it belongs to. The weights are those of the policy's [`UpdateRule`](crate::scenario::UpdateRule).
+/// has the faster link. `step` counts the steps that are not empty, and `round` is the one that it belongs to. The
+/// weights are those of the policy's [`UpdateRule`](crate::scenario::UpdateRule).
 ///
 /// The base b of a fresh update is the model g as the server meant it, so the rules that average differences give the
 /// mean of the updates x if all are fresh. What the downlink's codec lost of g is taken out of x.

@@ -48,8 +48,8 @@ pub struct ServerActor {
     workers: Arc<rayon::ThreadPool>,
     /// The method's server side, with the model.
     server: Box<dyn Server>,
-    /// The number of the model's present version, which names the download that says it. Every step with an update makes
-    /// a new version, and so does a model that is set from outside.
+    /// The number of the model's present version, which names the download that says it. Every step with an update
+    /// makes a new version, and so does a model that is set from outside.
     version: u32,
     /// The number of steps that the server has made, which leaves out empty ones.
     steps: u32,

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::device::Device;
 use super::download::OutgoingDownload;
-use super::exchange::{self, Counsel};
+use super::exchange::{self, ReplySource};
 use super::world::World;
 use crate::codec::{self, EncodeContext, Frame, Randomness};
 use crate::error::{Error, Result};
@@ -33,7 +33,7 @@ pub struct Assignment {
     /// The download.
     pub download: Arc<OutgoingDownload>,
     /// The source of the third party's reply, if the method has one.
-    pub counsel: Option<Counsel>,
+    pub reply_source: Option<ReplySource>,
 }
 
 /// The result of a training. The device goes back to the user's actor, and the frame is sent to the server.
@@ -77,13 +77,13 @@ impl Assignment {
         )
         .in_phase(self.download.phase())
         .at_step(self.step);
-        let exchange = world.exchange(task.phase).zip(self.counsel.as_ref());
-        let exchanged = exchange.map(|(exchange, counsel)| {
-            exchange::carry_out(counsel, exchange, &*device.client, &task, (world, &mut *scratch))
+        let exchange = world.exchange(task.phase).zip(self.reply_source.as_ref());
+        let exchanged = exchange.map(|(exchange, reply_source)| {
+            exchange::with_third_party(reply_source, exchange, &*device.client, &task, (world, &mut *scratch))
         });
         let (exchanged, reply) = exchanged.transpose()?.unzip();
         // A training that fails after its exchange fails in the same way if it is worked out again.
-        self.counsel = exchanged.map(Counsel::Remembered);
+        self.reply_source = exchanged.map(ReplySource::Saved);
         let task = reply.as_ref().map_or(task, |reply| task.with_reply(reply));
         let LocalUpdate { mut update, loss, work, .. } = device.client.train(&task, scratch)?;
         if !loss.is_finite() {

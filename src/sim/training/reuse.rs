@@ -10,7 +10,7 @@ fn upload(overrides: &[&str]) -> Vec<u8> {
     let download = Arc::new(OutgoingDownload::first(&world));
     let (user, step) = (UserId(3), Step(0));
     let mut assignment =
-        Assignment { user, step, invitation_id: InvitationId(0), device: None, download, counsel: None };
+        Assignment { user, step, invitation_id: InvitationId(0), device: None, download, reply_source: None };
     assignment.run(&world).unwrap().frame.bytes.to_vec()
 }
 

@@ -19,7 +19,7 @@ use crate::sim::client::{ClientActor, SubmittedTraining};
 use crate::sim::device::Device;
 use crate::sim::download::OutgoingDownload;
 use crate::sim::evaluation::{self, Scored};
-use crate::sim::exchange::Counsel;
+use crate::sim::exchange::ReplySource;
 use crate::sim::messages::{Effort, FromClient, ToClient};
 use crate::sim::training::{Assignment, Trained};
 use crate::sim::world::World;
@@ -160,7 +160,7 @@ impl Workers for Threads {
             let clients = &mut self.devices.borrow_mut().clients;
             let efforts = worked.into_iter().filter_map(|WorkedOut { assignment, keep, kept, result }| {
                 let user = assignment.user;
-                let effort = effort_of(&result, assignment.counsel);
+                let effort = effort_of(&result, assignment.reply_source);
                 clients.get_mut(&user)?.worked_out(keep, kept, result);
                 Some((user, effort))
             });
@@ -223,8 +223,8 @@ fn work_out(training: SubmittedTraining, world: &World, interrupted: &AtomicBool
 }
 
 /// Returns what the network has to know of a training to place it in virtual time.
-fn effort_of(result: &Result<Box<Trained>>, counsel: Option<Counsel>) -> Effort {
-    let exchanged = counsel.and_then(Counsel::remembered);
+fn effort_of(result: &Result<Box<Trained>>, reply_source: Option<ReplySource>) -> Effort {
+    let exchanged = reply_source.and_then(ReplySource::saved);
     match result {
         Ok(trained) => Effort { work: trained.work, upload: Some(Bytes::of(&trained.frame.bytes)), exchanged },
         // The training fails on the device at once.

@@ -114,8 +114,8 @@ fn every_leg_takes_its_time() {
     assert!(outcome.durations["request"].count == 2 && outcome.durations["reply"].count == 2);
 }
 
-/// If this fails, somebody cannot drop out in one of the legs, or a frame that a fault spoils is not noticed by the peer
-/// that receives it.
+/// If this fails, somebody cannot drop out in one of the legs, or a frame that a fault spoils is not noticed by the
+/// peer that receives it.
 #[test]
 fn dropouts_and_faults_hit_every_leg() {
     let mut endings = Endings::default();
@@ -163,8 +163,8 @@ fn exchanges_repeat_their_digest_in_every_mode() {
     }
 }
 
-/// If this fails, a participation that was invited before a checkpoint is answered by what the third party learned after
-/// it, or what the third party knows is forgotten.
+/// If this fails, a participation that was invited before a checkpoint is answered by what the third party learned
+/// after it, or what the third party knows is forgotten.
 #[test]
 fn an_exchange_survives_a_checkpoint_while_its_frames_are_on_their_way() {
     let scenario = acquainted(&[

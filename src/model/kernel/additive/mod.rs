@@ -7,28 +7,28 @@ use crate::model::instruction_sets::per_instruction_set;
 /// Names how C is penalised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Penalty {
-    /// mu |C|, by its subgradient (sign(0) = 0): the published code.
+    /// The term is mu |C| and its subgradient is taken, with sign(0) = 0, as in the published code.
     L1,
-    /// mu C^2.
+    /// The term is mu C^2.
     L2,
-    /// mu |C|, by soft-thresholding after the step (FedRAP Eq. 13).
+    /// The term is mu |C| and C is soft-thresholded after the step (FedRAP Eq. 13).
     L1Proximal,
 }
 
 /// Holds the scalars of one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdditiveStep {
-    /// Weight of every occurrence in the data loss: 1 / B for a mean over the batch, 1 for a sum.
+    /// The weight of every occurrence in the data loss: 1 / B for a mean over the batch, 1 for a sum.
     pub data_weight: f32,
-    /// Learning rate of w and b.
+    /// The learning rate of w and b.
     pub network_rate: f32,
-    /// Learning rate of D and C.
+    /// The learning rate of D and C.
     pub table_rate: f32,
-    /// Weight decay of every parameter.
+    /// The weight decay of every parameter.
     pub weight_decay: f32,
-    /// Weight of the term that drives D and C apart, per unit of a row's penalty weight.
+    /// The weight of the term that drives D and C apart, per unit of a row's penalty weight.
     pub lambda: f32,
-    /// Weight of the penalty on C, per unit of a row's penalty weight.
+    /// The weight of the penalty on C, per unit of a row's penalty weight.
     pub mu: f32,
     /// The penalty.
     pub penalty: Penalty,
@@ -45,8 +45,8 @@ pub fn step(rows: &mut PackedRows, weights: &RowWeights, w: &mut [Block], b: &mu
     step_while_moving(rows, weights, w, b, step, &mut InPlace)
 }
 
-/// Moves rows into place and away while a step goes through them, sixteen at a time, so that a row is in the cache when it
-/// is trained and still there when it leaves.
+/// Moves rows into place and away while a step goes through them, sixteen at a time, so that a row is in the cache when
+/// it is trained and still there when it leaves.
 pub trait RowMover {
     /// Puts the packed rows from position `first` into place, which the step reads next. The last ones may be padding.
     fn move_in(&mut self, first: usize, rows: &mut [Block]);
@@ -97,8 +97,8 @@ per_instruction_set! {
     }
 }
 
-/// Holds the coefficients of the update of sixteen rows. With Q = pull (D + C) + move w, which the two tables share,
-/// D' = keep_d D - Q and C' = keep_c C - Q - shrink sign(C). This is the gradient step with its terms collected so that an
+/// Holds the coefficients of the update of sixteen rows. With Q = pull (D + C) + move w, which the two tables share, D'
+/// = keep_d D - Q and C' = keep_c C - Q - shrink sign(C). This is the gradient step with its terms collected so that an
 /// element takes as few additions as possible, which is what bounds the speed of this kernel.
 struct RowCoefficients {
     step_size: Lanes,

@@ -1,32 +1,32 @@
-//! The logistic model over one item table: logit = w . E_j + b. Used by PFedRec and FedMF.
+//! Trains the logistic model over one item table, logit = w . E_j + b, which PFedRec and FedMF use.
 
 use super::{Block, PackedRows, for_vectors};
 use crate::math::{LANES, Lanes, exp_neg_abs, quad, quad_sum, quads_to_sums, sigmoid_from, softplus_from};
 use crate::model::instruction_sets::per_instruction_set;
 
-/// Which parameters a step moves.
+/// Names the parameters that a step moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The vector w and the bias b only.
     Vector,
     /// The rows of E only.
     Rows,
-    /// Both at once, all gradients taken at the parameters before the step.
+    /// Vector and rows move at once, with all gradients taken at the parameters before the step.
     Both,
 }
 
-/// Scalars of one step.
+/// Holds the scalars of one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogisticStep {
-    /// What moves.
+    /// The parameters that move.
     pub target: Target,
-    /// Learning rate of w.
+    /// The learning rate of w.
     pub vector_rate: f32,
-    /// Learning rate of b; 0 for models without a bias.
+    /// The learning rate of b; 0 for models without a bias.
     pub bias_rate: f32,
-    /// Learning rate of the rows.
+    /// The learning rate of the rows.
     pub row_rate: f32,
-    /// Weight decay of whatever moves: each parameter loses its learning rate times this times itself. Rows
+    /// The weight decay of whatever moves: each parameter loses its learning rate times this times itself. Rows
     /// outside the batch decay too, which is the caller's business ([`PackedRows::scale_rows_except`]).
     pub weight_decay: f32,
 }
@@ -49,9 +49,9 @@ pub struct BatchRows {
     positive: Vec<f32>,
     distinct: usize,
     occurrences: u32,
-    /// One bit per packed row, all zero between batches.
+    /// One bit for each packed row; all are zero between batches.
     seen: Vec<u64>,
-    /// How often each packed row occurs, by label; all zero between batches.
+    /// The number of times that each packed row occurs, by label; all are zero between batches.
     tally: Vec<[u32; 2]>,
 }
 
@@ -87,18 +87,18 @@ impl BatchRows {
         self.positive.resize(padded, 0.0);
     }
 
-    /// Positions of the distinct rows in the packed array, ascending.
+    /// Returns the positions of the distinct rows in the packed array, ascending.
     pub fn rows(&self) -> &[u32] {
         &self.rows[..self.distinct]
     }
 
-    /// Number of distinct rows.
+    /// Returns the number of distinct rows.
     pub fn distinct(&self) -> usize {
         self.distinct
     }
 }
 
-/// One step on the mean binary cross-entropy of `batch`; returns the loss before it, as a sum over the
+/// Takes one step on the mean binary cross-entropy of `batch`; returns the loss before it, as a sum over the
 /// batch's occurrences.
 pub fn step(rows: &mut PackedRows, batch: &BatchRows, w: &mut [Block], b: &mut f32, step: &LogisticStep) -> f32 {
     let vectors = rows.vectors();
