@@ -27,6 +27,9 @@ pub enum Error {
     /// does not fit the data.
     #[error("{0}")]
     Usage(String),
+    /// Memory that is not there; the text says what it was for, or what would fit.
+    #[error("{0}")]
+    Memory(String),
     /// An input file that cannot be read.
     #[error("cannot read {}: {reason}", path.display())]
     Read {
@@ -203,9 +206,12 @@ impl Error {
             | Self::NonFinite { .. }
             | Self::Interrupted
             | Self::Stopped { .. } => ErrorKind::EndOfRun,
-            Self::Write { .. } | Self::Frame(_) | Self::Update(_) | Self::Unbalanced(_) | Self::Actor { .. } => {
-                ErrorKind::Failure
-            }
+            Self::Write { .. }
+            | Self::Memory(_)
+            | Self::Frame(_)
+            | Self::Update(_)
+            | Self::Unbalanced(_)
+            | Self::Actor { .. } => ErrorKind::Failure,
         }
     }
 

@@ -40,6 +40,8 @@ pub enum Command {
     /// Whether the data set is there, and whether it has the users and items that the scenario asks for, shows
     /// when the scenario is run.
     Validate(ValidateArgs),
+    /// Say what a key of scenario files means, what may be written there, and what it is by default.
+    Explain(ExplainArgs),
     /// Print the JSON schema of scenario files, for editors.
     ///
     /// Save it to a file and name that file in a scenario's first line, as `#:schema PATH`: an editor that knows
@@ -97,6 +99,9 @@ pub struct RunArgs {
     /// Print one JSON object with the results on standard output, and nothing else there.
     #[arg(long)]
     pub json: bool,
+    /// Run even if more memory will be needed than there is.
+    #[arg(long)]
+    pub force: bool,
     /// Leave a checkpoint in the report folder after every N rounds, for `resume` to go on from.
     ///
     /// The last two are kept until the run is complete. A crash loses N rounds at most.
@@ -207,6 +212,29 @@ pub struct ValidateArgs {
     /// Replace a value in every scenario, such as training.rounds=5; may be given several times.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// Rehearse the first rounds as well, and say what a run takes: bytes, time and memory.
+    ///
+    /// The data set must be there. A few users train for all, so that this takes a small part of the time of the
+    /// rounds. Exit code 1 if a run would not fit into memory.
+    #[arg(long)]
+    pub estimate: bool,
+    /// Folder with the data sets, for an estimate [default: $FEDRECSIM_DATA, then data, then ../shared/data].
+    #[arg(long, value_name = "DIR", requires = "estimate")]
+    pub data_dir: Option<PathBuf>,
+    /// Worker threads that an estimate is for [default: all cores].
+    #[arg(long, value_name = "N", value_parser = threads, requires = "estimate")]
+    pub threads: Option<NonZeroUsize>,
+}
+
+/// Arguments of `explain`.
+#[derive(Clone, Debug, Args)]
+pub struct ExplainArgs {
+    /// A key, such as `training.mode`, or the end of one [default: the list of all keys].
+    #[arg(value_name = "KEY")]
+    pub key: Option<String>,
+    /// Print the reference of all keys as Markdown.
+    #[arg(long, conflicts_with = "key")]
+    pub markdown: bool,
 }
 
 #[cfg(test)]

@@ -1,6 +1,12 @@
 //! Carries out the commands that run nothing: `validate`, `schema` and `presets`.
 
-use crate::error::Error;
+use std::sync::Arc;
+
+use super::estimates::Expected;
+use super::inputs::{Inputs, data_directories, threads_of};
+use crate::error::{Error, Result};
+use crate::method::Entry;
+use crate::method::registry::vocabulary_of;
 use crate::report::words::lines;
 use crate::scenario::{self, MethodVocabulary, Scenario, SourceSpec};
 
@@ -16,17 +22,33 @@ pub struct Validation {
 }
 
 /// Checks every file, even if others before it are wrong.
-pub fn validate(arguments: &ValidateArgs, vocabulary: &[MethodVocabulary]) -> Validation {
+pub fn validate(arguments: &ValidateArgs, methods: &[Entry]) -> Validation {
+    let vocabulary = vocabulary_of(methods);
     let mut validation = Validation::default();
     for path in &arguments.scenarios {
-        match scenario::load(path, &arguments.set, vocabulary) {
+        match scenario::load(path, &arguments.set, &vocabulary) {
             Ok(scenario) => {
                 validation.valid.push_str(&format!("{}: valid, {}\n", path.display(), summary(&scenario)));
+                if arguments.estimate {
+                    match expected(&scenario, arguments, methods) {
+                        Ok(expected) => {
+                            validation.valid.push_str(&wrapped(&expected.line(), "  ", 80));
+                            validation.errors.extend(expected.check().err());
+                        }
+                        Err(error) => validation.errors.push(error),
+                    }
+                }
             }
             Err(error) => validation.errors.push(error),
         }
     }
     validation
+}
+
+/// Rehearses the first rounds of a scenario.
+fn expected(scenario: &Scenario, arguments: &ValidateArgs, methods: &[Entry]) -> Result<Expected> {
+    let inputs = Inputs::load(scenario, &data_directories(arguments.data_dir.as_deref()), methods)?;
+    Expected::of(&Arc::new(inputs.world), threads_of(arguments.threads), true)
 }
 
 fn summary(scenario: &Scenario) -> String {
@@ -81,6 +103,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::method::registry::METHODS;
 
     fn vocabulary() -> Vec<MethodVocabulary> {
         let schema = schemars::json_schema!({ "type": "object", "additionalProperties": false });
@@ -104,8 +127,9 @@ mod tests {
         let good = "method = \"popularity\"\ndataset.name = \"ml-100k\"\ntraining.rounds = 2\n";
         let scenarios =
             vec![write("wrong.toml", "sed = 1"), folder.path().join("absent.toml"), write("good.toml", good)];
-        let validation =
-            validate(&ValidateArgs { scenarios, set: vec!["training.rounds=1".to_owned()] }, &vocabulary());
+        let set = vec!["training.rounds=1".to_owned()];
+        let arguments = ValidateArgs { scenarios, set, estimate: false, data_dir: None, threads: None };
+        let validation = validate(&arguments, METHODS);
         assert!(
             validation.valid.ends_with("good.toml: valid, popularity on ml-100k, 1 round\n"),
             "{}",

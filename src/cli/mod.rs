@@ -4,19 +4,25 @@
 //! signals and sets exit codes.
 
 mod args;
+#[cfg(test)]
+mod documents;
+mod estimates;
 mod events;
+mod explain;
 mod inputs;
 mod inspect;
+mod memory;
 mod methods;
 mod program;
-#[cfg(test)]
-mod readme;
 mod resume;
 mod run;
 mod signals;
 
-pub use args::{Cli, Command, EventFormat, EventsArgs, InputArgs, ReplayArgs, ResumeArgs, RunArgs, ValidateArgs};
+pub use args::{
+    Cli, Command, EventFormat, EventsArgs, ExplainArgs, InputArgs, ReplayArgs, ResumeArgs, RunArgs, ValidateArgs,
+};
 pub use events::{events, replay};
+pub use explain::explain;
 pub use inspect::{Validation, presets, schema, validate};
 pub use methods::methods;
 pub use program::program;

@@ -53,9 +53,10 @@ fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Vec<
             (finished.output, finished.stopped_by.into_iter().collect())
         }
         Command::Validate(arguments) => {
-            let validation = super::validate(&arguments, &vocabulary_of(methods));
+            let validation = super::validate(&arguments, methods);
             (validation.valid, validation.errors)
         }
+        Command::Explain(arguments) => (super::explain(&arguments, &vocabulary_of(methods))?, Vec::new()),
         Command::Schema => (super::schema(&vocabulary_of(methods)), Vec::new()),
         Command::Methods => (super::methods(methods), Vec::new()),
         Command::Presets => (super::presets(), Vec::new()),

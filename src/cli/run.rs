@@ -7,7 +7,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use super::RunArgs;
+use super::estimates::Expected;
 use super::inputs::{Inputs, data_directories, threads_of};
+use super::memory;
 use crate::checkpoint::{self, Header, Keeper, PROGRAM_VERSION};
 use crate::error::{Error, Result};
 use crate::method::Entry;
@@ -66,11 +68,14 @@ pub fn run(
         arguments.save_model.as_ref().map(|path| ModelFile::create(path, arguments.overwrite)).transpose()?;
     let directories = data_directories(input.data_dir.as_deref());
     let inputs = Inputs::load(&scenario, &directories, methods)?;
+    let fingerprint = arguments.checkpoint_every.map(|_| inputs.fingerprint());
+    let world = Arc::new(inputs.world);
+    expect(&world, input.threads, arguments.force, visible)?;
     // The checkpoints of a run that this one replaces would be taken for its own.
     checkpoint::remove_all(folder.path())?;
     let command: Vec<String> = std::env::args().skip(1).collect();
     let mut checkpoints = Checkpoints::none();
-    if let Some(every) = arguments.checkpoint_every {
+    if let Some((every, fingerprint)) = arguments.checkpoint_every.zip(fingerprint) {
         let header = Header {
             program: PROGRAM_VERSION.to_owned(),
             name: scenario.name.clone(),
@@ -83,7 +88,7 @@ pub fn run(
                 .flatten()
                 .map(|(key, _)| key.clone())
                 .collect(),
-            fingerprint: inputs.fingerprint(),
+            fingerprint,
             command: command.clone(),
             directory: absolute(Path::new(".")),
             data_directories: directories.iter().map(|folder| absolute(folder)).collect(),
@@ -102,7 +107,21 @@ pub fn run(
         visible,
         command,
     };
-    carry_out(scenario, inputs.world, checkpoints, output, interrupted, started)
+    carry_out(scenario, world, checkpoints, output, interrupted, started)
+}
+
+/// Says on standard error what a run of `world` will take, and refuses one that would not fit into memory, unless
+/// `force` is set.
+///
+/// # Errors
+/// [`Error::Memory`], saying what would fit.
+fn expect(world: &Arc<World>, threads: Option<NonZeroUsize>, force: bool, visible: bool) -> Result<()> {
+    // If the first round fails, the run will say why.
+    let Ok(expected) = Expected::of(world, threads_of(threads), false) else { return Ok(()) };
+    if visible {
+        eprintln!("{}", expected.line());
+    }
+    if force { Ok(()) } else { expected.check() }
 }
 
 /// The options of a run that say how it is carried out and where its report goes.
@@ -126,7 +145,7 @@ pub(super) fn warn(text: &str) {
 /// Runs a world to its end, and writes the report.
 pub(super) fn carry_out(
     scenario: Scenario,
-    world: World,
+    world: impl Into<Arc<World>>,
     checkpoints: Checkpoints,
     output: Output,
     interrupted: Arc<AtomicBool>,
@@ -146,7 +165,7 @@ pub(super) fn carry_out(
     let wall = Wall {
         total_s: total.as_secs_f64(),
         per_round_ms: median(&watch.laps).as_secs_f64() * 1e3,
-        peak_rss_bytes: peak_resident_bytes(),
+        peak_rss_bytes: memory::peak_resident_bytes(),
         threads: threads as u32,
     };
     let (record, stopped_by) = RunRecord::of(scenario, outcome, wall, command);
@@ -226,12 +245,4 @@ fn median(laps: &[Duration]) -> Duration {
     let mut sorted = laps.to_vec();
     sorted.sort_unstable();
     sorted.get(sorted.len() / 2).copied().unwrap_or_default()
-}
-
-/// Returns the peak resident memory of this process, if the system is Linux and tells it.
-fn peak_resident_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes * 1024)
 }

@@ -32,6 +32,10 @@ impl Codec for DenseF32 {
         update.rows == RowSet::All
     }
 
+    fn value_bytes_ahead(&self, update: &TableUpdate) -> Option<u64> {
+        Some((update.shape.values() * update.value_type.bytes()) as u64)
+    }
+
     fn decode_block(&self, block: &OpenedBlock<'_>) -> Result<TableUpdate> {
         let own = block.of_codec(CodecId::Dense)?;
         Ok(TableUpdate { value_type: block.value_type, ..TableUpdate::of_rows(block.shape, RowSet::All, own.values) })

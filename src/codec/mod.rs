@@ -145,7 +145,7 @@ pub use memory::CodecMemory;
 pub use randomness::Randomness;
 pub use rows::RowsF32;
 pub use sparse::SparseF32;
-pub use writer::FrameWriter;
+pub use writer::{FrameWriter, parts_ahead};
 
 use frame::FrameReader;
 
@@ -239,6 +239,12 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
     /// can keep them once. The default is no.
     fn ends_in_values_of(&self, _update: &TableUpdate) -> bool {
         false
+    }
+
+    /// Returns the number of bytes that the values of `update` take in a frame, if that is known without encoding it and
+    /// the frame has no index. A codec that remembers or draws anything returns `None`, which is the default.
+    fn value_bytes_ahead(&self, _update: &TableUpdate) -> Option<u64> {
+        None
     }
 
     /// Decodes a block. The result's values share the frame's buffer where the format allows it. Memory is bounded by

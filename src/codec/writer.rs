@@ -3,8 +3,8 @@
 use super::frame::{
     BLOCKS, FRAME_HEADER_BYTES, HEADER_BYTES, Header, MAGIC, ONE_TABLE, checksum, checksum_range, flags_of,
 };
-use super::{Frame, FrameParts};
-use crate::model::blocks::{Scalars, Utility};
+use super::{Codec, Frame, FrameParts};
+use crate::model::blocks::{ModelUpdate, Scalars, Utility};
 use crate::model::layout::Layout;
 
 /// Writes a frame block after block, and for each block the header, then the index, then the values.
@@ -88,4 +88,16 @@ impl FrameWriter {
         };
         Frame { bytes: self.bytes.into(), parts }
     }
+}
+
+/// Returns the bytes that the frame of `update` would have, by purpose; `None` if that shows only when it is encoded.
+pub fn parts_ahead(codec: &dyn Codec, update: &ModelUpdate, layout: &Layout) -> Option<FrameParts> {
+    let start = FrameWriter::new(layout, &update.scalars);
+    let scalars = start.bytes.len() - start.header;
+    let mut values = scalars as u64;
+    for block in &update.blocks {
+        values += codec.value_bytes_ahead(block)?;
+    }
+    let header = start.header + update.blocks.len() * HEADER_BYTES;
+    Some(FrameParts { header: header as u64, index: 0, values })
 }

@@ -29,6 +29,7 @@ mod plain_schema;
 mod policy;
 pub mod presets;
 mod raw;
+pub mod reference;
 mod rules;
 pub mod sizes;
 mod spec;

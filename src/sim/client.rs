@@ -98,7 +98,7 @@ impl ClientActor {
             Part::Trained(Ok(trained)) => {
                 let Trained { device, frame, loss, .. } = *trained;
                 self.parameters = Parameters::Held(device);
-                FromClient::Upload { frame: frame.bytes, parts: frame.parts, loss }
+                FromClient::Upload { frame, loss }
             }
             Part::Trained(Err(error)) => FromClient::Failed(*error),
             _ => FromClient::OutOfTurn,

@@ -10,4 +10,5 @@ pub use super::download::OutgoingDownload;
 pub use super::fair_link::{FairLink, FlowId};
 pub use super::messages::{FromClient, ToClient};
 pub use super::training::Assignment;
+pub use super::upload::{UploadFrame, UploadOrigin};
 pub use super::workers::{Pool, Threads, Workers};

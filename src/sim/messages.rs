@@ -12,7 +12,7 @@ use super::exchange::{Exchanged, ReplySource};
 use super::outcome::events::RoundSpan;
 pub use super::outcome::events::{Booking, Ending, LinkEvent};
 use super::outcome::{ByDirection, Flow, RoundRecord, Work};
-use crate::codec::FrameParts;
+use super::upload::UploadFrame;
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Round, Step, UserId};
 use crate::method::{Phase, ThirdParty};
@@ -88,9 +88,7 @@ pub enum FromClient {
     /// The answer to [`ToClient::TrainingEnded`] if the training has succeeded: what is to be sent.
     Upload {
         /// The frame.
-        frame: Bytes,
-        /// The bytes of the frame by purpose.
-        parts: FrameParts,
+        frame: UploadFrame,
         /// The mean local loss of the training, which is booked when the server uses the update.
         loss: f64,
     },
@@ -146,7 +144,7 @@ pub struct UplinkArrived {
     /// The invitation to which the upload is the answer.
     pub invitation_id: InvitationId,
     /// The frame as it came over the link.
-    pub frame: Bytes,
+    pub frame: UploadFrame,
     /// The virtual time.
     pub now: SimTime,
 }

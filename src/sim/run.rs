@@ -1,5 +1,7 @@
 //! A whole run: a [`Simulation`] that is stepped to its end, with an observer and a place for checkpoints.
 
+use std::sync::Arc;
+
 use super::checkpoints::{CheckpointStore, Checkpoints};
 use super::observer::RoundObserver;
 use super::outcome::Outcome;
@@ -11,7 +13,7 @@ use crate::error::Result;
 ///
 /// # Errors
 /// Errors before the first round, and defects of the simulator. Divergence and interruption are part of the outcome.
-pub fn run(world: World, control: &RunControl, observer: &mut dyn RoundObserver) -> Result<Outcome> {
+pub fn run(world: impl Into<Arc<World>>, control: &RunControl, observer: &mut dyn RoundObserver) -> Result<Outcome> {
     run_from(world, control, observer, Checkpoints::none())
 }
 
@@ -21,7 +23,7 @@ pub fn run(world: World, control: &RunControl, observer: &mut dyn RoundObserver)
 /// # Errors
 /// As [`run`], and [`Error::Checkpoint`](crate::error::Error::Checkpoint) for a checkpoint of another world.
 pub fn run_from(
-    world: World,
+    world: impl Into<Arc<World>>,
     control: &RunControl,
     observer: &mut dyn RoundObserver,
     checkpoints: Checkpoints,

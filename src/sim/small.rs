@@ -22,6 +22,9 @@ ratings_per_user = 10
 [training]
 rounds = 1
 
+[codec]
+uplink = "dense-f32"
+
 [evaluation]
 candidates = 20
 "#;

@@ -21,6 +21,7 @@ mod divergence;
 /// A participation that is cut off leaves the device as it was at that instant.
 mod dropout;
 /// The event log tells what the report tells, and a replay the state at an instant.
+mod estimates;
 mod events;
 /// Transfers that a rule spoils, and users who leave: what arrives, what is lost, and what a device keeps is right.
 mod faults;

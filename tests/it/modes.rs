@@ -11,7 +11,7 @@ use fedrecsim::model::layout::Layout;
 use fedrecsim::model::table::Table;
 use fedrecsim::scenario::ClientSelection;
 use fedrecsim::scenario::participants::{Users, too_few_users};
-use fedrecsim::sim::internals::{Assignment, Device, OutgoingDownload};
+use fedrecsim::sim::internals::{Assignment, Device, OutgoingDownload, UploadOrigin};
 use fedrecsim::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
 use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim::sim::{self, Outcome, RoundObserver, RunControl, World};
@@ -115,11 +115,13 @@ impl Loop {
         let model = Model::of_tables(layout, vec![global.clone()]).unwrap();
         let download = OutgoingDownload::encode(step, Phase::default(), Download::Shared(model), &world).unwrap();
         let (user, download) = (UserId(user), Arc::new(download));
-        let trained = Assignment { user, step: Step(step), invitation_id, device, download, reply_source: None }
-            .run(&world)
-            .unwrap();
+        let step = Step(step);
+        let mut assignment = Assignment { user, step, invitation_id, device, download, reply_source: None };
+        let trained = assignment.run(&world).unwrap();
         self.devices.insert(user.0, trained.device);
-        let update = self.world.uplink.decode(&trained.frame.bytes, global.shape()).unwrap();
+        let origin = UploadOrigin { user, invitation_id, download: &assignment.download };
+        let frame = trained.frame.bytes(&origin, &world).unwrap();
+        let update = self.world.uplink.decode(&frame, global.shape()).unwrap();
         (update.apply(global).unwrap(), trained.loss)
     }
 }

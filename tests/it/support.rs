@@ -37,6 +37,9 @@ ratings_per_user = 12
 [training]
 rounds = 3
 
+[codec]
+uplink = "dense-f32"
+
 [evaluation]
 candidates = 20
 "#;
@@ -173,6 +176,7 @@ impl Workshop {
             out: Some(self.report()),
             overwrite: false,
             json: true,
+            force: false,
             checkpoint_every: None,
             save_model: None,
         }

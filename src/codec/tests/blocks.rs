@@ -71,6 +71,8 @@ proptest! {
             let parts = frame.parts;
             prop_assert_eq!(parts.header + parts.index + parts.values, frame.bytes.len() as u64);
             prop_assert_eq!(parts.header as usize, FRAME_HEADER_BYTES + 6 * HEADER_BYTES);
+            let ahead = parts_ahead(of(name), &update, &layout);
+            prop_assert_eq!(ahead, (name == CodecName::DenseF32).then_some(parts), "the length that is announced");
             let decoded = decode(of(name), &frame.bytes, &layout).unwrap();
             prop_assert_eq!(decoded.scalars, update.scalars);
             prop_assert_eq!(decoded.apply(&layout, &base).unwrap(), whole.clone(), "{:?}", name);

@@ -235,7 +235,7 @@ pub struct CodecSpec {
 
 impl Default for CodecSpec {
     fn default() -> Self {
-        Self { uplink: CodecName::DenseF32, downlink: CodecName::DenseF32 }
+        Self { uplink: CodecName::RowsF32, downlink: CodecName::DenseF32 }
     }
 }
 

@@ -113,11 +113,12 @@ impl OutgoingDownload {
     }
 
     /// Returns what the participants of the first step of `world` download.
-    #[cfg(test)]
-    pub(super) fn first(world: &World) -> Self {
-        // Every method's initial model has the layout that the method announces.
-        Self::encode(0, Phase::default(), Download::Shared(world.method.initial()), world)
-            .unwrap_or_else(|e| panic!("{e}"))
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
+    pub(super) fn first(world: &World) -> Result<Self> {
+        let server = world.method.server();
+        Self::encode(0, server.phase(), server.download(), world)
     }
 
     /// Returns the number of the model's version that the download says. It tells downloads apart, even if they say the

@@ -150,7 +150,7 @@ impl Network {
     /// Tells a client that its training has come to its virtual end, and returns what it uploads.
     fn trained(&self, user: UserId) -> Result<Upload> {
         match self.tell(user, ToClient::TrainingEnded) {
-            FromClient::Upload { frame, parts, loss } => Ok(Upload { frame, parts, loss }),
+            FromClient::Upload { frame, loss } => Ok(Upload { frame, loss }),
             FromClient::Failed(error) => Err(error),
             _ => Err(unanswered("client", "it did not upload after training")),
         }
@@ -160,8 +160,13 @@ impl Network {
     fn upload_arrived(&mut self, now: SimTime, user: UserId, transfer: Transfer) -> Result<Orders> {
         let mut participation = self.take(user)?;
         let upload = participation.upload.take().ok_or_else(|| out_of_turn("an upload arrived"))?;
-        let Some(frame) = transfer.as_it_arrives(&upload.frame) else {
-            return self.failed(user, &participation, transfer);
+        let frame = match transfer.fault {
+            None | Some(Verdict::Delay(_)) => upload.frame,
+            Some(Verdict::CutAt(_) | Verdict::Drop) => return self.failed(user, &participation, transfer),
+            Some(Verdict::Corrupt { .. }) => {
+                let whole = upload.frame.bytes(&participation.origin(user), &self.world)?;
+                upload.frame.damaged(transfer.as_it_arrives(&whole).unwrap_or_default())
+            }
         };
         if let Some((_, cut)) = participation.cut {
             self.traffic.calendar.cancel(cut);

@@ -14,6 +14,7 @@ use crate::sim::calendar::Appointment;
 use crate::sim::download::OutgoingDownload;
 use crate::sim::exchange::Exchanged;
 use crate::sim::messages::{Effort, Ending, Invitation, LinkEvent};
+use crate::sim::upload::{UploadFrame, UploadOrigin};
 use crate::sim::world::World;
 use crate::units::{Bytes, Direction, SimDuration, SimTime};
 use crate::work::Work;
@@ -51,8 +52,7 @@ pub(super) enum Activity {
 
 /// The upload that a training has made.
 pub(super) struct Upload {
-    pub frame: Frame,
-    pub parts: FrameParts,
+    pub frame: UploadFrame,
     /// The mean local loss, which is counted when the server uses the update.
     pub loss: f64,
 }
@@ -142,6 +142,11 @@ impl Participation {
         }
     }
 
+    /// Returns what the encoding of its upload depends on.
+    pub fn origin(&self, user: UserId) -> UploadOrigin<'_> {
+        UploadOrigin { user, invitation_id: self.invitation_id, download: &self.download }
+    }
+
     /// Returns the user's link in one direction.
     pub fn link(&self, direction: Direction) -> Link {
         match direction {
@@ -219,7 +224,7 @@ impl Participation {
     pub fn parts_of(&self, user: UserId, route: Route) -> Result<Option<FrameParts>> {
         Ok(match (route.peer, route.direction) {
             (Peer::Server, Direction::Down) => Some(self.download.parts(user)?),
-            (Peer::Server, Direction::Up) => self.upload.as_ref().map(|upload| upload.parts),
+            (Peer::Server, Direction::Up) => self.upload.as_ref().map(|upload| upload.frame.parts()),
             (Peer::ThirdParty, Direction::Up) => self.exchanged().map(|exchanged| exchanged.request.parts),
             (Peer::ThirdParty, Direction::Down) => self.exchanged().map(|exchanged| exchanged.reply.parts),
         })

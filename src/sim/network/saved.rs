@@ -12,7 +12,7 @@ use super::event::Event;
 use super::participation::{Activity, Dropout, Participation, Transfer, Upload};
 use super::transfers::{Places, SavedLink, ServerLink, Traffic};
 use super::{Network, answered, asked, unanswered};
-use crate::codec::FrameParts;
+use crate::codec::{Frame, FrameParts};
 use crate::error::Result;
 use crate::ids::{InvitationId, Step, UserId};
 use crate::model::archive::{Archive, ArchiveReader, damaged};
@@ -140,8 +140,8 @@ impl Network {
         for (user, participation) in self.taking_part.iter() {
             let Participation { step, invitation_id, leg, dropout, .. } = **participation;
             let activity = match (&participation.activity, &participation.upload) {
-                (Activity::Transfer(transfer), Some(Upload { parts, loss, .. })) => {
-                    SavedActivity::Upload { transfer: *transfer, parts: *parts, loss: *loss }
+                (Activity::Transfer(transfer), Some(Upload { frame, loss })) => {
+                    SavedActivity::Upload { transfer: *transfer, parts: frame.parts(), loss: *loss }
                 }
                 (Activity::Transfer(transfer), None) => SavedActivity::Transfer(*transfer),
                 (Activity::Work { began }, _) => SavedActivity::Work { began: *began },
@@ -165,7 +165,7 @@ impl Network {
             });
             participation.download.save(user, archive)?;
             if let Some(Upload { frame, .. }) = &participation.upload {
-                archive.put_bytes(frame);
+                archive.put_bytes(&frame.bytes(&participation.origin(user), &self.world)?);
             }
             if let Some(exchanged) = exchanged {
                 exchanged.save(archive);
@@ -195,7 +195,8 @@ impl Network {
                 SavedActivity::Transfer(transfer) => (Activity::Transfer(transfer), None),
                 SavedActivity::Work { began } => (Activity::Work { began }, None),
                 SavedActivity::Upload { transfer, parts, loss } => {
-                    (Activity::Transfer(transfer), Some(Upload { frame: frame.into(), parts, loss }))
+                    let frame = Frame::of_saved(frame.into(), parts)?.into();
+                    (Activity::Transfer(transfer), Some(Upload { frame, loss }))
                 }
             };
             if upload.is_none() {

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use rayon::prelude::*;
 
 use crate::codec;
@@ -13,6 +12,7 @@ use crate::method::Server;
 use crate::method::server::{Contribution, StepContext, StepReport, WeightTotals};
 use crate::model::blocks::ModelUpdate;
 use crate::sim::download::{OutgoingDownload, Received};
+use crate::sim::upload::{UploadFrame, UploadOrigin};
 use crate::sim::user_order::sort_by_user;
 use crate::sim::world::World;
 use crate::stages::{Stage, enter};
@@ -27,7 +27,7 @@ const FRAMES_AT_ONCE: std::ops::RangeInclusive<usize> = 8..=128;
 pub(super) struct Arrived {
     pub user: UserId,
     pub invitation_id: InvitationId,
-    pub frame: Bytes,
+    pub frame: UploadFrame,
     /// The download from which the client started.
     pub download: Arc<OutgoingDownload>,
     /// The number of steps since the one in which the user was invited.
@@ -53,8 +53,8 @@ pub(super) fn step(
     let policy = &world.policy;
     let mut sums = server.accumulator();
     // A few frames at a time are decoded, so that they are still in the cache when they are added.
-    let longest = arrived.iter().map(|arrived| arrived.frame.len()).max().unwrap_or(0).max(1);
-    let frames_at_once = (BYTES_AT_ONCE / longest).clamp(*FRAMES_AT_ONCE.start(), *FRAMES_AT_ONCE.end());
+    let longest = arrived.iter().map(|arrived| arrived.frame.total_bytes()).max().unwrap_or(0).max(1);
+    let frames_at_once = (BYTES_AT_ONCE / longest as usize).clamp(*FRAMES_AT_ONCE.start(), *FRAMES_AT_ONCE.end());
     for frames in arrived.chunks(frames_at_once) {
         let decoded = match frames {
             [arrived] => vec![decode(world, arrived)?],
@@ -94,13 +94,15 @@ pub(super) fn step(
 /// Returns whether a step of these updates takes less time than handing it to the worker threads, which takes some ten
 /// microseconds. This holds for a single small update.
 pub(super) fn is_small(arrived: &[Arrived]) -> bool {
-    matches!(arrived, [arrived] if arrived.frame.len() < 1 << 16)
+    matches!(arrived, [arrived] if arrived.frame.total_bytes() < 1 << 16)
 }
 
 /// Decodes an update, and returns it with what its sender had received.
 fn decode<'a>(world: &World, arrived: &'a Arrived) -> Result<(ModelUpdate, Cow<'a, Received>)> {
     let _stage = enter(Stage::Decode);
     let layout = world.upload_layout(arrived.download.phase());
-    let update = codec::decode(world.uplink, &arrived.frame, layout)?;
+    let Arrived { user, invitation_id, frame, download, .. } = arrived;
+    let origin = UploadOrigin { user: *user, invitation_id: *invitation_id, download };
+    let update = codec::decode(world.uplink, &frame.bytes(&origin, world)?, layout)?;
     Ok((update, arrived.download.received(arrived.user)?))
 }

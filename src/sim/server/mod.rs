@@ -17,6 +17,7 @@ use super::messages::{
     AlarmRang, BeginStep, CloseStep, Ending, GetModel, Orders, ParticipationLost, Receipt, SetModel, StepOutcome,
     UplinkArrived,
 };
+use super::upload::UploadOrigin;
 use super::world::World;
 use crate::codec;
 use crate::error::{Error, Result};
@@ -255,10 +256,13 @@ impl Handler<UplinkArrived> for ServerActor {
         };
         let layout = self.world.upload_layout(open.download.phase());
         let is_readable = match self.world.checks_frames_on_arrival() {
-            true => codec::decode(self.world.uplink, &frame, layout).is_ok(),
+            true => {
+                let origin = UploadOrigin { user, invitation_id, download: &open.download };
+                codec::decode(self.world.uplink, &frame.bytes(&origin, &self.world)?, layout).is_ok()
+            }
             false => true,
         };
-        let scalars = if is_readable { codec::read_scalars(&frame, layout).ok() } else { None };
+        let scalars = if is_readable { frame.scalars(layout).ok() } else { None };
         let sound = scalars.is_some();
         if let Some(utility) = scalars.and_then(|scalars| scalars.utility) {
             self.cohorts.observe(user, utility, now.since(open.began), open.step);

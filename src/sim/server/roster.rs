@@ -191,7 +191,7 @@ mod tests {
             let on_off = "availability={ on-off = { mean_on_s = 100, mean_off_s = 60 } }";
             let overrides = [on_off, classes];
             let world = small::world(&overrides[..1 + usize::from(limits_memory)]);
-            let download = Arc::new(OutgoingDownload::first(&world));
+            let download = Arc::new(OutgoingDownload::first(&world).unwrap());
             let (mut roster, mut open) = (Roster::new(Arc::clone(&world)), ByUser::default());
             let mut now = SimTime::ZERO;
             for (seconds, users, what) in steps {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender};
+use std::time::Duration;
 
 use actix::prelude::*;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -20,7 +21,7 @@ use super::super::outcome::{ByDirection, Flow, SplitFigures};
 use super::super::resident::{Mailbox, Resident};
 use super::super::server::ServerActor;
 use super::super::third_party::ThirdPartyActor;
-use super::super::workers::{Pool, Threads, Workers};
+use super::super::workers::{Pool, Rehearsal, Rehearsed, Threads, Workers};
 use super::super::world::World;
 use super::{RunControl, baselines};
 use crate::error::{Error, Result};
@@ -47,8 +48,19 @@ pub(super) enum Command {
     Model { reply: Sender<Result<Model>> },
     /// Replace the model.
     SetModel { model: Model, reply: Sender<Result<()>> },
+    /// Return what a rehearsal has measured, and the bytes of a device after so many participations.
+    Rehearsed { participations: u32, time: Duration, reply: Sender<Result<(Rehearsed, u64)>> },
     /// Close the books, and return the bookings of what was still under way and everything recorded.
     Finish { private_parameters: bool, reply: Sender<Result<(Vec<Booking>, Collected)>> },
+}
+
+/// Who trains and is scored in a simulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cast {
+    /// Every user for itself.
+    Everybody,
+    /// A few users for all, as in a rehearsal.
+    Representatives,
 }
 
 /// What the simulation's owner is told when the actors have started.
@@ -64,6 +76,7 @@ pub(super) fn live(
     world: Arc<World>,
     control: RunControl,
     resumed: Option<ArchiveReader>,
+    cast: Cast,
     commands: UnboundedReceiver<Command>,
     started: &Sender<Result<Started>>,
 ) {
@@ -77,7 +90,7 @@ pub(super) fn live(
     };
     System::with_tokio_rt(move || runtime).block_on(async move {
         // A failure to send is ignored: whoever asked is waiting for the answer, or has panicked.
-        match Actors::start(world, control, resumed).await {
+        match Actors::start(world, control, resumed, cast).await {
             Ok((actors, report)) => {
                 let _ = started.send(Ok(report));
                 actors.serve(commands).await;
@@ -94,6 +107,8 @@ struct Actors {
     network: Network,
     server: Addr<Mailbox<ServerActor>>,
     metrics: Addr<MetricsActor>,
+    /// The workers, if this is a rehearsal.
+    rehearsal: Option<Rc<Rehearsal>>,
 }
 
 impl Actors {
@@ -101,11 +116,15 @@ impl Actors {
         world: Arc<World>,
         control: RunControl,
         mut archive: Option<ArchiveReader>,
+        cast: Cast,
     ) -> Result<(Self, Started)> {
         let pool = Pool::start(control.threads)?;
-        let baselines = {
-            let world = Arc::clone(&world);
-            pool.run(move || baselines::score(&world)).await??
+        let baselines = match cast {
+            Cast::Everybody => {
+                let world = Arc::clone(&world);
+                pool.run(move || baselines::score(&world)).await??
+            }
+            Cast::Representatives => BTreeMap::new(),
         };
         let mut downloads = RestoredDownloads::default();
         // A checkpoint is read in the order in which the network writes it.
@@ -128,8 +147,14 @@ impl Actors {
                 save: third_party.port(),
             }
         });
-        let threads = Threads::new(Arc::clone(&world), pool.clone(), Arc::clone(&control.interrupted));
-        let workers: Rc<dyn Workers> = Rc::new(threads.restored(touched));
+        let rehearsal = (cast == Cast::Representatives).then(|| Rc::new(Rehearsal::new(Arc::clone(&world))));
+        let workers: Rc<dyn Workers> = match &rehearsal {
+            Some(rehearsal) => Rc::clone(rehearsal) as Rc<dyn Workers>,
+            None => {
+                let threads = Threads::new(Arc::clone(&world), pool.clone(), Arc::clone(&control.interrupted));
+                Rc::new(threads.restored(touched))
+            }
+        };
         let mut metrics = MetricsActor::new(Arc::clone(&world), Rc::clone(&workers))?;
         archive.as_mut().map_or(Ok(()), |archive| metrics.restore(archive))?;
         let state =
@@ -157,7 +182,7 @@ impl Actors {
             network.resume(state).await?;
         }
         let started = Started { baselines, rounds: network.rounds(), now: network.now(), total };
-        Ok((Self { network, server: mailbox, metrics }, started))
+        Ok((Self { network, server: mailbox, metrics, rehearsal }, started))
     }
 
     async fn serve(mut self, mut commands: UnboundedReceiver<Command>) {
@@ -186,11 +211,20 @@ impl Actors {
                 Command::SetModel { model, reply } => {
                     let _ = reply.send(self.set_model(model).await);
                 }
+                Command::Rehearsed { participations, time, reply } => {
+                    let _ = reply.send(self.rehearsed(participations, time));
+                }
                 Command::Finish { private_parameters, reply } => {
                     let _ = reply.send(self.finish(private_parameters).await);
                 }
             }
         }
+    }
+
+    fn rehearsed(&self, participations: u32, time: Duration) -> Result<(Rehearsed, u64)> {
+        let rehearsal =
+            self.rehearsal.as_ref().ok_or_else(|| Error::Usage("this simulation is no rehearsal".to_owned()))?;
+        Ok((rehearsal.rehearsed(), rehearsal.bytes_of_a_device(participations, time)?))
     }
 
     async fn set_model(&self, model: Model) -> Result<()> {

@@ -26,8 +26,9 @@ use crate::units::SimTime;
 
 mod actors;
 mod baselines;
+mod rehearsal;
 
-use actors::{Command, Started};
+use actors::{Cast, Command, Started};
 
 /// Settings of how a simulation is carried out. They do not affect the result.
 #[derive(Clone, Debug)]
@@ -77,8 +78,8 @@ impl Simulation {
     ///
     /// # Errors
     /// An error if the system does not give the threads, or a baseline cannot be scored.
-    pub fn new(world: World, control: &RunControl) -> Result<Self> {
-        Self::start(world, control, None)
+    pub fn new(world: impl Into<Arc<World>>, control: &RunControl) -> Result<Self> {
+        Self::start(world.into(), control, None, Cast::Everybody)
     }
 
     /// Restores a simulation that [`Self::save`] wrote for the same world. Its outcome is that of the simulation that
@@ -91,18 +92,17 @@ impl Simulation {
     }
 
     /// Restores a simulation as [`Self::restore`] does, from an archive.
-    pub(super) fn resume(world: World, control: &RunControl, archive: ArchiveReader) -> Result<Self> {
-        Self::start(world, control, Some(archive))
+    pub(super) fn resume(world: impl Into<Arc<World>>, control: &RunControl, archive: ArchiveReader) -> Result<Self> {
+        Self::start(world.into(), control, Some(archive), Cast::Everybody)
     }
 
-    fn start(world: World, control: &RunControl, resumed: Option<ArchiveReader>) -> Result<Self> {
-        let world = Arc::new(world);
+    fn start(world: Arc<World>, control: &RunControl, resumed: Option<ArchiveReader>, cast: Cast) -> Result<Self> {
         let (commands, inbox) = tokio::sync::mpsc::unbounded_channel();
         let (reply, started) = mpsc::channel();
         let (shared, control) = (Arc::clone(&world), control.clone());
         let thread = std::thread::Builder::new()
             .name("simulation".to_owned())
-            .spawn(move || actors::live(shared, control, resumed, inbox, &reply))
+            .spawn(move || actors::live(shared, control, resumed, cast, inbox, &reply))
             .map_err(|reason| Error::Usage(format!("cannot start the simulation's thread: {reason}")))?;
         let Started { baselines, rounds, now, total } = started.recv().map_err(|_| ended())??;
         Ok(Self {

@@ -11,8 +11,9 @@ use bytes::Bytes;
 use super::device::Device;
 use super::download::OutgoingDownload;
 use super::exchange::{self, ReplySource};
+use super::upload::{UploadFrame, UploadOrigin};
 use super::world::World;
-use crate::codec::{self, EncodeContext, Frame, Randomness};
+use crate::codec::{self, EncodeContext};
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Step, UserId};
 use crate::method::{LocalTask, LocalUpdate, Scratch};
@@ -40,8 +41,8 @@ pub struct Assignment {
 pub struct Trained {
     /// The device after the training.
     pub device: Box<Device>,
-    /// The upload.
-    pub frame: Frame,
+    /// The frame of the upload.
+    pub frame: UploadFrame,
     /// The mean local loss.
     pub loss: f64,
     /// The work of the training.
@@ -93,13 +94,19 @@ impl Assignment {
         }
         let _encoding = enter(Stage::Encode);
         let layout = world.upload_layout(task.phase);
-        let randomness = Randomness::of_upload(world.streams, self.user.0, self.invitation_id.0);
+        let (user, invitation_id) = (self.user, self.invitation_id);
+        let randomness = UploadOrigin { user, invitation_id, download: &self.download }.randomness(world);
         if let Some(mechanism) = &world.privacy {
             mechanism.protect(&mut update, layout, randomness)?;
         }
         if layout.reports_utility() {
             let ratings = world.dataset.train_items(self.user).len() as u32;
             update.scalars.utility = Some(Utility { loss: loss as f32, ratings });
+        }
+        if self.download.is_shared()
+            && let Some(frame) = UploadFrame::postponed(&mut update, layout, world)?
+        {
+            return Ok(Box::new(Trained { device, frame, loss, work }));
         }
         let mut context = EncodeContext { base: &received.model, memory: &mut device.memory, randomness };
         let frame = codec::encode(world.uplink, &update, layout, &mut context)?;
@@ -113,7 +120,7 @@ impl Assignment {
         if let Some(Ok(values)) = values.map(Bytes::try_into_mut) {
             scratch.values = values.into();
         }
-        Ok(Box::new(Trained { device, frame, loss, work }))
+        Ok(Box::new(Trained { device, frame: frame.into(), loss, work }))
     }
 }
 

@@ -7,11 +7,13 @@ use crate::sim::small;
 /// Returns the upload of user 3 of the small world, where `overrides` replace keys of the scenario.
 fn upload(overrides: &[&str]) -> Vec<u8> {
     let world = small::world(overrides);
-    let download = Arc::new(OutgoingDownload::first(&world));
+    let download = Arc::new(OutgoingDownload::first(&world).unwrap());
     let (user, step) = (UserId(3), Step(0));
     let mut assignment =
         Assignment { user, step, invitation_id: InvitationId(0), device: None, download, reply_source: None };
-    assignment.run(&world).unwrap().frame.bytes.to_vec()
+    let frame = assignment.run(&world).unwrap().frame;
+    let origin = UploadOrigin { user, invitation_id: InvitationId(0), download: &assignment.download };
+    frame.bytes(&origin, &world).unwrap().to_vec()
 }
 
 #[test]

@@ -18,9 +18,11 @@ use crate::model::archive::Archive;
 use crate::model::blocks::Model;
 
 mod pool;
+mod rehearsal;
 mod threads;
 
 pub use pool::Pool;
+pub use rehearsal::{Rehearsal, Rehearsed};
 pub use threads::Threads;
 
 /// A future of the results of a batch.

@@ -226,7 +226,7 @@ fn work_out(training: SubmittedTraining, world: &World, interrupted: &AtomicBool
 fn effort_of(result: &Result<Box<Trained>>, reply_source: Option<ReplySource>) -> Effort {
     let exchanged = reply_source.and_then(ReplySource::saved);
     match result {
-        Ok(trained) => Effort { work: trained.work, upload: Some(Bytes::of(&trained.frame.bytes)), exchanged },
+        Ok(trained) => Effort { work: trained.work, upload: Some(Bytes::new(trained.frame.total_bytes())), exchanged },
         // The training fails on the device at once.
         Err(_) => Effort { work: Work::default(), upload: None, exchanged },
     }

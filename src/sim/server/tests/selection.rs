@@ -31,7 +31,7 @@ fn cohorts(steps: u32, overrides: &[&str]) -> Vec<Vec<u32>> {
 fn cohorts_are_uniform_over_those_who_can_be_many_or_few() {
     for selection in ["uniform", "never-twice-in-a-row"] {
         let mut server = server(&[&format!("training.client_selection=\"{selection}\"")]);
-        let download = Arc::new(OutgoingDownload::first(&server.world));
+        let download = Arc::new(OutgoingDownload::first(&server.world).unwrap());
         // No user takes part, or one does, or so many that drawing and checking gives up.
         for busy in [0, 1, 15] {
             let mut open = ByUser::default();
@@ -272,7 +272,7 @@ fn an_upload_after_which_nobody_comes_is_judged_before_the_run_ends() {
     let limit = SimDuration::from_secs_f64(1.0);
     talk.now = seconds().find(|at| *at > talk.now && anyone_after(&mut clock, *at).unwrap() > *at + limit).unwrap();
     let table = talk.server.table().clone();
-    let frame = codec::of(CodecName::DenseF32).encode(&TableUpdate::whole(&table), &table).bytes;
+    let frame = codec::of(CodecName::DenseF32).encode(&TableUpdate::whole(&table), &table).into();
     let arrival = UplinkArrived { user: UserId(user), invitation_id: InvitationId(0), frame, now: talk.now };
     let receipt = talk.server.handle(arrival, &mut talk.context).unwrap();
     assert_eq!(receipt.ending, Ending::Done);

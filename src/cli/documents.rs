@@ -1,0 +1,134 @@
+//! Checks what the README and the other documents say against the program: their scenarios, their commands, their links.
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+
+use super::{Cli, Command};
+use crate::method::registry::vocabulary;
+use crate::scenario;
+
+fn project() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Returns the README and the documents in `docs/`, each with its path.
+fn documents() -> Vec<(PathBuf, String)> {
+    let in_docs = std::fs::read_dir(project().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths: Vec<PathBuf> = in_docs.filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
+    paths.push(project().join("README.md"));
+    paths.sort();
+    paths.into_iter().map(|path| (path.clone(), std::fs::read_to_string(path).unwrap())).collect()
+}
+
+/// Returns the code blocks of `language` in all documents.
+fn blocks(language: &str) -> Vec<String> {
+    let opening = format!("```{language}\n");
+    let of_text = |text: &str| -> Vec<String> {
+        text.split(&opening).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
+    };
+    documents().iter().flat_map(|(_, text)| of_text(text)).collect()
+}
+
+/// Returns the command lines of the documents that start this program, each as its arguments.
+fn commands() -> Vec<Vec<String>> {
+    let mut commands = Vec::new();
+    for block in blocks("sh") {
+        for line in block.lines() {
+            let line = line.split('#').next().unwrap().split(" > ").next().unwrap();
+            let arguments = line.strip_prefix("fedrecsim ").or_else(|| line.strip_prefix("cargo run --release -- "));
+            if let Some(arguments) = arguments {
+                commands
+                    .push(["fedrecsim"].into_iter().chain(arguments.split_whitespace()).map(str::to_owned).collect());
+            }
+        }
+    }
+    commands
+}
+
+fn load(path: &Path, overrides: &[String]) {
+    let path = project().join(path);
+    scenario::load(&path, overrides, &vocabulary()).unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn scenarios_in_the_documents_are_valid() {
+    let scenarios = blocks("toml");
+    assert!(scenarios.len() >= 2, "the documents have lost their scenarios");
+    for text in scenarios {
+        scenario::parse(&text, "document.md", &[], &vocabulary()).unwrap_or_else(|error| panic!("{error}\nin\n{text}"));
+    }
+}
+
+#[test]
+fn the_mistake_in_the_documents_is_told_in_these_words() {
+    let text = "method = \"popularity\"\ndataset.name = \"generated\"\nnetwork = \"lan\"\ntraining.rounds = 1\n";
+    let error = scenario::parse(text, "wrong.toml", &[], &vocabulary()).unwrap_err();
+    let expected = format!("$ fedrecsim validate wrong.toml\nerror: {error}\n");
+    assert!(blocks("text").contains(&expected), "no document shows\n{expected}");
+}
+
+#[test]
+fn commands_in_the_documents_name_scenarios_that_exist_and_values_that_fit() {
+    let commands = commands();
+    assert!(commands.len() >= 10, "the documents have lost their commands");
+    for arguments in commands {
+        let parsed = Cli::try_parse_from(&arguments).unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
+        match parsed.command {
+            Command::Run(run) => load(&run.input.scenario, &run.input.overrides()),
+            Command::Events(events) => load(&events.input.scenario, &events.input.overrides()),
+            Command::Replay(replay) => load(&replay.input.scenario, &replay.input.overrides()),
+            Command::Validate(validate) => validate.scenarios.iter().for_each(|path| load(path, &validate.set)),
+            Command::Resume(_) | Command::Explain(_) | Command::Schema | Command::Methods | Command::Presets => {}
+        }
+    }
+}
+
+#[test]
+fn every_scenario_file_is_valid() {
+    let files = std::fs::read_dir(project().join("scenarios")).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
+    assert!(files.iter().any(|path| path.ends_with("quickstart.toml")));
+    files.iter().for_each(|path| load(path, &[]));
+}
+
+/// Returns the anchor of a heading, as the sites that show Markdown make it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.to_lowercase().replace(' ', "-");
+    kept.chars().filter(|letter| letter.is_alphanumeric() || "-_".contains(*letter)).collect()
+}
+
+#[test]
+fn links_of_the_documents_lead_somewhere() {
+    let documents = documents();
+    for (path, text) in &documents {
+        let targets: Vec<&str> = text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()).collect();
+        for target in targets.into_iter().filter(|target| !target.contains("://")) {
+            let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+            let file = if file.is_empty() { path.clone() } else { path.parent().unwrap().join(file) };
+            assert!(file.exists(), "{}: no file for {target}", path.display());
+            let linked = std::fs::read_to_string(&file).unwrap_or_default();
+            let mut headings = linked
+                .lines()
+                .filter(|line| line.starts_with('#'))
+                .map(|line| anchor(line.trim_start_matches('#').trim()));
+            assert!(
+                heading.is_empty() || headings.any(|known| known == heading),
+                "{}: no heading for {target}",
+                path.display()
+            );
+        }
+    }
+    let readme = &documents.iter().find(|(path, _)| path.ends_with("README.md")).unwrap().1;
+    for (path, _) in &documents {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(name == "README.md" || readme.contains(&format!("docs/{name}")), "the README does not lead to {name}");
+    }
+}
+
+/// If this fails, the README is no longer what somebody reads who comes for the first time.
+#[test]
+fn the_readme_is_short() {
+    assert!(std::fs::metadata(project().join("README.md")).unwrap().len() <= 10_240);
+}

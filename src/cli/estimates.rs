@@ -1,0 +1,132 @@
+//! Says what a run is expected to take, and refuses one that would not fit into memory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::memory;
+use crate::error::{Error, Result};
+use crate::report::words::duration;
+use crate::sim::{self, Estimate, World};
+use crate::units::Bytes;
+
+/// The rounds that a rehearsal of `validate --estimate` takes, and its longest time.
+const LONG_REHEARSAL: (u32, Duration) = (3, Duration::from_secs(20));
+
+/// The rounds that a rehearsal in front of a run takes, and its longest time.
+const SHORT_REHEARSAL: (u32, Duration) = (2, Duration::from_secs(1));
+
+/// What a run is expected to take on this machine.
+pub struct Expected {
+    estimate: Estimate,
+    /// The memory of this process with its data, before the first round.
+    resident_bytes: u64,
+    /// The memory that the run may take beside that; `None` where the system does not tell.
+    free_bytes: Option<u64>,
+    users: usize,
+    threads: usize,
+}
+
+impl Expected {
+    /// Rehearses the first rounds of `world`, more of them if `thoroughly`.
+    ///
+    /// # Errors
+    /// As [`sim::estimate`].
+    pub fn of(world: &Arc<World>, threads: usize, thoroughly: bool) -> Result<Self> {
+        let (rounds, limit) = if thoroughly { LONG_REHEARSAL } else { SHORT_REHEARSAL };
+        let estimate = sim::estimate(world, threads, rounds, limit)?;
+        let resident_bytes = memory::resident_bytes().unwrap_or(0);
+        Ok(Self { estimate, resident_bytes, free_bytes: memory::free_bytes(), users: world.dataset.users(), threads })
+    }
+
+    /// Returns the memory that the process will have at its peak.
+    pub fn peak_bytes(&self) -> u64 {
+        self.resident_bytes + self.estimate.memory.total_bytes()
+    }
+
+    /// Returns the expectation in one line.
+    pub fn line(&self) -> String {
+        let Estimate { bytes_per_round, virtual_time_per_round_s, wall_time_per_round_s, .. } = &self.estimate;
+        format!(
+            "a round sends {} up and {} down, takes {} of virtual time and {} here on {}; the run needs {} of memory",
+            Bytes::new(bytes_per_round.up as u64),
+            Bytes::new(bytes_per_round.down as u64),
+            duration(*virtual_time_per_round_s),
+            duration(*wall_time_per_round_s),
+            if self.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", self.threads) },
+            Bytes::new(self.peak_bytes()),
+        )
+    }
+
+    /// Refuses a run that will not fit into memory.
+    ///
+    /// # Errors
+    /// [`Error::Memory`], saying what would fit.
+    pub fn check(&self) -> Result<()> {
+        let Some(free) = self.free_bytes else { return Ok(()) };
+        let memory = &self.estimate.memory;
+        if memory.total_bytes() <= free {
+            return Ok(());
+        }
+        let (needed, free_words) = (Bytes::new(memory.total_bytes()), Bytes::new(free));
+        let advice = if memory.uploads_bytes > memory.devices_bytes {
+            let each = memory.uploads_bytes as f64 / self.estimate.invited_per_round.max(1.0);
+            let fitting = (free.saturating_sub(memory.devices_bytes) as f64 / each) as u64;
+            format!(
+                "most of it are uploads that wait for the step: a cohort of {fitting} users would fit \
+                 (training.participation), or uploads of changed rows only (codec.uplink = \"rows-f32\")"
+            )
+        } else {
+            let each = memory.devices_bytes as f64 / self.users.max(1) as f64;
+            let fitting = (free.saturating_sub(memory.uploads_bytes) as f64 / each) as u64;
+            format!(
+                "most of it is what the devices keep: about {fitting} users would fit, or fewer rounds, or a smaller \
+                 latent_dimension"
+            )
+        };
+        Err(Error::Memory(format!(
+            "the run needs {needed} of memory beside the data, and {free_words} are free; {advice}; --force runs it all \
+             the same"
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::sim::MemoryEstimate;
+    use crate::sim::outcome::ByDirection;
+
+    fn expected(devices_bytes: u64, uploads_bytes: u64, free_bytes: Option<u64>) -> Expected {
+        let estimate = Estimate {
+            bytes_per_round: ByDirection { up: 4e6, down: 2e6 },
+            virtual_time_per_round_s: 12.0,
+            wall_time_per_round_s: 0.25,
+            memory: MemoryEstimate { devices_bytes, uploads_bytes },
+            invited_per_round: 100.0,
+        };
+        Expected { estimate, resident_bytes: 50_000_000, free_bytes, users: 1000, threads: 2 }
+    }
+
+    /// If this fails, a run is killed for want of memory, or one that fits is refused.
+    #[test]
+    fn only_a_run_that_does_not_fit_is_refused_with_what_would_fit() {
+        let refusal = |devices, uploads| expected(devices, uploads, Some(1_000_000)).check().unwrap_err();
+        let error = refusal(200_000, 2_000_000);
+        assert_eq!(error.exit_code(), 1);
+        assert!(error.to_string().contains("a cohort of 40 users would fit"), "{error}");
+        let error = refusal(2_000_000, 0);
+        assert!(error.to_string().contains("about 500 users would fit"), "{error}");
+        assert!(expected(400_000, 600_000, Some(1_000_000)).check().is_ok());
+        assert!(expected(u64::MAX / 4, 0, None).check().is_ok(), "a system that does not tell refuses nothing");
+    }
+
+    #[test]
+    fn the_line_has_every_figure() {
+        let line = expected(1_000_000, 9_000_000, None).line();
+        for part in ["4.00 MB up", "2.00 MB down", "12.0 s of virtual time", "250 ms here on 2 threads", "60.0 MB"] {
+            assert!(line.contains(part), "{line}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Carries out `explain`, which says what the keys of a scenario file mean.
+
+use super::{ExplainArgs, wrapped};
+use crate::error::{Error, Result};
+use crate::scenario::reference::{self, Key};
+use crate::scenario::{self, MethodVocabulary};
+
+/// The width of a terminal that needs no scrolling to the side.
+const WIDTH: usize = 80;
+
+/// Returns what the keys mean that were asked for, or the list of all keys.
+///
+/// # Errors
+/// [`Error::Usage`] for a key that is not there, with the nearest one that is.
+pub fn explain(arguments: &ExplainArgs, vocabulary: &[MethodVocabulary]) -> Result<String> {
+    let keys = reference::keys(&scenario::schema(vocabulary));
+    if arguments.markdown {
+        return Ok(markdown(&keys));
+    }
+    let Some(asked) = &arguments.key else {
+        let list = keys.iter().map(|key| format!("{}\n", key.path));
+        return Ok(list.collect());
+    };
+    match reference::find(&keys, asked) {
+        Ok(found) => Ok(found.into_iter().map(in_words).collect::<Vec<_>>().join("\n")),
+        Err(nearest) => {
+            let hint = nearest
+                .map_or("; `fedrecsim explain` lists all keys".to_owned(), |key| format!("; did you mean `{key}`?"));
+            Err(Error::Usage(format!("there is no key `{asked}`{hint}")))
+        }
+    }
+}
+
+fn in_words(key: &Key) -> String {
+    let mut text = format!("{}\n", key.path);
+    let unit = key.unit().map(|unit| format!(", in {unit}")).unwrap_or_default();
+    let default = key.default.as_ref().map(|default| format!("; default: {default}")).unwrap_or_default();
+    text.push_str(&wrapped(&format!("{}{unit}{default}", key.kind), "  ", WIDTH));
+    text.push_str(&wrapped(&key.description, "  ", WIDTH));
+    for (name, meaning) in &key.choices {
+        text.push_str(&wrapped(&format!("{name}: {meaning}"), "    ", WIDTH));
+    }
+    text
+}
+
+/// Returns the reference of all keys, a section for each table at the top of a scenario.
+fn markdown(keys: &[Key]) -> String {
+    let mut text = "# Scenario reference\n\nEvery key of a scenario file, from the schema of this version. `fedrecsim explain KEY` prints the same for one \
+                    key, and\n`fedrecsim explain --markdown` prints this file. The end of a key states its unit.\n"
+        .to_owned();
+    let mut section = "";
+    for key in keys {
+        let top = key.path.split(['.', '[']).next().unwrap_or_default();
+        if top != section {
+            section = top;
+            text.push_str(&format!("\n## `{section}`\n\n"));
+        }
+        let default = key.default.as_ref().map(|default| format!("; default `{default}`")).unwrap_or_default();
+        text.push_str(&format!("- `{}`: {}{default}. {}\n", key.path, key.kind, key.description));
+        for (name, meaning) in &key.choices {
+            text.push_str(&format!("  - `{name}`: {meaning}\n"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::method::registry::vocabulary;
+
+    fn asked(key: &str) -> Result<String> {
+        explain(&ExplainArgs { key: Some(key.to_owned()), markdown: false }, &vocabulary())
+    }
+
+    #[test]
+    fn a_key_is_explained_with_range_unit_and_default() {
+        let text = asked("waiting_limit_s").unwrap();
+        for part in ["training.waiting_limit_s", "a number from 1 to 1e9, in seconds; default: 604800"] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(asked("training.mode").unwrap().contains("training.mode.fedbuff.buffer"), "what is below a key");
+        assert!(asked("mode.fedbuf").unwrap_err().to_string().contains("no key `mode.fedbuf`"));
+    }
+
+    /// If this fails, the documentation says other things than the schema: make it again with
+    /// `cargo run -- explain --markdown > docs/scenario-reference.md`.
+    #[test]
+    fn the_reference_in_the_documentation_is_that_of_this_version() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/scenario-reference.md");
+        let printed = explain(&ExplainArgs { key: None, markdown: true }, &vocabulary()).unwrap();
+        assert!(std::fs::read_to_string(path).unwrap() == printed, "docs/scenario-reference.md is out of date");
+    }
+}

@@ -1,0 +1,147 @@
+//! Estimates what a run will take, from a rehearsal of its first rounds.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::outcome::{ByDirection, Flow, RoundRecord};
+use super::simulation::{RunControl, Simulation};
+use super::workers::Rehearsed;
+use super::world::World;
+use crate::error::{Error, Result};
+
+/// The longest time for training the representatives once more, to see how devices grow.
+const GROWING: Duration = Duration::from_millis(100);
+
+/// What takes memory for every user who has taken part, besides what its device keeps: the actor and its box.
+const BYTES_PER_ACTOR: u64 = 256;
+
+/// The memory that the allocator takes for a byte of a device, in hundredths.
+const DEVICE_OVERHEAD_PERCENT: u64 = 120;
+
+/// What a run is expected to take. Everything but the memory is the mean of a round.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    /// The bytes that are sent in a round.
+    pub bytes_per_round: ByDirection<f64>,
+    /// The virtual time of a round.
+    pub virtual_time_per_round_s: f64,
+    /// The wall-clock time of a round.
+    pub wall_time_per_round_s: f64,
+    /// The memory that the run needs beside what the process has by now.
+    pub memory: MemoryEstimate,
+    /// The number of users who are invited in a round.
+    pub invited_per_round: f64,
+}
+
+/// The memory that a run needs beside what the process has before its first round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryEstimate {
+    /// The bytes that the devices of all users keep who take part.
+    pub devices_bytes: u64,
+    /// The bytes of the uploads that are on their way or with the server at the same time.
+    pub uploads_bytes: u64,
+}
+
+impl MemoryEstimate {
+    /// Returns the sum.
+    pub fn total_bytes(&self) -> u64 {
+        self.devices_bytes + self.uploads_bytes
+    }
+}
+
+/// Rehearses up to `rounds` rounds of `world`, as long as `limit` allows for, and returns what its run is expected to
+/// take on `threads` threads. A rehearsal trains a few users for all, so that it takes a small part of the time of the
+/// rounds. Nothing of it reaches the run.
+///
+/// # Errors
+/// Those of the rounds themselves, such as that training diverges or nobody is available.
+pub fn estimate(world: &Arc<World>, threads: usize, rounds: u32, limit: Duration) -> Result<Estimate> {
+    Ok(rehearse(world, threads, rounds, limit)?.estimate(world, threads))
+}
+
+/// What a rehearsal has shown.
+struct Shown {
+    /// The first rounds.
+    rounds: Vec<RoundShown>,
+    /// The wall-clock time of everything but trainings and scoring.
+    rest: Duration,
+    rehearsed: Rehearsed,
+    bytes_of_a_device: u64,
+}
+
+/// What a rehearsed round was like.
+#[derive(Clone, Copy, Debug)]
+struct RoundShown {
+    bytes: ByDirection<Flow>,
+    duration_s: f64,
+    invited: u32,
+}
+
+fn rehearse(world: &Arc<World>, threads: usize, rounds: u32, limit: Duration) -> Result<Shown> {
+    let mut simulation = Simulation::rehearse(Arc::clone(world), &RunControl::with_threads(threads))?;
+    let began = Instant::now();
+    let mut shown = Vec::new();
+    while simulation.rounds() < rounds && (shown.is_empty() || began.elapsed() < limit) {
+        let Some(record) = simulation.step()? else { break };
+        let RoundRecord { bytes, duration_s, invited, .. } = record;
+        shown.push(RoundShown { bytes, duration_s, invited });
+    }
+    let took = began.elapsed();
+    if shown.is_empty() {
+        let reason = simulation.stopped_by().map(ToString::to_string).unwrap_or_default();
+        return Err(Error::Usage(format!("nothing can be estimated, since no round ends: {reason}")));
+    }
+    let invited = mean_of_a_round(world, &shown, |round| f64::from(round.invited));
+    let participations = world.participations_of_a_user(invited);
+    let (rehearsed, bytes_of_a_device) = simulation.rehearsed(participations.ceil() as u32, GROWING)?;
+    let rest = took.saturating_sub(rehearsed.spent);
+    Ok(Shown { rounds: shown, rest, rehearsed, bytes_of_a_device })
+}
+
+/// Returns the mean of an amount over all rounds of a run. The first one may differ from all others, since asynchronous
+/// modes begin by inviting more users than later.
+fn mean_of_a_round(world: &World, shown: &[RoundShown], amount: impl Fn(&RoundShown) -> f64) -> f64 {
+    let [first, later @ ..] = shown else { return 0.0 };
+    if later.is_empty() {
+        return amount(first);
+    }
+    let rounds = f64::from(world.scenario.training.rounds);
+    let mean = later.iter().map(&amount).sum::<f64>() / later.len() as f64;
+    (amount(first) + (rounds - 1.0) * mean) / rounds
+}
+
+impl World {
+    /// Returns how often a user takes part in the whole run, if so many are invited in a round.
+    fn participations_of_a_user(&self, invited_per_round: f64) -> f64 {
+        let rounds = f64::from(self.scenario.training.rounds);
+        rounds * invited_per_round / self.dataset.users().max(1) as f64
+    }
+}
+
+impl Shown {
+    fn estimate(&self, world: &World, threads: usize) -> Estimate {
+        let rounds = self.rounds.len() as f64;
+        let mean = |amount: &dyn Fn(&RoundShown) -> f64| mean_of_a_round(world, &self.rounds, amount);
+        let invited_per_round = mean(&|round| f64::from(round.invited));
+        let most_invited = self.rounds.iter().map(|round| round.invited).max().unwrap_or(0);
+        let users = world.dataset.users() as f64;
+        // Those who take part at least once, if everybody is picked alike.
+        let share = 1.0 - (1.0 - (invited_per_round / users).min(1.0)).powf(f64::from(world.scenario.training.rounds));
+        let device = self.bytes_of_a_device * DEVICE_OVERHEAD_PERCENT / 100 + BYTES_PER_ACTOR;
+        let upload = self.rehearsed.held_upload_bytes.checked_div(self.rehearsed.trainings).unwrap_or(0);
+        let parallel = (self.rehearsed.training + self.rehearsed.scoring).as_secs_f64() / threads as f64;
+        Estimate {
+            bytes_per_round: ByDirection {
+                up: mean(&|round| round.bytes.up.sent as f64),
+                down: mean(&|round| round.bytes.down.sent as f64),
+            },
+            virtual_time_per_round_s: mean(&|round| round.duration_s),
+            wall_time_per_round_s: (parallel + self.rest.as_secs_f64()) / rounds,
+            memory: MemoryEstimate {
+                devices_bytes: (share * users) as u64 * device,
+                uploads_bytes: u64::from(most_invited) * upload,
+            },
+            invited_per_round,
+        }
+    }
+}

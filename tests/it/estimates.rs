@@ -1,0 +1,63 @@
+//! What `validate --estimate` says of a run, beside what the run then takes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fedrecsim::sim::{self, RunControl};
+
+use crate::support::{small_with, world};
+
+/// Asserts that two amounts differ by at most 30 %.
+fn assert_near(what: &str, estimated: f64, found: f64) {
+    assert!((estimated - found).abs() <= 0.3 * found.max(1e-9), "{what}: estimated {estimated}, found {found}");
+}
+
+/// If this fails, somebody who sizes a deployment from an estimate buys too much or too little.
+#[test]
+fn bytes_and_virtual_time_of_a_round_are_as_estimated() {
+    let fedbuff = "training.mode={ fedbuff = { concurrency = 20, buffer = 10 } }";
+    let cases: [(&str, &[&str]); 6] = [
+        ("fedrap", &[]),
+        ("fedmf", &["codec.uplink=\"dense-f32\""]),
+        ("pfedrec", &["network.dropout=0.2"]),
+        ("fedmf", &["training.participation={ cohort = 25 }"]),
+        ("fedncf", &["codec.uplink=\"sparse-f32\""]),
+        ("fedmf", &[fedbuff]),
+    ];
+    for (method, overrides) in cases {
+        let rounds = ["training.rounds=6"];
+        let world = Arc::new(world(small_with(method, &[overrides, &rounds].concat())));
+        let estimate = sim::estimate(&world, 2, 3, Duration::from_secs(60)).unwrap();
+        let outcome = sim::run(world, &RunControl::with_threads(2), &mut ()).unwrap();
+        let rounds = outcome.rounds.len() as f64;
+        let case = |what: &str| format!("{method} {overrides:?}: {what}");
+        assert_near(&case("bytes up"), estimate.bytes_per_round.up, outcome.bytes.up.sent as f64 / rounds);
+        assert_near(&case("bytes down"), estimate.bytes_per_round.down, outcome.bytes.down.sent as f64 / rounds);
+        let virtual_time_s = outcome.rounds.last().unwrap().virtual_time_s / rounds;
+        assert_near(&case("virtual time"), estimate.virtual_time_per_round_s, virtual_time_s);
+    }
+}
+
+/// If this fails, an estimate in front of a run reaches its result.
+#[test]
+fn a_rehearsal_leaves_the_run_as_it_is() {
+    let scenario = || small_with("fedrap", &["training.rounds=3"]);
+    let rehearsed = Arc::new(world(scenario()));
+    sim::estimate(&rehearsed, 2, 2, Duration::from_secs(60)).unwrap();
+    let control = RunControl::with_threads(2);
+    let digest = sim::run(rehearsed, &control, &mut ()).unwrap().digest;
+    assert_eq!(digest, sim::run(world(scenario()), &control, &mut ()).unwrap().digest);
+}
+
+/// If this fails, the memory that uploads take while they wait for the step is not counted, or counted as if every
+/// upload were a whole table.
+#[test]
+fn uploads_of_whole_tables_are_held_as_their_changed_rows() {
+    let held = |codec: &str| {
+        let overrides = ["dataset.generator.items=4000", &format!("codec.uplink=\"{codec}\"")];
+        let world = Arc::new(world(small_with("fedmf", &overrides)));
+        sim::estimate(&world, 1, 1, Duration::from_secs(60)).unwrap().memory.uploads_bytes as f64
+    };
+    let (dense, rows) = (held("dense-f32"), held("rows-f32"));
+    assert!(rows > 0.0 && dense > 0.8 * rows && dense < 1.2 * rows, "{dense} and {rows}");
+}
