@@ -11,6 +11,9 @@
 //! - Transfers share a link in inverse proportion to their *penalty*, which is the one-way latency plus the time that
 //!   [`QUEUE_BYTES`] (`network/weight-S`) take on every link of the route.
 //!
+//! Arrivals agree with recordings of SimGrid within 20 us, and within 6e-6 of a transfer's duration
+//! (`tests/fixtures/simgrid/`). Rates of whole bits per second and the weights make the difference.
+//!
 //! Three things of SimGrid are left out. Acknowledgements take nothing of the opposite direction (there, the option
 //! `network/crosstraffic` turns them off). SimGrid gives a transfer without latency the weight of a penalty of 1 s, here
 //! the queues alone count. Weights are whole numbers here, which rounds a penalty of p s by a part of p * 2^-15 at most,
