@@ -54,6 +54,8 @@ pub enum Purpose {
     Line = 20,
     /// Which part of a k-fold split every rating belongs to.
     Folds = 21,
+    /// When the outages of a rule of faults are; the rule stands in the place of the user.
+    Outage = 22,
 }
 
 /// The generator behind every stream.

@@ -15,6 +15,7 @@ mod methods;
 mod scale;
 
 use common::median_ns;
+use fedrecsim::population::Claim;
 use fedrecsim::rng::{PortableDraws, Purpose, Stream, Streams};
 use fedrecsim::sim::internals::{Calendar, FairLink, FlowId};
 use fedrecsim::units::{BitsPerSecond, Bytes, SimTime};
@@ -144,7 +145,7 @@ fn link(transfers: u32, kind: Caps) {
             Caps::Equal => BitsPerSecond::new(1_000_000),
             Caps::NotBinding => BitsPerSecond::new(1_000_000_000),
         };
-        assert!(link.start(now, flow, size, cap), "the number is free");
+        assert!(link.start(now, flow, size, Claim::equal(cap)), "the number is free");
     };
     for flow in 0..transfers {
         start(&mut link, SimTime::ZERO, FlowId(flow));

@@ -25,7 +25,18 @@ pub enum Verdict {
     },
 }
 
-/// The rules of a scenario, in its order.
+/// Returns whether the rule of this number in the scenario concerns `user`.
+pub(super) fn concerns(number: u32, spec: &FaultSpec, user: UserId, streams: Streams) -> bool {
+    match &spec.users {
+        None => true,
+        Some(FaultUsers::Numbers(numbers)) => numbers.contains(&user.0),
+        Some(FaultUsers::Share(share)) => {
+            streams.stream(Purpose::FaultUsers, u64::from(user.0), u64::from(number)).open_unit() < *share
+        }
+    }
+}
+
+/// The rules of a scenario about transfers, in its order.
 #[derive(Clone, Debug)]
 pub struct FaultRules {
     rules: Vec<Rule>,
@@ -34,33 +45,38 @@ pub struct FaultRules {
 
 #[derive(Clone, Debug)]
 struct Rule {
+    /// Its number among all rules of the scenario.
+    number: u32,
     spec: FaultSpec,
     from: SimTime,
     until: Option<SimTime>,
 }
 
 impl FaultRules {
-    /// Makes the rules for a population of `users` users.
+    /// Makes the rules for a population of `users` users. Outages, which are no rules about transfers, are left out.
     ///
     /// # Errors
     /// [`Error::Usage`] for a rule that names a user who does not exist.
     pub(super) fn new(specs: &[FaultSpec], users: u32, streams: Streams) -> Result<Self> {
         let instant = |seconds| SimTime::ZERO + SimDuration::from_secs_f64(seconds);
         let mut rules = Vec::new();
-        for (index, spec) in specs.iter().enumerate() {
+        for (number, spec) in (0..).zip(specs) {
             if let Some(FaultUsers::Numbers(numbers)) = &spec.users
-                && let Some(number) = numbers.iter().find(|number| **number >= users)
+                && let Some(user) = numbers.iter().find(|user| **user >= users)
             {
                 return Err(Error::Usage(format!(
-                    "faults[{index}].users.numbers has user {number}, but there are only {users} users, counted from 0"
+                    "faults[{number}].users.numbers has user {user}, but there are only {users} users, counted from 0"
                 )));
             }
-            rules.push(Rule { spec: spec.clone(), from: instant(spec.from_s), until: spec.until_s.map(instant) });
+            if !spec.effect.is_outage() {
+                let (from, until) = (instant(spec.from_s), spec.until_s.map(instant));
+                rules.push(Rule { number, spec: spec.clone(), from, until });
+            }
         }
         Ok(Self { rules, streams })
     }
 
-    /// Returns whether there is no rule at all.
+    /// Returns whether there is no rule about transfers.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
@@ -69,24 +85,14 @@ impl FaultRules {
     /// `None` if none does. `invitation_id` counts the user's participations in the run, each of which has at most one
     /// transfer on each route.
     pub fn verdict(&self, user: UserId, invitation_id: InvitationId, route: Route, at: SimTime) -> Option<Verdict> {
-        (0..).zip(&self.rules).find_map(|(number, rule)| {
-            let spec = &rule.spec;
+        self.rules.iter().find_map(|rule| {
+            let (number, spec) = (rule.number, &rule.spec);
             let concerned = spec.direction.is_none_or(|only| only == route.direction)
                 && at >= rule.from
                 && rule.until.is_none_or(|until| at < until)
-                && self.concerns(number, spec, user);
+                && concerns(number, spec, user, self.streams);
             concerned.then(|| self.draw(number, spec, user, invitation_id, route)).flatten()
         })
-    }
-
-    fn concerns(&self, number: u32, spec: &FaultSpec, user: UserId) -> bool {
-        match &spec.users {
-            None => true,
-            Some(FaultUsers::Numbers(numbers)) => numbers.contains(&user.0),
-            Some(FaultUsers::Share(share)) => {
-                self.streams.stream(Purpose::FaultUsers, u64::from(user.0), u64::from(number)).open_unit() < *share
-            }
-        }
     }
 
     fn draw(
@@ -103,11 +109,15 @@ impl FaultRules {
             | u64::from(route.direction == Direction::Down) << 32
             | u64::from(invitation_id.0);
         let mut stream = self.streams.stream(Purpose::Fault, u64::from(user.0), transfer);
-        (stream.open_unit() < spec.probability).then(|| match spec.effect {
+        if stream.open_unit() >= spec.probability {
+            return None;
+        }
+        Some(match spec.effect {
             FaultEffect::Delay(seconds) => Verdict::Delay(SimDuration::from_secs_f64(seconds)),
             FaultEffect::Drop => Verdict::Drop,
             FaultEffect::CutAtByte(bytes) => Verdict::CutAt(Bytes::new(bytes)),
             FaultEffect::Corrupt => Verdict::Corrupt { draw: stream.next_u64() },
+            FaultEffect::Outage | FaultEffect::RecurringOutage(_) => return None,
         })
     }
 }

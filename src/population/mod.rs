@@ -22,12 +22,14 @@ mod speed;
 mod traces;
 
 #[cfg(test)]
+mod sample;
+#[cfg(test)]
 mod tests;
 
 pub use availability::{Availability, AvailabilityClock};
 pub use device::Device;
 pub use faults::{FaultRules, Verdict};
-pub use link::Link;
+pub use link::{Claim, Link, shared_capacity};
 pub use speed::Speed;
 pub use traces::Traces;
 
@@ -44,7 +46,7 @@ pub struct Population {
 }
 
 /// What can be known of one participation before training: speeds, and whether it will be cut off.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Conditions {
     /// The link of the download.
     pub down: Link,
@@ -65,9 +67,10 @@ impl Population {
     pub fn new(scenario: &Scenario, users: usize, traces: &Traces, streams: Streams) -> Result<Self> {
         // Data sets with 2^32 users or more are refused on reading.
         let users = users as u32;
-        let availability = Availability::new(&scenario.availability, users, traces.availability.clone(), streams)?;
+        let (spec, trace) = (&scenario.availability, traces.availability.clone());
+        let availability = Availability::new(spec, &scenario.faults, users, trace, streams)?;
         Ok(Self {
-            links: Links::new(&scenario.network, streams),
+            links: Links::new(&scenario.network, traces.links.clone(), streams)?,
             devices: Devices::new(&scenario.devices, traces.devices.clone(), streams)?,
             availability: Arc::new(availability),
             faults: FaultRules::new(&scenario.faults, users, streams)?,

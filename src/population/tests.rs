@@ -1,32 +1,12 @@
 //! Checks that users have devices and faults as a scenario describes them.
 #![allow(clippy::unwrap_used)]
 
+use super::sample::{USERS, scenario_with, users_of};
 use super::traces::DeviceTrace;
 use super::*;
 use crate::legs::Route;
-use crate::scenario::{self, FaultEffect, FaultSpec, FaultUsers, MethodVocabulary};
+use crate::scenario::{FaultEffect, FaultSpec, FaultUsers};
 use crate::units::{Bytes, Direction, SimDuration, SimTime};
-
-pub(super) const USERS: u32 = 20_000;
-
-/// Returns the scenario of a file with these lines after its own.
-pub(super) fn scenario_with(tables: &str) -> Scenario {
-    let schema = schemars::json_schema!({ "type": "object", "additionalProperties": false });
-    let vocabulary = [MethodVocabulary {
-        name: "popularity",
-        schema,
-        resolve: |_| Vec::new(),
-        trains: false,
-        sizes: |_, _| Vec::new(),
-    }];
-    let text = format!("method = \"popularity\"\ndataset.name = \"ml-100k\"\ntraining.rounds = 1\n{tables}");
-    scenario::parse(&text, "test.toml", &[], &vocabulary).unwrap()
-}
-
-/// Returns the users of that scenario, which names no trace.
-pub(super) fn users_of(tables: &str, seed: u64) -> Population {
-    Population::new(&scenario_with(tables), USERS as usize, &Traces::default(), Streams::new(seed)).unwrap()
-}
 
 fn share_of(condition: impl Fn(UserId) -> bool) -> f64 {
     (0..USERS).filter(|user| condition(UserId(*user))).count() as f64 / f64::from(USERS)

@@ -1,4 +1,4 @@
-//! Reads traces, which are files that say what users' devices are and when users are available.
+//! Reads traces, which are files that say what users' devices and links are and when users are available.
 //!
 //! They are comma-separated with a header line that names the columns, in any order. Users are numbered from 0 without
 //! gaps; users of the run beyond the last one of the trace start again with its first.
@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::availability::AvailabilityTrace;
 use super::columns;
+use super::link::LinkTrace;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::scenario::{AvailabilityPattern, Scenario, SpeedSpec};
@@ -17,6 +18,7 @@ use crate::scenario::{AvailabilityPattern, Scenario, SpeedSpec};
 pub struct Traces {
     pub(super) devices: Option<Arc<DeviceTrace>>,
     pub(super) availability: Option<Arc<AvailabilityTrace>>,
+    pub(super) links: Option<Arc<LinkTrace>>,
 }
 
 impl Traces {
@@ -36,6 +38,10 @@ impl Traces {
             let (path, text) = read(&spec.path, data_directories)?;
             traces.availability = Some(Arc::new(AvailabilityTrace::parse(&text, &path, spec.period_s)?));
         }
+        if let Some(spec) = &scenario.network.trace {
+            let (path, text) = read(&spec.path, data_directories)?;
+            traces.links = Some(Arc::new(LinkTrace::parse(&text, &path, spec.period_s)?));
+        }
         Ok(traces)
     }
 
@@ -50,6 +56,9 @@ impl Traces {
             }
         }
         if let Some(trace) = &self.availability {
+            trace.visit_bytes(sink);
+        }
+        if let Some(trace) = &self.links {
             trace.visit_bytes(sink);
         }
     }

@@ -13,7 +13,7 @@ use crate::math;
 use crate::scenario::{
     AvailabilitySpec, CodecName, CodecSpec, DatasetSpec, DevicesSpec, EvaluationSpec, MethodSpec, Mode, NegativePool,
     NegativesSpec, NetworkSpec, OverSelectionSpec, Participation, Policy, Scenario, Selection, ServerLinkSpec,
-    ServerSpec, SourceSpec, SpeedSpec, SplitSpec, TrainingSpec,
+    ServerSpec, Sharing, SourceSpec, SpeedSpec, SplitSpec, TrainingSpec,
 };
 
 const USERS: u32 = 943;
@@ -212,6 +212,8 @@ fn scenario(rounds: u32) -> Scenario {
             rtt_ms: 30.0,
             rtt_log_sigma: 0.5,
             dropout: 0.05,
+            trace: None,
+            sharing: Sharing::Equal,
             server: ServerLinkSpec::default(),
         },
         devices: DevicesSpec::with_speed(SpeedSpec::Lognormal { median_ns_per_row_visit: 40.0, log_sigma: 0.6 }),

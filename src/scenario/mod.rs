@@ -48,8 +48,9 @@ pub use policy::{Invitations, LateUpdates, Policy, StepWeights, UpdateRule, Upda
 pub use spec::{
     AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, CodecName, CodecSpec, ColumnRef, DailySpec,
     DatasetSpec, DelimitedSpec, DeviceClassSpec, DevicesSpec, EvaluationSpec, FaultEffect, FaultSpec, FaultUsers,
-    GeneratorSpec, MemorySpec, MethodSpec, NegativePool, NegativesSpec, NetworkSpec, OnOffSpec, Participation, Ranking,
-    Scenario, Selection, ServerLinkSpec, ServerSpec, SourceSpec, SpeedSpec, SplitSpec, TrainingSpec,
+    GeneratorSpec, LinkTraceSpec, MemorySpec, MethodSpec, NegativePool, NegativesSpec, NetworkSpec, OnOffSpec,
+    Participation, Ranking, RecurringOutageSpec, Scenario, Selection, ServerLinkSpec, ServerSpec, Sharing, SourceSpec,
+    SpeedSpec, SplitSpec, TrainingSpec,
 };
 pub use vocabulary::{MethodVocabulary, ParameterFault, schema, unchecked_rules};
 

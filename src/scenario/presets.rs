@@ -2,7 +2,7 @@
 
 use super::spec::{
     AvailabilityPattern, AvailabilitySpec, DailySpec, DeviceClassSpec, DevicesSpec, FaultEffect, FaultSpec, FaultUsers,
-    NetworkSpec, OnOffSpec, ServerLinkSpec, SpeedSpec,
+    NetworkSpec, OnOffSpec, ServerLinkSpec, Sharing, SpeedSpec,
 };
 use crate::units::BitsPerSecond;
 
@@ -36,6 +36,8 @@ pub fn networks() -> [Preset<NetworkSpec>; 3] {
         rtt_ms: 1.0,
         rtt_log_sigma: 0.0,
         dropout: 0.0,
+        trace: None,
+        sharing: Sharing::Equal,
         server: ServerLinkSpec::default(),
     };
     let wifi = NetworkSpec {

@@ -28,9 +28,9 @@
 //! The modules in the order in which a round uses them: `simulation` starts the actors and lets time run; `messages`
 //! has what they say to each other; `server` decides (its `steps` are the rules of each mode, `cohort` and `oort` pick
 //! users, `averages` makes the step), and `download` is what it sends; `network` (`invitations`, `transfers`,
-//! `event_handlers`) has the clock, with its `calendar` and the `fair_link` that all transfers share; `client` is a
-//! user, with `training`, `exchange` and the `workers` that compute for it; `third_party` answers requests; `metrics`
-//! measures, with its `ledger` and `evaluation`. `run` drives a simulation to its end, `world` holds what all of them
+//! `server_link`, `event_handlers`) has the clock, with its `calendar` and the `fair_link` that all transfers share;
+//! `client` is a user, with `training`, `exchange` and the `workers` that compute for it; `third_party` answers
+//! requests; `metrics` measures, with its `ledger` and `evaluation`. `run` drives a simulation to its end, `world` holds what all of them
 //! may read, [`outcome`] is what remains of a run, and `checkpoints` are stored on the way. The actors know the
 //! messages and the pure layers, but not one another.
 //!

@@ -244,3 +244,47 @@ fn users_who_come_and_go_take_part_while_they_are_there() {
     }
     assert!(always.rounds.iter().all(|round| (round.invited, round.aggregated) == (40, 40)));
 }
+
+/// If this fails, an outage lets its users start or go on, keeps others away, or ends late.
+#[test]
+fn an_outage_takes_its_users_out_of_their_round_and_of_the_next_ones() {
+    // A round lasts a second, and an upload is the second half of it.
+    let alike =
+        ["network.rtt_ms=500", "devices.median_ns_per_row_visit=1e-3", "network.uplink_median_mbit_per_s=0.30764800"];
+    let whole = run(small_with("fedmf", &[&alike[..], &["training.rounds=5"]].concat()), 2);
+    let ends = |round: usize| whole.rounds[round - 1].virtual_time_s;
+    for server in [&[][..], &["network.server.connections=40"]] {
+        // It begins in the middle of the uploads of round 2, and ends in round 3 or 4.
+        let (from, until) = (ends(2) - 0.5, ends(3) + 0.25);
+        let rule = format!("effect = \"outage\", users = {{ numbers = [3, 17] }}, from_s = {from}, until_s = {until}");
+        let outcome = with_rule(&rule, &[&alike[..], &["training.rounds=5"], server].concat());
+        let counts: Vec<(u32, u32, u32)> =
+            outcome.rounds.iter().map(|round| (round.invited, round.aggregated, round.dropped)).collect();
+        assert_eq!(counts, [(40, 40, 0), (40, 38, 2), (38, 38, 0), (38, 38, 0), (40, 40, 0)], "{server:?}");
+        let lost = outcome.rounds[1].bytes.up.lost;
+        assert!(0 < lost && lost < 2 * FRAME, "{lost} bytes of the two uploads");
+        assert_eq!((outcome.bytes.up.unreceived, outcome.bytes.down.lost), (0, 0));
+    }
+}
+
+/// If this fails, a whole region does not go at once, or users are invited during an outage.
+#[test]
+fn recurring_outages_take_a_region_out_at_once() {
+    let rule = "effect = { recurring_outage = { mean_gap_s = 20, mean_duration_s = 10 } }, users = { share = 0.4 }";
+    let outcome = with_rule(rule, &["network.rtt_ms=4000", "training.rounds=30"]);
+    let region = 40 - outcome.rounds.iter().map(|round| round.invited).min().unwrap();
+    assert!((8..=24).contains(&region), "{region} users");
+    let (mut all, mut out, mut lost) = (0, 0, 0);
+    for round in &outcome.rounds {
+        match (40 - round.invited, round.dropped) {
+            (0, 0) => all += 1,
+            (0, dropped) if dropped == region => lost += 1,
+            (away, 0) if away == region => out += 1,
+            other => panic!("{other:?} of {region} users are away or lost in one round"),
+        }
+    }
+    assert!(
+        all > 3 && out > 3 && lost > 0,
+        "{all} rounds with everybody, {out} without the region, {lost} with its loss"
+    );
+}

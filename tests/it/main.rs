@@ -47,6 +47,8 @@ mod k_fold;
 mod layers;
 /// FedRAP's ablations have their effects, and so has the pool of negatives.
 mod learning;
+/// Rates of links that a file states, and that change during transfers.
+mod link_traces;
 /// The scenario chooses the figures of accuracy and the one that rounds are judged by.
 mod metrics;
 /// `--save-model` leaves the parameters that the run ended with.

@@ -53,7 +53,7 @@ fn assert_same(resumed: &Outcome, whole: &Outcome, what: &str) {
 }
 
 /// Modes, with worlds in which participations are in every phase of their way when a round ends.
-const MODES: [(&str, &[&str]); 12] = [
+const MODES: [(&str, &[&str]); 14] = [
     ("synchronous", &["network.dropout=0.3", "training.participation={ share = 0.4 }"]),
     ("on a shared link", &["network.server.downlink_mbit_per_s=0.5", "network.server.connections=3"]),
     (
@@ -129,6 +129,25 @@ const MODES: [(&str, &[&str]); 12] = [
             "training.mode={ fedasync = { concurrency = 8 } }",
             "network.preset=\"mobile-pessimistic\"",
             "training.client_selection=\"by-data-size\"",
+        ],
+    ),
+    (
+        "semi-synchronous over tcp",
+        &[
+            "training.mode={ semi-synchronous = { deadline_s = 1.5, maximum_staleness = 3 } }",
+            "training.participation={ cohort = 12 }",
+            "network.preset=\"mobile-pessimistic\"",
+            "network.sharing=\"tcp\"",
+            "network.server={ uplink_mbit_per_s = 1, downlink_mbit_per_s = 1, connections = 9 }",
+        ],
+    ),
+    (
+        "fedbuff with outages",
+        &[
+            "training.mode={ fedbuff = { concurrency = 12, buffer = 4 } }",
+            "network.preset=\"mobile-pessimistic\"",
+            "devices.median_ns_per_row_visit=1000000",
+            "faults=[{ effect = { recurring_outage = { mean_gap_s = 9, mean_duration_s = 3 } }, users = { share = 0.5 } }]",
         ],
     ),
     (

@@ -62,6 +62,61 @@ fn a_round_takes_latency_and_size_over_rate_and_work_times_speed() {
     assert_eq!(outcome.durations["upload"].count, 3 * 40);
 }
 
+/// The start-up of a transfer over TCP in a round trip of 30 ms, and the part of a rate that is payload, after LV08.
+const TCP: (f64, f64) = (13.01 * 0.015, 0.97);
+
+/// If this fails, a round over TCP does not take two start-ups, payload over the rate that is left for it, and work; or
+/// takes another time where transfers have connections of a server that holds nobody back.
+#[test]
+fn a_round_over_tcp_takes_its_start_ups_and_the_bytes_beside_the_headers() {
+    let tcp = [&ALIKE[..], &["method.fedmf.batch_size=100000", "network.sharing=\"tcp\""]].concat();
+    let scenario = small_with("fedmf", &tcp);
+    let outcome = run(scenario.clone(), 2);
+    let (start_up, payload) = TCP;
+    let transfers = FRAME_BYTES * 8.0 / (payload * 8e6) + FRAME_BYTES * 8.0 / (payload * 2e6);
+    for (round, record) in outcome.rounds.iter().enumerate() {
+        let expected = 2.0 * start_up + transfers + most_row_visits(&scenario, round as u32) as f64 * 1e-6;
+        assert_seconds(record.duration_s, expected);
+    }
+    let served = run(small_with("fedmf", &[&tcp[..], &["network.server.connections=40"]].concat()), 2);
+    assert_eq!(served.rounds, outcome.rounds);
+    // A window of 4 MiB in a round trip of 60 s is 559 kbit/s.
+    let far = run(small_with("fedmf", &[&tcp[..], &["network.rtt_ms=60000"]].concat()), 2);
+    let window = 0.97 * 4_194_304.0 * 8.0 / 60.0;
+    let expected = 2.0 * 13.01 * 30.0 + 2.0 * FRAME_BYTES * 8.0 / window;
+    let work = most_row_visits(&scenario, 0) as f64 * 1e-6;
+    assert!((far.rounds[0].duration_s - expected - work).abs() < 1e-5, "{} s", far.rounds[0].duration_s);
+}
+
+/// If this fails, transfers over TCP do not share the server's link, or share more than its payload.
+#[test]
+fn downloads_over_tcp_that_are_alike_share_the_payload_of_the_server_equally() {
+    let overrides =
+        [&ALIKE[..], &["network.sharing=\"tcp\"", "network.server.downlink_mbit_per_s=20", "training.rounds=1"]];
+    let outcome = run(small_with("fedmf", &overrides.concat()), 2);
+    let (start_up, payload) = TCP;
+    let expected = start_up + 40.0 * FRAME_BYTES * 8.0 / (payload * 20e6);
+    for found in [outcome.durations["download"].p50_s, outcome.durations["download"].max_s] {
+        assert!((found / expected - 1.0).abs() < 2e-3, "{found} s instead of {expected} s");
+    }
+    assert_balanced(&outcome);
+}
+
+/// If this fails, who is near the server has no more of its link than who is far, as with equal shares.
+#[test]
+fn over_tcp_short_round_trips_have_more_of_a_full_link() {
+    let spread = |sharing: &str| {
+        let sharing = format!("network.sharing=\"{sharing}\"");
+        let links = ["network.rtt_ms=40", "network.rtt_log_sigma=1.0", "network.server.downlink_mbit_per_s=20"];
+        let outcome = run(small_with("fedmf", &[&links[..], &[&sharing, "training.rounds=1"]].concat()), 2);
+        assert_balanced(&outcome);
+        let downloads = outcome.durations["download"];
+        downloads.max_s - downloads.p50_s
+    };
+    // Equal shares end together, but for the latency.
+    assert!(spread("equal") < 0.4 && spread("tcp") > 2.0 * spread("equal"), "{} {}", spread("equal"), spread("tcp"));
+}
+
 /// If this fails, a link's rate changes more than its transfers.
 #[test]
 fn a_slower_link_lengthens_a_round_by_what_the_bytes_take_longer() {

@@ -1,18 +1,20 @@
 //! Decides when users can take part.
 //!
 //! Every pattern answers one question, which is the first stay of a user that ends after an instant; the clock's
-//! questions follow from it. An answer depends on the user and the instant alone, never on what was asked before.
+//! questions follow from it. Outages, which are fault rules, shorten the stays of the users whom they concern. An answer
+//! depends on the user and the instant alone, never on what was asked before.
 
 use std::sync::Arc;
 
 use crate::error::Result;
 use crate::ids::UserId;
-use crate::rng::Streams;
-use crate::scenario::{AvailabilityPattern, AvailabilitySpec};
+use crate::rng::{Purpose, Streams};
+use crate::scenario::{AvailabilityPattern, AvailabilitySpec, FaultSpec};
 use crate::units::SimTime;
 
 mod daily;
 mod on_off;
+mod outages;
 mod trace;
 
 #[cfg(test)]
@@ -20,6 +22,7 @@ mod tests;
 
 use daily::Daily;
 use on_off::OnOff;
+use outages::Outages;
 pub(super) use trace::AvailabilityTrace;
 
 /// Knows when the users of a run can take part. It never changes and is shared by all who ask.
@@ -27,6 +30,7 @@ pub(super) use trace::AvailabilityTrace;
 pub struct Availability {
     users: u32,
     pattern: Pattern,
+    outages: Outages,
 }
 
 #[derive(Clone, Debug)]
@@ -47,13 +51,14 @@ struct Stay {
 }
 
 impl Availability {
-    /// Makes the availability of `users` users. `trace` is what was read of the file that `spec` names, if it names
-    /// one.
+    /// Makes the availability of `users` users, which is a pattern less the outages among `faults`. `trace` is what was
+    /// read of the file that `spec` names, if it names one.
     ///
     /// # Errors
     /// [`Error::Usage`](crate::error::Error::Usage) if it names a file and that was not read.
     pub(super) fn new(
         spec: &AvailabilitySpec,
+        faults: &[FaultSpec],
         users: u32,
         trace: Option<Arc<AvailabilityTrace>>,
         streams: Streams,
@@ -64,15 +69,15 @@ impl Availability {
                 daily if daily.is_always() => Pattern::Always,
                 daily => Pattern::Daily(daily),
             },
-            AvailabilityPattern::OnOff(on_off) => Pattern::OnOff(OnOff::new(*on_off, streams)),
+            AvailabilityPattern::OnOff(on_off) => Pattern::OnOff(OnOff::new(*on_off, Purpose::Availability, streams)),
             AvailabilityPattern::Trace(spec) => Pattern::Trace(super::was_read(trace, &spec.path)?),
         };
-        Ok(Self { users, pattern })
+        Ok(Self { users, pattern, outages: Outages::new(faults, streams) })
     }
 
-    /// Returns whether everybody is available at any time, judged by the pattern alone.
+    /// Returns whether everybody is available at any time, judged by the pattern and by whether there are outages.
     pub fn is_always(&self) -> bool {
-        matches!(self.pattern, Pattern::Always)
+        matches!(self.pattern, Pattern::Always) && self.outages.is_empty()
     }
 
     /// Returns a clock that answers questions about these users.
@@ -83,12 +88,32 @@ impl Availability {
     }
 
     /// Returns the user's first stay that ends after `at`; `None` if there is none before the end of time.
+    fn stay_after(&self, user: UserId, mut at: u64) -> Option<Stay> {
+        loop {
+            let stay = self.pattern.stay_after(user, at)?;
+            if self.outages.is_empty() {
+                return Some(stay);
+            }
+            let from = self.outages.first_without(user, stay.from.max(at))?;
+            if stay.until.is_some_and(|until| until <= from) {
+                // The outage lasts longer than the stay.
+                at = from;
+                continue;
+            }
+            let until = [stay.until, self.outages.first_after(user, from)].into_iter().flatten().min();
+            return Some(Stay { from, until });
+        }
+    }
+}
+
+impl Pattern {
+    /// Returns the user's first stay that ends after `at`; `None` if there is none before the end of time.
     fn stay_after(&self, user: UserId, at: u64) -> Option<Stay> {
-        match &self.pattern {
-            Pattern::Always => Some(Stay { from: 0, until: None }),
-            Pattern::Daily(daily) => daily.stay_after(user, at),
-            Pattern::OnOff(on_off) => on_off.stay_after(user, at),
-            Pattern::Trace(trace) => trace.stay_after(user, at),
+        match self {
+            Self::Always => Some(Stay { from: 0, until: None }),
+            Self::Daily(daily) => daily.stay_after(user, at),
+            Self::OnOff(on_off) => on_off.stay_after(user, at),
+            Self::Trace(trace) => trace.stay_after(user, at),
         }
     }
 }

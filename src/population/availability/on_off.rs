@@ -19,13 +19,15 @@ pub(super) struct OnOff {
     mean_on: f64,
     mean_off: f64,
     cell: u64,
+    purpose: Purpose,
     streams: Streams,
 }
 
 impl OnOff {
-    pub(super) fn new(spec: OnOffSpec, streams: Streams) -> Self {
+    /// Makes the chains, which draw from the streams of `purpose`.
+    pub(super) fn new(spec: OnOffSpec, purpose: Purpose, streams: Streams) -> Self {
         let (mean_on, mean_off) = (spec.mean_on_s * 1e9, spec.mean_off_s * 1e9);
-        Self { mean_on, mean_off, cell: (mean_on + mean_off) as u64, streams }
+        Self { mean_on, mean_off, cell: (mean_on + mean_off) as u64, purpose, streams }
     }
 
     /// Returns the first stay that ends after `at`.
@@ -81,7 +83,7 @@ impl OnOff {
     /// Returns when the state changes within a cell, in nanoseconds from its beginning, given the states at its ends.
     fn switches(&self, user: UserId, number: u64, left: bool, right: bool) -> Vec<u64> {
         // Odd numbers name the streams of paths, even ones those of states.
-        let mut stream = self.streams.stream(Purpose::Availability, u64::from(user.0), 2 * number + 1);
+        let mut stream = self.streams.stream(self.purpose, u64::from(user.0), 2 * number + 1);
         let mut switches = Vec::new();
         loop {
             let (mut time, mut state) = (0.0, left);
@@ -104,7 +106,7 @@ impl OnOff {
 
     /// Draws the number that decides the state at the beginning of a cell.
     fn draw(&self, user: UserId, number: u64) -> f64 {
-        self.streams.stream(Purpose::Availability, u64::from(user.0), 2 * number).open_unit()
+        self.streams.stream(self.purpose, u64::from(user.0), 2 * number).open_unit()
     }
 
     /// Returns the share of time that a user is available.

@@ -13,7 +13,7 @@ const HOUR: u64 = 3600 * SECOND;
 
 fn clock_of(pattern: AvailabilityPattern, users: u32, trace: Option<AvailabilityTrace>) -> AvailabilityClock {
     let spec = AvailabilitySpec { preset: None, pattern };
-    Arc::new(Availability::new(&spec, users, trace.map(Arc::new), Streams::new(1)).unwrap()).clock()
+    Arc::new(Availability::new(&spec, &[], users, trace.map(Arc::new), Streams::new(1)).unwrap()).clock()
 }
 
 fn always() -> AvailabilityClock {

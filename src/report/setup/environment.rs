@@ -1,10 +1,11 @@
 //! Describes the environment of the clients in words: links, devices, availability and faults.
 
+use crate::population::shared_capacity;
 use crate::report::record::RunRecord;
 use crate::report::words::{counted, share, thousands};
 use crate::scenario::{
     AvailabilityPattern, AvailabilitySpec, DeviceClassSpec, DevicesSpec, FaultEffect, FaultSpec, FaultUsers,
-    MemorySpec, NetworkSpec, ServerLinkSpec, SpeedSpec,
+    MemorySpec, NetworkSpec, RecurringOutageSpec, ServerLinkSpec, Sharing, SpeedSpec,
 };
 use crate::units::{BitsPerSecond, Direction};
 
@@ -14,20 +15,35 @@ fn preset(name: Option<&String>) -> String {
 }
 
 pub(super) fn network(network: &NetworkSpec) -> String {
+    let rates = match &network.trace {
+        None => format!(
+            "down {} Mbit/s median (log-sigma {}), up {} Mbit/s median (log-sigma {}), correlation {}, \
+             log-sigma per transfer {}",
+            network.downlink_median_mbit_per_s,
+            network.downlink_log_sigma,
+            network.uplink_median_mbit_per_s,
+            network.uplink_log_sigma,
+            network.correlation,
+            network.transfer_log_sigma,
+        ),
+        Some(trace) => format!("rates from the trace `{}`{}", trace.path.display(), again(trace.period_s)),
+    };
+    let sharing = match network.sharing {
+        Sharing::Equal => "",
+        Sharing::Tcp => "; start-up, rates and shares as TCP's (LV08)",
+    };
     format!(
-        "{}down {} Mbit/s median (log-sigma {}), up {} Mbit/s median (log-sigma {}), correlation {}, \
-         log-sigma per transfer {}; round trip {} ms median (log-sigma {}); dropout {} per participation",
+        "{}{rates}; round trip {} ms median (log-sigma {}); dropout {} per participation{sharing}",
         preset(network.preset.as_ref()),
-        network.downlink_median_mbit_per_s,
-        network.downlink_log_sigma,
-        network.uplink_median_mbit_per_s,
-        network.uplink_log_sigma,
-        network.correlation,
-        network.transfer_log_sigma,
         network.rtt_ms,
         network.rtt_log_sigma,
         share(network.dropout),
     )
+}
+
+/// Returns the words for the period of a trace; none if the scenario does not state it.
+fn again(period_s: Option<f64>) -> String {
+    period_s.map_or_else(String::new, |period_s| format!(", over again every {period_s} s"))
 }
 
 /// Describes the server's link; `None` if it limits nothing.
@@ -53,11 +69,11 @@ pub(super) fn server_link(server: &ServerLinkSpec) -> Option<String> {
 /// Returns how much of its capacity the server's link carried, on average over the run; `None` if it has no limit, or
 /// if the run stopped between the rounds whose time is known.
 pub(in crate::report) fn server_link_use(record: &RunRecord) -> Option<String> {
-    let server = &record.scenario.network.server;
+    let capacity = |direction| shared_capacity(&record.scenario.network, direction);
     let elsewhere = record.third_party_bytes.unwrap_or_default();
     let sides = [
-        ("down", server.downlink, record.bytes.down.sent - elsewhere.down.sent),
-        ("up", server.uplink, record.bytes.up.sent - elsewhere.up.sent),
+        ("down", capacity(Direction::Down), record.bytes.down.sent - elsewhere.down.sent),
+        ("up", capacity(Direction::Up), record.bytes.up.sent - elsewhere.up.sent),
     ];
     let used = |(direction, capacity, sent): (&str, Option<BitsPerSecond>, u64)| {
         let could_carry = capacity?.get() as f64 / 8.0 * record.virtual_time_s;
@@ -140,8 +156,7 @@ pub(super) fn availability(availability: &AvailabilitySpec) -> Option<String> {
             format!("stays of {} s and gaps of {} s on average, exponential", on_off.mean_on_s, on_off.mean_off_s)
         }
         AvailabilityPattern::Trace(trace) => {
-            let period = trace.period_s.map_or_else(String::new, |period_s| format!(", over again every {period_s} s"));
-            format!("from the trace `{}`{period}", trace.path.display())
+            format!("from the trace `{}`{}", trace.path.display(), again(trace.period_s))
         }
     };
     Some(preset(availability.preset.as_ref()) + &words)
@@ -154,6 +169,7 @@ pub(super) fn faults(rules: &[FaultSpec]) -> Option<String> {
 
 fn fault(rule: &FaultSpec) -> String {
     let what = match rule.direction {
+        None if rule.effect.is_outage() => "nobody",
         None => "transfers",
         Some(Direction::Up) => "uploads",
         Some(Direction::Down) => "downloads",
@@ -163,6 +179,10 @@ fn fault(rule: &FaultSpec) -> String {
         FaultEffect::Drop => "are lost".to_owned(),
         FaultEffect::CutAtByte(bytes) => format!("are cut at byte {bytes}"),
         FaultEffect::Corrupt => "are corrupted".to_owned(),
+        FaultEffect::Outage => "is there".to_owned(),
+        FaultEffect::RecurringOutage(RecurringOutageSpec { mean_gap_s, mean_duration_s }) => {
+            format!("is there during outages of {mean_duration_s} s with {mean_gap_s} s between them on average")
+        }
     };
     let whose = match &rule.users {
         None => String::new(),
@@ -186,7 +206,7 @@ fn fault(rule: &FaultSpec) -> String {
 mod tests {
     use super::*;
     use crate::report::sample;
-    use crate::scenario::{AvailabilityTraceSpec, OnOffSpec, presets};
+    use crate::scenario::{AvailabilityTraceSpec, LinkTraceSpec, OnOffSpec, presets};
 
     #[test]
     fn what_limits_nothing_needs_no_line() {
@@ -287,5 +307,22 @@ mod tests {
         let expected = "preset `lost-transfers`; 4.0 % of the transfers are lost; preset `undetected-bit-errors`; 1 in \
                         23,256 of the transfers are corrupted";
         assert_eq!(faults(&[lost, bit_errors]).as_deref(), Some(expected));
+        let numbers = Some(FaultUsers::Numbers(vec![1, 2]));
+        let outage = FaultSpec { users: numbers, from_s: 5.0, ..FaultSpec::always(FaultEffect::Outage) };
+        let times = RecurringOutageSpec { mean_gap_s: 60.0, mean_duration_s: 9.0 };
+        let expected = "nobody of 2 named users is there from 5 s on; nobody is there during outages of 9 s with 60 s \
+                        between them on average";
+        let again = FaultSpec::always(FaultEffect::RecurringOutage(times));
+        assert_eq!(faults(&[outage, again]).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn a_network_is_told_with_its_trace_and_how_transfers_share() {
+        let [lan, ..] = presets::networks();
+        let trace = LinkTraceSpec { path: "l.csv".into(), period_s: Some(60.0) };
+        let words = network(&NetworkSpec { trace: Some(trace), sharing: Sharing::Tcp, ..lan.values });
+        let expected = "preset `lan`; rates from the trace `l.csv`, over again every 60 s; round trip 1 ms median \
+                        (log-sigma 0); dropout 0.0 % per participation; start-up, rates and shares as TCP's (LV08)";
+        assert_eq!(words, expected);
     }
 }

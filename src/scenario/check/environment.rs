@@ -1,10 +1,10 @@
 //! The rules for the environment of the clients: resolves the presets and refuses keys that exclude one another.
 
 use super::super::presets::{self, Preset};
-use super::super::raw::{RawAvailability, RawDaily, RawDevices, RawFault, RawNetwork, RawOnOff, RawServerLink};
+use super::super::raw::{RawAvailability, RawDaily, RawDevices, RawNetwork, RawOnOff, RawServerLink};
 use super::super::spec::{
-    AvailabilityPattern, AvailabilitySpec, DailySpec, DatasetSpec, DeviceClassSpec, DevicesSpec, FaultSpec, FaultUsers,
-    MemorySpec, NetworkSpec, OnOffSpec, ServerLinkSpec, SourceSpec, SpeedSpec,
+    AvailabilityPattern, AvailabilitySpec, DailySpec, DeviceClassSpec, DevicesSpec, MemorySpec, NetworkSpec, OnOffSpec,
+    ServerLinkSpec, SpeedSpec,
 };
 use super::Checker;
 use crate::units::BitsPerSecond;
@@ -13,26 +13,8 @@ use crate::units::BitsPerSecond;
 const SHARES_TOLERANCE: f64 = 1e-6;
 
 /// Returns the numbers of the preset called `name`, if one is named. The schema has refused unknown names.
-fn named<T, const COUNT: usize>(presets: [Preset<T>; COUNT], name: Option<&str>) -> Option<T> {
+pub(super) fn named<T, const COUNT: usize>(presets: [Preset<T>; COUNT], name: Option<&str>) -> Option<T> {
     presets.into_iter().find(|preset| Some(preset.name) == name).map(|preset| preset.values)
-}
-
-pub(super) fn network(raw: RawNetwork) -> NetworkSpec {
-    let [lan, ..] = presets::networks();
-    let base = named(presets::networks(), raw.preset.as_deref()).unwrap_or(lan.values);
-    NetworkSpec {
-        preset: raw.preset,
-        downlink_median_mbit_per_s: raw.downlink_median_mbit_per_s.unwrap_or(base.downlink_median_mbit_per_s),
-        downlink_log_sigma: raw.downlink_log_sigma.unwrap_or(base.downlink_log_sigma),
-        uplink_median_mbit_per_s: raw.uplink_median_mbit_per_s.unwrap_or(base.uplink_median_mbit_per_s),
-        uplink_log_sigma: raw.uplink_log_sigma.unwrap_or(base.uplink_log_sigma),
-        correlation: raw.correlation.unwrap_or(base.correlation),
-        transfer_log_sigma: raw.transfer_log_sigma.unwrap_or(base.transfer_log_sigma),
-        rtt_ms: raw.rtt_ms.unwrap_or(base.rtt_ms),
-        rtt_log_sigma: raw.rtt_log_sigma.unwrap_or(base.rtt_log_sigma),
-        dropout: raw.dropout.unwrap_or(base.dropout),
-        server: server(raw.server),
-    }
 }
 
 fn server(raw: RawServerLink) -> ServerLinkSpec {
@@ -46,6 +28,44 @@ fn server(raw: RawServerLink) -> ServerLinkSpec {
 }
 
 impl Checker<'_> {
+    pub(super) fn network(&mut self, raw: RawNetwork) -> NetworkSpec {
+        let [lan, ..] = presets::networks();
+        let base = named(presets::networks(), raw.preset.as_deref()).unwrap_or(lan.values);
+        if raw.trace.is_some() {
+            self.rates_beside_trace(&raw);
+        }
+        NetworkSpec {
+            preset: raw.preset,
+            downlink_median_mbit_per_s: raw.downlink_median_mbit_per_s.unwrap_or(base.downlink_median_mbit_per_s),
+            downlink_log_sigma: raw.downlink_log_sigma.unwrap_or(base.downlink_log_sigma),
+            uplink_median_mbit_per_s: raw.uplink_median_mbit_per_s.unwrap_or(base.uplink_median_mbit_per_s),
+            uplink_log_sigma: raw.uplink_log_sigma.unwrap_or(base.uplink_log_sigma),
+            correlation: raw.correlation.unwrap_or(base.correlation),
+            transfer_log_sigma: raw.transfer_log_sigma.unwrap_or(base.transfer_log_sigma),
+            rtt_ms: raw.rtt_ms.unwrap_or(base.rtt_ms),
+            rtt_log_sigma: raw.rtt_log_sigma.unwrap_or(base.rtt_log_sigma),
+            dropout: raw.dropout.unwrap_or(base.dropout),
+            trace: raw.trace.or(base.trace),
+            sharing: raw.sharing.unwrap_or(base.sharing),
+            server: server(raw.server),
+        }
+    }
+
+    /// Refuses numbers that rates would be drawn with where they are read from a trace.
+    fn rates_beside_trace(&mut self, raw: &RawNetwork) {
+        let written = [
+            ("downlink_median_mbit_per_s", raw.downlink_median_mbit_per_s),
+            ("downlink_log_sigma", raw.downlink_log_sigma),
+            ("uplink_median_mbit_per_s", raw.uplink_median_mbit_per_s),
+            ("uplink_log_sigma", raw.uplink_log_sigma),
+            ("correlation", raw.correlation),
+            ("transfer_log_sigma", raw.transfer_log_sigma),
+        ];
+        for (key, _) in written.into_iter().filter(|(_, value)| value.is_some()) {
+            self.fault(&["network", key], format!("`{key}` has no meaning here: the rates come from a `trace`"));
+        }
+    }
+
     pub(super) fn devices(&mut self, raw: RawDevices) -> DevicesSpec {
         let memory = self.memory(&raw);
         let speed = self.speed(&raw);
@@ -201,53 +221,6 @@ impl Checker<'_> {
             mean_on_s: mean("mean_on_s", raw.mean_on_s, base.map(|base| base.mean_on_s)),
             mean_off_s: mean("mean_off_s", raw.mean_off_s, base.map(|base| base.mean_off_s)),
         })
-    }
-
-    pub(super) fn fault_rules(&mut self, rules: Vec<RawFault>, dataset: Option<&DatasetSpec>) -> Vec<FaultSpec> {
-        let users = dataset.and_then(|dataset| match &dataset.source {
-            SourceSpec::Generated(generator) => Some(generator.users),
-            _ => None,
-        });
-        let rules = rules.into_iter().enumerate();
-        rules.filter_map(|(index, rule)| self.fault_rule(&index.to_string(), rule, users)).collect()
-    }
-
-    /// Returns the checked rule; `None` if the rule does nothing, which is noted as a fault.
-    fn fault_rule(&mut self, index: &str, raw: RawFault, users: Option<u32>) -> Option<FaultSpec> {
-        let base = named(presets::faults(), raw.preset.as_deref());
-        let Some(effect) = raw.effect.or(base.as_ref().map(|base| base.effect)) else {
-            let message = format!(
-                "`faults[{index}]` does nothing: it needs the key `effect` (`drop`, `corrupt`, `delay_s` or \
-                 `cut_at_byte`) or a `preset`"
-            );
-            self.fault(&["faults", index], message);
-            return None;
-        };
-        let base = base.unwrap_or(FaultSpec::always(effect));
-        let rule = FaultSpec {
-            preset: raw.preset,
-            effect,
-            direction: raw.direction.or(base.direction),
-            from_s: raw.from_s.unwrap_or(base.from_s),
-            until_s: raw.until_s.or(base.until_s),
-            users: raw.users.or(base.users),
-            probability: raw.probability.unwrap_or(base.probability),
-        };
-        let from_s = rule.from_s;
-        if let Some(until_s) = rule.until_s.filter(|until_s| *until_s <= from_s) {
-            let message =
-                format!("the rule ends at {until_s} s, which is not after its beginning (`from_s`) at {from_s} s");
-            self.contradiction(&["faults", index, "until_s"], &["faults", index, "from_s"], message);
-        }
-        if let (Some(FaultUsers::Numbers(numbers)), Some(users)) = (&rule.users, users)
-            && let Some(number) = numbers.iter().find(|number| **number >= users)
-        {
-            let message = format!(
-                "there is no user {number}: the population (`dataset.generator.users`) is {users}, counted from 0"
-            );
-            self.fault(&["faults", index, "users", "numbers"], message);
-        }
-        Some(rule)
     }
 }
 

@@ -15,6 +15,7 @@ use super::vocabulary::{MethodVocabulary, fill_defaults};
 
 mod environment;
 mod evaluation;
+mod fault;
 mod rounds;
 
 /// The least number of interactions in LastFM-2K, as the FedRAP paper filters it.
@@ -45,7 +46,7 @@ pub(super) fn check(
         checker.sizes(generator, method.as_ref().zip(known), &evaluation);
     }
     checker.training(&raw.training, dataset.as_ref(), known);
-    let network = environment::network(raw.network);
+    let network = checker.network(raw.network);
     let devices = checker.devices(raw.devices);
     let availability = checker.availability(raw.availability);
     let faults = checker.fault_rules(raw.faults, dataset.as_ref());

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::super::presets;
 use super::super::spec::{
-    AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, DailySpec, DeviceClassSpec, DevicesSpec, FaultEffect,
-    FaultSpec, FaultUsers, MemorySpec, NetworkSpec, OnOffSpec, ServerLinkSpec, SpeedSpec,
+    AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, DailySpec, DeviceClassSpec, DevicesSpec,
+    LinkTraceSpec, MemorySpec, NetworkSpec, OnOffSpec, ServerLinkSpec, Sharing, SpeedSpec,
 };
-use crate::units::{BitsPerSecond, Direction};
+use crate::units::BitsPerSecond;
 
 /// Links: a preset, and keys that replace its numbers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -57,6 +57,12 @@ pub(in super::super) struct RawNetwork {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1))]
     pub dropout: Option<f64>,
+    /// A file with measured rates of every user, in place of the medians, sigmas and correlation of the keys above.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<LinkTraceSpec>,
+    /// How transfers share the server's link; equally if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sharing: Option<Sharing>,
     /// The server's own link, which all transfers in progress share; no limit if absent.
     #[serde(default, skip_serializing_if = "RawServerLink::is_default")]
     pub server: RawServerLink,
@@ -227,39 +233,6 @@ pub(in super::super) struct RawOnOff {
     pub mean_off_s: Option<f64>,
 }
 
-/// A rule that spoils transfers: a preset, and keys that replace its own, or an effect. Keys that are not given concern
-/// every transfer.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "Fault")]
-pub(in super::super) struct RawFault {
-    /// The rule to start from; `fedrecsim presets` lists them with their sources.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "fault_preset_schema")]
-    pub preset: Option<String>,
-    /// What it does to a transfer. Required without a preset.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub effect: Option<FaultEffect>,
-    /// Which transfers it concerns; both directions if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub direction: Option<Direction>,
-    /// It concerns transfers that start at this virtual time or later, in seconds; 0 if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 1e9))]
-    pub from_s: Option<f64>,
-    /// It concerns transfers that start before this virtual time, in seconds; for ever if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0.0))]
-    pub until_s: Option<f64>,
-    /// Whom it concerns; everybody if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub users: Option<FaultUsers>,
-    /// Probability that it hits a transfer that it concerns, drawn for each; 1 if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
-    pub probability: Option<f64>,
-}
-
 fn network_preset_schema(_: &mut SchemaGenerator) -> Schema {
     preset_schema(presets::networks().iter().map(|preset| (preset.name, preset.source)))
 }
@@ -276,28 +249,28 @@ fn availability_preset_schema(_: &mut SchemaGenerator) -> Schema {
     preset_schema(presets::availabilities().iter().map(|preset| (preset.name, preset.source)))
 }
 
-fn fault_preset_schema(_: &mut SchemaGenerator) -> Schema {
-    preset_schema(presets::faults().iter().map(|preset| (preset.name, preset.source)))
-}
-
-fn preset_schema(presets: impl Iterator<Item = (&'static str, &'static str)>) -> Schema {
+pub(super) fn preset_schema(presets: impl Iterator<Item = (&'static str, &'static str)>) -> Schema {
     let choice = |(name, source)| json_schema!({ "type": "string", "const": name, "description": source });
     json_schema!({ "oneOf": presets.map(choice).collect::<Vec<_>>() })
 }
 
 impl From<&NetworkSpec> for RawNetwork {
     fn from(network: &NetworkSpec) -> Self {
+        // Numbers that a trace takes the place of are not written.
+        let drawn = |number: f64| network.trace.is_none().then_some(number);
         Self {
             preset: network.preset.clone(),
-            downlink_median_mbit_per_s: Some(network.downlink_median_mbit_per_s),
-            downlink_log_sigma: Some(network.downlink_log_sigma),
-            uplink_median_mbit_per_s: Some(network.uplink_median_mbit_per_s),
-            uplink_log_sigma: Some(network.uplink_log_sigma),
-            correlation: Some(network.correlation),
-            transfer_log_sigma: Some(network.transfer_log_sigma),
+            downlink_median_mbit_per_s: drawn(network.downlink_median_mbit_per_s),
+            downlink_log_sigma: drawn(network.downlink_log_sigma),
+            uplink_median_mbit_per_s: drawn(network.uplink_median_mbit_per_s),
+            uplink_log_sigma: drawn(network.uplink_log_sigma),
+            correlation: drawn(network.correlation),
+            transfer_log_sigma: drawn(network.transfer_log_sigma),
             rtt_ms: Some(network.rtt_ms),
             rtt_log_sigma: Some(network.rtt_log_sigma),
             dropout: Some(network.dropout),
+            trace: network.trace.clone(),
+            sharing: (network.sharing != Sharing::default()).then_some(network.sharing),
             server: RawServerLink::from(&network.server),
         }
     }
@@ -370,20 +343,6 @@ impl From<&DailySpec> for RawDaily {
             starts_at_hour: Some(daily.starts_at_hour),
             jitter_hours: Some(daily.jitter_hours),
             utc_offsets: (!daily.utc_offsets.is_empty()).then(|| daily.utc_offsets.clone()),
-        }
-    }
-}
-
-impl From<&FaultSpec> for RawFault {
-    fn from(rule: &FaultSpec) -> Self {
-        Self {
-            preset: rule.preset.clone(),
-            effect: Some(rule.effect),
-            direction: rule.direction,
-            from_s: Some(rule.from_s),
-            until_s: rule.until_s,
-            users: rule.users.clone(),
-            probability: Some(rule.probability),
         }
     }
 }

@@ -16,8 +16,10 @@ use super::spec::{
 };
 
 mod environment;
+mod fault;
 
-pub(super) use environment::{RawAvailability, RawDaily, RawDevices, RawFault, RawNetwork, RawOnOff, RawServerLink};
+pub(super) use environment::{RawAvailability, RawDaily, RawDevices, RawNetwork, RawOnOff, RawServerLink};
+pub(super) use fault::RawFault;
 
 /// A simulation: the data, the method, how it is trained, and the simulated world around it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

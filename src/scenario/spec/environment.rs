@@ -31,8 +31,43 @@ pub struct NetworkSpec {
     pub rtt_log_sigma: f64,
     /// Probability that a participation is cut off, at a uniformly random instant of it.
     pub dropout: f64,
+    /// A file with measured rates, which then take the place of the drawn ones.
+    pub trace: Option<LinkTraceSpec>,
+    /// How transfers share the server's link.
+    pub sharing: Sharing,
     /// The server's own link.
     pub server: ServerLinkSpec,
+}
+
+/// How transfers share a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sharing {
+    /// Equally, as far as their own links let them. A link carries its whole rate, and a frame arrives after half a
+    /// round trip.
+    #[default]
+    Equal,
+    /// As TCP does, after SimGrid's model LV08: in inverse proportion to the round-trip time, with a window of 4 MiB, 97
+    /// percent of a link's rate, and 13.01 times half a round trip before the first byte leaves.
+    Tcp,
+}
+
+/// A file with a line per change of a user's rates: `user,time_s,down_mbit_per_s,up_mbit_per_s`.
+///
+/// The rates of a line hold until the user's next line. A user's first line is of time 0. Users are numbered from 0
+/// without gaps; those beyond the last one start again with the first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "LinkTrace")]
+pub struct LinkTraceSpec {
+    /// The file, as it is or below a data folder.
+    #[schemars(length(min = 1))]
+    pub path: PathBuf,
+    /// The lines of every user begin again after so many seconds. Without it, a user's last line holds as long as the
+    /// one before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0.0))]
+    pub period_s: Option<f64>,
 }
 
 /// The server's link, which all transfers in progress share. By default it is no limit at all.
@@ -229,22 +264,22 @@ pub struct AvailabilityTraceSpec {
     pub period_s: Option<f64>,
 }
 
-/// A rule that spoils transfers, with the preset resolved.
+/// A rule that spoils transfers or keeps users away, with the preset resolved.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultSpec {
     /// The preset that the rule started from, if one was named.
     pub preset: Option<String>,
     /// What it does to a transfer.
     pub effect: FaultEffect,
-    /// Which transfers it concerns; `None` is both directions.
+    /// Which transfers it concerns; `None` is both directions, as for every outage.
     pub direction: Option<Direction>,
-    /// It concerns transfers that start at this virtual time or later, in seconds.
+    /// It concerns transfers that start at this virtual time or later, in seconds. An outage is not before it.
     pub from_s: f64,
-    /// It concerns transfers that start before this virtual time, in seconds; `None` is for ever.
+    /// It concerns transfers that start before this virtual time, in seconds; `None` is for ever. An outage ends then.
     pub until_s: Option<f64>,
     /// Whom it concerns; `None` is everybody.
     pub users: Option<FaultUsers>,
-    /// Probability that it hits a transfer that it concerns, drawn for each.
+    /// Probability that it hits a transfer that it concerns, drawn for each; 1 for an outage.
     pub probability: f64,
 }
 
@@ -255,7 +290,7 @@ impl FaultSpec {
     }
 }
 
-/// What becomes of a transfer.
+/// What becomes of a transfer, or of users.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub enum FaultEffect {
     /// It arrives so many seconds later.
@@ -270,6 +305,34 @@ pub enum FaultEffect {
     /// One bit of the frame arrives wrong; the receiver has to notice.
     #[serde(rename = "corrupt")]
     Corrupt,
+    /// The users whom the rule concerns are all gone from its beginning to its end: they do not start, and what they
+    /// are at is lost.
+    #[serde(rename = "outage")]
+    Outage,
+    /// The users whom the rule concerns are all gone at the same times, again and again.
+    #[serde(rename = "recurring_outage")]
+    RecurringOutage(RecurringOutageSpec),
+}
+
+impl FaultEffect {
+    /// Returns whether it keeps users away, rather than spoiling transfers.
+    pub fn is_outage(self) -> bool {
+        matches!(self, Self::Outage | Self::RecurringOutage(_))
+    }
+}
+
+/// The times between outages and the lengths of outages, both exponential and drawn from the seed, once for all users of
+/// a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "RecurringOutage")]
+pub struct RecurringOutageSpec {
+    /// Mean time from the end of an outage to the beginning of the next one, in seconds.
+    #[schemars(range(min = 1, max = 1e9))]
+    pub mean_gap_s: f64,
+    /// Mean length of an outage, in seconds.
+    #[schemars(range(min = 1, max = 1e9))]
+    pub mean_duration_s: f64,
 }
 
 /// The users whom a rule concerns.

@@ -14,7 +14,8 @@ mod training;
 
 pub use environment::{
     AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, DailySpec, DeviceClassSpec, DevicesSpec, FaultEffect,
-    FaultSpec, FaultUsers, MemorySpec, NetworkSpec, OnOffSpec, ServerLinkSpec, ServerSpec, SpeedSpec,
+    FaultSpec, FaultUsers, LinkTraceSpec, MemorySpec, NetworkSpec, OnOffSpec, RecurringOutageSpec, ServerLinkSpec,
+    ServerSpec, Sharing, SpeedSpec,
 };
 pub use evaluation::{EvaluationSpec, Ranking, Selection};
 pub use training::{Participation, TrainingSpec};

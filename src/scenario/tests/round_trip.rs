@@ -167,7 +167,10 @@ fn training() -> impl Strategy<Value = TrainingSpec> {
 
 fn network() -> impl Strategy<Value = NetworkSpec> {
     let preset = prop_oneof![Just(None), Just(Some("wifi-2020".to_owned()))];
-    (preset, 1e-3..1e6, unit(), 1e-3..1e6, -1.0..=1.0, unit(), 0.0..1e4).prop_map(
+    let trace = ("[a-z/ \"\\\\é.]{1,12}", proptest::option::of(1e-3..1e9))
+        .prop_map(|(path, period_s)| LinkTraceSpec { path: path.into(), period_s });
+    let sharing = prop_oneof![Just(Sharing::Equal), Just(Sharing::Tcp)];
+    let drawn = (preset, 1e-3..1e6, unit(), 1e-3..1e6, -1.0..=1.0, unit(), 0.0..1e4).prop_map(
         |(preset, down, dropout, up, correlation, sigma, rtt_ms)| NetworkSpec {
             preset,
             downlink_median_mbit_per_s: down,
@@ -179,6 +182,8 @@ fn network() -> impl Strategy<Value = NetworkSpec> {
             rtt_ms,
             rtt_log_sigma: sigma,
             dropout,
+            trace: None,
+            sharing: Sharing::Equal,
             server: ServerLinkSpec {
                 preset: None,
                 downlink: (dropout < 0.7).then(|| BitsPerSecond::from_mbit_f64(down)),
@@ -186,7 +191,18 @@ fn network() -> impl Strategy<Value = NetworkSpec> {
                 connections: (rtt_ms > 1e3).then_some(rtt_ms as u32),
             },
         },
-    )
+    );
+    (drawn, proptest::option::of(trace), sharing).prop_map(|(drawn, trace, sharing)| {
+        let [lan, wifi, _] = presets::networks().map(|preset| preset.values);
+        // The numbers that a trace takes the place of are those of the preset.
+        let base = match trace {
+            Some(_) if drawn.preset.is_some() => wifi,
+            Some(_) => lan,
+            None => drawn.clone(),
+        };
+        let NetworkSpec { preset, rtt_ms, rtt_log_sigma, dropout, server, .. } = drawn;
+        NetworkSpec { preset, rtt_ms, rtt_log_sigma, dropout, server, trace, sharing, ..base }
+    })
 }
 
 fn devices() -> impl Strategy<Value = DevicesSpec> {
@@ -243,6 +259,10 @@ fn faults() -> impl Strategy<Value = Vec<FaultSpec>> {
         Just(FaultEffect::Drop),
         (0..=i64::MAX as u64).prop_map(FaultEffect::CutAtByte),
         Just(FaultEffect::Corrupt),
+        Just(FaultEffect::Outage),
+        (1.0..1e9, 1.0..1e9).prop_map(|(mean_gap_s, mean_duration_s)| {
+            FaultEffect::RecurringOutage(RecurringOutageSpec { mean_gap_s, mean_duration_s })
+        }),
     ];
     let direction = prop_oneof![Just(None), Just(Some(Direction::Up)), Just(Some(Direction::Down))];
     let users = prop_oneof![
@@ -252,13 +272,13 @@ fn faults() -> impl Strategy<Value = Vec<FaultSpec>> {
     ];
     let rule = (effect, direction, users, 0.0..1e6, proptest::option::of(1e-3..1e3), 1e-3..=1.0).prop_map(
         |(effect, direction, users, from_s, length_s, probability)| FaultSpec {
-            preset: (probability > 0.5).then(|| "lost-transfers".to_owned()),
+            preset: (probability > 0.5 && !effect.is_outage()).then(|| "lost-transfers".to_owned()),
             effect,
-            direction,
+            direction: direction.filter(|_| !effect.is_outage()),
             from_s,
             until_s: length_s.map(|length_s| from_s + length_s),
             users,
-            probability,
+            probability: if effect.is_outage() { 1.0 } else { probability },
         },
     );
     proptest::collection::vec(rule, 0..3)

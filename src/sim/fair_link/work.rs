@@ -25,6 +25,18 @@ impl Work {
         Self(i128::from(size.get()) * 8 * UNITS_PER_BIT)
     }
 
+    /// Returns the work of a transfer of this weight while one of weight 1 is given this work.
+    pub fn times(self, weight: u32) -> Self {
+        Self(self.0.saturating_mul(i128::from(weight)))
+    }
+
+    /// Returns the work that a transfer of weight 1 is given while one of this weight is given this work, rounded up.
+    /// [`Work::times`] of the result is at least this work. `weight` must not be 0.
+    pub fn over(self, weight: u32) -> Self {
+        let weight = i128::from(weight);
+        Self(self.0.div_euclid(weight) + i128::from(self.0.rem_euclid(weight) != 0))
+    }
+
     /// Returns the whole bytes that this work carries; none if it is negative.
     pub fn bytes(self) -> Bytes {
         Bytes::new(u64::try_from(self.0.max(0) / (8 * UNITS_PER_BIT)).unwrap_or(u64::MAX))
@@ -69,6 +81,12 @@ pub(super) struct Rate {
 }
 
 impl Rate {
+    /// Returns this rate times `weight` in whole bit/s, rounded down.
+    pub fn times(self, weight: u32) -> u64 {
+        let product = u128::from(self.bits_per_second) * u128::from(weight);
+        u64::try_from(product / u128::from(self.shares)).unwrap_or(u64::MAX)
+    }
+
     /// Returns the work that is done in `nanoseconds`, rounded down by less than one unit.
     pub fn work_in(self, nanoseconds: u64) -> Work {
         let shared = u128::from(self.bits_per_second) * u128::from(nanoseconds);
@@ -88,10 +106,15 @@ impl Rate {
             return if work == 0 { 0 } else { u64::MAX };
         }
         // This is work * shares / per_nanosecond, rounded up, without the product, which may not fit. The rest is less
-        // than 2^80, and shares, which are transfers, are less than 2^48.
+        // than 2^80 and the shares are less than 2^64. If even their product does not fit, which takes more than 2^48
+        // bit/s, the rest and the rate lose their last 32 bits, in the direction that makes the time longer.
         let shares = u128::from(self.shares);
         let whole = (work / per_nanosecond).saturating_mul(shares);
-        let rest = ((work % per_nanosecond) * shares).div_ceil(per_nanosecond);
+        let rest = work % per_nanosecond;
+        let rest = match rest.checked_mul(shares) {
+            Some(product) => product.div_ceil(per_nanosecond),
+            None => (((rest >> 32) + 1) * shares).div_ceil(per_nanosecond >> 32),
+        };
         u64::try_from(whole.saturating_add(rest)).unwrap_or(u64::MAX)
     }
 }

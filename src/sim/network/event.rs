@@ -12,6 +12,10 @@ pub(super) enum Event {
     FrameArrived(UserId),
     /// The work that the user's participation was at is done.
     WorkEnded(UserId),
+    /// The start-up of the user's transfer on the server's link is over.
+    StartUpEnded(UserId),
+    /// The user's own link changes its rate during a transfer on the server's link.
+    RateChanges(UserId),
     /// The next transfer on the server's link, in this direction, ends.
     TransfersEnded(Direction),
     /// The user drops out, or departs.

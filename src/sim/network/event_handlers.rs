@@ -4,7 +4,8 @@ use bytes::Bytes as Frame;
 
 use super::event::Event;
 use super::participation::{Activity, Participation, Transfer, Upload, Way};
-use super::transfers::{ServerLink, absent};
+use super::server_link::ServerLink;
+use super::transfers::absent;
 use super::{Network, answered, unanswered};
 use crate::error::{Error, Result};
 use crate::ids::UserId;
@@ -34,6 +35,16 @@ impl Network {
         match event {
             Event::FrameArrived(user) => self.frame_arrived(now, user),
             Event::WorkEnded(user) => self.work_ended(now, user).map(|()| Followup::Nothing),
+            Event::StartUpEnded(user) => {
+                let participation = self.taking_part.get_mut(&user).ok_or_else(|| absent(user))?;
+                self.traffic.start_up_ended(user, participation);
+                Ok(Followup::Nothing)
+            }
+            Event::RateChanges(user) => {
+                let participation = self.taking_part.get_mut(&user).ok_or_else(|| absent(user))?;
+                self.traffic.change_rate(user, participation);
+                Ok(Followup::Nothing)
+            }
             Event::TransfersEnded(direction) => {
                 self.traffic.end_transfers(now, direction, &mut self.taking_part).map(|()| Followup::Nothing)
             }

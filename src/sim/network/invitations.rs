@@ -79,7 +79,7 @@ impl Network {
     /// Starts the participation of `user` with its first leg.
     fn start(&mut self, user: UserId) -> Result<()> {
         let participation = self.taking_part.get_mut(&user).ok_or_else(|| absent(user))?;
-        participation.plan_dropout(user, &self.world)?;
+        participation.plan_dropout(user, &self.world, self.traffic.calendar.now())?;
         let traffic = &mut self.traffic;
         traffic.begin_leg(user, participation)?;
         if let Some(leaves) = self.availability.leaves_at(user, traffic.calendar.now()) {

@@ -34,13 +34,15 @@ mod event_handlers;
 mod invitations;
 mod participation;
 mod saved;
+mod server_link;
 mod transfers;
 
 use event::Event;
 use event_handlers::Followup;
 use participation::Participation;
 pub use saved::NetworkState;
-use transfers::{ServerLink, Traffic};
+use server_link::ServerLink;
+use transfers::Traffic;
 
 /// The number of bookings from which on the metrics are told in the middle of a round; some megabytes of them.
 const BOOKED_AT_ONCE: usize = 1 << 17;
@@ -141,7 +143,7 @@ fn emptied<T>(list: &mut Vec<T>) -> Vec<T> {
 impl Network {
     /// Returns a network at time zero. It looks at `interrupted` between events.
     pub fn new(world: Arc<World>, pool: Pool, peers: Peers, interrupted: Arc<AtomicBool>) -> Self {
-        let server_link = ServerLink::new(&world.scenario.network.server);
+        let server_link = ServerLink::new(&world.scenario.network);
         let availability = world.population.availability().clock();
         let calendar = Calendar::default();
         let traffic = Traffic { world: Arc::clone(&world), calendar, server_link, bookings: Vec::new() };

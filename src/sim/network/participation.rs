@@ -75,6 +75,8 @@ pub(super) enum Way {
     Alone,
     /// It waits for a connection. The number gives its place in the line.
     InLine(u64),
+    /// It has a connection to the server's link, and its first byte has not left.
+    StartingUp,
     /// It is on the server's link, which it shares with others.
     Shared,
     /// Its last byte has left, and it arrives after the latency.
@@ -148,31 +150,34 @@ impl Participation {
     }
 
     /// Returns the user's link in one direction.
-    pub fn link(&self, direction: Direction) -> Link {
+    pub fn link(&self, direction: Direction) -> &Link {
         match direction {
-            Direction::Up => self.conditions.up,
-            Direction::Down => self.conditions.down,
+            Direction::Up => &self.conditions.up,
+            Direction::Down => &self.conditions.down,
         }
     }
 
-    /// Finds the leg in which the participation of `user` drops out. The instant is uniform over the time that all legs
+    /// Finds the leg in which the participation of `user`, which begins at `now`, drops out. The instant is uniform over the time that all legs
     /// take if the server's link holds nobody back. A participation whose training fails does not drop out, since its
     /// duration is not known.
     ///
     /// # Errors
     /// Those of the method, where it makes a download for each user.
-    pub fn plan_dropout(&mut self, user: UserId, world: &World) -> Result<()> {
+    pub fn plan_dropout(&mut self, user: UserId, world: &World, now: SimTime) -> Result<()> {
         let legs = world.legs(self.download.phase());
         let (Some(share), Some(Effort { upload: Some(_), .. })) = (self.conditions.dropout_at, &self.effort) else {
             return Ok(());
         };
-        let durations = legs.iter().map(|leg| self.planned_duration(user, *leg, world)).collect::<Result<Vec<_>>>()?;
-        let whole = durations.iter().fold(SimDuration::ZERO, |sum, duration| sum + *duration);
+        let mut ends_of_legs = Vec::with_capacity(legs.len());
+        let mut last = now;
+        for leg in legs {
+            last = self.planned_end(user, *leg, world, last)?;
+            ends_of_legs.push(last);
+        }
         // The share is taken in units of 2^-32, so that the instant is an integer computation.
-        let instant = SimTime::ZERO + whole.fraction((share * 4_294_967_296.0) as u64, 1 << 32);
-        let mut began = SimTime::ZERO;
-        for (leg, duration) in (0u8..).zip(durations) {
-            let ends = began + duration;
+        let instant = now + last.since(now).fraction((share * 4_294_967_296.0) as u64, 1 << 32);
+        let mut began = now;
+        for (leg, ends) in (0u8..).zip(ends_of_legs) {
             if instant < ends || usize::from(leg) + 1 == legs.len() {
                 self.dropout = Some(Dropout { leg, elapsed: instant.since(began) });
                 break;
@@ -182,15 +187,15 @@ impl Participation {
         Ok(())
     }
 
-    /// Returns how long a leg takes if the server's link holds nobody back.
-    fn planned_duration(&self, user: UserId, leg: Leg, world: &World) -> Result<SimDuration> {
+    /// Returns when a leg that begins at `began` ends if the server's link holds nobody back.
+    fn planned_end(&self, user: UserId, leg: Leg, world: &World, began: SimTime) -> Result<SimTime> {
         let upload = self.effort.as_ref().and_then(|effort| effort.upload).unwrap_or_default();
         Ok(match leg {
-            Leg::Work(job) => self.speed_of(job, world).time_for(self.work_of(job).unwrap_or_default()),
-            Leg::Transfer(Route::UPLOAD) => self.conditions.up.transfer_time(upload),
+            Leg::Work(job) => began + self.speed_of(job, world).time_for(self.work_of(job).unwrap_or_default()),
+            Leg::Transfer(Route::UPLOAD) => self.conditions.up.arrival(began, upload),
             Leg::Transfer(route) => {
                 let parts = self.parts_of(user, route)?.unwrap_or_default();
-                self.link(route.direction).transfer_time(Bytes::new(parts.total()))
+                self.link(route.direction).arrival(began, Bytes::new(parts.total()))
             }
         })
     }

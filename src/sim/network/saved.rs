@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::event::Event;
 use super::participation::{Activity, Dropout, Participation, Transfer, Upload};
-use super::transfers::{Places, SavedLink, ServerLink, Traffic};
+use super::server_link::{Places, SavedLink, ServerLink};
+use super::transfers::Traffic;
 use super::{Network, answered, asked, unanswered};
 use crate::codec::{Frame, FrameParts};
 use crate::error::Result;
@@ -186,7 +187,7 @@ impl Network {
             appointments.get(place as usize).copied().ok_or_else(|| damaged("an appointment that is not there"))
         };
         if let Some(link) = link {
-            self.traffic.server_link = ServerLink::restore(link, &self.world.scenario.network.server, appointment)?;
+            self.traffic.server_link = ServerLink::restore(link, &self.world.scenario.network, appointment)?;
         }
         let mut is_effort_needed = false;
         for ReadParticipation { saved, download, frame, exchanged } in participations {

@@ -3,127 +3,25 @@
 //! If the server's link has no limit, a transfer has its client's link for itself, and its end is known when it starts.
 //! If it has one, all transfers of a direction share it ([`FairLink`]), and where connections are limited, further
 //! transfers wait in line. The calendar then holds one event for the next end in each direction, which moves with every
-//! start and end.
+//! start and end, and one for each transfer that is still starting up or whose own link changes its rate.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-
-use serde::{Deserialize, Serialize};
 
 use super::event::Event;
 use super::participation::{Activity, Participation, Transfer, Way};
+use super::server_link::ServerLink;
 use super::unanswered;
-
 use crate::codec::FrameParts;
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Step, UserId};
 use crate::legs::{Job, Leg, Peer, Route};
 use crate::population::Verdict;
-use crate::scenario::ServerLinkSpec;
 use crate::sim::by_user::ByUser;
-use crate::sim::calendar::{Appointment, Calendar};
-use crate::sim::fair_link::{FairLink, FlowId};
+use crate::sim::calendar::Calendar;
+use crate::sim::fair_link::FlowId;
 use crate::sim::messages::{Booking, LinkEvent};
 use crate::sim::world::World;
-use crate::units::{Bytes, Direction, SimTime};
-
-/// The positions of appointments in a checkpoint's list of pending events.
-pub(super) type Places = BTreeMap<Appointment, u32>;
-
-/// The server's link, if it is limited.
-pub(super) struct ServerLink {
-    up: Lane,
-    down: Lane,
-    /// The limit of transfers at a time, both directions together.
-    connections: Option<u32>,
-    in_progress: u32,
-    /// The users who wait for a connection, by a number that grows, so that the first to come is the first to be
-    /// served.
-    line: BTreeMap<u64, UserId>,
-    next_in_line: u64,
-}
-
-/// The server's link in a checkpoint. Each direction has the time of its next end and the position of that event.
-#[derive(Serialize, Deserialize)]
-pub(super) struct SavedLink {
-    up: (FairLink, Option<(SimTime, u32)>),
-    down: (FairLink, Option<(SimTime, u32)>),
-    in_progress: u32,
-    line: BTreeMap<u64, UserId>,
-    next_in_line: u64,
-}
-
-/// One direction of the server's link.
-struct Lane {
-    link: FairLink,
-    /// The next end that is in the calendar.
-    next_end: Option<(SimTime, Appointment)>,
-}
-
-impl ServerLink {
-    /// Makes the server's link; `None` if it has no limit.
-    pub fn new(spec: &ServerLinkSpec) -> Option<Self> {
-        let limited = spec.uplink.is_some() || spec.downlink.is_some() || spec.connections.is_some();
-        let lane = |capacity| Lane { link: FairLink::new(capacity), next_end: None };
-        limited.then(|| Self {
-            up: lane(spec.uplink),
-            down: lane(spec.downlink),
-            connections: spec.connections,
-            in_progress: 0,
-            line: BTreeMap::new(),
-            next_in_line: 0,
-        })
-    }
-
-    /// Returns what a checkpoint stores of the link.
-    pub fn save(&self, places: &Places) -> SavedLink {
-        let lane = |lane: &Lane| {
-            let next_end = lane.next_end.and_then(|(time, next)| Some((time, *places.get(&next)?)));
-            (lane.link.clone(), next_end)
-        };
-        SavedLink {
-            up: lane(&self.up),
-            down: lane(&self.down),
-            in_progress: self.in_progress,
-            line: self.line.clone(),
-            next_in_line: self.next_in_line,
-        }
-    }
-
-    /// Returns the link that was saved, for the same scenario.
-    ///
-    /// # Errors
-    /// Those of `appointment`, which finds an event's appointment by its position.
-    pub fn restore(
-        saved: SavedLink,
-        spec: &ServerLinkSpec,
-        appointment: impl Fn(u32) -> Result<Appointment>,
-    ) -> Result<Option<Self>> {
-        let lane = |(link, next_end): (FairLink, Option<(SimTime, u32)>)| -> Result<Lane> {
-            let next_end = next_end.map(|(time, place)| Ok::<_, Error>((time, appointment(place)?))).transpose()?;
-            Ok(Lane { link, next_end })
-        };
-        let (up, down) = (lane(saved.up)?, lane(saved.down)?);
-        let SavedLink { in_progress, line, next_in_line, .. } = saved;
-        Ok(Self::new(spec).map(|link| Self { up, down, in_progress, line, next_in_line, ..link }))
-    }
-
-    /// Clears the line, so that no user in it gets a connection any more.
-    pub fn close(&mut self) {
-        self.line.clear();
-    }
-
-    fn lane(&mut self, direction: Direction) -> &mut Lane {
-        match direction {
-            Direction::Up => &mut self.up,
-            Direction::Down => &mut self.down,
-        }
-    }
-
-    fn has_a_connection_free(&self) -> bool {
-        self.connections.is_none_or(|connections| self.in_progress < connections)
-    }
-}
+use crate::units::{Bytes, Direction, SimDuration, SimTime};
 
 /// Everything that is on its way: the calendar, the server's link, and the bookings of what has happened. It does not
 /// know who takes part, so callers pass the participation.
@@ -199,7 +97,7 @@ impl Traffic {
         let (size, fault) = match dropout {
             // The bytes that are carried before a dropout do not depend on how many share the server's link.
             Some(elapsed) if server_link.is_some() => {
-                let carried = link.carried(size, elapsed);
+                let carried = link.carried(size, now, now + elapsed);
                 (carried, if fault == Some(Verdict::Drop) { fault } else { Some(Verdict::CutAt(carried)) })
             }
             _ => (size, fault),
@@ -207,20 +105,16 @@ impl Traffic {
         let mut transfer = Transfer { route, size, began: now, way: Way::Alone, fault };
         match server_link {
             None => {
-                let arrives =
-                    self.within_time(now + link.transfer_time(size) + transfer.delay(), user, participation.step)?;
+                let arrives = link.arrival(now, size) + transfer.delay();
+                let arrives = self.within_time(arrives, user, participation.step)?;
                 participation.next = Some(self.calendar.schedule(arrives, Event::FrameArrived(user)));
                 if let Some(elapsed) = dropout {
                     self.schedule_cut(user, participation, now + elapsed);
                 }
             }
             Some(server) if server.has_a_connection_free() => {
-                transfer.way = Way::Shared;
                 server.in_progress += 1;
-                // A user has at most one transfer in a direction, so its number is free.
-                let started = server.lane(direction).link.start(now, FlowId(user.0), size, link.rate);
-                debug_assert!(started, "{user} has two transfers in one direction");
-                self.reschedule(direction);
+                transfer.way = self.connect(user, participation, direction, size);
             }
             Some(server) => {
                 transfer.way = Way::InLine(server.next_in_line);
@@ -250,13 +144,15 @@ impl Traffic {
         while let Some(FlowId(user)) = take_ended(self) {
             let user = UserId(user);
             let participation = taking_part.get_mut(&user).ok_or_else(|| absent(user))?;
-            let latency = participation.link(direction).latency;
-            let mut arrives = now + latency;
+            let mut arrives = now + participation.link(direction).latency_after();
             if let Some(transfer) = participation.transfer_mut() {
                 transfer.way = Way::Sent;
                 arrives = arrives + transfer.delay();
             }
-            participation.next = Some(self.calendar.schedule(arrives, Event::FrameArrived(user)));
+            let arrival = self.calendar.schedule(arrives, Event::FrameArrived(user));
+            if let Some(change) = participation.next.replace(arrival) {
+                self.calendar.cancel(change);
+            }
             self.within_time(arrives, user, participation.step)?;
             self.free_connection(taking_part)?;
         }
@@ -274,14 +170,16 @@ impl Traffic {
     ) -> Result<Bytes> {
         let now = self.calendar.now();
         match transfer.way {
-            Way::Alone => {
-                Ok(participation.link(transfer.route.direction).carried(transfer.size, transfer.elapsed(now)))
-            }
+            Way::Alone => Ok(participation.link(transfer.route.direction).carried(transfer.size, transfer.began, now)),
             Way::Sent => Ok(transfer.size),
             Way::InLine(number) => {
                 if let Some(server) = &mut self.server_link {
                     server.line.remove(&number);
                 }
+                Ok(Bytes::new(0))
+            }
+            Way::StartingUp => {
+                self.free_connection(taking_part)?;
                 Ok(Bytes::new(0))
             }
             Way::Shared => {
@@ -297,25 +195,70 @@ impl Traffic {
 
     /// Gives a connection that has become free to the first user in line.
     fn free_connection(&mut self, taking_part: &mut ByUser<Box<Participation>>) -> Result<()> {
-        let now = self.calendar.now();
         let Some(server) = &mut self.server_link else { return Ok(()) };
         server.in_progress -= 1;
         let Some((_, user)) = server.line.pop_first() else { return Ok(()) };
         server.in_progress += 1;
         let participation = taking_part.get_mut(&user).ok_or_else(|| absent(user))?;
         let invitation_id = participation.invitation_id;
-        let (up, down) = (participation.conditions.up.rate, participation.conditions.down.rate);
-        if let Some(transfer) = participation.transfer_mut() {
-            transfer.way = Way::Shared;
-            let route = transfer.route;
-            let direction = route.direction;
-            let rate = if direction == Direction::Up { up } else { down };
-            let started = server.lane(direction).link.start(now, FlowId(user.0), transfer.size, rate);
-            debug_assert!(started, "{user} has two transfers in one direction");
+        if let Some(Transfer { route, size, .. }) = participation.transfer_mut().copied() {
+            let way = self.connect(user, participation, route.direction, size);
+            if let Some(transfer) = participation.transfer_mut() {
+                transfer.way = way;
+            }
             self.book(invitation_id, user, LinkEvent::Connected(route));
-            self.reschedule(direction);
         }
         Ok(())
+    }
+
+    /// Begins a transfer that has a connection with its start-up, if it has one, and returns where it is.
+    fn connect(&mut self, user: UserId, participation: &mut Participation, direction: Direction, size: Bytes) -> Way {
+        let start_up = participation.link(direction).start_up();
+        if start_up > SimDuration::ZERO {
+            let ends = self.calendar.now() + start_up;
+            participation.next = Some(self.calendar.schedule(ends, Event::StartUpEnded(user)));
+            return Way::StartingUp;
+        }
+        self.share(user, participation, direction, size);
+        Way::Shared
+    }
+
+    /// Puts a transfer on the server's link.
+    fn share(&mut self, user: UserId, participation: &mut Participation, direction: Direction, size: Bytes) {
+        let now = self.calendar.now();
+        let link = participation.link(direction);
+        let Some(server) = &mut self.server_link else { return };
+        // A user has at most one transfer in a direction, so its number is free.
+        let started = server.lane(direction).link.start(now, FlowId(user.0), size, link.claim_at(now));
+        debug_assert!(started, "{user} has two transfers in one direction");
+        if let Some(changes) = link.changes_after(now) {
+            participation.next = Some(self.calendar.schedule(changes, Event::RateChanges(user)));
+        }
+        self.reschedule(direction);
+    }
+
+    /// Handles the end of a start-up.
+    pub fn start_up_ended(&mut self, user: UserId, participation: &mut Participation) {
+        let Some(transfer) = participation.transfer_mut() else { return };
+        transfer.way = Way::Shared;
+        let (direction, size) = (transfer.route.direction, transfer.size);
+        self.share(user, participation, direction, size);
+    }
+
+    /// Handles a change of the rate of a user's own link during a transfer on the server's link.
+    pub fn change_rate(&mut self, user: UserId, participation: &mut Participation) {
+        let now = self.calendar.now();
+        let Some(direction) = participation.transfer_mut().map(|transfer| transfer.route.direction) else { return };
+        let link = participation.link(direction);
+        let Some(server) = &mut self.server_link else { return };
+        // The last byte may have left at this very instant, which the next event tells.
+        if !server.lane(direction).link.change(now, FlowId(user.0), link.claim_at(now)) {
+            return;
+        }
+        if let Some(changes) = link.changes_after(now) {
+            participation.next = Some(self.calendar.schedule(changes, Event::RateChanges(user)));
+        }
+        self.reschedule(direction);
     }
 
     /// Brings the calendar up to date with the next end of a direction.

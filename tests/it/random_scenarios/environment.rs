@@ -24,6 +24,9 @@ fn network() -> Vec<Key> {
         maybe("network.rtt_ms", prop_oneof![zero_or(1e-3, 1e9), magnitude(1e3, 3e4).prop_map(Value::Float)].boxed()),
         maybe("network.rtt_log_sigma", zero_or(1e-2, 5.0)),
         maybe("network.dropout", prop_oneof![zero_or(1e-2, 1.0), Just(Value::Float(1.0))].boxed()),
+        maybe("network.sharing", one_of(&["equal", "tcp"])),
+        maybe("network.trace.path", one_of(&[files::LINKS])),
+        maybe("network.trace.period_s", real(files::LAST_CHANGE_S + 0.001, 1e5)),
         maybe("network.server.preset", presets("network.server")),
         maybe("network.server.downlink_mbit_per_s", rate(1e-3, 1e9)),
         maybe("network.server.uplink_mbit_per_s", rate(1e-3, 1e9)),
@@ -95,7 +98,12 @@ fn availability() -> Vec<Key> {
 fn faults() -> BoxedStrategy<Value> {
     let table = |key: &'static str| move |value: Value| Value::Table(Table::from_iter([(key.to_owned(), value)]));
     let effect = prop_oneof![
-        one_of(&["drop", "corrupt"]),
+        one_of(&["drop", "corrupt", "outage"]),
+        (real(1.0, 1e5), real(1.0, 1e3)).prop_map(|(gap, duration)| {
+            let times = [("mean_gap_s", gap), ("mean_duration_s", duration)];
+            let times = Table::from_iter(times.map(|(key, value)| (key.to_owned(), value)));
+            Value::Table(Table::from_iter([("recurring_outage".to_owned(), Value::Table(times))]))
+        }),
         rate(1e-6, 1e3).prop_map(table("delay_s")),
         integer(0..=10_000).prop_map(table("cut_at_byte")),
     ];

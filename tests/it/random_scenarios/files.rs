@@ -19,9 +19,14 @@ pub const DEVICES: &str = "devices.csv";
 pub const AVAILABILITY: &str = "availability.csv";
 /// The last `off` in that trace, in seconds.
 pub const LAST_OFF_S: f64 = 90.0;
+/// Name of the trace of links.
+pub const LINKS: &str = "links.csv";
+/// The last time in that trace, in seconds.
+pub const LAST_CHANGE_S: f64 = 30.0;
 /// The traces by name, with their text.
-pub const TRACES: [(&str, &str); 2] = [
+pub const TRACES: [(&str, &str); 3] = [
     (DEVICES, "user,ns_per_row_visit,memory_mb\n0,50,\n2,400.5,0.001\n1,20,1e3\n"),
+    (LINKS, "user,time_s,down_mbit_per_s,up_mbit_per_s\n0,0,20,5\n0,0.01,1,0\n0,30,0.5,100\n1,0,3,0.25\n"),
     (AVAILABILITY, "user,on,off\n0,0,10\n0,20,80.5\n1,5,90\n2,40,41\n"),
 ];
 

@@ -36,6 +36,7 @@ impl Draft {
         self.mend_sizes(&population);
         self.mend_cutoffs();
         self.mend_headline();
+        self.mend_links();
         self.mend_devices();
         self.mend_availability();
         self.mend_faults(&population);
@@ -205,6 +206,20 @@ impl Draft {
         }
     }
 
+    /// Makes rates come from one source.
+    fn mend_links(&mut self) {
+        if !self.0.contains_key("network.trace.path") {
+            self.0.remove("network.trace.period_s");
+            return;
+        }
+        for direction in ["downlink", "uplink"] {
+            self.0.remove(&*format!("network.{direction}_median_mbit_per_s"));
+            self.0.remove(&*format!("network.{direction}_log_sigma"));
+        }
+        self.0.remove("network.correlation");
+        self.0.remove("network.transfer_log_sigma");
+    }
+
     /// Makes speeds come from one source, and memory either fixed or spread, unless every class has its own.
     fn mend_devices(&mut self) {
         if self.0.contains_key("devices.classes") {
@@ -248,7 +263,13 @@ impl Draft {
 
     fn mend_faults(&mut self, population: &Population) {
         let Some(Value::Array(rules)) = self.0.get_mut("faults") else { return };
-        for rule in rules {
+        for rule in rules.iter_mut().filter_map(Value::as_table_mut) {
+            let effect = rule.get("effect");
+            if effect
+                .is_some_and(|effect| effect.as_str() == Some("outage") || effect.get("recurring_outage").is_some())
+            {
+                ["preset", "direction", "probability"].iter().for_each(|key| drop(rule.remove(*key)));
+            }
             let Some(Value::Array(numbers)) = rule.get_mut("users").and_then(|users| users.get_mut("numbers")) else {
                 continue;
             };

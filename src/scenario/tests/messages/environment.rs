@@ -32,6 +32,17 @@ fn links_and_devices() -> Vec<Case> {
             devices("median_ns_per_row_visit = 5\ntrace = { path = \"d.csv\" }"),
             &[],
         ),
+        (
+            "a rate beside a trace of rates",
+            with("[network]\ntrace = { path = \"l.csv\", period_s = 0 }\ndownlink_median_mbit_per_s = 5\n"),
+            &[],
+        ),
+        (
+            "rates that would be drawn beside a trace",
+            with("[network]\ncorrelation = 0.5\ntransfer_log_sigma = 0.1\ntrace = { path = \"l.csv\" }\n"),
+            &[],
+        ),
+        ("a way to share that there is not", with("[network]\nsharing = \"udp\"\n"), &[]),
         ("a limit of memory that no class heeds", devices("preset = \"phone-classes\"\nmemory_mb = 5"), &[]),
         ("memory in two ways", devices("memory_mb = 5\nmemory_median_mb = 5\nmemory_log_sigma = 0.5"), &[]),
         ("a median of memory without its spread", devices("memory_median_mb = 5"), &[]),
@@ -107,6 +118,21 @@ fn availability_and_faults() -> Vec<Case> {
         (
             "a fault of users by a bare number",
             with("[[faults]]\neffect = \"drop\"\nusers = 0.1\ndirection = \"upload\"\nprobability = 0\n"),
+            &[],
+        ),
+    ]
+}
+
+fn outages() -> Vec<Case> {
+    vec![
+        (
+            "an outage of uploads, some of the time",
+            with("[[faults]]\neffect = \"outage\"\ndirection = \"up\"\nprobability = 0.5\n"),
+            &[],
+        ),
+        (
+            "an outage that does not say how long",
+            with("[[faults]]\neffect = { recurring_outage = { mean_gap_s = 0.5 } }\n"),
             &[],
         ),
     ]
@@ -190,7 +216,7 @@ fn rounds() -> Vec<Case> {
 
 #[test]
 fn faults_of_the_world_name_the_key_and_what_to_write() {
-    insta::assert_snapshot!(render([links_and_devices(), availability_and_faults()].concat()));
+    insta::assert_snapshot!(render([links_and_devices(), availability_and_faults(), outages()].concat()));
 }
 
 #[test]

@@ -1,0 +1,26 @@
+//! Makes populations for tests.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::scenario::{self, MethodVocabulary};
+
+pub(super) const USERS: u32 = 20_000;
+
+/// Returns the scenario of a file with these lines after its own.
+pub(super) fn scenario_with(tables: &str) -> Scenario {
+    let schema = schemars::json_schema!({ "type": "object", "additionalProperties": false });
+    let vocabulary = [MethodVocabulary {
+        name: "popularity",
+        schema,
+        resolve: |_| Vec::new(),
+        trains: false,
+        sizes: |_, _| Vec::new(),
+    }];
+    let text = format!("method = \"popularity\"\ndataset.name = \"ml-100k\"\ntraining.rounds = 1\n{tables}");
+    scenario::parse(&text, "test.toml", &[], &vocabulary).unwrap()
+}
+
+/// Returns the users of that scenario, which names no trace.
+pub(super) fn users_of(tables: &str, seed: u64) -> Population {
+    Population::new(&scenario_with(tables), USERS as usize, &Traces::default(), Streams::new(seed)).unwrap()
+}
