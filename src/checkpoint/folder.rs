@@ -62,7 +62,8 @@ pub fn find(folder: &Path) -> Result<Found> {
     let folder = folder.display();
     if passed_over.is_empty() {
         return Err(Error::Checkpoint(format!(
-            "there is no checkpoint in {folder}; `run --checkpoint-every N` leaves them, and removes them when the run is complete unless it is given --keep-checkpoint"
+            "there is no checkpoint in {folder}; `run --checkpoint-every N` leaves them, and removes them when the run \
+             is complete unless it is given --keep-checkpoint"
         )));
     }
     Err(Error::Checkpoint(format!("no checkpoint in {folder} can be used: {}", passed_over.join("; "))))
@@ -73,12 +74,15 @@ pub fn is_in(folder: &Path) -> bool {
     numbered(folder).is_ok_and(|found| !found.is_empty())
 }
 
-/// Removes every checkpoint from `folder` but the newest, when a run is complete to which rounds may be added.
+/// Removes every checkpoint from `folder` but the newest sound one, when a run is complete to which rounds may be
+/// added. If none is sound, all of them stay.
 ///
 /// # Errors
 /// [`Error::Write`] for a checkpoint that cannot be removed.
-pub fn remove_older(folder: &Path) -> Result<()> {
-    for (_, path) in numbered(folder).map_err(|reason| Error::write(folder, reason))?.into_iter().skip(1) {
+pub fn remove_others(folder: &Path) -> Result<()> {
+    let Ok(Found { path: kept, .. }) = find(folder) else { return Ok(()) };
+    let found = numbered(folder).map_err(|reason| Error::write(folder, reason))?;
+    for (_, path) in found.into_iter().filter(|(_, path)| *path != kept) {
         fs::remove_file(&path).map_err(|reason| Error::write(path, reason))?;
     }
     Ok(())

@@ -25,7 +25,7 @@ mod tests;
 
 pub use build::{Build, versions};
 pub use file::{Header, Opened, open};
-pub use folder::{Found, find, is_in, remove_all, remove_older, sync_folder};
+pub use folder::{Found, find, is_in, remove_all, remove_others, sync_folder};
 pub use keeper::Keeper;
 pub use scenario_file::{FILE_NAME as SCENARIO_FILE, is_in_the_way, text_of as scenario_text};
 
@@ -70,6 +70,18 @@ impl Header {
             folder.display(),
             differences.join(", ")
         )))
+    }
+
+    /// Returns the number of rounds that the run in this report folder is to have, according to its [`SCENARIO_FILE`];
+    /// `None` if there is no such file. It is another number than that of a checkpoint if rounds were added since.
+    ///
+    /// # Errors
+    /// [`Error::Read`] for a file that cannot be read.
+    pub fn rounds_of_run_in(folder: &Path) -> Result<Option<u32>> {
+        let Some(text) = scenario_file::read(folder)? else { return Ok(None) };
+        let scenario: Option<toml::Table> = text.parse().ok();
+        let rounds = scenario.as_ref().and_then(|scenario| scenario.get("training")?.get("rounds")?.as_integer());
+        Ok(rounds.and_then(|rounds| u32::try_from(rounds).ok()))
     }
 
     /// Checks that `running` is the build that wrote the checkpoint.

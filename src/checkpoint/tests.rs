@@ -308,6 +308,7 @@ fn the_folder_says_which_run_its_checkpoints_are_of() {
     ours.check_folder(bench.path()).unwrap();
     bench.leave(ours.clone(), 5);
     ours.check_folder(bench.path()).unwrap();
+    assert_eq!(Header::rounds_of_run_in(bench.path()).unwrap(), Some(5));
     of("seed = 1\n[training]\nrounds = 9\n").check_folder(bench.path()).unwrap();
     let told = of("seed = 2\n[training]\nrounds = 5\n").check_folder(bench.path()).unwrap_err().to_string();
     assert!(told.contains("is of another run") && told.contains("seed: 1 and 2"), "{told}");
@@ -331,7 +332,8 @@ fn directories_and_pipes_are_passed_over_and_stay() {
     let (rounds, passed_over) = bench.found().unwrap();
     assert_eq!((rounds, passed_over.len()), (5, 2), "{passed_over:?}");
     bench.leave(header(), 10);
-    remove_older(bench.path()).unwrap();
+    fs::write(bench.file(12), "damaged").unwrap();
+    remove_others(bench.path()).unwrap();
     assert_eq!(bench.names(), ["checkpoint-10.bin", "checkpoint-15.bin", "checkpoint-20.bin"]);
     remove_all(bench.path()).unwrap();
     assert_eq!(bench.names(), ["checkpoint-15.bin", "checkpoint-20.bin"]);

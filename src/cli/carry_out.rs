@@ -111,7 +111,7 @@ fn remove_checkpoints(folder: &ReportFolder, keep: bool) -> Result<()> {
         folder.sync()?;
         checkpoint::sync_folder(folder.path())?;
     }
-    if keep { checkpoint::remove_older(folder.path()) } else { checkpoint::remove_all(folder.path()) }
+    if keep { checkpoint::remove_others(folder.path()) } else { checkpoint::remove_all(folder.path()) }
 }
 
 /// Returns the error of a run whose digest is not the one that was expected; `None` if it is, and for a run that its

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::checkpoint::{self, Header};
 use crate::error::Result;
-use crate::report::ReportFolder;
+use crate::report::{EarlierReport, ReportFolder};
 
 /// Returns whether a run that was stopped has left a checkpoint in the folder at `path`. If a report or a checkpoint is
 /// there, it removes what a killed run has left: files that were half written, and the checkpoints of a run whose
@@ -30,11 +30,11 @@ pub fn stopped_run_is_in(path: &Path) -> Result<bool> {
     Ok(!found.is_ok_and(|found| complete_run_in(&folder, &found.checkpoint.header).is_some()))
 }
 
-/// Returns the digest of the `run.json` of a complete run if it is in `folder`, and the checkpoint with this header is
-/// not that of a run which was to replace it.
-pub fn complete_run_in(folder: &ReportFolder, header: &Header) -> Option<String> {
-    let (digest, is_complete) = folder.earlier_report()?;
-    (is_complete && header.replaces.as_ref() != Some(&digest)).then_some(digest)
+/// Returns the report in `folder` if it is of a complete run, and the checkpoint with this header is not that of a run
+/// which was to replace it.
+pub fn complete_run_in(folder: &ReportFolder, header: &Header) -> Option<EarlierReport> {
+    let report = folder.earlier_report()?;
+    (report.is_complete && header.replaces.as_ref() != Some(&report.digest)).then_some(report)
 }
 
 /// Removes the checkpoints of a run whose report is complete from `folder`, except for one that is to be kept.
@@ -49,5 +49,5 @@ pub fn remove_from(folder: &ReportFolder) -> Result<()> {
     if complete_run_in(folder, header).is_none() || header.check_folder(path).is_err() {
         return Ok(());
     }
-    if header.keep { checkpoint::remove_older(path) } else { checkpoint::remove_all(path) }
+    if header.keep { checkpoint::remove_others(path) } else { checkpoint::remove_all(path) }
 }

@@ -14,9 +14,9 @@ use crate::checkpoint::{self, Build, Found, Header, Keeper, Opened};
 use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
-use crate::report::ReportFolder;
 #[cfg(feature = "npz")]
 use crate::report::model_file::ModelFile;
+use crate::report::{EarlierReport, ReportFolder};
 use crate::scenario::{self, AvailabilityPattern, Scenario, SpeedSpec};
 use crate::sim::Checkpoints;
 
@@ -43,14 +43,18 @@ pub fn resume(
     }
     header.check_folder(folder.path())?;
     let saved = scenario_of(&header, &[], methods)?;
+    let planned = saved.training.rounds;
     let complete = leftovers::complete_run_in(&folder, &header);
     if complete.is_some() && arguments.rounds.is_none() {
         // It may have been killed before it removed its checkpoints.
         leftovers::remove_from(&folder)?;
     }
-    check_rounds(arguments, &header, saved.training.rounds, complete.is_some())?;
+    check_rounds(arguments, &header, complete.as_ref())?;
     let directories = arguments.data_dir.as_ref().map_or(header.data_directories.clone(), |named| vec![named.clone()]);
-    let extension = arguments.rounds.map(|rounds| format!("training.rounds={rounds}"));
+    // A run that was stopped soon after rounds were added to it has no checkpoint that says so.
+    let added = Header::rounds_of_run_in(folder.path())?.filter(|rounds| *rounds > header.rounds && *rounds != planned);
+    let rounds = arguments.rounds.map(u32::from).or(added.filter(|_| complete.is_none()));
+    let extension = rounds.map(|rounds| format!("training.rounds={rounds}"));
     let scenario = scenario_of(&header, extension.as_slice(), methods)?;
     // The report shows the scenario as it was given, wherever its files are read from.
     let placed = placed(&scenario, &header.directory, &directories);
@@ -63,7 +67,7 @@ pub fn resume(
     header.take_over(running);
     header.scenario = scenario.to_toml()?;
     header.command.extend(extension.into_iter().flat_map(|text| ["--set".to_owned(), text]));
-    header.replaces = complete.or(header.replaces);
+    header.replaces = complete.map(|report| report.digest).or(header.replaces);
     header.every = arguments.checkpoint_every.map_or(header.every, u32::from);
     #[cfg(feature = "npz")]
     let model_file = arguments.save_model.as_ref().map(|path| ModelFile::create(path, true)).transpose()?;
@@ -97,23 +101,24 @@ fn scenario_of(header: &Header, overrides: &[String], methods: &[Entry]) -> Resu
     Ok(scenario)
 }
 
-/// Checks that there are rounds to go on with, for a run that was to have `planned` rounds. A complete run removes its
-/// checkpoints, so one that is there all the same was to be kept, was put there by hand, or belongs to a run that was
-/// killed while it removed them.
+/// Checks that there are rounds to go on with; `complete` is the report of the run if it is complete. A complete run
+/// removes its checkpoints, so one that is there all the same was to be kept, was put there by hand, or belongs to a
+/// run that was killed while it removed them.
 ///
 /// # Errors
 /// [`Error::Usage`] if there are none.
-fn check_rounds(arguments: &ResumeArgs, header: &Header, planned: u32, is_complete: bool) -> Result<()> {
+fn check_rounds(arguments: &ResumeArgs, header: &Header, complete: Option<&EarlierReport>) -> Result<()> {
     let folder = arguments.folder.display();
-    match arguments.rounds.map(u32::from) {
-        None if is_complete => {
+    match (arguments.rounds.map(u32::from), complete) {
+        (None, Some(_)) => {
             let more = if header.keep { "; --rounds N adds rounds to it" } else { "" };
             Err(Error::Usage(format!("{folder} holds the report of a complete run: there is nothing to resume{more}")))
         }
-        Some(asked) if is_complete && asked <= planned => Err(Error::Usage(format!(
-            "--rounds {asked}: the run in {folder} is complete with its {planned} rounds; name more"
+        (Some(asked), Some(report)) if u64::from(asked) <= report.rounds => Err(Error::Usage(format!(
+            "--rounds {asked}: the run in {folder} is complete with its {} rounds; name more",
+            report.rounds
         ))),
-        Some(asked) if asked <= header.rounds => Err(Error::Usage(format!(
+        (Some(asked), _) if asked <= header.rounds => Err(Error::Usage(format!(
             "--rounds {asked}: the checkpoint in {folder} is after round {} already; name more",
             header.rounds
         ))),

@@ -102,7 +102,7 @@ fn header(
         command: reproduce::command(&arguments.input),
         directory: absolute(Path::new(".")),
         data_directories: directories.iter().map(|folder| absolute(folder)).collect(),
-        replaces: folder.earlier_report().map(|(digest, _)| digest),
+        replaces: folder.earlier_report().map(|report| report.digest),
         every: arguments.checkpoint_every.map_or(0, u32::from),
         keep: arguments.keep_checkpoint,
         rounds: 0,

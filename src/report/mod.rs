@@ -34,5 +34,5 @@ pub mod terminal;
 pub(crate) mod words;
 
 pub use exporter::{EXPORTERS, Exporter, Files};
-pub use folder::ReportFolder;
+pub use folder::{EarlierReport, ReportFolder};
 pub use lock::FolderLock;

@@ -1,12 +1,15 @@
 use std::fs;
 use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
-use fedrecsim::cli::{ResumeArgs, RunArgs};
+use fedrecsim::cli::{self, ResumeArgs, RunArgs};
 use fedrecsim::error::Error;
 use serde_json::Value;
 
 use crate::checkpoints::{report, resume, resume_command, resuming};
-use crate::support::{Workshop, assert_refusal, run_command};
+use crate::support::{Workshop, assert_refusal, methods, run_command};
 
 /// Returns the report and its files, without the command, which says how the run came to its rounds.
 fn run_with(rounds: u32, overrides: &[&str]) -> (String, Vec<(String, String)>) {
@@ -99,7 +102,7 @@ fn rounds_that_are_over_already_are_refused() {
     arguments.max_wall_time = Some(std::time::Duration::ZERO);
     run_command(&arguments).unwrap();
     assert_refusal(&resume_command(&to_round(&workshop, 1)).unwrap_err(), &["--rounds 1", "after round 1 already"]);
-    // A run that was stopped may be made shorter, too.
+    // A run that was stopped may be made shorter, too; and longer again if its checkpoint is kept.
     assert!(resume_command(&to_round(&workshop, 2)).unwrap().stopped_by.is_none());
     assert!(report(&workshop.report()) == run_with(2, &[]));
     let refused = resume_command(&to_round(&workshop, 9)).unwrap_err();
@@ -108,4 +111,31 @@ fn rounds_that_are_over_already_are_refused() {
     let arguments = RunArgs { keep_checkpoint: true, ..kept.arguments(kept.small(), &[]) };
     run_command(&arguments).unwrap();
     assert_refusal(&resume_command(&to_round(&kept, 3)).unwrap_err(), &["--rounds 3", "complete with its 3 rounds"]);
+}
+
+/// If this fails, a run that was stopped before it came to the rounds that were added goes on without them.
+#[test]
+fn an_extension_that_was_stopped_at_once_keeps_its_rounds() {
+    let workshop = Workshop::new();
+    let arguments = RunArgs { keep_checkpoint: true, ..workshop.arguments(workshop.small(), &[]) };
+    run_command(&arguments).unwrap();
+    let interrupted = Arc::new(AtomicBool::new(true));
+    let stopped = cli::resume(&to_round(&workshop, 6), &methods(), interrupted, false, Instant::now()).unwrap();
+    assert!(matches!(stopped.stopped_by, Some(Error::Interrupted)));
+    assert_eq!(workshop.run_json()["rounds"], 2);
+    assert!(resume(&workshop.report(), &workshop.path("")).unwrap().stopped_by.is_none());
+    assert!(without_checkpoints(report(&workshop.report())) == run_with(6, &[]));
+}
+
+/// If this fails, a run that was made shorter counts as one of as many rounds as it was to have at first.
+#[test]
+fn a_run_that_was_made_shorter_is_extended_again() {
+    let workshop = Workshop::new();
+    let mut arguments = workshop.arguments(workshop.small(), &["training.rounds=9"]);
+    (arguments.max_wall_time, arguments.keep_checkpoint) = (Some(std::time::Duration::ZERO), true);
+    run_command(&arguments).unwrap();
+    for rounds in [2, 4] {
+        assert!(resume_command(&to_round(&workshop, rounds)).unwrap().stopped_by.is_none());
+        assert!(without_checkpoints(report(&workshop.report())) == run_with(rounds, &[]), "{rounds}");
+    }
 }

@@ -31,6 +31,17 @@ pub struct ReportFolder {
     exporters: Vec<Exporter>,
 }
 
+/// What is known of a report that is in a folder already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EarlierReport {
+    /// BLAKE3 of its `run.json` (hexadecimal), which tells it from every other report.
+    pub digest: String,
+    /// Whether it is of a run that came to its end.
+    pub is_complete: bool,
+    /// Number of its finished rounds.
+    pub rounds: u64,
+}
+
 impl ReportFolder {
     /// Claims `path` for a report: makes the folder, parents included, locks it, removes what a killed run left half
     /// written, and tries to write a file, which is removed again. A folder with nothing else in it is free. With
@@ -59,7 +70,8 @@ impl ReportFolder {
         }
         if checkpoint::is_in_the_way(&path) {
             return Err(Error::Usage(format!(
-                "{} would be replaced by the resolved scenario of the report, and no report has written it; move it, or name another folder with --out",
+                "{} would be replaced by the resolved scenario of the report, and no report has \
+                 written it; move it, or name another folder with --out",
                 path.join(checkpoint::SCENARIO_FILE).display()
             )));
         }
@@ -103,8 +115,8 @@ impl ReportFolder {
         &self.path
     }
 
-    /// Writes the report: `run.json`, `rounds.csv`, `summary.md`, `scenario.toml` and the charts. Files of an earlier report in
-    /// the folder are replaced, or removed where this one has no such file; other files are left alone.
+    /// Writes the report: `run.json`, `rounds.csv`, `summary.md`, `scenario.toml` and the charts. Files of an earlier
+    /// report in the folder are replaced, or removed where this one has no such file; other files are left alone.
     ///
     /// Everything is rendered before anything is written, and each file appears whole under its name or not at all;
     /// `run.json` is the last, so that the run does not count as complete before all of its report is there.
@@ -131,15 +143,17 @@ impl ReportFolder {
         exporter::file_names(&self.exporters).try_for_each(|name| self.if_there(name, force))
     }
 
-    /// Returns the BLAKE3 hash of the `run.json` in the folder (hexadecimal) and whether it is of a run that came to
-    /// its end; `None` if there is none.
-    pub fn earlier_report(&self) -> Option<(String, bool)> {
+    /// Returns what the `run.json` in the folder says; `None` if there is none.
+    pub fn earlier_report(&self) -> Option<EarlierReport> {
         let path = self.path.join(RUN_JSON);
         // To open a pipe would be to wait for its writer.
         let text = path.is_file().then(|| fs::read(&path).ok())??;
-        let report: Option<serde_json::Value> = serde_json::from_slice(&text).ok();
-        let is_complete = report.is_some_and(|report| report["complete"] == true);
-        Some((blake3::hash(&text).to_hex().to_string(), is_complete))
+        let report: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+        Some(EarlierReport {
+            digest: blake3::hash(&text).to_hex().to_string(),
+            is_complete: report["complete"] == true,
+            rounds: report["rounds"].as_u64().unwrap_or(0),
+        })
     }
 
     fn make_folders(&mut self) -> io::Result<()> {
@@ -203,8 +217,8 @@ impl Drop for ReportFolder {
     }
 }
 
-/// Returns whether the folder holds nothing but what a killed run leaves or a run holds while it is at work. The scenario
-/// of a run that was killed before its first checkpoint is such a thing.
+/// Returns whether the folder holds nothing but what a killed run leaves or a run holds while it is at work. The
+/// scenario of a run that was killed before its first checkpoint is such a thing.
 fn is_free_folder(path: &Path) -> bool {
     let is_scenario =
         |entry: &fs::DirEntry| entry.file_name() == checkpoint::SCENARIO_FILE && !checkpoint::is_in_the_way(path);

@@ -128,12 +128,13 @@ fn what_says_that_a_run_is_complete_is_written_last() {
         fs::remove_dir_all(in_the_way).unwrap();
     }
     folder.write(&sample::run(3)).unwrap();
-    let (digest, is_complete) = folder.earlier_report().unwrap();
-    assert!(is_complete);
+    let complete = folder.earlier_report().unwrap();
+    assert!(complete.is_complete && complete.rounds == 3);
     let mut stopped = sample::run(2);
     stopped.complete = false;
     folder.write(&stopped).unwrap();
-    assert!(matches!(folder.earlier_report(), Some((other, false)) if other != digest));
+    let other = folder.earlier_report().unwrap();
+    assert!(!other.is_complete && other.rounds == 2 && other.digest != complete.digest);
 }
 
 /// If this fails, a report is thought to be on the disk although it could not be forced there.
