@@ -166,6 +166,22 @@ pub enum Error {
     /// A run cannot go on from a checkpoint: it is damaged, of another version, scenario or data set, or missing.
     #[error("cannot resume: {0}")]
     Checkpoint(String),
+    /// The wall-clock time that the run was given is over.
+    #[error(
+        "stopped after round {rounds}, as the wall-clock time of --max-wall-time was over; `resume` goes on from there"
+    )]
+    TimeIsUp {
+        /// Number of rounds that are over.
+        rounds: u32,
+    },
+    /// A run came to another result than was expected of it.
+    #[error("the result digest is {found}, and --expect-digest {expected} was given")]
+    OtherDigest {
+        /// The beginning of the digest that was expected (hexadecimal).
+        expected: String,
+        /// The digest of the run (hexadecimal).
+        found: String,
+    },
     /// The user stopped the run.
     #[error("interrupted")]
     Interrupted,
@@ -204,9 +220,11 @@ impl Error {
             | Self::NothingArrives { .. }
             | Self::NobodyAvailable { .. }
             | Self::NonFinite { .. }
+            | Self::TimeIsUp { .. }
             | Self::Interrupted
             | Self::Stopped { .. } => ErrorKind::EndOfRun,
-            Self::Write { .. }
+            Self::OtherDigest { .. }
+            | Self::Write { .. }
             | Self::Memory(_)
             | Self::Frame(_)
             | Self::Update(_)

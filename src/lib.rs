@@ -103,7 +103,7 @@
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `cli` | the `fedrecsim` command and the module `cli`, with clap, indicatif, tokio's signals and mimalloc |
+//! | `cli` | the `fedrecsim` command and the module `cli`, with clap, humantime, indicatif, tokio's signals and mimalloc |
 //! | `npz` | the parameters of a trained model as a file for NumPy, with ndarray-npy |
 //! | `plots` | the SVG charts of reports and of the events, with plotters |
 //!

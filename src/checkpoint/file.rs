@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::PROGRAM_VERSION;
+use super::build::Build;
 use crate::error::{Error, Result};
 use crate::model::archive::{Archive, ArchiveReader};
 
@@ -20,8 +20,10 @@ const END: u64 = 8 + blake3::OUT_LEN as u64;
 /// Says which run a checkpoint is of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// Version of the program.
-    pub program: String,
+    /// The build of the program that wrote the checkpoint.
+    pub build: Build,
+    /// Other builds by which earlier rounds were made, described; a run has some if it was resumed with another build.
+    pub other_builds: Vec<String>,
     /// Name of the scenario.
     pub name: String,
     /// The scenario, resolved, as TOML.
@@ -30,7 +32,7 @@ pub struct Header {
     pub parameters: Vec<String>,
     /// Digest of what the run reads besides the scenario ([`fingerprint`](super::fingerprint)).
     pub fingerprint: String,
-    /// Arguments of the command that began the run, for its report.
+    /// The command that repeats the run, for its report.
     pub command: Vec<String>,
     /// The folder that the run was started in, where relative paths of the scenario begin; absolute.
     pub directory: PathBuf,
@@ -38,8 +40,10 @@ pub struct Header {
     pub data_directories: Vec<PathBuf>,
     /// BLAKE3 (hexadecimal) of the `run.json` that the run was to replace, so that it is not taken for the run's own.
     pub replaces: Option<String>,
-    /// Number of rounds from one checkpoint to the next.
+    /// Number of rounds from one checkpoint to the next; 0 if there are none at regular intervals.
     pub every: u32,
+    /// Whether the last checkpoint stays when the run is complete, so that rounds can be added to it.
+    pub keep: bool,
     /// Number of rounds that are over.
     pub rounds: u32,
 }
@@ -97,7 +101,7 @@ impl Writing {
 ///
 /// # Errors
 /// [`Error::Read`] for a file that cannot be read, [`Error::Checkpoint`] for one that is no checkpoint, incomplete,
-/// damaged, or of another version of the layout or the program.
+/// damaged, or of another version of the layout.
 pub fn open(path: &Path) -> Result<Opened> {
     let unreadable = |reason: io::Error| Error::read(path, reason);
     let refuse = |what: &str| Err(Error::Checkpoint(format!("{} {what}", path.display())));
@@ -141,11 +145,5 @@ pub fn open(path: &Path) -> Result<Opened> {
     let body = BufReader::with_capacity(1 << 16, file).take(size - START - END);
     let mut world = ArchiveReader::new(Box::new(body));
     let header: Header = world.take()?;
-    if header.program != PROGRAM_VERSION {
-        let theirs = header.program;
-        return refuse(&format!(
-            "is of fedrecsim {theirs}, and this is {PROGRAM_VERSION}, which may come to other results"
-        ));
-    }
     Ok(Opened { header, world })
 }

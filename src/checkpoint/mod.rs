@@ -10,18 +10,26 @@
 //! | bytes | field |
 //! |---|---|
 //! | 8 | magic: `FEDRECSC` |
-//! | 4 | version of the layout, little-endian: 2 |
+//! | 4 | version of the layout, little-endian: 7 |
 //! | n | the values of an [`archive`](crate::model::archive): the header, then the world |
 //! | 8 | n, little-endian |
 //! | 32 | BLAKE3 of everything before |
 
+mod build;
 mod file;
 mod folder;
+mod keeper;
+mod scenario_file;
 #[cfg(test)]
 mod tests;
 
+pub use build::{Build, versions};
 pub use file::{Header, Opened, open};
-pub use folder::{Found, Keeper, find, is_in, remove_all, sync_folder};
+pub use folder::{Found, find, is_in, remove_all, remove_others, sync_folder};
+pub use keeper::Keeper;
+pub use scenario_file::{FILE_NAME as SCENARIO_FILE, is_in_the_way, text_of as scenario_text};
+
+use std::path::Path;
 
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -44,6 +52,64 @@ pub fn fingerprint(dataset: &Dataset, traces: &Traces) -> String {
 }
 
 impl Header {
+    /// Checks that the checkpoint is of the run whose report folder this is: its scenario must be that of the folder's
+    /// [`SCENARIO_FILE`], except for the number of rounds, which does not change the rounds before. A folder without
+    /// that file holds no other run.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`], naming keys that differ, or for a scenario file that is damaged.
+    pub fn check_folder(&self, folder: &Path) -> Result<()> {
+        let Some(text) = scenario_file::read(folder)? else { return Ok(()) };
+        let differences = scenario_file::differences(&text, &self.scenario)?;
+        if differences.is_empty() {
+            return Ok(());
+        }
+        Err(Error::Checkpoint(format!(
+            "the checkpoint after round {} is of another run than the one in {}: {}; remove it to go on with that run",
+            self.rounds,
+            folder.display(),
+            differences.join(", ")
+        )))
+    }
+
+    /// Returns the number of rounds that the run in this report folder is to have, according to its [`SCENARIO_FILE`];
+    /// `None` if there is no such file. It is another number than that of a checkpoint if rounds were added since.
+    ///
+    /// # Errors
+    /// [`Error::Read`] for a file that cannot be read.
+    pub fn rounds_of_run_in(folder: &Path) -> Result<Option<u32>> {
+        let Some(text) = scenario_file::read(folder)? else { return Ok(None) };
+        let scenario: Option<toml::Table> = text.parse().ok();
+        let rounds = scenario.as_ref().and_then(|scenario| scenario.get("training")?.get("rounds")?.as_integer());
+        Ok(rounds.and_then(|rounds| u32::try_from(rounds).ok()))
+    }
+
+    /// Checks that `running` is the build that wrote the checkpoint.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`], with both builds.
+    pub fn check_build(&self, running: &Build) -> Result<()> {
+        if self.build == *running {
+            return Ok(());
+        }
+        Err(Error::Checkpoint(format!(
+            "the checkpoint after round {} was left by another build of the program, which may come to other results: \
+             by {}, and this is {}; resume with that build, or give --other-build, which the report will say",
+            self.rounds,
+            self.build.describe(),
+            running.describe()
+        )))
+    }
+
+    /// Names `running` as the build that goes on, and the build that was there before among the others if it is another
+    /// one.
+    pub fn take_over(&mut self, running: Build) {
+        let before = std::mem::replace(&mut self.build, running);
+        if before != self.build && !self.other_builds.contains(&before.describe()) {
+            self.other_builds.push(before.describe());
+        }
+    }
+
     /// Checks that a world is the one of the checkpoint.
     ///
     /// # Errors

@@ -11,7 +11,8 @@ const WORLD: usize = 60;
 
 fn header() -> Header {
     Header {
-        program: PROGRAM_VERSION.to_owned(),
+        build: build("0"),
+        other_builds: Vec::new(),
         name: "small".to_owned(),
         scenario: "seed = 1\n".to_owned(),
         parameters: Vec::new(),
@@ -21,9 +22,19 @@ fn header() -> Header {
         data_directories: vec![PathBuf::from("/data")],
         replaces: None,
         every: 5,
+        keep: false,
         rounds: 0,
     }
 }
+
+/// Returns a build whose executable has this digest.
+fn build(executable: &str) -> Build {
+    let text = |text: &str| text.to_owned();
+    Build { program: text("0.1.0"), made_from: text("commit c"), executable: text(executable), method: text("") }
+}
+
+/// The number of rounds of the runs, of which no test comes to the last.
+const PLANNED: u32 = 1000;
 
 /// A folder with checkpoints.
 struct Bench {
@@ -40,7 +51,7 @@ impl Bench {
     }
 
     fn keeper(&self, header: Header) -> Keeper {
-        Keeper::new(self.path(), header)
+        Keeper::new(self.path(), header, PLANNED)
     }
 
     /// Writes a checkpoint after so many rounds.
@@ -51,6 +62,8 @@ impl Bench {
     fn names(&self) -> Vec<String> {
         let mut names: Vec<String> =
             fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        // The scenario comes with the first checkpoint and stays.
+        names.retain(|name| name != SCENARIO_FILE);
         names.sort();
         names
     }
@@ -62,7 +75,7 @@ impl Bench {
     /// Returns the rounds of the checkpoint that is found, whose world must be that of these rounds, and why others
     /// were passed over.
     fn found(&self) -> Result<(u32, Vec<String>)> {
-        let Found { mut checkpoint, passed_over } = find(self.path())?;
+        let Found { mut checkpoint, passed_over, .. } = find(self.path())?;
         let rounds = checkpoint.header.rounds;
         assert_eq!(checkpoint.header, Header { rounds, ..header() });
         assert_eq!(checkpoint.world.take::<Vec<u32>>().unwrap(), vec![rounds; WORLD]);
@@ -159,9 +172,7 @@ fn a_file_with_the_right_checksum_is_read_with_care() {
 #[test]
 fn another_version_and_another_file_are_told() {
     let bench = Bench::new();
-    bench.leave(Header { program: "0.0.1".to_owned(), ..header() }, 5);
-    let refusal = bench.refusal();
-    assert!(refusal.contains("is of fedrecsim 0.0.1, and this is"), "{refusal}");
+    bench.leave(header(), 5);
     let mut bytes = fs::read(bench.file(5)).unwrap();
     bytes[8] = 9;
     fs::write(bench.file(5), &bytes).unwrap();
@@ -259,4 +270,91 @@ fn a_checkpoint_that_was_not_completed_is_none() {
     assert_eq!(bench.found().unwrap().0, 5);
     remove_all(bench.path()).unwrap();
     assert!(bench.names().is_empty(), "what a crash left half written goes, too");
+}
+
+/// If this fails, a run goes on with a build, or a version of its own method, that may come to other results.
+#[test]
+fn another_build_is_refused_and_remembered_when_it_takes_over() {
+    let mut header = header();
+    header.check_build(&build("0")).unwrap();
+    let others = [
+        build("1"),
+        Build { program: "0.0.9".to_owned(), ..build("0") },
+        Build { method: "own 2".to_owned(), ..build("0") },
+    ];
+    for other in &others {
+        let refused = header.check_build(other).unwrap_err();
+        let told = refused.to_string();
+        assert_eq!(refused.exit_code(), 2);
+        for part in [&header.build.describe(), &other.describe(), "--other-build"] {
+            assert!(told.contains(part), "no {part:?} in {told}");
+        }
+    }
+    header.take_over(build("0"));
+    assert!(header.other_builds.is_empty());
+    for _ in 0..2 {
+        header.take_over(build("1"));
+        header.take_over(build("0"));
+    }
+    assert_eq!(header.other_builds, [build("0").describe(), build("1").describe()]);
+}
+
+/// If this fails, a run goes on from the state of another one whose checkpoint has come into its folder.
+#[test]
+fn the_folder_says_which_run_its_checkpoints_are_of() {
+    let bench = Bench::new();
+    let of = |text: &str| Header { scenario: text.to_owned(), ..header() };
+    let ours = of("seed = 1\n[training]\nrounds = 5\n");
+    ours.check_folder(bench.path()).unwrap();
+    bench.leave(ours.clone(), 5);
+    ours.check_folder(bench.path()).unwrap();
+    assert_eq!(Header::rounds_of_run_in(bench.path()).unwrap(), Some(5));
+    of("seed = 1\n[training]\nrounds = 9\n").check_folder(bench.path()).unwrap();
+    let told = of("seed = 2\n[training]\nrounds = 5\n").check_folder(bench.path()).unwrap_err().to_string();
+    assert!(told.contains("is of another run") && told.contains("seed: 1 and 2"), "{told}");
+    assert!(!is_in_the_way(bench.path()));
+    fs::write(bench.path().join(SCENARIO_FILE), "seed = 2").unwrap();
+    assert!(is_in_the_way(bench.path()), "a user's own file");
+    ours.check_folder(bench.path()).unwrap();
+}
+
+/// If this fails, a command waits for ever for the writer of a pipe, or takes somebody's directory for a checkpoint.
+#[cfg(unix)]
+#[test]
+fn directories_and_pipes_are_passed_over_and_stay() {
+    let bench = Bench::new();
+    let pipe = std::process::Command::new("mkfifo").arg(bench.file(20)).status().unwrap();
+    assert!(pipe.success());
+    fs::create_dir(bench.file(15)).unwrap();
+    assert!(!is_in(bench.path()));
+    assert!(bench.refusal().contains("checkpoint-20.bin is not a file; "));
+    bench.leave(header(), 5);
+    let (rounds, passed_over) = bench.found().unwrap();
+    assert_eq!((rounds, passed_over.len()), (5, 2), "{passed_over:?}");
+    bench.leave(header(), 10);
+    fs::write(bench.file(12), "damaged").unwrap();
+    remove_others(bench.path()).unwrap();
+    assert_eq!(bench.names(), ["checkpoint-10.bin", "checkpoint-15.bin", "checkpoint-20.bin"]);
+    remove_all(bench.path()).unwrap();
+    assert_eq!(bench.names(), ["checkpoint-15.bin", "checkpoint-20.bin"]);
+}
+
+#[test]
+fn checkpoints_are_due_at_intervals_before_the_last_round_and_when_time_is_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let keeper = |every, keep, planned| Keeper::new(folder.path(), Header { every, keep, ..header() }, planned);
+    let due = |keeper: &Keeper| (1..12).filter(|rounds| keeper.is_due(*rounds)).collect::<Vec<_>>();
+    assert_eq!(due(&keeper(5, false, 12)), [5, 10]);
+    assert_eq!(due(&keeper(5, true, 12)), [5, 10, 11]);
+    assert_eq!(due(&keeper(0, true, 8)), [7]);
+    assert!(due(&keeper(0, false, 12)).is_empty());
+    // A run of one round has no other place for a checkpoint to which rounds can be added.
+    assert!(keeper(0, true, 1).is_due_at_start());
+    assert!(!keeper(0, true, 2).is_due_at_start() && !keeper(5, false, 1).is_due_at_start());
+    let now = std::time::Instant::now();
+    let stop = keeper(0, false, 12).until(Some(now)).stop_after(3);
+    assert!(matches!(stop, Some(Error::TimeIsUp { rounds: 3 })), "{stop:?}");
+    let later = now + std::time::Duration::from_secs(1 << 20);
+    assert!(keeper(0, false, 12).until(Some(later)).stop_after(3).is_none());
+    assert!(keeper(0, false, 12).until(None).stop_after(3).is_none());
 }

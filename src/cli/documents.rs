@@ -80,7 +80,12 @@ fn commands_in_the_documents_name_scenarios_that_exist_and_values_that_fit() {
             Command::Events(events) => load(&events.input.scenario, &events.input.overrides()),
             Command::Replay(replay) => load(&replay.input.scenario, &replay.input.overrides()),
             Command::Validate(validate) => validate.scenarios.iter().for_each(|path| load(path, &validate.set)),
-            Command::Resume(_) | Command::Explain(_) | Command::Schema | Command::Methods | Command::Presets => {}
+            Command::Resume(_)
+            | Command::Diff(_)
+            | Command::Explain(_)
+            | Command::Schema
+            | Command::Methods
+            | Command::Presets => {}
         }
     }
 }

@@ -1,14 +1,15 @@
 //! Carries out `events` and `replay`, which run a scenario to see what happens on links and devices.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::Finished;
 use super::args::{EventFormat, EventsArgs, InputArgs, ReplayArgs};
 use super::inputs::{Inputs, data_directories, threads_of};
-use super::run::Finished;
+use super::output_file::OutputFile;
+
 use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
@@ -28,7 +29,8 @@ use crate::units::{SimDuration, SimTime};
 
 type Sink = Box<dyn Write + Send>;
 
-/// Runs a scenario and writes what happens on links and devices to a file, or to standard output, as it goes on.
+/// Runs a scenario and writes what happens on links and devices to a file, or to standard output, as it goes on. The
+/// file has a temporary name until it is whole.
 ///
 /// When `interrupted` is set the run stops; what is written by then is left whole.
 ///
@@ -58,9 +60,10 @@ pub fn events(arguments: &EventsArgs, methods: &[Entry], interrupted: Arc<Atomic
         EventFormat::Svg => Form::Picture(timeline(&scenario)),
     };
     let place = arguments.out.as_deref().unwrap_or(Path::new("standard output"));
-    let sink: Sink = match &arguments.out {
-        Some(path) => Box::new(create(path, arguments.overwrite)?),
-        None => Box::new(io::stdout()),
+    let output = arguments.out.as_ref().map(|path| OutputFile::create(path, arguments.overwrite)).transpose()?;
+    let (file, sink): (Option<OutputFile>, Sink) = match output {
+        Some((file, sink)) => (Some(file), Box::new(sink)),
+        None => (None, Box::new(io::stdout())),
     };
     let log = EventLog::begin(BufWriter::new(sink), form, arguments.from_round..=last);
     let mut log = Log { log: log.map_err(|error| Error::write(place, error))?, failure: None };
@@ -73,13 +76,14 @@ pub fn events(arguments: &EventsArgs, methods: &[Entry], interrupted: Arc<Atomic
     match failure.map_or_else(|| log.finish().map(drop), Err) {
         // A reader that takes only the first lines and closes the pipe has what it wants.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe && arguments.out.is_none() => {
-            return Ok(Finished { output: String::new(), stopped_by: None });
+            return Ok(Finished::default());
         }
         written => written.map_err(|error| Error::write(place, error))?,
     }
+    file.map_or(Ok(()), OutputFile::publish)?;
     // A run that is stopped because nothing that is asked for can come any more is stopped on purpose.
     let stopped_by = outcome.stopped_by.filter(|error| !(complete && matches!(error, Error::Stopped { .. })));
-    Ok(Finished { output: String::new(), stopped_by })
+    Ok(Finished { stopped_by, ..Finished::default() })
 }
 
 /// Runs a scenario up to an instant of virtual time and prints its state there.
@@ -96,7 +100,7 @@ pub fn replay(arguments: &ReplayArgs, methods: &[Entry], interrupted: Arc<Atomic
     simulation.step_until(Until::Time(until), &mut watch)?;
     let stopped_by = simulation.finish_watched(&mut watch)?.stopped_by;
     if let Some(Error::Interrupted) = stopped_by {
-        return Ok(Finished { output: String::new(), stopped_by });
+        return Ok(Finished { stopped_by, ..Finished::default() });
     }
     let reached = match &stopped_by {
         None => Reached::LastRound,
@@ -104,7 +108,8 @@ pub fn replay(arguments: &ReplayArgs, methods: &[Entry], interrupted: Arc<Atomic
         Some(_) => Reached::Failure,
     };
     let output = watch.0.describe(&scenario, until, reached);
-    Ok(Finished { output, stopped_by: stopped_by.filter(|error| !matches!(error, Error::Stopped { .. })) })
+    let stopped_by = stopped_by.filter(|error| !matches!(error, Error::Stopped { .. }));
+    Ok(Finished { output, stopped_by, mismatch: None })
 }
 
 /// Loads the scenario with as few evaluations as possible, that of one user after the last round: these commands do not
@@ -116,19 +121,8 @@ fn load(input: &InputArgs, methods: &[Entry]) -> Result<Scenario> {
     Ok(scenario)
 }
 
-fn world_of(scenario: &Scenario, input: &InputArgs, methods: &[Entry]) -> Result<World> {
+fn world_of(scenario: &Scenario, input: &InputArgs, methods: &[Entry]) -> Result<Arc<World>> {
     Ok(Inputs::load(scenario, &data_directories(input.data_dir.as_deref()), methods)?.world)
-}
-
-fn create(path: &Path, overwrite: bool) -> Result<File> {
-    let opened = if overwrite { File::create(path) } else { File::create_new(path) };
-    opened.map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => Error::Usage(format!(
-            "{} is there already; name another file with --out, or give --overwrite",
-            path.display()
-        )),
-        _ => Error::write(path, error),
-    })
 }
 
 #[cfg(feature = "plots")]

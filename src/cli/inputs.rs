@@ -16,7 +16,7 @@ use crate::sim::World;
 /// What a run reads from files.
 pub struct Inputs {
     /// The scenario and everything that was read for it.
-    pub world: World,
+    pub world: Arc<World>,
     traces: Traces,
 }
 
@@ -25,7 +25,8 @@ impl Inputs {
     pub fn load(scenario: &Scenario, directories: &[PathBuf], methods: &[Entry]) -> Result<Self> {
         let traces = Traces::load(scenario, directories)?;
         let dataset = Arc::new(dataset::load(&scenario.dataset, directories, Streams::new(scenario.seed))?);
-        Ok(Self { world: World::with_traces(scenario.clone(), dataset, &traces, methods)?, traces })
+        let world = World::with_traces(scenario.clone(), dataset, &traces, methods)?;
+        Ok(Self { world: Arc::new(world), traces })
     }
 
     /// Returns the fingerprint of everything but the scenario. It reads all ratings once more.

@@ -1,7 +1,5 @@
 //! Carries out the commands that run nothing: `validate`, `schema` and `presets`.
 
-use std::sync::Arc;
-
 use super::estimates::Expected;
 use super::inputs::{Inputs, data_directories, threads_of};
 use crate::error::{Error, Result};
@@ -48,7 +46,7 @@ pub fn validate(arguments: &ValidateArgs, methods: &[Entry]) -> Validation {
 /// Rehearses the first rounds of a scenario.
 fn expected(scenario: &Scenario, arguments: &ValidateArgs, methods: &[Entry]) -> Result<Expected> {
     let inputs = Inputs::load(scenario, &data_directories(arguments.data_dir.as_deref()), methods)?;
-    Expected::of(&Arc::new(inputs.world), threads_of(arguments.threads), true)
+    Expected::of(&inputs.world, threads_of(arguments.threads), true)
 }
 
 fn summary(scenario: &Scenario) -> String {

@@ -4,6 +4,8 @@
 //! signals and sets exit codes.
 
 mod args;
+mod carry_out;
+mod diff;
 #[cfg(test)]
 mod documents;
 mod estimates;
@@ -11,22 +13,29 @@ mod events;
 mod explain;
 mod inputs;
 mod inspect;
+mod leftovers;
 mod memory;
+mod messages;
 mod methods;
+mod output_file;
 mod program;
+mod reproduce;
 mod resume;
 mod run;
 mod signals;
 
 pub use args::{
-    Cli, Command, EventFormat, EventsArgs, ExplainArgs, InputArgs, ReplayArgs, ResumeArgs, RunArgs, ValidateArgs,
+    Cli, Command, DiffArgs, EventFormat, EventsArgs, ExplainArgs, InputArgs, ReplayArgs, ResumeArgs, RunArgs,
+    ValidateArgs,
 };
+pub use carry_out::Finished;
+pub use diff::diff;
 pub use events::{events, replay};
 pub use explain::explain;
 pub use inspect::{Validation, presets, schema, validate};
 pub use methods::methods;
 pub use program::program;
 pub use resume::resume;
-pub use run::{Finished, run};
+pub use run::run;
 
 use inspect::wrapped;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use clap::Parser;
 
-use super::{Cli, Command};
+use super::{Cli, Command, Finished, messages};
 use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
@@ -16,54 +16,104 @@ use crate::method::registry::vocabulary_of;
 /// A `main` of one line that adds a method of its own is in `examples/item_mean.rs`.
 pub fn program(methods: &[Entry]) -> ExitCode {
     let started = Instant::now();
-    match execute(Cli::parse().command, methods, started) {
-        Ok(errors) if errors.is_empty() => ExitCode::SUCCESS,
-        Ok(errors) => report(&errors),
-        Err(error) => report(&[error]),
+    let outcome = execute(Cli::parse().command, methods, started).unwrap_or_else(|error| Done::failed(vec![error]));
+    let code = outcome.exit_code();
+    outcome.errors.iter().for_each(|error| messages::error(&error.to_string()));
+    ExitCode::from(code)
+}
+
+/// The end of a command.
+struct Done {
+    /// The errors to tell.
+    errors: Vec<Error>,
+    /// Whether what was compared differs.
+    differs: bool,
+}
+
+impl Done {
+    fn failed(errors: Vec<Error>) -> Self {
+        Self { errors, differs: false }
+    }
+
+    fn exit_code(&self) -> u8 {
+        self.errors.iter().map(Error::exit_code).max().unwrap_or(u8::from(self.differs))
     }
 }
 
-fn report(errors: &[Error]) -> ExitCode {
-    errors.iter().for_each(|error| eprintln!("error: {error}"));
-    ExitCode::from(errors.iter().map(Error::exit_code).max().unwrap_or(1))
+/// What a command prints on standard output.
+enum Output {
+    /// The result of the command, which is lost if it cannot be printed.
+    Result(String),
+    /// A message on a result that is in the report.
+    Message(String),
 }
 
-/// Carries out `command`, and returns the errors that are no reason to withhold its output.
-fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Vec<Error>> {
-    let (output, errors) = match command {
+/// Carries out `command` and prints its output.
+fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Done> {
+    let mut differs = false;
+    let (output, mut errors) = match command {
         Command::Run(arguments) => {
             let visible = std::io::stderr().is_terminal();
             let finished = super::run(&arguments, methods, super::signals::interrupted()?, visible, started)?;
-            // The table is empty, except in a build that measures these times.
-            eprint!("{}", crate::stages::table());
-            (finished.output, finished.stopped_by.into_iter().collect())
+            of_run(finished, arguments.json || arguments.no_report)
         }
         Command::Resume(arguments) => {
             let visible = std::io::stderr().is_terminal();
             let finished = super::resume(&arguments, methods, super::signals::interrupted()?, visible, started)?;
-            eprint!("{}", crate::stages::table());
-            (finished.output, finished.stopped_by.into_iter().collect())
+            of_run(finished, arguments.json)
+        }
+        Command::Diff(arguments) => {
+            let comparison = super::diff(&arguments)?;
+            differs = !comparison.is_equal();
+            (Output::Result(comparison.to_string()), Vec::new())
         }
         Command::Events(arguments) => {
-            let finished = super::events(&arguments, methods, super::signals::interrupted()?)?;
-            (finished.output, finished.stopped_by.into_iter().collect())
+            let (output, errors) = super::events(&arguments, methods, super::signals::interrupted()?)?.into_parts();
+            (Output::Result(output), errors)
         }
         Command::Replay(arguments) => {
-            let finished = super::replay(&arguments, methods, super::signals::interrupted()?)?;
-            (finished.output, finished.stopped_by.into_iter().collect())
+            let (output, errors) = super::replay(&arguments, methods, super::signals::interrupted()?)?.into_parts();
+            (Output::Result(output), errors)
         }
         Command::Validate(arguments) => {
             let validation = super::validate(&arguments, methods);
-            (validation.valid, validation.errors)
+            (Output::Result(validation.valid), validation.errors)
         }
-        Command::Explain(arguments) => (super::explain(&arguments, &vocabulary_of(methods))?, Vec::new()),
-        Command::Schema => (super::schema(&vocabulary_of(methods)), Vec::new()),
-        Command::Methods => (super::methods(methods), Vec::new()),
-        Command::Presets => (super::presets(), Vec::new()),
+        Command::Explain(arguments) => {
+            (Output::Result(super::explain(&arguments, &vocabulary_of(methods))?), Vec::new())
+        }
+        Command::Schema => (Output::Result(super::schema(&vocabulary_of(methods))), Vec::new()),
+        Command::Methods => (Output::Result(super::methods(methods)), Vec::new()),
+        Command::Presets => (Output::Result(super::presets()), Vec::new()),
     };
-    match std::io::stdout().write_all(output.as_bytes()) {
+    errors.extend(print(&output).err());
+    Ok(Done { errors, differs })
+}
+
+/// Returns the output and the errors of a run. Its output is its result if `is_result` is true; otherwise the report
+/// is.
+fn of_run(finished: Finished, is_result: bool) -> (Output, Vec<Error>) {
+    // The table is empty, except in a build that measures these times.
+    messages::print(&crate::stages::table());
+    let (output, errors) = finished.into_parts();
+    (if is_result { Output::Result(output) } else { Output::Message(output) }, errors)
+}
+
+/// Prints on standard output.
+///
+/// # Errors
+/// [`Error::Write`] if a result cannot be printed. A message that cannot is only warned of.
+fn print(output: &Output) -> Result<()> {
+    let (Output::Result(text) | Output::Message(text)) = output;
+    let mut stdout = std::io::stdout();
+    match (stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()), output) {
+        (Ok(()), _) => Ok(()),
         // A reader that takes only the first lines and closes the pipe has what it wants.
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::write("standard output", error)),
-        _ => Ok(errors),
+        (Err(reason), _) if reason.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        (Err(reason), Output::Result(_)) => Err(Error::write("standard output", reason)),
+        (Err(reason), Output::Message(_)) => {
+            messages::warn(&format!("the summary cannot be printed: {reason}; the report has it"));
+            Ok(())
+        }
     }
 }

@@ -6,15 +6,17 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use super::ResumeArgs;
+use super::carry_out::{Finished, Output, carry_out};
 use super::inputs::Inputs;
-use super::run::{Finished, Output, carry_out, warn};
-use crate::checkpoint::{self, Found, Header, Keeper, Opened};
+use super::leftovers;
+use super::messages::warn;
+use crate::checkpoint::{self, Build, Found, Header, Keeper, Opened};
 use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
-use crate::report::ReportFolder;
 #[cfg(feature = "npz")]
 use crate::report::model_file::ModelFile;
+use crate::report::{EarlierReport, ReportFolder};
 use crate::scenario::{self, AvailabilityPattern, Scenario, SpeedSpec};
 use crate::sim::Checkpoints;
 
@@ -22,7 +24,7 @@ use crate::sim::Checkpoints;
 /// [`run`](super::run).
 ///
 /// # Errors
-/// [`Error::Checkpoint`] if there is no sound checkpoint, or one of other data or of another version; the errors that
+/// [`Error::Checkpoint`] if there is no sound checkpoint, or one of another run, build or data set; the errors that
 /// keep a run from starting, and a report from being written.
 pub fn resume(
     arguments: &ResumeArgs,
@@ -34,47 +36,94 @@ pub fn resume(
     // The folder is locked before a checkpoint is looked for, as a run at work there would replace the checkpoint
     // meanwhile.
     let folder = ReportFolder::reopen(&arguments.folder)?;
-    let Found { checkpoint, passed_over } = checkpoint::find(folder.path())?;
-    let Opened { header, world: archive } = checkpoint;
+    let Found { checkpoint, passed_over, .. } = checkpoint::find(folder.path())?;
+    let Opened { mut header, world: archive } = checkpoint;
     for reason in passed_over {
         warn(&format!("{reason}; going on from the checkpoint after round {}", header.rounds));
     }
-    if is_complete(&folder, &header) {
-        let folder = arguments.folder.display();
-        return Err(Error::Usage(format!("{folder} holds the report of a complete run: there is nothing to resume")));
+    header.check_folder(folder.path())?;
+    let saved = scenario_of(&header, &[], methods)?;
+    let planned = saved.training.rounds;
+    let complete = leftovers::complete_run_in(&folder, &header);
+    if complete.is_some() && arguments.rounds.is_none() {
+        // It may have been killed before it removed its checkpoints.
+        leftovers::remove_from(&folder)?;
     }
-    let file = format!("{}.toml", header.name);
-    let mut scenario = scenario::parse(&header.scenario, &file, &[], &vocabulary_of(methods))?;
-    if let Some(parameters) = scenario.method.parameters.as_object_mut() {
-        let in_order = header.parameters.iter().filter_map(|key| parameters.remove_entry(key)).collect();
-        let others = std::mem::replace(parameters, in_order);
-        parameters.extend(others);
-    }
+    check_rounds(arguments, &header, complete.as_ref())?;
     let directories = arguments.data_dir.as_ref().map_or(header.data_directories.clone(), |named| vec![named.clone()]);
+    // A run that was stopped soon after rounds were added to it has no checkpoint that says so.
+    let added = Header::rounds_of_run_in(folder.path())?.filter(|rounds| *rounds > header.rounds && *rounds != planned);
+    let rounds = arguments.rounds.map(u32::from).or(added.filter(|_| complete.is_none()));
+    let extension = rounds.map(|rounds| format!("training.rounds={rounds}"));
+    let scenario = scenario_of(&header, extension.as_slice(), methods)?;
     // The report shows the scenario as it was given, wherever its files are read from.
     let placed = placed(&scenario, &header.directory, &directories);
     let inputs = Inputs::load(&placed, &directories, methods)?;
-    header.check(&scenario, &inputs.fingerprint())?;
-    let command = header.command.clone();
-    let store = Box::new(Keeper::new(folder.path(), header));
+    let running = Build::running(&inputs.world.method.version())?;
+    if !arguments.other_build {
+        header.check_build(&running)?;
+    }
+    header.check(&saved, &inputs.fingerprint())?;
+    header.take_over(running);
+    header.scenario = scenario.to_toml()?;
+    header.command.extend(extension.into_iter().flat_map(|text| ["--set".to_owned(), text]));
+    header.replaces = complete.map(|report| report.digest).or(header.replaces);
+    header.every = arguments.checkpoint_every.map_or(header.every, u32::from);
     #[cfg(feature = "npz")]
     let model_file = arguments.save_model.as_ref().map(|path| ModelFile::create(path, true)).transpose()?;
+    let (command, other_builds, keep) = (header.command.clone(), header.other_builds.clone(), header.keep);
+    let keeper = Keeper::new(folder.path(), header, scenario.training.rounds);
+    let store = Box::new(keeper.until(arguments.max_wall_time.and_then(|limit| started.checked_add(limit))));
     let output = Output {
-        folder,
+        folder: Some(folder),
         #[cfg(feature = "npz")]
         model_file,
         threads: arguments.threads,
         json: arguments.json,
         visible,
         command,
+        other_builds,
+        expect_digest: None,
+        keep,
     };
     carry_out(scenario, inputs.world, Checkpoints { resumed: Some(archive), store }, output, interrupted, started)
 }
 
-/// Returns whether `folder` has the final report of this run. A complete run removes its checkpoints, so one that is
-/// there all the same was put there by hand, or belongs to a run that was killed while it removed them.
-fn is_complete(folder: &ReportFolder, header: &Header) -> bool {
-    folder.earlier_report().is_some_and(|(digest, is_complete)| is_complete && header.replaces != Some(digest))
+/// Returns the scenario of a checkpoint with these overrides.
+fn scenario_of(header: &Header, overrides: &[String], methods: &[Entry]) -> Result<Scenario> {
+    let file = format!("{}.toml", header.name);
+    let mut scenario = scenario::parse(&header.scenario, &file, overrides, &vocabulary_of(methods))?;
+    if let Some(parameters) = scenario.method.parameters.as_object_mut() {
+        let in_order = header.parameters.iter().filter_map(|key| parameters.remove_entry(key)).collect();
+        let others = std::mem::replace(parameters, in_order);
+        parameters.extend(others);
+    }
+    Ok(scenario)
+}
+
+/// Checks that there are rounds to go on with; `complete` is the report of the run if it is complete. A complete run
+/// removes its checkpoints, so one that is there all the same was to be kept, was put there by hand, or belongs to a
+/// run that was killed while it removed them.
+///
+/// # Errors
+/// [`Error::Usage`] if there are none.
+fn check_rounds(arguments: &ResumeArgs, header: &Header, complete: Option<&EarlierReport>) -> Result<()> {
+    let folder = arguments.folder.display();
+    match (arguments.rounds.map(u32::from), complete) {
+        (None, Some(_)) => {
+            let more = if header.keep { "; --rounds N adds rounds to it" } else { "" };
+            Err(Error::Usage(format!("{folder} holds the report of a complete run: there is nothing to resume{more}")))
+        }
+        (Some(asked), Some(report)) if u64::from(asked) <= report.rounds => Err(Error::Usage(format!(
+            "--rounds {asked}: the run in {folder} is complete with its {} rounds; name more",
+            report.rounds
+        ))),
+        (Some(asked), _) if asked <= header.rounds => Err(Error::Usage(format!(
+            "--rounds {asked}: the checkpoint in {folder} is after round {} already; name more",
+            header.rounds
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Returns `scenario` with the paths of its files replaced by where the run found them. That run began in `directory`,

@@ -1,4 +1,4 @@
-//! Listens for the signals that stop a run: Ctrl-C and SIGTERM.
+//! Listens for the signals that stop a run: Ctrl-C, SIGTERM and SIGHUP.
 
 use std::io;
 use std::sync::Arc;
@@ -8,8 +8,14 @@ use tokio::runtime::Builder;
 
 use crate::error::{Error, Result};
 
-/// Returns a flag that the first Ctrl-C or SIGTERM sets, so that the finished rounds are reported. The second one ends
-/// the process, with the exit code that shells give for that signal.
+/// The exit code that shells give for a process that Ctrl-C ended.
+const ENDED_BY_INTERRUPT: i32 = 130;
+
+/// Returns a flag that the first Ctrl-C, SIGTERM or SIGHUP sets, so that the finished rounds are reported. A Ctrl-C
+/// after that ends the process at once. Another SIGTERM or SIGHUP does not, because schedulers and terminals send one
+/// to every process of a job and some send both: the process would be ended while it writes its report.
+///
+/// SIGHUP is left alone where it is ignored, as it is under `nohup`.
 ///
 /// # Errors
 /// [`Error::Usage`] if the system does not let this process listen.
@@ -24,9 +30,9 @@ pub(super) fn interrupted() -> Result<Arc<AtomicBool>> {
     let set = Arc::clone(&flag);
     let wait = async move {
         loop {
-            let code = signals.next().await;
-            if set.swap(true, Ordering::Relaxed) {
-                std::process::exit(code);
+            let is_interrupt = signals.next().await;
+            if set.swap(true, Ordering::Relaxed) && is_interrupt {
+                std::process::exit(ENDED_BY_INTERRUPT);
             }
         }
     };
@@ -40,6 +46,7 @@ pub(super) fn interrupted() -> Result<Arc<AtomicBool>> {
 struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
+    hangup: Option<tokio::signal::unix::Signal>,
 }
 
 #[cfg(unix)]
@@ -47,20 +54,37 @@ impl Signals {
     /// Starts to listen.
     fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        let hangup = if is_hangup_ignored() { None } else { Some(signal(SignalKind::hangup())?) };
+        let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        Ok(Self { interrupt, terminate, hangup })
     }
 
-    /// Waits for the next signal, and returns the exit code of a process that it ends.
-    async fn next(&mut self) -> i32 {
+    /// Waits for the next signal, and returns whether it is Ctrl-C.
+    async fn next(&mut self) -> bool {
         use std::task::Poll;
         std::future::poll_fn(|context| {
             if self.interrupt.poll_recv(context).is_ready() {
-                return Poll::Ready(130);
+                return Poll::Ready(true);
             }
-            if self.terminate.poll_recv(context).is_ready() { Poll::Ready(143) } else { Poll::Pending }
+            let is_hangup = self.hangup.as_mut().is_some_and(|hangup| hangup.poll_recv(context).is_ready());
+            if self.terminate.poll_recv(context).is_ready() || is_hangup { Poll::Ready(false) } else { Poll::Pending }
         })
         .await
     }
+}
+
+/// Returns whether this process ignores SIGHUP. On a system that does not tell, the signal is left alone as if it were
+/// so.
+#[cfg(unix)]
+fn is_hangup_ignored() -> bool {
+    std::fs::read_to_string("/proc/self/status").map_or(true, |status| is_first_signal_ignored(&status))
+}
+
+/// Returns whether signal 1, which is SIGHUP, is ignored according to the text of `/proc/self/status`.
+#[cfg(unix)]
+fn is_first_signal_ignored(status: &str) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_none_or(|mask| mask & 1 == 1)
 }
 
 /// The signal that ends a run, which is Ctrl-C alone.
@@ -74,12 +98,24 @@ impl Signals {
         Ok(Self)
     }
 
-    /// Waits for the next Ctrl-C, and returns the exit code of a process that it ends.
-    async fn next(&mut self) -> i32 {
+    /// Waits for the next Ctrl-C.
+    async fn next(&mut self) -> bool {
         match tokio::signal::ctrl_c().await {
-            Ok(()) => 130,
+            Ok(()) => true,
             // If Ctrl-C cannot be listened for, the wait never ends.
             Err(_) => std::future::pending().await,
         }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mask_of_ignored_signals_is_read() {
+        assert!(is_first_signal_ignored("Name:\tx\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\n"));
+        assert!(!is_first_signal_ignored("SigBlk:\t0000000000000001\nSigIgn:\t0000000000001000\n"));
+        assert!(is_first_signal_ignored("Name:\tx\n"), "a system that does not tell");
     }
 }

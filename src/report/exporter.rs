@@ -2,6 +2,7 @@
 
 use super::record::RunRecord;
 use super::{charts, csv, json, markdown};
+use crate::checkpoint::{SCENARIO_FILE, scenario_text};
 use crate::error::{Error, Result};
 
 /// The contents of files, by their names.
@@ -26,6 +27,7 @@ pub const EXPORTERS: &[Exporter] = &[
     Exporter { files: &["rounds.csv"], render: |record| text("rounds.csv", csv::render(record)) },
     Exporter { files: &["summary.md"], render: |record| text("summary.md", markdown::render(record)) },
     Exporter { files: &charts::FILE_NAMES, render: drawn },
+    Exporter { files: &[SCENARIO_FILE], render: resolved },
     Exporter { files: &[RUN_JSON], render: |record| text(RUN_JSON, json::render(record)) },
 ];
 
@@ -56,6 +58,13 @@ pub fn render(exporters: &[Exporter], record: &RunRecord) -> Result<Files> {
 /// Returns one file of text.
 fn text(name: &'static str, rendered: Result<String>) -> Result<Files> {
     Ok(vec![(name, rendered?.into_bytes())])
+}
+
+/// Returns the resolved scenario as a file that can be run; nothing for a scenario that TOML cannot express, which no
+/// file has given.
+fn resolved(record: &RunRecord) -> Result<Files> {
+    let text = record.scenario.to_toml().ok();
+    Ok(text.map(|text| (SCENARIO_FILE, scenario_text(&text).into_bytes())).into_iter().collect())
 }
 
 /// Returns the charts; none in a build without the feature `plots`.

@@ -3,13 +3,14 @@
 //! Reading order: [`record`] is what a run leaves; [`check`] is what it must satisfy; [`json`], [`mod@csv`],
 //! [`markdown`] and `plot` turn it into text; [`EXPORTERS`] lists them; [`ReportFolder`] puts the text into files, and
 //! `model_file` the parameters of the model into another one; `progress` and [`terminal`] are what a user sees during
-//! the run and after it. [`events`] writes what happens on links and devices during the run. The other exporters are
-//! pure: they take a record and return text.
+//! the run and after it. [`difference`] compares two reports. [`events`] writes what happens on links and devices
+//! during the run. The other exporters are pure: they take a record and return text.
 
 pub mod charts;
 pub mod check;
 pub mod cost;
 pub mod csv;
+pub mod difference;
 pub mod events;
 mod exporter;
 pub mod figures;
@@ -33,5 +34,5 @@ pub mod terminal;
 pub(crate) mod words;
 
 pub use exporter::{EXPORTERS, Exporter, Files};
-pub use folder::ReportFolder;
+pub use folder::{EarlierReport, ReportFolder};
 pub use lock::FolderLock;

@@ -67,11 +67,16 @@ pub struct RunRecord {
     pub per_round: Vec<RoundRecord>,
     /// The scenario as resolved: every preset and default filled in.
     pub scenario: Scenario,
-    /// Arguments that the program was called with (its own name left out), for whoever repeats the run;
-    /// empty where no command line was involved.
+    /// The command that repeats the run: the program's name and its arguments, without those that do not change the
+    /// result; empty where no command line was involved.
     pub command: Vec<String>,
-    /// Versions of the program that made the record.
+    /// What the program that made the record was built from: versions of the program (`fedrecsim`) and the compiler
+    /// (`rustc`), the `commit`, and the settings of the `build`.
     pub versions: BTreeMap<String, String>,
+    /// Other builds of the program that earlier rounds were made by, described; empty unless the run was resumed with
+    /// another build.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub other_builds: Vec<String>,
     /// Figures of the host, outside the digest.
     pub wall: Wall,
 }

@@ -175,10 +175,11 @@ fn empty(rounds: u32) -> RunRecord {
         policy: Policy::of(&Mode::Synchronous),
         per_round: Vec::new(),
         scenario: scenario(rounds),
-        command: ["run", "scenarios/ml100k-fedrap.toml", "--set", "method.mu = 0.1", "--seed", "1"]
+        command: ["fedrecsim", "run", "scenarios/ml100k-fedrap.toml", "--set", "method.mu = 0.1", "--seed", "1"]
             .map(String::from)
             .into(),
         versions: BTreeMap::from([("fedrecsim".into(), "0.1.0".into())]),
+        other_builds: Vec::new(),
         wall: Wall { total_s: 6.125, per_round_ms: 91.5, peak_rss_bytes: Some(312_000_000), threads: 2 },
     }
 }

@@ -1,17 +1,15 @@
 //! Makes the record of a run from what the simulation leaves.
 
-use std::collections::BTreeMap;
-
 use super::record::{ParticipationTotals, RunRecord, Wall};
 use super::{cost, setup};
-use crate::checkpoint::PROGRAM_VERSION;
+use crate::checkpoint;
 use crate::error::Error;
 use crate::scenario::Scenario;
 use crate::sim::outcome::Outcome;
 
 impl RunRecord {
     /// Returns the record of a run of `scenario`, and what stopped the run before its last round, if anything did.
-    /// `command` is the command line of whoever would repeat the run, without the program's name; it may be empty.
+    /// `command` is the command line of whoever would repeat the run, the program's name included; it may be empty.
     pub fn of(scenario: Scenario, outcome: Outcome, wall: Wall, command: Vec<String>) -> (Self, Option<Error>) {
         let selected = outcome.selected.map(|position| &outcome.rounds[position]);
         let record = Self {
@@ -39,7 +37,8 @@ impl RunRecord {
             per_round: outcome.rounds,
             scenario,
             command,
-            versions: BTreeMap::from([("fedrecsim".to_owned(), PROGRAM_VERSION.to_owned())]),
+            versions: checkpoint::versions(),
+            other_builds: Vec::new(),
             wall,
         };
         (record, outcome.stopped_by)

@@ -7,14 +7,16 @@ use super::record::{Figures, Flow, RunRecord};
 use super::{setup, words};
 use crate::units::Bytes;
 
-/// Returns accuracy beside the baselines with its protocol, bytes, virtual time, wall time, and where the report is, in
-/// a few lines with a line break at the end.
-pub fn summary(record: &RunRecord, report: &Path) -> String {
+/// Returns accuracy beside the baselines with its protocol, bytes, virtual time, wall time, and where the report is if
+/// there is one, in a few lines with a line break at the end.
+pub fn summary(record: &RunRecord, report: Option<&Path>) -> String {
     let mut lines = vec![format!(
         "{}: {}, seed {}, {} of {} rounds",
         record.name, record.scenario.method.name, record.seed, record.rounds, record.scenario.training.rounds
     )];
-    lines.extend(setup::incomplete(record).map(|caveat| format!("{} {}", caveat.headline, caveat.text)));
+    lines.extend(
+        setup::caveats_of_the_run(record).into_iter().map(|caveat| format!("{} {}", caveat.headline, caveat.text)),
+    );
     lines.extend(accuracy(record));
     lines.push(entry("protocol", &record.protocol));
     lines.extend(participations(record));
@@ -32,10 +34,11 @@ pub fn summary(record: &RunRecord, report: &Path) -> String {
     lines.push(entry("virtual time", &words::duration(record.virtual_time_s)));
     lines.push(entry("wall time", &wall(record)));
     lines.push(entry("digest", &record.digest));
-    lines.push(entry("report", &report.display().to_string()));
+    lines.extend(report.map(|report| entry("report", &report.display().to_string())));
     // The summary file explains what makes the figures optimistic; here it must be impossible to miss.
+    let see = if report.is_some() { " See summary.md." } else { "" };
     for caveat in setup::protocol_caveats(&record.scenario) {
-        lines.push(format!("note: {} See summary.md.", caveat.headline));
+        lines.push(format!("note: {}{see}", caveat.headline));
     }
     lines.join("\n") + "\n"
 }
@@ -124,13 +127,13 @@ mod tests {
 
     #[test]
     fn a_run_is_summed_up_like_this() {
-        let text = summary(&sample::interrupted(12, 60), Path::new("reports/ml100k-fedrap-1"));
+        let text = summary(&sample::interrupted(12, 60), Some(Path::new("reports/ml100k-fedrap-1")));
         insta::assert_snapshot!(text);
     }
 
     #[test]
     fn a_run_without_a_round_shows_the_baselines_and_why_it_stopped() {
-        let text = summary(&sample::nothing_finished(), Path::new("reports/x"));
+        let text = summary(&sample::nothing_finished(), Some(Path::new("reports/x")));
         for part in ["0 of 60 rounds", "no round was finished", "popularity", "0.4110", "diverged in round 1"] {
             assert!(text.contains(part), "no {part:?} in\n{text}");
         }

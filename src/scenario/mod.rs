@@ -20,6 +20,7 @@ use serde::{Serialize, Serializer};
 use crate::error::{Error, Result};
 
 mod check;
+mod difference;
 mod faults;
 pub mod listing;
 mod modes;
@@ -40,6 +41,7 @@ mod vocabulary;
 #[cfg(test)]
 mod tests;
 
+pub use difference::{Difference, differences};
 pub use modes::{
     ClientSelection, FedAsyncSpec, FedBuffSpec, Mode, OortSpec, OverSelectionSpec, SemiSynchronousSpec,
     StalenessWeight, Stragglers,

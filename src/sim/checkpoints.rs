@@ -8,7 +8,7 @@
 
 use actix::prelude::*;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::archive::{Archive, ArchiveReader};
 
 /// Network -> server, third party and metrics: append your state to this archive, and give it back.
@@ -22,6 +22,17 @@ pub struct Save(pub Archive);
 pub trait CheckpointStore {
     /// Says whether there should be a checkpoint now that `rounds` rounds are over.
     fn is_due(&self, rounds: u32) -> bool;
+
+    /// Says why the run is to end now that `rounds` rounds are over, after a checkpoint; `None`, which is the default, if
+    /// it goes on. The error must leave a result ([`Error::leaves_a_result`]).
+    fn stop_after(&self, _rounds: u32) -> Option<Error> {
+        None
+    }
+
+    /// Says whether there should be a checkpoint before the first round, which the default denies.
+    fn is_due_at_start(&self) -> bool {
+        false
+    }
 
     /// Begins a checkpoint after `rounds` rounds.
     ///

@@ -29,15 +29,23 @@ pub fn run_from(
     checkpoints: Checkpoints,
 ) -> Result<Outcome> {
     let Checkpoints { resumed, mut store } = checkpoints;
+    let is_new = resumed.is_none();
     let mut simulation = match resumed {
         Some(archive) => Simulation::resume(world, control, archive)?,
         None => Simulation::new(world, control)?,
     };
+    if is_new && store.is_due_at_start() {
+        leave_checkpoint(&mut simulation, store.as_mut()).or_else(|error| simulation.stop_for(error))?;
+    }
     while simulation.step_watched(observer)?.is_some() {
         // After the last round, a run that resumed would have nothing to do.
-        if !simulation.is_over() && store.is_due(simulation.rounds()) {
+        if simulation.is_over() {
+            continue;
+        }
+        let stop = store.stop_after(simulation.rounds());
+        if stop.is_some() || store.is_due(simulation.rounds()) {
             let left = leave_checkpoint(&mut simulation, store.as_mut());
-            left.or_else(|error| simulation.stop_for(error))?;
+            left.and(stop.map_or(Ok(()), Err)).or_else(|error| simulation.stop_for(error))?;
         }
     }
     simulation.finish_watched(observer)

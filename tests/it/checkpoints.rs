@@ -27,9 +27,35 @@ pub fn saving(workshop: &Workshop, overrides: &[&str], every: u32) -> RunArgs {
 }
 
 pub fn resume(folder: &Path, data: &Path) -> Result<Finished> {
-    let (folder, data_dir) = (folder.to_owned(), Some(data.to_owned()));
-    let arguments = ResumeArgs { folder, threads: NonZeroUsize::new(1), data_dir, json: true, save_model: None };
-    cli::resume(&arguments, &methods(), Arc::default(), false, Instant::now())
+    resume_command(&resuming(folder, data))
+}
+
+/// Returns arguments of `resume`, with one thread.
+pub fn resuming(folder: &Path, data: &Path) -> ResumeArgs {
+    ResumeArgs {
+        folder: folder.to_owned(),
+        threads: NonZeroUsize::new(1),
+        data_dir: Some(data.to_owned()),
+        rounds: None,
+        checkpoint_every: None,
+        max_wall_time: None,
+        other_build: false,
+        json: true,
+        save_model: None,
+    }
+}
+
+/// Resumes in this process.
+pub fn resume_command(arguments: &ResumeArgs) -> Result<Finished> {
+    cli::resume(arguments, &methods(), Arc::default(), false, Instant::now())
+}
+
+/// Resumes with the program itself, as another build refuses the checkpoints of its runs, and returns exit code and
+/// standard error.
+pub fn resume_with_program(folder: &Path, flags: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fedrecsim"));
+    let output = command.arg("resume").arg(folder).args(["--threads", "1"]).args(flags).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
 pub fn has_checkpoint(folder: &Path) -> bool {

@@ -87,19 +87,70 @@ fn sigterm_ends_the_process_with_a_report() {
     assert_ends_with_a_report("-TERM");
 }
 
+/// If this fails, a run whose terminal is closed loses its finished rounds.
+#[cfg(target_os = "linux")]
+#[test]
+fn sighup_ends_the_process_with_a_report() {
+    // The process that runs the tests may ignore the signal, which children inherit.
+    let with_default = ["env", "--default-signal=HUP"];
+    if !Command::new(with_default[0]).args([with_default[1], "true"]).status().is_ok_and(|status| status.success()) {
+        println!("skipped: `env` cannot set a signal to its default");
+        return;
+    }
+    assert_of_a_process_ends_with_a_report(&with_default, "-HUP");
+}
+
+/// If this fails, `nohup` does not keep a run alive.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_that_ignores_sighup_goes_on_when_its_terminal_is_closed() {
+    let workshop = Workshop::new();
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_fedrecsim"), "run"]);
+    command.arg(workshop.small()).args(["--threads", "1", "--set", "training.rounds=300"]);
+    command.args(["--set", "evaluation.every_rounds=300"]).arg("--out").arg(workshop.report());
+    let mut child = Ended(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+    wait_for_folder(&mut child.0, &workshop.report());
+    let send = |signal: &str| {
+        assert!(Command::new("kill").args([signal, &child.0.id().to_string()]).status().unwrap().success());
+    };
+    // The process is stopped meanwhile, so that it cannot come to its end before the signal.
+    send("-STOP");
+    assert!(
+        !workshop.report().join("run.json").exists(),
+        "it came to its end too early for this test to mean anything"
+    );
+    send("-HUP");
+    send("-CONT");
+    assert_eq!(child.0.wait().unwrap().code(), Some(0));
+    assert_eq!(workshop.run_json()["complete"], true);
+}
+
 #[cfg(unix)]
 fn assert_ends_with_a_report(signal: &str) {
+    assert_of_a_process_ends_with_a_report(&[], signal);
+}
+
+/// Sends `signal` to a run, which the program `before` with its arguments starts if it is not empty, and another one of
+/// the kind that does not end the process at once.
+#[cfg(unix)]
+fn assert_of_a_process_ends_with_a_report(before: &[&str], signal: &str) {
     use std::io::Read;
 
     let workshop = Workshop::new();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fedrecsim"));
+    let words = [before, &[env!("CARGO_BIN_EXE_fedrecsim")]].concat();
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]);
     // Nobody would wait for so many rounds. The run ends because of the signal.
     command.arg("run").arg(workshop.small()).args(["--json", "--threads", "1", "--set", "training.rounds=1000000"]);
     command.args(["--set", "evaluation.every_rounds=1000000"]).arg("--out").arg(workshop.report());
     let mut child = Ended(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     wait_for_folder(&mut child.0, &workshop.report());
-    let sent = Command::new("kill").args([signal, &child.0.id().to_string()]).status().unwrap();
-    assert!(sent.success());
+    // A scheduler sends the same signal to each process of a job, and some send several.
+    let pid = child.0.id().to_string();
+    for signal in [signal, "-TERM"] {
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
     let (mut output, mut errors) = (String::new(), String::new());
     child.0.stdout.take().unwrap().read_to_string(&mut output).unwrap();
     child.0.stderr.take().unwrap().read_to_string(&mut errors).unwrap();

@@ -9,6 +9,8 @@ mod bytes;
 mod checkerboard;
 /// Runs leave checkpoints, and `resume` goes on from them; a message says what is wrong with a bad one.
 mod checkpoints;
+/// Scripts can expect a digest, run without a report, compare two reports, and repeat a run.
+mod ci_kit;
 /// Every registered method keeps the promises of all methods.
 mod contract_suite;
 /// Runs that are killed, or have no room on the disk, go on from a checkpoint and leave nothing half written.
@@ -23,6 +25,8 @@ mod dropout;
 /// The event log tells what the report tells, and a replay the state at an instant.
 mod estimates;
 mod events;
+/// Rounds are added to a run that is complete.
+mod extension;
 /// Transfers that a rule spoils, and users who leave: what arrives, what is lost, and what a device keeps is right.
 mod faults;
 /// No file is too long to be read in one go.
@@ -33,7 +37,7 @@ mod fuzz_case;
 mod fuzz_replay;
 /// Reads from the text of a source file what it imports.
 mod import_paths;
-/// Ctrl-C and SIGTERM leave a report of the finished rounds.
+/// Ctrl-C, SIGTERM and SIGHUP leave a report of the finished rounds.
 mod interruption;
 /// The documented example of a method, compiled here as it stands.
 #[allow(dead_code)]
@@ -73,6 +77,8 @@ mod real_data;
 mod resume;
 /// Every scenario file, and every command that the documentation shows, works.
 mod scenario_files;
+/// A run survives what the scheduler of a cluster does: it stops in time, and goes on only where it may.
+mod schedulers;
 /// The seams work that no method of the crate needs yet: codecs that lose something, mechanisms of privacy, methods
 /// that run at the server.
 mod seams;

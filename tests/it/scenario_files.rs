@@ -151,9 +151,12 @@ fn every_command_that_is_shown_is_accepted() {
             Command::Events(events) => (vec![events.input.scenario.clone()], events.input.overrides()),
             Command::Replay(replay) => (vec![replay.input.scenario.clone()], replay.input.overrides()),
             Command::Validate(validate) => (validate.scenarios, validate.set),
-            Command::Resume(_) | Command::Explain(_) | Command::Schema | Command::Methods | Command::Presets => {
-                continue;
-            }
+            Command::Resume(_)
+            | Command::Diff(_)
+            | Command::Explain(_)
+            | Command::Schema
+            | Command::Methods
+            | Command::Presets => continue,
         };
         for file in files {
             let scenario = scenario::load(&repository("").join(&file), &overrides, &vocabulary());

@@ -175,9 +175,13 @@ impl Workshop {
             input: self.input(scenario, overrides),
             out: Some(self.report()),
             overwrite: false,
+            no_report: false,
             json: true,
             force: false,
+            expect_digest: None,
             checkpoint_every: None,
+            keep_checkpoint: false,
+            max_wall_time: None,
             save_model: None,
         }
     }

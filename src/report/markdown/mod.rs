@@ -20,7 +20,7 @@ mod systems;
 pub fn render(record: &RunRecord) -> Result<String> {
     check::check(record)?;
     let mut blocks = vec![format!("# {}, seed {}", record.name, record.seed)];
-    let caveats = setup::incomplete(record).into_iter().chain(setup::protocol_caveats(&record.scenario));
+    let caveats = setup::caveats_of_the_run(record).into_iter().chain(setup::protocol_caveats(&record.scenario));
     blocks.extend(caveats.map(|Caveat { headline, text }| format!("> **{headline}** {text}")));
     blocks.push(what_was_run(record));
     blocks.push(accuracy(record));
@@ -271,10 +271,11 @@ fn charts(record: &RunRecord) -> String {
 
 fn reproduce(record: &RunRecord) -> String {
     let command = match record.command.as_slice() {
-        [] => "The run was not started from a command line; the scenario as resolved is in `run.json`.".to_owned(),
-        arguments => {
-            let words: Vec<String> = arguments.iter().map(|argument| quoted(argument)).collect();
-            format!("```sh\nfedrecsim {}\n```", words.join(" "))
+        [] => "The run was not started from a command line; the scenario as resolved is in `scenario.toml`.".to_owned(),
+        words => {
+            let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+            let told = "`scenario.toml` beside this file is the scenario as resolved, and running it is the same run.";
+            format!("```sh\n{}\n```\n\n{told}", words.join(" "))
         }
     };
     let versions: Vec<String> = record.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();

@@ -78,6 +78,20 @@ pub fn incomplete(record: &RunRecord) -> Option<Caveat> {
     })
 }
 
+/// Returns the caveats that come from how the run went: that it is incomplete, and that several builds made it.
+pub fn caveats_of_the_run(record: &RunRecord) -> Vec<Caveat> {
+    let others = &record.other_builds;
+    let mixed = (!others.is_empty()).then(|| Caveat {
+        headline: "More than one build of the program made this run.".to_owned(),
+        text: format!(
+            "It was resumed with --other-build, and earlier rounds were made by: {}. The same scenario and seed may come to \
+             another digest in any one build.",
+            others.join("; ")
+        ),
+    });
+    incomplete(record).into_iter().chain(mixed).collect()
+}
+
 /// Returns a remark that users are left out because their devices have too little memory, if any are.
 pub fn excluded(record: &RunRecord) -> Option<String> {
     let (excluded, users) = (record.size.excluded_users, record.size.users);
@@ -198,6 +212,16 @@ mod tests {
         assert!(protocol_caveats(&scenario)[0].headline.contains("test accuracy"));
         scenario.evaluation.selection = Selection::BestValidation;
         assert_eq!(protocol_caveats(&scenario), []);
+    }
+
+    /// If this fails, the digest of a run that two builds have made is taken for that of one.
+    #[test]
+    fn a_run_of_two_builds_is_marked() {
+        let mut record = sample::run(3);
+        assert_eq!(caveats_of_the_run(&record), []);
+        record.other_builds.push("fedrecsim 0.0.9".to_owned());
+        let [caveat] = &caveats_of_the_run(&record)[..] else { panic!("the run is not marked") };
+        assert!(caveat.headline.contains("More than one build") && caveat.text.contains("fedrecsim 0.0.9"));
     }
 
     #[test]

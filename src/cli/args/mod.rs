@@ -2,8 +2,16 @@
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+use values::{digest, duration, rounds, threads, virtual_seconds};
 
 /// Simulates federated recommendation and measures what accuracy costs in bytes and in time.
 ///
@@ -22,12 +30,20 @@ pub enum Command {
     /// Run a scenario and write its report.
     ///
     /// Ctrl-C gives up the round in progress and reports the finished ones; a second Ctrl-C ends the program at once.
+    /// SIGTERM, and SIGHUP where it is not ignored, do the same as the first Ctrl-C.
     Run(RunArgs),
     /// Go on with a run that was stopped, from the newest checkpoint in its report folder.
     ///
-    /// The result is that of a run that was never stopped. `run --checkpoint-every N` leaves checkpoints. The scenario
-    /// is in the checkpoint; the ratings and traces must be those that the run began with.
+    /// The result is that of a run that was never stopped. `run --checkpoint-every N` and `run --max-wall-time` leave
+    /// checkpoints. The scenario is in the checkpoint; the ratings, the traces and the build of the program must be
+    /// those that the run began with.
     Resume(ResumeArgs),
+    /// Compare two runs: say in which keys the scenarios differ, and the first round and figure in which the results
+    /// do.
+    ///
+    /// What does not belong to a result is not compared: name, command, versions, and figures of the host. The exit
+    /// code is 0 if the runs are equal, 1 if they differ, and 2 if a report cannot be read.
+    Diff(DiffArgs),
     /// Run a scenario and write what happens on links and devices: downloads, trainings, uploads, and how they end.
     ///
     /// A participation is written whole, whatever round it ends in. The run stops when nothing that is asked for can
@@ -96,17 +112,35 @@ pub struct RunArgs {
     /// Replace the files of an earlier report in the same folder.
     #[arg(long)]
     pub overwrite: bool,
+    /// Write no report, only the result to standard output: the summary, or with --json the object.
+    #[arg(long, conflicts_with_all = ["out", "overwrite", "checkpoint_every", "keep_checkpoint", "max_wall_time"])]
+    pub no_report: bool,
     /// Print one JSON object with the results on standard output, and nothing else there.
     #[arg(long)]
     pub json: bool,
     /// Run even if more memory will be needed than there is.
     #[arg(long)]
     pub force: bool,
+    /// Exit with code 1 if the result digest does not begin with these hexadecimal digits, of which 8 are enough.
+    ///
+    /// The report is written all the same.
+    #[arg(long, value_name = "HEX", value_parser = digest)]
+    pub expect_digest: Option<String>,
     /// Leave a checkpoint in the report folder after every N rounds, for `resume` to go on from.
     ///
     /// The last two are kept until the run is complete. A crash loses N rounds at most.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = rounds)]
     pub checkpoint_every: Option<NonZeroU32>,
+    /// Leave a checkpoint before the last round and keep it when the run is complete, so that `resume --rounds N` can
+    /// add rounds.
+    #[arg(long)]
+    pub keep_checkpoint: bool,
+    /// Stop after the round in which this wall-clock time is over (such as 55m), with a checkpoint for `resume`.
+    ///
+    /// The time counts from the start of the command. The finished rounds are reported, and the exit code is 1, as
+    /// after Ctrl-C. Leave time for the longest round and for writing the report.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub max_wall_time: Option<Duration>,
     /// Write the parameters of the model after the last finished round to this file, for `numpy.load`.
     #[cfg(feature = "npz")]
     #[arg(long, value_name = "FILE.npz")]
@@ -125,6 +159,22 @@ pub struct ResumeArgs {
     /// Folder with the data sets [default: where the run found them when it began].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+    /// Go on to round N in place of the last round of the scenario.
+    ///
+    /// A complete run is extended in this way if `run --keep-checkpoint` has left its checkpoint. The result is that of
+    /// a run that was begun with N rounds.
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = rounds)]
+    pub rounds: Option<NonZeroU32>,
+    /// Leave a checkpoint after every N rounds [default: as before].
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = rounds)]
+    pub checkpoint_every: Option<NonZeroU32>,
+    /// Stop after the round in which this wall-clock time is over (such as 55m), with a checkpoint for `resume`.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub max_wall_time: Option<Duration>,
+    /// Go on although another build of the program, or another version of the method, has left the checkpoint. The
+    /// report says so.
+    #[arg(long)]
+    pub other_build: bool,
     /// Print one JSON object with the results on standard output, and nothing else there.
     #[arg(long)]
     pub json: bool,
@@ -134,6 +184,17 @@ pub struct ResumeArgs {
     #[cfg(feature = "npz")]
     #[arg(long, value_name = "FILE.npz")]
     pub save_model: Option<PathBuf>,
+}
+
+/// Arguments of `diff`.
+#[derive(Clone, Debug, Args)]
+pub struct DiffArgs {
+    /// A report folder, or its `run.json`.
+    #[arg(value_name = "A")]
+    pub one: PathBuf,
+    /// Another one.
+    #[arg(value_name = "B")]
+    pub other: PathBuf,
 }
 
 /// Arguments of `events`.
@@ -182,27 +243,6 @@ pub struct ReplayArgs {
     pub until_s: f64,
 }
 
-/// Parses a virtual time that the clock can show.
-fn virtual_seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.0..=1e10).contains(&seconds) => Ok(seconds),
-        _ => Err("expected a number of seconds from 0 to 1e10".to_owned()),
-    }
-}
-
-/// Parses a number of threads from 1 to 1024.
-fn threads(text: &str) -> Result<NonZeroUsize, String> {
-    match text.parse::<NonZeroUsize>() {
-        Ok(threads) if threads.get() <= 1024 => Ok(threads),
-        _ => Err("expected a whole number from 1 to 1024".to_owned()),
-    }
-}
-
-/// Parses a number of rounds, at least one.
-fn rounds(text: &str) -> Result<NonZeroU32, String> {
-    text.parse().map_err(|_| format!("expected a whole number from 1 to {}", u32::MAX))
-}
-
 /// Arguments of `validate`.
 #[derive(Clone, Debug, Args)]
 pub struct ValidateArgs {
@@ -235,83 +275,4 @@ pub struct ExplainArgs {
     /// Print the reference of all keys as Markdown.
     #[arg(long, conflicts_with = "key")]
     pub markdown: bool,
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use clap::CommandFactory;
-    use clap::error::ErrorKind;
-
-    use super::*;
-
-    fn parse(line: &str) -> Result<Cli, clap::Error> {
-        Cli::try_parse_from(line.split_whitespace())
-    }
-
-    #[test]
-    fn the_definitions_do_not_contradict_each_other() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn a_run_takes_every_flag_that_scripts_rely_on() {
-        let line = "fedrecsim run a.toml --seed 7 --threads 2 --out o --data-dir d --set a.b=1 --set c=x=y --json \
-                    --overwrite --checkpoint-every 5";
-        let Command::Run(run) = parse(line).unwrap().command else { panic!("`run` is parsed as another command") };
-        assert_eq!(run.input.scenario, PathBuf::from("a.toml"));
-        assert_eq!(run.input.threads, NonZeroUsize::new(2));
-        assert_eq!((run.out.as_deref(), run.input.data_dir.as_deref()), (Some("o".as_ref()), Some("d".as_ref())));
-        assert_eq!(run.input.overrides(), ["a.b=1", "c=x=y", "seed=7"]);
-        assert!(run.json && run.overwrite);
-        assert_eq!(run.checkpoint_every, NonZeroU32::new(5));
-    }
-
-    #[cfg(feature = "npz")]
-    #[test]
-    fn run_and_resume_take_a_file_for_the_model() {
-        let Command::Run(run) = parse("fedrecsim run a.toml --save-model m.npz").unwrap().command else {
-            panic!("run")
-        };
-        assert_eq!(run.save_model, Some("m.npz".into()));
-        let resume = parse("fedrecsim resume o --save-model m.npz").unwrap().command;
-        assert!(matches!(resume, Command::Resume(resume) if resume.save_model == Some("m.npz".into())));
-    }
-
-    #[test]
-    fn a_wrong_command_line_exits_with_two() {
-        for line in [
-            "fedrecsim",
-            "fedrecsim walk",
-            "fedrecsim run",
-            "fedrecsim run a.toml b.toml",
-            "fedrecsim run a.toml --threads 0",
-            "fedrecsim run a.toml --checkpoint-every 0",
-            "fedrecsim resume",
-            "fedrecsim run a.toml --seed -1",
-            "fedrecsim run a.toml --seed 9223372036854775808",
-            "fedrecsim run a.toml --sed 1",
-            "fedrecsim validate",
-            "fedrecsim events a.toml --format csv",
-            "fedrecsim events a.toml --from-round 0",
-            "fedrecsim replay a.toml",
-            "fedrecsim replay a.toml --until-s -1",
-            "fedrecsim replay a.toml --until-s inf",
-            "fedrecsim replay a.toml --until-s 1.1e10",
-        ] {
-            assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
-        }
-        for line in [
-            "fedrecsim run a.toml --seed -1",
-            "fedrecsim run a.toml --checkpoint-every -1",
-            "fedrecsim replay a.toml --until-s -1",
-        ] {
-            let told = parse(line).unwrap_err();
-            assert_eq!(told.kind(), ErrorKind::ValueValidation, "told as another mistake: {told}");
-        }
-        let told = parse("fedrecsim run a.toml --checkpoint-every 0").unwrap_err().to_string();
-        assert!(told.contains("expected a whole number from 1"), "{told}");
-        assert_eq!(parse("fedrecsim --help").unwrap_err().kind(), ErrorKind::DisplayHelp);
-    }
 }

@@ -1,0 +1,95 @@
+#![allow(clippy::unwrap_used)]
+
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+
+use super::*;
+
+fn parse(line: &str) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(line.split_whitespace())
+}
+
+#[test]
+fn the_definitions_do_not_contradict_each_other() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn a_run_takes_every_flag_that_scripts_rely_on() {
+    let line = "fedrecsim run a.toml --seed 7 --threads 2 --out o --data-dir d --set a.b=1 --set c=x=y --json \
+                --overwrite --checkpoint-every 5";
+    let Command::Run(run) = parse(line).unwrap().command else { panic!("`run` is parsed as another command") };
+    assert_eq!(run.input.scenario, PathBuf::from("a.toml"));
+    assert_eq!(run.input.threads, NonZeroUsize::new(2));
+    assert_eq!((run.out.as_deref(), run.input.data_dir.as_deref()), (Some("o".as_ref()), Some("d".as_ref())));
+    assert_eq!(run.input.overrides(), ["a.b=1", "c=x=y", "seed=7"]);
+    assert!(run.json && run.overwrite);
+    assert_eq!(run.checkpoint_every, NonZeroU32::new(5));
+}
+
+#[test]
+fn run_and_resume_take_what_schedulers_and_scripts_give_them() {
+    let line = "fedrecsim run a.toml --max-wall-time 1h30m --keep-checkpoint --expect-digest 01234567AB";
+    let Command::Run(run) = parse(line).unwrap().command else { panic!("`run` is parsed as another command") };
+    assert_eq!(run.max_wall_time, Some(Duration::from_secs(5400)));
+    assert_eq!(run.expect_digest.as_deref(), Some("01234567ab"), "digests are written in small letters");
+    assert!(run.keep_checkpoint && !run.no_report);
+    let line = "fedrecsim resume o --max-wall-time 55m --checkpoint-every 2 --rounds 9 --other-build";
+    let Command::Resume(resume) = parse(line).unwrap().command else { panic!("`resume` is parsed as another command") };
+    assert_eq!(resume.max_wall_time, Some(Duration::from_secs(3300)));
+    assert_eq!((resume.checkpoint_every, resume.rounds), (NonZeroU32::new(2), NonZeroU32::new(9)));
+    assert!(resume.other_build);
+}
+
+#[cfg(feature = "npz")]
+#[test]
+fn run_and_resume_take_a_file_for_the_model() {
+    let Command::Run(run) = parse("fedrecsim run a.toml --save-model m.npz").unwrap().command else { panic!("run") };
+    assert_eq!(run.save_model, Some("m.npz".into()));
+    let resume = parse("fedrecsim resume o --save-model m.npz").unwrap().command;
+    assert!(matches!(resume, Command::Resume(resume) if resume.save_model == Some("m.npz".into())));
+}
+
+#[test]
+fn a_wrong_command_line_exits_with_two() {
+    for line in [
+        "fedrecsim",
+        "fedrecsim walk",
+        "fedrecsim run",
+        "fedrecsim run a.toml b.toml",
+        "fedrecsim run a.toml --threads 0",
+        "fedrecsim run a.toml --checkpoint-every 0",
+        "fedrecsim run a.toml --max-wall-time 55",
+        "fedrecsim run a.toml --max-wall-time -5m",
+        "fedrecsim run a.toml --expect-digest 0123456",
+        "fedrecsim run a.toml --expect-digest 0123456g",
+        "fedrecsim run a.toml --no-report --out o",
+        "fedrecsim run a.toml --no-report --keep-checkpoint",
+        "fedrecsim resume",
+        "fedrecsim resume o --rounds 0",
+        "fedrecsim diff o",
+        "fedrecsim run a.toml --seed -1",
+        "fedrecsim run a.toml --seed 9223372036854775808",
+        "fedrecsim run a.toml --sed 1",
+        "fedrecsim validate",
+        "fedrecsim events a.toml --format csv",
+        "fedrecsim events a.toml --from-round 0",
+        "fedrecsim replay a.toml",
+        "fedrecsim replay a.toml --until-s -1",
+        "fedrecsim replay a.toml --until-s inf",
+        "fedrecsim replay a.toml --until-s 1.1e10",
+    ] {
+        assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
+    }
+    for line in [
+        "fedrecsim run a.toml --seed -1",
+        "fedrecsim run a.toml --checkpoint-every -1",
+        "fedrecsim replay a.toml --until-s -1",
+    ] {
+        let told = parse(line).unwrap_err();
+        assert_eq!(told.kind(), ErrorKind::ValueValidation, "told as another mistake: {told}");
+    }
+    let told = parse("fedrecsim run a.toml --checkpoint-every 0").unwrap_err().to_string();
+    assert!(told.contains("expected a whole number from 1"), "{told}");
+    assert_eq!(parse("fedrecsim --help").unwrap_err().kind(), ErrorKind::DisplayHelp);
+}

@@ -1,0 +1,180 @@
+//! Runs a world for `run` and `resume`: shows progress, writes the report, and removes the checkpoints.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use super::inputs::threads_of;
+use super::memory;
+use super::messages::warn;
+use crate::checkpoint;
+use crate::error::{Error, Result};
+use crate::metric::Metric;
+#[cfg(feature = "npz")]
+use crate::report::model_file::ModelFile;
+use crate::report::progress::{Progress, ProgressLine};
+use crate::report::record::{RunRecord, Wall};
+use crate::report::{ReportFolder, check, json, terminal};
+use crate::scenario::Scenario;
+use crate::sim::outcome::{ByDirection, Flow, RoundRecord};
+use crate::sim::{self, Checkpoints, RoundObserver, RunControl, World};
+
+/// The result of a run that has ended, complete or not.
+#[derive(Debug, Default)]
+pub struct Finished {
+    /// What to print on standard output.
+    pub output: String,
+    /// What stopped it early, if anything did.
+    pub stopped_by: Option<Error>,
+    /// What its result differs in from what was expected of it, if it does.
+    pub mismatch: Option<Error>,
+}
+
+impl Finished {
+    /// Returns the output, and the errors that are no reason to withhold it.
+    pub fn into_parts(self) -> (String, Vec<Error>) {
+        (self.output, self.stopped_by.into_iter().chain(self.mismatch).collect())
+    }
+}
+
+/// The options of a run that say how it is carried out and where its report goes.
+pub struct Output {
+    /// The folder for the report, unless there is to be none.
+    pub folder: Option<ReportFolder>,
+    /// The file for the parameters, if they are asked for.
+    #[cfg(feature = "npz")]
+    pub model_file: Option<ModelFile>,
+    pub threads: Option<NonZeroUsize>,
+    pub json: bool,
+    pub visible: bool,
+    /// The command that the report shows.
+    pub command: Vec<String>,
+    /// The other builds of the program that earlier rounds were made by, described.
+    pub other_builds: Vec<String>,
+    /// The beginning of the digest that is expected (hexadecimal), if one is.
+    pub expect_digest: Option<String>,
+    /// Whether the last checkpoint of a complete run stays.
+    pub keep: bool,
+}
+
+/// Runs a world to its end, and writes the report.
+pub fn carry_out(
+    scenario: Scenario,
+    world: impl Into<Arc<World>>,
+    checkpoints: Checkpoints,
+    output: Output,
+    interrupted: Arc<AtomicBool>,
+    started: Instant,
+) -> Result<Finished> {
+    let Output { folder, threads, json, visible, command, other_builds, .. } = output;
+    let threads = threads_of(threads);
+    let progress = Progress::new(scenario.training.rounds, visible);
+    let headline = scenario.evaluation.headline();
+    let mut watch = Watch { progress, headline, last: Instant::now(), laps: Vec::new() };
+    let control = RunControl { threads, interrupted };
+    let outcome = sim::run_from(world, &control, &mut watch, checkpoints)?;
+    watch.progress.finish();
+    #[cfg(feature = "npz")]
+    let model = outcome.model.clone();
+    let total = started.elapsed();
+    let wall = Wall {
+        total_s: total.as_secs_f64(),
+        per_round_ms: median(&watch.laps).as_secs_f64() * 1e3,
+        peak_rss_bytes: memory::peak_resident_bytes(),
+        threads: threads as u32,
+    };
+    let (mut record, stopped_by) = RunRecord::of(scenario, outcome, wall, command);
+    record.other_builds = other_builds;
+    check::check(&record)?;
+    if let Some(folder) = &folder
+        && let Err(error) = folder.write(&record)
+    {
+        return Err(without_report(error, stopped_by, folder));
+    }
+    #[cfg(feature = "npz")]
+    if let Some(file) = output.model_file {
+        file.write(&model)?;
+    }
+    if let (Some(folder), None) = (&folder, &stopped_by) {
+        remove_checkpoints(folder, output.keep)?;
+    }
+    let mismatch = mismatch(&record, stopped_by.as_ref(), output.expect_digest);
+    let path = folder.as_ref().map(ReportFolder::path);
+    let output = if json { json::render(&record)? } else { terminal::summary(&record, path) };
+    Ok(Finished { output, stopped_by, mismatch })
+}
+
+/// Removes the checkpoints of a complete run from its folder, if `keep` is true except for the last one.
+fn remove_checkpoints(folder: &ReportFolder, keep: bool) -> Result<()> {
+    if checkpoint::is_in(folder.path()) {
+        // The report is forced to the disk before the checkpoints go, as otherwise a power cut could leave neither.
+        folder.sync()?;
+        checkpoint::sync_folder(folder.path())?;
+    }
+    if keep { checkpoint::remove_others(folder.path()) } else { checkpoint::remove_all(folder.path()) }
+}
+
+/// Returns the error of a run whose digest is not the one that was expected; `None` if it is, and for a run that its
+/// user or its wall-clock time has stopped, from which no digest can be expected.
+fn mismatch(record: &RunRecord, stopped_by: Option<&Error>, expected: Option<String>) -> Option<Error> {
+    if matches!(stopped_by, Some(Error::Interrupted | Error::TimeIsUp { .. })) {
+        return None;
+    }
+    let expected = expected.filter(|expected| !record.digest.starts_with(expected.as_str()))?;
+    Some(Error::OtherDigest { expected, found: record.digest.clone() })
+}
+
+/// Returns the error of a run whose report cannot be written because of `error`.
+fn without_report(error: Error, stopped_by: Option<Error>, folder: &ReportFolder) -> Error {
+    match stopped_by {
+        // A disk that had no room for the checkpoint has none for the report, and the first error says what to do.
+        Some(first @ Error::CheckpointUnwritten { .. }) => {
+            warn(&format!("the finished rounds are not reported: {error}"));
+            first
+        }
+        _ => {
+            if checkpoint::is_in(folder.path()) {
+                let folder = folder.path().display();
+                warn(&format!("the checkpoints in {folder} are left; `fedrecsim resume {folder}` comes to the report"));
+            }
+            error
+        }
+    }
+}
+
+/// Shows progress and measures wall-clock time, neither of which reaches the result.
+struct Watch {
+    progress: Progress,
+    headline: Option<Metric>,
+    /// When the last round ended, or the first one began.
+    last: Instant,
+    /// Wall-clock time between the ends of rounds.
+    laps: Vec<Duration>,
+}
+
+impl RoundObserver for Watch {
+    fn round_finished(&mut self, round: &RoundRecord, total: ByDirection<Flow>) {
+        let now = Instant::now();
+        self.laps.push(now - std::mem::replace(&mut self.last, now));
+        let figure = |metric: &Metric| Some((metric.label(), *round.accuracy.as_ref()?.test.get(&metric.name())?));
+        self.progress.round_finished(&ProgressLine {
+            round: round.round,
+            accuracy: self.headline.as_ref().and_then(figure),
+            bytes: total.up.sent + total.down.sent,
+            virtual_time_s: round.virtual_time_s,
+        });
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.progress.finish();
+    }
+}
+
+fn median(laps: &[Duration]) -> Duration {
+    let mut sorted = laps.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+}
