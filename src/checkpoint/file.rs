@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::model::archive::{Archive, ArchiveReader};
 
 const MAGIC: [u8; 8] = *b"FEDRECSC";
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 /// Bytes before the archive: magic number and version.
 const START: u64 = 12;
 /// Bytes after the archive: length and checksum.
@@ -32,6 +32,8 @@ pub struct Header {
     pub fingerprint: String,
     /// Arguments of the command that began the run, for its report.
     pub command: Vec<String>,
+    /// The warnings about the scenario, for its report.
+    pub warnings: Vec<String>,
     /// The folder that the run was started in, where relative paths of the scenario begin; absolute.
     pub directory: PathBuf,
     /// Folders in which the run looked for data; absolute.

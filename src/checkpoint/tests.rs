@@ -12,6 +12,7 @@ const WORLD: usize = 60;
 fn header() -> Header {
     Header {
         program: PROGRAM_VERSION.to_owned(),
+        warnings: vec!["a.toml:1:1: `mu` has no effect".to_owned()],
         name: "small".to_owned(),
         scenario: "seed = 1\n".to_owned(),
         parameters: Vec::new(),
@@ -165,7 +166,7 @@ fn another_version_and_another_file_are_told() {
     let mut bytes = fs::read(bench.file(5)).unwrap();
     bytes[8] = 9;
     fs::write(bench.file(5), &bytes).unwrap();
-    assert!(bench.refusal().contains("is a checkpoint of version 9; this program reads version 6"));
+    assert!(bench.refusal().contains("is a checkpoint of version 9; this program reads version 7"));
     bytes[0] = b'X';
     fs::write(bench.file(5), &bytes).unwrap();
     assert!(bench.refusal().contains("is not a checkpoint"));

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::report::words::lines;
-use crate::scenario::{self, MethodVocabulary, Scenario, SourceSpec};
+use crate::scenario::{self, Loaded, MethodVocabulary, Scenario, SourceSpec, Strictness};
 
 use super::ValidateArgs;
 
@@ -11,6 +11,8 @@ use super::ValidateArgs;
 pub struct Validation {
     /// One line for each valid file, for standard output.
     pub valid: String,
+    /// One line for each key of a valid file that has no effect, for standard error.
+    pub warnings: Vec<String>,
     /// One error for each other file, for standard error.
     pub errors: Vec<Error>,
 }
@@ -19,14 +21,20 @@ pub struct Validation {
 pub fn validate(arguments: &ValidateArgs, vocabulary: &[MethodVocabulary]) -> Validation {
     let mut validation = Validation::default();
     for path in &arguments.scenarios {
-        match scenario::load(path, &arguments.set, vocabulary) {
-            Ok(scenario) => {
+        match scenario::load_with_warnings(path, &arguments.set, vocabulary, strictness(arguments.strict)) {
+            Ok(Loaded { scenario, warnings }) => {
+                validation.warnings.extend(warnings);
                 validation.valid.push_str(&format!("{}: valid, {}\n", path.display(), summary(&scenario)));
             }
             Err(error) => validation.errors.push(error),
         }
     }
     validation
+}
+
+/// Returns what becomes of keys without an effect if `strict` was given or not.
+pub(super) fn strictness(strict: bool) -> Strictness {
+    if strict { Strictness::Strict } else { Strictness::Lenient }
 }
 
 fn summary(scenario: &Scenario) -> String {
@@ -89,6 +97,7 @@ mod tests {
             schema,
             resolve: |_| Vec::new(),
             trains: false,
+            runs_at_server: false,
             sizes: |_, _| Vec::new(),
         }]
     }
@@ -104,8 +113,10 @@ mod tests {
         let good = "method = \"popularity\"\ndataset.name = \"ml-100k\"\ntraining.rounds = 2\n";
         let scenarios =
             vec![write("wrong.toml", "sed = 1"), folder.path().join("absent.toml"), write("good.toml", good)];
-        let validation =
-            validate(&ValidateArgs { scenarios, set: vec!["training.rounds=1".to_owned()] }, &vocabulary());
+        let validation = validate(
+            &ValidateArgs { scenarios, strict: false, set: vec!["training.rounds=1".to_owned()] },
+            &vocabulary(),
+        );
         assert!(
             validation.valid.ends_with("good.toml: valid, popularity on ml-100k, 1 round\n"),
             "{}",

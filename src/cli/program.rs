@@ -54,6 +54,7 @@ fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Vec<
         }
         Command::Validate(arguments) => {
             let validation = super::validate(&arguments, &vocabulary_of(methods));
+            validation.warnings.iter().for_each(|text| super::run::warn(text));
             (validation.valid, validation.errors)
         }
         Command::Schema => (super::schema(&vocabulary_of(methods)), Vec::new()),

@@ -55,7 +55,7 @@ pub fn resume(
     let placed = placed(&scenario, &header.directory, &directories);
     let inputs = Inputs::load(&placed, &directories, methods)?;
     header.check(&scenario, &inputs.fingerprint())?;
-    let command = header.command.clone();
+    let (command, warnings) = (header.command.clone(), header.warnings.clone());
     let store = Box::new(Keeper::new(folder.path(), header));
     #[cfg(feature = "npz")]
     let model_file = arguments.save_model.as_ref().map(|path| ModelFile::create(path, true)).transpose()?;
@@ -67,6 +67,7 @@ pub fn resume(
         json: arguments.json,
         visible,
         command,
+        warnings,
     };
     carry_out(scenario, inputs.world, Checkpoints { resumed: Some(archive), store }, output, interrupted, started)
 }

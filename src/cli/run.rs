@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::RunArgs;
 use super::inputs::{Inputs, data_directories, threads_of};
+use super::inspect::strictness;
 use crate::checkpoint::{self, Header, Keeper, PROGRAM_VERSION};
 use crate::error::{Error, Result};
 use crate::method::Entry;
@@ -18,7 +19,7 @@ use crate::report::model_file::ModelFile;
 use crate::report::progress::{Progress, ProgressLine};
 use crate::report::record::{RunRecord, Wall};
 use crate::report::{FolderLock, ReportFolder, json, terminal};
-use crate::scenario::{self, Scenario};
+use crate::scenario::{self, Loaded, Scenario};
 use crate::sim::outcome::{ByDirection, Flow, RoundRecord};
 use crate::sim::{self, Checkpoints, RoundObserver, RunControl, World};
 
@@ -27,7 +28,7 @@ use crate::sim::{self, Checkpoints, RoundObserver, RunControl, World};
 pub struct Finished {
     /// What to print on standard output.
     pub output: String,
-    /// What stopped it early, if anything did.
+    /// Why the run failed, if it did: what stopped it early, or that it learned nothing.
     pub stopped_by: Option<Error>,
 }
 
@@ -47,7 +48,9 @@ pub fn run(
     started: Instant,
 ) -> Result<Finished> {
     let input = &arguments.input;
-    let scenario = scenario::load(&input.scenario, &input.overrides(), &vocabulary_of(methods))?;
+    let strictness = strictness(arguments.strict);
+    let Loaded { scenario, warnings } =
+        scenario::load_with_warnings(&input.scenario, &input.overrides(), &vocabulary_of(methods), strictness)?;
     let default_folder = || PathBuf::from("reports").join(format!("{}-{}", scenario.name, scenario.seed));
     let path = arguments.out.clone().unwrap_or_else(default_folder);
     if !arguments.overwrite && checkpoint::is_in(&path) {
@@ -66,6 +69,7 @@ pub fn run(
         arguments.save_model.as_ref().map(|path| ModelFile::create(path, arguments.overwrite)).transpose()?;
     let directories = data_directories(input.data_dir.as_deref());
     let inputs = Inputs::load(&scenario, &directories, methods)?;
+    warnings.iter().for_each(|text| warn(text));
     // The checkpoints of a run that this one replaces would be taken for its own.
     checkpoint::remove_all(folder.path())?;
     let command: Vec<String> = std::env::args().skip(1).collect();
@@ -85,6 +89,7 @@ pub fn run(
                 .collect(),
             fingerprint: inputs.fingerprint(),
             command: command.clone(),
+            warnings: warnings.clone(),
             directory: absolute(Path::new(".")),
             data_directories: directories.iter().map(|folder| absolute(folder)).collect(),
             replaces: folder.earlier_report().map(|(digest, _)| digest),
@@ -101,6 +106,7 @@ pub fn run(
         json: arguments.json,
         visible,
         command,
+        warnings,
     };
     carry_out(scenario, inputs.world, checkpoints, output, interrupted, started)
 }
@@ -116,6 +122,8 @@ pub(super) struct Output {
     pub visible: bool,
     /// The arguments that the report shows.
     pub command: Vec<String>,
+    /// The warnings about the scenario that the report shows.
+    pub warnings: Vec<String>,
 }
 
 /// Prints a warning about something that does not stop a run.
@@ -132,7 +140,7 @@ pub(super) fn carry_out(
     interrupted: Arc<AtomicBool>,
     started: Instant,
 ) -> Result<Finished> {
-    let Output { folder, threads, json, visible, command, .. } = output;
+    let Output { folder, threads, json, visible, command, warnings, .. } = output;
     let threads = threads_of(threads);
     let progress = Progress::new(scenario.training.rounds, visible);
     let headline = scenario.evaluation.headline();
@@ -149,7 +157,8 @@ pub(super) fn carry_out(
         peak_rss_bytes: peak_resident_bytes(),
         threads: threads as u32,
     };
-    let (record, stopped_by) = RunRecord::of(scenario, outcome, wall, command);
+    let (mut record, stopped_by) = RunRecord::of(scenario, outcome, wall, command);
+    record.warnings = warnings;
     if let Err(error) = folder.write(&record) {
         return Err(without_report(error, stopped_by, &folder));
     }
@@ -157,7 +166,7 @@ pub(super) fn carry_out(
     if let Some(file) = output.model_file {
         file.write(&model)?;
     }
-    if stopped_by.is_none() {
+    if record.complete {
         if checkpoint::is_in(folder.path()) {
             // The report is forced to the disk before the checkpoints go, as otherwise a power cut could leave neither.
             folder.sync()?;

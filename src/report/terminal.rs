@@ -14,7 +14,8 @@ pub fn summary(record: &RunRecord, report: &Path) -> String {
         "{}: {}, seed {}, {} of {} rounds",
         record.name, record.scenario.method.name, record.seed, record.rounds, record.scenario.training.rounds
     )];
-    lines.extend(setup::incomplete(record).map(|caveat| format!("{} {}", caveat.headline, caveat.text)));
+    let failures = setup::incomplete(record).into_iter().chain(setup::learned_nothing(record));
+    lines.extend(failures.map(|caveat| format!("{} {}", caveat.headline, caveat.text)));
     lines.extend(accuracy(record));
     lines.push(entry("protocol", &record.protocol));
     lines.extend(participations(record));

@@ -173,6 +173,7 @@ impl Workshop {
             out: Some(self.report()),
             overwrite: false,
             json: true,
+            strict: false,
             checkpoint_every: None,
             save_model: None,
         }

@@ -1,7 +1,10 @@
 //! The rules for the environment of the clients: resolves the presets and refuses keys that exclude one another.
 
+use super::super::plain_schema::decimal;
 use super::super::presets::{self, Preset};
-use super::super::raw::{RawAvailability, RawDaily, RawDevices, RawFault, RawNetwork, RawOnOff, RawServerLink};
+use super::super::raw::{
+    RawAvailability, RawDaily, RawDevices, RawFault, RawNetwork, RawOnOff, RawScenario, RawServerLink,
+};
 use super::super::spec::{
     AvailabilityPattern, AvailabilitySpec, DailySpec, DatasetSpec, DeviceClassSpec, DevicesSpec, FaultSpec, FaultUsers,
     MemorySpec, NetworkSpec, OnOffSpec, ServerLinkSpec, SourceSpec, SpeedSpec,
@@ -46,6 +49,31 @@ fn server(raw: RawServerLink) -> ServerLinkSpec {
 }
 
 impl Checker<'_> {
+    /// Refuses times above 0 that the clock, which counts nanoseconds, would take for 0. Times that cannot be 0 have
+    /// their least value in the schema.
+    pub(super) fn times(&mut self, raw: &RawScenario) {
+        let fixed = "fixed_ms_per_participation";
+        let mut times = vec![
+            (vec!["network", "rtt_ms"], raw.network.rtt_ms, 1e-6),
+            (vec!["devices", fixed], raw.devices.fixed_ms_per_participation, 1e-6),
+        ];
+        let numbers: Vec<String> = (0..100).map(|number: u32| number.to_string()).collect();
+        for (class, number) in raw.devices.classes.iter().flatten().zip(&numbers) {
+            times.push((vec!["devices", "classes", number, fixed], class.fixed_ms_per_participation, 1e-6));
+        }
+        for (rule, number) in raw.faults.iter().zip(&numbers) {
+            times.push((vec!["faults", number, "from_s"], rule.from_s, 1e-9));
+        }
+        for (path, time, least) in times {
+            if let (Some(time), Some(key)) = (time.filter(|time| *time > 0.0 && *time < least), path.last()) {
+                let (time, least) = (decimal(time), decimal(least));
+                let message =
+                    format!("`{key}` is {time}, which is taken for 0: write 0 or at least {least}, a nanosecond");
+                self.fault(&path, message);
+            }
+        }
+    }
+
     pub(super) fn devices(&mut self, raw: RawDevices) -> DevicesSpec {
         let memory = self.memory(&raw);
         let speed = self.speed(&raw);
