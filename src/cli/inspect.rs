@@ -98,6 +98,7 @@ mod tests {
             resolve: |_| Vec::new(),
             trains: false,
             runs_at_server: false,
+            draws_negatives: true,
             sizes: |_, _| Vec::new(),
         }]
     }

@@ -36,9 +36,9 @@ pub fn vocabulary() -> Vec<MethodVocabulary> {
 /// Returns what scenario files may say about `methods`.
 pub fn vocabulary_of(methods: &[Entry]) -> Vec<MethodVocabulary> {
     let words = |entry: &Entry| {
-        let Entry { name, resolve, placement, sizes, .. } = *entry;
+        let Entry { name, resolve, placement, draws_negatives, sizes, .. } = *entry;
         let (trains, runs_at_server) = (placement.trains(), placement == Placement::Central);
-        MethodVocabulary { name, schema: (entry.schema)(), resolve, trains, runs_at_server, sizes }
+        MethodVocabulary { name, schema: (entry.schema)(), resolve, trains, runs_at_server, draws_negatives, sizes }
     };
     methods.iter().map(words).collect()
 }

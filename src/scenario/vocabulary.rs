@@ -26,6 +26,8 @@ pub struct MethodVocabulary {
     pub trains: bool,
     /// Whether the method trains at the server, to which every user sends its ratings.
     pub runs_at_server: bool,
+    /// Whether training draws negatives as `dataset.negatives` says.
+    pub draws_negatives: bool,
     /// Returns the sizes of the largest blocks that the method makes with these parameters.
     pub sizes: fn(&serde_json::Value, ProblemSize) -> Vec<BlockSize>,
 }

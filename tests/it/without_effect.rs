@@ -79,6 +79,7 @@ const CASES: &[Case] = &[
     (&["method=\"popularity\""], "training.empty_rounds_limit", "2", "3"),
     (&["method=\"popularity\""], "training.divergence_limit", "2", "1e6"),
     (&["method=\"popularity\""], "dataset.negatives", "{ per_positive = 2 }", "{ per_positive = 4 }"),
+    (&["method=\"fcf\""], "dataset.negatives", "{ pool = \"unrated\" }", "{ pool = \"not-in-train\" }"),
     (&["method=\"popularity\""], "codec", "{ uplink = \"rows-f32\" }", "{ uplink = \"dense-f32\" }"),
     (&["method=\"popularity\""], "network", "{ preset = \"wifi-2020\" }", "{ rtt_ms = 1 }"),
     (&["method=\"popularity\""], "devices", "{ log_sigma = 1 }", "{ log_sigma = 0 }"),
@@ -118,7 +119,7 @@ fn rules_of_faults_behind_one_that_hits_everything_are_told() {
     assert!(warnings(&["faults=[{ effect = \"drop\", direction = \"up\" }, { effect = \"corrupt\" }]"]).is_empty());
 }
 
-/// If this fails, a scenario that is printed and read again is told off for what its author never wrote.
+/// If this fails, a scenario that is printed and read again has warnings about keys that its author never wrote.
 #[test]
 fn a_printed_scenario_has_no_warnings_and_neither_has_any_of_the_project() {
     let printed = load(SMALL, &[], Strictness::Strict).unwrap().scenario.to_toml().unwrap();

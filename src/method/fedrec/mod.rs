@@ -53,6 +53,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(FedRecParameters),
     resolve: without_effect,
     placement: Placement::Federated,
+    draws_negatives: false,
     sizes: |value, size| sizes_of_item_table("V", (value, size), |p: FedRecParameters| p.latent_dimension),
     build: |value, problem| Ok(Box::new(FedRec::new(parameters("fedrec-pmf", value)?, problem))),
 };

@@ -117,6 +117,7 @@ fn vocabulary() -> Vec<MethodVocabulary> {
         resolve,
         trains: name != "popularity",
         runs_at_server: false,
+        draws_negatives: true,
         sizes: size_of_a_table,
     };
     vec![
@@ -165,6 +166,7 @@ fn a_rule_that_nobody_checks_is_found() {
         resolve: no_more_faults,
         trains: true,
         runs_at_server: false,
+        draws_negatives: true,
         sizes: |_, _| Vec::new(),
     };
     assert_eq!(unchecked_rules(&[odd]), ["#/$defs/Method/oneOf/properties/odd/properties/name/pattern"]);

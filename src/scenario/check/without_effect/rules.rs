@@ -155,6 +155,12 @@ pub(super) const RULES: &[Rule] = &[
         is_usual: |case| case.scenario.training.participation == Participation::All,
         because: "the method trains at the server, to which every user sends its ratings",
     },
+    Rule {
+        key: &["dataset", "negatives"],
+        is_off: |case| !case.method.draws_negatives,
+        is_usual: |case| case.scenario.dataset.negatives == NegativesSpec::default(),
+        because: "the method draws no training negatives from this pool",
+    },
 ];
 
 /// The keys that say how rounds are run and what happens in them, each with a check whether it has the value that it
@@ -170,7 +176,6 @@ pub(super) const ABOUT_ROUNDS: &[(&[&str], Check)] = &[
     (&["training", "divergence_limit"], |case| {
         case.scenario.training.divergence_limit == usual_training().divergence_limit
     }),
-    (&["dataset", "negatives"], |case| case.scenario.dataset.negatives == NegativesSpec::default()),
     (&["codec"], |case| case.scenario.codec == CodecSpec::default()),
     (&["network"], |case| case.scenario.network == environment::network(RawNetwork::default())),
     (&["devices"], |case| {
