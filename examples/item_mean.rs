@@ -38,6 +38,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(ItemMeanParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
+    draws_negatives: true,
     sizes: |value, size| sizes_by(value, |_: ItemMeanParameters| Layout::of_table("p", item_table(size.items))),
     build: |value, problem| Ok(Box::new(ItemMean::new(parameters(ENTRY.name, value)?, problem))),
 };

@@ -111,6 +111,18 @@ pub enum Error {
         /// The number of steps that were empty.
         steps: u32,
     },
+    /// A run that came to its end without one update that was used, so that its method learned nothing.
+    #[error(
+        "the run has learned nothing: {participations} participation{} in {rounds} round{}, and no update was ever used; \
+         check the dropouts, the faults, the deadline and the server's link",
+        if *participations == 1 { "" } else { "s" }, if *rounds == 1 { "" } else { "s" }
+    )]
+    NothingLearned {
+        /// Number of rounds.
+        rounds: u32,
+        /// Number of invitations.
+        participations: u64,
+    },
     /// A round of an asynchronous mode that gets no update.
     #[error(
         "no update arrives in round {}: {participations} participations in a row came to nothing; check the dropouts, the faults and the availability, or raise training.empty_rounds_limit",
@@ -218,6 +230,7 @@ impl Error {
             | Self::TimeOverflow { .. }
             | Self::NobodyFinished { .. }
             | Self::NothingArrives { .. }
+            | Self::NothingLearned { .. }
             | Self::NobodyAvailable { .. }
             | Self::NonFinite { .. }
             | Self::TimeIsUp { .. }

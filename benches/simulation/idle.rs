@@ -27,6 +27,7 @@ const IDLE: Entry = Entry {
     schema: || schemars::json_schema!({ "type": "object", "additionalProperties": false }),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
+    draws_negatives: false,
     sizes: no_blocks,
     build: |_, _| Ok(Box::new(Idle)),
 };

@@ -34,6 +34,8 @@ pub struct Header {
     pub fingerprint: String,
     /// The command that repeats the run, for its report.
     pub command: Vec<String>,
+    /// The warnings about the scenario, for its report.
+    pub warnings: Vec<String>,
     /// The folder that the run was started in, where relative paths of the scenario begin; absolute.
     pub directory: PathBuf,
     /// Folders in which the run looked for data; absolute.

@@ -13,6 +13,7 @@ fn header() -> Header {
     Header {
         build: build("0"),
         other_builds: Vec::new(),
+        warnings: vec!["a.toml:1:1: `mu` has no effect".to_owned()],
         name: "small".to_owned(),
         scenario: "seed = 1\n".to_owned(),
         parameters: Vec::new(),

@@ -50,6 +50,8 @@ pub struct Output {
     pub visible: bool,
     /// The command that the report shows.
     pub command: Vec<String>,
+    /// The warnings about the scenario that the report shows.
+    pub warnings: Vec<String>,
     /// The other builds of the program that earlier rounds were made by, described.
     pub other_builds: Vec<String>,
     /// The beginning of the digest that is expected (hexadecimal), if one is.
@@ -67,7 +69,7 @@ pub fn carry_out(
     interrupted: Arc<AtomicBool>,
     started: Instant,
 ) -> Result<Finished> {
-    let Output { folder, threads, json, visible, command, other_builds, .. } = output;
+    let Output { folder, threads, json, visible, command, warnings, other_builds, .. } = output;
     let threads = threads_of(threads);
     let progress = Progress::new(scenario.training.rounds, visible);
     let headline = scenario.evaluation.headline();
@@ -85,6 +87,7 @@ pub fn carry_out(
         threads: threads as u32,
     };
     let (mut record, stopped_by) = RunRecord::of(scenario, outcome, wall, command);
+    record.warnings = warnings;
     record.other_builds = other_builds;
     check::check(&record)?;
     if let Some(folder) = &folder
@@ -96,7 +99,7 @@ pub fn carry_out(
     if let Some(file) = output.model_file {
         file.write(&model)?;
     }
-    if let (Some(folder), None) = (&folder, &stopped_by) {
+    if let Some(folder) = folder.as_ref().filter(|_| record.complete) {
         remove_checkpoints(folder, output.keep)?;
     }
     let mismatch = mismatch(&record, stopped_by.as_ref(), output.expect_digest);

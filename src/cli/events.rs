@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 use super::Finished;
 use super::args::{EventFormat, EventsArgs, InputArgs, ReplayArgs};
 use super::inputs::{Inputs, data_directories, threads_of};
+use super::messages::warn;
 use super::output_file::OutputFile;
-
 use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
@@ -21,7 +21,7 @@ use crate::report::events::{EventLog, Form};
 use crate::report::setup;
 #[cfg(feature = "plots")]
 use crate::scenario::Policy;
-use crate::scenario::{self, Scenario};
+use crate::scenario::{self, Loaded, Scenario, Strictness};
 use crate::sim::outcome::events::{Booking, RoundSpan};
 use crate::sim::outcome::{ByDirection, Flow, RoundRecord};
 use crate::sim::{RoundObserver, RunControl, Simulation, Until, World};
@@ -115,7 +115,10 @@ pub fn replay(arguments: &ReplayArgs, methods: &[Entry], interrupted: Arc<Atomic
 /// Loads the scenario with as few evaluations as possible, that of one user after the last round: these commands do not
 /// report accuracy, and an evaluation takes no virtual time.
 fn load(input: &InputArgs, methods: &[Entry]) -> Result<Scenario> {
-    let mut scenario = scenario::load(&input.scenario, &input.overrides(), &vocabulary_of(methods))?;
+    let vocabulary = vocabulary_of(methods);
+    let Loaded { mut scenario, warnings } =
+        scenario::load_with_warnings(&input.scenario, &input.overrides(), &vocabulary, Strictness::Lenient)?;
+    warnings.iter().for_each(|text| warn(text));
     scenario.evaluation.every_rounds = scenario.training.rounds;
     scenario.evaluation.users = 1;
     Ok(scenario)

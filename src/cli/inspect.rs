@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
 use crate::report::words::lines;
-use crate::scenario::{self, MethodVocabulary, Scenario, SourceSpec};
+use crate::scenario::{self, Loaded, MethodVocabulary, Scenario, SourceSpec, Strictness};
 
 use super::ValidateArgs;
 
@@ -15,6 +15,8 @@ use super::ValidateArgs;
 pub struct Validation {
     /// One line for each valid file, for standard output.
     pub valid: String,
+    /// One line for each key of a valid file that has no effect, for standard error.
+    pub warnings: Vec<String>,
     /// One error for each other file, for standard error.
     pub errors: Vec<Error>,
 }
@@ -24,8 +26,9 @@ pub fn validate(arguments: &ValidateArgs, methods: &[Entry]) -> Validation {
     let vocabulary = vocabulary_of(methods);
     let mut validation = Validation::default();
     for path in &arguments.scenarios {
-        match scenario::load(path, &arguments.set, &vocabulary) {
-            Ok(scenario) => {
+        match scenario::load_with_warnings(path, &arguments.set, &vocabulary, strictness(arguments.strict)) {
+            Ok(Loaded { scenario, warnings }) => {
+                validation.warnings.extend(warnings);
                 validation.valid.push_str(&format!("{}: valid, {}\n", path.display(), summary(&scenario)));
                 if arguments.estimate {
                     match expected(&scenario, arguments, methods) {
@@ -47,6 +50,11 @@ pub fn validate(arguments: &ValidateArgs, methods: &[Entry]) -> Validation {
 fn expected(scenario: &Scenario, arguments: &ValidateArgs, methods: &[Entry]) -> Result<Expected> {
     let inputs = Inputs::load(scenario, &data_directories(arguments.data_dir.as_deref()), methods)?;
     Expected::of(&inputs.world, threads_of(arguments.threads), true)
+}
+
+/// Returns what becomes of keys without an effect if `strict` was given or not.
+pub(super) fn strictness(strict: bool) -> Strictness {
+    if strict { Strictness::Strict } else { Strictness::Lenient }
 }
 
 fn summary(scenario: &Scenario) -> String {
@@ -110,6 +118,8 @@ mod tests {
             schema,
             resolve: |_| Vec::new(),
             trains: false,
+            runs_at_server: false,
+            draws_negatives: true,
             sizes: |_, _| Vec::new(),
         }]
     }
@@ -126,7 +136,7 @@ mod tests {
         let scenarios =
             vec![write("wrong.toml", "sed = 1"), folder.path().join("absent.toml"), write("good.toml", good)];
         let set = vec!["training.rounds=1".to_owned()];
-        let arguments = ValidateArgs { scenarios, set, estimate: false, data_dir: None, threads: None };
+        let arguments = ValidateArgs { scenarios, strict: false, set, estimate: false, data_dir: None, threads: None };
         let validation = validate(&arguments, METHODS);
         assert!(
             validation.valid.ends_with("good.toml: valid, popularity on ml-100k, 1 round\n"),

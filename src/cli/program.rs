@@ -77,6 +77,7 @@ fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Done
         }
         Command::Validate(arguments) => {
             let validation = super::validate(&arguments, methods);
+            validation.warnings.iter().for_each(|text| messages::warn(text));
             (Output::Result(validation.valid), validation.errors)
         }
         Command::Explain(arguments) => {

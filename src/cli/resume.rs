@@ -71,7 +71,8 @@ pub fn resume(
     header.every = arguments.checkpoint_every.map_or(header.every, u32::from);
     #[cfg(feature = "npz")]
     let model_file = arguments.save_model.as_ref().map(|path| ModelFile::create(path, true)).transpose()?;
-    let (command, other_builds, keep) = (header.command.clone(), header.other_builds.clone(), header.keep);
+    let (command, warnings) = (header.command.clone(), header.warnings.clone());
+    let (other_builds, keep) = (header.other_builds.clone(), header.keep);
     let keeper = Keeper::new(folder.path(), header, scenario.training.rounds);
     let store = Box::new(keeper.until(arguments.max_wall_time.and_then(|limit| started.checked_add(limit))));
     let output = Output {
@@ -82,6 +83,7 @@ pub fn resume(
         json: arguments.json,
         visible,
         command,
+        warnings,
         other_builds,
         expect_digest: None,
         keep,

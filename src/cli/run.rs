@@ -10,6 +10,7 @@ use super::RunArgs;
 use super::carry_out::{Finished, Output, carry_out};
 use super::estimates::Expected;
 use super::inputs::{Inputs, data_directories, threads_of};
+use super::inspect::strictness;
 use super::{leftovers, messages, reproduce};
 use crate::checkpoint::{self, Build, Header, Keeper};
 use crate::error::{Error, Result};
@@ -18,7 +19,7 @@ use crate::method::registry::vocabulary_of;
 use crate::report::ReportFolder;
 #[cfg(feature = "npz")]
 use crate::report::model_file::ModelFile;
-use crate::scenario::{self, Scenario};
+use crate::scenario::{self, Loaded, Scenario};
 use crate::sim::{Checkpoints, World};
 
 /// Runs a scenario with the one of `methods` that it names, and writes its report.
@@ -37,7 +38,9 @@ pub fn run(
     started: Instant,
 ) -> Result<Finished> {
     let input = &arguments.input;
-    let scenario = scenario::load(&input.scenario, &input.overrides(), &vocabulary_of(methods))?;
+    let strictness = strictness(arguments.strict);
+    let Loaded { scenario, warnings } =
+        scenario::load_with_warnings(&input.scenario, &input.overrides(), &vocabulary_of(methods), strictness)?;
     // The folder is claimed before anything is read or computed, as a run whose report cannot be written is not worth
     // its time.
     let folder = if arguments.no_report { None } else { Some(claim(arguments, &scenario)?) };
@@ -46,13 +49,15 @@ pub fn run(
         arguments.save_model.as_ref().map(|path| ModelFile::create(path, arguments.overwrite)).transpose()?;
     let directories = data_directories(input.data_dir.as_deref());
     let inputs = Inputs::load(&scenario, &directories, methods)?;
+    warnings.iter().for_each(|text| messages::warn(text));
     expect(&inputs.world, input.threads, arguments.force, visible)?;
     let mut checkpoints = Checkpoints::none();
     if let Some(folder) = &folder {
         // The checkpoints of a run that this one replaces would be taken for its own.
         checkpoint::remove_all(folder.path())?;
         if arguments.checkpoint_every.is_some() || arguments.keep_checkpoint || arguments.max_wall_time.is_some() {
-            let header = header(arguments, &scenario, &inputs, &directories, folder)?;
+            let about = header(arguments, &scenario, &inputs, &directories, folder)?;
+            let header = Header { warnings: warnings.clone(), ..about };
             let keeper = Keeper::new(folder.path(), header, scenario.training.rounds);
             checkpoints.store =
                 Box::new(keeper.until(arguments.max_wall_time.and_then(|limit| started.checked_add(limit))));
@@ -66,6 +71,7 @@ pub fn run(
         json: arguments.json,
         visible,
         command: reproduce::command(input),
+        warnings,
         other_builds: Vec::new(),
         expect_digest: arguments.expect_digest.clone(),
         keep: arguments.keep_checkpoint,
@@ -117,6 +123,7 @@ fn header(
         parameters: parameters.into_iter().flatten().map(|(key, _)| key.clone()).collect(),
         fingerprint: inputs.fingerprint(),
         command: reproduce::command(&arguments.input),
+        warnings: Vec::new(),
         directory: absolute(Path::new(".")),
         data_directories: directories.iter().map(|folder| absolute(folder)).collect(),
         replaces: folder.earlier_report().map(|report| report.digest),

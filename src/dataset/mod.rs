@@ -17,6 +17,7 @@ use crate::scenario::{DatasetSpec, GeneratorSpec, SourceSpec, SplitSpec};
 pub mod alias;
 pub mod candidates;
 mod column;
+mod compressed;
 pub mod delimited;
 mod folds;
 pub mod generator;

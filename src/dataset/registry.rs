@@ -1,10 +1,10 @@
 //! Knows the data sets that a scenario can name: what their files are called, how they are laid out, and where they can
 //! be had. None of them may be redistributed, so none is part of this project.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
+use super::compressed;
 use crate::error::{Error, Result};
 use crate::scenario::{ColumnRef, DelimitedSpec, SourceSpec};
 
@@ -103,7 +103,7 @@ fn by_position(separator: &str, header: bool, timestamp: Option<u32>) -> Delimit
 /// The csv's `timestamp` column is filled in for some users only; its `order` column is chronological for all.
 fn ml_1m_layout(path: &Path) -> Result<DelimitedSpec> {
     let mut first_line = Vec::new();
-    let read = File::open(path).and_then(|file| BufReader::new(file).read_until(b'\n', &mut first_line));
+    let read = compressed::open(path)?.read_until(b'\n', &mut first_line);
     read.map_err(|error| Error::read(path, error))?;
     let is_dat = path.extension().is_some_and(|extension| extension == "dat");
     if is_dat || first_line.windows(2).any(|pair| pair == b"::") {

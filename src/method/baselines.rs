@@ -38,6 +38,7 @@ pub const RANDOM: Entry = Entry {
     schema: || schemars::schema_for!(NoParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Untrained,
+    draws_negatives: false,
     sizes: no_blocks,
     build: |value, problem| build("random", value, Baseline::Random { seed: problem.streams.seed() }),
 };

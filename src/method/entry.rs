@@ -25,6 +25,9 @@ pub struct Entry {
     pub resolve: fn(&mut Value) -> Vec<ParameterFault>,
     /// The place where the method runs.
     pub placement: Placement,
+    /// Whether training draws negatives as `dataset.negatives` says. Where it does not, that table has no effect, and a
+    /// scenario that has it is warned of.
+    pub draws_negatives: bool,
     /// Returns the sizes of the largest blocks that a run makes with these parameters: those of its model, its
     /// downloads and whatever all clients start with. They are checked before any block is made.
     /// [`sizes_of_item_table`], [`sizes_by`] and [`no_blocks`] implement it for most methods.

@@ -42,6 +42,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(FcfParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
+    draws_negatives: false,
     sizes: |value, size| sizes_of_item_table("Y", (value, size), |p: FcfParameters| p.latent_dimension),
     build: |value, problem| Ok(Box::new(Fcf::new(parameters("fcf", value)?, problem))),
 };

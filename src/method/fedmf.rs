@@ -34,6 +34,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(FedMfParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
+    draws_negatives: true,
     sizes: |value, size| sizes_of_item_table("V", (value, size), |p: FedMfParameters| p.latent_dimension),
     build: |value, problem| Ok(Box::new(FedMf::new(parameters("fedmf", value)?, problem))),
 };

@@ -36,6 +36,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(PFedRecParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
+    draws_negatives: true,
     sizes: |value, size| sizes_of_item_table("E", (value, size), |p: PFedRecParameters| p.latent_dimension),
     build: |value, problem| Ok(Box::new(PFedRec::new(parameters("pfedrec", value)?, problem))),
 };

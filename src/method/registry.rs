@@ -3,7 +3,7 @@
 //! A list of methods is a slice of [`Entry`], and [`METHODS`] is the list of this crate. Scenario files, commands and
 //! the simulated world are given a list, so that a new method need not be registered anywhere else.
 
-use super::{Entry, Method, Problem};
+use super::{Entry, Method, Placement, Problem};
 use crate::error::{Error, Result};
 use crate::scenario::sizes::{self, ProblemSize};
 use crate::scenario::{MethodSpec, MethodVocabulary};
@@ -36,9 +36,9 @@ pub fn vocabulary() -> Vec<MethodVocabulary> {
 /// Returns what scenario files may say about `methods`.
 pub fn vocabulary_of(methods: &[Entry]) -> Vec<MethodVocabulary> {
     let words = |entry: &Entry| {
-        let Entry { name, resolve, placement, sizes, .. } = *entry;
-        let trains = placement.trains();
-        MethodVocabulary { name, schema: (entry.schema)(), resolve, trains, sizes }
+        let Entry { name, resolve, placement, draws_negatives, sizes, .. } = *entry;
+        let (trains, runs_at_server) = (placement.trains(), placement == Placement::Central);
+        MethodVocabulary { name, schema: (entry.schema)(), resolve, trains, runs_at_server, draws_negatives, sizes }
     };
     methods.iter().map(words).collect()
 }

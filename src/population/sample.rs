@@ -14,6 +14,8 @@ pub(super) fn scenario_with(tables: &str) -> Scenario {
         schema,
         resolve: |_| Vec::new(),
         trains: false,
+        runs_at_server: false,
+        draws_negatives: true,
         sizes: |_, _| Vec::new(),
     }];
     let text = format!("method = \"popularity\"\ndataset.name = \"ml-100k\"\ntraining.rounds = 1\n{tables}");

@@ -30,6 +30,10 @@ pub struct RunRecord {
     /// Why the run stopped early, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped_by: Option<String>,
+    /// Whether the run is complete and no update was ever used, although its method learns from updates; absent if
+    /// not.
+    #[serde(skip_serializing_if = "is_false")]
+    pub learned_nothing: bool,
     /// The round (from 1) that the run is judged by; absent if none was finished.
     pub selected_round: Option<u32>,
     /// Accuracy at the selected round.
@@ -67,6 +71,9 @@ pub struct RunRecord {
     pub per_round: Vec<RoundRecord>,
     /// The scenario as resolved: every preset and default filled in.
     pub scenario: Scenario,
+    /// What the scenario file says in vain, a line for each key; absent if there is nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// The command that repeats the run: the program's name and its arguments, without those that do not change the
     /// result; empty where no command line was involved.
     pub command: Vec<String>,
@@ -79,6 +86,12 @@ pub struct RunRecord {
     pub other_builds: Vec<String>,
     /// Figures of the host, outside the digest.
     pub wall: Wall,
+}
+
+/// Returns whether a field is false and hence left out. It is taken by reference because serde passes one.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// Participations by what became of them: `invited = aggregated + dropped + cancelled + late + under_way`.

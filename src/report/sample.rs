@@ -144,6 +144,7 @@ fn empty(rounds: u32) -> RunRecord {
         digest: "5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef".into(),
         rounds: 0,
         complete: false,
+        learned_nothing: false,
         stopped_by: None,
         selected_round: None,
         accuracy: SplitFigures::default(),
@@ -175,6 +176,7 @@ fn empty(rounds: u32) -> RunRecord {
         policy: Policy::of(&Mode::Synchronous),
         per_round: Vec::new(),
         scenario: scenario(rounds),
+        warnings: Vec::new(),
         command: ["fedrecsim", "run", "scenarios/ml100k-fedrap.toml", "--set", "method.mu = 0.1", "--seed", "1"]
             .map(String::from)
             .into(),
@@ -240,6 +242,7 @@ fn distribution(median_s: f64) -> Distribution {
     Distribution {
         count: 5_000,
         mean_s: median_s * 1.2,
+        min_s: median_s * 0.25,
         p50_s: median_s,
         p90_s: median_s * 2.0,
         p99_s: median_s * 3.5,

@@ -8,7 +8,9 @@ use crate::scenario::Scenario;
 use crate::sim::outcome::Outcome;
 
 impl RunRecord {
-    /// Returns the record of a run of `scenario`, and what stopped the run before its last round, if anything did.
+    /// Returns the record of a run of `scenario`, and why the run failed, if it did: what stopped it before its last
+    /// round, or that it learned nothing.
+    ///
     /// `command` is the command line of whoever would repeat the run, the program's name included; it may be empty.
     pub fn of(scenario: Scenario, outcome: Outcome, wall: Wall, command: Vec<String>) -> (Self, Option<Error>) {
         let selected = outcome.selected.map(|position| &outcome.rounds[position]);
@@ -20,6 +22,7 @@ impl RunRecord {
             rounds: outcome.rounds.len() as u32,
             complete: outcome.stopped_by.is_none(),
             stopped_by: outcome.stopped_by.as_ref().map(ToString::to_string),
+            learned_nothing: outcome.learned_nothing,
             selected_round: selected.map(|round| round.round),
             accuracy: selected.and_then(|round| round.accuracy.clone()).unwrap_or_default(),
             protocol: setup::protocol(&scenario),
@@ -36,11 +39,15 @@ impl RunRecord {
             policy: outcome.policy,
             per_round: outcome.rounds,
             scenario,
+            warnings: Vec::new(),
             command,
             versions: checkpoint::versions(),
             other_builds: Vec::new(),
             wall,
         };
-        (record, outcome.stopped_by)
+        let learned_nothing = record
+            .learned_nothing
+            .then_some(Error::NothingLearned { rounds: record.rounds, participations: record.participations.invited });
+        (record, outcome.stopped_by.or(learned_nothing))
     }
 }

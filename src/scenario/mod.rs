@@ -7,12 +7,15 @@
 //!                                                 faults, each with line, column and excerpt
 //! ```
 //!
-//! A stage reports all of its faults at once. The next one runs only when there are none, as it could only guess at
-//! what a broken text means. The checked form has every preset resolved and every default filled in; it is what the
+//! A stage reports all of its faults at once. The next one runs only when there are none, or none but numbers out of
+//! range, as it could only guess at what a broken text means. What is sound but has no effect is a warning, which the
+//! last stage finds. The checked form has every preset resolved and every default filled in; it is what the
 //! program uses, and what a report prints ([`Scenario::to_toml`]).
 //!
 //! This layer knows no method: [`MethodVocabulary`] brings the keys of each one.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use serde::{Serialize, Serializer};
@@ -54,21 +57,62 @@ pub use spec::{
     Participation, Ranking, RecurringOutageSpec, Scenario, Selection, ServerLinkSpec, ServerSpec, Sharing, SourceSpec,
     SpeedSpec, SplitSpec, TrainingSpec,
 };
-pub use vocabulary::{MethodVocabulary, ParameterFault, schema, unchecked_rules};
+pub use vocabulary::{MethodVocabulary, ParameterFault, ParameterFaultKind, schema, unchecked_rules};
 
 use faults::{Fault, Place, Sources};
 use raw::RawScenario;
 use rules::Rules;
+use tree::Node;
+
+/// The most bytes of a scenario file, 1 MiB. The longest one that a person has written has a hundredth of it.
+pub const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// A checked scenario, and what its file says in vain.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    /// The scenario.
+    pub scenario: Scenario,
+    /// A line for each key that has no effect or that an override has removed, with file, line and column.
+    pub warnings: Vec<String>,
+}
+
+/// What becomes of a key that has no effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strictness {
+    /// It is a warning.
+    Lenient,
+    /// It is a fault.
+    Strict,
+}
 
 /// Reads and checks the scenario file at `path`, with `overrides` of the form `table.key=value` put in.
 ///
 /// The scenario's name is the file's stem.
 ///
 /// # Errors
-/// [`Error::Read`] if the file cannot be read, [`Error::Usage`] for an override without a key or a value,
-/// and [`Error::Scenario`] with every fault otherwise.
+/// [`Error::Read`] if the file cannot be read or is longer than [`MAX_FILE_BYTES`], [`Error::Usage`] for an override
+/// without a key or a value, and [`Error::Scenario`] with every fault otherwise.
 pub fn load(path: &Path, overrides: &[String], vocabulary: &[MethodVocabulary]) -> Result<Scenario> {
-    let bytes = std::fs::read(path).map_err(|reason| Error::read(path, reason))?;
+    load_with_warnings(path, overrides, vocabulary, Strictness::Lenient).map(|loaded| loaded.scenario)
+}
+
+/// Reads and checks the scenario file as [`load`] does, and returns it with the warnings about it.
+///
+/// # Errors
+/// The same as [`load`]. With [`Strictness::Strict`] what would be a warning is a fault.
+pub fn load_with_warnings(
+    path: &Path,
+    overrides: &[String],
+    vocabulary: &[MethodVocabulary],
+    strictness: Strictness,
+) -> Result<Loaded> {
+    let file = File::open(path).map_err(|reason| Error::read(path, reason))?;
+    let mut bytes = Vec::new();
+    // One byte more shows that the file is too long, and no more of it is read.
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|reason| Error::read(path, reason))?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(too_long(path));
+    }
     let text = String::from_utf8(bytes).map_err(|error| {
         let sound = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = sound.iter().filter(|byte| **byte == b'\n').count() + 1;
@@ -76,30 +120,84 @@ pub fn load(path: &Path, overrides: &[String], vocabulary: &[MethodVocabulary]) 
     })?;
     // Editors on Windows put a byte order mark first; it is not part of the text.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    parse(text, &path.display().to_string(), overrides, vocabulary)
+    parse_with_warnings(text, &path.display().to_string(), overrides, vocabulary, strictness)
+}
+
+fn too_long(file: &Path) -> Error {
+    Error::read(file, format!("a scenario file has at most 1 MiB ({MAX_FILE_BYTES} bytes), and this one is longer"))
 }
 
 /// Checks the scenario in `text`. `file` is the name that faults are reported under; its stem is the
 /// scenario's name.
 ///
 /// # Errors
-/// The same as [`load`], except for reading.
+/// The same as [`load`].
 pub fn parse(text: &str, file: &str, overrides: &[String], vocabulary: &[MethodVocabulary]) -> Result<Scenario> {
-    let sources = Sources::new(file, text, overrides);
-    let mut faults = Vec::new();
-    let mut root = tree::parse_file(text, &mut faults).map_err(|errors| sources.report(errors))?;
-    for (index, text) in overrides.iter().enumerate() {
-        overrides::apply(&mut root, text, Sources::FILE + 1 + index, &mut faults)?;
+    parse_with_warnings(text, file, overrides, vocabulary, Strictness::Lenient).map(|loaded| loaded.scenario)
+}
+
+/// Checks the scenario in `text` as [`parse`] does, and returns it with the warnings about it.
+///
+/// # Errors
+/// The same as [`load_with_warnings`].
+pub fn parse_with_warnings(
+    text: &str,
+    file: &str,
+    overrides: &[String],
+    vocabulary: &[MethodVocabulary],
+    strictness: Strictness,
+) -> Result<Loaded> {
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(too_long(Path::new(file)));
     }
+    let sources = Sources::new(file, text, overrides);
+    let (mut faults, mut warnings) = (Vec::new(), Vec::new());
+    let mut root = tree::parse_file(text, &mut faults).map_err(|errors| sources.report(errors))?;
+    let overridden = overrides::Overridden::new(&root);
+    for (index, text) in overrides.iter().enumerate() {
+        overrides::apply(&mut root, text, Sources::FILE + 1 + index, &mut faults, &mut warnings)?;
+    }
+    overridden.leave_out_the_old_source(&mut root, &mut warnings);
+    let name = Path::new(file).file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let schema = schema(vocabulary);
     Rules::new(&schema).check(&root, &mut faults);
+    let across_keys = |root: &Node| {
+        let raw: RawScenario = serde_json::from_value(root.to_json())
+            .map_err(|refused| vec![Fault::new(&Place::FILE, refused.to_string())])?;
+        check::check(raw, name.clone(), root, &schema, vocabulary)
+    };
     if !faults.is_empty() {
+        let besides = besides_numbers_out_of_range(&root, &faults, across_keys);
+        faults.extend(besides);
         return Err(sources.report(faults));
     }
-    let raw: RawScenario = serde_json::from_value(root.to_json())
-        .map_err(|refused| sources.report(vec![Fault::new(&Place::FILE, refused.to_string())]))?;
-    let name = Path::new(file).file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    check::check(raw, name, &root, &schema, vocabulary).map_err(|faults| sources.report(faults))
+    let (scenario, without_effect) = across_keys(&root).map_err(|faults| sources.report(faults))?;
+    warnings.extend(without_effect);
+    match strictness {
+        Strictness::Strict if !warnings.is_empty() => Err(sources.report(warnings)),
+        _ => Ok(Loaded { scenario, warnings: sources.lines(warnings) }),
+    }
+}
+
+/// Returns the faults across keys that a file has besides `faults`, if these are nothing but numbers out of range.
+///
+/// What is said of several keys may depend on such a number. So each of them is replaced by two others that would do,
+/// and only what is wrong with both is returned.
+fn besides_numbers_out_of_range(
+    root: &Node,
+    faults: &[Fault],
+    across_keys: impl Fn(&Node) -> Result<(Scenario, Vec<Fault>), Vec<Fault>>,
+) -> Vec<Fault> {
+    let Some(numbers) = faults.iter().map(|fault| Some((&fault.place, fault.within?))).collect::<Option<Vec<_>>>()
+    else {
+        return Vec::new();
+    };
+    let [first, second] = [0, 1].map(|choice| {
+        let mut mended = root.clone();
+        numbers.iter().for_each(|(place, within)| mended.replace_number(place, within[choice]));
+        across_keys(&mended).err().unwrap_or_default()
+    });
+    first.into_iter().filter(|fault| second.contains(fault)).collect()
 }
 
 impl Scenario {

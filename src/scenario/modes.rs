@@ -47,7 +47,7 @@ pub struct OverSelectionSpec {
     /// The round ends this long after it began, with what has arrived; without it, when enough have arrived. Required
     /// where everybody is needed, and nobody is left to be invited beyond them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0.0))]
+    #[schemars(range(min = 1e-9, max = 1e9))]
     pub deadline_s: Option<f64>,
     /// What becomes of those who are not done then.
     pub stragglers: Stragglers,
@@ -74,7 +74,7 @@ pub enum Stragglers {
 #[serde(deny_unknown_fields)]
 pub struct SemiSynchronousSpec {
     /// The round ends this long after it began, or when everybody is done.
-    #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0.0))]
+    #[schemars(range(min = 1e-9, max = 1e9))]
     pub deadline_s: f64,
     /// Weight of an update by the number of rounds that it is late.
     #[serde(default)]
@@ -178,9 +178,10 @@ pub enum ClientSelection {
     /// Those first who stay available longest from now on: an oracle, the most that a forecast of availability
     /// could be worth.
     LongestAvailable,
-    /// Uniformly, but nobody twice in a row: from two uploads in a row a server could tell more about a user (FedRAP,
-    /// section 3.3). There must be twice as many users as are invited to a round; in the asynchronous modes, twice as
-    /// many as make a step.
+    /// Uniformly, but nobody twice in a row: no update of a user is used in two steps in a row, as a server could tell
+    /// more about a user from them (FedRAP, section 3.3). In modes with cohorts nobody is invited to two in a row
+    /// either, so there must be twice as many users as are invited to a round; in the asynchronous modes, twice as many
+    /// as make a step. A step in which everybody who is there has to rest ends with what has arrived.
     NeverTwiceInARow,
     /// At random, in proportion to the number of training ratings.
     ByDataSize,

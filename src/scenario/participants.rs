@@ -54,7 +54,6 @@ struct Asynchronous {
     concurrency: u32,
     /// Updates that make a step.
     buffer: u32,
-    maximum_staleness: u32,
 }
 
 impl Asynchronous {
@@ -63,23 +62,18 @@ impl Asynchronous {
     fn of(policy: &Policy, participants: u32) -> Option<Self> {
         let Invitations::WheneverFree { concurrency } = policy.invitations else { return None };
         let buffer = policy.updates(participants).unwrap_or(1);
-        Some(Self { concurrency, buffer, maximum_staleness: policy.maximum_staleness() })
+        Some(Self { concurrency, buffer })
     }
 
-    /// Returns the fewest users with whom `steps` steps come to an end, if nobody takes part in two rounds in a row and
-    /// no update is lost.
+    /// Returns the fewest users with whom `steps` steps come to an end, if no update of anybody is used in two of them
+    /// in a row.
     ///
-    /// Within two rounds everybody is invited once at most, so two rounds need as many users as they take updates, 2 B.
-    /// That is enough: of the users who were invited in a round, at most B are done in it. All others, N - B, give the
-    /// next round an update, because those still at work are one round late. If that is too late to count, the C - 1
-    /// who are at work at the end of a round are lost to the next one, and N - (C + B - 1) are left for its B updates.
+    /// Two steps in a row use the updates of 2 B different users. That many are enough: at any time, those whose update
+    /// was used in the step before or in the open one, and who therefore rest, are at most 2 B - 1, since the open step
+    /// ends with its B-th update. So there is always somebody who takes part or can be invited, whatever is lost or
+    /// comes too late.
     fn least_users_without_repeats(self, steps: u32) -> u64 {
-        let (concurrency, buffer) = (u64::from(self.concurrency), u64::from(self.buffer));
-        match (steps, self.maximum_staleness) {
-            (1, _) => buffer,
-            (_, 0) => concurrency + 2 * buffer - 1,
-            _ => 2 * buffer,
-        }
+        u64::from(self.buffer) * if steps == 1 { 1 } else { 2 }
     }
 }
 
@@ -144,9 +138,8 @@ fn repeats(training: &TrainingSpec, policy: &Policy, users: Option<Users<'_>>) -
         let (name, least) = (training.mode.key(), mode.least_users_without_repeats(steps));
         (u64::from(users.able) < least).then(|| {
             let updates = if mode.buffer == 1 { "1 update".to_owned() } else { format!("{} updates", mode.buffer) };
-            let stale = if mode.maximum_staleness == 0 { " that began in it (`maximum_staleness` is 0)" } else { "" };
             format!(
-                "a round of `{name}` takes {updates}{stale}, so there must be at least {least} {whom}, found {}",
+                "a round of `{name}` takes {updates}, so there must be at least {least} {whom}, found {}",
                 users.able
             )
         })

@@ -130,8 +130,35 @@ pub(super) fn bounds(
         };
         if !holds {
             let bound = decimal(bound);
-            faults.push(Fault::new(&node.place, format!("`{name}` must be {words} {bound}, found {written}")));
+            let fault = Fault::new(&node.place, format!("`{name}` must be {words} {bound}, found {written}"));
+            faults.push(Fault { within: Some(within(plain_schema)), ..fault });
+            return;
         }
+    }
+    if number != 0.0 && number.abs() < SMALLEST {
+        let message = format!(
+            "`{name}` is {written}, which is taken for 0: numbers are computed with down to {}; write 0 or a larger one",
+            decimal(f64::from(SMALLEST as f32))
+        );
+        faults.push(Fault { within: Some(within(plain_schema)), ..Fault::new(&node.place, message) });
+    }
+}
+
+/// The smallest number above 0 that a scenario may have: that of the 32-bit numbers with which methods train.
+const SMALLEST: f64 = f32::MIN_POSITIVE as f64;
+
+/// Returns two numbers within the bounds of a schema.
+fn within(plain_schema: &Json) -> [f64; 2] {
+    let bound = |keyword: &str| plain_schema.get(keyword).and_then(Json::as_f64);
+    let is_whole = types(plain_schema).any(|t| t == "integer");
+    let least = bound("minimum").or(bound("exclusiveMinimum").map(|bound| bound + f64::from(u8::from(is_whole))));
+    let most = bound("maximum").or(bound("exclusiveMaximum").map(|bound| bound - f64::from(u8::from(is_whole))));
+    match (least, most) {
+        (Some(least), Some(most)) if is_whole => [least, (least + 1.0).min(most)],
+        (Some(least), Some(most)) => [0.25, 0.5].map(|share| least + share * (most - least)),
+        (Some(least), None) => [1.0, 2.0].map(|more| least + more),
+        (None, Some(most)) => [1.0, 2.0].map(|less| most - less),
+        (None, None) => [1.0, 2.0],
     }
 }
 

@@ -13,12 +13,17 @@ pub(super) fn instead_of(unknown: &str, known: &[&str]) -> String {
 /// end was left off.
 pub(super) fn nearest<'k>(unknown: &str, known: &[&'k str]) -> Option<&'k str> {
     let written = normalised(unknown);
+    let length = written.chars().count();
+    let limit = (unknown.chars().count() / 3).max(1);
     let distance = |name: &str| {
         let name = normalised(name);
-        let left_off = written.len() >= 3 && name.starts_with(&written);
-        if left_off { 1 } else { strsim::damerau_levenshtein(&written, &name) }
+        if written.len() >= 3 && name.starts_with(&written) {
+            return 1;
+        }
+        // Names differ by at least as many letters as one has more than the other.
+        let apart = length.abs_diff(name.chars().count());
+        if apart > limit { apart } else { strsim::damerau_levenshtein(&written, &name) }
     };
-    let limit = (unknown.chars().count() / 3).max(1);
     known.iter().copied().min_by_key(|name| distance(name)).filter(|name| distance(name) <= limit)
 }
 

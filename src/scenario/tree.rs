@@ -56,6 +56,19 @@ impl Node {
         }
     }
 
+    /// Replaces the number that was written at `place` by `number`.
+    pub(super) fn replace_number(&mut self, place: &Place, number: f64) {
+        match &mut self.value {
+            Value::Integer(_) | Value::Float(_) if self.place == *place => {
+                let is_whole = number.fract() == 0.0 && number.abs() < 1e15;
+                self.value = if is_whole { Value::Integer(number as i64) } else { Value::Float(number) };
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| item.replace_number(place, number)),
+            Value::Table(table) => table.values_mut().for_each(|entry| entry.node.replace_number(place, number)),
+            _ => {}
+        }
+    }
+
     /// Returns whether the value at `path`, from this node on, was written. The values of an array are named by their
     /// number, from 0.
     pub(super) fn has<S: AsRef<str>>(&self, path: &[S]) -> bool {

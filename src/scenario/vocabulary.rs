@@ -24,17 +24,46 @@ pub struct MethodVocabulary {
     pub resolve: fn(&mut serde_json::Value) -> Vec<ParameterFault>,
     /// Whether there is anything to train. Without training, keys that say how rounds are run have no meaning.
     pub trains: bool,
+    /// Whether the method trains at the server, to which every user sends its ratings.
+    pub runs_at_server: bool,
+    /// Whether training draws negatives as `dataset.negatives` says.
+    pub draws_negatives: bool,
     /// Returns the sizes of the largest blocks that the method makes with these parameters.
     pub sizes: fn(&serde_json::Value, ProblemSize) -> Vec<BlockSize>,
 }
 
-/// A fault in a method's parameters.
+/// A fault in a method's parameters, or one of them that has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParameterFault {
+    /// Whether the parameters cannot be used, or one of them has no effect.
+    pub kind: ParameterFaultKind,
     /// Keys below the method's table; empty for a fault of the table as a whole.
     pub path: Vec<String>,
     /// What is wrong, as a sentence without a full stop.
     pub message: String,
+}
+
+impl ParameterFault {
+    /// Returns the fault that `key` cannot be used as it is, because of what `message` says.
+    pub fn wrong(key: &str, message: impl Into<String>) -> Self {
+        Self { kind: ParameterFaultKind::Wrong, path: vec![key.to_owned()], message: message.into() }
+    }
+
+    /// Returns the warning that `key` has no effect, because of what `because` says. The user is told only if the file
+    /// has the key. It is for keys whose value is not the default, as a printed scenario has every key.
+    pub fn without_effect(key: &str, because: &str) -> Self {
+        let message = format!("`{key}` has no effect: {because}");
+        Self { kind: ParameterFaultKind::WithoutEffect, path: vec![key.to_owned()], message }
+    }
+}
+
+/// What is wrong with a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParameterFaultKind {
+    /// The parameters cannot be used.
+    Wrong,
+    /// Another parameter leaves this one without an effect, which the user is told.
+    WithoutEffect,
 }
 
 /// Returns the JSON schema of scenario files, with the parameters of every method in `vocabulary`.

@@ -59,6 +59,10 @@ mod metrics;
 mod model_file;
 /// Modes that mean the same give the same result, and their steps are those that their authors describe.
 mod modes;
+/// The rule that nobody is heard twice in a row is kept, or refused where it cannot be.
+mod never_twice;
+/// A run that ends without one update that was used says so, and its exit code is that of a failure.
+mod nothing_learned;
 /// The report folder is claimed before anything else happens.
 mod output_folder;
 /// A method takes one file and a line where methods are listed, in this crate and in another program.
@@ -98,3 +102,5 @@ mod third_party;
 mod trimmed_mean;
 /// A round takes the virtual time that latency, rates and work add up to.
 mod virtual_time;
+/// What a scenario says in vain is told, and with `--strict` refused.
+mod without_effect;

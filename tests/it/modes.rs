@@ -9,8 +9,6 @@ use fedrecsim::method::server::Download;
 use fedrecsim::model::blocks::Model;
 use fedrecsim::model::layout::Layout;
 use fedrecsim::model::table::Table;
-use fedrecsim::scenario::ClientSelection;
-use fedrecsim::scenario::participants::{Users, too_few_users};
 use fedrecsim::sim::internals::{Assignment, Device, OutgoingDownload, UploadOrigin};
 use fedrecsim::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
 use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
@@ -59,36 +57,6 @@ fn a_buffer_of_fresh_updates_of_everybody_is_a_synchronous_round() {
             assert_eq!(buffered.rounds[0].loss, synchronous.rounds[0].loss, "{method}, {codec}");
         }
     }
-}
-
-/// If this fails, a run is refused that would come to its end, or one is begun that has nobody to invite in the middle.
-#[test]
-fn nobody_twice_in_a_row_is_refused_where_and_only_where_a_round_would_have_nobody() {
-    let mut refused = 0;
-    for (users, rounds) in [(1_u32, 1), (1, 2), (2, 3), (3, 2), (5, 1), (5, 4)] {
-        let generator = format!("dataset.generator.users={users}");
-        let rounds = format!("training.rounds={rounds}");
-        for concurrency in 1..=users {
-            for (buffer, maximum_staleness) in [(1, 0), (1, 5), (2, 0), (2, 1), (3, 0), (3, 1), (4, 2), (6, 1)] {
-                let mode = format!(
-                    "training.mode={{ fedbuff = {{ concurrency = {concurrency}, buffer = {buffer}, maximum_staleness = \
-                     {maximum_staleness} }} }}"
-                );
-                let overrides = ["network.preset=\"mobile-pessimistic\"", &generator, &rounds, &mode];
-                // The world is made with a selection that passes the check, and then given this one.
-                let mut world = world(small_with("fedmf", &overrides));
-                world.scenario.training.client_selection = ClientSelection::NeverTwiceInARow;
-                let all = Users { all: users, able: users, words: "" };
-                let is_refused = !too_few_users(&world.scenario.training, &world.policy, Some(all)).is_empty();
-                let stopped_by = sim::run(world, &RunControl::with_threads(1), &mut ()).unwrap().stopped_by;
-                let had_nobody = matches!(stopped_by, Some(Error::NobodyAvailable { .. }));
-                assert!(had_nobody || stopped_by.is_none(), "{stopped_by:?}");
-                assert_eq!(had_nobody, is_refused, "{users} users, {rounds}, {mode}");
-                refused += u32::from(is_refused);
-            }
-        }
-    }
-    assert!((40..80).contains(&refused), "{refused} of 136 are refused");
 }
 
 fn bits(table: &Table) -> Vec<u32> {

@@ -242,6 +242,7 @@ const COUNTED: Entry = Entry {
     schema: || schemars::json_schema!({ "type": "object", "additionalProperties": false }),
     resolve: |_| Vec::new(),
     placement: Placement::Central,
+    draws_negatives: false,
     sizes: no_blocks,
     build: |_, problem| Ok(Box::new(CountedAtTheServer { items: problem.items })),
 };

@@ -179,6 +179,7 @@ impl Workshop {
             json: true,
             force: false,
             expect_digest: None,
+            strict: false,
             checkpoint_every: None,
             keep_checkpoint: false,
             max_wall_time: None,

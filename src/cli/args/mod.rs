@@ -126,6 +126,9 @@ pub struct RunArgs {
     /// The report is written all the same.
     #[arg(long, value_name = "HEX", value_parser = digest)]
     pub expect_digest: Option<String>,
+    /// Refuse a scenario with keys that have no effect, of which there is only a warning otherwise.
+    #[arg(long)]
+    pub strict: bool,
     /// Leave a checkpoint in the report folder after every N rounds, for `resume` to go on from.
     ///
     /// The last two are kept until the run is complete. A crash loses N rounds at most.
@@ -249,6 +252,9 @@ pub struct ValidateArgs {
     /// The scenario files.
     #[arg(required = true, value_name = "SCENARIO")]
     pub scenarios: Vec<PathBuf>,
+    /// Refuse scenarios with keys that have no effect, of which there is only a warning otherwise.
+    #[arg(long)]
+    pub strict: bool,
     /// Replace a value in every scenario, such as training.rounds=5; may be given several times.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,

@@ -4,24 +4,23 @@
 //! counts as a line and a field is defined in `records`.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::BufRead;
 use std::path::Path;
 
 use csv::{ByteRecord, Position};
 
+use crate::dataset::compressed;
 use crate::dataset::ratings::{Interaction, Ratings};
 use crate::dataset::records::Records;
 use crate::error::{Error, Result};
 use crate::scenario::{ColumnRef, DelimitedSpec};
 
-/// Reads every row of the file at `path`.
+/// Reads every row of the file at `path`, which may be compressed with gzip or zstd.
 ///
 /// # Errors
-/// [`Error::Read`] for a file that cannot be opened, and the errors of [`parse`].
+/// [`Error::Read`] for a file that cannot be opened or is an archive of another kind, and the errors of [`parse`].
 pub fn read(path: &Path, layout: &DelimitedSpec) -> Result<Ratings> {
-    let file = File::open(path).map_err(|error| Error::read(path, error))?;
-    parse(BufReader::new(file), path, layout)
+    parse(compressed::open(path)?, path, layout)
 }
 
 /// Reads every row of `text`; `path` is the name that faults are reported under.
@@ -38,16 +37,57 @@ pub fn parse(text: impl BufRead, path: &Path, layout: &DelimitedSpec) -> Result<
         return Err(Error::read(path, "the file is empty"));
     }
     let columns = Columns::resolve(layout, &record).map_err(|fault| fault.at(path, &record))?;
+    check_header(layout, &record).map_err(|fault| fault.at(path, &record))?;
+    let first = record.clone();
     if layout.header && !records.read(&mut record)? {
         return Err(Error::read(path, "the file holds a header line but no ratings"));
     }
     let mut rows = Rows::default();
     loop {
-        rows.push(&columns, &record).map_err(|fault| fault.at(path, &record))?;
+        let is_second = rows.ratings.users.len() == 1;
+        if !layout.header && is_second && names_columns(&columns, &first, &record) {
+            return Err(Fault::Line(FORGOTTEN_HEADER.to_owned()).at(path, &first));
+        }
+        let is_first = rows.ratings.users.is_empty();
+        let pushed = rows.push(&columns, &record).map_err(|fault| match fault {
+            Fault::Line(message) if is_first && !layout.header && !has_number(&record) => {
+                Fault::Line(format!("{message}; if this line names the columns, say `header = true`"))
+            }
+            fault => fault,
+        });
+        pushed.map_err(|fault| fault.at(path, &record))?;
         if !records.read(&mut record)? {
             return Ok(rows.finish());
         }
     }
+}
+
+const FORGOTTEN_HEADER: &str = "there is no number in this line, and there are numbers in the next one: if it names \
+                                the columns, say `header = true`; if it is a rating, let it stand further down";
+
+/// Refuses a line of nothing but numbers as a header, since a rating would be lost.
+fn check_header(layout: &DelimitedSpec, first: &ByteRecord) -> Result<(), Fault> {
+    let named = matches!(layout.user, ColumnRef::Name(_)) || matches!(layout.item, ColumnRef::Name(_));
+    if !layout.header || named || !(0..first.len()).all(|place| is_number(first, place)) {
+        return Ok(());
+    }
+    let message = format!("`header = true` says that this line names the columns, but it holds {}", listed(first));
+    Err(Fault::Line(format!("{message}: if it is a rating, say `header = false`")))
+}
+
+/// Returns whether the first line probably names the columns: none of its fields is a number, while user and item of
+/// the second line are numbers.
+fn names_columns(columns: &Columns, first: &ByteRecord, second: &ByteRecord) -> bool {
+    let in_second = [columns.user, columns.item].iter().all(|&place| is_number(second, place));
+    in_second && !has_number(first)
+}
+
+fn has_number(record: &ByteRecord) -> bool {
+    (0..record.len()).any(|place| is_number(record, place))
+}
+
+fn is_number(record: &ByteRecord, place: usize) -> bool {
+    number::<f64>(record, place).is_some()
 }
 
 /// A mistake whose file and line are not known yet.

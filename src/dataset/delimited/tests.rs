@@ -177,3 +177,51 @@ fn labels_and_weights_are_read_from_their_columns() {
         "ratings:1: expected a weight (a finite number of at least 0) in column 4, found \"-1\""
     );
 }
+
+/// If this fails, the names of the columns become a user with a rating, or a rating is lost as if it named columns.
+#[test]
+fn a_header_that_was_forgotten_or_is_none_is_told() {
+    let implicit = DelimitedSpec { rating: None, timestamp: None, ..four_columns(",") };
+    let forgotten = fault("user,item,rating,time\n1,2,3,4\n", &implicit);
+    assert!(forgotten.starts_with("ratings:1: there is no number in this line"), "{forgotten}");
+    assert!(forgotten.contains("say `header = true`"), "{forgotten}");
+    let unreadable = fault("user,item,rating,time\n1,2,3,4\n", &four_columns(","));
+    let expected = "ratings:1: expected a finite rating in column 3, found \"rating\"; if this line names the columns, say \
+                    `header = true`";
+    assert_eq!(unreadable, expected);
+    let header = DelimitedSpec { header: true, ..implicit.clone() };
+    let none = fault("1,2,3,4\n5,6,7,8\n", &header);
+    assert!(none.starts_with("ratings:1: `header = true` says that this line names the columns"), "{none}");
+    assert!(none.ends_with("if it is a rating, say `header = false`"), "{none}");
+    // Names may be words, and the columns of a header may be years.
+    for (content, layout) in [
+        ("ann,x,,\nbob,y,,\n", &implicit),
+        ("ann,x,,\n7,y,,\n", &implicit),
+        ("ann,7,,\n7,8,,\n", &implicit),
+        ("user,2,3,4\n1,2,3,4\n", &header),
+        ("1,2,3,4\n5,6,7,8\n", &DelimitedSpec { user: named("1"), ..header.clone() }),
+    ] {
+        assert!(read_text(content, layout).is_ok(), "{content}");
+    }
+}
+
+/// If this fails, a file that was compressed to save room has to be unpacked before it can be read.
+#[test]
+fn compressed_files_are_read_whatever_they_are_called() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "1,2,3,4\n5,6,7,8\n";
+    let expected = read_text(text, &four_columns(",")).unwrap();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    std::io::Write::write_all(&mut gzip, text.as_bytes()).unwrap();
+    let zstd = ruzstd::encoding::compress_to_vec(text.as_bytes(), ruzstd::encoding::CompressionLevel::Fastest);
+    for (name, bytes) in
+        [("ratings.csv.gz", gzip.finish().unwrap()), ("ratings.csv.zst", zstd.clone()), ("plain", zstd)]
+    {
+        let path = folder.path().join(name);
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(read(&path, &four_columns(",")).unwrap(), expected, "{name}");
+        std::fs::write(&path, &bytes[..bytes.len() - 2]).unwrap();
+        let error = read(&path, &four_columns(",")).unwrap_err();
+        assert!(error.to_string().starts_with(&format!("cannot read {}", path.display())), "{error}");
+    }
+}

@@ -49,6 +49,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(FedGramParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
+    draws_negatives: false,
     sizes: |value, size| sizes_by(value, |p: FedGramParameters| p.layout(size.items)),
     build: |value, problem| Ok(Box::new(FedGram::new(parameters("fedgram", value)?, problem))),
 };

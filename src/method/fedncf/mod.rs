@@ -41,6 +41,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(FedNcfParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
+    draws_negatives: true,
     sizes: |value, size| sizes_by(value, |p: FedNcfParameters| p.layout(size.items)),
     build: |value, problem| Ok(Box::new(FedNcf::new(parameters("fedncf", value)?, problem))),
 };

@@ -39,6 +39,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(FedRapParameters),
     resolve: parameters::resolve,
     placement: Placement::Federated,
+    draws_negatives: true,
     sizes: |value, size| {
         sizes_by(value, |p: FedRapParameters| {
             let shape = TableShape::of_items(size.items, p.latent_dimension);

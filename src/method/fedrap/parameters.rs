@@ -268,14 +268,36 @@ pub(super) fn resolve(value: &mut Value) -> Vec<ParameterFault> {
             table.entry(key).or_insert(default.into());
         }
     }
-    let mut faults = Vec::new();
+    let mut faults = without_effect(&parameters);
     if parameters.aggregate_d && parameters.tables != Tables::DOnly {
-        faults.push(ParameterFault {
-            path: vec!["aggregate_d".to_owned()],
-            message: "`aggregate_d` has a meaning only with `tables = \"d-only\"`".to_owned(),
-        });
+        let message = "`aggregate_d` has a meaning only with `tables = \"d-only\"`";
+        faults.push(ParameterFault::wrong("aggregate_d", message));
     }
     faults
+}
+
+/// Returns the parameters that others leave without an effect.
+fn without_effect(parameters: &FedRapParameters) -> Vec<ParameterFault> {
+    let (p, usual) = (parameters, FedRapParameters::default());
+    let without_c = p.tables == Tables::DOnly;
+    let no_c = "`tables` is `d-only`, so that there is no C to be penalised";
+    let rules = [
+        ("mu", p.mu != usual.mu && without_c, no_c),
+        ("mu", p.mu != usual.mu && !without_c && p.regularizer == Regularizer::None, "`regularizer` is `none`"),
+        ("regularizer", p.regularizer != usual.regularizer && without_c, no_c),
+        (
+            "lambda",
+            p.lambda != usual.lambda && p.tables != Tables::Both,
+            "`tables` leaves one of C and D out, and `lambda` weighs a term of both",
+        ),
+        (
+            "curriculum",
+            p.curriculum != usual.curriculum && p.objective == Objective::PublishedCode,
+            "`objective` is `published-code`, which computes it and never uses it",
+        ),
+    ];
+    let off = rules.into_iter().filter(|(_, is_off, _)| *is_off);
+    off.map(|(key, _, because)| ParameterFault::without_effect(key, because)).collect()
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use self::numerics::{Filling, HybridFilling, Memory, Participation, Style, decayed};
 use super::user_vector::{collect_last_ratings, score_items};
@@ -35,6 +36,7 @@ use crate::model::private::Private;
 use crate::model::state::StateVisitor;
 use crate::model::table::{Table, TableShape, TableUpdate};
 use crate::rng::{PortableDraws, Purpose, Stream, Streams};
+use crate::scenario::ParameterFault;
 
 pub mod central;
 pub mod numerics;
@@ -49,8 +51,9 @@ pub const ENTRY: Entry = Entry {
     source: "Lin et al., FedRec: Federated Recommendation with Explicit Feedback, IEEE Intelligent Systems 2020; \
              Guanyu-Lin/FedRec 521b7cf",
     schema: || schemars::schema_for!(FedRecParameters),
-    resolve: |_| Vec::new(),
+    resolve: without_effect,
     placement: Placement::Federated,
+    draws_negatives: false,
     sizes: |value, size| sizes_of_item_table("V", (value, size), |p: FedRecParameters| p.latent_dimension),
     build: |value, problem| Ok(Box::new(FedRec::new(parameters("fedrec-pmf", value)?, problem))),
 };
@@ -121,6 +124,27 @@ impl Default for FedRecParameters {
             initial_range: 0.01,
         }
     }
+}
+
+/// Returns the parameters that others leave without an effect.
+fn without_effect(value: &mut Value) -> Vec<ParameterFault> {
+    let Ok(p) = serde_json::from_value::<FedRecParameters>(value.clone()) else { return Vec::new() };
+    let usual = FedRecParameters::default();
+    let is_hybrid = p.strategy == Strategy::HybridFilling;
+    let of_hybrid = [
+        ("hybrid_filling", p.hybrid_filling != usual.hybrid_filling),
+        ("predict_from", p.predict_from != usual.predict_from),
+        ("local_steps", p.local_steps != usual.local_steps),
+    ];
+    let of_hybrid = of_hybrid.into_iter().filter(|(_, is_written)| *is_written && !is_hybrid);
+    let mut found: Vec<ParameterFault> =
+        of_hybrid.map(|(key, _)| ParameterFault::without_effect(key, "`strategy` is not `hybrid-filling`")).collect();
+    // The slides' reading takes its local steps over the rated items too.
+    if is_hybrid && p.virtual_items_per_rated == 0 && p.hybrid_filling == HybridFilling::Code {
+        let because = "`virtual_items_per_rated` is 0, so that there are no unrated items to give ratings to";
+        found.push(ParameterFault::without_effect("strategy", because));
+    }
+    found
 }
 
 /// Holds what all clients share.

@@ -44,6 +44,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(FedReconParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
+    draws_negatives: true,
     sizes: |value, size| sizes_of_item_table("V", (value, size), |p: FedReconParameters| p.latent_dimension),
     build: |value, problem| Ok(Box::new(FedRecon::new(parameters("fedrecon", value)?, problem))),
 };

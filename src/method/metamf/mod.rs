@@ -47,6 +47,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(MetaMfParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
+    draws_negatives: true,
     sizes: |value, size| sizes_by(value, |p: MetaMfParameters| p.layout(size)),
     build: |value, problem| Ok(Box::new(MetaMf::new(parameters("metamf", value)?, problem))),
 };

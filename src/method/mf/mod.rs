@@ -37,6 +37,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(MfParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Central,
+    draws_negatives: false,
     sizes: |value, size| {
         sizes_by(value, |p: MfParameters| layout([size.users, size.items], p.latent_dimension as usize))
     },

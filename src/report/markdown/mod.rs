@@ -21,6 +21,7 @@ pub fn render(record: &RunRecord) -> Result<String> {
     check::check(record)?;
     let mut blocks = vec![format!("# {}, seed {}", record.name, record.seed)];
     let caveats = setup::caveats_of_the_run(record).into_iter().chain(setup::protocol_caveats(&record.scenario));
+    let caveats = caveats.chain(setup::warnings(record));
     blocks.extend(caveats.map(|Caveat { headline, text }| format!("> **{headline}** {text}")));
     blocks.push(what_was_run(record));
     blocks.push(accuracy(record));
@@ -216,11 +217,11 @@ fn virtual_time(record: &RunRecord) -> Option<String> {
     let rows: Vec<Vec<String>> = phases
         .into_iter()
         .map(|(name, d)| {
-            let times = [d.mean_s, d.p50_s, d.p90_s, d.p99_s, d.max_s].map(words::duration);
+            let times = [d.mean_s, d.min_s, d.p50_s, d.p90_s, d.p99_s, d.max_s].map(words::duration);
             [name.clone(), thousands(d.count)].into_iter().chain(times).collect()
         })
         .collect();
-    let header = ["phase", "count", "mean", "median", "90 % within", "99 % within", "longest"];
+    let header = ["phase", "count", "mean", "shortest", "median", "90 % within", "99 % within", "longest"];
     let line = match record.scenario.network.server.connections {
         Some(_) => " Downloads and uploads include the time in line for a connection.",
         None => "",

@@ -1,6 +1,6 @@
 //! Describes a checked scenario in words: what was run, and what makes its accuracy optimistic.
 
-use super::record::RunRecord;
+use super::record::{ParticipationTotals, RunRecord};
 use super::words::{counted, name_of, percent, thousands};
 use crate::scenario::{EvaluationSpec, NegativePool, Policy, Ranking, Scenario, Selection, SourceSpec, SplitSpec};
 
@@ -78,7 +78,8 @@ pub fn incomplete(record: &RunRecord) -> Option<Caveat> {
     })
 }
 
-/// Returns the caveats that come from how the run went: that it is incomplete, and that several builds made it.
+/// Returns the caveats that come from how the run went: that it is incomplete, that it learned
+/// nothing, and that several builds made it.
 pub fn caveats_of_the_run(record: &RunRecord) -> Vec<Caveat> {
     let others = &record.other_builds;
     let mixed = (!others.is_empty()).then(|| Caveat {
@@ -89,7 +90,32 @@ pub fn caveats_of_the_run(record: &RunRecord) -> Vec<Caveat> {
             others.join("; ")
         ),
     });
-    incomplete(record).into_iter().chain(mixed).collect()
+    incomplete(record).into_iter().chain(learned_nothing(record)).chain(mixed).collect()
+}
+
+/// Returns a caveat that no update was ever used, if that is so.
+pub fn learned_nothing(record: &RunRecord) -> Option<Caveat> {
+    let ParticipationTotals { invited, dropped, cancelled, late, under_way, .. } = record.participations;
+    record.learned_nothing.then(|| Caveat {
+        headline: "The run has learned nothing: no update was ever used.".to_owned(),
+        text: format!(
+            "Of {} in {}, {} were cut off by a dropout, a departure or a fault, {} were given up, {} came too late and \
+             {} were under way at the end. The shared model is the one that the run began with, so the accuracy says \
+             nothing about training.",
+            counted(invited, "participation"),
+            counted(u64::from(record.rounds), "round"),
+            thousands(dropped),
+            thousands(cancelled),
+            thousands(late),
+            thousands(under_way),
+        ),
+    })
+}
+
+/// Returns a caveat for each warning about the scenario.
+pub fn warnings(record: &RunRecord) -> impl Iterator<Item = Caveat> {
+    let caveat = |text: &String| Caveat { headline: "A warning about the scenario.".to_owned(), text: text.clone() };
+    record.warnings.iter().map(caveat)
 }
 
 /// Returns a remark that users are left out because their devices have too little memory, if any are.

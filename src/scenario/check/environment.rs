@@ -1,7 +1,8 @@
 //! The rules for the environment of the clients: resolves the presets and refuses keys that exclude one another.
 
+use super::super::plain_schema::decimal;
 use super::super::presets::{self, Preset};
-use super::super::raw::{RawAvailability, RawDaily, RawDevices, RawNetwork, RawOnOff, RawServerLink};
+use super::super::raw::{RawAvailability, RawDaily, RawDevices, RawNetwork, RawOnOff, RawScenario, RawServerLink};
 use super::super::spec::{
     AvailabilityPattern, AvailabilitySpec, DailySpec, DeviceClassSpec, DevicesSpec, MemorySpec, NetworkSpec, OnOffSpec,
     ServerLinkSpec, SpeedSpec,
@@ -17,6 +18,26 @@ pub(super) fn named<T, const COUNT: usize>(presets: [Preset<T>; COUNT], name: Op
     presets.into_iter().find(|preset| Some(preset.name) == name).map(|preset| preset.values)
 }
 
+pub(super) fn network(raw: RawNetwork) -> NetworkSpec {
+    let [lan, ..] = presets::networks();
+    let base = named(presets::networks(), raw.preset.as_deref()).unwrap_or(lan.values);
+    NetworkSpec {
+        preset: raw.preset,
+        downlink_median_mbit_per_s: raw.downlink_median_mbit_per_s.unwrap_or(base.downlink_median_mbit_per_s),
+        downlink_log_sigma: raw.downlink_log_sigma.unwrap_or(base.downlink_log_sigma),
+        uplink_median_mbit_per_s: raw.uplink_median_mbit_per_s.unwrap_or(base.uplink_median_mbit_per_s),
+        uplink_log_sigma: raw.uplink_log_sigma.unwrap_or(base.uplink_log_sigma),
+        correlation: raw.correlation.unwrap_or(base.correlation),
+        transfer_log_sigma: raw.transfer_log_sigma.unwrap_or(base.transfer_log_sigma),
+        rtt_ms: raw.rtt_ms.unwrap_or(base.rtt_ms),
+        rtt_log_sigma: raw.rtt_log_sigma.unwrap_or(base.rtt_log_sigma),
+        dropout: raw.dropout.unwrap_or(base.dropout),
+        trace: raw.trace.or(base.trace),
+        sharing: raw.sharing.unwrap_or(base.sharing),
+        server: server(raw.server),
+    }
+}
+
 fn server(raw: RawServerLink) -> ServerLinkSpec {
     let base = named(presets::server_links(), raw.preset.as_deref()).unwrap_or_default();
     ServerLinkSpec {
@@ -28,31 +49,11 @@ fn server(raw: RawServerLink) -> ServerLinkSpec {
 }
 
 impl Checker<'_> {
-    pub(super) fn network(&mut self, raw: RawNetwork) -> NetworkSpec {
-        let [lan, ..] = presets::networks();
-        let base = named(presets::networks(), raw.preset.as_deref()).unwrap_or(lan.values);
-        if raw.trace.is_some() {
-            self.rates_beside_trace(&raw);
-        }
-        NetworkSpec {
-            preset: raw.preset,
-            downlink_median_mbit_per_s: raw.downlink_median_mbit_per_s.unwrap_or(base.downlink_median_mbit_per_s),
-            downlink_log_sigma: raw.downlink_log_sigma.unwrap_or(base.downlink_log_sigma),
-            uplink_median_mbit_per_s: raw.uplink_median_mbit_per_s.unwrap_or(base.uplink_median_mbit_per_s),
-            uplink_log_sigma: raw.uplink_log_sigma.unwrap_or(base.uplink_log_sigma),
-            correlation: raw.correlation.unwrap_or(base.correlation),
-            transfer_log_sigma: raw.transfer_log_sigma.unwrap_or(base.transfer_log_sigma),
-            rtt_ms: raw.rtt_ms.unwrap_or(base.rtt_ms),
-            rtt_log_sigma: raw.rtt_log_sigma.unwrap_or(base.rtt_log_sigma),
-            dropout: raw.dropout.unwrap_or(base.dropout),
-            trace: raw.trace.or(base.trace),
-            sharing: raw.sharing.unwrap_or(base.sharing),
-            server: server(raw.server),
-        }
-    }
-
     /// Refuses numbers that rates would be drawn with where they are read from a trace.
-    fn rates_beside_trace(&mut self, raw: &RawNetwork) {
+    pub(super) fn rates_beside_trace(&mut self, raw: &RawNetwork) {
+        if raw.trace.is_none() {
+            return;
+        }
         let written = [
             ("downlink_median_mbit_per_s", raw.downlink_median_mbit_per_s),
             ("downlink_log_sigma", raw.downlink_log_sigma),
@@ -63,6 +64,31 @@ impl Checker<'_> {
         ];
         for (key, _) in written.into_iter().filter(|(_, value)| value.is_some()) {
             self.fault(&["network", key], format!("`{key}` has no meaning here: the rates come from a `trace`"));
+        }
+    }
+
+    /// Refuses times above 0 that the clock, which counts nanoseconds, would take for 0. Times that cannot be 0 have
+    /// their least value in the schema.
+    pub(super) fn times(&mut self, raw: &RawScenario) {
+        let fixed = "fixed_ms_per_participation";
+        let mut times = vec![
+            (vec!["network", "rtt_ms"], raw.network.rtt_ms, 1e-6),
+            (vec!["devices", fixed], raw.devices.fixed_ms_per_participation, 1e-6),
+        ];
+        let numbers: Vec<String> = (0..100).map(|number: u32| number.to_string()).collect();
+        for (class, number) in raw.devices.classes.iter().flatten().zip(&numbers) {
+            times.push((vec!["devices", "classes", number, fixed], class.fixed_ms_per_participation, 1e-6));
+        }
+        for (rule, number) in raw.faults.iter().zip(&numbers) {
+            times.push((vec!["faults", number, "from_s"], rule.from_s, 1e-9));
+        }
+        for (path, time, least) in times {
+            if let (Some(time), Some(key)) = (time.filter(|time| *time > 0.0 && *time < least), path.last()) {
+                let (time, least) = (decimal(time), decimal(least));
+                let message =
+                    format!("`{key}` is {time}, which is taken for 0: write 0 or at least {least}, a nanosecond");
+                self.fault(&path, message);
+            }
         }
     }
 

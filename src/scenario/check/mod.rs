@@ -11,17 +11,18 @@ use super::spec::{
     SplitSpec,
 };
 use super::tree::Node;
-use super::vocabulary::{MethodVocabulary, fill_defaults};
+use super::vocabulary::{MethodVocabulary, ParameterFaultKind, fill_defaults};
 
 mod environment;
 mod evaluation;
 mod fault;
 mod rounds;
+mod without_effect;
 
 /// The least number of interactions in LastFM-2K, as the FedRAP paper filters it.
 const LASTFM_MINIMUM_INTERACTIONS: u32 = 10;
 
-/// Returns the checked form of `raw`.
+/// Returns the checked form of `raw`, and warnings about what was written without an effect.
 ///
 /// `file` is what `raw` was read from, for the places of faults; `schema` is the schema that it obeys.
 ///
@@ -33,8 +34,9 @@ pub(super) fn check(
     file: &Node,
     schema: &Json,
     vocabulary: &[MethodVocabulary],
-) -> Result<Scenario, Vec<Fault>> {
-    let mut checker = Checker { file, faults: Vec::new() };
+) -> Result<(Scenario, Vec<Fault>), Vec<Fault>> {
+    let mut checker = Checker { file, faults: Vec::new(), warnings: Vec::new() };
+    checker.times(&raw);
     let dataset = checker.dataset(raw.dataset);
     let method = checker.method(raw.method, schema, vocabulary);
     let known = method.as_ref().and_then(|method| vocabulary.iter().find(|entry| entry.name == method.name));
@@ -45,38 +47,49 @@ pub(super) fn check(
     if let Some(SourceSpec::Generated(generator)) = dataset.as_ref().map(|dataset| &dataset.source) {
         checker.sizes(generator, method.as_ref().zip(known), &evaluation);
     }
+    checker.empty_rounds(&raw.training);
     checker.training(&raw.training, dataset.as_ref(), known);
-    let network = checker.network(raw.network);
+    checker.rates_beside_trace(&raw.network);
+    let network = environment::network(raw.network);
     let devices = checker.devices(raw.devices);
     let availability = checker.availability(raw.availability);
     let faults = checker.fault_rules(raw.faults, dataset.as_ref());
-    match (dataset, method) {
-        (Some(dataset), Some(method)) if checker.faults.is_empty() => Ok(Scenario {
-            name,
-            seed: raw.seed,
-            dataset,
-            method,
-            training: raw.training,
-            evaluation,
-            codec: raw.codec,
-            network,
-            devices,
-            server: raw.server,
-            availability,
-            faults,
-        }),
-        _ => Err(checker.faults),
+    let (Some(dataset), Some(method), Some(known)) = (dataset, method, known) else { return Err(checker.faults) };
+    if !checker.faults.is_empty() {
+        return Err(checker.faults);
     }
+    let scenario = Scenario {
+        name,
+        seed: raw.seed,
+        dataset,
+        method,
+        training: raw.training,
+        evaluation,
+        codec: raw.codec,
+        network,
+        devices,
+        server: raw.server,
+        availability,
+        faults,
+    };
+    checker.without_effect(&scenario, known);
+    Ok((scenario, checker.warnings))
 }
 
 struct Checker<'f> {
     file: &'f Node,
     faults: Vec<Fault>,
+    warnings: Vec<Fault>,
 }
 
 impl Checker<'_> {
     fn fault(&mut self, path: &[&str], message: impl AsRef<str>) {
         self.faults.push(Fault::new(self.file.place_of(path), message));
+    }
+
+    /// Notes something that has no effect.
+    fn warn(&mut self, path: &[&str], message: impl AsRef<str>) {
+        self.warnings.push(Fault::new(self.file.place_of(path), message));
     }
 
     /// Notes a contradiction between two keys, of which one may have been left to its default. It is shown at the first
@@ -132,7 +145,8 @@ impl Checker<'_> {
             return SplitSpec::LeaveOneOut { validation_item: validation_item.unwrap_or(true) };
         };
         if fold >= folds {
-            let message = format!("`fold` is {fold}, but the {folds} folds are numbered from 0 to {}", folds - 1);
+            let message =
+                format!("`fold` is {fold}, but the {folds} folds are numbered from 0 to {}", folds.saturating_sub(1));
             self.fault(&["dataset", "split", "k-fold", "fold"], message);
         }
         if validation_item.is_some() {
@@ -186,7 +200,11 @@ impl Checker<'_> {
         for fault in (method.resolve)(&mut parameters) {
             let mut path = vec!["method", name.as_str()];
             path.extend(fault.path.iter().map(String::as_str));
-            self.fault(&path, fault.message);
+            match fault.kind {
+                ParameterFaultKind::Wrong => self.fault(&path, fault.message),
+                ParameterFaultKind::WithoutEffect if self.file.has(&path) => self.warn(&path, fault.message),
+                ParameterFaultKind::WithoutEffect => {}
+            }
         }
         Some(MethodSpec { name, parameters })
     }

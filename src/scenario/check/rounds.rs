@@ -53,6 +53,24 @@ impl Checker<'_> {
         }
     }
 
+    /// Refuses a limit of empty steps that is beyond the steps of the run, as it could not end the run. The default is
+    /// accepted in a shorter run, since the resolved scenario of a run prints it. In modes without cohorts the limit
+    /// counts participations, of which a step may see any number.
+    pub(super) fn empty_rounds(&mut self, training: &TrainingSpec) {
+        let (limit, steps) = (training.empty_rounds_limit, training.steps());
+        let is_default = limit == TrainingSpec::synchronous(1, Participation::All).empty_rounds_limit;
+        if limit <= steps || is_default || !Policy::of(&training.mode).has_cohorts() {
+            return;
+        }
+        let path = ["training", "empty_rounds_limit"];
+        let steps = match training.steps_per_round {
+            1 => format!("{steps} rounds (`training.rounds`)"),
+            of_a_round => format!("{} rounds of {of_a_round} steps", training.rounds),
+        };
+        let message = format!("`empty_rounds_limit` is {limit}, but the run has {steps}, so it could never be reached");
+        self.fault(&path, message);
+    }
+
     /// Checks that the steps of the run can be numbered with 32 bits.
     fn steps(&mut self, training: &TrainingSpec) {
         if training.rounds.checked_mul(training.steps_per_round).is_none() {

@@ -23,7 +23,7 @@ pub(in super::super) struct RawNetwork {
     pub preset: Option<String>,
     /// Median downlink rate of a user.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0))]
+    #[schemars(range(min = 1e-6, max = 1e9))]
     pub downlink_median_mbit_per_s: Option<f64>,
     /// Standard deviation of the logarithm of a user's downlink rate.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,7 +31,7 @@ pub(in super::super) struct RawNetwork {
     pub downlink_log_sigma: Option<f64>,
     /// Median uplink rate of a user.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0))]
+    #[schemars(range(min = 1e-6, max = 1e9))]
     pub uplink_median_mbit_per_s: Option<f64>,
     /// Standard deviation of the logarithm of a user's uplink rate.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,11 +79,11 @@ pub(in super::super) struct RawServerLink {
     pub preset: Option<String>,
     /// What all downloads (server to clients) in progress share; no limit if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0))]
+    #[schemars(range(min = 1e-6, max = 1e9))]
     pub downlink_mbit_per_s: Option<f64>,
     /// What all uploads (clients to server) in progress share; no limit if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0))]
+    #[schemars(range(min = 1e-6, max = 1e9))]
     pub uplink_mbit_per_s: Option<f64>,
     /// Transfers at once, both directions together; more wait in line. No limit if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,11 +132,11 @@ pub(in super::super) struct RawDevices {
     pub fixed_ms_per_participation: Option<f64>,
     /// Memory for training of every device, in MB (10^6 bytes); no limit if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0))]
+    #[schemars(range(min = 1e-6, max = 1e9))]
     pub memory_mb: Option<f64>,
     /// Median memory for training, in MB (10^6 bytes), where it varies over users.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0))]
+    #[schemars(range(min = 1e-6, max = 1e9))]
     pub memory_median_mb: Option<f64>,
     /// Standard deviation of the logarithm of the memory over users.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -30,7 +30,7 @@ pub(in super::super) struct RawFault {
     pub from_s: Option<f64>,
     /// It concerns transfers that start before this virtual time, in seconds; for ever if absent. Outages end then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0.0))]
+    #[schemars(range(min = 1e-9, max = 1e9))]
     pub until_s: Option<f64>,
     /// Whom it concerns; everybody if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

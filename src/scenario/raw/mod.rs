@@ -95,8 +95,8 @@ impl JsonSchema for RawMethod {
 pub(super) struct RawDataset {
     /// Where the ratings come from.
     pub name: SourceName,
-    /// The ratings file. Required for `delimited`; a generated population has none; for the others the
-    /// default is their usual place in a data folder.
+    /// The ratings file, which may be compressed with gzip or zstd (`ratings.csv.gz`, `ratings.csv.zst`). Required for
+    /// `delimited`; a generated population has none; for the others the default is their usual place in a data folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub path: Option<PathBuf>,

@@ -3,6 +3,8 @@
 //! A general validator would do for correct files. This one exists for its messages: they give the place in the user's
 //! text and the nearest known name, and report a mistake in one of many alternatives as one fault.
 
+use std::cell::Cell;
+
 use serde_json::{Map, Value as Json};
 
 use super::faults::{Fault, Place};
@@ -47,15 +49,27 @@ pub(super) const KEYWORDS: [&str; 27] = [
     "$comment",
 ];
 
+/// The most unknown names for which a known one is looked for. Nobody reads more suggestions, and the search for one
+/// takes longer than everything else that is done about a key.
+const MOST_SUGGESTIONS: u32 = 200;
+
 /// A schema that values are checked against.
 pub(super) struct Rules<'s> {
     root: &'s Json,
+    /// Unknown names for which a known one has been looked for.
+    suggestions: Cell<u32>,
 }
 
 impl<'s> Rules<'s> {
     /// Makes the rules of `root`, the schema of the whole file, in which references are resolved.
     pub(super) fn new(root: &'s Json) -> Self {
-        Self { root }
+        Self { root, suggestions: Cell::new(0) }
+    }
+
+    /// Counts a suggestion, and returns whether it may still be made.
+    fn may_suggest(&self) -> bool {
+        self.suggestions.set(self.suggestions.get().saturating_add(1));
+        self.suggestions.get() <= MOST_SUGGESTIONS
     }
 
     /// Adds every fault of the whole file to `faults`.
@@ -181,6 +195,9 @@ impl<'s> Rules<'s> {
             });
             match property {
                 Some(schema) => self.value(schema, &entry.node, &entry.key, chosen, faults),
+                None if !self.may_suggest() => {
+                    faults.push(Fault::new(&entry.key, format!("unknown value `{chosen}` for `{name}`")));
+                }
                 None => {
                     // In `method.lambda` for `method.fedrap.lambda`, the choice was left out.
                     let owners = alternatives.iter().filter_map(|plain_schema| {
@@ -238,9 +255,16 @@ impl<'s> Rules<'s> {
         let open = schema.get("additionalProperties").filter(|rule| **rule != Json::Bool(false));
         let known: Vec<&str> = properties.keys().map(String::as_str).collect();
         let mut suggested = Vec::new();
-        for (key, entry) in table {
+        // The faults that are shown, which are the first ones of the text, are the ones with suggestions.
+        let mut entries: Vec<(&String, &Entry)> = table.iter().collect();
+        entries.sort_by_key(|(_, entry)| (entry.key.source, entry.key.span.start));
+        for (key, entry) in entries {
             if let Some(property) = properties.get(key).or(open) {
                 self.value(property, &entry.node, &entry.key, key, faults);
+                continue;
+            }
+            if !self.may_suggest() {
+                faults.push(Fault::new(&entry.key, format!("unknown key `{key}`")));
                 continue;
             }
             let nearest = suggest::nearest(key, &known);

@@ -186,7 +186,7 @@ pub struct DeviceClassSpec {
     pub fixed_ms_per_participation: Option<f64>,
     /// Memory for training, in MB (10^6 bytes). Without it that of `[devices]` counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0.0))]
+    #[schemars(range(min = 1e-6, max = 1e9))]
     pub memory_mb: Option<f64>,
 }
 
@@ -260,7 +260,7 @@ pub struct AvailabilityTraceSpec {
     pub path: PathBuf,
     /// The trace starts again after so many seconds. Without it, at its last `off`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0.0))]
+    #[schemars(range(min = 1e-9, max = 1e9))]
     pub period_s: Option<f64>,
 }
 
@@ -295,7 +295,7 @@ impl FaultSpec {
 pub enum FaultEffect {
     /// It arrives so many seconds later.
     #[serde(rename = "delay_s")]
-    Delay(#[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0.0))] f64),
+    Delay(#[schemars(range(min = 1e-9, max = 1e9))] f64),
     /// It is sent and never arrives.
     #[serde(rename = "drop")]
     Drop,

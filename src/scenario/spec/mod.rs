@@ -147,21 +147,25 @@ impl Default for GeneratorSpec {
     }
 }
 
-/// Layout of a delimited text file.
+/// Layout of a delimited text file, which may be compressed with gzip or zstd. A pair of user and item may stand several
+/// times, as in a listening history: each row is a rating of its own, except that further rows of a held-out item are
+/// left out of training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DelimitedSpec {
     /// What separates columns: `","`, `"\t"`, `"::"`, ...
     #[schemars(length(min = 1, max = 16))]
     pub separator: String,
-    /// Whether the first line names the columns.
+    /// Whether the first line names the columns. A file in which this seems to be forgotten, or said of a line of
+    /// numbers, is refused.
     #[serde(default)]
     pub header: bool,
     /// Column of the user, by name or by position from 1.
     pub user: ColumnRef,
     /// Column of the item.
     pub item: ColumnRef,
-    /// Column of the rating; without it every row counts as 1.
+    /// Column of the rating; without it every row counts as 1. Only methods that predict ratings, and `k-fold`, use it:
+    /// for all others every row is a positive, however low its rating is; `label` tells positives apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rating: Option<ColumnRef>,
     /// Column that says whether the user liked the item (1) or was shown it and did not want it (0); without it every
@@ -172,7 +176,9 @@ pub struct DelimitedSpec {
     /// Column of a weight of at least 0, for methods that weigh ratings; without it every row weighs 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<ColumnRef>,
-    /// Column that orders a user's rows in time (a number); without it the order of the file is the order in time.
+    /// Column that orders a user's rows in time (a number). Among equal times the row that stands first in the file
+    /// counts as the latest, as in the papers' code. Without the column the order of the file is the order in time, so
+    /// that the last row is the latest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<ColumnRef>,
 }

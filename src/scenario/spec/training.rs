@@ -30,7 +30,8 @@ pub struct TrainingSpec {
     #[serde(default)]
     pub mode: Mode,
     /// This many steps in a row without a single update end the run; in an asynchronous mode, this many times the
-    /// larger of concurrency and buffer participations in a row that come to nothing.
+    /// larger of concurrency and buffer participations in a row that come to nothing. Where steps count, another
+    /// limit than the default must not be above the number of steps of the run.
     #[serde(default = "default_empty_rounds")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub empty_rounds_limit: u32,

@@ -99,7 +99,7 @@ fn no_more_faults(_: &mut Json) -> Vec<ParameterFault> {
 /// Refuses an early stop with the paper's objective, as an example of a rule across two keys.
 fn check_fedrap(parameters: &mut Json) -> Vec<ParameterFault> {
     let paper = parameters["objective"] == "paper" && parameters.get("early_stop").is_some();
-    let fault = |path: &str, message: &str| ParameterFault { path: vec![path.to_owned()], message: message.to_owned() };
+    let fault = |path: &str, message: &str| ParameterFault::wrong(path, message);
     paper.then(|| fault("early_stop", "`early_stop` belongs to `objective = \"published-code\"`")).into_iter().collect()
 }
 
@@ -116,6 +116,8 @@ fn vocabulary() -> Vec<MethodVocabulary> {
         schema,
         resolve,
         trains: name != "popularity",
+        runs_at_server: false,
+        draws_negatives: true,
         sizes: size_of_a_table,
     };
     vec![
@@ -158,7 +160,15 @@ fn a_rule_that_nobody_checks_is_found() {
         "properties": { "name": { "type": "string", "pattern": "^a" } },
         "additionalProperties": false,
     });
-    let odd = MethodVocabulary { name: "odd", schema, resolve: no_more_faults, trains: true, sizes: |_, _| Vec::new() };
+    let odd = MethodVocabulary {
+        name: "odd",
+        schema,
+        resolve: no_more_faults,
+        trains: true,
+        runs_at_server: false,
+        draws_negatives: true,
+        sizes: |_, _| Vec::new(),
+    };
     assert_eq!(unchecked_rules(&[odd]), ["#/$defs/Method/oneOf/properties/odd/properties/name/pattern"]);
 }
 

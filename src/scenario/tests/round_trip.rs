@@ -151,13 +151,14 @@ fn training() -> impl Strategy<Value = TrainingSpec> {
         |(rounds, participation, mode, client_selection, (divergence_limit, empty_rounds_limit, waiting_limit_s))| {
             let asynchronous = matches!(mode, Mode::FedBuff(_) | Mode::FedAsync(_));
             let participation = if asynchronous { Participation::All } else { participation };
+            let most = if asynchronous { u32::MAX } else { 7 * rounds };
             TrainingSpec {
                 steps_per_round: 7,
                 rounds,
                 participation,
                 client_selection,
                 mode,
-                empty_rounds_limit,
+                empty_rounds_limit: empty_rounds_limit.min(most),
                 waiting_limit_s,
                 divergence_limit,
             }

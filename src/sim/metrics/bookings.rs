@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Books, defect};
+use super::Books;
 use crate::error::Result;
 use crate::ids::UserId;
 use crate::legs::{Job, Peer, Route};
@@ -153,7 +153,7 @@ impl Books {
     }
 
     pub(super) fn record_duration(&mut self, of: Timed, nanoseconds: u64) -> Result<()> {
-        self.durations_ns[of.position()].record(nanoseconds).map_err(|reason| defect(&reason))
+        self.durations[of.position()].record(nanoseconds)
     }
 }
 

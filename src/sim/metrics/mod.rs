@@ -8,7 +8,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use actix::prelude::*;
-use hdrhistogram::Histogram;
 
 use super::by_user::ByUser;
 use super::checkpoints::Save;
@@ -28,9 +27,11 @@ use crate::model::magnitude::MagnitudeCounts;
 use crate::stages::{Stage, enter};
 
 mod bookings;
+mod durations;
 mod saved;
 
 use bookings::{Chains, Spent, Timed};
+use durations::Durations;
 
 /// The metrics' actor.
 pub struct MetricsActor {
@@ -51,7 +52,7 @@ struct Books {
     /// The memory for bringing bookings into the order of users.
     chains: Chains,
     /// The durations in nanoseconds, in the order of [`Timed::ALL`].
-    durations_ns: Vec<Histogram<u64>>,
+    durations: Vec<Durations>,
     rounds: Vec<RoundRecord>,
     model: Model,
     /// The digest of the rounds so far. That of a round covers that of the round before, so a run can go on from any
@@ -65,14 +66,13 @@ impl MetricsActor {
     /// # Errors
     /// [`Error::Actor`] if a histogram cannot be made.
     pub fn new(world: Arc<World>, workers: Rc<dyn Workers>) -> Result<Self> {
-        let histogram = || Histogram::new(3).map_err(|reason| defect(&reason));
-        let durations_ns = Timed::ALL.iter().map(|_| histogram()).collect::<Result<_>>()?;
+        let durations = Timed::ALL.iter().map(|_| Durations::new()).collect::<Result<_>>()?;
         let digest = blake3::hash(&[]);
         let model = world.method.initial();
         let (ledger, work, rounds) = (Ledger::default(), Work::default(), Vec::new());
         let (under_way, chains) = (ByUser::default(), Chains::default());
         let has_third_party = world.has_third_party();
-        let books = Books { ledger, has_third_party, work, under_way, chains, durations_ns, rounds, model, digest };
+        let books = Books { ledger, has_third_party, work, under_way, chains, durations, rounds, model, digest };
         Ok(Self { world, workers, books: Some(books) })
     }
 
@@ -289,9 +289,9 @@ impl Books {
         });
         let durations: BTreeMap<String, Distribution> = Timed::ALL
             .iter()
-            .zip(&self.durations_ns)
+            .zip(&self.durations)
             .filter(|(timed, _)| self.has_third_party || !timed.is_of_a_third_party())
-            .map(|(timed, histogram)| (timed.name().to_owned(), distribution(histogram)))
+            .map(|(timed, durations)| (timed.name().to_owned(), durations.distribution()))
             .collect();
         let third_party_bytes = self.has_third_party.then(|| self.ledger.third_party());
         let digest = digest.finalize().to_hex().to_string();
@@ -299,20 +299,5 @@ impl Books {
         self.rounds.iter().for_each(|round| work += round.work);
         let (rounds, bytes, model) = (self.rounds, self.ledger.total(), self.model);
         Ok(Collected { rounds, bytes, third_party_bytes, work, durations, model, digest })
-    }
-}
-
-fn distribution(histogram: &Histogram<u64>) -> Distribution {
-    if histogram.is_empty() {
-        return Distribution::default();
-    }
-    let seconds = |nanoseconds: u64| nanoseconds as f64 / 1e9;
-    Distribution {
-        count: histogram.len(),
-        mean_s: histogram.mean() / 1e9,
-        p50_s: seconds(histogram.value_at_quantile(0.5)),
-        p90_s: seconds(histogram.value_at_quantile(0.9)),
-        p99_s: seconds(histogram.value_at_quantile(0.99)),
-        max_s: seconds(histogram.max()),
     }
 }

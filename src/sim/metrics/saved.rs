@@ -1,12 +1,8 @@
 //! The state of the books in a checkpoint.
 
-use std::collections::BTreeMap;
-
-use hdrhistogram::Histogram;
-
-use super::{Books, defect};
+use super::{Books, Durations};
 use crate::error::Result;
-use crate::model::archive::{Archive, ArchiveReader, damaged};
+use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::state::{restore_model, save_model};
 use crate::sim::outcome::{Figures, RoundRecord, SplitFigures};
 use crate::sim::world::World;
@@ -18,12 +14,7 @@ impl Books {
     /// Appends the books to `archive`.
     pub(super) fn save(&self, archive: &mut Archive) {
         archive.put(&(&self.ledger, &self.under_way));
-        for histogram in &self.durations_ns {
-            // All durations in one bucket count as the same value, so the buckets are the whole state.
-            let buckets: BTreeMap<u64, u64> =
-                histogram.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value())).collect();
-            archive.put(&buckets);
-        }
+        self.durations.iter().for_each(|durations| durations.save(archive));
         archive.put(&(self.rounds.len() as u64));
         for round in &self.rounds {
             let accuracy: SavedAccuracy =
@@ -40,13 +31,8 @@ impl Books {
     /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) if the archive holds something else.
     pub(super) fn restore(&mut self, archive: &mut ArchiveReader, world: &World) -> Result<()> {
         (self.ledger, self.under_way) = archive.take()?;
-        for histogram in &mut self.durations_ns {
-            let buckets: BTreeMap<u64, u64> = archive.take()?;
-            let mut restored = Histogram::new(3).map_err(|reason| defect(&reason))?;
-            for (value, count) in buckets {
-                restored.record_n(value, count).map_err(damaged)?;
-            }
-            *histogram = restored;
+        for durations in &mut self.durations {
+            *durations = Durations::restore(archive)?;
         }
         let rounds: u64 = archive.take()?;
         for _ in 0..rounds {

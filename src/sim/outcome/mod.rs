@@ -42,6 +42,9 @@ pub struct Outcome {
     pub digest: String,
     /// The reason why the run stopped before its last round, if it did.
     pub stopped_by: Option<Error>,
+    /// Whether the run came to its end without one update that was used, although its method learns from updates. A
+    /// method without training, or one that trains at the server, never has this.
+    pub learned_nothing: bool,
 }
 
 /// Accuracy figures by name: `hr@10`, `ndcg@10`, `mrr`, ...
@@ -152,13 +155,16 @@ impl AddAssign for Flow {
     }
 }
 
-/// A distribution of durations in seconds.
+/// A distribution of durations in seconds. The mean and the ends are exact to the nanosecond; the quantiles have three
+/// significant digits, unless they are one of the ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     /// The number of values.
     pub count: u64,
     /// The arithmetic mean.
     pub mean_s: f64,
+    /// The smallest value.
+    pub min_s: f64,
     /// The median.
     pub p50_s: f64,
     /// The 90th percentile.

@@ -23,9 +23,10 @@ const MEMBERS_A_CHOICE: u64 = 512;
 pub(super) struct Cohorts {
     world: Arc<World>,
     roster: Roster,
-    /// The step in which each user was invited last. It is kept only where the kind of choice needs it.
-    last_invited: BTreeMap<UserId, Step>,
-    /// The step in which users who have rested were last removed from `last_invited`.
+    /// The last step in which an update of each user was used or, where cohorts are invited, in which the user was
+    /// invited. It is kept only where the kind of choice lets users rest.
+    last_in: BTreeMap<UserId, Step>,
+    /// The step in which users who have rested were last removed from `last_in`.
     forgotten_in: Step,
     /// The user whose turn it is.
     next_in_turn: u32,
@@ -44,7 +45,7 @@ impl Cohorts {
         };
         Self {
             roster: Roster::new(Arc::clone(&world)),
-            last_invited: BTreeMap::new(),
+            last_in: BTreeMap::new(),
             forgotten_in: Step(0),
             next_in_turn: 0,
             by_data_size: (selection == ClientSelection::ByDataSize).then(|| AliasTable::new(&sizes())),
@@ -58,7 +59,7 @@ impl Cohorts {
 
     /// Appends what the choice remembers to `archive`.
     pub fn save(&self, archive: &mut Archive) {
-        archive.put(&(&self.last_invited, self.next_in_turn, self.utilities.as_ref().map(Utilities::seen)));
+        archive.put(&(&self.last_in, self.next_in_turn, self.utilities.as_ref().map(Utilities::seen)));
     }
 
     /// Reads what [`Self::save`] appended.
@@ -67,7 +68,7 @@ impl Cohorts {
     /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) if the archive holds something else.
     pub fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
         let seen: Option<BTreeMap<UserId, Seen>>;
-        (self.last_invited, self.next_in_turn, seen) = archive.take()?;
+        (self.last_in, self.next_in_turn, seen) = archive.take()?;
         if let (Some(utilities), Some(seen)) = (&mut self.utilities, seen) {
             utilities.restore(seen);
         }
@@ -84,6 +85,24 @@ impl Cohorts {
         if let Some(utilities) = &mut self.utilities {
             utilities.observe(user, report, duration, step);
         }
+    }
+
+    /// Notes that the update of `user` is used in `step`.
+    pub fn used(&mut self, user: UserId, step: Step) {
+        self.remember(&[user], step);
+    }
+
+    /// Lets `users` rest in `step` and the one after it, where the kind of choice lets users rest.
+    fn remember(&mut self, users: &[UserId], step: Step) {
+        if self.world.scenario.training.client_selection != ClientSelection::NeverTwiceInARow {
+            return;
+        }
+        // This is done once a step, since a step of the asynchronous modes has as many choices as updates.
+        if self.forgotten_in != step {
+            self.last_in.retain(|_, last| last.0 + 1 >= step.0);
+            self.forgotten_in = step;
+        }
+        self.last_in.extend(users.iter().map(|user| (*user, step)));
     }
 
     /// Chooses at most `places` users who can take part now and do not take part already. Returns them in ascending
@@ -114,15 +133,10 @@ impl Cohorts {
             ClientSelection::NeverTwiceInARow => self.drawn(places, at, &mut stream, anybody, |_| true),
         };
         chosen.sort_unstable();
-        if selection == ClientSelection::NeverTwiceInARow {
-            // This is done once a step, since a step of the asynchronous modes has as many choices as updates.
-            if self.forgotten_in != at.step {
-                self.last_invited.retain(|_, last| last.0 + 1 >= at.step.0);
-                self.forgotten_in = at.step;
-            }
-            chosen.iter().for_each(|user| {
-                self.last_invited.insert(*user, at.step);
-            });
+        // Elsewhere a participation that comes to nothing needs no rest, since the server has learned nothing from it,
+        // and one that lasts for many steps is the last one in the step in which its update is used.
+        if self.world.policy.has_cohorts() {
+            self.remember(&chosen, at.step);
         }
         self.roster.invited(&chosen, at.now);
         chosen
@@ -135,19 +149,24 @@ impl Cohorts {
         if self.world.population.availability().is_always() {
             return None;
         }
-        let Self { roster, last_invited, .. } = self;
+        let Self { roster, last_in, .. } = self;
         let mut arrivals = roster.idle(at).arrivals();
-        arrivals.find(|(_, user)| !rests(last_invited, *user, at.step)).map(|(arrives, _)| arrives)
+        arrivals.find(|(_, user)| !rests(last_in, *user, at.step)).map(|(arrives, _)| arrives)
+    }
+
+    /// Returns whether users are here who take part in nothing. If nobody was picked, all of them have to rest.
+    pub fn somebody_is_idle(&mut self, at: SelectionContext<'_>) -> bool {
+        self.roster.idle(at).len() > 0
     }
 
     /// Returns how many users may not be picked in `step` because they took part in it or in the one before.
     pub fn resting(&self, step: Step) -> u32 {
-        self.last_invited.keys().filter(|user| rests(&self.last_invited, **user, step)).count() as u32
+        self.last_in.keys().filter(|user| rests(&self.last_in, **user, step)).count() as u32
     }
 
     /// Returns whether `user` may be picked now.
     fn can(&mut self, user: UserId, at: SelectionContext<'_>) -> bool {
-        !at.open.contains_key(&user) && !rests(&self.last_invited, user, at.step) && self.roster.is_there(user, at.now)
+        !at.open.contains_key(&user) && !rests(&self.last_in, user, at.step) && self.roster.is_there(user, at.now)
     }
 
     /// Chooses uniformly among the users who may be picked. At first users are drawn from all and checked, and where
@@ -182,9 +201,9 @@ impl Cohorts {
         if chosen.len() == places {
             return chosen.into_iter().collect();
         }
-        let Self { roster, last_invited, .. } = self;
+        let Self { roster, last_in, .. } = self;
         let idle = roster.idle(at);
-        let may = |user| eligible(user) && !rests(last_invited, user, at.step);
+        let may = |user| eligible(user) && !rests(last_in, user, at.step);
         // Most of those who are there may be picked. All of them are looked at only where few may be.
         let there = idle.len() as u32;
         if there > 0 {
@@ -235,9 +254,9 @@ impl Cohorts {
     }
 }
 
-/// Returns whether `user` was invited in `step` or the one before, where the kind of choice keeps that.
-fn rests(last_invited: &BTreeMap<UserId, Step>, user: UserId, step: Step) -> bool {
-    last_invited.get(&user).is_some_and(|last| last.0 + 1 >= step.0)
+/// Returns whether `user` has to rest in `step`, because `step` or the one before it is the user's last one.
+fn rests(last_in: &BTreeMap<UserId, Step>, user: UserId, step: Step) -> bool {
+    last_in.get(&user).is_some_and(|last| last.0 + 1 >= step.0)
 }
 
 /// Draws `size` numbers of `0..population` uniformly without replacement, and returns them in ascending order. It takes

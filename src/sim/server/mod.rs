@@ -270,6 +270,7 @@ impl Handler<UplinkArrived> for ServerActor {
         let ending = if sound { self.ending(open.step) } else { Ending::Lost };
         if ending == Ending::Done {
             let staleness = self.step.step.0 - open.step.0;
+            self.cohorts.used(user, self.step.step);
             self.arrived.push(Arrived { user, invitation_id, frame, download: open.download, staleness });
         }
         self.count_ended_participation(ending == Ending::Done);

@@ -76,7 +76,10 @@ impl ServerActor {
         }
         // The cohort of a step is invited at once. Users who are not available then are not waited for.
         if missing > 0 && (!has_cohorts || !self.step.invited) {
-            orders.alarm = self.wait_for_users(now)?;
+            match self.wait_for_users(now)? {
+                Wait::Until(alarm) => orders.alarm = alarm,
+                Wait::ForTheNextStep => orders.step_due = true,
+            }
         }
         Ok(orders)
     }
@@ -144,11 +147,12 @@ impl ServerActor {
         Ok(Invitation { step, invitation_id, cohort, download })
     }
 
-    /// Returns when to look for users again if nothing happens before, unless the alarm for that is set already.
+    /// Returns what the server waits for where it could invite more users than there are.
     ///
     /// # Errors
-    /// [`Error::NobodyAvailable`] if that is too late, and nobody takes part meanwhile.
-    fn wait_for_users(&mut self, now: SimTime) -> Result<Option<SimTime>> {
+    /// [`Error::NobodyAvailable`] if nobody comes in time, nobody takes part meanwhile, and the next step would not
+    /// change that.
+    fn wait_for_users(&mut self, now: SimTime) -> Result<Wait> {
         let at = SelectionContext {
             now,
             step: self.step.step,
@@ -160,15 +164,30 @@ impl ServerActor {
             let since = *self.step.idle_since.get_or_insert(now);
             let limit = SimDuration::from_secs_f64(self.world.scenario.training.waiting_limit_s);
             if next.is_none_or(|next| next > since + limit) {
+                // Who is here and was not picked has to rest, and in the next step or the one after it no more.
+                match self.step.deadline {
+                    _ if !self.cohorts.somebody_is_idle(at) => {}
+                    Some(_) => return Ok(Wait::Until(None)),
+                    None if self.world.policy.has_cohorts() => return Ok(Wait::ForTheNextStep),
+                    None => {}
+                }
                 let round = self.world.scenario.training.round_of(self.step.step);
                 let resting = self.cohorts.resting(self.step.step);
                 return Err(Error::NobodyAvailable { round, at: since, limit, resting });
             }
         }
         if self.wakes_at.is_some_and(|wakes| now < wakes && next.is_none_or(|next| wakes <= next)) {
-            return Ok(None);
+            return Ok(Wait::Until(None));
         }
         self.wakes_at = next;
-        Ok(next)
+        Ok(Wait::Until(next))
     }
+}
+
+/// What a server waits for that has too few users to invite.
+enum Wait {
+    /// An event, or the alarm at this instant, if one has to be set.
+    Until(Option<SimTime>),
+    /// The next step, as everybody who is here rests in this one, which ends with what has arrived.
+    ForTheNextStep,
 }

@@ -20,6 +20,7 @@ use super::outcome::{ByDirection, Flow, Outcome, ProblemSize, RoundRecord, Split
 use super::selection::select;
 use super::world::World;
 use crate::error::{Error, Result};
+use crate::method::Placement;
 use crate::model::archive::ArchiveReader;
 use crate::model::blocks::Model;
 use crate::units::SimTime;
@@ -270,6 +271,9 @@ impl Simulation {
         let selected = select(&rounds, &world.scenario.evaluation);
         let (baselines, stopped_by) = (std::mem::take(&mut self.baselines), self.stopped_by.take());
         let policy = world.policy.clone();
+        let learned_nothing = stopped_by.is_none()
+            && world.placement == Placement::Federated
+            && rounds.iter().all(|round| round.aggregated == 0);
         Ok(Outcome {
             policy,
             rounds,
@@ -283,6 +287,7 @@ impl Simulation {
             model,
             digest,
             stopped_by,
+            learned_nothing,
         })
     }
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use toml::{Table, Value};
 
 use super::files;
-use super::keys::{Key, always, integer, magnitude, maybe, names, one_of, rate, real, zero_or};
+use super::keys::{Key, always, integer, magnitude, maybe, names, one_of, rate, rate_from, real, zero_or};
 
 pub fn keys() -> Vec<Key> {
     [network(), devices(), availability(), vec![maybe("faults", faults())]].into_iter().flatten().collect()
@@ -14,9 +14,9 @@ pub fn keys() -> Vec<Key> {
 fn network() -> Vec<Key> {
     vec![
         maybe("network.preset", presets("network")),
-        maybe("network.downlink_median_mbit_per_s", rate(1e-3, 1e9)),
+        maybe("network.downlink_median_mbit_per_s", rate_from(1e-6, 1e-3, 1e9)),
         maybe("network.downlink_log_sigma", zero_or(1e-2, 5.0)),
-        maybe("network.uplink_median_mbit_per_s", rate(1e-3, 1e9)),
+        maybe("network.uplink_median_mbit_per_s", rate_from(1e-6, 1e-3, 1e9)),
         maybe("network.uplink_log_sigma", zero_or(1e-2, 5.0)),
         maybe("network.correlation", real(-1.0, 1.0)),
         maybe("network.transfer_log_sigma", zero_or(1e-2, 5.0)),
@@ -28,8 +28,8 @@ fn network() -> Vec<Key> {
         maybe("network.trace.path", one_of(&[files::LINKS])),
         maybe("network.trace.period_s", real(files::LAST_CHANGE_S + 0.001, 1e5)),
         maybe("network.server.preset", presets("network.server")),
-        maybe("network.server.downlink_mbit_per_s", rate(1e-3, 1e9)),
-        maybe("network.server.uplink_mbit_per_s", rate(1e-3, 1e9)),
+        maybe("network.server.downlink_mbit_per_s", rate_from(1e-6, 1e-3, 1e9)),
+        maybe("network.server.uplink_mbit_per_s", rate_from(1e-6, 1e-3, 1e9)),
         maybe("network.server.connections", integer(1..=20)),
     ]
 }
@@ -43,8 +43,8 @@ fn devices() -> Vec<Key> {
         maybe("devices.log_sigma", zero_or(1e-2, 5.0)),
         maybe("devices.classes", classes()),
         maybe("devices.trace.path", one_of(&[files::DEVICES])),
-        maybe("devices.memory_mb", rate(1e-3, 1e9)),
-        maybe("devices.memory_median_mb", rate(1e-3, 1e9)),
+        maybe("devices.memory_mb", rate_from(1e-6, 1e-3, 1e9)),
+        maybe("devices.memory_median_mb", rate_from(1e-6, 1e-3, 1e9)),
         maybe("devices.memory_log_sigma", real(0.01, 5.0)),
         maybe("devices.energy_nj_per_byte", zero_or(1e-3, 1e12)),
         maybe("devices.energy_nj_per_row_visit", zero_or(1e-3, 1e12)),
@@ -59,7 +59,7 @@ fn classes() -> BoxedStrategy<Value> {
         rate(1e-3, 1e12),
         [("log_sigma", 5.0), ("ns_per_multiply_add", 1e9), ("fixed_ms_per_participation", 1e6)]
             .map(|(key, most)| option(zero_or(1e-2, most)).prop_map(move |value| (key, value))),
-        option(rate(1e-3, 1e9)).prop_map(|value| ("memory_mb", value)),
+        option(rate_from(1e-6, 1e-3, 1e9)).prop_map(|value| ("memory_mb", value)),
     );
     let classes = proptest::collection::vec(class, 1..=3).prop_map(|classes| {
         let all: u32 = classes.iter().map(|(weight, ..)| weight).sum();
@@ -104,7 +104,7 @@ fn faults() -> BoxedStrategy<Value> {
             let times = Table::from_iter(times.map(|(key, value)| (key.to_owned(), value)));
             Value::Table(Table::from_iter([("recurring_outage".to_owned(), Value::Table(times))]))
         }),
-        rate(1e-6, 1e3).prop_map(table("delay_s")),
+        rate_from(1e-9, 1e-6, 1e3).prop_map(table("delay_s")),
         integer(0..=10_000).prop_map(table("cut_at_byte")),
     ];
     let users = prop_oneof![

@@ -264,7 +264,7 @@ macro_rules! staleness {
 /// Draws a deadline, mostly near the duration of a round: milliseconds on the usual links, seconds on slow ones.
 fn deadline() -> BoxedStrategy<Value> {
     let near = |low, high| magnitude(low, high).prop_map(Value::Float);
-    prop_oneof![2 => near(1e-3, 0.1), 2 => near(1.0, 60.0), 1 => rate(1e-6, 1e6)].boxed()
+    prop_oneof![2 => near(1e-3, 0.1), 2 => near(1.0, 60.0), 1 => rate_from(1e-9, 1e-6, 1e6)].boxed()
 }
 
 fn modes() -> Vec<Key> {
@@ -340,5 +340,10 @@ pub fn zero_or(low: f64, high: f64) -> BoxedStrategy<Value> {
 /// Draws a positive number for keys that must not be zero. Now and then it is absurdly small or, within what any key
 /// admits, absurdly large.
 pub fn rate(low: f64, high: f64) -> BoxedStrategy<Value> {
-    prop_oneof![30 => magnitude(low, high), 1 => Just(1e-30), 1 => Just(high)].prop_map(Value::Float).boxed()
+    rate_from(1e-30, low, high)
+}
+
+/// Draws a rate, which now and then is the least that may be.
+pub fn rate_from(least: f64, low: f64, high: f64) -> BoxedStrategy<Value> {
+    prop_oneof![30 => magnitude(low, high), 1 => Just(least), 1 => Just(high)].prop_map(Value::Float).boxed()
 }

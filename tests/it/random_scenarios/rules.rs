@@ -145,6 +145,10 @@ impl Draft {
         if mode == "over-selection" {
             self.mend_over_selection(population);
         }
+        if !mode.starts_with("fed") {
+            let steps = self.integer("training.rounds", 1) * self.integer("training.steps_per_round", 1);
+            self.cap("training.empty_rounds_limit", steps);
+        }
         let exploration = self.real("training.client_selection.oort.exploration", 0.9);
         let least = self.real("training.client_selection.oort.least_exploration", 0.2).min(exploration);
         self.0.insert("training.client_selection.oort.least_exploration", Value::Float(least));
@@ -156,21 +160,14 @@ impl Draft {
         self.keep_chosen("training.mode");
     }
 
-    /// Leaves enough users for two rounds in a row, which take twice the buffer, and more if updates of an earlier
-    /// round do not count.
+    /// Leaves enough users for two rounds in a row, which take twice the buffer.
     fn mend_repeats(&mut self, mode: &str, population: &Population) {
-        let [concurrency, buffer, staleness] = match mode {
-            "fedbuff" => ["fedbuff.concurrency", "fedbuff.buffer", "fedbuff.maximum_staleness"],
-            _ => ["fedasync.concurrency", "", "fedasync.maximum_staleness"],
-        }
-        .map(|key| ["training.mode.", key].concat());
-        self.cap(&buffer, population.users / 2);
-        let (concurrency, buffer) = (self.integer(&concurrency, 0), self.integer(&buffer, 1));
+        let buffer = if mode == "fedbuff" { "training.mode.fedbuff.buffer" } else { "" };
+        self.cap(buffer, population.users / 2);
+        let buffer = self.integer(buffer, 1);
         if 2 * buffer > population.users || buffer == 0 {
             self.set("training.client_selection", "uniform");
             self.0.entry("training.mode.fedbuff.buffer").and_modify(|buffer| *buffer = Value::Integer(1));
-        } else if self.integer(&staleness, 5) == 0 && concurrency + 2 * buffer > population.users + 1 {
-            self.cap_below(&staleness, 1);
         }
     }
 
@@ -364,12 +361,6 @@ impl Draft {
     fn cap(&mut self, path: &str, most: i64) {
         if let Some(Value::Integer(value)) = self.0.get_mut(path) {
             *value = (*value).min(most);
-        }
-    }
-
-    fn cap_below(&mut self, path: &str, least: i64) {
-        if let Some(Value::Integer(value)) = self.0.get_mut(path) {
-            *value = (*value).max(least);
         }
     }
 

@@ -221,6 +221,7 @@ pub const ACQUAINTED: Entry = Entry {
     schema: || schemars::json_schema!({ "type": "object", "additionalProperties": false }),
     resolve: |_| Vec::new(),
     placement: Placement::Federated,
+    draws_negatives: false,
     sizes: no_blocks,
     build: |_, problem| Ok(Box::new(Acquainted { items: problem.items })),
 };

@@ -188,11 +188,6 @@ fn rounds() -> Vec<Case> {
             never_twice("mode = { fedbuff = { concurrency = 5, buffer = 501 } }").replace("rounds = 3", "rounds = 1"),
             &[],
         ),
-        (
-            "nobody twice, where nothing from the last round counts",
-            never_twice("mode = { fedasync = { concurrency = 500, maximum_staleness = 0 } }"),
-            &[],
-        ),
         ("nobody to over-select", with("mode = { over-selection = {} }\n"), &[]),
         (
             "nobody to over-select, by override",
@@ -237,7 +232,7 @@ fn what_just_fits_is_accepted() {
         with("client_selection = \"never-twice-in-a-row\"\n").replace("rounds = 3", "rounds = 1"),
         with("mode = { fedasync = { concurrency = 500 } }\nclient_selection = \"never-twice-in-a-row\"\n"),
         never_twice("mode = { fedbuff = { concurrency = 500, buffer = 250 } }"),
-        never_twice("mode = { fedbuff = { concurrency = 401, buffer = 50, maximum_staleness = 0 } }"),
+        never_twice("mode = { fedbuff = { concurrency = 500, buffer = 250, maximum_staleness = 0 } }"),
         never_twice("mode = { fedbuff = { concurrency = 5, buffer = 500 } }").replace("rounds = 3", "rounds = 1"),
         with("mode = { over-selection = { deadline_s = 5 } }\n"),
         with("mode = { over-selection = {} }\nparticipation = { cohort = 499 }\n"),

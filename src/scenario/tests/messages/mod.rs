@@ -234,9 +234,9 @@ fn overrides() -> Vec<Case> {
             &["method.popularity={}"],
         ),
         (
-            "an override of a data set that the file's tables do not fit",
+            "overrides of a data set and of the generator of another one",
             with("[dataset.generator]\nusers = 10\n"),
-            &["dataset.name=ml-1m"],
+            &["dataset.name=ml-1m", "dataset.generator.items=200"],
         ),
         ("a cohort by override", with("participation = \"all\"\n"), &["training.participation.cohort=501"]),
         ("an override that contradicts a default", with(""), &["dataset.generator.items=50"]),

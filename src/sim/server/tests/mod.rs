@@ -126,7 +126,8 @@ fn a_share_of_the_users_is_rounded_to_the_nearest_number_of_them() {
 
 #[test]
 fn an_empty_step_leaves_the_model_as_it_is_and_too_many_of_them_end_the_run() {
-    let mut talk = Conversation::with(&["training.participation={ cohort = 1 }", "training.empty_rounds_limit=2"]);
+    let limits = ["training.empty_rounds_limit=2", "training.rounds=3"];
+    let mut talk = Conversation::with(&[&["training.participation={ cohort = 1 }"], &limits[..]].concat());
     let before = talk.server.table();
     for step in 0..2 {
         let user = invited(&talk.begin(step))[0];

@@ -1,0 +1,70 @@
+use fedrecsim::cli::Finished;
+use fedrecsim::error::Error;
+
+use crate::support::Workshop;
+
+/// Runs the small scenario with `method`, and returns how it ended together with `run.json` and `summary.md`.
+fn run(method: &str, overrides: &[&str]) -> (Finished, serde_json::Value, String) {
+    let workshop = Workshop::new();
+    let method = format!("method=\"{method}\"");
+    let finished = workshop.run(workshop.small(), &[&[method.as_str()], overrides].concat()).unwrap();
+    let summary = std::fs::read_to_string(workshop.report().join("summary.md")).unwrap();
+    (finished, workshop.run_json(), summary)
+}
+
+/// If this fails, a run in which no update ever counted is reported as if its method had been trained.
+#[test]
+fn a_run_without_an_update_says_so_and_fails_with_its_report_written() {
+    for (why, overrides) in [
+        ("everybody drops out", &["network.dropout=1"][..]),
+        ("all uploads are lost", &["faults=[{ effect = \"drop\", direction = \"up\" }]"]),
+        (
+            "nobody meets the deadline",
+            &["training.mode={ over-selection = { deadline_s = 0.001 } }", "network.rtt_ms=100"],
+        ),
+    ] {
+        let (finished, json, summary) = run("fedmf", overrides);
+        let Some(error @ Error::NothingLearned { rounds: 3, .. }) = finished.stopped_by else {
+            panic!("{why}: {:?}", finished.stopped_by);
+        };
+        assert_eq!(error.exit_code(), 1, "{why}");
+        assert!(error.to_string().contains("no update was ever used"), "{why}: {error}");
+        assert_eq!((&json["complete"], &json["learned_nothing"]), (&true.into(), &true.into()), "{why}");
+        assert!(summary.contains("The run has learned nothing: no update was ever used."), "{why}: {summary}");
+    }
+}
+
+/// If this fails, one update is not enough for a run to count as trained, or baselines and methods that train at the
+/// server are blamed for what they never do.
+#[test]
+fn a_run_with_an_update_and_a_method_that_needs_none_end_well() {
+    for (method, overrides) in [
+        ("fedmf", &["network.dropout=0.9"][..]),
+        ("popularity", &["network.dropout=1"]),
+        ("random", &[]),
+        ("mf", &["network.dropout=1"]),
+    ] {
+        let (finished, json, summary) = run(method, overrides);
+        assert!(finished.stopped_by.is_none(), "{method}: {:?}", finished.stopped_by);
+        assert!(json.get("learned_nothing").is_none(), "{method}");
+        assert!(!summary.contains("learned nothing"), "{method}");
+    }
+}
+
+/// If this fails, a limit is accepted that can never end the run, and its user believes that it would.
+#[test]
+fn a_limit_of_empty_rounds_beyond_the_run_is_refused_where_it_was_written() {
+    let workshop = Workshop::new();
+    let beyond = ["training.empty_rounds_limit=4"];
+    workshop.refused(workshop.small(), &beyond, &["--set:1:29", "`empty_rounds_limit` is 4, but the run has 3 rounds"]);
+    let steps = ["training.empty_rounds_limit=7", "training.steps_per_round=2"];
+    workshop.refused(workshop.small(), &steps, &["3 rounds of 2 steps"]);
+    // The limit counts participations where there are no cohorts, and the default is no mistake of the user's.
+    let fedbuff = ["training.empty_rounds_limit=4", "training.mode={ fedbuff = { concurrency = 4, buffer = 2 } }"];
+    for overrides in [&["training.empty_rounds_limit=3"][..], &fedbuff, &[]] {
+        let finished = Workshop::new();
+        assert!(finished.run(finished.small(), overrides).unwrap().stopped_by.is_none(), "{overrides:?}");
+        let limit = &finished.run_json()["scenario"]["training"]["empty_rounds_limit"];
+        assert_eq!(*limit, [10, 3, 4][overrides.len()], "{overrides:?}");
+    }
+}
