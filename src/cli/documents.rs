@@ -1,4 +1,5 @@
-//! Checks what the README and the other documents say against the program: their scenarios, their commands, their links.
+//! Checks what the README and the other documents say against the program: their scenarios, their commands, their
+//! links.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};

@@ -112,8 +112,8 @@ pub trait Method: Send + Sync + Debug {
     fn initial(&self) -> Model;
 
     /// Returns a version of the method's own code, such as a digest of a script, for a method that can change while the
-    /// program stays the same. A checkpoint goes on with the version that it was left by. The default is empty, which is
-    /// right for a method that is compiled into the program.
+    /// program stays the same. A checkpoint goes on with the version that it was left by. The default is empty, which
+    /// is right for a method that is compiled into the program.
     fn version(&self) -> String {
         String::new()
     }

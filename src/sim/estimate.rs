@@ -63,8 +63,10 @@ pub fn estimate(world: &Arc<World>, threads: usize, rounds: u32, limit: Duration
 struct Shown {
     /// The first rounds.
     rounds: Vec<RoundShown>,
-    /// The wall-clock time of everything but trainings and scoring.
+    /// The wall-clock time of trainings and scoring on one thread, and of everything else, over `timed_rounds`.
+    parallel: Duration,
     rest: Duration,
+    timed_rounds: usize,
     rehearsed: Rehearsed,
     bytes_of_a_device: u64,
 }
@@ -81,10 +83,15 @@ fn rehearse(world: &Arc<World>, threads: usize, rounds: u32, limit: Duration) ->
     let mut simulation = Simulation::rehearse(Arc::clone(world), &RunControl::with_threads(threads))?;
     let began = Instant::now();
     let mut shown = Vec::new();
+    // The first round makes room for everything that later rounds find made, so that it is timed only if it is alone.
+    let mut before = (Duration::ZERO, Rehearsed::default());
     while simulation.rounds() < rounds && (shown.is_empty() || began.elapsed() < limit) {
         let Some(record) = simulation.step()? else { break };
         let RoundRecord { bytes, duration_s, invited, .. } = record;
         shown.push(RoundShown { bytes, duration_s, invited });
+        if shown.len() == 1 && rounds > 1 && began.elapsed() < limit {
+            before = (began.elapsed(), simulation.rehearsed(0, Duration::ZERO)?.0);
+        }
     }
     let took = began.elapsed();
     if shown.is_empty() {
@@ -94,8 +101,13 @@ fn rehearse(world: &Arc<World>, threads: usize, rounds: u32, limit: Duration) ->
     let invited = mean_of_a_round(world, &shown, |round| f64::from(round.invited));
     let participations = world.participations_of_a_user(invited);
     let (rehearsed, bytes_of_a_device) = simulation.rehearsed(participations.ceil() as u32, GROWING)?;
-    let rest = took.saturating_sub(rehearsed.spent);
-    Ok(Shown { rounds: shown, rest, rehearsed, bytes_of_a_device })
+    let is_first_left_out = shown.len() > 1 && !before.0.is_zero();
+    let (began, earlier) = if is_first_left_out { before } else { Default::default() };
+    let spent = rehearsed.spent.saturating_sub(earlier.spent);
+    let rest = took.saturating_sub(began).saturating_sub(spent);
+    let parallel = (rehearsed.training + rehearsed.scoring).saturating_sub(earlier.training + earlier.scoring);
+    let timed_rounds = shown.len() - usize::from(is_first_left_out);
+    Ok(Shown { rounds: shown, parallel, rest, timed_rounds, rehearsed, bytes_of_a_device })
 }
 
 /// Returns the mean of an amount over all rounds of a run. The first one may differ from all others, since asynchronous
@@ -120,7 +132,6 @@ impl World {
 
 impl Shown {
     fn estimate(&self, world: &World, threads: usize) -> Estimate {
-        let rounds = self.rounds.len() as f64;
         let mean = |amount: &dyn Fn(&RoundShown) -> f64| mean_of_a_round(world, &self.rounds, amount);
         let invited_per_round = mean(&|round| f64::from(round.invited));
         let most_invited = self.rounds.iter().map(|round| round.invited).max().unwrap_or(0);
@@ -129,14 +140,14 @@ impl Shown {
         let share = 1.0 - (1.0 - (invited_per_round / users).min(1.0)).powf(f64::from(world.scenario.training.rounds));
         let device = self.bytes_of_a_device * DEVICE_OVERHEAD_PERCENT / 100 + BYTES_PER_ACTOR;
         let upload = self.rehearsed.held_upload_bytes.checked_div(self.rehearsed.trainings).unwrap_or(0);
-        let parallel = (self.rehearsed.training + self.rehearsed.scoring).as_secs_f64() / threads as f64;
+        let parallel = self.parallel.as_secs_f64() / threads as f64;
         Estimate {
             bytes_per_round: ByDirection {
                 up: mean(&|round| round.bytes.up.sent as f64),
                 down: mean(&|round| round.bytes.down.sent as f64),
             },
             virtual_time_per_round_s: mean(&|round| round.duration_s),
-            wall_time_per_round_s: (parallel + self.rest.as_secs_f64()) / rounds,
+            wall_time_per_round_s: (parallel + self.rest.as_secs_f64()) / self.timed_rounds as f64,
             memory: MemoryEstimate {
                 devices_bytes: (share * users) as u64 * device,
                 uploads_bytes: u64::from(most_invited) * upload,

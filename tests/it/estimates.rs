@@ -61,3 +61,14 @@ fn uploads_of_whole_tables_are_held_as_their_changed_rows() {
     let (dense, rows) = (held("dense-f32"), held("rows-f32"));
     assert!(rows > 0.0 && dense > 0.8 * rows && dense < 1.2 * rows, "{dense} and {rows}");
 }
+
+/// If this fails, methods that train nothing, or at the server, cannot be estimated.
+#[test]
+fn methods_without_training_devices_have_estimates() {
+    for method in ["popularity", "mf"] {
+        let world = Arc::new(world(small_with(method, &[])));
+        let estimate = sim::estimate(&world, 1, 2, Duration::from_secs(60)).unwrap();
+        // An actor takes some bytes, and its device keeps none.
+        assert!(estimate.memory.devices_bytes <= 300 * world.dataset.users() as u64, "{method}: {estimate:?}");
+    }
+}

@@ -1,8 +1,8 @@
 //! Decides when users can take part.
 //!
 //! Every pattern answers one question, which is the first stay of a user that ends after an instant; the clock's
-//! questions follow from it. Outages, which are fault rules, shorten the stays of the users whom they concern. An answer
-//! depends on the user and the instant alone, never on what was asked before.
+//! questions follow from it. Outages, which are fault rules, shorten the stays of the users whom they concern. An
+//! answer depends on the user and the instant alone, never on what was asked before.
 
 use std::sync::Arc;
 

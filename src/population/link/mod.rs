@@ -95,8 +95,8 @@ impl Link {
         }
     }
 
-    /// Returns how many bytes of a frame of `size` have left the sender by `now` if the transfer began at `began`, which
-    /// is what a cut-off loses.
+    /// Returns how many bytes of a frame of `size` have left the sender by `now` if the transfer began at `began`,
+    /// which is what a cut-off loses.
     pub fn carried(&self, size: Bytes, began: SimTime, now: SimTime) -> Bytes {
         match self.rates {
             Rates::Constant(rate) => {

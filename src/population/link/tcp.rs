@@ -15,9 +15,9 @@
 //! (`tests/fixtures/simgrid/`). Rates of whole bits per second and the weights make the difference.
 //!
 //! Three things of SimGrid are left out. Acknowledgements take nothing of the opposite direction (there, the option
-//! `network/crosstraffic` turns them off). SimGrid gives a transfer without latency the weight of a penalty of 1 s, here
-//! the queues alone count. Weights are whole numbers here, which rounds a penalty of p s by a part of p * 2^-15 at most,
-//! and takes any below 4.1 us for that.
+//! `network/crosstraffic` turns them off). SimGrid gives a transfer without latency the weight of a penalty of 1 s,
+//! here the queues alone count. Weights are whole numbers here, which rounds a penalty of p s by a part of p * 2^-15 at
+//! most, and takes any below 4.1 us for that.
 
 use std::num::NonZeroU32;
 

@@ -204,32 +204,32 @@ impl Rehearsal {
     /// # Errors
     /// Those of the method, which may fail for want of negatives, say.
     pub fn bytes_of_a_device(&self, participations: u32, time: Duration) -> Result<u64> {
-        let cast = &mut *self.cast.borrow_mut();
+        let cast = self.cast.borrow();
         let world = &*self.world;
         let first = Arc::new(OutgoingDownload::first(world)?);
         let each = time / cast.representatives.len().max(1) as u32;
+        if participations == 0 {
+            return Ok(0);
+        }
+        let users: Vec<UserId> = cast.representatives.iter().map(|representative| representative.user).collect();
         let mut bytes = 0;
-        for representative in &mut cast.representatives {
+        for (position, &user) in users.iter().enumerate() {
             let began = Instant::now();
-            let mut device = Box::new(Device::new(world.method.client(representative.user)));
-            let mut sizes = vec![size_of_device(&mut device)?];
+            let neighbour = users[(position + 1) % users.len()];
+            let neighbours = Box::new(Device::new(world.method.client(neighbour)));
+            // What a device shares with others, such as the table that it downloaded, is not its own.
+            let mut other = trained_once_more(world, (neighbour, 1), neighbours, &first)?;
+            let mut device = Box::new(Device::new(world.method.client(user)));
+            let mut sizes = vec![size_of_device(&mut device, &mut other)?];
             while sizes.len() as u64 <= u64::from(participations) && began.elapsed() < each {
-                let number = sizes.len() as u32;
-                let (step, invitation_id, download) = (Step(number), InvitationId(number), Arc::clone(&first));
-                let mut assignment = Assignment {
-                    user: representative.user,
-                    step,
-                    invitation_id,
-                    device: Some(device),
-                    download,
-                    reply_source: None,
-                };
-                device = assignment.run(world)?.device;
-                sizes.push(size_of_device(&mut device)?);
+                // The model stays as it was at first, so that training may diverge where it would not in the run.
+                let Ok(trained) = trained_once_more(world, (user, sizes.len() as u32), device, &first) else { break };
+                device = trained;
+                sizes.push(size_of_device(&mut device, &mut other)?);
             }
             bytes += extrapolated(&sizes, participations);
         }
-        Ok(bytes / cast.representatives.len().max(1) as u64)
+        Ok(bytes / users.len().max(1) as u64)
     }
 }
 
@@ -253,11 +253,25 @@ fn extrapolated(sizes: &[u64], participations: u32) -> u64 {
     (last + grown.max(0.0)) as u64
 }
 
-/// Returns the bytes that a device keeps.
-fn size_of_device(device: &mut Device) -> Result<u64> {
+/// Returns a device after another training with this download.
+fn trained_once_more(
+    world: &World,
+    (user, number): (UserId, u32),
+    device: Box<Device>,
+    download: &Arc<OutgoingDownload>,
+) -> Result<Box<Device>> {
+    let (step, invitation_id, download) = (Step(number), InvitationId(number), Arc::clone(download));
+    let mut assignment = Assignment { user, step, invitation_id, device: Some(device), download, reply_source: None };
+    Ok(assignment.run(world)?.device)
+}
+
+/// Returns the bytes that a device keeps and does not share with another one. An archive has what is shared only once.
+fn size_of_device(device: &mut Device, other: &mut Device) -> Result<u64> {
     let mut archive = Archive::default();
+    other.visit_state(&mut StateVisitor::Save(&mut archive))?;
+    let before = archive.pending();
     device.visit_state(&mut StateVisitor::Save(&mut archive))?;
-    Ok(archive.pending() as u64)
+    Ok((archive.pending() - before) as u64)
 }
 
 impl Workers for Rehearsal {
