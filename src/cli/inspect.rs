@@ -109,20 +109,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::method::registry::METHODS;
-
-    fn vocabulary() -> Vec<MethodVocabulary> {
-        let schema = schemars::json_schema!({ "type": "object", "additionalProperties": false });
-        vec![MethodVocabulary {
-            name: "popularity",
-            schema,
-            resolve: |_| Vec::new(),
-            trains: false,
-            runs_at_server: false,
-            draws_negatives: true,
-            sizes: |_, _| Vec::new(),
-        }]
-    }
+    use crate::method::registry::{METHODS, vocabulary};
 
     #[test]
     fn one_wrong_file_does_not_hide_the_others() {

@@ -76,12 +76,12 @@ pub struct Loaded {
     pub warnings: Vec<String>,
 }
 
-/// What becomes of a key that has no effect.
+/// Says what becomes of a key that has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strictness {
-    /// It is a warning.
+    /// There is a warning about the key, and the scenario is taken.
     Lenient,
-    /// It is a fault.
+    /// The key is a fault, and the scenario is refused.
     Strict,
 }
 

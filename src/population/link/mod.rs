@@ -35,7 +35,7 @@ impl Claim {
     }
 }
 
-/// One direction of a user's link during one transfer.
+/// Describes one direction of a user's link during one transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     rates: Rates,

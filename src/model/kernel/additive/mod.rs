@@ -97,9 +97,11 @@ per_instruction_set! {
     }
 }
 
-/// Holds the coefficients of the update of sixteen rows. With Q = pull (D + C) + move w, which the two tables share, D'
-/// = keep_d D - Q and C' = keep_c C - Q - shrink sign(C). This is the gradient step with its terms collected so that an
-/// element takes as few additions as possible, which is what bounds the speed of this kernel.
+/// Holds the coefficients of the update of sixteen rows.
+///
+/// With Q = pull (D + C) + move w, which the two tables share, it is D' = keep_d D - Q and
+/// C' = keep_c C - Q - shrink sign(C). This is the gradient step with its terms collected so that an element takes as few
+/// additions as possible, which is what bounds the speed of this kernel.
 struct RowCoefficients {
     step_size: Lanes,
     pull: Lanes,

@@ -49,7 +49,7 @@ pub struct BatchRows {
     positive: Vec<f32>,
     distinct: usize,
     occurrences: u32,
-    /// One bit for each packed row; all are zero between batches.
+    /// Has one bit for each packed row. All bits are zero between batches.
     seen: Vec<u64>,
     /// The number of times that each packed row occurs, by label; all are zero between batches.
     tally: Vec<[u32; 2]>,
