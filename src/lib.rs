@@ -83,7 +83,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`units`], [`legs`], [`ids`], [`mod@error`], [`math`], [`work`], [`rng`], [`stages`] | integer time and bytes; the legs of a participation; numbers of users and rounds; the one error type; portable `exp`, `ln`, ...; amounts of work; one stream of randomness per purpose, user and round; where the time goes |
+//! | [`units`], [`legs`], [`ids`], [`mod@error`], [`memory`], [`records`], [`math`], [`work`], [`rng`], [`stages`] | integer time and bytes; the legs of a participation; numbers of users and rounds; the one error type; memory that may be refused; the lines of delimited text; portable `exp`, `ln`, ...; amounts of work; one stream of randomness per purpose, user and round; where the time goes |
 //! | [`metric`] | figures of accuracy: hit ratios, NDCG, errors of ratings; which direction is better |
 //! | [`scenario`] | the user's TOML file: checked, presets resolved, every fault with its line |
 //! | [`dataset`] | file formats, the generator, the split, training negatives, candidates |
@@ -133,6 +133,10 @@ pub mod stages;
 pub mod ids;
 
 pub mod error;
+
+pub mod memory;
+
+pub mod records;
 
 pub mod math;
 

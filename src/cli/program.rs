@@ -8,6 +8,7 @@ use clap::Parser;
 
 use super::{Cli, Command, Finished, messages};
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
 
@@ -16,7 +17,9 @@ use crate::method::registry::vocabulary_of;
 /// A `main` of one line that adds a method of its own is in `examples/item_mean.rs`.
 pub fn program(methods: &[Entry]) -> ExitCode {
     let started = Instant::now();
-    let outcome = execute(Cli::parse().command, methods, started).unwrap_or_else(|error| Done::failed(vec![error]));
+    let command = Cli::parse().command;
+    let outcome = memory::caught(|| execute(command, methods, started)).and_then(|outcome| outcome);
+    let outcome = outcome.unwrap_or_else(|error| Done::failed(vec![error]));
     let code = outcome.exit_code();
     outcome.errors.iter().for_each(|error| messages::error(&error.to_string()));
     ExitCode::from(code)

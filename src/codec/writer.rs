@@ -4,6 +4,7 @@ use super::frame::{
     BLOCKS, FRAME_HEADER_BYTES, HEADER_BYTES, Header, MAGIC, ONE_TABLE, checksum, checksum_range, flags_of,
 };
 use super::{Codec, Frame, FrameParts};
+use crate::memory;
 use crate::model::blocks::{ModelUpdate, Scalars, Utility};
 use crate::model::layout::Layout;
 
@@ -48,11 +49,12 @@ impl FrameWriter {
     /// which the caller must append the index and the values.
     ///
     /// # Panics
-    /// If the block has more than 2^32 - 1 rows or columns.
+    /// If the block has more than 2^32 - 1 rows or columns. It unwinds if there is no memory for the block.
     pub(super) fn begin_block(&mut self, header: Header, index_bytes: usize) -> &mut Vec<u8> {
         let (_, entry_bytes) = header.codec.entries(header.shape, header.value_type);
         let bytes = &mut self.bytes;
-        bytes.reserve_exact(HEADER_BYTES + index_bytes + header.count * entry_bytes);
+        let length = HEADER_BYTES + index_bytes + header.count * entry_bytes;
+        memory::reserve_or_unwind(bytes, length, || format!("the frame of a {} table", header.shape));
         let size = |size: usize| match u32::try_from(size) {
             Ok(size) => size.to_le_bytes(),
             Err(_) => panic!("a table of shape {} does not fit the frame's header", header.shape),

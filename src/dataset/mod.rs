@@ -26,7 +26,6 @@ pub mod negatives;
 mod own_data;
 mod pool;
 pub mod ratings;
-mod records;
 pub mod registry;
 mod scale;
 pub mod split;

@@ -47,12 +47,20 @@ pub enum Placement {
     Central,
     /// The method runs on the devices. Users keep their ratings and send updates.
     Federated,
+    /// The method runs on the devices, and a third party computes for them at the speed of the server, as
+    /// [`Method::exchange`] describes it.
+    Assisted,
 }
 
 impl Placement {
     /// Returns whether there is anything to train.
     pub const fn trains(self) -> bool {
         !matches!(self, Self::Untrained)
+    }
+
+    /// Returns whether training takes place on the devices.
+    pub const fn is_on_devices(self) -> bool {
+        matches!(self, Self::Federated | Self::Assisted)
     }
 }
 

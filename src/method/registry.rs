@@ -37,8 +37,16 @@ pub fn vocabulary() -> Vec<MethodVocabulary> {
 pub fn vocabulary_of(methods: &[Entry]) -> Vec<MethodVocabulary> {
     let words = |entry: &Entry| {
         let Entry { name, resolve, placement, draws_negatives, sizes, .. } = *entry;
-        let (trains, runs_at_server) = (placement.trains(), placement == Placement::Central);
-        MethodVocabulary { name, schema: (entry.schema)(), resolve, trains, runs_at_server, draws_negatives, sizes }
+        MethodVocabulary {
+            name,
+            schema: (entry.schema)(),
+            resolve,
+            trains: placement.trains(),
+            runs_at_server: placement == Placement::Central,
+            server_computes: matches!(placement, Placement::Central | Placement::Assisted),
+            draws_negatives,
+            sizes,
+        }
     };
     methods.iter().map(words).collect()
 }

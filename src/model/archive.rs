@@ -8,15 +8,17 @@
 //! a handful of tables.
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{self, Read};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::kernel::little_endian_bytes;
 use super::table::{RowSet, SharedTable, Table, TableShape, TableUpdate, VALUE_BYTES, extend_bytes, floats};
 use crate::error::{Error, Result};
+use crate::memory;
 
 /// The most bytes of a single value of an archive. A greater length means that the archive is damaged.
 const LONGEST: u64 = 1 << 36;
@@ -24,6 +26,9 @@ const LONGEST: u64 = 1 << 36;
 /// The number of bytes that are read at once, so that a damaged length does not allocate memory for bytes that are
 /// missing.
 const READ_AT_ONCE: u64 = 1 << 20;
+
+/// What memory is for in reading.
+const PURPOSE: &str = "the state that a checkpoint holds";
 
 /// Writes an archive, in memory until it is taken.
 #[derive(Debug, Default)]
@@ -36,7 +41,8 @@ pub struct Archive {
     contents: BTreeMap<[u8; blake3::OUT_LEN], u32>,
     /// The numbers of the shared bytes written, by their place in memory. The bytes are kept as well.
     shared_bytes: BTreeMap<(usize, usize), (u32, Bytes)>,
-    failed: Option<String>,
+    /// What went wrong first, after which nothing more is appended.
+    failed: Option<Error>,
 }
 
 impl Archive {
@@ -48,7 +54,8 @@ impl Archive {
             Ok(bytes) => self.bytes = bytes,
             // Postcard only refuses types that do not state their length.
             Err(reason) => {
-                self.failed.get_or_insert_with(|| reason.to_string());
+                let message = format!("a value cannot be written: {reason}");
+                self.failed.get_or_insert(Error::Checkpoint(message));
                 return;
             }
         }
@@ -58,14 +65,18 @@ impl Archive {
 
     /// Appends bytes as they are.
     pub fn put_bytes(&mut self, bytes: &[u8]) {
-        self.bytes.extend((bytes.len() as u64).to_le_bytes());
-        self.bytes.extend(bytes);
+        if self.has_room_for(bytes.len()) {
+            self.bytes.extend((bytes.len() as u64).to_le_bytes());
+            self.bytes.extend(bytes);
+        }
     }
 
     /// Appends values, bit for bit.
     pub fn put_values(&mut self, values: &[f32]) {
-        self.bytes.extend(((values.len() * VALUE_BYTES) as u64).to_le_bytes());
-        extend_bytes(&mut self.bytes, values);
+        if self.has_room_for(values.len() * VALUE_BYTES) {
+            self.bytes.extend(((values.len() * VALUE_BYTES) as u64).to_le_bytes());
+            extend_bytes(&mut self.bytes, values);
+        }
     }
 
     /// Appends a table, or the number of an equal one that was appended before.
@@ -75,17 +86,15 @@ impl Archive {
             return self.put(&(*number, false));
         }
         let shape = table.shape();
-        let mut values = Vec::with_capacity(shape.values() * VALUE_BYTES);
-        extend_bytes(&mut values, table.as_slice());
         let mut content = blake3::Hasher::new();
-        content.update(&(shape.dimension as u64).to_le_bytes()).update(&values);
+        content.update(&(shape.dimension as u64).to_le_bytes()).update(&little_endian_bytes(table.as_slice()));
         let next = self.contents.len() as u32;
         let number = *self.contents.entry(*content.finalize().as_bytes()).or_insert(next);
         self.tables.insert(place, (number, Arc::clone(table)));
         self.put(&(number, number == next));
         if number == next {
             self.put(&(shape.rows as u64, shape.dimension as u64));
-            self.put_bytes(&values);
+            self.put_values(table.as_slice());
         }
     }
 
@@ -114,12 +123,25 @@ impl Archive {
     /// Returns what was appended since the last call.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if a value of a type was appended that cannot be written, which is a defect of the caller.
+    /// [`Error::Memory`] if there was none for what was appended, and [`Error::Checkpoint`] if a value of a type was
+    /// appended that cannot be written, which is a defect of the caller.
     pub fn take(&mut self) -> Result<Vec<u8>> {
-        match &self.failed {
-            Some(reason) => Err(Error::Checkpoint(format!("a value cannot be written: {reason}"))),
+        match self.failed.take() {
+            Some(error) => Err(error),
             None => Ok(std::mem::take(&mut self.bytes)),
         }
+    }
+
+    /// Makes room for a value of `length` bytes with its length in front. Returns whether there is any, now and for
+    /// what was appended before.
+    fn has_room_for(&mut self, length: usize) -> bool {
+        let (held, more) = (self.bytes.len(), length + size_of::<u64>());
+        if self.failed.is_none() && self.bytes.capacity() - held < more {
+            // Growing by at least what is held makes the copies of many small values few.
+            let purpose = || "the state of the run in a checkpoint".to_owned();
+            self.failed = memory::reserve(&mut self.bytes, more.max(held), purpose).err();
+        }
+        self.failed.is_none()
     }
 
     /// Returns the number of bytes that wait to be taken.
@@ -173,7 +195,10 @@ impl ArchiveReader {
         if self.buffer.len() != count * VALUE_BYTES {
             return Err(damaged(format!("{} bytes stand where {count} values should", self.buffer.len())));
         }
-        Ok(floats(&self.buffer).collect())
+        let mut values = Vec::new();
+        memory::reserve(&mut values, count, || PURPOSE.to_owned())?;
+        values.extend(floats(&self.buffer));
+        Ok(values)
     }
 
     /// Returns the next table, which others may share.
@@ -223,7 +248,7 @@ impl ArchiveReader {
     /// Reads the next value's bytes into the buffer.
     fn fill(&mut self) -> Result<()> {
         let mut length = [0; size_of::<u64>()];
-        self.source.read_exact(&mut length).map_err(damaged)?;
+        self.source.read_exact(&mut length).map_err(unreadable)?;
         let mut rest = u64::from_le_bytes(length);
         if rest > LONGEST {
             return Err(damaged("a value is longer than any can be"));
@@ -231,7 +256,7 @@ impl ArchiveReader {
         self.buffer.clear();
         while rest > 0 {
             let wanted = rest.min(READ_AT_ONCE);
-            let read = (&mut self.source).take(wanted).read_to_end(&mut self.buffer).map_err(damaged)?;
+            let read = (&mut self.source).take(wanted).read_to_end(&mut self.buffer).map_err(unreadable)?;
             if (read as u64) < wanted {
                 return Err(damaged("it ends in the middle of a value"));
             }
@@ -244,6 +269,14 @@ impl ArchiveReader {
 impl std::fmt::Debug for ArchiveReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ArchiveReader").field("tables", &self.tables.len()).finish_non_exhaustive()
+    }
+}
+
+/// Returns the error of an archive that cannot be read on.
+fn unreadable(reason: io::Error) -> Error {
+    match reason.kind() {
+        io::ErrorKind::OutOfMemory => Error::Memory(format!("there is no memory for {PURPOSE}")),
+        _ => damaged(reason),
     }
 }
 

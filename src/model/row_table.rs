@@ -9,10 +9,14 @@ use super::kernel::{RowSink, RowSource, prefetch};
 use super::row_index::{ABSENT, RowIndex};
 use super::table::Table;
 use crate::error::Result;
+use crate::memory;
 
 /// The number of rows per allocation, which is large enough to amortise it and small enough that the last one wastes
 /// little.
 const ROWS_PER_CHUNK: usize = 32;
+
+/// What a row's memory is for, where there is none.
+const PURPOSE: &str = "more rows of a device's private table";
 
 /// The number of rows by which prefetching is ahead of reading, which is about as many as memory delivers at once.
 const ROWS_AHEAD: usize = 16;
@@ -114,8 +118,11 @@ impl RowTable {
     pub fn save(&self, archive: &mut Archive) {
         self.index.save(archive);
         archive.put(&(self.untouched_scale, &self.scales));
-        let values: Vec<f32> = self.chunks.iter().flatten().copied().collect();
-        archive.put_values(&values[..self.scales.len() * self.dimension]);
+        let mut values = Vec::new();
+        let held = self.scales.len() * self.dimension;
+        memory::reserve_or_unwind(&mut values, held, || "a copy of a device's private table".to_owned());
+        values.extend(self.chunks.iter().flatten().take(held));
+        archive.put_values(&values);
     }
 
     /// Reads what [`Self::save`] appended for a table of `dimension` columns.
@@ -141,11 +148,13 @@ impl RowTable {
     fn make_room(&mut self) {
         let held = self.index.len();
         while self.chunks.len() * ROWS_PER_CHUNK < held {
-            self.chunks.push(vec![0.0; ROWS_PER_CHUNK * self.dimension].into_boxed_slice());
+            let values = ROWS_PER_CHUNK * self.dimension;
+            self.chunks.push(memory::zeros_or_unwind(values, || PURPOSE.to_owned()).into_boxed_slice());
         }
         if self.scales.capacity() < held {
             // Scales grow by an eighth instead of doubling, since a population's tables are most of a run's memory.
-            self.scales.reserve_exact((held - self.scales.len()).max(held / 8));
+            let more = (held - self.scales.len()).max(held / 8);
+            memory::reserve_or_unwind(&mut self.scales, more, || PURPOSE.to_owned());
         }
         self.scales.resize(held, 1.0);
     }

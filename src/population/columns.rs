@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
+use csv::ByteRecord;
+
 use crate::error::{Error, Result};
+use crate::records::{Records, line_of};
 
 /// A mistake in a line, whose file and number are not known yet.
 #[derive(Debug)]
@@ -85,24 +88,37 @@ pub(super) fn read<const COUNT: usize>(
     required: usize,
     mut each: impl FnMut(Row<'_>) -> Result<(), Fault>,
 ) -> Result<()> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
-    let mut lines = lines.map(|(number, line)| (number, line.split(',').map(str::trim).collect::<Vec<_>>())).peekable();
-    let Some((first, header)) = lines.next() else { return Err(Error::read(path, "the file is empty")) };
-    let places = places(&header, &names, required).map_err(|fault| fault.at(path, first))?;
-    if lines.peek().is_none() {
-        return Err(Error::read(path, "the file holds a header line and nothing else"));
+    let mut records = Records::new(text.as_bytes(), path, ",")?;
+    let (mut header, mut record, mut rows) = (ByteRecord::new(), ByteRecord::new(), 0);
+    if !records.read(&mut header)? {
+        return Err(Error::read(path, "the file is empty"));
     }
-    for (line, cells) in lines {
-        let parsed = if cells.len() == header.len() {
+    let first = line_of(&header);
+    let header = fields_of(&header).map_err(|fault| fault.at(path, first))?;
+    let places = places(&header, &names, required).map_err(|fault| fault.at(path, first))?;
+    while records.read(&mut record)? {
+        let line = line_of(&record);
+        let parsed = fields_of(&record).and_then(|cells| {
+            if cells.len() != header.len() {
+                let (expected, found) = (header.len(), cells.len());
+                return Err(Fault(format!("expected {expected} columns as in the header, found {found}")));
+            }
             let fields = places.iter().map(|place| place.map_or("", |place| cells[place])).collect();
             each(Row { line, names: &names, fields })
-        } else {
-            Err(Fault(format!("expected {} columns as in the header, found {}", header.len(), cells.len())))
-        };
+        });
         parsed.map_err(|fault| fault.at(path, line))?;
+        rows += 1;
     }
-    Ok(())
+    match rows {
+        0 => Err(Error::read(path, "the file holds a header line and nothing else")),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the fields of a line, without the spaces around them.
+fn fields_of(record: &ByteRecord) -> Result<Vec<&str>, Fault> {
+    let text = |field| std::str::from_utf8(field).map(str::trim);
+    record.iter().map(text).collect::<Result<_, _>>().map_err(|_| Fault::new("the line is not UTF-8"))
 }
 
 /// Returns the places of `names` in the header, in their order.

@@ -15,6 +15,7 @@ pub(super) fn scenario_with(tables: &str) -> Scenario {
         resolve: |_| Vec::new(),
         trains: false,
         runs_at_server: false,
+        server_computes: false,
         draws_negatives: true,
         sizes: |_, _| Vec::new(),
     }];

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
+use super::repair::Repair;
 use crate::error::Error;
 
 /// A stretch of one of the [`Sources`], in bytes.
@@ -21,7 +22,7 @@ impl Place {
 }
 
 /// The most faults that a report shows; it counts the others. Nobody mends more at a time.
-const MOST_SHOWN: usize = 100;
+pub(super) const MOST_SHOWN: usize = 100;
 
 /// The most characters of a message. What a longer one quotes from the text is shortened.
 const LONGEST_MESSAGE: usize = 800;
@@ -34,8 +35,8 @@ const LONGEST_EXCERPT: usize = 1000;
 pub(super) struct Fault {
     pub(super) place: Place,
     pub(super) message: String,
-    /// Two numbers that would do, if the fault is a number out of its range.
-    pub(super) within: Option<[f64; 2]>,
+    /// What would do instead, if that is known. The rest of the file can then be checked all the same.
+    pub(super) repair: Option<Repair>,
 }
 
 impl Fault {
@@ -47,7 +48,12 @@ impl Fault {
         for character in message.chars() {
             if character.is_control() { line.extend(character.escape_default()) } else { line.push(character) }
         }
-        Self { place: place.clone(), message: line, within: None }
+        Self { place: place.clone(), message: line, repair: None }
+    }
+
+    /// Returns the fault with what would do instead.
+    pub(super) fn or(self, repair: impl Into<Option<Repair>>) -> Self {
+        Self { repair: repair.into(), ..self }
     }
 }
 

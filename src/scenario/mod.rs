@@ -19,6 +19,7 @@ use std::io::Read;
 use std::path::Path;
 
 use serde::{Serialize, Serializer};
+use serde_json::Value as Json;
 
 use crate::error::{Error, Result};
 
@@ -34,6 +35,7 @@ mod policy;
 pub mod presets;
 mod raw;
 pub mod reference;
+mod repair;
 mod rules;
 pub mod sizes;
 mod spec;
@@ -59,7 +61,7 @@ pub use spec::{
 };
 pub use vocabulary::{MethodVocabulary, ParameterFault, ParameterFaultKind, schema, unchecked_rules};
 
-use faults::{Fault, Place, Sources};
+use faults::{Fault, MOST_SHOWN, Place, Sources};
 use raw::RawScenario;
 use rules::Rules;
 use tree::Node;
@@ -167,7 +169,7 @@ pub fn parse_with_warnings(
         check::check(raw, name.clone(), root, &schema, vocabulary)
     };
     if !faults.is_empty() {
-        let besides = besides_numbers_out_of_range(&root, &faults, across_keys);
+        let besides = besides_faults_of_single_keys(&root, &faults, &schema, across_keys);
         faults.extend(besides);
         return Err(sources.report(faults));
     }
@@ -179,23 +181,27 @@ pub fn parse_with_warnings(
     }
 }
 
-/// Returns the faults across keys that a file has besides `faults`, if these are nothing but numbers out of range.
+/// Returns the faults across keys that a file has besides `faults`, if something is known that would do instead of
+/// each of these.
 ///
-/// What is said of several keys may depend on such a number. So each of them is replaced by two others that would do,
-/// and only what is wrong with both is returned.
-fn besides_numbers_out_of_range(
+/// What is said of several keys may depend on what the user meant. So each fault is repaired in two ways, and only what
+/// is wrong with both is returned. A file with more faults than are shown is mended in several steps anyway.
+fn besides_faults_of_single_keys(
     root: &Node,
     faults: &[Fault],
+    schema: &Json,
     across_keys: impl Fn(&Node) -> Result<(Scenario, Vec<Fault>), Vec<Fault>>,
 ) -> Vec<Fault> {
-    let Some(numbers) = faults.iter().map(|fault| Some((&fault.place, fault.within?))).collect::<Option<Vec<_>>>()
-    else {
+    let repairs = faults.iter().map(|fault| Some((&fault.place, fault.repair.as_ref()?)));
+    let Some(repairs) = repairs.collect::<Option<Vec<_>>>().filter(|_| faults.len() <= MOST_SHOWN) else {
         return Vec::new();
     };
     let [first, second] = [0, 1].map(|choice| {
         let mut mended = root.clone();
-        numbers.iter().for_each(|(place, within)| mended.replace_number(place, within[choice]));
-        across_keys(&mended).err().unwrap_or_default()
+        repairs.iter().for_each(|(place, repair)| mended.repair(place, repair, choice));
+        let mut left = Vec::new();
+        Rules::new(schema).check(&mended, &mut left);
+        if left.is_empty() { across_keys(&mended).err().unwrap_or_default() } else { Vec::new() }
     });
     first.into_iter().filter(|fault| second.contains(fault)).collect()
 }

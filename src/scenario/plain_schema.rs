@@ -3,6 +3,7 @@
 use serde_json::Value as Json;
 
 use super::faults::Fault;
+use super::repair::Repair;
 use super::tree::{Node, Value};
 
 /// Returns the types that a schema without alternatives allows.
@@ -131,7 +132,7 @@ pub(super) fn bounds(
         if !holds {
             let bound = decimal(bound);
             let fault = Fault::new(&node.place, format!("`{name}` must be {words} {bound}, found {written}"));
-            faults.push(Fault { within: Some(within(plain_schema)), ..fault });
+            faults.push(fault.or(Repair::numbers(within(plain_schema))));
             return;
         }
     }
@@ -140,7 +141,7 @@ pub(super) fn bounds(
             "`{name}` is {written}, which is taken for 0: numbers are computed with down to {}; write 0 or a larger one",
             decimal(f64::from(SMALLEST as f32))
         );
-        faults.push(Fault { within: Some(within(plain_schema)), ..Fault::new(&node.place, message) });
+        faults.push(Fault::new(&node.place, message).or(Repair::numbers(within(plain_schema))));
     }
 }
 
@@ -148,7 +149,7 @@ pub(super) fn bounds(
 const SMALLEST: f64 = f32::MIN_POSITIVE as f64;
 
 /// Returns two numbers within the bounds of a schema.
-fn within(plain_schema: &Json) -> [f64; 2] {
+pub(super) fn within(plain_schema: &Json) -> [f64; 2] {
     let bound = |keyword: &str| plain_schema.get(keyword).and_then(Json::as_f64);
     let is_whole = types(plain_schema).any(|t| t == "integer");
     let least = bound("minimum").or(bound("exclusiveMinimum").map(|bound| bound + f64::from(u8::from(is_whole))));

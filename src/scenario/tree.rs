@@ -7,6 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::faults::{Fault, Place, Sources};
+use super::repair::Repair;
 
 /// A value and where it was written.
 #[derive(Clone, Debug)]
@@ -56,15 +57,28 @@ impl Node {
         }
     }
 
-    /// Replaces the number that was written at `place` by `number`.
-    pub(super) fn replace_number(&mut self, place: &Place, number: f64) {
-        match &mut self.value {
-            Value::Integer(_) | Value::Float(_) if self.place == *place => {
-                let is_whole = number.fract() == 0.0 && number.abs() < 1e15;
-                self.value = if is_whole { Value::Integer(number as i64) } else { Value::Float(number) };
+    /// Makes a repair at `place`, somewhere below this node, with the first or the second choice.
+    pub(super) fn repair(&mut self, place: &Place, repair: &Repair, choice: usize) {
+        match (repair, &mut self.value) {
+            (Repair::Values(_), Value::Table(_)) => {}
+            (Repair::Values(values), _) if self.place == *place => {
+                self.value = Value::of_json(&values[choice]);
+                return;
             }
-            Value::Array(items) => items.iter_mut().for_each(|item| item.replace_number(place, number)),
-            Value::Table(table) => table.values_mut().for_each(|entry| entry.node.replace_number(place, number)),
+            (Repair::LeaveOut | Repair::Rename(_), Value::Table(table)) => {
+                let key = table.iter().find(|(_, entry)| entry.key == *place).map(|(key, _)| key.clone());
+                if let Some(entry) = key.and_then(|key| table.remove(&key)) {
+                    if let Repair::Rename(name) = repair {
+                        table.entry(name.clone()).or_insert(entry);
+                    }
+                    return;
+                }
+            }
+            _ => {}
+        }
+        match &mut self.value {
+            Value::Array(items) => items.iter_mut().for_each(|item| item.repair(place, repair, choice)),
+            Value::Table(table) => table.values_mut().for_each(|entry| entry.node.repair(place, repair, choice)),
             _ => {}
         }
     }
@@ -103,6 +117,21 @@ impl Node {
             place = if is_named { &entry.key } else { &node.place };
         }
         place
+    }
+}
+
+impl Value {
+    /// Returns a number, a word or a truth value as if it had been written.
+    fn of_json(value: &Json) -> Self {
+        match value {
+            Json::Bool(value) => Self::Boolean(*value),
+            Json::String(text) => Self::String(text.clone()),
+            value => match (value.as_i64(), value.as_f64()) {
+                (Some(value), _) => Self::Integer(value),
+                (None, Some(value)) => Self::Float(value),
+                (None, None) => Self::Unusable,
+            },
+        }
     }
 }
 

@@ -26,6 +26,8 @@ pub struct MethodVocabulary {
     pub trains: bool,
     /// Whether the method trains at the server, to which every user sends its ratings.
     pub runs_at_server: bool,
+    /// Whether the server, or a third party as fast as the server, computes something that takes virtual time.
+    pub server_computes: bool,
     /// Whether training draws negatives as `dataset.negatives` says.
     pub draws_negatives: bool,
     /// Returns the sizes of the largest blocks that the method makes with these parameters.

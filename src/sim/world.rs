@@ -13,6 +13,7 @@ use crate::dataset::negatives;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::legs::Leg;
+use crate::memory;
 use crate::method::{Entry, Exchange, Method, Phase, Placement, Problem, registry};
 use crate::model::layout::Layout;
 use crate::population::{Population, Traces};
@@ -87,11 +88,12 @@ impl World {
         let candidates = Candidates::draw(&dataset, &scenario.evaluation, streams)?;
         let placement = registry::find(methods, &scenario.method)?.placement;
         let problem = Problem::new(&dataset, streams, placement);
-        let method = registry::build(methods, &scenario.method, &problem)?;
+        let method = memory::caught(|| registry::build(methods, &scenario.method, &problem))??;
         let trains = placement.trains();
         check_ratings(&scenario, &dataset, method.predicts_ratings(), trains)?;
         let reports_utility = matches!(scenario.training.client_selection, ClientSelection::Oort(_));
         let layouts = PhaseLayouts::of(&*method, reports_utility);
+        check_third_party(&scenario, &layouts, placement)?;
         if trains {
             negatives::check(&dataset, &scenario.dataset.negatives)?;
         }
@@ -223,6 +225,17 @@ impl PhaseLayouts {
         };
         (0..method.phases()).map(Phase).map(layouts).collect()
     }
+}
+
+/// Checks that a method with a third party says so in its entry, by which a scenario is checked.
+fn check_third_party(scenario: &Scenario, layouts: &[PhaseLayouts], placement: Placement) -> Result<()> {
+    let has_exchange = layouts.iter().any(|layouts| layouts.exchange.is_some());
+    if has_exchange != (placement == Placement::Assisted) {
+        let name = &scenario.method.name;
+        let message = "has a third party if its `placement` is `Assisted`, and only then";
+        return Err(Error::Usage(format!("the method {name} {message}")));
+    }
+    Ok(())
 }
 
 /// Checks that a method that predicts ratings has some to learn from, and that held-out ratings are predicted.

@@ -123,6 +123,41 @@ fn a_run_that_finds_no_room_ends_and_is_resumed_when_there_is_some() {
     }
 }
 
+/// If this fails, a run that finds no memory aborts, without a word about what the memory was for and with the exit code
+/// of a crash, or speaks of an actor.
+#[test]
+fn a_run_that_finds_no_memory_ends_with_exit_code_1_and_says_what_for() {
+    let workshop = Workshop::new();
+    // Private tables, frames and sums of these sizes take far more than the program itself.
+    let overrides = [
+        "dataset.generator.users=12",
+        "dataset.generator.items=100000",
+        "method.fedrap.latent_dimension=128",
+        "codec.uplink=\"dense-f32\"",
+        "training.rounds=1",
+    ];
+    let mut refused = 0;
+    for megabytes in [300, 400, 500, 4000] {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit -v {}; exec \"$0\" \"$@\"", megabytes * 1024)]);
+        command.arg(env!("CARGO_BIN_EXE_fedrecsim")).arg("run").arg(workshop.small());
+        command.args(["--force", "--overwrite", "--threads", "1", "--checkpoint-every", "1", "--out"]);
+        command.arg(workshop.report()).args(overrides.iter().flat_map(|text| ["--set", text]));
+        let output = command.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        match output.status.code() {
+            Some(0) => {}
+            Some(1) => {
+                assert!(said.contains("there is no memory for "), "{megabytes} MB: {said}");
+                refused += 1;
+            }
+            other => panic!("{megabytes} MB: {other:?}, {said}"),
+        }
+        assert!(megabytes < 4000 || output.status.success(), "{said}");
+    }
+    assert!(refused > 0, "the limits are too wide to test anything");
+}
+
 /// Kills hundreds of runs, most of them while a checkpoint is written. How many kills hit that moment depends on the
 /// host.
 ///

@@ -9,6 +9,7 @@ use crate::support::repository;
 const LAYERS: &[&[&str]] = &[
     &["ids", "math", "stages", "units", "work"],
     &["error", "legs", "rng"],
+    &["memory", "records"],
     &["metric"],
     &["scenario"],
     &["dataset"],

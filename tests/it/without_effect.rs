@@ -74,6 +74,7 @@ const CASES: &[Case] = &[
     (&[FEDREC], "method.fedrec-pmf.local_steps", "3", "10"),
     (&[FEDREC], "method.fedrec-pmf.strategy", "\"hybrid-filling\"", "\"user-averaging\""),
     (&["method=\"mf\""], "training.participation", "{ cohort = 3 }", "\"all\""),
+    (&[], "server", "{ ns_per_row_visit = 1 }", "{ ns_per_row_visit = 10 }"),
     (&["method=\"popularity\""], "training.participation", "{ cohort = 3 }", "\"all\""),
     (&["method=\"popularity\""], "training.steps_per_round", "2", "1"),
     (&["method=\"popularity\""], "training.empty_rounds_limit", "2", "10"),
@@ -202,9 +203,9 @@ fn numbers_that_would_be_taken_for_zero_or_for_the_smallest_one_are_refused() {
     }
 }
 
-/// If this fails, whoever mends a number out of range learns only then that keys contradict each other.
+/// If this fails, whoever mends a key or a value learns only then that keys contradict each other.
 #[test]
-fn contradictions_are_told_beside_numbers_out_of_range() {
+fn contradictions_are_told_beside_faults_of_single_keys() {
     let both = ["network.dropout=2", "dataset.path=\"a.csv\"", "training.rounds=0", "evaluation.users=50"];
     let error = load(SMALL, &both, Strictness::Lenient).unwrap_err();
     assert_refusal(&error, &["`dropout` must be at most 1", "`path` has no meaning", "`users` is 50", "4 faults"]);
@@ -212,7 +213,18 @@ fn contradictions_are_told_beside_numbers_out_of_range() {
     let dependent = ["dataset.generator.users=0", "evaluation.users=50"];
     let error = load(SMALL, &dependent, Strictness::Lenient).unwrap_err();
     assert_refusal(&error, &["`users` must be at least 1", "1 fault"]);
-    // What an unknown key was meant to say is not known, so nothing is said of several keys.
+    // A wrong type, a word with a slip, a key with a slip and a key that means nothing hide no contradiction either.
+    for slip in ["network.rtt_ms=\"long\"", "codec.uplink=\"row-f32\"", "training.round=3", "network.colour=1"] {
+        let both = [slip, "dataset.path=\"a.csv\"", "evaluation.users=50"];
+        let error = load(SMALL, &both, Strictness::Lenient).unwrap_err();
+        assert_refusal(&error, &["`path` has no meaning", "`users` is 50", "3 faults"]);
+    }
+    // What depends on the value that is wrong is not guessed, and a key with a slip counts as what it resembles.
+    let error = load(SMALL, &["dataset.generator.users=\"many\"", "evaluation.users=50"], Strictness::Lenient);
+    assert_refusal(&error.unwrap_err(), &["expected an integer", "1 fault"]);
+    let meant = SMALL.replace("users = 40", "user = 60");
+    assert_refusal(&load(&meant, &["evaluation.users=50"], Strictness::Lenient).unwrap_err(), &["`user`", "1 fault"]);
+    // What an unknown key was meant to say is not known if its value does not fit the key that it resembles.
     let unknown = ["network.dropout=2", "dataset.path=\"a.csv\"", "dataset.colums=3"];
     assert_refusal(&load(SMALL, &unknown, Strictness::Lenient).unwrap_err(), &["2 faults"]);
 }

@@ -7,12 +7,12 @@ use std::collections::HashMap;
 use std::io::BufRead;
 use std::path::Path;
 
-use csv::{ByteRecord, Position};
+use csv::ByteRecord;
 
 use crate::dataset::compressed;
 use crate::dataset::ratings::{Interaction, Ratings};
-use crate::dataset::records::Records;
 use crate::error::{Error, Result};
+use crate::records::{Records, line_of};
 use crate::scenario::{ColumnRef, DelimitedSpec};
 
 /// Reads every row of the file at `path`, which may be compressed with gzip or zstd.
@@ -98,7 +98,7 @@ enum Fault {
 
 impl Fault {
     fn at(self, path: &Path, record: &ByteRecord) -> Error {
-        let line = record.position().map_or(1, Position::line);
+        let line = line_of(record);
         match self {
             Self::Line(message) => Error::MalformedLine { path: path.to_owned(), line, message },
             Self::Layout(message) => Error::Usage(message),

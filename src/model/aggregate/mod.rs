@@ -7,6 +7,7 @@ use rayon::prelude::*;
 
 use super::magnitude::MagnitudeCounts;
 use super::table::{RowSet, SharedTable, Table, TableShape, TableUpdate, VALUE_BYTES};
+use crate::memory;
 use crate::stages::{Stage, enter};
 
 mod added_rows;
@@ -105,7 +106,7 @@ impl Averaging {
         let rows_of = |first: usize| (shape.rows - first).min(ROWS_PER_PART);
         let part = |first| Part {
             first,
-            sums: vec![0.0; rows_of(first) * shape.dimension],
+            sums: memory::zeros_or_unwind(rows_of(first) * shape.dimension, || format!("the sum of {shape} tables")),
             listed: Vec::new(),
             counts: MagnitudeCounts::default(),
         };

@@ -12,6 +12,7 @@ pub use update::{RowSet, TableUpdate};
 
 use super::instruction_sets::per_instruction_set;
 use super::kernel::little_endian_bytes;
+use crate::memory;
 
 mod update;
 
@@ -43,6 +44,13 @@ impl TableShape {
     pub const fn values(self) -> usize {
         self.rows * self.dimension
     }
+
+    /// Returns room for the values of a table. It unwinds if there is no memory for them.
+    fn room(self) -> Vec<f32> {
+        let mut values = Vec::new();
+        memory::reserve_or_unwind(&mut values, self.values(), || format!("a table of {self} values"));
+        values
+    }
 }
 
 /// Holds a dense table of single-precision values (m x k, row-major). An item table has a row for every item, and a
@@ -51,7 +59,7 @@ impl TableShape {
 /// A method can use it as an [`ndarray::Array2`] in standard layout: [`Table::from_array`], [`Table::view`] and
 /// [`Table::into_array`] copy nothing. It is stored as its shape and values, because the hot loops take rows as slices,
 /// and an array would check its strides for each of them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct Table {
     shape: TableShape,
     values: Vec<f32>,
@@ -66,13 +74,23 @@ pub enum Base<'a> {
     Zeros,
 }
 
+impl Clone for Table {
+    fn clone(&self) -> Self {
+        let mut values = self.shape.room();
+        values.extend_from_slice(&self.values);
+        Self { shape: self.shape, values }
+    }
+}
+
 /// Is a table that several actors read.
 pub type SharedTable = Arc<Table>;
 
 impl Table {
     /// Makes a table of zeros.
     pub fn zeros(shape: TableShape) -> Self {
-        Self { shape, values: vec![0.0; shape.values()] }
+        let mut values = shape.room();
+        values.resize(shape.values(), 0.0);
+        Self { shape, values }
     }
 
     /// Makes a table of row-major values.
@@ -92,7 +110,9 @@ impl Table {
 
     /// Makes a table of the values that `value` returns, row by row.
     pub fn from_fn(shape: TableShape, mut value: impl FnMut() -> f32) -> Self {
-        Self { shape, values: (0..shape.values()).map(|_| value()).collect() }
+        let mut values = shape.room();
+        values.extend((0..shape.values()).map(|_| value()));
+        Self { shape, values }
     }
 
     /// Makes a table from an array (m x k). The values are copied only if the array is not in standard (row-major)

@@ -9,6 +9,7 @@ use super::{
     overwrite_rows, shared_bytes,
 };
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::model::value_type::ValueType;
 
 /// Says which rows a [`TableUpdate`] lists.
@@ -47,11 +48,11 @@ pub struct TableUpdate {
     pub others_scale: f32,
 }
 
-/// Describes consecutive rows of the whole table.
+/// Describes consecutive rows of the whole table, which are listed or not.
 enum Stretch {
-    /// The rows are listed, at these positions of the list.
+    /// Has the positions of the rows in the list.
     Listed(Range<usize>),
-    /// The rows are not listed, and have these numbers in the table.
+    /// Has the numbers of the rows in the table.
     Others(Range<usize>),
 }
 
@@ -88,7 +89,8 @@ impl TableUpdate {
     /// # Errors
     /// [`Error::Update`] if the rows are not strictly ascending, leave the table, or do not match the values.
     pub fn listed(shape: TableShape, rows: Vec<u32>, values: &[f32], others_scale: f32) -> Result<Self> {
-        let mut bytes = Vec::with_capacity(VALUE_BYTES * values.len());
+        let mut bytes = Vec::new();
+        memory::reserve(&mut bytes, VALUE_BYTES * values.len(), || format!("an update of a {shape} table"))?;
         extend_bytes(&mut bytes, values);
         let update = Self { others_scale, ..Self::of_rows(shape, RowSet::Listed(rows), bytes.into()) };
         update.check().map(|()| update)
@@ -170,13 +172,14 @@ impl TableUpdate {
     /// Returns the whole table as [`Self::apply`] does, for a base that may be zero.
     ///
     /// # Errors
-    /// [`Error::Update`] as for [`Self::apply`], and if the values are not of single precision.
+    /// [`Error::Update`] as for [`Self::apply`], and if the values are not of single precision; [`Error::Memory`].
     pub fn apply_to(&self, base: Base<'_>) -> Result<Table> {
         self.check_base(base)?;
         if self.value_type != ValueType::F32 {
             return Err(Error::Update("its values are not of single precision".into()));
         }
-        let mut values = Vec::with_capacity(self.shape.values());
+        let mut values = Vec::new();
+        memory::reserve(&mut values, self.shape.values(), || format!("the {} table of an update", self.shape))?;
         self.for_each_stretch(|stretch| match stretch {
             Stretch::Listed(positions) => values.extend(floats(self.listed_bytes(positions))),
             Stretch::Others(rows) => match self.other_values(rows.clone(), base) {
@@ -220,7 +223,10 @@ impl TableUpdate {
     /// # Errors
     /// As for [`Self::apply`].
     pub fn to_whole_bytes(&self, base: Base<'_>) -> Result<Vec<u8>> {
-        let mut bytes = Vec::with_capacity(self.shape.rows * self.row_bytes());
+        let mut bytes = Vec::new();
+        memory::reserve(&mut bytes, self.shape.rows * self.row_bytes(), || {
+            format!("the {} table of an update", self.shape)
+        })?;
         self.write_whole(base, &mut bytes).map(|()| bytes)
     }
 

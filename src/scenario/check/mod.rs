@@ -173,7 +173,9 @@ impl Checker<'_> {
         for (index, (key, column)) in named.iter().enumerate() {
             let Some(column) = column else { continue };
             if let (ColumnRef::Name(name), false) = (column, columns.header) {
-                let message = format!("`{key}` names the column `{name}`, but `header` is false: give its position");
+                let message = format!(
+                    "`{key}` names the column `{name}`, but `header` is false: say `header = true`, or give its position"
+                );
                 self.fault(&["dataset", "columns", key], message);
             }
             if let Some((other, _)) = named[..index].iter().find(|(_, other)| *other == Some(*column)) {

@@ -10,8 +10,9 @@ use serde_json::{Map, Value as Json};
 use super::faults::{Fault, Place};
 use super::plain_schema::{
     admits, bounds, choices, decimal, is_tagged, kind_in_words, length, literals, literals_of, required, tag,
-    type_in_words, types,
+    type_in_words, types, within,
 };
+use super::repair::Repair;
 use super::suggest;
 use super::tree::{Entry, Node, Table, Value};
 
@@ -87,7 +88,8 @@ impl<'s> Rules<'s> {
         let fitting: Vec<&Json> =
             alternatives.iter().copied().filter(|plain_schema| admits(plain_schema, &node.value)).collect();
         if fitting.is_empty() {
-            faults.push(Fault::new(place_of_value(node, key), self.wrong_type(&alternatives, node, name)));
+            let fault = Fault::new(place_of_value(node, key), self.wrong_type(&alternatives, node, name));
+            faults.push(fault.or(repair_of_type(&alternatives)));
             return;
         }
         match &node.value {
@@ -172,7 +174,8 @@ impl<'s> Rules<'s> {
             }
             None => format!("unknown value `{text}` for `{name}`{}", suggest::instead_of(text, &choices(alternatives))),
         };
-        faults.push(Fault::new(&node.place, message));
+        let meant = suggest::nearest(text, &literals).map(Repair::word);
+        faults.push(Fault::new(&node.place, message).or(meant));
     }
 
     /// Checks a table that names one of several alternatives by its only key.
@@ -269,12 +272,18 @@ impl<'s> Rules<'s> {
             }
             let nearest = suggest::nearest(key, &known);
             suggested.extend(nearest);
-            let message = match (nearest, self.home_of(key), self.as_a_choice(key, properties)) {
-                (None, Some(home), _) => format!("unknown key `{key}` here; it belongs {home}"),
-                (None, None, Some(choice)) => format!("unknown key `{key}`; did you mean `{choice}`?"),
-                _ => format!("unknown key `{key}`{}", suggest::instead_of(key, &known)),
+            let (message, repair) = match (nearest, self.home_of(key), self.as_a_choice(key, properties)) {
+                (None, Some(home), _) => (format!("unknown key `{key}` here; it belongs {home}"), None),
+                (None, None, Some(choice)) => (format!("unknown key `{key}`; did you mean `{choice}`?"), None),
+                (nearest, ..) => {
+                    let repair = match nearest.filter(|meant| !table.contains_key(*meant)) {
+                        Some(meant) => Repair::Rename(meant.to_owned()),
+                        None => Repair::LeaveOut,
+                    };
+                    (format!("unknown key `{key}`{}", suggest::instead_of(key, &known)), Some(repair))
+                }
             };
-            faults.push(Fault::new(&entry.key, message));
+            faults.push(Fault::new(&entry.key, message).or(repair));
         }
         // A misspelt required key is one mistake, not an unknown key and a missing one.
         for key in required(schema).filter(|key| !table.contains_key(*key) && !suggested.contains(key)) {
@@ -314,4 +323,12 @@ impl<'s> Rules<'s> {
 /// Returns the place that is shown for a fault in the value as a whole: a table's name rather than all of its text.
 fn place_of_value<'p>(node: &'p Node, key: &'p Place) -> &'p Place {
     if matches!(node.value, Value::Table(_)) { key } else { &node.place }
+}
+
+/// Returns what would do instead of a value of the wrong type, where a number or a truth value is wanted.
+fn repair_of_type(alternatives: &[&Json]) -> Option<Repair> {
+    let has = |wanted: &str, plain_schema: &Json| types(plain_schema).any(|t| t == wanted);
+    let number = alternatives.iter().find(|alternative| has("integer", alternative) || has("number", alternative));
+    let truth = || alternatives.iter().any(|alternative| has("boolean", alternative)).then(Repair::either);
+    number.map(|plain_schema| Repair::numbers(within(plain_schema))).or_else(truth)
 }

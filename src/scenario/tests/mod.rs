@@ -117,6 +117,7 @@ fn vocabulary() -> Vec<MethodVocabulary> {
         resolve,
         trains: name != "popularity",
         runs_at_server: false,
+        server_computes: false,
         draws_negatives: true,
         sizes: size_of_a_table,
     };
@@ -166,6 +167,7 @@ fn a_rule_that_nobody_checks_is_found() {
         resolve: no_more_faults,
         trains: true,
         runs_at_server: false,
+        server_computes: false,
         draws_negatives: true,
         sizes: |_, _| Vec::new(),
     };

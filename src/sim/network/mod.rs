@@ -25,6 +25,7 @@ use super::workers::{Pool, Workers};
 use super::world::World;
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Round, Step, UserId};
+use crate::memory;
 use crate::population::AvailabilityClock;
 use crate::stages::{Stage, enter};
 use crate::units::SimTime;
@@ -117,8 +118,9 @@ struct OpenRound {
     made: StepsMade,
 }
 
+/// Returns the error of an actor that does not answer, which was refused memory or has a defect.
 fn unanswered(actor: &'static str, reason: impl ToString) -> Error {
-    Error::Actor { actor, reason: reason.to_string() }
+    memory::shortage_of_this_thread().unwrap_or_else(|| Error::Actor { actor, reason: reason.to_string() })
 }
 
 /// Waits for the answer to a question, and returns it. The time is booked as the actors', less what other stages take

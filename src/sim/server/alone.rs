@@ -30,7 +30,7 @@ impl ServerActor {
     pub(super) fn step_alone(&mut self, now: SimTime) -> Result<Orders> {
         let step = self.step_name();
         let (world, server) = (&*self.world, &mut *self.server);
-        let report = self.workers.install(|| averages::step(world, server, step, Vec::new()))?;
+        let report = self.workers.run_and_wait(|| averages::step(world, server, step, Vec::new()))?;
         let ends = now + self.time_of(&report);
         self.steps += 1;
         self.forget_download();

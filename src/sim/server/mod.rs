@@ -18,6 +18,7 @@ use super::messages::{
     UplinkArrived,
 };
 use super::upload::UploadOrigin;
+use super::workers::Pool;
 use super::world::World;
 use crate::codec;
 use crate::error::{Error, Result};
@@ -46,7 +47,7 @@ use steps::OpenStep;
 /// The server's actor. It knows the model and what arrives, but no private parameter.
 pub struct ServerActor {
     world: Arc<World>,
-    workers: Arc<rayon::ThreadPool>,
+    workers: Pool,
     /// The method's server side, with the model.
     server: Box<dyn Server>,
     /// The number of the model's present version, which names the download that says it. Every step with an update
@@ -83,7 +84,7 @@ struct Open {
 
 impl ServerActor {
     /// Makes the server of a run that begins.
-    pub fn new(world: Arc<World>, workers: Arc<rayon::ThreadPool>) -> Self {
+    pub fn new(world: Arc<World>, workers: Pool) -> Self {
         Self {
             server: world.method.server(),
             version: 0,
@@ -111,7 +112,7 @@ impl ServerActor {
         archive: &mut ArchiveReader,
         downloads: &mut RestoredDownloads,
         world: Arc<World>,
-        workers: Arc<rayon::ThreadPool>,
+        workers: Pool,
     ) -> Result<Self> {
         archive.take::<Identity>()?.check(&world)?;
         let mut server = Self::new(world, workers);
@@ -313,7 +314,7 @@ impl Handler<CloseStep> for ServerActor {
             // A step without updates leaves the server's own model as it is.
             (0, None) => StepReport::default(),
             _ if averages::is_small(&arrived) => averages::step(world, server, step, arrived)?,
-            _ => self.workers.install(|| averages::step(world, server, step, arrived))?,
+            _ => self.workers.run_and_wait(|| averages::step(world, server, step, arrived))?,
         };
         drop(waiting);
         if is_step {

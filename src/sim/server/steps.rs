@@ -35,7 +35,7 @@ impl OpenStep {
         // Every user of a method that runs at the server sends its ratings.
         let participants = match world.placement {
             Placement::Central => users,
-            Placement::Federated | Placement::Untrained => world.scenario.training.needed(users),
+            Placement::Federated | Placement::Assisted | Placement::Untrained => world.scenario.training.needed(users),
         };
         let to_invite = world.policy.invited(participants, users) as usize;
         let needed = world.policy.updates(participants).map(|updates| updates as usize);

@@ -26,6 +26,7 @@ use super::super::world::World;
 use super::{RunControl, baselines};
 use crate::error::{Error, Result};
 use crate::ids::UserId;
+use crate::memory;
 use crate::model::archive::ArchiveReader;
 use crate::model::blocks::Model;
 use crate::model::state::StateVisitor;
@@ -128,7 +129,7 @@ impl Actors {
         };
         let mut downloads = RestoredDownloads::default();
         // A checkpoint is read in the order in which the network writes it.
-        let threads = Arc::clone(pool.threads());
+        let threads = pool.clone();
         let server = match &mut archive {
             Some(archive) => ServerActor::restore(archive, &mut downloads, Arc::clone(&world), threads)?,
             None => ServerActor::new(Arc::clone(&world), threads),
@@ -240,8 +241,9 @@ impl Actors {
     }
 }
 
+/// Returns the error of an actor that does not answer, which was refused memory or has a defect.
 fn defect(actor: &'static str, reason: MailboxError) -> Error {
-    Error::Actor { actor, reason: reason.to_string() }
+    memory::shortage_of_this_thread().unwrap_or_else(|| Error::Actor { actor, reason: reason.to_string() })
 }
 
 /// Reads the private parameters of a checkpoint, by user.

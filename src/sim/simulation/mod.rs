@@ -20,16 +20,17 @@ use super::outcome::{ByDirection, Flow, Outcome, ProblemSize, RoundRecord, Split
 use super::selection::select;
 use super::world::World;
 use crate::error::{Error, Result};
-use crate::method::Placement;
 use crate::model::archive::ArchiveReader;
 use crate::model::blocks::Model;
 use crate::units::SimTime;
 
 mod actors;
 mod baselines;
+mod ending;
 mod rehearsal;
 
 use actors::{Cast, Command, Started};
+use ending::Ending;
 
 /// Settings of how a simulation is carried out. They do not affect the result.
 #[derive(Clone, Debug)]
@@ -65,6 +66,7 @@ pub struct Simulation {
     /// `None` while the simulation is being dropped.
     commands: Option<UnboundedSender<Command>>,
     thread: Option<JoinHandle<()>>,
+    ending: Ending,
     baselines: BTreeMap<String, SplitFigures>,
     rounds: u32,
     now: SimTime,
@@ -101,15 +103,18 @@ impl Simulation {
         let (commands, inbox) = tokio::sync::mpsc::unbounded_channel();
         let (reply, started) = mpsc::channel();
         let (shared, control) = (Arc::clone(&world), control.clone());
+        let ending = Ending::default();
+        let told = ending.clone();
         let thread = std::thread::Builder::new()
             .name("simulation".to_owned())
-            .spawn(move || actors::live(shared, control, resumed, cast, inbox, &reply))
+            .spawn(move || told.tell_after(|| actors::live(shared, control, resumed, cast, inbox, &reply)))
             .map_err(|reason| Error::Usage(format!("cannot start the simulation's thread: {reason}")))?;
-        let Started { baselines, rounds, now, total } = started.recv().map_err(|_| ended())??;
+        let Started { baselines, rounds, now, total } = started.recv().map_err(|_| ending.error())??;
         Ok(Self {
             world,
             commands: Some(commands),
             thread: Some(thread),
+            ending,
             baselines,
             rounds,
             now,
@@ -207,7 +212,7 @@ impl Simulation {
                 break;
             }
         }
-        let saved = answer.recv().map_err(|_| ended())?;
+        let saved = answer.recv().map_err(|_| self.ending.error())?;
         written.and(saved)
     }
 
@@ -271,9 +276,8 @@ impl Simulation {
         let selected = select(&rounds, &world.scenario.evaluation);
         let (baselines, stopped_by) = (std::mem::take(&mut self.baselines), self.stopped_by.take());
         let policy = world.policy.clone();
-        let learned_nothing = stopped_by.is_none()
-            && world.placement == Placement::Federated
-            && rounds.iter().all(|round| round.aggregated == 0);
+        let learned_nothing =
+            stopped_by.is_none() && world.placement.is_on_devices() && rounds.iter().all(|round| round.aggregated == 0);
         Ok(Outcome {
             policy,
             rounds,
@@ -318,7 +322,7 @@ impl Simulation {
         let (reply, answer) = mpsc::channel();
         self.send(Command::Advance { until, spare, happened, reply })?;
         heard.into_iter().for_each(|bookings| observer.happened(None, &bookings));
-        let (advanced, now) = answer.recv().map_err(|_| ended())?;
+        let (advanced, now) = answer.recv().map_err(|_| self.ending.error())?;
         self.now = now;
         match advanced {
             Ok(None) => {
@@ -360,14 +364,14 @@ impl Simulation {
 
     fn send(&self, command: Command) -> Result<()> {
         let sent = self.commands.as_ref().is_some_and(|commands| commands.send(command).is_ok());
-        if sent { Ok(()) } else { Err(ended()) }
+        if sent { Ok(()) } else { Err(self.ending.error()) }
     }
 
     /// Sends a command and waits for its answer.
     fn ask<T>(&self, command: impl FnOnce(mpsc::Sender<T>) -> Command) -> Result<T> {
         let (reply, answer) = mpsc::channel();
         self.send(command(reply))?;
-        answer.recv().map_err(|_| ended())
+        answer.recv().map_err(|_| self.ending.error())
     }
 }
 
@@ -379,9 +383,4 @@ impl Drop for Simulation {
             let _ = thread.join();
         }
     }
-}
-
-/// Returns the error for a thread that has ended, which happens only if it panics.
-fn ended() -> Error {
-    Error::Actor { actor: "simulation", reason: "its thread has ended".to_owned() }
 }

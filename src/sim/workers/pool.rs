@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::stages::{Stage, enter};
 
 /// The worker threads of one simulation, which end with it.
@@ -25,21 +26,28 @@ impl Pool {
     /// Runs `work` on the threads, which may divide it among themselves. The caller's thread is free meanwhile.
     ///
     /// # Errors
-    /// [`Error::Actor`] if `work` panics.
+    /// [`Error::Memory`] if `work` is refused memory, and [`Error::Actor`] if it panics.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         let _waiting = enter(Stage::Wait);
         let (sender, receiver) = oneshot::channel();
         self.0.spawn(move || {
             // If this fails, the simulation was dropped, and nobody waits for the result.
-            let _ = sender.send(work());
+            let _ = sender.send(memory::caught(work));
         });
         // The panic has been reported on standard error by then.
-        receiver.await.map_err(|_| Error::Actor { actor: "workers", reason: "a worker thread panicked".to_owned() })
+        let panicked = |_| Error::Actor { actor: "workers", reason: "a worker thread panicked".to_owned() };
+        receiver.await.map_err(panicked)?
     }
 
-    /// Returns the threads themselves, for work that borrows from its caller and blocks it.
-    pub fn threads(&self) -> &Arc<rayon::ThreadPool> {
-        &self.0
+    /// Runs `work`, which may borrow from its caller, on the threads, and blocks the caller meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if `work` is refused memory, and what it returns.
+    ///
+    /// # Panics
+    /// If `work` panics.
+    pub fn run_and_wait<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        memory::caught(|| self.0.install(work)).and_then(|result| result)
     }
 }
 
@@ -56,5 +64,8 @@ mod tests {
         let failed = runtime.block_on(pool.run(|| -> u32 { panic!("this panic belongs to the test") }));
         assert!(matches!(failed, Err(Error::Actor { actor: "workers", .. })));
         assert_eq!(runtime.block_on(pool.run(|| 7)).unwrap(), 7);
+        let ask = || memory::zeros_or_unwind::<u8>(usize::MAX / 16, || "this test".to_owned()).len();
+        assert!(matches!(runtime.block_on(pool.run(ask)), Err(Error::Memory(_))));
+        assert!(matches!(pool.run_and_wait(|| Ok(ask())), Err(Error::Memory(_))));
     }
 }

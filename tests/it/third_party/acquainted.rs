@@ -220,7 +220,7 @@ pub const ACQUAINTED: Entry = Entry {
     source: "this test",
     schema: || schemars::json_schema!({ "type": "object", "additionalProperties": false }),
     resolve: |_| Vec::new(),
-    placement: Placement::Federated,
+    placement: Placement::Assisted,
     draws_negatives: false,
     sizes: no_blocks,
     build: |_, problem| Ok(Box::new(Acquainted { items: problem.items })),

@@ -156,6 +156,12 @@ pub(super) const RULES: &[Rule] = &[
         because: "the method trains at the server, to which every user sends its ratings",
     },
     Rule {
+        key: &["server"],
+        is_off: |case| case.method.trains && !case.method.server_computes,
+        is_usual: |case| case.scenario.server == ServerSpec::default(),
+        because: "the method computes on the devices, and what its server does takes no virtual time",
+    },
+    Rule {
         key: &["dataset", "negatives"],
         is_off: |case| !case.method.draws_negatives,
         is_usual: |case| case.scenario.dataset.negatives == NegativesSpec::default(),

@@ -8,6 +8,7 @@ use crate::model::layout::ValueType;
 use crate::model::table::{SharedTable, Table, TableUpdate};
 use crate::scenario::CodecName;
 use crate::sim::small;
+use crate::sim::workers::Pool;
 use crate::units::{SimDuration, SimTime};
 
 mod modes;
@@ -15,8 +16,7 @@ mod resumed;
 mod selection;
 
 pub(super) fn server(overrides: &[&str]) -> ServerActor {
-    let workers = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-    ServerActor::new(small::world(overrides), Arc::new(workers))
+    ServerActor::new(small::world(overrides), Pool::start(1).unwrap())
 }
 
 impl ServerActor {

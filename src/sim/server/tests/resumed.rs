@@ -50,7 +50,7 @@ fn downloads_that_say_the_same_stay_apart() {
     let mut archive = Archive::default();
     whole.server.save(&mut archive).unwrap();
     let mut reader = ArchiveReader::new(Box::new(Cursor::new(archive.take().unwrap())));
-    let (world, workers) = (Arc::clone(&whole.server.world), Arc::clone(&whole.server.workers));
+    let (world, workers) = (Arc::clone(&whole.server.world), whole.server.workers.clone());
     let mut downloads = RestoredDownloads::default();
     let server = ServerActor::restore(&mut reader, &mut downloads, world, workers).unwrap();
     let mut resumed = Conversation { server, now: whole.now, context: Context::new() };

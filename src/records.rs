@@ -3,7 +3,7 @@
 //! Fields stand between separators. A field may be quoted as in RFC 4180 (`"a,b"`, `"say ""a"""`), but never extends
 //! beyond the end of a line. CRLF, blank lines and a UTF-8 byte-order mark are accepted.
 //!
-//! The csv crate is not used for reading: it knows no separators of more than a byte, and the line that it reports for
+//! Ratings and traces are read with it. The csv crate is not used for reading: it knows no separators of more than a byte, and the line that it reports for
 //! a record is wrong after CRLF or a blank line.
 
 use std::io::BufRead;
@@ -14,7 +14,7 @@ use csv::{ByteRecord, Position};
 use crate::error::{Error, Result};
 
 /// The records of a text, without blank lines.
-pub(super) struct Records<'a, R> {
+pub struct Records<'a, R> {
     path: &'a Path,
     separator: &'a [u8],
     text: R,
@@ -49,7 +49,7 @@ impl<'a, R: BufRead> Records<'a, R> {
                 return Ok(false);
             }
             let end = self.line.iter().rposition(|byte| !b"\r\n".contains(byte)).map_or(0, |last| last + 1);
-            if end == 0 {
+            if self.line[..end].trim_ascii().is_empty() {
                 continue;
             }
             record.clear();
@@ -60,6 +60,11 @@ impl<'a, R: BufRead> Records<'a, R> {
             return Ok(true);
         }
     }
+}
+
+/// Returns the line of a record, from 1.
+pub fn line_of(record: &ByteRecord) -> u64 {
+    record.position().map_or(0, Position::line)
 }
 
 fn split_fields(line: &[u8], separator: &[u8], record: &mut ByteRecord) {
