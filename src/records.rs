@@ -49,7 +49,7 @@ impl<'a, R: BufRead> Records<'a, R> {
                 return Ok(false);
             }
             let end = self.line.iter().rposition(|byte| !b"\r\n".contains(byte)).map_or(0, |last| last + 1);
-            if self.line[..end].trim_ascii().is_empty() {
+            if end == 0 {
                 continue;
             }
             record.clear();

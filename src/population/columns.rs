@@ -99,6 +99,10 @@ pub(super) fn read<const COUNT: usize>(
     while records.read(&mut record)? {
         let line = line_of(&record);
         let parsed = fields_of(&record).and_then(|cells| {
+            if cells == [""] {
+                return Ok(());
+            }
+            rows += 1;
             if cells.len() != header.len() {
                 let (expected, found) = (header.len(), cells.len());
                 return Err(Fault(format!("expected {expected} columns as in the header, found {found}")));
@@ -107,7 +111,6 @@ pub(super) fn read<const COUNT: usize>(
             each(Row { line, names: &names, fields })
         });
         parsed.map_err(|fault| fault.at(path, line))?;
-        rows += 1;
     }
     match rows {
         0 => Err(Error::read(path, "the file holds a header line and nothing else")),
