@@ -18,6 +18,7 @@ const LAYERS: &[&[&str]] = &[
     &["codec"],
     &["privacy"],
     &["sim"],
+    &["testing"],
     &["checkpoint"],
     &["report"],
     &["cli"],

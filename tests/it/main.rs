@@ -11,6 +11,8 @@ mod checkerboard;
 mod checkpoints;
 /// Scripts can expect a digest, run without a report, compare two reports, and repeat a run.
 mod ci_kit;
+/// A method that breaks a clause of the contract is told which one, and what was seen.
+mod contract_breaches;
 /// Every registered method keeps the promises of all methods.
 mod contract_suite;
 /// Runs that are killed, or have no room on the disk, go on from a checkpoint and leave nothing half written.

@@ -3,16 +3,18 @@
 use plotters::chart::{ChartBuilder, ChartContext};
 use plotters::coord::Shift;
 use plotters::prelude::{
-    Cartesian2d, Circle, Color, DashedLineSeries, DrawingArea, DrawingAreaErrorKind, IntoDrawingArea, LineSeries,
-    PathElement, RGBColor, SVGBackend, ShapeStyle, Text, TextStyle, WHITE,
+    Cartesian2d, Circle, Color, DrawingArea, DrawingAreaErrorKind, IntoDrawingArea, LineSeries, PathElement, RGBColor,
+    SVGBackend, ShapeStyle, Text, TextStyle, WHITE,
 };
 use plotters::style::{FontStyle, IntoFont};
 
 use super::axis::Axis;
+use super::dashes::{Pattern, dashes};
+use super::svg;
 use crate::report::words::lines;
 
 /// How a line is drawn, from the most to the least prominent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stroke {
     /// The result itself.
     Thick,
@@ -51,13 +53,14 @@ pub struct Group {
 pub struct Chart {
     /// The first line of text.
     pub title: String,
-    /// The second line of text, broken where it is too long.
+    /// The text below the title, broken where a line is too long.
     pub subtitle: String,
     /// The horizontal axis.
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// The lines, in the order of the legend; later ones are drawn below earlier ones.
+    /// The lines, in the order of the legend. Lesser strokes are drawn above more prominent ones, which they would not be
+    /// seen below; of two lines of the same stroke, the earlier one is drawn above.
     pub groups: Vec<Group>,
     /// Points to mark with a ring, and what they are.
     pub marked: Option<(String, Vec<Mark>)>,
@@ -87,6 +90,8 @@ pub(super) const GRID: RGBColor = RGBColor(226, 226, 226);
 const MARKERS_MAX: usize = 40;
 /// The most points on a thick line; with more, it would look like a band too.
 const THICK_MAX: usize = 300;
+/// The width of the white border below a dash, which is wider than the thickest line.
+const DASH_BORDER: u32 = 8;
 /// Number of characters of the subtitle that fit on a line.
 const SUBTITLE_WIDTH: usize = 120;
 
@@ -101,9 +106,9 @@ pub type DrawingError = DrawingAreaErrorKind<std::io::Error>;
 /// # Errors
 /// None is known for a string: the library's drawing functions can fail for files only.
 pub fn render(chart: &Chart) -> Result<String, DrawingError> {
-    let mut svg = String::new();
+    let mut drawn = String::new();
     {
-        let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        let root = SVGBackend::with_string(&mut drawn, SIZE).into_drawing_area();
         root.fill(&WHITE)?;
         let below_header = draw_header(&root, &chart.title, &chart.subtitle)?;
         let (_, body) = root.split_vertically(below_header);
@@ -112,7 +117,22 @@ pub fn render(chart: &Chart) -> Result<String, DrawingError> {
         draw_legend(&legend, chart)?;
         root.present()?;
     }
-    Ok(svg)
+    Ok(svg::complete(&drawn, &chart.title, &description(chart)))
+}
+
+/// Returns the chart in words: its subtitle, its axes, and every line by its label, which has its figure.
+fn description(chart: &Chart) -> String {
+    let mut parts = vec![
+        chart.subtitle.lines().collect::<Vec<_>>().join(". "),
+        format!("Line chart; horizontal: {}; vertical: {}", chart.x.title, chart.y.title),
+    ];
+    for Group { heading, series } in &chart.groups {
+        let labels: Vec<&str> = series.iter().map(|series| series.label.as_str()).collect();
+        parts.push(format!("{heading}: {}", labels.join(", ")));
+    }
+    parts.extend(chart.marked.iter().map(|(label, _)| label.clone()));
+    parts.extend(chart.remark.iter().map(|remark| format!("The chart is empty: {remark}")));
+    parts.join(". ") + "."
 }
 
 pub(super) fn font(size: u32, color: RGBColor) -> TextStyle<'static> {
@@ -129,11 +149,16 @@ pub(super) fn draw_header(root: &Area, title: &str, subtitle: &str) -> Result<i3
     let mut y = 28;
     root.draw(&Text::new(title.to_owned(), (MARGIN, y), bold(28)))?;
     y += 44;
-    for line in lines(subtitle, SUBTITLE_WIDTH) {
+    for line in subtitle_lines(subtitle) {
         root.draw(&Text::new(line, (MARGIN, y), font(20, GREY)))?;
         y += 28;
     }
     Ok(y + 8)
+}
+
+/// Returns the lines in which a subtitle is drawn.
+pub(super) fn subtitle_lines(subtitle: &str) -> Vec<String> {
+    subtitle.lines().flat_map(|paragraph| lines(paragraph, SUBTITLE_WIDTH)).collect()
 }
 
 fn draw_plot(area: &Area, chart: &Chart) -> Result<(), DrawingError> {
@@ -155,9 +180,14 @@ fn draw_plot(area: &Area, chart: &Chart) -> Result<(), DrawingError> {
         .x_desc(chart.x.title.clone())
         .y_desc(chart.y.title.clone())
         .draw()?;
-    // The lines are drawn from the last to the first, so that the first group's first line ends on top.
-    for series in chart.groups.iter().rev().flat_map(|group| group.series.iter().rev()) {
-        draw_series(&mut context, series)?;
+    let mut numbered: Vec<(usize, &Series)> = Vec::new();
+    for (number, group) in chart.groups.iter().enumerate().rev() {
+        numbered.extend(group.series.iter().rev().map(|series| (number, series)));
+    }
+    // The sort is stable: of lines with the same stroke, the first one of the first group ends on top.
+    numbered.sort_by_key(|(_, series)| series.stroke);
+    for (group, series) in numbered {
+        draw_series(&mut context, area, series, group)?;
     }
     for mark in chart.marked.iter().flat_map(|(_, marks)| marks) {
         let rings = [(10, WHITE.filled()), (10, mark.color.stroke_width(4)), (4, mark.color.filled())];
@@ -171,27 +201,35 @@ fn draw_plot(area: &Area, chart: &Chart) -> Result<(), DrawingError> {
     Ok(())
 }
 
-fn draw_series(context: &mut Context, series: &Series) -> Result<(), DrawingError> {
+/// Draws one line. The dashes of the groups begin at other places, so that lines that coincide do not hide each other.
+fn draw_series(context: &mut Context, area: &Area, series: &Series, group: usize) -> Result<(), DrawingError> {
     let points = &series.points;
     let thinner = if points.len() > THICK_MAX { 2 } else { 1 };
     let line = |width: u32| series.color.stroke_width(width / thinner);
-    match series.stroke {
+    let (dash, gap) = match series.stroke {
         Stroke::Thick => {
             context.draw_series(LineSeries::new(points.iter().copied(), line(4)))?;
-            draw_markers(context, points, series.color.filled(), 6)?;
+            return draw_markers(context, points, series.color.filled(), 6);
         }
         Stroke::Thin => {
             context.draw_series(LineSeries::new(points.iter().copied(), line(2)))?;
-            draw_markers(context, points, series.color.filled(), 4)?;
+            return draw_markers(context, points, series.color.filled(), 4);
         }
-        Stroke::Dashed | Stroke::Dotted => {
-            let (dash, gap) = if series.stroke == Stroke::Dashed { (16, 10) } else { (4, 9) };
-            context.draw_series(DashedLineSeries::new(points.iter().copied(), dash, gap, line(3)))?;
-            if points.len() == 1 {
-                // A single point has no line that could be dashed.
-                draw_markers(context, points, line(3), 9)?;
-            }
-        }
+        Stroke::Dashed => (16.0, 10.0),
+        Stroke::Dotted => (4.0, 9.0),
+    };
+    if points.len() == 1 {
+        // A single point has no line that could be dashed.
+        return draw_markers(context, points, line(3), 9);
+    }
+    let corner = area.get_base_pixel();
+    let places: Vec<(i32, i32)> = points.iter().map(|point| context.backend_coord(point)).collect();
+    let places: Vec<(i32, i32)> = places.into_iter().map(|(x, y)| (x - corner.0, y - corner.1)).collect();
+    let pattern = Pattern { dash, gap, phase: group as f64 * (dash + gap) / 2.0 };
+    for dash in dashes(&places, pattern) {
+        // The white border shows the dash on a line that it coincides with.
+        area.draw(&PathElement::new(dash.clone(), WHITE.stroke_width(DASH_BORDER)))?;
+        area.draw(&PathElement::new(dash, line(3)))?;
     }
     Ok(())
 }
