@@ -104,7 +104,7 @@
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `cli` | the `fedrecsim` command and the module `cli`, with clap, humantime, indicatif, tokio's signals and mimalloc |
+//! | `cli` | the `fedrecsim` command and the module `cli`, with clap and its companions, humantime, indicatif, tokio's signals and mimalloc |
 //! | `npz` | the parameters of a trained model as a file for NumPy, with ndarray-npy |
 //! | `plots` | the SVG charts of reports and of the events, with plotters |
 //!

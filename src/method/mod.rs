@@ -31,7 +31,7 @@
 //! commands reads scenarios by giving [`registry::vocabulary_of`] to [`crate::scenario::parse`], and runs them with
 //! [`World::with_methods`](crate::sim::World::with_methods).
 //!
-//! [`testing::contract`](../testing/fn.contract.html) checks what every method has to fulfil, and
+//! [`testing::contract`](crate::testing::contract) checks what every method has to fulfil, and
 //! `tests/it/contract_suite.rs` has it check all methods of this crate and the examples.
 
 use std::fmt::Debug;

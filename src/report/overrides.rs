@@ -12,11 +12,17 @@ pub fn of_command(command: &[String]) -> Vec<String> {
 /// Returns `overrides` as a sentence; `None` if there are none. `rounds` is the number of rounds of the scenario as it is
 /// now, since a run that was extended has another one than its command says.
 pub fn sentence(overrides: &[String], rounds: u32) -> Option<String> {
-    let shown: Vec<String> = overrides.iter().map(|text| shown(text, rounds)).collect();
+    let mut shown: Vec<String> = Vec::new();
+    for text in overrides.iter().map(|text| cut(text, rounds)) {
+        // The command of a run that was extended names the rounds once more.
+        if !shown.contains(&text) {
+            shown.push(text);
+        }
+    }
     (!shown.is_empty()).then(|| format!("Changed by --set: {}", shown.join("; ")))
 }
 
-fn shown(text: &str, rounds: u32) -> String {
+fn cut(text: &str, rounds: u32) -> String {
     if text.split('=').next().is_some_and(|key| key.trim() == "training.rounds") {
         return format!("training.rounds={rounds}");
     }
@@ -51,7 +57,8 @@ mod tests {
     #[test]
     fn the_rounds_are_those_of_now_and_a_long_value_is_cut() {
         let long = format!("dataset.path={}", "x".repeat(200));
-        let sentence = sentence(&["training.rounds = 3".to_owned(), long], 9).unwrap_or_default();
+        let given = ["training.rounds = 3".to_owned(), long, "training.rounds=9".to_owned()];
+        let sentence = sentence(&given, 9).unwrap_or_default();
         assert!(sentence.starts_with("Changed by --set: training.rounds=9; dataset.path=xx"), "{sentence}");
         assert!(sentence.ends_with("xx...") && sentence.len() < 150, "{sentence}");
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use fedrecsim::cli::{self, Finished, ResumeArgs, RunArgs};
+use fedrecsim::cli::{self, Finished, ProgressArg, ResumeArgs, RunArgs};
 use fedrecsim::error::{Error, Result};
 use fedrecsim::report::FolderLock;
 use serde_json::Value;
@@ -41,6 +41,7 @@ pub fn resuming(folder: &Path, data: &Path) -> ResumeArgs {
         max_wall_time: None,
         other_build: false,
         json: true,
+        progress: ProgressArg::Off,
         save_model: None,
     }
 }

@@ -94,6 +94,8 @@ mod simulation;
 mod steps;
 /// Holds what the modules share: small scenarios, and ways to run them.
 mod support;
+/// What is printed fits a narrow terminal, and progress, colours, completions and manual pages are where they belong.
+mod terminal;
 /// Where a formula tells how long something takes, it takes that long.
 mod theory;
 /// What clients exchange with a third party is really sent, takes its time and is booked by peer.

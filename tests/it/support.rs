@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use fedrecsim::cli::{self, Finished, InputArgs, RunArgs};
+use fedrecsim::cli::{self, Finished, InputArgs, ProgressArg, RunArgs};
 use fedrecsim::dataset;
 use fedrecsim::error::{Error, Result};
 use fedrecsim::method::Entry;
@@ -186,6 +186,7 @@ impl Workshop {
             overwrite: false,
             no_report: false,
             json: true,
+            progress: ProgressArg::Off,
             force: false,
             expect_digest: None,
             strict: false,

@@ -9,8 +9,7 @@ use plotters::prelude::{
 use plotters::style::{FontStyle, IntoFont};
 
 use super::axis::Axis;
-use super::dashes::{Pattern, dashes};
-use super::svg;
+use super::svg::{self, Dashes};
 use crate::report::words::lines;
 
 /// How a line is drawn, from the most to the least prominent.
@@ -187,7 +186,7 @@ fn draw_plot(area: &Area, chart: &Chart) -> Result<(), DrawingError> {
     // The sort is stable: of lines with the same stroke, the first one of the first group ends on top.
     numbered.sort_by_key(|(_, series)| series.stroke);
     for (group, series) in numbered {
-        draw_series(&mut context, area, series, group)?;
+        draw_series(&mut context, series, group)?;
     }
     for mark in chart.marked.iter().flat_map(|(_, marks)| marks) {
         let rings = [(10, WHITE.filled()), (10, mark.color.stroke_width(4)), (4, mark.color.filled())];
@@ -202,7 +201,7 @@ fn draw_plot(area: &Area, chart: &Chart) -> Result<(), DrawingError> {
 }
 
 /// Draws one line. The dashes of the groups begin at other places, so that lines that coincide do not hide each other.
-fn draw_series(context: &mut Context, area: &Area, series: &Series, group: usize) -> Result<(), DrawingError> {
+fn draw_series(context: &mut Context, series: &Series, group: usize) -> Result<(), DrawingError> {
     let points = &series.points;
     let thinner = if points.len() > THICK_MAX { 2 } else { 1 };
     let line = |width: u32| series.color.stroke_width(width / thinner);
@@ -215,21 +214,18 @@ fn draw_series(context: &mut Context, area: &Area, series: &Series, group: usize
             context.draw_series(LineSeries::new(points.iter().copied(), line(2)))?;
             return draw_markers(context, points, series.color.filled(), 4);
         }
-        Stroke::Dashed => (16.0, 10.0),
-        Stroke::Dotted => (4.0, 9.0),
+        Stroke::Dashed => (16, 10),
+        Stroke::Dotted => (4, 9),
     };
     if points.len() == 1 {
         // A single point has no line that could be dashed.
         return draw_markers(context, points, line(3), 9);
     }
-    let corner = area.get_base_pixel();
-    let places: Vec<(i32, i32)> = points.iter().map(|point| context.backend_coord(point)).collect();
-    let places: Vec<(i32, i32)> = places.into_iter().map(|(x, y)| (x - corner.0, y - corner.1)).collect();
-    let pattern = Pattern { dash, gap, phase: group as f64 * (dash + gap) / 2.0 };
-    for dash in dashes(&places, pattern) {
-        // The white border shows the dash on a line that it coincides with.
-        area.draw(&PathElement::new(dash.clone(), WHITE.stroke_width(DASH_BORDER)))?;
-        area.draw(&PathElement::new(dash, line(3)))?;
+    let offset = if group % 2 == 0 { 0 } else { (dash + gap) / 2 };
+    // The white border shows a dash on a line that it coincides with.
+    for (color, width) in [(WHITE, DASH_BORDER), (series.color, 3 / thinner)] {
+        let style = color.stroke_width(Dashes { width, dash, gap, offset }.code());
+        context.draw_series(LineSeries::new(points.iter().copied(), style))?;
     }
     Ok(())
 }

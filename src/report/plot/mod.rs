@@ -4,7 +4,6 @@
 mod accuracy;
 mod axis;
 mod chart;
-mod dashes;
 mod sparsity;
 mod svg;
 pub mod timeline;
@@ -180,6 +179,22 @@ mod tests {
         let (_, empty) = charts(&sample::nothing_finished()).unwrap().remove(0);
         let description = empty.split("<desc>").nth(1).unwrap().split("</desc>").next().unwrap();
         assert!(description.contains("The chart is empty: no round was evaluated"), "{description}");
+    }
+
+    /// If this fails, one of two lines that coincide hides the other.
+    #[test]
+    fn dashed_lines_lie_above_solid_ones_and_begin_at_other_places() {
+        for (file, svg) in charts(&sample::run(60)).unwrap().into_iter().take(4) {
+            for offset in [0, 13] {
+                let dashes = format!("stroke-width=\"3\" stroke-dasharray=\"16 10\" stroke-dashoffset=\"{offset}\"");
+                assert!(svg.contains(&dashes), "{file}: no {dashes}");
+            }
+            let first_dash = svg.find("stroke-dasharray").unwrap();
+            let markers = svg[..first_dash].matches("<circle").count();
+            assert!(markers == 0 || markers > 60, "{file}: a solid line is drawn above a dashed one");
+            let line = "stroke=\"#0072B2\" stroke-width=\"4\" points";
+            assert!(svg.find(line).unwrap() < first_dash, "{file}: the result is drawn above the references");
+        }
     }
 
     /// If this fails, somebody who compares codecs of uploads has only the sum of both directions to look at.

@@ -7,8 +7,7 @@ use super::axis::Axis;
 use super::chart::{
     Area, DrawingError, GREY, GRID, INK, LEGEND_WIDTH, MARGIN, SIZE, bold, draw_header, font, subtitle_lines,
 };
-use super::dashes::{Pattern, dashes};
-use super::svg;
+use super::svg::{self, Dashes};
 use crate::report::words::lines;
 
 /// Everything on the picture.
@@ -224,9 +223,9 @@ fn draw_rule(root: &Area, x: i32, (top, bottom): (i32, i32), rule: Rule) -> Resu
     if rule == Rule::Solid {
         return root.draw(&PathElement::new(line.to_vec(), INK.stroke_width(2)));
     }
-    for dash in dashes(&line, Pattern { dash: 10.0, gap: 8.0, phase: 0.0 }) {
-        root.draw(&PathElement::new(dash.clone(), WHITE.stroke_width(7)))?;
-        root.draw(&PathElement::new(dash, DASHED.stroke_width(3)))?;
+    for (color, width) in [(WHITE, 7), (DASHED, 3)] {
+        let style = color.stroke_width(Dashes { width, dash: 10, gap: 8, offset: 0 }.code());
+        root.draw(&PathElement::new(line.to_vec(), style))?;
     }
     Ok(())
 }
