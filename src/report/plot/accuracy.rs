@@ -3,7 +3,7 @@
 use plotters::prelude::RGBColor;
 
 use super::axis::Axis;
-use super::chart::{Chart, Group, Mark, Series, Stroke};
+use super::chart::{Chart, Group, Mark, Series, Stroke, shade};
 use super::{rounds_axis, title, with_overrides, with_room};
 use crate::metric::{Metric, Needs};
 use crate::report::cost::{self, Cost};
@@ -145,7 +145,8 @@ fn lines(
     for ((name, baseline), stroke) in record.baselines.iter().zip([Stroke::Dashed, Stroke::Dotted]) {
         if let Some(&value) = baseline.test.get(figure) {
             let points = ends.map(|x| (x, value)).to_vec();
-            lines.push(Series { label: labelled(name, Some(value)), color: strong, stroke, points });
+            let color = shade(strong);
+            lines.push(Series { label: labelled(name, Some(value)), color, stroke, points });
         }
     }
     lines.retain(|line| !line.points.is_empty());

@@ -89,8 +89,6 @@ pub(super) const GRID: RGBColor = RGBColor(226, 226, 226);
 const MARKERS_MAX: usize = 40;
 /// The most points on a thick line; with more, it would look like a band too.
 const THICK_MAX: usize = 300;
-/// The width of the white border below a dash, which is wider than the thickest line.
-const DASH_BORDER: u32 = 8;
 /// Number of characters of the subtitle that fit on a line.
 const SUBTITLE_WIDTH: usize = 120;
 
@@ -222,12 +220,21 @@ fn draw_series(context: &mut Context, series: &Series, group: usize) -> Result<(
         return draw_markers(context, points, line(3), 9);
     }
     let offset = if group % 2 == 0 { 0 } else { (dash + gap) / 2 };
-    // The white border shows a dash on a line that it coincides with.
-    for (color, width) in [(WHITE, DASH_BORDER), (series.color, 3 / thinner)] {
-        let style = color.stroke_width(Dashes { width, dash, gap, offset }.code());
-        context.draw_series(LineSeries::new(points.iter().copied(), style))?;
-    }
+    let style = series.color.stroke_width(Dashes { width: 3 / thinner, dash, gap, offset }.code());
+    context.draw_series(LineSeries::new(points.iter().copied(), style))?;
     Ok(())
+}
+
+/// Returns the shade in which a dashed line can be seen on a solid one of this colour: a darker one, or a lighter one
+/// where the colour is dark.
+pub fn shade(RGBColor(red, green, blue): RGBColor) -> RGBColor {
+    let luminance = (299 * u32::from(red) + 587 * u32::from(green) + 114 * u32::from(blue)) / 1000;
+    let shaded = |part: u8| {
+        let part = u32::from(part);
+        // Both are shares of 100, so the result is at most 255.
+        if luminance < 80 { (255 - (255 - part) * 45 / 100) as u8 } else { (part * 55 / 100) as u8 }
+    };
+    RGBColor(shaded(red), shaded(green), shaded(blue))
 }
 
 fn draw_markers(

@@ -197,6 +197,18 @@ mod tests {
         }
     }
 
+    /// If this fails, dashes cannot be told from the solid line that they lie on.
+    #[test]
+    fn dashes_have_a_shade_of_their_own() {
+        use plotters::prelude::RGBColor;
+        for color in [RGBColor(0, 114, 178), RGBColor(68, 1, 84), RGBColor(255, 255, 255), RGBColor(0, 0, 0)] {
+            let shade = chart::shade(color);
+            let difference = |one: u8, other: u8| u32::from(one.abs_diff(other));
+            let sum = difference(color.0, shade.0) + difference(color.1, shade.1) + difference(color.2, shade.2);
+            assert!(sum >= 100, "{color:?} and {shade:?}");
+        }
+    }
+
     /// If this fails, somebody who compares codecs of uploads has only the sum of both directions to look at.
     #[test]
     fn one_chart_counts_uploads_alone() {
