@@ -55,7 +55,8 @@ pub fn resume_command(arguments: &ResumeArgs) -> Result<Finished> {
 /// standard error.
 pub fn resume_with_program(folder: &Path, flags: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fedrecsim"));
-    let output = command.arg("resume").arg(folder).args(["--threads", "1"]).args(flags).output().unwrap();
+    let output =
+        command.arg("resume").arg(folder).args(["--threads", "1", "--progress", "off"]).args(flags).output().unwrap();
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 

@@ -219,7 +219,7 @@ fn draw_series(context: &mut Context, series: &Series, group: usize) -> Result<(
         // A single point has no line that could be dashed.
         return draw_markers(context, points, line(3), 9);
     }
-    let offset = if group % 2 == 0 { 0 } else { (dash + gap) / 2 };
+    let offset = if group.is_multiple_of(2) { 0 } else { (dash + gap) / 2 };
     let style = series.color.stroke_width(Dashes { width: 3 / thinner, dash, gap, offset }.code());
     context.draw_series(LineSeries::new(points.iter().copied(), style))?;
     Ok(())
