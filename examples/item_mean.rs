@@ -135,3 +135,15 @@ impl Client for ItemMeanClient {
 fn main() -> ExitCode {
     cli::program(&[METHODS, &[ENTRY]].concat())
 }
+
+#[cfg(test)]
+mod tests {
+    use fedrecsim::testing::{Breach, contract};
+
+    /// If this fails, the method breaks a promise on which the simulator relies, such as that a run repeats its digest
+    /// or that private state stays on the device.
+    #[test]
+    fn the_method_keeps_the_contract() -> Result<(), Breach> {
+        contract(&super::ENTRY)
+    }
+}

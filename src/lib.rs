@@ -93,6 +93,7 @@
 //! | [`codec`] | updates to bytes and back |
 //! | [`privacy`] | what is done to an update before it is encoded |
 //! | [`sim`] | the actors, their messages, the clock, the ledger |
+//! | [`testing`] | the contract that every method keeps, as a check for methods of one's own; gradients against differences |
 //! | [`checkpoint`] | a run's state as a file that another process goes on from |
 //! | [`report`] | a run record to JSON, CSV, Markdown and SVG |
 //! | `cli` | the commands, in a build with the feature `cli` |
@@ -103,7 +104,7 @@
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `cli` | the `fedrecsim` command and the module `cli`, with clap, humantime, indicatif, tokio's signals and mimalloc |
+//! | `cli` | the `fedrecsim` command and the module `cli`, with clap and its companions, humantime, indicatif, tokio's signals and mimalloc |
 //! | `npz` | the parameters of a trained model as a file for NumPy, with ndarray-npy |
 //! | `plots` | the SVG charts of reports and of the events, with plotters |
 //!
@@ -163,6 +164,8 @@ pub mod codec;
 pub mod privacy;
 
 pub mod sim;
+
+pub mod testing;
 
 pub mod checkpoint;
 

@@ -21,7 +21,7 @@ codecs     src/codec/**
 split      src/dataset/split.rs
 negatives  src/dataset/{negatives,pool,candidates,alias}.rs
 ranking    src/model/ranking.rs
-math       src/math.rs
+math       src/math/mod.rs
 kernels    src/model/kernel/**
 tables     src/model/{table,row_table,row_index,batch,private}.rs
 optimisers src/model/table/update.rs

@@ -5,15 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use super::args::ProgressArg;
 use super::inputs::threads_of;
 use super::memory;
 use super::messages::warn;
+use super::width;
 use crate::checkpoint;
 use crate::error::{Error, Result};
 use crate::metric::Metric;
 #[cfg(feature = "npz")]
 use crate::report::model_file::ModelFile;
-use crate::report::progress::{Progress, ProgressLine};
+use crate::report::progress::{LINES_EVERY, LatestAccuracy, Progress, ProgressLine, Show};
 use crate::report::record::{RunRecord, Wall};
 use crate::report::{ReportFolder, check, json, terminal};
 use crate::scenario::Scenario;
@@ -47,7 +49,10 @@ pub struct Output {
     pub model_file: Option<ModelFile>,
     pub threads: Option<NonZeroUsize>,
     pub json: bool,
+    /// Whether standard error is a terminal.
     pub visible: bool,
+    /// How progress is to be shown.
+    pub progress: ProgressArg,
     /// The command that the report shows.
     pub command: Vec<String>,
     /// The warnings about the scenario that the report shows.
@@ -69,11 +74,11 @@ pub fn carry_out(
     interrupted: Arc<AtomicBool>,
     started: Instant,
 ) -> Result<Finished> {
-    let Output { folder, threads, json, visible, command, warnings, other_builds, .. } = output;
+    let Output { folder, threads, json, visible, progress, command, warnings, other_builds, .. } = output;
     let threads = threads_of(threads);
-    let progress = Progress::new(scenario.training.rounds, visible);
+    let progress = Progress::new(scenario.training.rounds, shown(progress, visible));
     let headline = scenario.evaluation.headline();
-    let mut watch = Watch { progress, headline, last: Instant::now(), laps: Vec::new() };
+    let mut watch = Watch { progress, headline, accuracy: None, last: Instant::now(), laps: Vec::new() };
     let control = RunControl { threads, interrupted };
     let outcome = sim::run_from(world, &control, &mut watch, checkpoints)?;
     watch.progress.finish();
@@ -106,6 +111,16 @@ pub fn carry_out(
     let path = folder.as_ref().map(ReportFolder::path);
     let output = if json { json::render(&record)? } else { terminal::summary(&record, path) };
     Ok(Finished { output, stopped_by, mismatch })
+}
+
+/// Returns how progress is shown where standard error is a terminal, or is none.
+fn shown(asked: ProgressArg, is_terminal: bool) -> Show {
+    match asked {
+        ProgressArg::Off => Show::Nothing,
+        ProgressArg::Rounds => Show::Lines(Duration::ZERO),
+        ProgressArg::Auto if is_terminal => Show::Bar(width::of_stderr()),
+        ProgressArg::Auto => Show::Lines(LINES_EVERY),
+    }
 }
 
 /// Removes the checkpoints of a complete run from its folder, if `keep` is true except for the last one.
@@ -150,6 +165,8 @@ fn without_report(error: Error, stopped_by: Option<Error>, folder: &ReportFolder
 struct Watch {
     progress: Progress,
     headline: Option<Metric>,
+    /// The figure that was measured last.
+    accuracy: Option<LatestAccuracy>,
     /// When the last round ended, or the first one began.
     last: Instant,
     /// Wall-clock time between the ends of rounds.
@@ -160,10 +177,14 @@ impl RoundObserver for Watch {
     fn round_finished(&mut self, round: &RoundRecord, total: ByDirection<Flow>) {
         let now = Instant::now();
         self.laps.push(now - std::mem::replace(&mut self.last, now));
-        let figure = |metric: &Metric| Some((metric.label(), *round.accuracy.as_ref()?.test.get(&metric.name())?));
+        let figure = |metric: &Metric| {
+            let value = *round.accuracy.as_ref()?.test.get(&metric.name())?;
+            Some(LatestAccuracy { label: metric.label(), value, round: round.round })
+        };
+        self.accuracy = self.headline.as_ref().and_then(figure).or_else(|| self.accuracy.take());
         self.progress.round_finished(&ProgressLine {
             round: round.round,
-            accuracy: self.headline.as_ref().and_then(figure),
+            accuracy: self.accuracy.clone(),
             bytes: total.up.sent + total.down.sent,
             virtual_time_s: round.virtual_time_s,
         });

@@ -86,7 +86,9 @@ fn commands_in_the_documents_name_scenarios_that_exist_and_values_that_fit() {
             | Command::Explain(_)
             | Command::Schema
             | Command::Methods
-            | Command::Presets => {}
+            | Command::Presets
+            | Command::Completions(_)
+            | Command::Man(_) => {}
         }
     }
 }
@@ -126,10 +128,29 @@ fn links_of_the_documents_lead_somewhere() {
             );
         }
     }
+}
+
+/// If this fails, a document is found by nobody who begins with the README, or leads nowhere from there.
+#[test]
+fn the_readme_and_every_document_link_to_each_other() {
+    let documents = documents();
+    assert!(documents.len() >= 9, "the documents are not where they are looked for");
     let readme = &documents.iter().find(|(path, _)| path.ends_with("README.md")).unwrap().1;
-    for (path, _) in &documents {
+    for (path, text) in documents.iter().filter(|(path, _)| !path.ends_with("README.md")) {
         let name = path.file_name().unwrap().to_str().unwrap();
-        assert!(name == "README.md" || readme.contains(&format!("docs/{name}")), "the README does not lead to {name}");
+        assert!(readme.contains(&format!("](docs/{name})")), "the README does not lead to {name}");
+        assert!(text.contains("](../README.md)"), "{name} does not lead back to the README");
+    }
+}
+
+/// If this fails, a document names a picture that is not there, or a picture is in `docs/` that no document shows.
+#[test]
+fn every_picture_of_the_documents_is_shown() {
+    let text: String = documents().into_iter().map(|(_, text)| text).collect();
+    let files = std::fs::read_dir(project().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    for path in files.filter(|path| path.extension().is_some_and(|end| end == "svg")) {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(text.contains(&format!("{name})")), "no document shows {name}");
     }
 }
 
@@ -137,4 +158,10 @@ fn links_of_the_documents_lead_somewhere() {
 #[test]
 fn the_readme_is_short() {
     assert!(std::fs::metadata(project().join("README.md")).unwrap().len() <= 10_240);
+}
+
+/// If this fails, the page that a new contributor begins with has become a book.
+#[test]
+fn the_design_is_a_page() {
+    assert!(std::fs::metadata(project().join("docs/design.md")).unwrap().len() <= 8_192);
 }

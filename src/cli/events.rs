@@ -18,7 +18,7 @@ use crate::report::events::state::{Reached, State};
 use crate::report::events::timeline::Timeline;
 use crate::report::events::{EventLog, Form};
 #[cfg(feature = "plots")]
-use crate::report::setup;
+use crate::report::{overrides, setup};
 #[cfg(feature = "plots")]
 use crate::scenario::Policy;
 use crate::scenario::{self, Loaded, Scenario, Strictness};
@@ -57,7 +57,7 @@ pub fn events(arguments: &EventsArgs, methods: &[Entry], interrupted: Arc<Atomic
         EventFormat::Jsonl => Form::Lines,
         EventFormat::Trace => Form::Trace,
         #[cfg(feature = "plots")]
-        EventFormat::Svg => Form::Picture(timeline(&scenario)),
+        EventFormat::Svg => Form::Picture(timeline(&scenario, &arguments.input)),
     };
     let place = arguments.out.as_deref().unwrap_or(Path::new("standard output"));
     let output = arguments.out.as_ref().map(|path| OutputFile::create(path, arguments.overwrite)).transpose()?;
@@ -129,11 +129,12 @@ fn world_of(scenario: &Scenario, input: &InputArgs, methods: &[Entry]) -> Result
 }
 
 #[cfg(feature = "plots")]
-fn timeline(scenario: &Scenario) -> Timeline {
+fn timeline(scenario: &Scenario, input: &InputArgs) -> Timeline {
     let policy = Policy::of(&scenario.training.mode);
     Timeline {
         title: format!("{}: {}, seed {}", scenario.name, scenario.method.name, scenario.seed),
         mode: setup::policy(&policy, scenario.training.steps_per_round),
+        overrides: overrides::sentence(&input.set, scenario.training.rounds),
         deadline: policy.deadline,
         ..Timeline::default()
     }

@@ -5,14 +5,11 @@ use crate::error::{Error, Result};
 use crate::scenario::reference::{self, Key};
 use crate::scenario::{self, MethodVocabulary};
 
-/// The width of a terminal that needs no scrolling to the side.
-const WIDTH: usize = 80;
-
-/// Returns what the keys mean that were asked for, or the list of all keys.
+/// Returns what the keys mean that were asked for, in lines of `width` columns, or the list of all keys.
 ///
 /// # Errors
 /// [`Error::Usage`] for a key that is not there, with the nearest one that is.
-pub fn explain(arguments: &ExplainArgs, vocabulary: &[MethodVocabulary]) -> Result<String> {
+pub fn explain(arguments: &ExplainArgs, vocabulary: &[MethodVocabulary], width: usize) -> Result<String> {
     let keys = reference::keys(&scenario::schema(vocabulary));
     if arguments.markdown {
         return Ok(markdown(&keys));
@@ -22,7 +19,7 @@ pub fn explain(arguments: &ExplainArgs, vocabulary: &[MethodVocabulary]) -> Resu
         return Ok(list.collect());
     };
     match reference::find(&keys, asked) {
-        Ok(found) => Ok(found.into_iter().map(in_words).collect::<Vec<_>>().join("\n")),
+        Ok(found) => Ok(found.into_iter().map(|key| in_words(key, width)).collect::<Vec<_>>().join("\n")),
         Err(nearest) => {
             let hint = nearest
                 .map_or("; `fedrecsim explain` lists all keys".to_owned(), |key| format!("; did you mean `{key}`?"));
@@ -31,21 +28,21 @@ pub fn explain(arguments: &ExplainArgs, vocabulary: &[MethodVocabulary]) -> Resu
     }
 }
 
-fn in_words(key: &Key) -> String {
+fn in_words(key: &Key, width: usize) -> String {
     let mut text = format!("{}\n", key.path);
     let unit = key.unit().map(|unit| format!(", in {unit}")).unwrap_or_default();
     let default = key.default.as_ref().map(|default| format!("; default: {default}")).unwrap_or_default();
-    text.push_str(&wrapped(&format!("{}{unit}{default}", key.kind), "  ", WIDTH));
-    text.push_str(&wrapped(&key.description, "  ", WIDTH));
+    text.push_str(&wrapped(&format!("{}{unit}{default}", key.kind), "  ", width));
+    text.push_str(&wrapped(&key.description, "  ", width));
     for (name, meaning) in &key.choices {
-        text.push_str(&wrapped(&format!("{name}: {meaning}"), "    ", WIDTH));
+        text.push_str(&wrapped(&format!("{name}: {meaning}"), "    ", width));
     }
     text
 }
 
 /// Returns the reference of all keys, a section for each table at the top of a scenario.
 fn markdown(keys: &[Key]) -> String {
-    let mut text = "# Scenario reference\n\nEvery key of a scenario file, from the schema of this version. `fedrecsim explain KEY` prints the same for one \
+    let mut text = "# Scenario reference\n\n[Back to the README](../README.md)\n\nEvery key of a scenario file, from the schema of this version. `fedrecsim explain KEY` prints the same for one \
                     key, and\n`fedrecsim explain --markdown` prints this file. The end of a key states its unit.\n"
         .to_owned();
     let mut section = "";
@@ -72,7 +69,7 @@ mod tests {
     use crate::method::registry::vocabulary;
 
     fn asked(key: &str) -> Result<String> {
-        explain(&ExplainArgs { key: Some(key.to_owned()), markdown: false }, &vocabulary())
+        explain(&ExplainArgs { key: Some(key.to_owned()), markdown: false }, &vocabulary(), 80)
     }
 
     #[test]
@@ -90,7 +87,7 @@ mod tests {
     #[test]
     fn the_reference_in_the_documentation_is_that_of_this_version() {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/scenario-reference.md");
-        let printed = explain(&ExplainArgs { key: None, markdown: true }, &vocabulary()).unwrap();
+        let printed = explain(&ExplainArgs { key: None, markdown: true }, &vocabulary(), 80).unwrap();
         assert!(std::fs::read_to_string(path).unwrap() == printed, "docs/scenario-reference.md is out of date");
     }
 }

@@ -8,7 +8,7 @@ use crate::method::registry::vocabulary_of;
 use crate::report::words::lines;
 use crate::scenario::{self, Loaded, MethodVocabulary, Scenario, SourceSpec, Strictness};
 
-use super::ValidateArgs;
+use super::{ValidateArgs, width};
 
 /// The result of `validate`.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ pub fn validate(arguments: &ValidateArgs, methods: &[Entry]) -> Validation {
                 if arguments.estimate {
                     match expected(&scenario, arguments, methods) {
                         Ok(expected) => {
-                            validation.valid.push_str(&wrapped(&expected.line(), "  ", 80));
+                            validation.valid.push_str(&wrapped(&expected.line(), "  ", width::of_text()));
                             validation.errors.extend(expected.check().err());
                         }
                         Err(error) => validation.errors.push(error),
@@ -77,8 +77,8 @@ pub fn schema(vocabulary: &[MethodVocabulary]) -> String {
     format!("{:#}\n", scenario::schema(vocabulary))
 }
 
-/// Returns the presets with their numbers and sources, as text of at most 80 columns.
-pub fn presets() -> String {
+/// Returns the presets with their numbers and sources, in lines of `width` columns as far as the numbers allow it.
+pub fn presets(width: usize) -> String {
     let mut text = String::new();
     let mut table = "";
     for preset in scenario::listing::presets() {
@@ -88,12 +88,12 @@ pub fn presets() -> String {
             text.push_str(&format!("{header}\n\n"));
         }
         text.push_str(&format!("preset = \"{}\"\n", preset.name));
-        let width = preset.keys.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
+        let longest = preset.keys.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
         for (key, value) in &preset.keys {
             let value = value.replace('\n', "\n  ");
-            text.push_str(&format!("  {key:<width$} = {value}\n"));
+            text.push_str(&format!("  {key:<longest$} = {value}\n"));
         }
-        text.push_str(&wrapped(preset.source, "  # ", 80));
+        text.push_str(&wrapped(preset.source, "  # ", width));
         text.push('\n');
     }
     text
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn presets_are_shown_with_their_numbers_and_sources() {
-        let text = presets();
+        let text = presets(80);
         assert!(text.lines().all(|line| line.chars().count() <= 80));
         insta::assert_snapshot!(text);
     }

@@ -5,15 +5,12 @@ use serde_json::Value;
 use super::wrapped;
 use crate::method::Entry;
 
-const WIDTH: usize = 80;
-
-/// Returns every one of `methods` with its source and its parameters, as text of at most 80 columns. Each part is a
-/// valid piece of a scenario file that spells out the defaults.
-pub fn methods(methods: &[Entry]) -> String {
-    methods.iter().map(method).collect::<Vec<_>>().join("\n")
+/// Returns every one of `methods` with its source and its parameters, in lines of `width` columns. Each part is a valid piece of a scenario file that spells out the defaults.
+pub fn methods(methods: &[Entry], width: usize) -> String {
+    methods.iter().map(|entry| method(entry, width)).collect::<Vec<_>>().join("\n")
 }
 
-fn method(entry: &Entry) -> String {
+fn method(entry: &Entry, width: usize) -> String {
     let schema = Value::from((entry.schema)());
     let parameters: Vec<(&String, &Value)> =
         schema.get("properties").and_then(Value::as_object).into_iter().flatten().collect();
@@ -21,16 +18,16 @@ fn method(entry: &Entry) -> String {
         true => format!("method = \"{}\"\n", entry.name),
         false => format!("[method.{}]\n", entry.name),
     };
-    text.push_str(&wrapped(entry.summary, "# ", WIDTH));
-    text.push_str(&wrapped(&format!("Source: {}", entry.source), "# ", WIDTH));
+    text.push_str(&wrapped(entry.summary, "# ", width));
+    text.push_str(&wrapped(&format!("Source: {}", entry.source), "# ", width));
     for (name, parameter) in parameters {
         text.push('\n');
         text.push_str(&assignment(name, parameter));
         if let Some(description) = described(parameter) {
-            text.push_str(&wrapped(description, "  # ", WIDTH));
+            text.push_str(&wrapped(description, "  # ", width));
         }
         for (value, meaning) in choices(&schema, parameter) {
-            text.push_str(&wrapped(&format!("\"{value}\": {meaning}"), "  #   ", WIDTH));
+            text.push_str(&wrapped(&format!("\"{value}\": {meaning}"), "  #   ", width));
         }
     }
     text
@@ -77,16 +74,19 @@ mod tests {
             let read = |method: &str| {
                 scenario::parse(&format!("{REST}{method}"), "copied.toml", &[], &vocabulary()).unwrap().method
             };
-            let (copied, named) = (read(&method(entry)), read(&format!("method = \"{}\"", entry.name)));
+            let (copied, named) = (read(&method(entry, 80)), read(&format!("method = \"{}\"", entry.name)));
             assert_eq!(copied, named);
         }
     }
 
     #[test]
     fn lines_fit_a_terminal_and_every_choice_is_explained() {
-        let text = methods(METHODS);
-        let long: Vec<&str> = text.lines().filter(|line| line.chars().count() > WIDTH).collect();
-        assert!(long.is_empty(), "{long:?}");
+        for width in [60, 80] {
+            let text = methods(METHODS, width);
+            let long: Vec<&str> = text.lines().filter(|line| line.chars().count() > width).collect();
+            assert!(long.is_empty(), "{long:?}");
+        }
+        let text = methods(METHODS, 80);
         for part in ["objective = \"published-code\"", "\"paper\": ", "# batch_size = (depends)", "method = \"random\""]
         {
             assert!(text.contains(part), "no {part:?} in\n{text}");

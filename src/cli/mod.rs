@@ -22,11 +22,13 @@ mod program;
 mod reproduce;
 mod resume;
 mod run;
+mod shells;
 mod signals;
+mod width;
 
 pub use args::{
-    Cli, Command, DiffArgs, EventFormat, EventsArgs, ExplainArgs, InputArgs, ReplayArgs, ResumeArgs, RunArgs,
-    ValidateArgs,
+    Cli, Command, CompletionsArgs, DiffArgs, EventFormat, EventsArgs, ExplainArgs, InputArgs, ManArgs, ProgressArg,
+    ReplayArgs, ResumeArgs, RunArgs, ValidateArgs,
 };
 pub use carry_out::Finished;
 pub use diff::diff;
@@ -37,5 +39,6 @@ pub use methods::methods;
 pub use program::program;
 pub use resume::resume;
 pub use run::run;
+pub use shells::{completions, man};
 
 use inspect::wrapped;

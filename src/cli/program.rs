@@ -1,28 +1,42 @@
 //! Runs the program: parses the arguments, carries out the command, prints, and returns the exit code.
 
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
 
-use super::{Cli, Command, Finished, messages};
+use super::{Cli, Command, Finished, messages, width};
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
+use crate::report::terminal;
 
 /// Runs the whole `fedrecsim` command with these methods: carries out the command line of this process.
 ///
 /// A `main` of one line that adds a method of its own is in `examples/item_mean.rs`.
 pub fn program(methods: &[Entry]) -> ExitCode {
     let started = Instant::now();
-    let command = Cli::parse().command;
+    let command = Cli::parse_from(understood(std::env::args_os().collect())).command;
     let outcome = memory::caught(|| execute(command, methods, started)).and_then(|outcome| outcome);
     let outcome = outcome.unwrap_or_else(|error| Done::failed(vec![error]));
     let code = outcome.exit_code();
     outcome.errors.iter().for_each(|error| messages::error(&error.to_string()));
     ExitCode::from(code)
+}
+
+/// Returns the words of a command line as the parser understands them. It takes `help --help` for the help of a command
+/// called `--help`, where the help of `help` is meant.
+fn understood(mut words: Vec<OsString>) -> Vec<OsString> {
+    if let [_, command, option, ..] = &mut words[..]
+        && command == "help"
+        && (option == "--help" || option == "-h")
+    {
+        *option = "help".into();
+    }
+    words
 }
 
 /// The end of a command.
@@ -58,12 +72,12 @@ fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Done
         Command::Run(arguments) => {
             let visible = std::io::stderr().is_terminal();
             let finished = super::run(&arguments, methods, super::signals::interrupted()?, visible, started)?;
-            of_run(finished, arguments.json || arguments.no_report)
+            of_run(finished, arguments.json, arguments.json || arguments.no_report)
         }
         Command::Resume(arguments) => {
             let visible = std::io::stderr().is_terminal();
             let finished = super::resume(&arguments, methods, super::signals::interrupted()?, visible, started)?;
-            of_run(finished, arguments.json)
+            of_run(finished, arguments.json, arguments.json)
         }
         Command::Diff(arguments) => {
             let comparison = super::diff(&arguments)?;
@@ -84,22 +98,28 @@ fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Done
             (Output::Result(validation.valid), validation.errors)
         }
         Command::Explain(arguments) => {
-            (Output::Result(super::explain(&arguments, &vocabulary_of(methods))?), Vec::new())
+            (Output::Result(super::explain(&arguments, &vocabulary_of(methods), width::of_text())?), Vec::new())
         }
         Command::Schema => (Output::Result(super::schema(&vocabulary_of(methods))), Vec::new()),
-        Command::Methods => (Output::Result(super::methods(methods)), Vec::new()),
-        Command::Presets => (Output::Result(super::presets()), Vec::new()),
+        Command::Methods => (Output::Result(super::methods(methods, width::of_text())), Vec::new()),
+        Command::Presets => (Output::Result(super::presets(width::of_text())), Vec::new()),
+        Command::Completions(arguments) => (Output::Result(super::completions(&arguments)), Vec::new()),
+        Command::Man(arguments) => (Output::Result(super::man(&arguments)?), Vec::new()),
     };
     errors.extend(print(&output).err());
     Ok(Done { errors, differs })
 }
 
-/// Returns the output and the errors of a run. Its output is its result if `is_result` is true; otherwise the report
-/// is.
-fn of_run(finished: Finished, is_result: bool) -> (Output, Vec<Error>) {
+/// Returns the output and the errors of a run, whose output is a summary unless `is_json`. It is the run's result if
+/// `is_result` is true; otherwise the report is.
+fn of_run(finished: Finished, is_json: bool, is_result: bool) -> (Output, Vec<Error>) {
     // The table is empty, except in a build that measures these times.
     messages::print(&crate::stages::table());
     let (output, errors) = finished.into_parts();
+    let output = match width::of_stdout() {
+        Some(columns) if !is_json => terminal::fitted(&output, columns),
+        _ => output,
+    };
     (if is_result { Output::Result(output) } else { Output::Message(output) }, errors)
 }
 

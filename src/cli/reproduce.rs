@@ -22,7 +22,7 @@ pub fn command(input: &InputArgs) -> Vec<String> {
 
 /// Returns the name of the program that is running, without its folder: a program that offers these commands with
 /// methods of its own has another one than `fedrecsim`.
-fn program() -> String {
+pub(super) fn program() -> String {
     let called = std::env::args_os().next().unwrap_or_default();
     let name = shown(Path::new(&called).file_name().unwrap_or_default());
     match name.strip_suffix(std::env::consts::EXE_SUFFIX).unwrap_or(&name) {

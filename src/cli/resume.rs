@@ -82,6 +82,7 @@ pub fn resume(
         threads: arguments.threads,
         json: arguments.json,
         visible,
+        progress: arguments.progress,
         command,
         warnings,
         other_builds,

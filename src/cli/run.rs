@@ -70,6 +70,7 @@ pub fn run(
         threads: input.threads,
         json: arguments.json,
         visible,
+        progress: arguments.progress,
         command: reproduce::command(input),
         warnings,
         other_builds: Vec::new(),
@@ -88,7 +89,7 @@ fn expect(world: &Arc<World>, threads: Option<NonZeroUsize>, force: bool, visibl
     // If the first round fails, the run will say why.
     let Ok(expected) = Expected::of(world, threads_of(threads), false) else { return Ok(()) };
     if visible {
-        messages::print(&format!("{}\n", expected.line()));
+        messages::note(&expected.line());
     }
     if force { Ok(()) } else { expected.check() }
 }

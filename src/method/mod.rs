@@ -29,8 +29,10 @@
 //! of its own passes them to the commands in its `main`: `fedrecsim::cli::program(&[METHODS, &[ENTRY]].concat())`.
 //! Every command then knows the method, and it runs over every network, codec and data set. A program without the
 //! commands reads scenarios by giving [`registry::vocabulary_of`] to [`crate::scenario::parse`], and runs them with
-//! [`World::with_methods`](crate::sim::World::with_methods). `tests/it/contract_suite.rs` checks what every method has
-//! to fulfil, for all methods of this crate and for the example.
+//! [`World::with_methods`](crate::sim::World::with_methods).
+//!
+//! [`testing::contract`](crate::testing::contract) checks what every method has to fulfil, and
+//! `tests/it/contract_suite.rs` has it check all methods of this crate and the examples.
 
 use std::fmt::Debug;
 use std::sync::Arc;

@@ -172,6 +172,17 @@ impl RowTable {
         sink(&self.untouched_scale.to_le_bytes());
     }
 
+    /// Replaces every value of the touched rows, with its decay applied, by what `change` makes of it.
+    pub fn change(&mut self, change: &mut dyn FnMut(f32) -> f32) {
+        let Self { dimension, chunks, scales, .. } = self;
+        for (slot, scale) in scales.iter_mut().enumerate() {
+            let start = slot % ROWS_PER_CHUNK * *dimension;
+            let values = &mut chunks[slot / ROWS_PER_CHUNK][start..start + *dimension];
+            values.iter_mut().for_each(|value| *value = change(*value * *scale));
+            *scale = 1.0;
+        }
+    }
+
     /// Prefetches the values of a slot, unless it is [`ABSENT`].
     #[inline]
     fn prefetch_slot(&self, slot: u32) {

@@ -2,12 +2,14 @@
 //! restoration.
 //!
 //! Whatever has state passes every part of it, in a fixed order, to a [`StateVisitor`]. The visitor feeds the parts to
-//! a digest, appends them to an archive, or replaces them by what an archive holds.
+//! a digest, appends them to an archive, or replaces them by what an archive holds. Tests may have private values
+//! changed, to see whether any of them leaves the device.
 
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value as Json;
 
 use super::archive::{Archive, ArchiveReader};
 use super::blocks::{BlockValues, Model};
@@ -24,6 +26,9 @@ pub enum StateVisitor<'a> {
     Save(&'a mut Archive),
     /// Every value is replaced by the next one of the archive.
     Restore(&'a mut ArchiveReader),
+    /// Every number that is private and not an integer is replaced by what this function makes of it. Tables, updates
+    /// and models that others hold as well stay as they are. For tests, which mark private values in this way.
+    Change(&'a mut dyn FnMut(f32) -> f32),
 }
 
 impl StateVisitor<'_> {
@@ -41,6 +46,7 @@ impl StateVisitor<'_> {
             }
             Self::Save(archive) => archive.put_values(values),
             Self::Restore(archive) => values.copy_from_slice(&archive.take_values(values.len())?),
+            Self::Change(change) => values.iter_mut().for_each(|value| *value = change(*value)),
         }
         Ok(())
     }
@@ -66,6 +72,7 @@ impl StateVisitor<'_> {
             }
             Self::Save(archive) => archive.put(value),
             Self::Restore(archive) => *value = archive.take()?,
+            Self::Change(change) => change_plain(value, change),
         }
         Ok(())
     }
@@ -79,6 +86,7 @@ impl StateVisitor<'_> {
             Self::Digest(sink) => table.visit_bytes(sink),
             Self::Save(archive) => table.save(archive),
             Self::Restore(archive) => *table = RowTable::restore(archive, table.dimension())?,
+            Self::Change(change) => table.change(change),
         }
         Ok(())
     }
@@ -98,6 +106,7 @@ impl StateVisitor<'_> {
             }
             Self::Save(archive) => archive.put_update(update),
             Self::Restore(archive) => *update = archive.take_update(update.shape)?,
+            Self::Change(_) => {}
         }
         Ok(())
     }
@@ -109,7 +118,7 @@ impl StateVisitor<'_> {
     /// As [`Self::values`].
     pub fn shared_table(&mut self, table: &mut SharedTable) -> Result<()> {
         match self {
-            Self::Digest(_) => {}
+            Self::Digest(_) | Self::Change(_) => {}
             Self::Save(archive) => archive.put_table(table),
             Self::Restore(archive) => *table = archive.take_table(table.shape())?,
         }
@@ -125,8 +134,30 @@ impl StateVisitor<'_> {
             Self::Digest(sink) => model.visit_bytes(sink),
             Self::Save(archive) => save_model(archive, model),
             Self::Restore(archive) => *model = restore_model(archive, model.layout())?,
+            Self::Change(_) => {}
         }
         Ok(())
+    }
+}
+
+/// Replaces the numbers in `value` that are no integers. A value that cannot be written as JSON and read again stays as it
+/// is.
+fn change_plain<T: Serialize + DeserializeOwned>(value: &mut T, change: &mut dyn FnMut(f32) -> f32) {
+    fn walk(json: &mut Json, change: &mut dyn FnMut(f32) -> f32) {
+        match json {
+            Json::Number(number) if number.is_f64() => {
+                let changed = number.as_f64().map(|value| f64::from(change(value as f32)));
+                *number = changed.and_then(serde_json::Number::from_f64).unwrap_or_else(|| number.clone());
+            }
+            Json::Array(values) => values.iter_mut().for_each(|value| walk(value, change)),
+            Json::Object(members) => members.values_mut().for_each(|value| walk(value, change)),
+            _ => {}
+        }
+    }
+    let Ok(mut json) = serde_json::to_value(&*value) else { return };
+    walk(&mut json, change);
+    if let Ok(changed) = serde_json::from_value(json) {
+        *value = changed;
     }
 }
 
@@ -153,4 +184,42 @@ pub fn restore_model(archive: &mut ArchiveReader, layout: &Layout) -> Result<Mod
         });
     }
     Model::new(layout.clone(), blocks).map_err(super::archive::damaged)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::model::table::TableShape;
+    use crate::model::tests::counting_table;
+
+    /// If this fails, a test that marks private values overlooks some, or damages what is not private.
+    #[test]
+    fn private_numbers_are_changed_wherever_they_stand_and_nothing_else_is() {
+        let shape = TableShape { rows: 3, dimension: 2 };
+        let mut table = RowTable::new(2);
+        table.write_rows(&[0, 2], 1.0, &mut Vec::new(), |_, values| values.fill(2.0));
+        table.write_rows(&[0], 0.5, &mut Vec::new(), |_, values| values.fill(4.0));
+        let mut plain = (7u32, vec![0.5f32, -1.5], Some(0.25f64));
+        let mut shared: SharedTable = Arc::new(counting_table(shape, 1.0));
+        let mut update = TableUpdate::whole(&shared);
+        let before = (Arc::clone(&shared), update.clone());
+        let mut double = |value: f32| 2.0 * value;
+        let mut visitor = StateVisitor::Change(&mut double);
+        let (mut values, mut value) = ([1.0, 3.0], 5.0);
+        visitor.values(&mut values).unwrap();
+        visitor.value(&mut value).unwrap();
+        visitor.plain(&mut plain).unwrap();
+        visitor.row_table(&mut table).unwrap();
+        visitor.shared_table(&mut shared).unwrap();
+        visitor.update(&mut update).unwrap();
+        assert_eq!((values, value), ([2.0, 6.0], 10.0));
+        assert_eq!(plain, (7, vec![1.0, -3.0], Some(0.5)));
+        assert_eq!((shared, update), before);
+        let mut rows = Vec::new();
+        let initial = counting_table(shape, 0.0);
+        table.read_rows(&[0, 2], &initial, &mut Vec::new(), |_, values, scale| rows.push(values[0] * scale));
+        // The second row had decayed to 1, and 1 is what the function was given.
+        assert_eq!(rows, [8.0, 2.0]);
+    }
 }

@@ -22,6 +22,8 @@ pub mod markdown;
 #[cfg(feature = "npz")]
 pub mod model_file;
 #[cfg(feature = "plots")]
+pub mod overrides;
+#[cfg(feature = "plots")]
 pub mod plot;
 #[cfg(feature = "cli")]
 pub mod progress;

@@ -47,6 +47,38 @@ fn entry(name: &str, text: &str) -> String {
     format!("  {name:<14}{text}")
 }
 
+/// The column at which the text of an entry begins.
+const TEXT_AT: usize = 16;
+
+/// Returns a summary in lines of at most `columns` columns, broken between words. The text of an entry goes on below
+/// itself. A digest that does not fit is cut off, since its first digits tell it apart; a path is left whole.
+pub fn fitted(summary: &str, columns: usize) -> String {
+    summary
+        .lines()
+        .map(|line| if line.chars().count() <= columns { line.to_owned() } else { broken(line, columns) } + "\n")
+        .collect()
+}
+
+fn broken(line: &str, columns: usize) -> String {
+    // Every line is made by `entry`, or is a sentence.
+    let (head, text) = match line.char_indices().nth(TEXT_AT).filter(|_| line.starts_with("  ")) {
+        Some((at, _)) if line[..at].ends_with(' ') => line.split_at(at),
+        _ => ("", line),
+    };
+    let indent = if head.is_empty() { 2 } else { TEXT_AT };
+    let room = columns.saturating_sub(indent).max(1);
+    if text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return format!("{head}{} ...", &text[..room.saturating_sub(4).min(64)]);
+    }
+    // The first line of a sentence has no indent, and leaves the room of one unused.
+    let lines = words::lines(text, room);
+    let rest: String = lines.iter().skip(1).map(|line| format!("\n{:indent$}{line}", "")).collect();
+    match lines.first() {
+        Some(first) if lines.len() == 1 && first.chars().count() > room => format!("{}\n    {first}", head.trim_end()),
+        first => format!("{head}{}{rest}", first.map_or("", String::as_str)),
+    }
+}
+
 fn accuracy(record: &RunRecord) -> Vec<String> {
     let headlines = figures::headlines(&record.scenario.evaluation);
     let row = |name: &str, figures: &Figures, remark: &str| {
@@ -129,6 +161,24 @@ mod tests {
     fn a_run_is_summed_up_like_this() {
         let text = summary(&sample::interrupted(12, 60), Some(Path::new("reports/ml100k-fedrap-1")));
         insta::assert_snapshot!(text);
+    }
+
+    /// If this fails, a narrow terminal breaks lines of the summary in the middle of a word.
+    #[test]
+    fn a_summary_fits_sixty_columns_without_a_broken_word() {
+        let whole = summary(&sample::interrupted(12, 60), Some(Path::new("reports/ml100k-fedrap-1")));
+        assert_eq!(fitted(&whole, 200), whole);
+        let narrow = fitted(&whole, 60);
+        insta::assert_snapshot!(narrow);
+        assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
+        let words = |text: &str| -> Vec<String> {
+            let is_digest = |word: &str| word.len() > 30 && word.bytes().all(|digit| digit.is_ascii_hexdigit());
+            let kept = text.split_whitespace().filter(|word| !is_digest(word) && *word != "...");
+            kept.map(str::to_owned).collect()
+        };
+        assert_eq!(words(&narrow), words(&whole));
+        let long = summary(&sample::interrupted(12, 60), Some(Path::new(&"folder/".repeat(12))));
+        assert!(fitted(&long, 60).contains("\n  report\n    folder/folder/"), "a path is whole, on a line of its own");
     }
 
     #[test]

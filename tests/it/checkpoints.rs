@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use fedrecsim::cli::{self, Finished, ResumeArgs, RunArgs};
+use fedrecsim::cli::{self, Finished, ProgressArg, ResumeArgs, RunArgs};
 use fedrecsim::error::{Error, Result};
 use fedrecsim::report::FolderLock;
 use serde_json::Value;
@@ -41,6 +41,7 @@ pub fn resuming(folder: &Path, data: &Path) -> ResumeArgs {
         max_wall_time: None,
         other_build: false,
         json: true,
+        progress: ProgressArg::Off,
         save_model: None,
     }
 }
@@ -54,7 +55,8 @@ pub fn resume_command(arguments: &ResumeArgs) -> Result<Finished> {
 /// standard error.
 pub fn resume_with_program(folder: &Path, flags: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fedrecsim"));
-    let output = command.arg("resume").arg(folder).args(["--threads", "1"]).args(flags).output().unwrap();
+    let output =
+        command.arg("resume").arg(folder).args(["--threads", "1", "--progress", "off"]).args(flags).output().unwrap();
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 

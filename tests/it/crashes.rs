@@ -90,10 +90,12 @@ fn checkpoints_in(folder: &Path) -> (PathBuf, PathBuf) {
 /// until a crash.
 #[test]
 fn a_run_that_finds_no_room_ends_and_is_resumed_when_there_is_some() {
-    let overrides = ["training.rounds=20", "training.participation={ cohort = 2 }"];
-    let whole = uninterrupted(&overrides);
-    // Files may have so many blocks of 512 bytes. Private tables need more than both limits, and charts need some 80.
-    for (blocks, is_reported) in [(120, true), (60, false)] {
+    let wide: &[&str] = &["training.rounds=20", "training.participation={ cohort = 2 }"];
+    let narrow: &[&str] =
+        &["training.rounds=80", "training.participation={ cohort = 1 }", "method.fedrap.latent_dimension=2"];
+    // Files may have so many blocks of 512 bytes. Wide private tables need more than charts do, and narrow ones less.
+    for (blocks, overrides, is_reported) in [(120, wide, true), (60, narrow, false)] {
+        let whole = uninterrupted(overrides);
         let workshop = Workshop::new();
         let mut command = Command::new("sh");
         // The signal is ignored, so that writing fails with an error as it does on a full disk.

@@ -142,8 +142,11 @@ fn assert_of_a_process_ends_with_a_report(before: &[&str], signal: &str) {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]);
     // Nobody would wait for so many rounds. The run ends because of the signal.
-    command.arg("run").arg(workshop.small()).args(["--json", "--threads", "1", "--set", "training.rounds=1000000"]);
-    command.args(["--set", "evaluation.every_rounds=1000000"]).arg("--out").arg(workshop.report());
+    command.arg("run").arg(workshop.small()).args(["--json", "--threads", "1", "--progress", "off"]);
+    command
+        .args(["--set", "training.rounds=1000000", "--set", "evaluation.every_rounds=1000000"])
+        .arg("--out")
+        .arg(workshop.report());
     let mut child = Ended(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     wait_for_folder(&mut child.0, &workshop.report());
     // A scheduler sends the same signal to each process of a job, and some send several.

@@ -19,6 +19,7 @@ const LAYERS: &[&[&str]] = &[
     &["codec"],
     &["privacy"],
     &["sim"],
+    &["testing"],
     &["checkpoint"],
     &["report"],
     &["cli"],

@@ -8,8 +8,8 @@ use fedrecsim::population::Traces;
 use fedrecsim::rng::Streams;
 use fedrecsim::scenario::Scenario;
 use fedrecsim::sim::{self, Checkpoints, Outcome, RunControl, World};
+use fedrecsim::testing::CheckpointsInMemory;
 
-use crate::resume::InMemory;
 use crate::support::{Workshop, assert_balanced, run, small_with};
 
 const HEADER: &str = "user,time_s,down_mbit_per_s,up_mbit_per_s\n";
@@ -106,12 +106,12 @@ fn runs_over_a_trace_end_alike_from_every_checkpoint() {
                 ],
             );
             let run = |resumed: Option<&[u8]>| {
-                let store = InMemory::default();
+                let store = CheckpointsInMemory::default();
                 let resumed = resumed.map(|bytes| ArchiveReader::new(Box::new(Cursor::new(bytes.to_vec()))));
                 let checkpoints = Checkpoints { resumed, store: Box::new(store.clone()) };
                 let world = world(scenario.clone(), lines);
                 let outcome = sim::run_from(world, &RunControl::with_threads(1), &mut (), checkpoints).unwrap();
-                (outcome.digest, outcome.bytes, store.complete.lock().unwrap().clone())
+                (outcome.digest, outcome.bytes, store.complete())
             };
             let (digest, bytes, saved) = run(None);
             assert!(bytes.up.in_flight + bytes.down.in_flight > 0, "nothing is under way at the end of a round");

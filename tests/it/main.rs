@@ -11,6 +11,8 @@ mod checkerboard;
 mod checkpoints;
 /// Scripts can expect a digest, run without a report, compare two reports, and repeat a run.
 mod ci_kit;
+/// A method that breaks a clause of the contract is told which one, and what was seen.
+mod contract_breaches;
 /// Every registered method keeps the promises of all methods.
 mod contract_suite;
 /// Runs that are killed, or have no room on the disk, go on from a checkpoint and leave nothing half written.
@@ -92,6 +94,8 @@ mod simulation;
 mod steps;
 /// Holds what the modules share: small scenarios, and ways to run them.
 mod support;
+/// What is printed fits a narrow terminal, and progress, colours, completions and manual pages are where they belong.
+mod terminal;
 /// Where a formula tells how long something takes, it takes that long.
 mod theory;
 /// What clients exchange with a third party is really sent, takes its time and is booked by peer.

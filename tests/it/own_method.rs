@@ -38,7 +38,7 @@ fn scenario_files_know_the_examples_name_keys_and_ranges() {
 #[test]
 fn the_commands_that_only_look_show_the_example() {
     let (methods, vocabulary) = (methods(), vocabulary_of(&methods()));
-    let text = cli::methods(&methods);
+    let text = cli::methods(&methods, 80);
     assert!(text.contains("[method.item-mean]\n") && text.contains("step_decay = 1.0\n  # Exponent a"), "{text}");
     assert!(cli::schema(&vocabulary).contains("\"item-mean\""));
 }

@@ -30,6 +30,7 @@ use fedrecsim::rng::Streams;
 use fedrecsim::scenario::{self, Mode, Scenario};
 use fedrecsim::sim::outcome::RoundRecord;
 use fedrecsim::sim::{self, Checkpoints, Outcome, RunControl, World};
+use fedrecsim::testing::CheckpointsInMemory;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -39,7 +40,6 @@ use toml::{Table, Value};
 use self::device_work::{DeviceWork, Watch, assert_energy};
 use self::rules::Draft;
 use crate::fuzz_case;
-use crate::resume::InMemory;
 use crate::support::{Workshop, assert_balanced, assert_finite, run_command};
 
 /// A scenario file, of which a failing case shows the text.
@@ -272,12 +272,12 @@ fn check(file: &File) {
     assert_balanced(&outcome);
     assert_finite(&outcome);
 
-    let store = InMemory::default();
+    let store = CheckpointsInMemory::default();
     let again = run_from(&workshop, &scenario, Checkpoints { resumed: None, store: Box::new(store.clone()) });
     assert_eq!(again.digest, outcome.digest, "repeated");
     assert_eq!((&again.rounds, &again.model), (&outcome.rounds, &outcome.model), "repeated");
 
-    let left = store.complete.lock().unwrap().clone();
+    let left = store.complete();
     if !left.is_empty() {
         // The digest picks one of them, which is as good as a random one, and the same when the case is tried again.
         let one = left[outcome.digest.bytes().map(usize::from).sum::<usize>() % left.len()].clone();

@@ -1,56 +1,7 @@
-use std::io::Cursor;
-use std::sync::{Arc, Mutex};
-
-use fedrecsim::error::Result;
 use fedrecsim::method::Entry;
-use fedrecsim::model::archive::ArchiveReader;
-use fedrecsim::scenario::Scenario;
-use fedrecsim::sim::{self, CheckpointStore, Checkpoints, Outcome, RunControl};
+use fedrecsim::testing::check_resumed_runs;
 
 use crate::support::{methods, run, small_with, world};
-
-/// Keeps a checkpoint of every round in memory.
-#[derive(Clone, Default)]
-pub struct InMemory {
-    pub complete: Arc<Mutex<Vec<Vec<u8>>>>,
-    open: Vec<u8>,
-}
-
-impl CheckpointStore for InMemory {
-    fn is_due(&self, _rounds: u32) -> bool {
-        true
-    }
-    fn begin(&mut self, _rounds: u32) -> Result<()> {
-        self.open.clear();
-        Ok(())
-    }
-    fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.open.extend_from_slice(bytes);
-        Ok(())
-    }
-    fn commit(&mut self) -> Result<()> {
-        self.complete.lock().unwrap().push(std::mem::take(&mut self.open));
-        Ok(())
-    }
-}
-
-/// Returns the outcome of a run that goes on from `checkpoint`, and the checkpoints that it leaves.
-fn resume(scenario: &Scenario, checkpoint: &[u8], threads: usize) -> (Outcome, Vec<Vec<u8>>) {
-    let store = InMemory::default();
-    let resumed = Some(ArchiveReader::new(Box::new(Cursor::new(checkpoint.to_vec()))));
-    let checkpoints = Checkpoints { resumed, store: Box::new(store.clone()) };
-    let control = RunControl::with_threads(threads);
-    let outcome = sim::run_from(world(scenario.clone()), &control, &mut (), checkpoints).unwrap();
-    (outcome, store.complete.lock().unwrap().clone())
-}
-
-fn assert_same(resumed: &Outcome, whole: &Outcome, what: &str) {
-    assert!(resumed.stopped_by.is_none(), "{what}: {:?}", resumed.stopped_by);
-    assert_eq!(resumed.rounds, whole.rounds, "{what}");
-    assert_eq!((&resumed.durations, resumed.bytes), (&whole.durations, whole.bytes), "{what}");
-    assert_eq!(resumed.model, whole.model, "{what}");
-    assert_eq!(resumed.digest, whole.digest, "{what}");
-}
 
 /// Modes, with worlds in which participations are in every phase of their way when a round ends.
 const MODES: [(&str, &[&str]); 14] = [
@@ -169,22 +120,7 @@ fn every_method_in_every_mode_ends_alike_from_every_checkpoint() {
         for entry in methods().into_iter().filter(takes_part) {
             let what = format!("{} {mode}", entry.name);
             let scenario = small_with(entry.name, &[&["training.rounds=4"], overrides].concat());
-            let whole = run(scenario.clone(), 2);
-            let store = InMemory::default();
-            let checkpoints = Checkpoints { resumed: None, store: Box::new(store.clone()) };
-            let control = RunControl::with_threads(1);
-            let saving = sim::run_from(world(scenario.clone()), &control, &mut (), checkpoints).unwrap();
-            assert_same(&saving, &whole, &format!("{what}, saving"));
-            let saved = store.complete.lock().unwrap().clone();
-            assert_eq!(saved.len(), 3, "{what}: nothing is left to do after the last round");
-            for (rounds, checkpoint) in saved.iter().enumerate() {
-                let what = format!("{what}, from round {}", rounds + 1);
-                let threads = if rounds % 2 == 0 { 3 } else { 1 };
-                let (resumed, again) = resume(&scenario, checkpoint, threads);
-                assert_same(&resumed, &whole, &what);
-                // The checkpoints show whether anything was lost that only a later round would have needed.
-                assert!(again == saved[rounds + 1..], "{what}: its own checkpoints differ");
-            }
+            check_resumed_runs(&|| Ok(world(scenario.clone()))).unwrap_or_else(|reason| panic!("{what}: {reason}"));
         }
     }
 }

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use fedrecsim::codec::{self, BlockContext, Codec, FrameWriter, OpenedBlock, Randomness};
+use fedrecsim::codec::Randomness;
 use fedrecsim::error::Result;
 use fedrecsim::ids::UserId;
 use fedrecsim::method::central::{CentralClient, CentralServer, CentralTrainer, UserRatings, ratings_layout};
@@ -13,49 +13,10 @@ use fedrecsim::model::layout::{Layout, ValueType};
 use fedrecsim::model::state::StateVisitor;
 use fedrecsim::model::table::{Table, TableShape, TableUpdate, floats};
 use fedrecsim::privacy::Mechanism;
-use fedrecsim::rng::PortableDraws;
 use fedrecsim::sim::{self, Outcome, RunControl, World};
+use fedrecsim::testing::SixteenBits;
 
-use crate::support::{assert_balanced, assert_finite, small_with, world};
-
-/// A codec that keeps sixteen bits of every value, rounding up or down at random, and adds what it left out to the next
-/// upload.
-#[derive(Debug)]
-struct SixteenBits;
-
-impl Codec for SixteenBits {
-    fn encode_block(&self, update: &TableUpdate, context: &mut BlockContext<'_>, frame: &mut FrameWriter) {
-        let mut stream = context.randomness.stream("sixteen-bits");
-        let rows: Vec<u32> = update.iter().map(|(row, _)| row as u32).collect();
-        let columns = update.shape.dimension;
-        let residual = context.memory.residual(context.position, columns);
-        let zeros = Table::zeros(update.shape);
-        let mut kept_back = vec![0.0f32; rows.len() * columns];
-        let mut slots = Vec::new();
-        residual.read_rows(&rows, &zeros, &mut slots, |position, values, scale| {
-            for (kept, value) in kept_back[position * columns..].iter_mut().zip(values) {
-                *kept = value * scale;
-            }
-        });
-        let mut sent = Vec::with_capacity(update.values.len());
-        for (value, kept) in floats(&update.values).zip(&mut kept_back) {
-            let wanted = value + *kept;
-            let bits = wanted.to_bits().wrapping_add(stream.below(1 << 16)) & 0xffff_0000;
-            let rounded = f32::from_bits(bits);
-            *kept = wanted - rounded;
-            sent.extend(rounded.to_le_bytes());
-        }
-        residual.write_rows(&rows, 1.0, &mut slots, |position, values| {
-            values.copy_from_slice(&kept_back[position * columns..(position + 1) * columns]);
-        });
-        let rounded = TableUpdate { values: sent.into(), ..update.clone() };
-        codec::RowsF32.encode_block(&rounded, context, frame);
-    }
-
-    fn decode_block(&self, block: &OpenedBlock<'_>) -> Result<TableUpdate> {
-        codec::RowsF32.decode_block(block)
-    }
-}
+use crate::support::{assert_balanced, small_with, world};
 
 fn lossy_world(method: &str, overrides: &[&str]) -> World {
     let mut world = world(small_with(method, overrides));
@@ -65,23 +26,6 @@ fn lossy_world(method: &str, overrides: &[&str]) -> World {
 
 fn run_in(world: World, threads: usize) -> Outcome {
     sim::run(world, &RunControl::with_threads(threads), &mut ()).unwrap()
-}
-
-/// If this fails, a codec that loses something, remembers it and draws at random breaks a promise that lossless ones
-/// keep.
-#[test]
-fn every_method_runs_with_a_codec_that_loses_something_in_both_directions() {
-    for entry in crate::support::methods() {
-        let few = ["training.participation={ cohort = 15 }", "network.dropout=0.2"];
-        let outcome = run_in(lossy_world(entry.name, &few), 1);
-        assert_finite(&outcome);
-        assert_balanced(&outcome);
-        assert_eq!(run_in(lossy_world(entry.name, &few), 3).digest, outcome.digest, "{}", entry.name);
-        if entry.placement.trains() {
-            let lossless = run_in(world(small_with(entry.name, &few)), 2);
-            assert_ne!(lossless.digest, outcome.digest, "{}: nothing was lost", entry.name);
-        }
-    }
 }
 
 /// A method whose clients send back what they received.

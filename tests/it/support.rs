@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use fedrecsim::cli::{self, Finished, InputArgs, RunArgs};
+use fedrecsim::cli::{self, Finished, InputArgs, ProgressArg, RunArgs};
 use fedrecsim::dataset;
 use fedrecsim::error::{Error, Result};
 use fedrecsim::method::Entry;
@@ -13,6 +13,7 @@ use fedrecsim::rng::Streams;
 use fedrecsim::scenario::{self, Scenario};
 use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim::sim::{self, Outcome, RoundObserver, RunControl, World};
+use fedrecsim::testing::{check_balance, check_figures};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -54,16 +55,24 @@ pub fn small(overrides: &[&str]) -> Scenario {
     parse(SMALL, overrides)
 }
 
-/// Returns the small scenario with another method and these keys replaced. The method has its defaults, except for
-/// rates that are made for thousands of users and diverge with a handful of them.
-pub fn small_with(method: &str, overrides: &[&str]) -> Scenario {
-    let method = match method {
-        "fedrec-pmf" => "method={ fedrec-pmf = { learning_rate = 0.1 } }".to_owned(),
-        "pmf" => "method={ pmf = { learning_rate = 0.1 } }".to_owned(),
-        "fedrecon" => "method={ fedrecon = { learning_rate_items = 500 } }".to_owned(),
+/// Returns the parameters that a method needs in a small scenario, where its defaults are made for thousands of users
+/// and diverge with a handful of them, or take long.
+pub fn parameters_for_few_users(method: &str) -> Option<&'static str> {
+    match method {
+        "fedrec-pmf" | "pmf" => Some("{ learning_rate = 0.1 }"),
+        "fedrecon" => Some("{ learning_rate_items = 500 }"),
         // The default width would take half a second of training, and no test depends on it.
-        "metamf" => "method={ metamf = { hidden_units = 64 } }".to_owned(),
-        name => format!("method=\"{name}\""),
+        "metamf" => Some("{ hidden_units = 64 }"),
+        _ => None,
+    }
+}
+
+/// Returns the small scenario with another method and these keys replaced. The method has its defaults, except for
+/// those of [`parameters_for_few_users`].
+pub fn small_with(method: &str, overrides: &[&str]) -> Scenario {
+    let method = match parameters_for_few_users(method) {
+        Some(parameters) => format!("method={{ {method} = {parameters} }}"),
+        None => format!("method=\"{method}\""),
     };
     small(&[&[method.as_str()], overrides].concat())
 }
@@ -177,6 +186,7 @@ impl Workshop {
             overwrite: false,
             no_report: false,
             json: true,
+            progress: ProgressArg::Off,
             force: false,
             expect_digest: None,
             strict: false,
@@ -228,52 +238,15 @@ pub fn assert_refusal(error: &Error, parts: &[&str]) {
 
 /// Checks that every byte of the outcome is accounted for, in every round and in all, and that the rounds add up to the
 /// total.
+#[track_caller]
 pub fn assert_balanced(outcome: &Outcome) {
-    let mut sum = ByDirection::<Flow>::default();
-    for round in &outcome.rounds {
-        for (direction, flow) in [("up", round.bytes.up), ("down", round.bytes.down)] {
-            assert!(flow.is_balanced(), "round {}, {direction}: {flow:?}", round.round);
-        }
-        if let Some(part) = round.third_party_bytes {
-            assert!(part.up.is_balanced() && part.down.is_balanced(), "round {}: {part:?}", round.round);
-            assert!(
-                part.up.sent <= round.bytes.up.sent && part.down.sent <= round.bytes.down.sent,
-                "a part of the whole"
-            );
-        }
-        sum += round.bytes;
-    }
-    assert!(outcome.bytes.up.is_balanced() && outcome.bytes.down.is_balanced(), "{:?}", outcome.bytes);
-    for (rounds, run) in [(sum.up, outcome.bytes.up), (sum.down, outcome.bytes.down)] {
-        assert_eq!(rounds.in_flight, 0, "what is on its way at the end of a round belongs to a later one");
-        let flows = [rounds, run].map(|Flow { delivered, lost, cancelled, useful, late, stale, .. }| {
-            [delivered, lost, cancelled, useful, late, stale]
-        });
-        // A run that was stopped has a round that was not finished.
-        if outcome.stopped_by.is_none() {
-            assert_eq!(flows[0], flows[1], "the rounds do not add up to the run");
-            assert_eq!(rounds.sent + run.in_flight, run.sent, "what no round has was on its way at the end");
-        }
-    }
+    check_balance(outcome).unwrap_or_else(|reason| panic!("{reason}"));
 }
 
 /// Checks that no figure of the outcome is NaN or infinite, and that accuracies are shares.
+#[track_caller]
 pub fn assert_finite(outcome: &Outcome) {
-    let mut tables = outcome.model.tables();
-    assert!(tables.all(|(_, table)| table.as_slice().iter().all(|value| value.is_finite())), "the final model");
-    for round in &outcome.rounds {
-        let times = [Some(round.virtual_time_s), Some(round.duration_s), round.loss];
-        assert!(times.iter().flatten().all(|value| value.is_finite()), "{round:?}");
-        let sparsity = round.sparsity.iter().flat_map(|sparsity| sparsity.uploads.iter().chain(&sparsity.averaged));
-        let figures = round.accuracy.iter().flat_map(|accuracy| [Some(&accuracy.test), accuracy.validation.as_ref()]);
-        let (errors, accuracy): (Vec<_>, Vec<_>) =
-            figures.flatten().flatten().partition(|(name, _)| ["rmse", "mae"].contains(&name.as_str()));
-        assert!(errors.iter().all(|(_, error)| error.is_finite() && **error >= 0.0), "{errors:?}");
-        let accuracy = accuracy.into_iter().map(|(_, figure)| figure);
-        for share in sparsity.chain(accuracy) {
-            assert!((0.0..=1.0).contains(share), "round {}: {share} is no share", round.round);
-        }
-    }
+    check_figures(outcome).unwrap_or_else(|reason| panic!("{reason}"));
 }
 
 /// Returns test HR@10 after the last round.

@@ -17,7 +17,7 @@ use values::{digest, duration, rounds, threads, virtual_seconds};
 ///
 /// Exit codes: 0 done, 1 the run failed, 2 the scenario, the command line, the ratings or the checkpoint is wrong.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "fedrecsim", version, arg_required_else_help = true)]
+#[command(name = "fedrecsim", version, arg_required_else_help = true, max_term_width = 100)]
 pub struct Cli {
     /// The command.
     #[command(subcommand)]
@@ -67,6 +67,12 @@ pub enum Command {
     Methods,
     /// List the presets of links, devices and availability, with the sources of their numbers.
     Presets,
+    /// Print a script by which a shell completes commands and options.
+    ///
+    /// For bash, for example: fedrecsim completions bash > ~/.local/share/bash-completion/completions/fedrecsim
+    Completions(CompletionsArgs),
+    /// Print the manual page, or that of a command: fedrecsim man run | man -l -
+    Man(ManArgs),
 }
 
 /// What is run.
@@ -118,6 +124,9 @@ pub struct RunArgs {
     /// Print one JSON object with the results on standard output, and nothing else there.
     #[arg(long)]
     pub json: bool,
+    /// How progress is shown on standard error.
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub progress: ProgressArg,
     /// Run even if more memory will be needed than there is.
     #[arg(long)]
     pub force: bool,
@@ -148,6 +157,18 @@ pub struct RunArgs {
     #[cfg(feature = "npz")]
     #[arg(long, value_name = "FILE.npz")]
     pub save_model: Option<PathBuf>,
+}
+
+/// How progress is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ProgressArg {
+    /// A bar on a terminal; elsewhere a line after a round, at most every 10 seconds.
+    #[default]
+    Auto,
+    /// A line after every round.
+    Rounds,
+    /// Nothing.
+    Off,
 }
 
 /// Arguments of `resume`.
@@ -181,6 +202,9 @@ pub struct ResumeArgs {
     /// Print one JSON object with the results on standard output, and nothing else there.
     #[arg(long)]
     pub json: bool,
+    /// How progress is shown on standard error.
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub progress: ProgressArg,
     /// Write the parameters of the model after the last finished round to this file, for `numpy.load`.
     ///
     /// A file of this name is replaced.
@@ -242,7 +266,7 @@ pub struct ReplayArgs {
     #[command(flatten)]
     pub input: InputArgs,
     /// The virtual time, in seconds; what happens at that instant has happened.
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = virtual_seconds)]
+    #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = virtual_seconds)]
     pub until_s: f64,
 }
 
@@ -281,4 +305,20 @@ pub struct ExplainArgs {
     /// Print the reference of all keys as Markdown.
     #[arg(long, conflicts_with = "key")]
     pub markdown: bool,
+}
+
+/// Arguments of `completions`.
+#[derive(Clone, Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell.
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+/// Arguments of `man`.
+#[derive(Clone, Debug, Args)]
+pub struct ManArgs {
+    /// A command of the program [default: the program].
+    #[arg(value_name = "COMMAND")]
+    pub command: Option<String>,
 }

@@ -7,7 +7,7 @@ use plotters::prelude::RGBColor;
 use super::stretch::{Phase, Stretch};
 use crate::ids::{InvitationId, UserId};
 use crate::legs::{Job, Route};
-use crate::report::plot::timeline::{Instant, Mark, Row, Rule, TimelineChart};
+use crate::report::plot::timeline::{BAR_WIDTH_MIN, Instant, Mark, Row, Rule, TimelineChart};
 use crate::report::words::{counted, duration, thousands};
 use crate::sim::outcome::events::{Ending, RoundSpan};
 use crate::units::{SimDuration, SimTime};
@@ -25,6 +25,8 @@ pub struct Timeline {
     pub title: String,
     /// How rounds are run, in words.
     pub mode: String,
+    /// Which keys of the scenario were changed on the command line, as a sentence, if any were.
+    pub overrides: Option<String>,
     /// Time from the invitation of a round to its deadline.
     pub deadline: Option<SimDuration>,
     /// The rounds, in order.
@@ -139,7 +141,11 @@ impl Timeline {
         } else {
             format!("the {} that began in {rounds}", counted(all as u64, "participation"))
         };
-        format!("{}. Shown: {which}, in the order in which they ended.", self.mode)
+        let shown = format!(
+            "{}. Shown: {which}, in the order in which they ended. No bar is narrower than {BAR_WIDTH_MIN} pixels.",
+            self.mode
+        );
+        self.overrides.as_ref().map_or_else(|| shown.clone(), |overrides| format!("{shown}\n{overrides}."))
     }
 
     /// Returns the deadlines of the rounds, each counted from its invitation.

@@ -25,7 +25,7 @@ fn a_report_is_its_charts_and_four_files_and_no_leftovers() {
     folder.write(&sample::run(3)).unwrap();
     drop(folder);
     let mut expected = charts::file_names(&sample::run(3));
-    assert_eq!(expected.len(), if cfg!(feature = "plots") { 4 } else { 0 });
+    assert_eq!(expected.len(), if cfg!(feature = "plots") { 5 } else { 0 });
     expected.extend(["rounds.csv", "run.json", "scenario.toml", "summary.md"]);
     expected.sort_unstable();
     assert_eq!(names(&path), expected);

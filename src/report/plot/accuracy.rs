@@ -3,8 +3,8 @@
 use plotters::prelude::RGBColor;
 
 use super::axis::Axis;
-use super::chart::{Chart, Group, Mark, Series, Stroke};
-use super::{rounds_axis, title, with_room};
+use super::chart::{Chart, Group, Mark, Series, Stroke, shade};
+use super::{rounds_axis, title, with_overrides, with_room};
 use crate::metric::{Metric, Needs};
 use crate::report::cost::{self, Cost};
 use crate::report::figures;
@@ -18,6 +18,8 @@ pub enum Against {
     Rounds,
     /// Bytes sent so far, up and down.
     Bytes,
+    /// Bytes sent by clients so far.
+    Uploads,
     /// Virtual time so far.
     VirtualTime,
 }
@@ -27,6 +29,7 @@ impl Against {
         match self {
             Self::Rounds => cost.round.into(),
             Self::Bytes => cost.bytes() as f64,
+            Self::Uploads => cost.up_bytes as f64,
             Self::VirtualTime => cost.virtual_time_s,
         }
     }
@@ -34,7 +37,8 @@ impl Against {
     fn axis(self, last: f64, points: usize) -> Axis {
         match self {
             Self::Rounds => rounds_axis(last, points),
-            Self::Bytes => Axis::bytes(with_room(last, points)),
+            Self::Bytes => Axis::bytes("sent so far, up and down", with_room(last, points)),
+            Self::Uploads => Axis::bytes("uploaded so far", with_room(last, points)),
             Self::VirtualTime => Axis::virtual_seconds(with_room(last, points)),
         }
     }
@@ -43,6 +47,7 @@ impl Against {
         match self {
             Self::Rounds => "no round",
             Self::Bytes => "no bytes were sent",
+            Self::Uploads => "nothing was uploaded",
             Self::VirtualTime => "no virtual time passed",
         }
     }
@@ -92,7 +97,7 @@ pub fn chart(record: &RunRecord, against: Against) -> Chart {
     };
     Chart {
         title: title(record),
-        subtitle: format!("Accuracy under this protocol: {}", record.protocol),
+        subtitle: with_overrides(format!("Accuracy under this protocol: {}", record.protocol), record),
         x,
         y: vertical(&headlines, smallest, largest),
         groups,
@@ -140,7 +145,8 @@ fn lines(
     for ((name, baseline), stroke) in record.baselines.iter().zip([Stroke::Dashed, Stroke::Dotted]) {
         if let Some(&value) = baseline.test.get(figure) {
             let points = ends.map(|x| (x, value)).to_vec();
-            lines.push(Series { label: labelled(name, Some(value)), color: strong, stroke, points });
+            let color = shade(strong);
+            lines.push(Series { label: labelled(name, Some(value)), color, stroke, points });
         }
     }
     lines.retain(|line| !line.points.is_empty());

@@ -31,14 +31,14 @@ impl Axis {
         Self::new("communication round", 1.0, last, 1.0)
     }
 
-    /// Returns an axis of bytes from 0 to `last`, in the decimal unit that suits them.
-    pub fn bytes(last: f64) -> Self {
+    /// Returns an axis of bytes from 0 to `last`, in the decimal unit that suits them. `title` says which bytes.
+    pub fn bytes(title: &str, last: f64) -> Self {
         let (unit, name) = largest_unit(
             &[(1.0, "bytes"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"), (1e15, "PB")],
             last / 1.2,
         );
         let step_min = if unit == 1.0 { 1.0 } else { 0.0 };
-        Self::new(&format!("sent so far, up and down [{name}]"), unit, last, step_min)
+        Self::new(&format!("{title} [{name}]"), unit, last, step_min)
     }
 
     /// Returns an axis of virtual seconds from 0 to `last`, in the unit that suits them.
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(labels(&Axis::share("", 1.0)), ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]);
         for exponent in 0..40 {
             let last = 1.7f64 * f64::from(2u32).powi(exponent);
-            for axis in [Axis::rounds(last), Axis::bytes(last), Axis::virtual_seconds(last)] {
+            for axis in [Axis::rounds(last), Axis::bytes("", last), Axis::virtual_seconds(last)] {
                 assert!((1..=9).contains(&axis.ticks.len()), "{last}: {axis:?}");
                 let mut distinct = labels(&axis);
                 distinct.dedup();
@@ -187,8 +187,8 @@ mod tests {
     #[test]
     fn units_suit_the_size() {
         let title = |axis: Axis| axis.title.rsplit_once(' ').map(|(_, unit)| unit.to_owned());
-        assert_eq!(title(Axis::bytes(950.0)).as_deref(), Some("[bytes]"));
-        assert_eq!(title(Axis::bytes(2.5e9)).as_deref(), Some("[GB]"));
+        assert_eq!(title(Axis::bytes("", 950.0)).as_deref(), Some("[bytes]"));
+        assert_eq!(title(Axis::bytes("", 2.5e9)).as_deref(), Some("[GB]"));
         assert_eq!(title(Axis::virtual_seconds(0.5)).as_deref(), Some("[ms]"));
         assert_eq!(title(Axis::virtual_seconds(100.0)).as_deref(), Some("[s]"));
         assert_eq!(title(Axis::virtual_seconds(300.0)).as_deref(), Some("[min]"));
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn an_axis_of_nothing_still_has_a_length() {
-        let axis = Axis::bytes(0.0);
+        let axis = Axis::bytes("", 0.0);
         assert!(axis.end > 0.0 && axis.ticks == [0.0]);
     }
 }

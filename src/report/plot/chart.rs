@@ -3,16 +3,17 @@
 use plotters::chart::{ChartBuilder, ChartContext};
 use plotters::coord::Shift;
 use plotters::prelude::{
-    Cartesian2d, Circle, Color, DashedLineSeries, DrawingArea, DrawingAreaErrorKind, IntoDrawingArea, LineSeries,
-    PathElement, RGBColor, SVGBackend, ShapeStyle, Text, TextStyle, WHITE,
+    Cartesian2d, Circle, Color, DrawingArea, DrawingAreaErrorKind, IntoDrawingArea, LineSeries, PathElement, RGBColor,
+    SVGBackend, ShapeStyle, Text, TextStyle, WHITE,
 };
 use plotters::style::{FontStyle, IntoFont};
 
 use super::axis::Axis;
+use super::svg::{self, Dashes};
 use crate::report::words::lines;
 
 /// How a line is drawn, from the most to the least prominent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stroke {
     /// The result itself.
     Thick,
@@ -51,13 +52,14 @@ pub struct Group {
 pub struct Chart {
     /// The first line of text.
     pub title: String,
-    /// The second line of text, broken where it is too long.
+    /// The text below the title, broken where a line is too long.
     pub subtitle: String,
     /// The horizontal axis.
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// The lines, in the order of the legend; later ones are drawn below earlier ones.
+    /// The lines, in the order of the legend. Lesser strokes are drawn above more prominent ones, which they would not be
+    /// seen below; of two lines of the same stroke, the earlier one is drawn above.
     pub groups: Vec<Group>,
     /// Points to mark with a ring, and what they are.
     pub marked: Option<(String, Vec<Mark>)>,
@@ -101,9 +103,9 @@ pub type DrawingError = DrawingAreaErrorKind<std::io::Error>;
 /// # Errors
 /// None is known for a string: the library's drawing functions can fail for files only.
 pub fn render(chart: &Chart) -> Result<String, DrawingError> {
-    let mut svg = String::new();
+    let mut drawn = String::new();
     {
-        let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        let root = SVGBackend::with_string(&mut drawn, SIZE).into_drawing_area();
         root.fill(&WHITE)?;
         let below_header = draw_header(&root, &chart.title, &chart.subtitle)?;
         let (_, body) = root.split_vertically(below_header);
@@ -112,7 +114,22 @@ pub fn render(chart: &Chart) -> Result<String, DrawingError> {
         draw_legend(&legend, chart)?;
         root.present()?;
     }
-    Ok(svg)
+    Ok(svg::complete(&drawn, &chart.title, &description(chart)))
+}
+
+/// Returns the chart in words: its subtitle, its axes, and every line by its label, which has its figure.
+fn description(chart: &Chart) -> String {
+    let mut parts = vec![
+        chart.subtitle.lines().collect::<Vec<_>>().join(". "),
+        format!("Line chart; horizontal: {}; vertical: {}", chart.x.title, chart.y.title),
+    ];
+    for Group { heading, series } in &chart.groups {
+        let labels: Vec<&str> = series.iter().map(|series| series.label.as_str()).collect();
+        parts.push(format!("{heading}: {}", labels.join(", ")));
+    }
+    parts.extend(chart.marked.iter().map(|(label, _)| label.clone()));
+    parts.extend(chart.remark.iter().map(|remark| format!("The chart is empty: {remark}")));
+    parts.join(". ") + "."
 }
 
 pub(super) fn font(size: u32, color: RGBColor) -> TextStyle<'static> {
@@ -129,11 +146,16 @@ pub(super) fn draw_header(root: &Area, title: &str, subtitle: &str) -> Result<i3
     let mut y = 28;
     root.draw(&Text::new(title.to_owned(), (MARGIN, y), bold(28)))?;
     y += 44;
-    for line in lines(subtitle, SUBTITLE_WIDTH) {
+    for line in subtitle_lines(subtitle) {
         root.draw(&Text::new(line, (MARGIN, y), font(20, GREY)))?;
         y += 28;
     }
     Ok(y + 8)
+}
+
+/// Returns the lines in which a subtitle is drawn.
+pub(super) fn subtitle_lines(subtitle: &str) -> Vec<String> {
+    subtitle.lines().flat_map(|paragraph| lines(paragraph, SUBTITLE_WIDTH)).collect()
 }
 
 fn draw_plot(area: &Area, chart: &Chart) -> Result<(), DrawingError> {
@@ -155,9 +177,14 @@ fn draw_plot(area: &Area, chart: &Chart) -> Result<(), DrawingError> {
         .x_desc(chart.x.title.clone())
         .y_desc(chart.y.title.clone())
         .draw()?;
-    // The lines are drawn from the last to the first, so that the first group's first line ends on top.
-    for series in chart.groups.iter().rev().flat_map(|group| group.series.iter().rev()) {
-        draw_series(&mut context, series)?;
+    let mut numbered: Vec<(usize, &Series)> = Vec::new();
+    for (number, group) in chart.groups.iter().enumerate().rev() {
+        numbered.extend(group.series.iter().rev().map(|series| (number, series)));
+    }
+    // The sort is stable: of lines with the same stroke, the first one of the first group ends on top.
+    numbered.sort_by_key(|(_, series)| series.stroke);
+    for (group, series) in numbered {
+        draw_series(&mut context, series, group)?;
     }
     for mark in chart.marked.iter().flat_map(|(_, marks)| marks) {
         let rings = [(10, WHITE.filled()), (10, mark.color.stroke_width(4)), (4, mark.color.filled())];
@@ -171,29 +198,43 @@ fn draw_plot(area: &Area, chart: &Chart) -> Result<(), DrawingError> {
     Ok(())
 }
 
-fn draw_series(context: &mut Context, series: &Series) -> Result<(), DrawingError> {
+/// Draws one line. The dashes of the groups begin at other places, so that lines that coincide do not hide each other.
+fn draw_series(context: &mut Context, series: &Series, group: usize) -> Result<(), DrawingError> {
     let points = &series.points;
     let thinner = if points.len() > THICK_MAX { 2 } else { 1 };
     let line = |width: u32| series.color.stroke_width(width / thinner);
-    match series.stroke {
+    let (dash, gap) = match series.stroke {
         Stroke::Thick => {
             context.draw_series(LineSeries::new(points.iter().copied(), line(4)))?;
-            draw_markers(context, points, series.color.filled(), 6)?;
+            return draw_markers(context, points, series.color.filled(), 6);
         }
         Stroke::Thin => {
             context.draw_series(LineSeries::new(points.iter().copied(), line(2)))?;
-            draw_markers(context, points, series.color.filled(), 4)?;
+            return draw_markers(context, points, series.color.filled(), 4);
         }
-        Stroke::Dashed | Stroke::Dotted => {
-            let (dash, gap) = if series.stroke == Stroke::Dashed { (16, 10) } else { (4, 9) };
-            context.draw_series(DashedLineSeries::new(points.iter().copied(), dash, gap, line(3)))?;
-            if points.len() == 1 {
-                // A single point has no line that could be dashed.
-                draw_markers(context, points, line(3), 9)?;
-            }
-        }
+        Stroke::Dashed => (16, 10),
+        Stroke::Dotted => (4, 9),
+    };
+    if points.len() == 1 {
+        // A single point has no line that could be dashed.
+        return draw_markers(context, points, line(3), 9);
     }
+    let offset = if group.is_multiple_of(2) { 0 } else { (dash + gap) / 2 };
+    let style = series.color.stroke_width(Dashes { width: 3 / thinner, dash, gap, offset }.code());
+    context.draw_series(LineSeries::new(points.iter().copied(), style))?;
     Ok(())
+}
+
+/// Returns the shade in which a dashed line can be seen on a solid one of this colour: a darker one, or a lighter one
+/// where the colour is dark.
+pub fn shade(RGBColor(red, green, blue): RGBColor) -> RGBColor {
+    let luminance = (299 * u32::from(red) + 587 * u32::from(green) + 114 * u32::from(blue)) / 1000;
+    let shaded = |part: u8| {
+        let part = u32::from(part);
+        // Both are shares of 100, so the result is at most 255.
+        if luminance < 80 { (255 - (255 - part) * 45 / 100) as u8 } else { (part * 55 / 100) as u8 }
+    };
+    RGBColor(shaded(red), shaded(green), shaded(blue))
 }
 
 fn draw_markers(

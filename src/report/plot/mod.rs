@@ -1,13 +1,16 @@
-//! Draws the charts of a report as SVG: accuracy against rounds, bytes and virtual time, and the sparsity of C.
+//! Draws the charts of a report as SVG: accuracy against rounds, bytes, uploaded bytes and virtual time, and the sparsity
+//! of C.
 
 mod accuracy;
 mod axis;
 mod chart;
 mod sparsity;
+mod svg;
 pub mod timeline;
 
 use super::charts::FILE_NAMES;
 use super::check;
+use super::overrides;
 use super::record::{RunRecord, SPARSITY_THRESHOLDS};
 use crate::error::{Error, Result};
 use accuracy::Against;
@@ -23,9 +26,10 @@ pub fn charts(record: &RunRecord) -> Result<Vec<(&'static str, String)>> {
     let mut pictures = vec![
         (FILE_NAMES[0], accuracy::chart(record, Against::Rounds)),
         (FILE_NAMES[1], accuracy::chart(record, Against::Bytes)),
-        (FILE_NAMES[2], accuracy::chart(record, Against::VirtualTime)),
+        (FILE_NAMES[2], accuracy::chart(record, Against::Uploads)),
+        (FILE_NAMES[3], accuracy::chart(record, Against::VirtualTime)),
     ];
-    pictures.extend(sparsity::chart(record).map(|chart| (FILE_NAMES[3], chart)));
+    pictures.extend(sparsity::chart(record).map(|chart| (FILE_NAMES[4], chart)));
     pictures.into_iter().map(|(name, chart)| Ok((name, render(name, &chart)?))).collect()
 }
 
@@ -40,6 +44,13 @@ fn title(record: &RunRecord) -> String {
         title.push_str(&format!(" (incomplete: {} of {} rounds)", record.rounds, record.scenario.training.rounds));
     }
     title
+}
+
+/// Returns `text` as the second line of a chart, and below it which keys of the scenario were changed on the command line.
+fn with_overrides(text: String, record: &RunRecord) -> String {
+    let overrides = overrides::of_command(&record.command);
+    let changed = overrides::sentence(&overrides, record.scenario.training.rounds);
+    changed.map_or_else(|| text.clone(), |changed| format!("{text}\n{changed}"))
 }
 
 /// Returns the rounds' axis for a chart whose points end at `last`.
@@ -133,6 +144,79 @@ mod tests {
         }
     }
 
+    /// If this fails, two pictures of runs with other parameters cannot be told apart.
+    #[test]
+    fn charts_say_what_the_command_line_changed() {
+        let mut record = sample::run(3);
+        for (_, svg) in charts(&record).unwrap() {
+            assert!(svg.contains("\nChanged by --set: method.mu = 0.1\n"), "no line with the override");
+        }
+        record.command.clear();
+        assert!(charts(&record).unwrap().iter().all(|(_, svg)| !svg.contains("Changed by")));
+    }
+
+    /// If this fails, whoever does not see a picture is not told what it shows, or it is cut off on a narrow page.
+    #[test]
+    fn pictures_have_text_for_screen_readers_and_fit_narrow_pages() {
+        for (file, svg) in charts(&sample::run(60)).unwrap() {
+            let (opening, rest) = svg.split_once(">\n<title>ml100k-fedrap: fedrap, seed 1</title>\n<desc>").unwrap();
+            for attribute in ["viewBox=\"0 0 1440 800\"", "style=\"max-width: 100%; height: auto\"", "role=\"img\""] {
+                assert!(opening.contains(attribute), "{file}: no {attribute} in {opening}");
+            }
+            let description = rest.split("</desc>").next().unwrap();
+            let parts: &[&str] = match file.starts_with("accuracy") {
+                true => &[
+                    "99 sampled candidates",
+                    "horizontal: ",
+                    "vertical: HR@10, NDCG@10",
+                    "popularity: 0.4",
+                    "round 60",
+                ],
+                false => &["magnitude above", "1e-4: "],
+            };
+            parts.iter().for_each(|part| assert!(description.contains(part), "{file}: no {part:?} in {description}"));
+        }
+        let (_, empty) = charts(&sample::nothing_finished()).unwrap().remove(0);
+        let description = empty.split("<desc>").nth(1).unwrap().split("</desc>").next().unwrap();
+        assert!(description.contains("The chart is empty: no round was evaluated"), "{description}");
+    }
+
+    /// If this fails, one of two lines that coincide hides the other.
+    #[test]
+    fn dashed_lines_lie_above_solid_ones_and_begin_at_other_places() {
+        for (file, svg) in charts(&sample::run(60)).unwrap().into_iter().take(4) {
+            for offset in [0, 13] {
+                let dashes = format!("stroke-width=\"3\" stroke-dasharray=\"16 10\" stroke-dashoffset=\"{offset}\"");
+                assert!(svg.contains(&dashes), "{file}: no {dashes}");
+            }
+            let first_dash = svg.find("stroke-dasharray").unwrap();
+            let markers = svg[..first_dash].matches("<circle").count();
+            assert!(markers == 0 || markers > 60, "{file}: a solid line is drawn above a dashed one");
+            let line = "stroke=\"#0072B2\" stroke-width=\"4\" points";
+            assert!(svg.find(line).unwrap() < first_dash, "{file}: the result is drawn above the references");
+        }
+    }
+
+    /// If this fails, dashes cannot be told from the solid line that they lie on.
+    #[test]
+    fn dashes_have_a_shade_of_their_own() {
+        use plotters::prelude::RGBColor;
+        for color in [RGBColor(0, 114, 178), RGBColor(68, 1, 84), RGBColor(255, 255, 255), RGBColor(0, 0, 0)] {
+            let shade = chart::shade(color);
+            let difference = |one: u8, other: u8| u32::from(one.abs_diff(other));
+            let sum = difference(color.0, shade.0) + difference(color.1, shade.1) + difference(color.2, shade.2);
+            assert!(sum >= 100, "{color:?} and {shade:?}");
+        }
+    }
+
+    /// If this fails, somebody who compares codecs of uploads has only the sum of both directions to look at.
+    #[test]
+    fn one_chart_counts_uploads_alone() {
+        let svg = |name: &str| charts(&sample::run(60)).unwrap().into_iter().find(|(file, _)| *file == name).unwrap().1;
+        assert!(svg("accuracy-by-uploads.svg").contains("uploaded so far [GB]"));
+        assert!(svg("accuracy-by-bytes.svg").contains("sent so far, up and down [GB]"));
+    }
+
     #[test]
     fn an_incomplete_run_says_so_in_its_title() {
         let charts = charts(&sample::interrupted(12, 60)).unwrap();
@@ -152,7 +236,7 @@ mod tests {
 
     #[test]
     fn without_sparsity_there_is_no_chart_of_it_and_none_is_announced() {
-        for (record, expected) in [(sample::popularity(), 3), (sample::nothing_finished(), 3), (sample::run(2), 4)] {
+        for (record, expected) in [(sample::popularity(), 4), (sample::nothing_finished(), 4), (sample::run(2), 5)] {
             let files: Vec<_> = charts(&record).unwrap().into_iter().map(|(file, _)| file).collect();
             assert_eq!(files, FILE_NAMES[..expected]);
             assert_eq!(files, file_names(&record));

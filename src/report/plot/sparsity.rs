@@ -3,8 +3,8 @@
 use plotters::prelude::RGBColor;
 
 use super::axis::Axis;
-use super::chart::{Chart, Group, Series, Stroke};
-use super::{SPARSITY_THRESHOLDS, rounds_axis, title};
+use super::chart::{Chart, Group, Series, Stroke, shade};
+use super::{SPARSITY_THRESHOLDS, rounds_axis, title, with_overrides};
 use crate::report::record::{RunRecord, Sparsity};
 use crate::report::words::share;
 
@@ -31,7 +31,7 @@ pub fn chart(record: &RunRecord) -> Option<Chart> {
             .map(|i| Series {
                 // The figures in the labels tell lines apart even where they coincide.
                 label: format!("{}: {}", threshold_label(SPARSITY_THRESHOLDS[i]), share(of(&at_last)[i])),
-                color: COLORS[i],
+                color: if stroke == Stroke::Dashed { shade(COLORS[i]) } else { COLORS[i] },
                 stroke,
                 points: points.iter().map(|(round, sparsity)| (*round, of(sparsity)[i])).collect(),
             })
@@ -39,9 +39,12 @@ pub fn chart(record: &RunRecord) -> Option<Chart> {
     };
     Some(Chart {
         title: title(record),
-        subtitle: format!(
-            "Share of the values of the shared table (FedRAP's C) whose magnitude is above a threshold; \
-             the figures are of round {last}"
+        subtitle: with_overrides(
+            format!(
+                "Share of the values of the shared table (FedRAP's C) whose magnitude is above a threshold; \
+                 the figures are of round {last}"
+            ),
+            record,
         ),
         x: rounds_axis(last, points.len()),
         y: Axis::share("share of values", 1.0),

@@ -4,7 +4,10 @@ use plotters::coord::ranged1d::Ranged;
 use plotters::prelude::{Circle, Color, IntoDrawingArea, PathElement, RGBColor, Rectangle, SVGBackend, Text, WHITE};
 
 use super::axis::Axis;
-use super::chart::{Area, DrawingError, GREY, GRID, INK, LEGEND_WIDTH, MARGIN, SIZE, bold, draw_header, font};
+use super::chart::{
+    Area, DrawingError, GREY, GRID, INK, LEGEND_WIDTH, MARGIN, SIZE, bold, draw_header, font, subtitle_lines,
+};
+use super::svg::{self, Dashes};
 use crate::report::words::lines;
 
 /// Everything on the picture.
@@ -78,20 +81,23 @@ pub enum Rule {
 
 const LABELS_WIDTH: i32 = 110;
 const ROW_HEIGHT: i32 = 15;
-const RULE: RGBColor = INK;
+/// The least width of a bar in pixels, so that a stretch too short to be seen is still there.
+pub const BAR_WIDTH_MIN: i32 = 3;
+/// Okabe and Ito's vermilion, in which dashed lines stand out from the solid ones that they may coincide with.
+const DASHED: RGBColor = RGBColor(213, 94, 0);
 
 /// Returns the picture as an SVG document, whose height follows the rows.
 ///
 /// # Errors
 /// None is known for a string: the library's drawing functions can fail for files only.
 pub fn render(chart: &TimelineChart) -> Result<String, DrawingError> {
-    let mut svg = String::new();
-    let header = 72 + 28 * lines(&chart.subtitle, 120).len() as i32 + 16;
+    let mut drawn = String::new();
+    let header = 72 + 28 * subtitle_lines(&chart.subtitle).len() as i32 + 16;
     // The least height leaves room for the legend.
     let body = (chart.rows.len() as i32 * ROW_HEIGHT).max(520);
     {
         let size = (SIZE.0, (header + body + 100) as u32);
-        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        let root = SVGBackend::with_string(&mut drawn, size).into_drawing_area();
         root.fill(&WHITE)?;
         draw_header(&root, &chart.title, &chart.subtitle)?;
         let plane = Plane {
@@ -101,8 +107,11 @@ pub fn render(chart: &TimelineChart) -> Result<String, DrawingError> {
         };
         draw_axis(&root, chart, &plane)?;
         draw_rows(&root, chart, &plane)?;
-        for instant in &chart.instants {
-            draw_rule(&root, plane.at(instant.at_s), plane.y, instant.rule)?;
+        // Dashed lines are drawn after the solid ones, which would hide them where both are at one instant.
+        for rule in [Rule::Solid, Rule::Dashed] {
+            for instant in chart.instants.iter().filter(|instant| instant.rule == rule) {
+                draw_rule(&root, plane.at(instant.at_s), plane.y, rule)?;
+            }
         }
         draw_marks(&root, chart, &plane)?;
         if let Some(remark) = &chart.remark {
@@ -111,7 +120,26 @@ pub fn render(chart: &TimelineChart) -> Result<String, DrawingError> {
         draw_legend(&root, chart, header)?;
         root.present()?;
     }
-    Ok(svg)
+    Ok(svg::complete(&drawn, &chart.title, &description(chart)))
+}
+
+/// Returns the picture in words.
+fn description(chart: &TimelineChart) -> String {
+    let named = |names: Vec<&String>| names.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let mut parts = vec![
+        chart.subtitle.lines().collect::<Vec<_>>().join(" "),
+        format!(
+            "Time line; horizontal: virtual time since {}; {} rows of bars: {}.",
+            chart.since,
+            chart.rows.len(),
+            named(chart.bars.iter().map(|(_, name)| name).collect()),
+        ),
+    ];
+    if !chart.marks.is_empty() {
+        parts.push(format!("Rows end in: {}.", named(chart.marks.iter().map(|(_, name)| name).collect())));
+    }
+    parts.extend(chart.remark.iter().map(|remark| format!("The picture is empty: {remark}.")));
+    parts.join(" ")
 }
 
 /// The places of time and rows on the canvas, in pixels.
@@ -150,11 +178,14 @@ fn draw_rows(root: &Area, chart: &TimelineChart, plane: &Plane) -> Result<(), Dr
     for (row, middle) in chart.rows.iter().zip(plane.middles()) {
         let top = middle - ROW_HEIGHT / 2;
         root.draw(&Text::new(row.label.clone(), (MARGIN, middle - 7), font(14, GREY)))?;
-        for &(color, from, to) in &row.bars {
+        // The longest bars come first, so that short ones lie above their neighbours.
+        let mut bars = row.bars.clone();
+        bars.sort_by(|one, other| (other.2 - other.1).total_cmp(&(one.2 - one.1)));
+        for (color, from, to) in bars.into_iter().filter(|(_, from, to)| to > from) {
             let (left, right) = (plane.at(from), plane.at(to));
-            // A bar has at least one pixel, so that a stretch too short to be seen is still there.
-            let corners = [(left, top + 2), (right.max(left + 1), top + ROW_HEIGHT - 2)];
-            root.draw(&Rectangle::new(corners, color.filled()))?;
+            let missing = (BAR_WIDTH_MIN - (right - left)).max(0);
+            let (left, right) = (left - missing / 2, right + missing - missing / 2);
+            root.draw(&Rectangle::new([(left, top + 2), (right, top + ROW_HEIGHT - 2)], color.filled()))?;
         }
     }
     Ok(())
@@ -188,15 +219,13 @@ fn draw_mark(root: &Area, (x, y): (i32, i32), mark: Mark) -> Result<(), DrawingE
 }
 
 fn draw_rule(root: &Area, x: i32, (top, bottom): (i32, i32), rule: Rule) -> Result<(), DrawingError> {
-    let (dash, gap) = match rule {
-        Rule::Solid => (bottom - top, 1),
-        Rule::Dashed => (10, 8),
-    };
-    let mut from = top;
-    while from < bottom {
-        let to = (from + dash).min(bottom);
-        root.draw(&PathElement::new(vec![(x, from), (x, to)], RULE.stroke_width(2)))?;
-        from = to + gap;
+    let line = [(x, top), (x, bottom)];
+    if rule == Rule::Solid {
+        return root.draw(&PathElement::new(line.to_vec(), INK.stroke_width(2)));
+    }
+    for (color, width) in [(WHITE, 7), (DASHED, 3)] {
+        let style = color.stroke_width(Dashes { width, dash: 10, gap: 8, offset: 0 }.code());
+        root.draw(&PathElement::new(line.to_vec(), style))?;
     }
     Ok(())
 }
@@ -234,4 +263,59 @@ fn draw_legend(root: &Area, chart: &TimelineChart, top: i32) -> Result<(), Drawi
         label(name, &mut y)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const DOWNLOAD: RGBColor = RGBColor(1, 0, 0);
+    const TRAINING: RGBColor = RGBColor(2, 0, 0);
+    const UPLOAD: RGBColor = RGBColor(3, 0, 0);
+
+    fn chart() -> TimelineChart {
+        let bars =
+            vec![(DOWNLOAD, 0.0, 1.0), (TRAINING, 1.0, 1.000_1), (UPLOAD, 1.000_1, 2.0), (RGBColor(9, 0, 0), 2.0, 2.0)];
+        let instant = |rule| Instant { at_s: 2.0, rule };
+        TimelineChart {
+            title: "a".to_owned(),
+            subtitle: "b".to_owned(),
+            length_s: 2.0,
+            since: "c".to_owned(),
+            rows: vec![Row { label: "user 1".to_owned(), bars, mark: None }],
+            instants: vec![instant(Rule::Dashed), instant(Rule::Solid)],
+            bars: Vec::new(),
+            marks: Vec::new(),
+            lines: Vec::new(),
+            remark: None,
+        }
+    }
+
+    /// Returns the place of the first element with this colour, and the element.
+    fn element(svg: &str, color: RGBColor) -> (usize, &str) {
+        let hex = format!("#{:02X}{:02X}{:02X}", color.0, color.1, color.2);
+        let place = svg.find(&hex).unwrap_or_else(|| panic!("nothing is {hex}"));
+        let start = svg[..place].rfind('<').unwrap();
+        (place, &svg[start..start + svg[start..].find('>').unwrap()])
+    }
+
+    /// If this fails, a training that takes milliseconds between transfers of seconds cannot be seen.
+    #[test]
+    fn a_short_bar_has_a_least_width_and_lies_above_its_neighbours() {
+        let svg = render(&chart()).unwrap();
+        let ((download, _), (training, bar), (upload, _)) =
+            (element(&svg, DOWNLOAD), element(&svg, TRAINING), element(&svg, UPLOAD));
+        assert!(download < training && upload < training, "the short bar is hidden");
+        assert!(bar.contains(&format!("width=\"{BAR_WIDTH_MIN}\"")), "{bar}");
+        assert!(!svg.contains("#090000"), "a stretch without a length is no stretch");
+    }
+
+    /// If this fails, a deadline at which a round ends cannot be told from the end of the round.
+    #[test]
+    fn dashed_lines_are_drawn_above_solid_ones_in_a_colour_of_their_own() {
+        let svg = render(&chart()).unwrap();
+        let solid = svg.rfind("stroke=\"#222222\"").unwrap();
+        assert!(element(&svg, DASHED).0 > solid, "the solid line lies above the dashes");
+    }
 }

@@ -7,7 +7,7 @@ use fedrecsim::method::rule::Rule;
 use fedrecsim::method::server::{Accumulator, Contribution, Download, StepContext, StepReport, downcast};
 use fedrecsim::method::third_party::{ArrivedRequest, Exchange, LocalRequest, Reply, ThirdParty};
 use fedrecsim::method::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Scorer, ScoringContext, Scratch, Server, no_blocks,
+    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Scorer, ScoringContext, Scratch, Server, sizes_of,
 };
 use fedrecsim::model::blocks::{Model, ModelUpdate};
 use fedrecsim::model::layout::{BlockLayout, Layout};
@@ -24,6 +24,8 @@ use fedrecsim::work::Work;
 #[derive(Clone, Debug)]
 struct Acquainted {
     items: usize,
+    /// Whether requests carry what must stay private, which the contract's check has to find.
+    leaks: bool,
 }
 
 const COUNTING: Phase = Phase(0);
@@ -119,7 +121,10 @@ impl Client for Acquaintance {
     fn request(&self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalRequest> {
         assert!(task.reply.is_none(), "there is no reply before the request");
         let items = task.own.items().to_vec();
-        let ones = vec![1.0; items.len()];
+        let mut ones = vec![1.0; items.len()];
+        if self.method.leaks {
+            ones[0] = *self.told.get();
+        }
         let work = Work::of_row_visits(items.len() as u64);
         Ok(LocalRequest::new(ModelUpdate::of_table(TableUpdate::listed(self.method.table(), items, &ones, 1.0)?), work))
     }
@@ -222,6 +227,10 @@ pub const ACQUAINTED: Entry = Entry {
     resolve: |_| Vec::new(),
     placement: Placement::Assisted,
     draws_negatives: false,
-    sizes: no_blocks,
-    build: |_, problem| Ok(Box::new(Acquainted { items: problem.items })),
+    sizes: |_, size| sizes_of(&Layout::of_table("p", TableShape { rows: size.items, dimension: 1 })),
+    build: |_, problem| Ok(Box::new(Acquainted { items: problem.items, leaks: false })),
 };
+
+/// The same method, but its clients tell the third party what they have been told.
+pub const LEAKING: Entry =
+    Entry { build: |_, problem| Ok(Box::new(Acquainted { items: problem.items, leaks: true })), ..ACQUAINTED };

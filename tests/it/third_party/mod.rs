@@ -8,13 +8,14 @@ use fedrecsim::scenario::Scenario;
 use fedrecsim::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
 use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim::sim::{self, Outcome, RoundObserver, RunControl, Simulation, World};
+use fedrecsim::testing::{Clause, Contract, contract};
 
 use crate::support::{assert_balanced, assert_finite, small_with};
 
 /// A method that has a third party.
 mod acquainted;
 
-use acquainted::ACQUAINTED;
+use acquainted::{ACQUAINTED, LEAKING};
 
 /// Overrides with which all users are alike: 8 Mbit/s, 10 ms of latency, 1 microsecond per row visit.
 const ALIKE: [&str; 5] = [
@@ -40,6 +41,15 @@ fn world(scenario: &Scenario) -> World {
 
 fn run(scenario: &Scenario, threads: usize, observer: &mut dyn RoundObserver) -> Outcome {
     sim::run(world(scenario), &RunControl::with_threads(threads), observer).unwrap()
+}
+
+/// If this fails, the contract cannot be checked for methods with phases and a third party, or a private number in a
+/// request is overlooked.
+#[test]
+fn the_contract_covers_phases_and_requests() {
+    contract(&ACQUAINTED).unwrap_or_else(|breach| panic!("{breach}"));
+    let breach = Contract::of(&LEAKING).check_clause(Clause::PrivateState).unwrap_err();
+    assert!(breach.seen.contains("of the values of the request to the third party"), "{breach}");
 }
 
 /// Counts how transfers and jobs ended.

@@ -1,6 +1,7 @@
 //! The additive kernel against a plain double-precision reference, and the reference against finite differences.
 
 use super::*;
+use crate::math::gradient::numeric_gradient;
 use crate::model::kernel::{packed_vector, unpack_into};
 use crate::rng::{PortableDraws, Purpose, Streams};
 
@@ -60,17 +61,12 @@ impl Problem {
 
     /// The loss's derivative by each parameter, by central differences.
     fn numeric_gradient(&self, step: &AdditiveStep) -> Vec<f64> {
-        let count = self.clone().parameters().len();
-        (0..count)
-            .map(|which| {
-                let shifted = |by: f64| {
-                    let mut problem = self.clone();
-                    *problem.parameters()[which] += by;
-                    problem.loss(step)
-                };
-                (shifted(1e-6) - shifted(-1e-6)) / 2e-6
-            })
-            .collect()
+        let at: Vec<f64> = self.clone().parameters().into_iter().map(|parameter| *parameter).collect();
+        numeric_gradient(&at, |moved| {
+            let mut problem = self.clone();
+            problem.parameters().into_iter().zip(moved).for_each(|(parameter, moved)| *parameter = *moved);
+            problem.loss(step)
+        })
     }
 
     fn run_kernel(&self, step_scalars: &AdditiveStep) -> (f32, Vec<f32>) {

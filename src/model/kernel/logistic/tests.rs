@@ -4,6 +4,7 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::*;
+use crate::math::gradient::numeric_gradient;
 use crate::model::kernel::{packed_vector, unpack_into};
 use crate::rng::{PortableDraws, Purpose, Streams};
 
@@ -38,19 +39,20 @@ impl Problem {
         sum / self.samples.len() as f64
     }
 
-    fn derivative(&mut self, parameter: impl Fn(&mut Self) -> &mut f64) -> f64 {
-        let mut shifted = |by: f64| {
-            *parameter(self) += by;
-            let loss = self.loss();
-            *parameter(self) -= by;
-            loss
-        };
-        (shifted(1e-6) - shifted(-1e-6)) / 2e-6
+    /// Returns the loss's derivative by each parameter, by central differences: w, b, then the rows.
+    fn numeric_gradient(&self) -> Vec<f64> {
+        let width = self.w.len();
+        let at: Vec<f64> = self.w.iter().chain([&self.b]).chain(self.rows.iter().flatten()).copied().collect();
+        numeric_gradient(&at, |moved| {
+            let rows = moved[width + 1..].chunks_exact(width).map(<[f64]>::to_vec).collect();
+            Self { w: moved[..width].to_vec(), b: moved[width], rows, samples: self.samples.clone() }.loss()
+        })
     }
 }
 
 fn check(target: Target, rows: usize, dimension: usize) {
-    let mut problem = Problem::random(rows, dimension);
+    let problem = Problem::random(rows, dimension);
+    let gradient = problem.numeric_gradient();
     let scalars = LogisticStep { target, vector_rate: 0.3, bias_rate: 0.2, row_rate: 40.0, weight_decay: 0.01 };
     let mut packed = PackedRows::default();
     packed.reset(rows + 1, dimension, 1);
@@ -69,11 +71,11 @@ fn check(target: Target, rows: usize, dimension: usize) {
     unpack_into(&w, &mut w_after);
     let vector_rate = if moves(Target::Vector) { 0.3 } else { 0.0 };
     for i in 0..dimension {
-        let expected = problem.w[i] * (1.0 - vector_rate * 0.01) - vector_rate * problem.derivative(|p| &mut p.w[i]);
+        let expected = problem.w[i] * (1.0 - vector_rate * 0.01) - vector_rate * gradient[i];
         assert!(close(w_after[i], expected), "{target:?} w[{i}] is {} instead of {expected}", w_after[i]);
     }
     let bias_rate = if moves(Target::Vector) { 0.2 } else { 0.0 };
-    let expected = problem.b * (1.0 - bias_rate * 0.01) - bias_rate * problem.derivative(|p| &mut p.b);
+    let expected = problem.b * (1.0 - bias_rate * 0.01) - bias_rate * gradient[dimension];
     assert!(close(b, expected), "{target:?} b");
     let row_rate = if moves(Target::Rows) { 40.0 } else { 0.0 };
     for row in 0..rows {
@@ -82,7 +84,7 @@ fn check(target: Target, rows: usize, dimension: usize) {
         for i in 0..dimension {
             // The kernel leaves rows outside the batch, here the last one, to its caller.
             let decay = if row + 1 < rows { 1.0 - row_rate * 0.01 } else { 1.0 };
-            let expected = problem.rows[row][i] * decay - row_rate * problem.derivative(|p| &mut p.rows[row][i]);
+            let expected = problem.rows[row][i] * decay - row_rate * gradient[dimension + 1 + row * dimension + i];
             assert!(close(after[i], expected), "{target:?} E[{row}][{i}] is {} instead of {expected}", after[i]);
         }
     }

@@ -4,6 +4,8 @@
 //! Scalars in `f64` come from the `libm` crate; the kernels' single-precision functions are polynomials
 //! over sixteen lanes, written without fused multiply-add so that every instruction set rounds alike.
 
+pub mod gradient;
+
 pub use libm::{exp, log as ln, log2, pow, sin, sqrt, tanh};
 
 /// Number of lanes of a kernel's partial sums, whatever the width of the machine's vectors.
