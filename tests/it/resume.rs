@@ -48,6 +48,8 @@ fn assert_same(resumed: &Outcome, whole: &Outcome, what: &str) {
     assert!(resumed.stopped_by.is_none(), "{what}: {:?}", resumed.stopped_by);
     assert_eq!(resumed.rounds, whole.rounds, "{what}");
     assert_eq!((&resumed.durations, resumed.bytes), (&whole.durations, whole.bytes), "{what}");
+    let besides = |outcome: &Outcome| (outcome.network, outcome.device_bytes, outcome.users.clone());
+    assert_eq!(besides(resumed), besides(whole), "{what}");
     assert_eq!(resumed.model, whole.model, "{what}");
     assert_eq!(resumed.digest, whole.digest, "{what}");
 }

@@ -241,6 +241,7 @@ pub fn assert_balanced(outcome: &Outcome) {
                 "a part of the whole"
             );
         }
+        assert_eq!(round.losses.total(), u64::from(round.dropped), "round {}: {:?}", round.round, round.losses);
         sum += round.bytes;
     }
     assert!(outcome.bytes.up.is_balanced() && outcome.bytes.down.is_balanced(), "{:?}", outcome.bytes);
