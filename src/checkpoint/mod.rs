@@ -10,7 +10,7 @@
 //! | bytes | field |
 //! |---|---|
 //! | 8 | magic: `FEDRECSC` |
-//! | 4 | version of the layout, little-endian: 7 |
+//! | 4 | version of the layout, little-endian: 8 |
 //! | n | the values of an [`archive`](crate::model::archive): the header, then the world |
 //! | 8 | n, little-endian |
 //! | 32 | BLAKE3 of everything before |

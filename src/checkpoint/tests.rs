@@ -177,7 +177,7 @@ fn another_version_and_another_file_are_told() {
     let mut bytes = fs::read(bench.file(5)).unwrap();
     bytes[8] = 9;
     fs::write(bench.file(5), &bytes).unwrap();
-    assert!(bench.refusal().contains("is a checkpoint of version 9; this program reads version 7"));
+    assert!(bench.refusal().contains("is a checkpoint of version 9; this program reads version 8"));
     bytes[0] = b'X';
     fs::write(bench.file(5), &bytes).unwrap();
     assert!(bench.refusal().contains("is not a checkpoint"));

@@ -23,6 +23,7 @@ use crate::report::{overrides, setup};
 use crate::scenario::Policy;
 use crate::scenario::{self, Loaded, Scenario, Strictness};
 use crate::sim::outcome::events::{Booking, RoundSpan};
+use crate::sim::outcome::network::GaugesSince;
 use crate::sim::outcome::{ByDirection, Flow, RoundRecord};
 use crate::sim::{RoundObserver, RunControl, Simulation, Until, World};
 use crate::units::{SimDuration, SimTime};
@@ -69,6 +70,9 @@ pub fn events(arguments: &EventsArgs, methods: &[Entry], interrupted: Arc<Atomic
     let mut log = Log { log: log.map_err(|error| Error::write(place, error))?, failure: None };
     let control = RunControl { threads: threads_of(arguments.input.threads), interrupted };
     let mut simulation = Simulation::new(world, &control)?;
+    if log.log.shows_the_server() {
+        simulation.watch_server()?;
+    }
     while !log.is_done() && simulation.step_watched(&mut log)?.is_some() {}
     let outcome = simulation.finish_watched(&mut log)?;
     let Log { log, failure } = log;
@@ -159,6 +163,12 @@ impl RoundObserver for Log {
     fn happened(&mut self, round: Option<RoundSpan>, bookings: &[Booking]) {
         if self.failure.is_none() {
             self.failure = self.log.take(round, bookings).err();
+        }
+    }
+
+    fn server_changed(&mut self, changes: &[GaugesSince]) {
+        if self.failure.is_none() {
+            self.failure = self.log.take_changes(changes).err();
         }
     }
 }

@@ -77,7 +77,8 @@ pub fn schema(vocabulary: &[MethodVocabulary]) -> String {
     format!("{:#}\n", scenario::schema(vocabulary))
 }
 
-/// Returns the presets with their numbers and sources, in lines of `width` columns as far as the numbers allow it.
+/// Returns the presets with their numbers and sources, in lines of `width` columns as far as the numbers allow it. A class
+/// of devices has a line of its own, which may be longer, since TOML does not let it go over several lines.
 pub fn presets(width: usize) -> String {
     let mut text = String::new();
     let mut table = "";
@@ -143,7 +144,8 @@ mod tests {
     #[test]
     fn presets_are_shown_with_their_numbers_and_sources() {
         let text = presets(80);
-        assert!(text.lines().all(|line| line.chars().count() <= 80));
+        let is_class = |line: &str| line.trim_start().starts_with("{ ");
+        assert!(text.lines().all(|line| line.chars().count() <= 80 || is_class(line)));
         insta::assert_snapshot!(text);
     }
 }

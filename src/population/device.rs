@@ -115,6 +115,14 @@ impl Devices {
         (speed, memory_mb)
     }
 
+    /// Returns the name of the user's class; `None` if devices come in no classes.
+    pub(super) fn class_name(&self, user: UserId) -> Option<&str> {
+        match &self.speeds {
+            Speeds::Classes(classes) => Some(&self.class_of(user, classes).name),
+            Speeds::Lognormal { .. } | Speeds::Trace(_) => None,
+        }
+    }
+
     /// Returns the class whose part of (0, 1) holds the user's draw. The last one takes what rounding leaves over.
     fn class_of<'c>(&self, user: UserId, classes: &'c [DeviceClassSpec]) -> &'c DeviceClassSpec {
         let mut left = self.streams.stream(Purpose::DeviceClass, u64::from(user.0), 0).open_unit();

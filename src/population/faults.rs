@@ -1,5 +1,6 @@
 //! Applies the rules that say what goes wrong with transfers.
 
+use super::choice::Choice;
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, UserId};
 use crate::legs::{Peer, Route};
@@ -8,6 +9,7 @@ use crate::scenario::{FaultEffect, FaultSpec, FaultUsers};
 use crate::units::{Bytes, Direction, SimDuration, SimTime};
 use rand::Rng;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// What becomes of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,21 +27,20 @@ pub enum Verdict {
     },
 }
 
-/// Returns whether the rule of this number in the scenario concerns `user`.
-pub(super) fn concerns(number: u32, spec: &FaultSpec, user: UserId, streams: Streams) -> bool {
-    match &spec.users {
-        None => true,
-        Some(FaultUsers::Numbers(numbers)) => numbers.contains(&user.0),
-        Some(FaultUsers::Share(share)) => {
-            streams.stream(Purpose::FaultUsers, u64::from(user.0), u64::from(number)).open_unit() < *share
-        }
-    }
+/// What the first rule that hits a transfer does to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hit {
+    /// The number of the rule in the scenario, counted from 0.
+    pub rule: u32,
+    /// What becomes of the transfer.
+    pub verdict: Verdict,
 }
 
 /// The rules of a scenario about transfers, in its order.
 #[derive(Clone, Debug)]
 pub struct FaultRules {
     rules: Vec<Rule>,
+    choice: Arc<dyn Choice>,
     streams: Streams,
 }
 
@@ -53,11 +54,12 @@ struct Rule {
 }
 
 impl FaultRules {
-    /// Makes the rules for a population of `users` users. Outages, which are no rules about transfers, are left out.
+    /// Makes the rules for a population of `users` users, of whom they concern whom `choice` says. Outages, which are no
+    /// rules about transfers, are left out.
     ///
     /// # Errors
     /// [`Error::Usage`] for a rule that names a user who does not exist.
-    pub(super) fn new(specs: &[FaultSpec], users: u32, streams: Streams) -> Result<Self> {
+    pub(super) fn new(specs: &[FaultSpec], users: u32, choice: Arc<dyn Choice>, streams: Streams) -> Result<Self> {
         let instant = |seconds| SimTime::ZERO + SimDuration::from_secs_f64(seconds);
         let mut rules = Vec::new();
         for (number, spec) in (0..).zip(specs) {
@@ -73,7 +75,7 @@ impl FaultRules {
                 rules.push(Rule { number, spec: spec.clone(), from, until });
             }
         }
-        Ok(Self { rules, streams })
+        Ok(Self { rules, choice, streams })
     }
 
     /// Returns whether there is no rule about transfers.
@@ -84,14 +86,15 @@ impl FaultRules {
     /// Returns what becomes of the transfer to or from `user` that starts at `at`, by the first rule that hits it;
     /// `None` if none does. `invitation_id` counts the user's participations in the run, each of which has at most one
     /// transfer on each route.
-    pub fn verdict(&self, user: UserId, invitation_id: InvitationId, route: Route, at: SimTime) -> Option<Verdict> {
+    pub fn verdict(&self, user: UserId, invitation_id: InvitationId, route: Route, at: SimTime) -> Option<Hit> {
         self.rules.iter().find_map(|rule| {
             let (number, spec) = (rule.number, &rule.spec);
             let concerned = spec.direction.is_none_or(|only| only == route.direction)
                 && at >= rule.from
                 && rule.until.is_none_or(|until| at < until)
-                && concerns(number, spec, user, self.streams);
-            concerned.then(|| self.draw(number, spec, user, invitation_id, route)).flatten()
+                && self.choice.concerned_by(number, spec, user);
+            let verdict = concerned.then(|| self.draw(number, spec, user, invitation_id, route)).flatten()?;
+            Some(Hit { rule: number, verdict })
         })
     }
 

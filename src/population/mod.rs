@@ -10,15 +10,18 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, UserId};
 use crate::rng::Streams;
-use crate::scenario::Scenario;
+use crate::scenario::{AvailabilityPattern, Scenario};
 use crate::units::Bytes;
 
 mod availability;
+mod choice;
 mod columns;
 mod device;
 mod faults;
+mod groups;
 mod link;
 mod speed;
+mod time_zones;
 mod traces;
 
 #[cfg(test)]
@@ -28,13 +31,16 @@ mod tests;
 
 pub use availability::{Availability, AvailabilityClock};
 pub use device::Device;
-pub use faults::{FaultRules, Verdict};
+pub use faults::{FaultRules, Hit, Verdict};
 pub use link::{Claim, Link, shared_capacity};
 pub use speed::Speed;
 pub use traces::Traces;
 
+use choice::Choice;
 use device::Devices;
+use groups::Groups;
 use link::Links;
+use time_zones::TimeZones;
 
 /// The users of a run.
 #[derive(Clone, Debug)]
@@ -68,12 +74,18 @@ impl Population {
         // Data sets with 2^32 users or more are refused on reading.
         let users = users as u32;
         let (spec, trace) = (&scenario.availability, traces.availability.clone());
-        let availability = Availability::new(spec, &scenario.faults, users, trace, streams)?;
+        let devices = Devices::new(&scenario.devices, traces.devices.clone(), streams)?;
+        let zones = match &spec.pattern {
+            AvailabilityPattern::Daily(daily) => Some(TimeZones::new(daily, streams)),
+            _ => None,
+        };
+        let groups: Arc<dyn Choice> = Arc::new(Groups::new(devices.clone(), zones, streams));
+        let availability = Availability::new(spec, &scenario.faults, users, trace, Arc::clone(&groups), streams)?;
         Ok(Self {
             links: Links::new(&scenario.network, traces.links.clone(), streams)?,
-            devices: Devices::new(&scenario.devices, traces.devices.clone(), streams)?,
+            devices,
             availability: Arc::new(availability),
-            faults: FaultRules::new(&scenario.faults, users, streams)?,
+            faults: FaultRules::new(&scenario.faults, users, groups, streams)?,
         })
     }
 

@@ -1,7 +1,7 @@
 //! Checks that users have devices and faults as a scenario describes them.
 #![allow(clippy::unwrap_used)]
 
-use super::sample::{USERS, scenario_with, users_of};
+use super::sample::{USERS, groups, scenario_with, users_of};
 use super::traces::DeviceTrace;
 use super::*;
 use crate::legs::Route;
@@ -145,13 +145,13 @@ fn rule(effect: FaultEffect) -> FaultSpec {
 }
 
 fn rules(specs: &[FaultSpec]) -> FaultRules {
-    FaultRules::new(specs, USERS, Streams::new(1)).unwrap()
+    FaultRules::new(specs, USERS, groups(), Streams::new(1)).unwrap()
 }
 
 /// Returns the verdict on the first upload of a user at a second.
 fn upload(rules: &FaultRules, user: u32, second: f64) -> Option<Verdict> {
     let at = SimTime::ZERO + SimDuration::from_secs_f64(second);
-    rules.verdict(UserId(user), InvitationId(0), Route::UPLOAD, at)
+    rules.verdict(UserId(user), InvitationId(0), Route::UPLOAD, at).map(|hit| hit.verdict)
 }
 
 #[test]
@@ -166,7 +166,10 @@ fn the_first_rule_that_hits_counts_within_its_window_and_direction() {
     let cut = Some(Verdict::CutAt(Bytes::new(100)));
     assert_eq!([9.999, 10.0, 19.999, 20.0].map(|second| upload(&rules, 0, second)), [None, delay, delay, None]);
     assert_eq!([9.0, 10.0, 20.0].map(|second| upload(&rules, 17, second)), [cut, delay, cut]);
-    assert_eq!(rules.verdict(UserId(3), InvitationId(0), Route::DOWNLOAD, SimTime::ZERO), Some(Verdict::Drop));
+    let download = rules.verdict(UserId(3), InvitationId(0), Route::DOWNLOAD, SimTime::ZERO);
+    assert_eq!(download, Some(Hit { rule: 0, verdict: Verdict::Drop }));
+    let upload = rules.verdict(UserId(3), InvitationId(0), Route::UPLOAD, SimTime::ZERO);
+    assert_eq!(upload.map(|hit| hit.rule), Some(2), "the number of the rule is that of the scenario");
 }
 
 #[test]
@@ -212,8 +215,8 @@ fn corruption_turns_any_bit() {
 #[test]
 fn a_rule_about_a_user_whom_there_is_not_is_refused() {
     let named = |number| FaultSpec { users: Some(FaultUsers::Numbers(vec![number])), ..rule(FaultEffect::Drop) };
-    assert!(FaultRules::new(&[named(4)], 5, Streams::new(1)).is_ok());
-    let error = FaultRules::new(&[named(0), named(5)], 5, Streams::new(1)).unwrap_err();
+    assert!(FaultRules::new(&[named(4)], 5, groups(), Streams::new(1)).is_ok());
+    let error = FaultRules::new(&[named(0), named(5)], 5, groups(), Streams::new(1)).unwrap_err();
     assert_eq!(error.exit_code(), 2);
     assert_eq!(error.to_string(), "faults[1].users.numbers has user 5, but there are only 5 users, counted from 0");
 }

@@ -1,11 +1,12 @@
 //! Checks what a record must satisfy before anything of it is written.
 
 use super::finite;
-use super::record::{ByDirection, Flow, RunRecord};
+use super::record::{ByDirection, Flow, RunRecord, UserRecord};
 use crate::error::{Error, Result};
 
 /// Refuses a record that holds a number which is not finite ([`Error::NonFinite`]) or bytes that do not balance
-/// ([`Error::Unbalanced`], contract 3), in the run or in any of its rounds. Every exporter calls it first.
+/// ([`Error::Unbalanced`], contract 3), in the run, in any of its rounds or of any user, or losses without a cause. Every
+/// exporter calls it first.
 pub fn check(record: &RunRecord) -> Result<()> {
     // The name of the root is left out: `accuracy.test.hr@10` is the path in `run.json`.
     finite::check("", record)?;
@@ -20,8 +21,25 @@ pub fn check(record: &RunRecord) -> Result<()> {
         let name = format!("round {}", round.round);
         finite::check(&name, round)?;
         balanced(&name, &round.bytes)?;
+        if round.losses.total() != u64::from(round.dropped) {
+            let (dropped, losses) = (round.dropped, &round.losses);
+            return Err(Error::Unbalanced(format!("{name}: {dropped} participations were lost, for {losses:?}")));
+        }
     }
-    Ok(())
+    record.per_user.as_ref().map_or(Ok(()), |users| users_are_balanced(users, &record.bytes))
+}
+
+/// Checks that the bytes of every user balance, and that they add up to those of the run.
+fn users_are_balanced(users: &[UserRecord], all: &ByDirection<Flow>) -> Result<()> {
+    let mut sum = ByDirection::<Flow>::default();
+    for user in users {
+        balanced(&user.user.to_string(), &user.bytes)?;
+        sum += user.bytes;
+    }
+    match sum == *all {
+        true => Ok(()),
+        false => Err(Error::Unbalanced(format!("the users' bytes are {sum:?}, those of the run {all:?}"))),
+    }
 }
 
 fn balanced(part: &str, bytes: &ByDirection<Flow>) -> Result<()> {
@@ -52,6 +70,18 @@ mod tests {
         let mut record = sample::run(3);
         record.per_round[1].loss = Some(f64::INFINITY);
         assert!(check(&record).unwrap_err().to_string().contains("round 2.loss is inf"));
+    }
+
+    /// If this fails, a report shows lost participations that nothing has caused, or bytes of users that nobody sent.
+    #[test]
+    fn a_loss_without_a_cause_and_a_byte_without_a_user_are_refused() {
+        let mut record = sample::with_users(2);
+        check(&record).unwrap();
+        record.per_user.as_mut().unwrap()[1].bytes.up += Flow { sent: 1, lost: 1, values: 1, ..Flow::default() };
+        assert!(check(&record).unwrap_err().to_string().contains("the users' bytes"));
+        record = sample::run(2);
+        record.per_round[1].losses.departures += 1;
+        assert!(check(&record).unwrap_err().to_string().contains("round 2: 47 participations"));
     }
 
     #[test]

@@ -8,7 +8,8 @@ use crate::error::{Error, Result};
 ///
 /// A cell is empty where the round has no such figure (it was not evaluated, nothing was averaged), never `NaN`.
 /// `up_*` is what clients send, `down_*` what they receive; `cumulative_*` runs from the first round. Columns
-/// for a figure that no round has are left out.
+/// for a figure that no round has are left out. `lost_dropout`, `lost_departure` and `lost_fault_N` for each fault rule
+/// add up to `dropped`; `stale` is a part of `late`.
 ///
 /// # Errors
 /// The same as those of [`check::check`].
@@ -21,28 +22,40 @@ pub fn render(record: &RunRecord) -> Result<String> {
         |round: &RoundRecord| Some(cost::energy(&record.scenario.devices, &round.bytes, round.work)?.total_j());
     let mut writer = csv::Writer::from_writer(Vec::new());
     let third_party = record.third_party_bytes.is_some();
-    let mut names = header(&accuracy, energy(&RoundRecord::default()).is_some(), sparsity);
+    let rules = record.scenario.faults.len();
+    let mut names = header(rules, &accuracy, energy(&RoundRecord::default()).is_some(), sparsity);
     if third_party {
         names.extend(["third_party_up_sent_bytes", "third_party_down_sent_bytes"].map(String::from));
     }
     writer.write_record(names).map_err(failed)?;
     for (round, cost) in record.per_round.iter().zip(cost::by_round(record)) {
-        let mut cells = row(round, &cost, &accuracy, energy(round), sparsity);
+        let mut cells = row(round, &cost, rules, &accuracy, energy(round), sparsity);
         if third_party {
             let bytes = round.third_party_bytes.unwrap_or_default();
             cells.extend([bytes.up.sent, bytes.down.sent].map(|bytes| bytes.to_string()));
         }
         writer.write_record(cells).map_err(failed)?;
     }
-    let bytes = writer.into_inner().map_err(|error| Error::write("rounds.csv", std::io::Error::other(error)))?;
-    String::from_utf8(bytes).map_err(|error| Error::write("rounds.csv", std::io::Error::other(error)))
+    finished("rounds.csv", writer)
 }
 
-fn header(accuracy: &[(&str, &str)], energy: bool, sparsity: bool) -> Vec<String> {
+/// Returns the text that `writer` has written to the file `name`.
+///
+/// # Errors
+/// [`Error::Write`] with the name.
+pub(super) fn finished(name: &str, writer: csv::Writer<Vec<u8>>) -> Result<String> {
+    let bytes = writer.into_inner().map_err(|error| Error::write(name, std::io::Error::other(error)))?;
+    String::from_utf8(bytes).map_err(|error| Error::write(name, std::io::Error::other(error)))
+}
+
+fn header(rules: usize, accuracy: &[(&str, &str)], energy: bool, sparsity: bool) -> Vec<String> {
     let mut names: Vec<String> =
-        ["round", "virtual_time_s", "duration_s", "invited", "aggregated", "dropped", "cancelled", "late", "loss"]
+        ["round", "virtual_time_s", "duration_s", "invited", "aggregated", "dropped", "cancelled", "late", "stale"]
             .map(String::from)
             .into();
+    names.extend(["lost_dropout", "lost_departure"].map(String::from));
+    names.extend((0..rules).map(|rule| format!("lost_fault_{rule}")));
+    names.push("loss".to_owned());
     names.extend(accuracy.iter().map(|(split, name)| format!("{split}_{name}")));
     for direction in ["up", "down"] {
         names.extend(flow_columns(&Flow::default()).map(|(name, _)| format!("{direction}_{name}")));
@@ -66,7 +79,7 @@ fn threshold_name(threshold: f32) -> String {
     if threshold == 0.0 { "0".to_owned() } else { format!("{threshold:e}") }
 }
 
-fn flow_columns(flow: &Flow) -> [(&'static str, u64); 13] {
+pub(super) fn flow_columns(flow: &Flow) -> [(&'static str, u64); 13] {
     [
         ("sent_bytes", flow.sent),
         ("delivered_bytes", flow.delivered),
@@ -87,6 +100,7 @@ fn flow_columns(flow: &Flow) -> [(&'static str, u64); 13] {
 fn row(
     round: &RoundRecord,
     cost: &cost::Cost,
+    rules: usize,
     accuracy: &[(&str, &str)],
     energy_j: Option<f64>,
     sparsity: bool,
@@ -101,8 +115,12 @@ fn row(
         round.dropped.to_string(),
         round.cancelled.to_string(),
         round.late.to_string(),
-        optional(round.loss),
+        round.stale.to_string(),
+        round.losses.dropouts.to_string(),
+        round.losses.departures.to_string(),
     ];
+    cells.extend((0..rules).map(|rule| round.losses.by_fault(rule).to_string()));
+    cells.push(optional(round.loss));
     for &(split, name) in accuracy {
         let figure = round.accuracy.as_ref().and_then(|measured| {
             figures::splits(measured).find(|&(of, _)| of == split).and_then(|(_, figures)| figures.get(name).copied())
@@ -131,6 +149,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::report::sample;
+    use crate::scenario::{FaultEffect, FaultSpec};
+    use crate::sim::outcome::losses::Losses;
 
     fn parsed(text: &str) -> (Vec<String>, Vec<Vec<String>>) {
         // The reader itself refuses rows of unequal length.
@@ -167,6 +187,20 @@ mod tests {
         let total = sample::over_selected(2).energy.unwrap().total_j();
         assert!((sum - total).abs() < 1e-9 * total, "{sum} {total}");
         assert!(!parsed(&render(&sample::run(2)).unwrap()).0.contains(&"energy_j".to_owned()));
+    }
+
+    /// If this fails, a loss is in the column of another rule, or a rule without a loss has no column.
+    #[test]
+    fn every_fault_rule_has_a_column_and_the_causes_add_up() {
+        let mut record = sample::run(2);
+        record.scenario.faults = vec![FaultSpec::always(FaultEffect::Drop); 3];
+        for round in &mut record.per_round {
+            round.losses = Losses { dropouts: 40, departures: 2, faults: vec![0, 5] };
+        }
+        let (names, rows) = parsed(&render(&record).unwrap());
+        let cell = |name: &str| rows[1][names.iter().position(|n| n == name).unwrap()].parse::<u64>().unwrap();
+        let causes = ["lost_dropout", "lost_departure", "lost_fault_0", "lost_fault_1", "lost_fault_2"].map(cell);
+        assert_eq!((causes, cell("dropped")), ([40, 2, 0, 5, 0], 47));
     }
 
     #[test]

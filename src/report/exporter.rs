@@ -1,7 +1,7 @@
 //! The list of what a report consists of: each exporter turns a record into files.
 
 use super::record::RunRecord;
-use super::{charts, csv, json, markdown};
+use super::{charts, csv, json, markdown, network, users};
 use crate::checkpoint::{SCENARIO_FILE, scenario_text};
 use crate::error::{Error, Result};
 
@@ -25,6 +25,8 @@ pub const RUN_JSON: &str = "run.json";
 /// The exporters of this crate, in the order in which their files are written.
 pub const EXPORTERS: &[Exporter] = &[
     Exporter { files: &["rounds.csv"], render: |record| text("rounds.csv", csv::render(record)) },
+    Exporter { files: &["network.csv"], render: |record| text("network.csv", network::render(record)) },
+    Exporter { files: &["users.csv"], render: listed },
     Exporter { files: &["summary.md"], render: |record| text("summary.md", markdown::render(record)) },
     Exporter { files: &charts::FILE_NAMES, render: drawn },
     Exporter { files: &[SCENARIO_FILE], render: resolved },
@@ -58,6 +60,12 @@ pub fn render(exporters: &[Exporter], record: &RunRecord) -> Result<Files> {
 /// Returns one file of text.
 fn text(name: &'static str, rendered: Result<String>) -> Result<Files> {
     Ok(vec![(name, rendered?.into_bytes())])
+}
+
+/// Returns the list of users; nothing if the totals of single users were not kept.
+fn listed(record: &RunRecord) -> Result<Files> {
+    let list = users::render(record)?;
+    Ok(list.map(|list| ("users.csv", list.into_bytes())).into_iter().collect())
 }
 
 /// Returns the resolved scenario as a file that can be run; nothing for a scenario that TOML cannot express, which no

@@ -1,7 +1,7 @@
 //! Turns a run record into files: JSON, CSV, Markdown and SVG.
 //!
 //! Reading order: [`record`] is what a run leaves; [`check`] is what it must satisfy; [`json`], [`mod@csv`],
-//! [`markdown`] and `plot` turn it into text; [`EXPORTERS`] lists them; [`ReportFolder`] puts the text into files, and
+//! [`network`], [`users`], [`markdown`] and `plot` turn it into text; [`EXPORTERS`] lists them; [`ReportFolder`] puts the text into files, and
 //! `model_file` the parameters of the model into another one; `progress` and [`terminal`] are what a user sees during
 //! the run and after it. [`difference`] compares two reports. [`events`] writes what happens on links and devices
 //! during the run. The other exporters are pure: they take a record and return text.
@@ -17,10 +17,12 @@ pub mod figures;
 mod finite;
 mod folder;
 pub mod json;
+pub mod load;
 mod lock;
 pub mod markdown;
 #[cfg(feature = "npz")]
 pub mod model_file;
+pub mod network;
 #[cfg(feature = "plots")]
 pub mod overrides;
 #[cfg(feature = "plots")]
@@ -33,6 +35,7 @@ mod sample;
 pub mod setup;
 mod summing_up;
 pub mod terminal;
+pub mod users;
 pub(crate) mod words;
 
 pub use exporter::{EXPORTERS, Exporter, Files};

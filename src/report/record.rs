@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::{Policy, Scenario};
+pub use super::load::NetworkSummary;
+use crate::scenario::{FaultSpec, Policy, Scenario};
+use crate::sim::outcome::losses::Losses;
+pub use crate::sim::outcome::users::{DeviceBytes, UserRecord};
 pub use crate::sim::outcome::{
     ByDirection, Distribution, Figures, Flow, ProblemSize, RoundRecord, SPARSITY_THRESHOLDS, Sparsity, SplitFigures,
     Work,
@@ -52,6 +55,14 @@ pub struct RunRecord {
     pub inference_bytes: Option<u64>,
     /// Participations of the finished rounds, by what became of them.
     pub participations: ParticipationTotals,
+    /// Those of them that were cut off, by cause; their sum is `participations.dropped`.
+    pub losses: LossTotals,
+    /// The server's link, the line for connections and the users who were waited for, over the finished rounds; absent
+    /// if no virtual time has passed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkSummary>,
+    /// Bytes of single devices.
+    pub device_bytes: DeviceBytes,
     /// Training work of the whole run.
     pub work: Work,
     /// Energy of the clients; absent where the scenario states none.
@@ -69,6 +80,9 @@ pub struct RunRecord {
     /// Every finished round.
     #[serde(skip)]
     pub per_round: Vec<RoundRecord>,
+    /// The totals of every user, in the order of users; `None` if the scenario does not have them kept for so many.
+    #[serde(skip)]
+    pub per_user: Option<Vec<UserRecord>>,
     /// The scenario as resolved: every preset and default filled in.
     pub scenario: Scenario,
     /// What the scenario file says in vain, a line for each key; absent if there is nothing.
@@ -107,6 +121,9 @@ pub struct ParticipationTotals {
     pub cancelled: u64,
     /// Updates that came after their round was over, or from a model too old to be used.
     pub late: u64,
+    /// Those of the late ones that came from a model too old to be used.
+    #[serde(default)]
+    pub stale: u64,
     /// Participations that were neither of these when the last round ended.
     pub under_way: u64,
 }
@@ -121,10 +138,52 @@ impl ParticipationTotals {
             totals.dropped += u64::from(round.dropped);
             totals.cancelled += u64::from(round.cancelled);
             totals.late += u64::from(round.late);
+            totals.stale += u64::from(round.stale);
         }
         let Self { invited, aggregated, dropped, cancelled, late, .. } = totals;
         totals.under_way = invited.saturating_sub(aggregated + dropped + cancelled + late);
         totals
+    }
+}
+
+/// Participations that were cut off, by cause.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LossTotals {
+    /// Those that dropped out (`network.dropout`).
+    pub dropouts: u64,
+    /// Those whose users left (`[availability]`).
+    pub departures: u64,
+    /// Those that fault rules have cost, for each rule of the scenario in its order.
+    pub faults: Vec<FaultLosses>,
+}
+
+/// Participations that a fault rule has cost.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FaultLosses {
+    /// The number of the rule among `[[faults]]`, counted from 0.
+    pub rule: u32,
+    /// The preset of the rule, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preset: Option<String>,
+    /// What the rule does: the name of its effect.
+    pub effect: String,
+    /// The number of participations.
+    pub lost: u64,
+}
+
+impl LossTotals {
+    /// Returns the totals over `rounds`, which were run with these fault rules.
+    pub fn of(rounds: &[RoundRecord], rules: &[FaultSpec]) -> Self {
+        let mut sum = Losses::default();
+        rounds.iter().for_each(|round| sum += &round.losses);
+        let rule = |(rule, spec): (u32, &FaultSpec)| FaultLosses {
+            rule,
+            preset: spec.preset.clone(),
+            effect: spec.effect.name().to_owned(),
+            lost: sum.by_fault(rule as usize),
+        };
+        let faults = (0..).zip(rules).map(rule).collect();
+        Self { dropouts: sum.dropouts, departures: sum.departures, faults }
     }
 }
 

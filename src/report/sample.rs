@@ -6,15 +6,20 @@ use std::collections::BTreeMap;
 
 use super::cost;
 use super::record::{
-    ByDirection, Distribution, Figures, Flow, ParticipationTotals, ProblemSize, RoundRecord, RunRecord, Sparsity,
-    SplitFigures, Wall, Work,
+    ByDirection, DeviceBytes, Distribution, Figures, Flow, LossTotals, NetworkSummary, ParticipationTotals,
+    ProblemSize, RoundRecord, RunRecord, Sparsity, SplitFigures, UserRecord, Wall, Work,
 };
+use crate::ids::UserId;
 use crate::math;
 use crate::scenario::{
     AvailabilitySpec, CodecName, CodecSpec, DatasetSpec, DevicesSpec, EvaluationSpec, MethodSpec, Mode, NegativePool,
-    NegativesSpec, NetworkSpec, OverSelectionSpec, Participation, Policy, Scenario, Selection, ServerLinkSpec,
-    ServerSpec, Sharing, SourceSpec, SpeedSpec, SplitSpec, TrainingSpec,
+    NegativesSpec, NetworkSpec, OverSelectionSpec, Participation, Policy, ReportSpec, Scenario, Selection,
+    ServerLinkSpec, ServerSpec, Sharing, SourceSpec, SpeedSpec, SplitSpec, TrainingSpec,
 };
+use crate::sim::outcome::losses::Losses;
+use crate::sim::outcome::network::{Gauges, Level, NetworkRecord, Waits};
+use crate::sim::outcome::users::UserAccount;
+use crate::units::{SimDuration, SimTime};
 
 const USERS: u32 = 943;
 
@@ -24,12 +29,26 @@ pub fn run(rounds: u32) -> RunRecord {
     record.per_round = (1..=rounds).map(round).collect();
     let mut time_s = 0.0;
     for round in &mut record.per_round {
+        let began = SimTime::ZERO + SimDuration::from_secs_f64(time_s);
         time_s += round.duration_s;
         round.virtual_time_s = time_s;
+        round.network = network(began, SimTime::ZERO + SimDuration::from_secs_f64(time_s));
         record.bytes += round.bytes;
         record.work += round.work;
     }
     record.participations = ParticipationTotals::of(&record.per_round);
+    record.losses = LossTotals::of(&record.per_round, &record.scenario.faults);
+    let network =
+        NetworkRecord::over(record.per_round.iter().map(|round| round.network), waits(12 * u64::from(rounds)));
+    record.network = NetworkSummary::of(&network, &record.scenario.network);
+    let of_a_device = record.bytes.up.sent / u64::from(USERS);
+    record.device_bytes = DeviceBytes {
+        users: USERS.into(),
+        never_took_part: 3,
+        median_bytes: of_a_device,
+        p99_bytes: 2 * of_a_device,
+        max_bytes: 3 * of_a_device,
+    };
     record.virtual_time_s = time_s;
     record.rounds = rounds;
     record.complete = true;
@@ -76,6 +95,25 @@ pub fn over_selected(rounds: u32) -> RunRecord {
     record
 }
 
+/// Returns a finished run whose report lists two users, the second of whom never took part.
+pub fn with_users(rounds: u32) -> RunRecord {
+    let mut record = run(rounds);
+    let account = UserAccount {
+        invited: 4,
+        completed: 2,
+        lost: 1,
+        late: 1,
+        taking_part_ns: 1_500_000_000,
+        inference_bytes: 215_316,
+        work: Work { finished: 2_000_000_000, lost: 5, ..Work::default() },
+        ..UserAccount::default()
+    };
+    let user = |user, bytes, account| UserRecord { user: UserId(user), bytes, account };
+    let nothing = (ByDirection::default(), UserAccount::default());
+    record.per_user = Some(vec![user(0, record.bytes, account), user(1, nothing.0, nothing.1)]);
+    record
+}
+
 /// Returns a run that diverged in its first round.
 pub fn nothing_finished() -> RunRecord {
     let mut record = empty(60);
@@ -96,6 +134,9 @@ pub fn popularity() -> RunRecord {
     record.accuracy = popularity;
     record.bytes = ByDirection::default();
     record.participations = ParticipationTotals::default();
+    record.losses = LossTotals::default();
+    record.network = None;
+    record.device_bytes = empty(2).device_bytes;
     record.work = Work::default();
     record.virtual_time_s = 0.0;
     record.durations.clear();
@@ -157,6 +198,9 @@ fn empty(rounds: u32) -> RunRecord {
         third_party_bytes: None,
         inference_bytes: None,
         participations: ParticipationTotals::default(),
+        losses: LossTotals::default(),
+        network: None,
+        device_bytes: DeviceBytes { users: USERS.into(), never_took_part: USERS.into(), ..DeviceBytes::default() },
         work: Work::default(),
         energy: None,
         virtual_time_s: 0.0,
@@ -175,6 +219,7 @@ fn empty(rounds: u32) -> RunRecord {
         },
         policy: Policy::of(&Mode::Synchronous),
         per_round: Vec::new(),
+        per_user: None,
         scenario: scenario(rounds),
         warnings: Vec::new(),
         command: ["fedrecsim", "run", "scenarios/ml100k-fedrap.toml", "--set", "method.mu = 0.1", "--seed", "1"]
@@ -223,6 +268,7 @@ fn scenario(rounds: u32) -> Scenario {
         server: ServerSpec::default(),
         availability: AvailabilitySpec::default(),
         faults: Vec::new(),
+        report: ReportSpec { users_csv_limit: 500 },
     }
 }
 
@@ -269,6 +315,20 @@ fn flow(frames: u32, size: u64) -> Flow {
     }
 }
 
+/// Returns what was watched between two instants: quantities that were there for half of the time.
+fn network(began: SimTime, ended: SimTime) -> NetworkRecord {
+    let half = ended.since(began).as_nanos() / 2;
+    let mut levels = Gauges::<Level>::default();
+    for (level, value) in levels.as_mut_array().into_iter().zip([240_000_000, 520_000_000, 64, 20, 943]) {
+        level.pass(value, half);
+    }
+    NetworkRecord { began, ended, levels, waits: waits(12) }
+}
+
+fn waits(count: u64) -> Waits {
+    Waits { count, total_s: 0.25 * count as f64, p50_s: 0.2, p95_s: 0.45, max_s: 0.5 }
+}
+
 fn round(round: u32) -> RoundRecord {
     let t = f64::from(round);
     let wobble = 0.012 * math::sin(t * 1.7) + 0.008 * math::sin(t * 0.31);
@@ -285,6 +345,8 @@ fn round(round: u32) -> RoundRecord {
         dropped: USERS / 20,
         cancelled: 0,
         late: 0,
+        stale: 0,
+        losses: Losses { dropouts: u64::from(USERS / 20), ..Losses::default() },
         loss: Some(((0.2 + 0.5 * math::exp(-t / 10.0)) * 1e4).round() / 1e4),
         accuracy: Some(SplitFigures {
             validation: Some(figures(hr * 0.98 + 0.01 * math::sin(t), ndcg * 0.97)),
@@ -300,6 +362,7 @@ fn round(round: u32) -> RoundRecord {
             unused_download_bytes: 5 * 215_316,
             ..Work::default()
         },
+        network: NetworkRecord::default(),
         sparsity: Some(Sparsity { uploads: above(90.0), averaged: above(160.0) }),
     }
 }

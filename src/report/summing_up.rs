@@ -1,6 +1,6 @@
 //! Makes the record of a run from what the simulation leaves.
 
-use super::record::{ParticipationTotals, RunRecord, Wall};
+use super::record::{LossTotals, NetworkSummary, ParticipationTotals, RunRecord, Wall};
 use super::{cost, setup};
 use crate::checkpoint;
 use crate::error::Error;
@@ -28,6 +28,10 @@ impl RunRecord {
             protocol: setup::protocol(&scenario),
             baselines: outcome.baselines,
             participations: ParticipationTotals::of(&outcome.rounds),
+            losses: LossTotals::of(&outcome.rounds, &scenario.faults),
+            network: NetworkSummary::of(&outcome.network, &scenario.network),
+            device_bytes: outcome.device_bytes,
+            per_user: outcome.users,
             work: outcome.work,
             energy: cost::energy(&scenario.devices, &outcome.bytes, outcome.work),
             bytes: outcome.bytes,

@@ -56,8 +56,8 @@ pub use spec::{
     AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, CodecName, CodecSpec, ColumnRef, DailySpec,
     DatasetSpec, DelimitedSpec, DeviceClassSpec, DevicesSpec, EvaluationSpec, FaultEffect, FaultSpec, FaultUsers,
     GeneratorSpec, LinkTraceSpec, MemorySpec, MethodSpec, NegativePool, NegativesSpec, NetworkSpec, OnOffSpec,
-    Participation, Ranking, RecurringOutageSpec, Scenario, Selection, ServerLinkSpec, ServerSpec, Sharing, SourceSpec,
-    SpeedSpec, SplitSpec, TrainingSpec,
+    Participation, Ranking, RecurringOutageSpec, ReportSpec, Scenario, Selection, ServerLinkSpec, ServerSpec, Sharing,
+    SourceSpec, SpeedSpec, SplitSpec, TrainingSpec,
 };
 pub use vocabulary::{MethodVocabulary, ParameterFault, ParameterFaultKind, schema, unchecked_rules};
 

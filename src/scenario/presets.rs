@@ -20,6 +20,12 @@ pub struct Preset<T> {
 /// Median time of a row visit in every device preset. It is not measured: see the sources.
 const REFERENCE_NS_PER_ROW_VISIT: f64 = 50.0;
 
+/// The time of a multiply-add in the device presets that state one. It is an assumption: see `phone-all-times`.
+const REFERENCE_NS_PER_MULTIPLY_ADD: f64 = 0.5;
+
+/// The fixed time of a participation in the device presets that state one. It is an assumption: see `phone-all-times`.
+const REFERENCE_MS_PER_PARTICIPATION: f64 = 800.0;
+
 /// The power that a phone which trains is assumed to take beyond an idle one. 1 W is 1 nJ for each nanosecond.
 const TRAINING_WATTS: f64 = 1.0;
 
@@ -123,14 +129,22 @@ pub fn server_links() -> [Preset<ServerLinkSpec>; 3] {
 }
 
 /// Returns the device presets. The first one is what a scenario without a preset starts from.
-pub fn devices() -> [Preset<DevicesSpec>; 6] {
-    let values = |name: &str, speed| DevicesSpec { preset: Some(name.to_owned()), ..DevicesSpec::with_speed(speed) };
-    let lognormal = |log_sigma| SpeedSpec::Lognormal { median_ns_per_row_visit: REFERENCE_NS_PER_ROW_VISIT, log_sigma };
-    let with_energy = |name, nj_per_byte| DevicesSpec {
-        energy_nj_per_byte: Some(nj_per_byte),
-        energy_nj_per_row_visit: Some(REFERENCE_NS_PER_ROW_VISIT * TRAINING_WATTS),
-        ..values(name, lognormal(0.6))
-    };
+pub fn devices() -> [Preset<DevicesSpec>; 8] {
+    let [uniform, lognormal, wide, classes, wifi, lte] = devices_of_speeds();
+    let [all_times, classes_with_all_times] = devices_with_all_times();
+    [uniform, lognormal, wide, classes, wifi, lte, all_times, classes_with_all_times]
+}
+
+fn devices_of(name: &str, speed: SpeedSpec) -> DevicesSpec {
+    DevicesSpec { preset: Some(name.to_owned()), ..DevicesSpec::with_speed(speed) }
+}
+
+fn lognormal(log_sigma: f64) -> SpeedSpec {
+    SpeedSpec::Lognormal { median_ns_per_row_visit: REFERENCE_NS_PER_ROW_VISIT, log_sigma }
+}
+
+/// Returns the classes of phones, without a time for anything but row visits.
+fn phone_classes() -> Vec<DeviceClassSpec> {
     let class = |name: &str, share, ns_per_row_visit, memory_mb| DeviceClassSpec {
         name: name.to_owned(),
         share,
@@ -140,35 +154,43 @@ pub fn devices() -> [Preset<DevicesSpec>; 6] {
         fixed_ms_per_participation: None,
         memory_mb: Some(memory_mb),
     };
-    let classes =
-        vec![class("fast", 0.2, 25.0, 2048.0), class("middle", 0.5, 50.0, 1024.0), class("slow", 0.3, 125.0, 512.0)];
+    vec![class("fast", 0.2, 25.0, 2048.0), class("middle", 0.5, 50.0, 1024.0), class("slow", 0.3, 125.0, 512.0)]
+}
+
+/// Returns the presets that state the time of a row visit only.
+fn devices_of_speeds() -> [Preset<DevicesSpec>; 6] {
+    let with_energy = |name, nj_per_byte| DevicesSpec {
+        energy_nj_per_byte: Some(nj_per_byte),
+        energy_nj_per_row_visit: Some(REFERENCE_NS_PER_ROW_VISIT * TRAINING_WATTS),
+        ..devices_of(name, lognormal(0.6))
+    };
     [
         Preset {
             name: "uniform",
             source: "Defined, not measured: every device takes the same time. The median of 50 ns per row visit \
                      is a made-up reference value; replace it by what your devices need.",
-            values: values("uniform", lognormal(0.0)),
+            values: devices_of("uniform", lognormal(0.0)),
         },
         Preset {
             name: "phone-lognormal",
             source: "This project's central assumption for phones: lognormal speeds, log-sigma 0.6, so the \
                      slowest tenth takes 2.2 times the median or more. The median of 50 ns per row visit is a \
                      made-up reference value; replace it by what your devices need.",
-            values: values("phone-lognormal", lognormal(0.6)),
+            values: devices_of("phone-lognormal", lognormal(0.6)),
         },
         Preset {
             name: "phone-lognormal-wide",
             source: "The sensitivity case of phone-lognormal: log-sigma 0.93, so the slowest tenth takes 3.3 \
                      times the median or more. The median of 50 ns per row visit is a made-up reference value; \
                      replace it by what your devices need.",
-            values: values("phone-lognormal-wide", lognormal(0.93)),
+            values: devices_of("phone-lognormal-wide", lognormal(0.93)),
         },
         Preset {
             name: "phone-classes",
             source: "An assumption, made up as a whole: three classes of phones, of which the slow one takes five \
                      times as long as the fast one, with the memory that an app in the background might have. Take \
                      it as a pattern for the classes of your own fleet.",
-            values: values("phone-classes", SpeedSpec::Classes(classes)),
+            values: devices_of("phone-classes", SpeedSpec::Classes(phone_classes())),
         },
         Preset {
             name: "phone-wifi",
@@ -190,6 +212,61 @@ pub fn devices() -> [Preset<DevicesSpec>; 6] {
             values: with_energy("phone-lte", 3216.0),
         },
     ]
+}
+
+/// Returns the presets that state the times of multiply-adds and of participations as well.
+fn devices_with_all_times() -> [Preset<DevicesSpec>; 2] {
+    let with_all_times = |class: DeviceClassSpec| {
+        // A class that is slower at row visits is slower at everything else by the same factor.
+        let factor = class.ns_per_row_visit / REFERENCE_NS_PER_ROW_VISIT;
+        DeviceClassSpec {
+            ns_per_multiply_add: Some(REFERENCE_NS_PER_MULTIPLY_ADD * factor),
+            fixed_ms_per_participation: Some(REFERENCE_MS_PER_PARTICIPATION * factor),
+            ..class
+        }
+    };
+    let classes = phone_classes().into_iter().map(with_all_times).collect();
+    [
+        Preset {
+            name: "phone-all-times",
+            source: "The speeds of phone-lognormal, and the two times that the other presets leave at 0. Both are \
+                     assumptions. A multiply-add: a Cortex-A76 core has two vector pipelines (Arm Cortex-A76 Software \
+                     Optimization Guide), hence at most 8 of them per cycle, and is assumed to run at 2.4 GHz and to \
+                     reach a tenth of that: 0.5 ns. A participation: Android vitals calls the start of an app \
+                     excessive from 5 s on if it is cold, 2 s if it is warm and 1.5 s if it is hot (App startup time, \
+                     developer.android.com); 0.8 s is assumed for start and load of the table, the same for everyone.",
+            values: DevicesSpec {
+                ns_per_multiply_add: REFERENCE_NS_PER_MULTIPLY_ADD,
+                fixed_ms_per_participation: REFERENCE_MS_PER_PARTICIPATION,
+                ..devices_of("phone-all-times", lognormal(0.6))
+            },
+        },
+        Preset {
+            name: "phone-classes-all-times",
+            source: "An assumption, made up as a whole: the classes of phone-classes, and for each of them the two times \
+                     that phone-classes leaves at 0. The middle class has those of phone-all-times, 0.5 ns per \
+                     multiply-add and 0.8 s per participation; the fast one takes half and the slow one 2.5 times as \
+                     long, as for row visits.",
+            values: devices_of("phone-classes-all-times", SpeedSpec::Classes(classes)),
+        },
+    ]
+}
+
+/// Returns whether the times per multiply-add and per participation are those that the preset of `devices` assumes.
+pub fn assumes_times(devices: &DevicesSpec) -> bool {
+    let preset = self::devices().into_iter().find(|preset| devices.preset.as_deref() == Some(preset.name));
+    preset
+        .map(|preset| times_of(&preset.values))
+        .is_some_and(|assumed| assumed.iter().flatten().any(|time| *time > 0.0) && assumed == times_of(devices))
+}
+
+/// Returns the times per multiply-add and per participation, of all devices and then of each class.
+fn times_of(devices: &DevicesSpec) -> Vec<Option<f64>> {
+    let mut times = vec![Some(devices.ns_per_multiply_add), Some(devices.fixed_ms_per_participation)];
+    if let SpeedSpec::Classes(classes) = &devices.speed {
+        times.extend(classes.iter().flat_map(|class| [class.ns_per_multiply_add, class.fixed_ms_per_participation]));
+    }
+    times
 }
 
 /// Returns the presets of availability. Without one, users are always available.
@@ -281,6 +358,22 @@ mod tests {
         for preset in faults() {
             assert_eq!(preset.values.preset.as_deref(), Some(preset.name));
         }
+    }
+
+    /// If this fails, a preset whose point is the time of an app's start or of dense layers has none, or one that is not
+    /// what its source works out.
+    #[test]
+    fn presets_of_all_times_state_them_and_the_older_ones_do_not() {
+        let with_times: Vec<_> =
+            devices().into_iter().filter(|preset| assumes_times(&preset.values)).map(|preset| preset.name).collect();
+        assert_eq!(with_times, ["phone-all-times", "phone-classes-all-times"]);
+        let tenth_of_peak_ns = 10.0 / (8.0 * 2.4);
+        assert!((REFERENCE_NS_PER_MULTIPLY_ADD - tenth_of_peak_ns).abs() < 0.05);
+        let [.., phone, classes] = devices().map(|preset| preset.values);
+        let SpeedSpec::Classes(classes) = classes.speed else { panic!("it has classes") };
+        let times = classes.iter().map(|class| (class.ns_per_multiply_add, class.fixed_ms_per_participation));
+        assert!(times.eq([(0.25, 400.0), (0.5, 800.0), (1.25, 2000.0)].map(|(one, other)| (Some(one), Some(other)))));
+        assert!(!assumes_times(&DevicesSpec { fixed_ms_per_participation: 5.0, ..phone }), "a time of one's own");
     }
 
     #[test]

@@ -8,9 +8,13 @@ use actix::prelude::*;
 use bytes::Bytes;
 
 use super::download::{FrameFormat, OutgoingDownload};
+use super::durations::Durations;
 use super::exchange::{Exchanged, ReplySource};
 use super::outcome::events::RoundSpan;
 pub use super::outcome::events::{Booking, Ending, LinkEvent};
+pub use super::outcome::losses::{LossCause, Losses};
+use super::outcome::network::{Gauges, Level, NetworkRecord};
+use super::outcome::users::{DeviceBytes, UserRecord};
 use super::outcome::{ByDirection, Flow, RoundRecord, Work};
 use super::upload::UploadFrame;
 use crate::error::{Error, Result};
@@ -210,6 +214,17 @@ pub struct Participations {
     pub cancelled: u32,
     /// Updates that arrived after their step was over, or were computed from a model too old to be used.
     pub late: u32,
+    /// Those of the late ones that were computed from a model too old to be used.
+    pub stale: u32,
+}
+
+/// What was watched at the server's link in a round.
+#[derive(Debug, Default)]
+pub struct RoundNetwork {
+    /// The quantities over the time of the round.
+    pub levels: Gauges<Level>,
+    /// The waits in the line for a connection that ended in the round; `None` if there were none.
+    pub waits: Option<Box<Durations>>,
 }
 
 /// The results of the steps of a round.
@@ -248,6 +263,10 @@ pub struct RoundEnded {
     pub ended: SimTime,
     /// The numbers of participations, by what became of them.
     pub participations: Participations,
+    /// The participations that were lost, by cause.
+    pub lost: Losses,
+    /// What was watched at the server's link.
+    pub network: RoundNetwork,
     /// The results of its steps.
     pub made: StepsMade,
     /// What has happened on the links and devices and was not booked before.
@@ -307,6 +326,12 @@ pub struct Collected {
     pub work: Work,
     /// The durations by kind: transfers, computing and rounds.
     pub durations: std::collections::BTreeMap<String, super::outcome::Distribution>,
+    /// The server's link over the finished rounds.
+    pub network: NetworkRecord,
+    /// The bytes of single devices.
+    pub device_bytes: DeviceBytes,
+    /// The totals of every user, if they are kept.
+    pub users: Option<Vec<UserRecord>>,
     /// The server's model after the last finished round, or the initial one if there is none.
     pub model: Model,
     /// The digest of all of this and of every private parameter, hexadecimal.

@@ -3,6 +3,7 @@
 //! An observer is told what happens and is never asked anything, so it cannot affect a result.
 
 use super::outcome::events::{Booking, RoundSpan};
+use super::outcome::network::GaugesSince;
 use super::outcome::{ByDirection, Flow, RoundRecord};
 
 /// Somebody who is told of every finished round.
@@ -15,6 +16,13 @@ pub trait RoundObserver {
     /// middle of a round in which much happens, and when the run ends.
     fn happened(&mut self, round: Option<RoundSpan>, bookings: &[Booking]) {
         let _ = (round, bookings);
+    }
+
+    /// Takes note of the changes at the server's link since the last call, in the order of time, before what happened
+    /// meanwhile is told. There is always at least one in a round that takes time. They are told only if
+    /// [`Simulation::watch_server`](super::Simulation::watch_server) has asked for it.
+    fn server_changed(&mut self, changes: &[GaugesSince]) {
+        let _ = changes;
     }
 }
 

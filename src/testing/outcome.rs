@@ -61,6 +61,9 @@ fn check_flows(record: &RoundRecord) -> Result<(), String> {
             return Err(format!("round {round}: the bytes {direction} do not balance: {flow:?}"));
         }
     }
+    if record.losses.total() != u64::from(record.dropped) {
+        return Err(format!("round {round}: the causes of losses are not as many as the losses: {:?}", record.losses));
+    }
     let Some(part) = record.third_party_bytes else { return Ok(()) };
     let balanced = part.up.is_balanced() && part.down.is_balanced();
     let a_part = part.up.sent <= record.bytes.up.sent && part.down.sent <= record.bytes.down.sent;
@@ -106,6 +109,9 @@ pub fn difference(one: &Outcome, other: &Outcome) -> Option<String> {
         }
         () if one.bytes != other.bytes => Some("the bytes of the whole run".to_owned()),
         () if one.durations != other.durations => Some("the durations".to_owned()),
+        () if one.network != other.network => Some("the load of the server".to_owned()),
+        () if one.device_bytes != other.device_bytes => Some("the bytes of single devices".to_owned()),
+        () if one.users != other.users => Some("what single users spent".to_owned()),
         () if one.model != other.model => Some("the final model".to_owned()),
         () if one.digest != other.digest => Some(
             "the digest alone: rounds and model agree, so the private state of some user has other values, or \

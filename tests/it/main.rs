@@ -55,6 +55,8 @@ mod layers;
 mod learning;
 /// Rates of links that a file states, and that change during transfers.
 mod link_traces;
+/// Lost participations are counted by cause, and the causes add up.
+mod losses;
 /// The scenario chooses the figures of accuracy and the one that rounds are judged by.
 mod metrics;
 /// `--save-model` leaves the parameters that the run ended with.
@@ -88,6 +90,8 @@ mod schedulers;
 /// The seams work that no method of the crate needs yet: codecs that lose something, mechanisms of privacy, methods
 /// that run at the server.
 mod seams;
+/// The load of the server's link, the line for connections and the users who are waited for are told over time.
+mod server_load;
 /// A simulation that is driven step by step gives the result of a whole run.
 mod simulation;
 /// A round of many steps consists of these steps, recorded once.
@@ -104,6 +108,8 @@ mod third_party;
 #[allow(dead_code)]
 #[path = "../../examples/trimmed_mean.rs"]
 mod trimmed_mean;
+/// The report lists every user with its bytes, participations, time and energy.
+mod users_file;
 /// A round takes the virtual time that latency, rates and work add up to.
 mod virtual_time;
 /// What a scenario says in vain is told, and with `--strict` refused.

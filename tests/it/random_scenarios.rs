@@ -8,6 +8,7 @@
 mod device_work;
 /// Draws the keys of the simulated world.
 mod environment;
+mod fault_rules;
 /// Holds ratings and traces for the sources that read a file.
 mod files;
 /// Draws the keys and their values.

@@ -1,27 +1,30 @@
 //! Availability in a window of local time, every day.
 
+use super::super::time_zones::TimeZones;
 use super::Stay;
 use crate::ids::UserId;
-use crate::rng::{PortableDraws, Purpose, Streams};
+use crate::rng::{PortableDraws, Streams};
 use crate::scenario::DailySpec;
 
 const HOUR: f64 = 3.6e12;
 const DAY: u64 = 86_400_000_000_000;
-/// Number of the default time zones, the whole hours from -11 to 12.
-const TIME_ZONES: u32 = 24;
 
 #[derive(Clone, Debug)]
 pub(super) struct Daily {
     spec: DailySpec,
     /// Length of the window, in nanoseconds.
     length: u64,
-    streams: Streams,
+    zones: TimeZones,
 }
 
 impl Daily {
     pub(super) fn new(spec: &DailySpec, streams: Streams) -> Self {
         // A window of less than a nanosecond would open with nobody in it.
-        Self { spec: spec.clone(), length: ((spec.hours_on * HOUR + 0.5) as u64).max(1), streams }
+        Self {
+            spec: spec.clone(),
+            length: ((spec.hours_on * HOUR + 0.5) as u64).max(1),
+            zones: TimeZones::new(spec, streams),
+        }
     }
 
     /// Returns whether the window is never closed.
@@ -42,12 +45,7 @@ impl Daily {
 
     /// Returns the nanoseconds after midnight at offset 0 at which the user's window opens.
     fn opens_at(&self, user: UserId) -> u64 {
-        let mut stream = self.streams.stream(Purpose::Availability, u64::from(user.0), 0);
-        let offsets = &self.spec.utc_offsets;
-        let offset = match offsets.len() {
-            0 => f64::from(stream.below(TIME_ZONES)) - 11.0,
-            count => offsets[stream.below(count as u32) as usize],
-        };
+        let (offset, mut stream) = self.zones.draw(user);
         let jitter = stream.uniform_within(self.spec.jitter_hours);
         // Adding 72 hours keeps the sum positive, as the terms are at most 24 + 12 + 24 hours in either direction.
         let hours = self.spec.starts_at_hour + jitter - offset + 72.0;

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use super::choice::Choice;
 use crate::error::Result;
 use crate::ids::UserId;
 use crate::rng::{Purpose, Streams};
@@ -51,8 +52,8 @@ struct Stay {
 }
 
 impl Availability {
-    /// Makes the availability of `users` users, which is a pattern less the outages among `faults`. `trace` is what was
-    /// read of the file that `spec` names, if it names one.
+    /// Makes the availability of `users` users, which is a pattern less the outages among `faults`, whose rules
+    /// concern whom `choice` says. `trace` is what was read of the file that `spec` names, if it names one.
     ///
     /// # Errors
     /// [`Error::Usage`](crate::error::Error::Usage) if it names a file and that was not read.
@@ -61,6 +62,7 @@ impl Availability {
         faults: &[FaultSpec],
         users: u32,
         trace: Option<Arc<AvailabilityTrace>>,
+        choice: Arc<dyn Choice>,
         streams: Streams,
     ) -> Result<Self> {
         let pattern = match &spec.pattern {
@@ -72,7 +74,7 @@ impl Availability {
             AvailabilityPattern::OnOff(on_off) => Pattern::OnOff(OnOff::new(*on_off, Purpose::Availability, streams)),
             AvailabilityPattern::Trace(spec) => Pattern::Trace(super::was_read(trace, &spec.path)?),
         };
-        Ok(Self { users, pattern, outages: Outages::new(faults, streams) })
+        Ok(Self { users, pattern, outages: Outages::new(faults, choice, streams) })
     }
 
     /// Returns whether everybody is available at any time, judged by the pattern and by whether there are outages.
@@ -85,6 +87,18 @@ impl Availability {
         let cached = if self.is_always() { 0 } else { self.users as usize };
         // The system gives zeroed memory without touching it, so memory is used only for users who are asked about.
         AvailabilityClock { availability: Arc::clone(self), cache: vec![[0; 3]; cached] }
+    }
+
+    /// Returns the number of the fault rule whose outage keeps `user` away at the instant `at`, counted from 0 among all
+    /// rules of the scenario, and the first one if there are several. Returns `None` if the pattern itself keeps the user
+    /// away then, or nothing does.
+    pub fn outage_at(&self, user: UserId, at: SimTime) -> Option<u32> {
+        let at = at.as_nanos();
+        if self.outages.is_empty() {
+            return None;
+        }
+        let is_there = self.pattern.stay_after(user, at).is_some_and(|stay| stay.from <= at);
+        is_there.then(|| self.outages.rule_at(user, at)).flatten()
     }
 
     /// Returns the user's first stay that ends after `at`; `None` if there is none before the end of time.

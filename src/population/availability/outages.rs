@@ -1,6 +1,8 @@
 //! Outages, which keep groups of users away at the same times.
 
-use super::super::faults::concerns;
+use std::sync::Arc;
+
+use super::super::choice::Choice;
 use super::on_off::OnOff;
 use crate::ids::UserId;
 use crate::rng::{Purpose, Streams};
@@ -11,7 +13,7 @@ use crate::units::SimDuration;
 #[derive(Clone, Debug)]
 pub(super) struct Outages {
     rules: Vec<Outage>,
-    streams: Streams,
+    choice: Arc<dyn Choice>,
 }
 
 /// A rule that keeps its users away: all the time between two instants, or again and again between them.
@@ -29,7 +31,7 @@ struct Outage {
 }
 
 impl Outages {
-    pub(super) fn new(specs: &[FaultSpec], streams: Streams) -> Self {
+    pub(super) fn new(specs: &[FaultSpec], choice: Arc<dyn Choice>, streams: Streams) -> Self {
         let nanoseconds = |seconds| SimDuration::from_secs_f64(seconds).as_nanos();
         let rules = (0..).zip(specs).filter_map(|(number, spec)| {
             let calm = match spec.effect {
@@ -45,7 +47,7 @@ impl Outages {
             let (from, until) = (nanoseconds(spec.from_s), spec.until_s.map(nanoseconds));
             Some(Outage { number, spec: spec.clone(), from, until, calm })
         });
-        Self { rules: rules.collect(), streams }
+        Self { rules: rules.collect(), choice }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -71,8 +73,14 @@ impl Outages {
         self.of(user).filter_map(|rule| rule.next(at)).map(|(begins, _)| begins).filter(|begins| *begins > at).min()
     }
 
+    /// Returns the number of the first rule with an outage that concerns `user` at `at`; `None` if there is none.
+    pub(super) fn rule_at(&self, user: UserId, at: u64) -> Option<u32> {
+        let covers = |rule: &&Outage| rule.next(at).is_some_and(|(begins, _)| begins <= at);
+        self.of(user).find(covers).map(|rule| rule.number)
+    }
+
     fn of(&self, user: UserId) -> impl Iterator<Item = &Outage> {
-        self.rules.iter().filter(move |rule| concerns(rule.number, &rule.spec, user, self.streams))
+        self.rules.iter().filter(move |rule| self.choice.concerned_by(rule.number, &rule.spec, user))
     }
 }
 
@@ -137,6 +145,28 @@ mod tests {
         assert_eq!(clock.leaves_at(UserId(4), at(2.0)), None);
         assert!(population.faults().is_empty(), "no transfer of itself is spoiled");
         assert!(!population.availability().is_always());
+    }
+
+    /// If this fails, a loss is put down to another rule than the one that caused it, or to an outage although the user
+    /// would have left anyway.
+    #[test]
+    fn whoever_is_away_is_kept_away_by_the_pattern_or_by_the_first_rule_with_an_outage() {
+        let rules = "faults = [{ effect = \"drop\" }, { effect = \"outage\", users = { numbers = [1] }, from_s = 30, \
+                     until_s = 50 }, { effect = \"outage\", from_s = 40, until_s = 60 }]\n";
+        let population = users_of(rules, 1);
+        let of = |user, second| population.availability().outage_at(UserId(user), at(second));
+        assert_eq!(
+            [of(1, 29.0), of(1, 30.0), of(1, 45.0), of(1, 50.0), of(1, 60.0)],
+            [None, Some(1), Some(1), Some(2), None]
+        );
+        assert_eq!([of(0, 30.0), of(0, 45.0)], [None, Some(2)]);
+        let both = users_of(&format!("availability.on-off = {{ mean_on_s = 50, mean_off_s = 50 }}\n{rules}"), 1);
+        let pattern = users_of("availability.on-off = { mean_on_s = 50, mean_off_s = 50 }\n", 1);
+        let mut there = pattern.availability().clock();
+        for user in (2..50).map(UserId) {
+            let expected = there.is_available(user, at(45.0)).then_some(2);
+            assert_eq!(both.availability().outage_at(user, at(45.0)), expected, "{user}");
+        }
     }
 
     /// If this fails, outages that overlap leave gaps between them, or one for ever ends.

@@ -6,6 +6,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
+use crate::population::sample::groups;
 use crate::scenario::{AvailabilityTraceSpec, DailySpec, OnOffSpec};
 
 const SECOND: u64 = 1_000_000_000;
@@ -13,7 +14,8 @@ const HOUR: u64 = 3600 * SECOND;
 
 fn clock_of(pattern: AvailabilityPattern, users: u32, trace: Option<AvailabilityTrace>) -> AvailabilityClock {
     let spec = AvailabilitySpec { preset: None, pattern };
-    Arc::new(Availability::new(&spec, &[], users, trace.map(Arc::new), Streams::new(1)).unwrap()).clock()
+    let trace = trace.map(Arc::new);
+    Arc::new(Availability::new(&spec, &[], users, trace, groups(), Streams::new(1)).unwrap()).clock()
 }
 
 fn always() -> AvailabilityClock {

@@ -17,6 +17,7 @@ pub mod timeline;
 mod trace;
 
 use crate::sim::outcome::events::{Booking, RoundSpan};
+use crate::sim::outcome::network::GaugesSince;
 use stretch::{Participations, Stretch};
 #[cfg(feature = "plots")]
 use timeline::Timeline;
@@ -90,6 +91,21 @@ impl<W: Write> EventLog<W> {
         }
     }
 
+    /// Takes the changes at the server's link since the last call, before what happened meanwhile is taken. A trace shows
+    /// them from the first of the rounds on that are asked for.
+    ///
+    /// # Errors
+    /// Returns the error of `out`.
+    pub fn take_changes(&mut self, changes: &[GaugesSince]) -> io::Result<()> {
+        let is_shown = self.shows_the_server() && self.ended + 1 >= *self.rounds.start();
+        changes.iter().filter(|_| is_shown).try_for_each(|change| self.trace.counters(&mut self.out, change))
+    }
+
+    /// Returns whether the log shows the load of the server's link.
+    pub fn shows_the_server(&self) -> bool {
+        matches!(self.form, Form::Trace)
+    }
+
     fn write(&mut self, booking: &Booking, round: u32, stretch: Option<&Stretch>) -> io::Result<()> {
         match (&mut self.form, stretch) {
             (Form::Lines, _) => lines::event(&mut self.out, booking, round, self.ended + 1, stretch),
@@ -134,6 +150,8 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::sim::outcome::network::Gauges;
+    use crate::units::SimTime;
 
     fn written(form: Form, rounds: RangeInclusive<u32>) -> String {
         let mut log = EventLog::begin(Vec::new(), form, rounds).unwrap();
@@ -184,6 +202,38 @@ mod tests {
         let mut marks: Vec<_> = events.iter().filter(|e| e["ph"] == "i").map(|e| e["name"].as_str().unwrap()).collect();
         marks.sort_unstable();
         assert_eq!(marks, ["cancelled", "late", "lost"]);
+    }
+
+    /// If this fails, a viewer shows no load, a load in other units, or one of a round that nobody has asked for.
+    #[test]
+    fn a_trace_has_a_counter_for_every_quantity_that_changes() {
+        let change = |at, up_bits_per_s, line| {
+            let gauges = Gauges { up_bits_per_s, down_bits_per_s: 0, transfers: 1, line, waiting_users: 4 };
+            GaugesSince { at: SimTime::from_nanos(at), gauges }
+        };
+        let counters = |rounds| {
+            let mut log = EventLog::begin(Vec::new(), Form::Trace, rounds).unwrap();
+            assert!(log.shows_the_server());
+            log.take_changes(&[change(1_000, 80, 0), change(2_500, 160, 0), change(3_000, 160, 2)]).unwrap();
+            let [(span, bookings), _] = sample::two_rounds();
+            log.take(Some(span), &bookings).unwrap();
+            log.take_changes(&[change(9_000, 0, 2)]).unwrap();
+            let trace: Value = serde_json::from_slice(&log.finish().unwrap()).unwrap();
+            let events = trace["traceEvents"].as_array().unwrap().iter().filter(|event| event["ph"] == "C");
+            let told =
+                |event: &Value| (event["name"].to_string(), event["ts"].as_f64().unwrap(), event["args"].clone());
+            events.map(told).collect::<Vec<_>>()
+        };
+        let all = counters(1..=2);
+        let of = |name: &str| {
+            let name = format!("\"{name}\"");
+            all.iter().filter(|told| told.0 == name).map(|(_, ts, args)| (*ts, args.to_string())).collect::<Vec<_>>()
+        };
+        let rate = |bytes| format!("{{\"bytes_per_s\":{bytes}}}");
+        assert_eq!(of("server link up"), [(1.0, rate(10)), (2.5, rate(20)), (9.0, rate(0))]);
+        assert_eq!(of("line for connections"), [(1.0, "{\"users\":0}".into()), (3.0, "{\"users\":2}".into())]);
+        assert_eq!([of("server link down"), of("transfers at once"), of("users waited for")].map(|c| c.len()), [1; 3]);
+        assert_eq!(counters(2..=2).len(), 5, "every counter has its value at the beginning of the round");
     }
 
     /// If this fails, tracks are shown in no order or taken for something else: Perfetto puts the track with the number

@@ -1,7 +1,7 @@
 //! Writes events in the Trace Event format, which Perfetto (ui.perfetto.dev) and chrome://tracing show on a time line.
 //!
 //! There is one process, with a track for the rounds and below it one for each client that took part, in the order of
-//! their numbers. Times are microseconds; the nanoseconds stand behind the point, written as integers so that none is
+//! their numbers; and a counter for each quantity that is watched at the server. Times are microseconds; the nanoseconds stand behind the point, written as integers so that none is
 //! lost in a float. The details of a slice are among its arguments. Colours are hints, which chrome://tracing follows
 //! and Perfetto ignores.
 
@@ -11,6 +11,7 @@ use std::io::{self, Write};
 use crate::ids::UserId;
 use crate::legs::Route;
 use crate::sim::outcome::events::{Ending, RoundSpan};
+use crate::sim::outcome::network::{Gauges, GaugesSince};
 use crate::units::{Direction, SimTime};
 
 use super::stretch::{Phase, Stretch};
@@ -31,7 +32,18 @@ pub(super) struct Trace {
     begun: bool,
     /// The clients that have a track already.
     named: BTreeSet<UserId>,
+    /// The values that the counters show.
+    shown: Option<Gauges<u64>>,
 }
+
+/// The counters: names and units, in the order of [`Gauges`].
+const COUNTERS: [(&str, &str); 5] = [
+    ("server link up", "bytes_per_s"),
+    ("server link down", "bytes_per_s"),
+    ("transfers at once", "transfers"),
+    ("line for connections", "users"),
+    ("users waited for", "users"),
+];
 
 impl Trace {
     /// Writes what comes before the first event.
@@ -93,6 +105,26 @@ impl Trace {
         )
     }
 
+    /// Writes the values that have changed, each on the track of its counter.
+    pub fn counters(&mut self, out: &mut impl Write, change: &GaugesSince) -> io::Result<()> {
+        let before = self.shown.replace(change.gauges);
+        let values = in_shown_units(&change.gauges).into_iter().zip(COUNTERS);
+        let before = before.as_ref().map(in_shown_units);
+        let ts = microseconds(change.at.as_nanos());
+        for (number, (value, (name, unit))) in values.enumerate() {
+            if before.is_some_and(|before| before[number] == value) {
+                continue;
+            }
+            self.element(
+                out,
+                &format!(
+                    "{{\"ph\":\"C\",\"cat\":\"server\",\"name\":\"{name}\",\"ts\":{ts},\"pid\":{PROCESS},\"tid\":{ROUNDS},\"args\":{{\"{unit}\":{value}}}}}"
+                ),
+            )?;
+        }
+        Ok(())
+    }
+
     fn slice(
         &mut self,
         out: &mut impl Write,
@@ -128,6 +160,12 @@ impl Trace {
         out.write_all(if std::mem::replace(&mut self.begun, true) { b",\n" } else { b"\n" })?;
         out.write_all(element.as_bytes())
     }
+}
+
+/// Returns the values of the counters: rates in whole bytes per second, the others as they are.
+fn in_shown_units(gauges: &Gauges<u64>) -> [u64; 5] {
+    let Gauges { up_bits_per_s, down_bits_per_s, transfers, line, waiting_users } = *gauges;
+    [up_bits_per_s / 8, down_bits_per_s / 8, transfers, line, waiting_users]
 }
 
 fn microseconds(nanoseconds: u64) -> String {

@@ -115,8 +115,8 @@ impl ReportFolder {
         &self.path
     }
 
-    /// Writes the report: `run.json`, `rounds.csv`, `summary.md`, `scenario.toml` and the charts. Files of an earlier
-    /// report in the folder are replaced, or removed where this one has no such file; other files are left alone.
+    /// Writes the report: `run.json`, `rounds.csv`, `network.csv`, `users.csv`, `summary.md`, `scenario.toml` and the
+    /// charts. Files of an earlier report in the folder are replaced, or removed where this one has no such file; other files are left alone.
     ///
     /// Everything is rendered before anything is written, and each file appears whole under its name or not at all;
     /// `run.json` is the last, so that the run does not count as complete before all of its report is there.

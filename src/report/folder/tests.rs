@@ -18,7 +18,7 @@ fn usage_error(path: &Path, overwrite: bool) -> String {
 }
 
 #[test]
-fn a_report_is_its_charts_and_four_files_and_no_leftovers() {
+fn a_report_is_its_charts_and_its_other_files_and_no_leftovers() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("reports/quickstart-1");
     let folder = ReportFolder::create(&path, false).unwrap();
@@ -26,7 +26,7 @@ fn a_report_is_its_charts_and_four_files_and_no_leftovers() {
     drop(folder);
     let mut expected = charts::file_names(&sample::run(3));
     assert_eq!(expected.len(), if cfg!(feature = "plots") { 5 } else { 0 });
-    expected.extend(["rounds.csv", "run.json", "scenario.toml", "summary.md"]);
+    expected.extend(["network.csv", "rounds.csv", "run.json", "scenario.toml", "summary.md"]);
     expected.sort_unstable();
     assert_eq!(names(&path), expected);
     assert_eq!(fs::read_to_string(path.join("run.json")).unwrap(), json::render(&sample::run(3)).unwrap());

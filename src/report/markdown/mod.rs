@@ -30,6 +30,7 @@ pub fn render(record: &RunRecord) -> Result<String> {
     blocks.push(bytes(record));
     blocks.extend(systems::energy(record));
     blocks.extend(virtual_time(record));
+    blocks.extend(systems::server(record));
     blocks.extend(sparsity(record));
     blocks.push(charts(record));
     blocks.push(reproduce(record));
@@ -172,7 +173,8 @@ fn bytes(record: &RunRecord) -> String {
         Some(_) => ["", "up (from the clients)", "down (to the clients)"],
     };
     let table = table(&header, &rows);
-    format!("## Bytes\n\n{table}{}{}", unfinished_bytes(record), inference_bytes(record))
+    let remarks = [unfinished_bytes(record), inference_bytes(record), systems::devices(record)].concat();
+    format!("## Bytes\n\n{table}{remarks}")
 }
 
 /// Returns a remark on what devices would download to score, which is booked apart from the table.

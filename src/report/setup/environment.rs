@@ -5,7 +5,7 @@ use crate::report::record::RunRecord;
 use crate::report::words::{counted, share, thousands};
 use crate::scenario::{
     AvailabilityPattern, AvailabilitySpec, DeviceClassSpec, DevicesSpec, FaultEffect, FaultSpec, FaultUsers,
-    MemorySpec, NetworkSpec, RecurringOutageSpec, ServerLinkSpec, Sharing, SpeedSpec,
+    MemorySpec, NetworkSpec, RecurringOutageSpec, ServerLinkSpec, Sharing, SpeedSpec, presets,
 };
 use crate::units::{BitsPerSecond, Direction};
 
@@ -118,6 +118,9 @@ pub(super) fn devices(devices: &DevicesSpec) -> String {
     for (time, unit) in times.into_iter().filter(|(time, _)| *time > 0.0) {
         words += &format!("; {time} {unit}");
     }
+    if presets::assumes_times(devices) {
+        words += "; assumption: the times per multiply-add and per participation, which are the preset's";
+    }
     match devices.memory {
         None => {}
         Some(MemorySpec { median_mb, log_sigma: 0.0 }) => words += &format!("; {median_mb} MB of memory"),
@@ -188,6 +191,14 @@ fn fault(rule: &FaultSpec) -> String {
         None => String::new(),
         Some(FaultUsers::Share(of_all)) => format!(" of {} of the users", share(*of_all)),
         Some(FaultUsers::Numbers(numbers)) => format!(" of {}", counted(numbers.len() as u64, "named user")),
+        Some(FaultUsers::DeviceClasses(names)) => {
+            let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+            format!(" of the users with devices {}", names.join(", "))
+        }
+        Some(FaultUsers::UtcOffsets(offsets)) => {
+            let offsets: Vec<String> = offsets.iter().map(|offset| format!("{offset:+}")).collect();
+            format!(" of the users in the time zones {}", offsets.join(", "))
+        }
     };
     let when = match (rule.from_s, rule.until_s) {
         (0.0, None) => String::new(),
@@ -206,7 +217,7 @@ fn fault(rule: &FaultSpec) -> String {
 mod tests {
     use super::*;
     use crate::report::sample;
-    use crate::scenario::{AvailabilityTraceSpec, LinkTraceSpec, OnOffSpec, presets};
+    use crate::scenario::{AvailabilityTraceSpec, LinkTraceSpec, OnOffSpec};
 
     #[test]
     fn what_limits_nothing_needs_no_line() {
@@ -275,6 +286,18 @@ mod tests {
         );
     }
 
+    /// If this fails, a reader takes a time that nobody has measured for a measured one.
+    #[test]
+    fn times_that_a_preset_assumes_are_told_to_be_assumptions() {
+        let [.., phone, classes] = presets::devices().map(|preset| preset.values);
+        let expected = "preset `phone-all-times`; 50 ns per row visit median (log-sigma 0.6); 0.5 ns per multiply-add; 800 \
+                        ms per participation; assumption: the times per multiply-add and per participation, which are \
+                        the preset's";
+        assert_eq!(devices(&phone), expected);
+        assert!(devices(&classes).contains("assumption: the times per multiply-add"));
+        assert!(!devices(&DevicesSpec { ns_per_multiply_add: 2.0, ..phone }).contains("assumption"));
+    }
+
     #[test]
     fn every_pattern_of_availability_is_told() {
         let words = |pattern| availability(&AvailabilitySpec { preset: None, pattern });
@@ -314,6 +337,14 @@ mod tests {
                         between them on average";
         let again = FaultSpec::always(FaultEffect::RecurringOutage(times));
         assert_eq!(faults(&[outage, again]).as_deref(), Some(expected));
+        let of = |users| FaultSpec { users: Some(users), ..FaultSpec::always(FaultEffect::Outage) };
+        let rules = [
+            of(FaultUsers::DeviceClasses(vec!["slow".to_owned(), "old".to_owned()])),
+            of(FaultUsers::UtcOffsets(vec![5.5, -8.0])),
+        ];
+        let expected = "nobody of the users with devices `slow`, `old` is there; nobody of the users in the time zones \
+                        +5.5, -8 is there";
+        assert_eq!(faults(&rules).as_deref(), Some(expected));
     }
 
     #[test]

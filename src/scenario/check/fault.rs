@@ -2,7 +2,9 @@
 
 use super::super::presets;
 use super::super::raw::RawFault;
-use super::super::spec::{DatasetSpec, FaultSpec, FaultUsers, SourceSpec};
+use super::super::spec::{
+    AvailabilityPattern, AvailabilitySpec, DatasetSpec, DevicesSpec, FaultSpec, FaultUsers, SourceSpec, SpeedSpec,
+};
 use super::Checker;
 use super::environment::named;
 
@@ -57,6 +59,28 @@ impl Checker<'_> {
         Some(rule)
     }
 
+    /// Refuses rules that choose their users by a class of devices or a time zone that no user has.
+    pub(super) fn fault_groups(&mut self, rules: &[FaultSpec], devices: &DevicesSpec, availability: &AvailabilitySpec) {
+        for (index, rule) in rules.iter().enumerate() {
+            let index = index.to_string();
+            match &rule.users {
+                Some(FaultUsers::DeviceClasses(names)) => {
+                    let problem = class_that_is_not_there(names, &devices.speed);
+                    problem.into_iter().for_each(|problem| {
+                        self.fault(&["faults", &index, "users", "device_classes"], problem);
+                    });
+                }
+                Some(FaultUsers::UtcOffsets(offsets)) => {
+                    let problem = offset_that_is_not_there(offsets, &availability.pattern);
+                    problem.into_iter().for_each(|problem| {
+                        self.fault(&["faults", &index, "users", "utc_offsets"], problem);
+                    });
+                }
+                None | Some(FaultUsers::Share(_) | FaultUsers::Numbers(_)) => {}
+            }
+        }
+    }
+
     /// Refuses keys that choose among transfers for a rule that keeps users away.
     fn transfers_of_outage(&mut self, index: &str, rule: &FaultSpec) {
         let written = [("direction", rule.direction.is_some()), ("probability", rule.probability != 1.0)];
@@ -65,4 +89,25 @@ impl Checker<'_> {
             self.fault(&["faults", index, key], message);
         }
     }
+}
+
+/// Returns what is wrong with a rule about devices of these classes, if anything is.
+fn class_that_is_not_there(names: &[String], speed: &SpeedSpec) -> Option<String> {
+    let SpeedSpec::Classes(classes) = speed else {
+        return Some("devices come in no classes here: `device_classes` needs `devices.classes`".to_owned());
+    };
+    let unknown = names.iter().find(|name| classes.iter().all(|class| class.name != **name))?;
+    let known: Vec<String> = classes.iter().map(|class| format!("`{}`", class.name)).collect();
+    Some(format!("there is no class of devices with the name `{unknown}`; known: {}", known.join(", ")))
+}
+
+/// Returns what is wrong with a rule about users in these time zones, if anything is.
+fn offset_that_is_not_there(offsets: &[f64], pattern: &AvailabilityPattern) -> Option<String> {
+    let AvailabilityPattern::Daily(daily) = pattern else {
+        return Some("users have no time zones here: `utc_offsets` needs `availability.daily`".to_owned());
+    };
+    let zones = daily.offsets();
+    let unknown = offsets.iter().find(|offset| !zones.contains(offset))?;
+    let known: Vec<String> = zones.iter().map(f64::to_string).collect();
+    Some(format!("no user has the time zone {unknown}; known (hours ahead of offset 0): {}", known.join(", ")))
 }

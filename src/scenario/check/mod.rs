@@ -54,6 +54,7 @@ pub(super) fn check(
     let devices = checker.devices(raw.devices);
     let availability = checker.availability(raw.availability);
     let faults = checker.fault_rules(raw.faults, dataset.as_ref());
+    checker.fault_groups(&faults, &devices, &availability);
     let (Some(dataset), Some(method), Some(known)) = (dataset, method, known) else { return Err(checker.faults) };
     if !checker.faults.is_empty() {
         return Err(checker.faults);
@@ -71,6 +72,7 @@ pub(super) fn check(
         server: raw.server,
         availability,
         faults,
+        report: raw.report,
     };
     checker.without_effect(&scenario, known);
     Ok((scenario, checker.warnings))

@@ -289,13 +289,19 @@ impl From<&ServerLinkSpec> for RawServerLink {
 
 impl From<&DevicesSpec> for RawDevices {
     fn from(devices: &DevicesSpec) -> Self {
+        let presets = presets::devices();
+        let named = presets.iter().find(|preset| devices.preset.as_deref() == Some(preset.name));
+        let preset = |time: fn(&DevicesSpec) -> f64| named.map_or(0.0, |preset| time(&preset.values));
         let mut raw = Self {
             preset: devices.preset.clone(),
             energy_nj_per_byte: devices.energy_nj_per_byte,
             energy_nj_per_row_visit: devices.energy_nj_per_row_visit,
             energy_nj_per_multiply_add: devices.energy_nj_per_multiply_add,
-            ns_per_multiply_add: unless_zero(devices.ns_per_multiply_add),
-            fixed_ms_per_participation: unless_zero(devices.fixed_ms_per_participation),
+            ns_per_multiply_add: unless_zero(devices.ns_per_multiply_add, preset(|preset| preset.ns_per_multiply_add)),
+            fixed_ms_per_participation: unless_zero(
+                devices.fixed_ms_per_participation,
+                preset(|preset| preset.fixed_ms_per_participation),
+            ),
             ..Self::default()
         };
         match &devices.speed {
@@ -316,9 +322,10 @@ impl From<&DevicesSpec> for RawDevices {
     }
 }
 
-/// Returns a time, or `None` if it is zero, so that it is printed only where it has an effect.
-fn unless_zero(time: f64) -> Option<f64> {
-    (time != 0.0).then_some(time)
+/// Returns a time, or `None` if it is zero and so is that of the preset, so that it is printed only where it has an
+/// effect.
+fn unless_zero(time: f64, of_preset: f64) -> Option<f64> {
+    (time != 0.0 || of_preset != 0.0).then_some(time)
 }
 
 impl From<&AvailabilitySpec> for RawAvailability {

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
 use super::spec::{
-    CodecSpec, DatasetSpec, DelimitedSpec, EvaluationSpec, GeneratorSpec, MethodSpec, NegativesSpec, Scenario,
-    ServerSpec, SourceSpec, SplitSpec, TrainingSpec,
+    CodecSpec, DatasetSpec, DelimitedSpec, EvaluationSpec, GeneratorSpec, MethodSpec, NegativesSpec, ReportSpec,
+    Scenario, ServerSpec, SourceSpec, SplitSpec, TrainingSpec,
 };
 
 mod environment;
@@ -56,10 +56,13 @@ pub(super) struct RawScenario {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub faults: Vec<RawFault>,
+    /// What the report holds. Nothing here changes a result.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub report: ReportSpec,
 }
 
-fn is_default(server: &ServerSpec) -> bool {
-    *server == ServerSpec::default()
+fn is_default<T: Default + PartialEq>(table: &T) -> bool {
+    *table == T::default()
 }
 
 fn default_seed() -> u64 {
@@ -196,6 +199,7 @@ impl From<&Scenario> for RawScenario {
             server: scenario.server,
             availability: RawAvailability::from(&scenario.availability),
             faults: scenario.faults.iter().map(RawFault::from).collect(),
+            report: scenario.report,
         }
     }
 }

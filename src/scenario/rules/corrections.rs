@@ -42,10 +42,16 @@ impl<'s> Rules<'s> {
                 format!("; write `{number}`")
             }
             // In `participation = 0.5`, the number is the value of the only choice that could take it.
-            Value::Integer(_) | Value::Float(_) | Value::Array(_) => match self.only_taker(alternatives, value)[..] {
+            Value::Integer(_) | Value::Float(_) => match self.takers(alternatives, value)[..] {
                 [tag] => format!("; write `{name} = {{ {tag} = {} }}`", in_short(value)),
                 _ => String::new(),
             },
+            // In `users = [3, 4]`, the list is the value of one of the choices that take a list of such items.
+            Value::Array(_) => {
+                let written = |tag: &&str| format!("`{name} = {{ {tag} = {} }}`", in_short(value));
+                let choices: Vec<String> = self.takers(alternatives, value).iter().map(written).collect();
+                if choices.is_empty() { String::new() } else { format!("; write {}", suggest::or_list(&choices)) }
+            }
             _ => String::new(),
         }
     }
@@ -74,14 +80,25 @@ impl<'s> Rules<'s> {
     }
 
     /// Returns the choices whose tables could hold `value` behind their names.
-    fn only_taker(&self, alternatives: &[&'s Json], value: &Value) -> Vec<&'s str> {
+    fn takers(&self, alternatives: &[&'s Json], value: &Value) -> Vec<&'s str> {
         let takes = |plain_schema: &'s Json| {
             let tag = tag(plain_schema).filter(|_| alternatives.len() > 1)?;
             let mut inner = Vec::new();
             self.flatten(plain_schema.get("properties")?.get(tag)?, &mut inner);
-            inner.iter().any(|plain_schema| admits(plain_schema, value)).then_some(tag)
+            inner
+                .iter()
+                .any(|plain_schema| admits(plain_schema, value) && self.takes_items(plain_schema, value))
+                .then_some(tag)
         };
         alternatives.iter().filter_map(|plain_schema| takes(plain_schema)).collect()
+    }
+
+    /// Returns whether a list may have the first item of `value`; true if that is no list, or an empty one.
+    fn takes_items(&self, plain_schema: &'s Json, value: &Value) -> bool {
+        let (Value::Array(items), Some(schema)) = (value, plain_schema.get("items")) else { return true };
+        let mut of_items = Vec::new();
+        self.flatten(schema, &mut of_items);
+        items.first().is_none_or(|item| of_items.iter().any(|plain_schema| admits(plain_schema, &item.value)))
     }
 
     /// Returns how to write `key` if it is not a key but a choice of one of `properties`: `effect = "drop"` for `drop`.

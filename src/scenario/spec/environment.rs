@@ -239,6 +239,13 @@ pub struct DailySpec {
     pub utc_offsets: Vec<f64>,
 }
 
+impl DailySpec {
+    /// Returns the time zones, each of which is equally likely.
+    pub fn offsets(&self) -> Vec<f64> {
+        if self.utc_offsets.is_empty() { (-11..=12).map(f64::from).collect() } else { self.utc_offsets.clone() }
+    }
+}
+
 /// Alternation of stays and gaps, both exponential: a two-state Markov chain, stationary from the start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OnOffSpec {
@@ -315,6 +322,18 @@ pub enum FaultEffect {
 }
 
 impl FaultEffect {
+    /// Returns its name, as scenario files write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Delay(_) => "delay_s",
+            Self::Drop => "drop",
+            Self::CutAtByte(_) => "cut_at_byte",
+            Self::Corrupt => "corrupt",
+            Self::Outage => "outage",
+            Self::RecurringOutage(_) => "recurring_outage",
+        }
+    }
+
     /// Returns whether it keeps users away, rather than spoiling transfers.
     pub fn is_outage(self) -> bool {
         matches!(self, Self::Outage | Self::RecurringOutage(_))
@@ -337,10 +356,14 @@ pub struct RecurringOutageSpec {
 
 /// The users whom a rule concerns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "snake_case")]
 pub enum FaultUsers {
     /// A fixed set of about this share of them, drawn for the rule.
     Share(#[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))] f64),
     /// Those with these numbers, counted from 0.
     Numbers(#[schemars(length(min = 1, max = 1000))] Vec<u32>),
+    /// Those whose devices are of these classes (`devices.classes`), by name.
+    DeviceClasses(#[schemars(length(min = 1, max = 100), inner(length(min = 1, max = 64)))] Vec<String>),
+    /// Those in these time zones of the daily availability, as hours ahead of offset 0.
+    UtcOffsets(#[schemars(length(min = 1, max = 64), inner(range(min = -24, max = 24)))] Vec<f64>),
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 mod environment;
 mod evaluation;
+mod report;
 mod training;
 
 pub use environment::{
@@ -18,6 +19,7 @@ pub use environment::{
     ServerSpec, Sharing, SpeedSpec,
 };
 pub use evaluation::{EvaluationSpec, Ranking, Selection};
+pub use report::ReportSpec;
 pub use training::{Participation, TrainingSpec};
 
 /// A checked scenario: complete, within its ranges, and consistent as far as the file alone can tell.
@@ -50,6 +52,8 @@ pub struct Scenario {
     pub availability: AvailabilitySpec,
     /// What goes wrong with transfers; the first rule that hits counts.
     pub faults: Vec<FaultSpec>,
+    /// What the report holds.
+    pub report: ReportSpec,
 }
 
 /// Where ratings come from and what is done to them before training.

@@ -270,6 +270,8 @@ fn faults() -> impl Strategy<Value = Vec<FaultSpec>> {
         Just(None),
         (1e-3..=1.0).prop_map(|share| Some(FaultUsers::Share(share))),
         proptest::collection::vec(any::<u32>(), 1..4).prop_map(|numbers| Some(FaultUsers::Numbers(numbers))),
+        Just(Some(FaultUsers::DeviceClasses(vec!["é".to_owned()]))),
+        Just(Some(FaultUsers::UtcOffsets(Vec::new()))),
     ];
     let rule = (effect, direction, users, 0.0..1e6, proptest::option::of(1e-3..1e3), 1e-3..=1.0).prop_map(
         |(effect, direction, users, from_s, length_s, probability)| FaultSpec {
@@ -301,6 +303,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
             if matches!(dataset.source, SourceSpec::Generated(_)) {
                 faults.retain(|rule| !matches!(rule.users, Some(FaultUsers::Numbers(_))));
             }
+            let faults = with_groups(faults, &devices, &availability);
             let evaluation = match dataset.split {
                 SplitSpec::LeaveOneOut { .. } => EvaluationSpec {
                     metrics: ["expected-hr@7", "ndcg"].map(String::from).into(),
@@ -328,9 +331,24 @@ fn scenario() -> impl Strategy<Value = Scenario> {
                 server: ServerSpec { ns_per_row_visit: 0.5, ns_per_multiply_add: 0.0 },
                 availability,
                 faults,
+                report: ReportSpec { users_csv_limit: 7 },
             }
         },
     )
+}
+
+/// Returns rules without those that choose by groups of users that there are not.
+fn with_groups(rules: Vec<FaultSpec>, devices: &DevicesSpec, availability: &AvailabilitySpec) -> Vec<FaultSpec> {
+    let fitting = |mut rule: FaultSpec| {
+        match (&mut rule.users, &availability.pattern) {
+            (Some(FaultUsers::DeviceClasses(_)), _) if !matches!(devices.speed, SpeedSpec::Classes(_)) => return None,
+            (Some(FaultUsers::UtcOffsets(offsets)), AvailabilityPattern::Daily(daily)) => *offsets = daily.offsets(),
+            (Some(FaultUsers::UtcOffsets(_)), _) => return None,
+            _ => {}
+        }
+        Some(rule)
+    };
+    rules.into_iter().filter_map(fitting).collect()
 }
 
 proptest! {

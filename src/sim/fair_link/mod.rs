@@ -25,6 +25,7 @@
 //! arrives before it was sent, and rates never add up to more than the capacity.
 
 mod class;
+mod rates;
 mod work;
 
 #[cfg(test)]
@@ -191,13 +192,6 @@ impl FairLink {
         let (_, flow) = self.ended.pop_first()?;
         self.flows.remove(&flow);
         Some(flow)
-    }
-
-    /// Returns the present rate of a transfer in whole bit/s, rounded down, which is 0 if it has less than 1 bit/s;
-    /// `None` if the transfer is not in progress.
-    pub fn rate_of(&self, flow: FlowId) -> Option<u64> {
-        let class = self.flows.get(&flow).filter(|flow| flow.ended.is_none())?.class;
-        Some(if self.is_capped(class) { class.cap } else { self.share().times(class.weight) })
     }
 
     fn is_capped(&self, class: Class) -> bool {

@@ -120,6 +120,25 @@ impl Ledger {
         self.third_party.total()
     }
 
+    /// Returns the bytes of every client that something was booked for, exchanged with all peers together, in the order
+    /// of users.
+    pub fn clients(&self) -> impl Iterator<Item = (UserId, ByDirection<Flow>)> {
+        // A client that a third party knows is one that the server has invited.
+        self.server.clients().map(|(user, flows)| (user, self.with_third_party(&user, flows)))
+    }
+
+    /// Returns the bytes of a client, exchanged with all peers together; `None` if nothing was booked for it.
+    pub fn of_client(&self, user: &UserId) -> Option<ByDirection<Flow>> {
+        self.server.of_client(user).map(|flows| self.with_third_party(user, flows))
+    }
+
+    fn with_third_party(&self, user: &UserId, mut flows: ByDirection<Flow>) -> ByDirection<Flow> {
+        if let Some(more) = self.third_party.of_client(user) {
+            flows += more;
+        }
+        flows
+    }
+
     /// Checks the equations of contract 3 at the end of a run, in total and for every client and peer, and that no
     /// frame is still on its way.
     ///
@@ -156,6 +175,8 @@ mod tests {
         assert_eq!((third_party.up.sent, third_party.up.frames, third_party.down.sent), (74, 2, 70));
         let total = ledger.total();
         assert_eq!((total.up.sent, total.down.sent), (130 + 74, 130 + 70));
+        assert_eq!(ledger.clients().collect::<Vec<_>>(), [(user, total)]);
+        assert_eq!((ledger.of_client(&user), ledger.of_client(&UserId(4))), (Some(total), None));
         assert_eq!(ledger.end_round().unwrap(), RoundBytes { all: total, third_party });
         assert_eq!(ledger.end_round().unwrap(), RoundBytes::default());
     }

@@ -175,6 +175,11 @@ impl PeerLedger {
         self.by_client.iter().map(|(user, flows)| (user, *flows))
     }
 
+    /// Returns the bytes of a client; `None` if nothing was booked for it.
+    pub fn of_client(&self, user: &UserId) -> Option<ByDirection<Flow>> {
+        self.by_client.get(user).copied()
+    }
+
     /// Checks the equations of contract 3, in total and for every client.
     ///
     /// # Errors

@@ -12,6 +12,8 @@ use crate::ids::UserId;
 use crate::legs::{Job, Peer, Route};
 use crate::sim::by_user::ByUser;
 use crate::sim::messages::{Booking, Direction, Ending, LinkEvent};
+use crate::sim::outcome;
+use crate::sim::outcome::users::UserAccount;
 use crate::work::Work;
 
 /// The number of bookings that are brought into the order of users at a time. More of them would take another 16 MB.
@@ -99,7 +101,12 @@ impl Books {
     fn book_user(&mut self, user: UserId, bookings: Chain<'_>) -> Result<()> {
         let mut account = self.ledger.take_out(user);
         let mut spent = self.under_way.remove(&user);
+        let mut own = self.accounts.is_some().then(UserAccount::default);
+        let mut done = outcome::Work::default();
         for Booking { invitation_id, event, .. } in bookings {
+            if let Some(own) = &mut own {
+                own.book(&event);
+            }
             match event {
                 LinkEvent::Sent(route, parts) => self.ledger.sent(&mut account, (invitation_id, route), parts)?,
                 // These change no count. A frame is booked when it is sent and when its way ends.
@@ -111,49 +118,53 @@ impl Books {
                         self.record_duration(Timed::Transfer(route), took_ns)?;
                     }
                     match (route, ending) {
-                        (Route::UPLOAD, _) => self.book_end(spent.take(), ending),
+                        (Route::UPLOAD, _) => book_end(&mut done, spent.take(), ending),
                         (Route { direction: Direction::Down, .. }, Ending::Done) => {
                             spent.get_or_insert_default().download_bytes += bytes;
                         }
                         (_, Ending::Done) => {}
-                        _ => self.book_end(spent.take(), ending),
+                        _ => book_end(&mut done, spent.take(), ending),
                     }
                 }
                 // The work of the third party costs the device no work, only time.
                 LinkEvent::WorkEnded { job: Job::Reply, ending: Ending::Done, took_ns, .. } => {
                     self.record_duration(Timed::Work(Job::Reply), took_ns)?;
                 }
-                LinkEvent::WorkEnded { job: Job::Reply, ending, .. } => self.book_end(spent.take(), ending),
+                LinkEvent::WorkEnded { job: Job::Reply, ending, .. } => book_end(&mut done, spent.take(), ending),
                 LinkEvent::WorkEnded { job, ending: Ending::Done, work, took_ns } => {
-                    self.work.finished += work.row_visits;
-                    self.work.finished_multiply_adds += work.multiply_adds;
+                    done.finished += work.row_visits;
+                    done.finished_multiply_adds += work.multiply_adds;
                     spent.get_or_insert_default().work += work;
                     self.record_duration(Timed::Work(job), took_ns)?;
                 }
                 LinkEvent::WorkEnded { ending, work, .. } => {
-                    self.work.lost += work.row_visits;
-                    self.work.lost_multiply_adds += work.multiply_adds;
-                    self.book_end(spent.take(), ending);
+                    done.lost += work.row_visits;
+                    done.lost_multiply_adds += work.multiply_adds;
+                    book_end(&mut done, spent.take(), ending);
                 }
             }
         }
         if let Some(spent) = spent {
             self.under_way.insert(user, spent);
         }
-        self.ledger.enter(account)
-    }
-
-    /// Books what a participation has taken as unused, if it ends without an update that is used.
-    fn book_end(&mut self, spent: Option<Spent>, ending: Ending) {
-        if let Some(spent) = spent.filter(|_| ending != Ending::Done) {
-            self.work.unused += spent.work.row_visits;
-            self.work.unused_multiply_adds += spent.work.multiply_adds;
-            self.work.unused_download_bytes += spent.download_bytes;
+        self.work += done;
+        if let (Some(accounts), Some(own)) = (&mut self.accounts, own) {
+            *accounts.get_or_insert_with(user, UserAccount::default) += UserAccount { work: done, ..own };
         }
+        self.ledger.enter(account)
     }
 
     pub(super) fn record_duration(&mut self, of: Timed, nanoseconds: u64) -> Result<()> {
         self.durations[of.position()].record(nanoseconds)
+    }
+}
+
+/// Books what a participation has taken as unused, if it ends without an update that is used.
+fn book_end(done: &mut outcome::Work, spent: Option<Spent>, ending: Ending) {
+    if let Some(spent) = spent.filter(|_| ending != Ending::Done) {
+        done.unused += spent.work.row_visits;
+        done.unused_multiply_adds += spent.work.multiply_adds;
+        done.unused_download_bytes += spent.download_bytes;
     }
 }
 

@@ -11,12 +11,14 @@ use actix::prelude::*;
 
 use super::by_user::ByUser;
 use super::checkpoints::Save;
+use super::durations::Durations;
 use super::evaluation;
 use super::ledger::Ledger;
 use super::messages::{
     Book, BookUnfinished, Booking, Collect, Collected, Participations, RoundBooked, RoundEnded, SetModel,
 };
 use super::outcome::events::RoundSpan;
+use super::outcome::network::NetworkRecord;
 use super::outcome::{ByDirection, Distribution, Flow, RoundRecord, Sparsity, SplitFigures, Work};
 use super::workers::Workers;
 use super::world::World;
@@ -27,11 +29,11 @@ use crate::model::magnitude::MagnitudeCounts;
 use crate::stages::{Stage, enter};
 
 mod bookings;
-mod durations;
 mod saved;
+mod users;
 
 use bookings::{Chains, Spent, Timed};
-use durations::Durations;
+use users::Accounts;
 
 /// The metrics' actor.
 pub struct MetricsActor {
@@ -51,8 +53,12 @@ struct Books {
     under_way: ByUser<Spent>,
     /// The memory for bringing bookings into the order of users.
     chains: Chains,
+    /// The accounts of single users, if they are kept.
+    accounts: Option<Accounts>,
     /// The durations in nanoseconds, in the order of [`Timed::ALL`].
     durations: Vec<Durations>,
+    /// The waits in the line for a connection that ended in finished rounds.
+    waits: Durations,
     rounds: Vec<RoundRecord>,
     model: Model,
     /// The digest of the rounds so far. That of a round covers that of the round before, so a run can go on from any
@@ -72,7 +78,21 @@ impl MetricsActor {
         let (ledger, work, rounds) = (Ledger::default(), Work::default(), Vec::new());
         let (under_way, chains) = (ByUser::default(), Chains::default());
         let has_third_party = world.has_third_party();
-        let books = Books { ledger, has_third_party, work, under_way, chains, durations, rounds, model, digest };
+        let accounts = world.scenario.report.lists(world.dataset.users()).then(Accounts::default);
+        let waits = Durations::new()?;
+        let books = Books {
+            ledger,
+            has_third_party,
+            work,
+            under_way,
+            chains,
+            accounts,
+            durations,
+            waits,
+            rounds,
+            model,
+            digest,
+        };
         Ok(Self { world, workers, books: Some(books) })
     }
 
@@ -116,12 +136,19 @@ impl Handler<RoundEnded> for MetricsActor {
             let Some((download, model)) = made.filter(|_| due) else { return Ok(None) };
             let scored = workers.evaluate(download, model).await?;
             let accuracy = evaluation::figures(scored.iter().map(|scored| &scored.standing), &world.yardstick);
-            let inference_bytes = scored.iter().map(|scored| scored.download_bytes).sum();
-            Ok(Some(Evaluated { accuracy, inference_bytes }))
+            let downloads = || scored.iter().map(|scored| scored.download_bytes);
+            let inference_bytes = downloads().sum();
+            let listed = world.scenario.report.lists(world.dataset.users());
+            let downloads = if listed { downloads().collect() } else { Vec::new() };
+            Ok(Some(Evaluated { accuracy, inference_bytes, downloads }))
         };
-        AtomicResponse::new(Box::pin(measure.into_actor(self).map(move |accuracy, actor, _| {
+        AtomicResponse::new(Box::pin(measure.into_actor(self).map(move |evaluated, actor, _| {
             let books = actor.books.as_mut().ok_or_else(|| defect(&"the books are closed"))?;
-            books.close_round(ended, accuracy)
+            if let Ok(Some(Evaluated { downloads, .. })) = &evaluated {
+                let users = actor.world.candidates.evaluated_users().iter().copied();
+                books.book_inference(users.zip(downloads.iter().copied()));
+            }
+            books.close_round(ended, evaluated)
         })))
     }
 }
@@ -173,7 +200,7 @@ impl Handler<Collect> for MetricsActor {
         let digests = async move { if collect.private_parameters { workers.digests().await } else { Ok(Vec::new()) } };
         AtomicResponse::new(Box::pin(digests.into_actor(self).map(|digests, actor, _| {
             let books = actor.books.take().ok_or_else(|| defect(&"the books are closed"))?;
-            books.collect(&digests?)
+            books.collect(&digests?, actor.world.dataset.users())
         })))
     }
 }
@@ -183,6 +210,8 @@ struct Evaluated {
     accuracy: SplitFigures,
     /// The bytes that the evaluated users downloaded in order to score.
     inference_bytes: u64,
+    /// Those of each evaluated user, if accounts of users are kept.
+    downloads: Vec<u64>,
 }
 
 impl Books {
@@ -202,6 +231,7 @@ impl Books {
 
     fn record_round(&mut self, mut ended: RoundEnded, evaluated: Option<Evaluated>) -> Result<RoundRecord> {
         let duration = ended.ended.since(ended.began);
+        let network = self.network_of(&mut ended)?;
         self.record_duration(Timed::Round, duration.as_nanos())?;
         let bytes = self.ledger.end_round()?;
         if let Some((model, _)) = ended.made.model.take() {
@@ -222,18 +252,29 @@ impl Books {
             dropped: ended.participations.dropped,
             cancelled: ended.participations.cancelled,
             late: ended.participations.late,
+            stale: ended.participations.stale,
+            losses: std::mem::take(&mut ended.lost),
             loss,
             inference_bytes: evaluated.as_ref().map(|evaluated| evaluated.inference_bytes),
             accuracy: evaluated.map(|evaluated| evaluated.accuracy),
             bytes: bytes.all,
             third_party_bytes: self.has_third_party.then_some(bytes.third_party),
             work: std::mem::take(&mut self.work),
+            network,
             sparsity: (averaged.values > 0)
                 .then(|| Sparsity { uploads: ended.made.uploads.shares(), averaged: averaged.shares() }),
         };
         self.digest_round(&ended, &record);
         self.rounds.push(record.clone());
         Ok(record)
+    }
+
+    /// Returns what was watched at the server's link in a round, and keeps its waits for the run.
+    fn network_of(&mut self, ended: &mut RoundEnded) -> Result<NetworkRecord> {
+        let watched = std::mem::take(&mut ended.network);
+        let waits = watched.waits.as_ref().map(|waits| waits.waits()).unwrap_or_default();
+        watched.waits.map_or(Ok(()), |waits| self.waits.add(&waits))?;
+        Ok(NetworkRecord { began: ended.began, ended: ended.ended, levels: watched.levels, waits })
     }
 
     /// Takes over a model that was set from outside, and adds a mark to the digest, so that it differs from the digest
@@ -249,7 +290,8 @@ impl Books {
     }
 
     /// Feeds a round to the digest: everything that its record says, integers as they are and floats by their bits, and
-    /// the model. Energy is left out, since it is computed from bytes and work, which are included.
+    /// the model. Energy is left out, since it is computed from bytes and work, which are included. So is what was watched
+    /// at the server's link, and why participations were lost: both follow from what happened, and change nothing.
     fn digest_round(&mut self, ended: &RoundEnded, record: &RoundRecord) {
         let mut digest = blake3::Hasher::new();
         digest.update(self.digest.as_bytes());
@@ -258,7 +300,7 @@ impl Books {
         };
         number(u64::from(ended.round.0));
         number(ended.ended.as_nanos());
-        let Participations { invited, dropped, cancelled, late } = ended.participations;
+        let Participations { invited, dropped, cancelled, late, stale: _ } = ended.participations;
         [invited, dropped, cancelled, late, ended.made.aggregated].into_iter().map(u64::from).for_each(&mut number);
         number(record.loss.map_or(u64::MAX, f64::to_bits));
         for flow in [record.bytes.up, record.bytes.down] {
@@ -280,7 +322,7 @@ impl Books {
         self.digest = digest.finalize();
     }
 
-    fn collect(self, private_digests: &[blake3::Hash]) -> Result<Collected> {
+    fn collect(self, private_digests: &[blake3::Hash], users: usize) -> Result<Collected> {
         self.ledger.check_closed()?;
         let mut digest = blake3::Hasher::new();
         digest.update(self.digest.as_bytes());
@@ -297,7 +339,9 @@ impl Books {
         let digest = digest.finalize().to_hex().to_string();
         let mut work = self.work;
         self.rounds.iter().for_each(|round| work += round.work);
+        let network = NetworkRecord::over(self.rounds.iter().map(|round| round.network), self.waits.waits());
+        let (device_bytes, users) = (self.device_bytes(users), self.user_records(users));
         let (rounds, bytes, model) = (self.rounds, self.ledger.total(), self.model);
-        Ok(Collected { rounds, bytes, third_party_bytes, work, durations, model, digest })
+        Ok(Collected { rounds, bytes, third_party_bytes, work, durations, network, device_bytes, users, model, digest })
     }
 }

@@ -14,7 +14,8 @@ impl Books {
     /// Appends the books to `archive`.
     pub(super) fn save(&self, archive: &mut Archive) {
         archive.put(&(&self.ledger, &self.under_way));
-        self.durations.iter().for_each(|durations| durations.save(archive));
+        archive.put(&self.accounts);
+        self.durations.iter().chain([&self.waits]).for_each(|durations| durations.save(archive));
         archive.put(&(self.rounds.len() as u64));
         for round in &self.rounds {
             let accuracy: SavedAccuracy =
@@ -31,7 +32,8 @@ impl Books {
     /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) if the archive holds something else.
     pub(super) fn restore(&mut self, archive: &mut ArchiveReader, world: &World) -> Result<()> {
         (self.ledger, self.under_way) = archive.take()?;
-        for durations in &mut self.durations {
+        self.restore_accounts(archive.take()?)?;
+        for durations in self.durations.iter_mut().chain([&mut self.waits]) {
             *durations = Durations::restore(archive)?;
         }
         let rounds: u64 = archive.take()?;

@@ -14,8 +14,8 @@ use crate::population::Verdict;
 use crate::sim::download::FrameFormat;
 use crate::sim::exchange;
 use crate::sim::messages::{
-    AlarmRang, Effort, Ending, FromClient, LinkEvent, Orders, ParticipationLost, Receipt, RequestArrived, ToClient,
-    UplinkArrived,
+    AlarmRang, Effort, Ending, FromClient, LinkEvent, LossCause, Orders, ParticipationLost, Receipt, RequestArrived,
+    ToClient, UplinkArrived,
 };
 use crate::units::{Direction, SimTime};
 
@@ -57,11 +57,16 @@ impl Network {
     fn frame_arrived(&mut self, now: SimTime, user: UserId) -> Result<Followup> {
         let participation = self.taking_part.get(&user).ok_or_else(|| absent(user))?;
         let Activity::Transfer(transfer) = participation.activity else { return Err(out_of_turn("a frame arrived")) };
-        match (transfer.route.peer, transfer.route.direction) {
+        let followup = match (transfer.route.peer, transfer.route.direction) {
             (Peer::Server, Direction::Up) => self.upload_arrived(now, user, transfer).map(Followup::Obey),
             (Peer::ThirdParty, Direction::Up) => self.request_arrived(now, user, transfer),
             (_, Direction::Down) => self.frame_reached_client(now, user, transfer),
+        }?;
+        // An event that has not been handled comes again.
+        if !matches!(followup, Followup::WorkOutTrainings) {
+            self.traffic.unshared.leave(&transfer, now);
         }
+        Ok(followup)
     }
 
     /// Handles the arrival of a download or a reply at its client.
@@ -110,7 +115,8 @@ impl Network {
     /// Ends a participation because its transfer has failed.
     fn failed(&mut self, user: UserId, participation: &Participation, transfer: Transfer) -> Result<Orders> {
         let ended = transfer.ended(self.now(), Ending::Lost, transfer.size);
-        self.lose(user, participation, ended)
+        let cause = self.cause_of_failure(user, participation, &transfer)?;
+        self.lose(user, participation, ended, cause)
     }
 
     /// Handles the arrival of a request at the third party.
@@ -179,8 +185,8 @@ impl Network {
                 upload.frame.damaged(transfer.as_it_arrives(&whole).unwrap_or_default())
             }
         };
-        if let Some((_, cut)) = participation.cut {
-            self.traffic.calendar.cancel(cut);
+        if let Some(cut) = participation.cut {
+            self.traffic.calendar.cancel(cut.appointment);
         }
         let invitation_id = participation.invitation_id;
         let arrival = UplinkArrived { user, invitation_id, frame, now };
@@ -191,8 +197,14 @@ impl Network {
         self.traffic.book(invitation_id, user, transfer.ended(now, ending, transfer.size));
         match ending {
             Ending::Done => self.losses.push((user, invitation_id, upload.loss)),
-            Ending::Late | Ending::Stale => self.counts.late += 1,
-            Ending::Lost | Ending::Cancelled | Ending::Unfinished => self.counts.dropped += 1,
+            Ending::Late => self.counts.late += 1,
+            Ending::Stale => {
+                self.counts.late += 1;
+                self.counts.stale += 1;
+            }
+            Ending::Lost | Ending::Cancelled | Ending::Unfinished => {
+                self.count_lost(self.cause_of_failure(user, &participation, &transfer)?)
+            }
         }
         orders
     }
@@ -200,18 +212,54 @@ impl Network {
     /// Ends a participation because of a dropout or a departure.
     fn cut_off(&mut self, now: SimTime, user: UserId) -> Result<Orders> {
         let participation = self.take(user)?;
+        let cause = match participation.cut.map_or(LossCause::Departure, |cut| cut.cause) {
+            LossCause::Departure => {
+                let outage = self.world.population.availability().outage_at(user, now);
+                outage.map_or(LossCause::Departure, LossCause::Fault)
+            }
+            cause => cause,
+        };
         let interrupted_at = self.interrupt(now, user, &participation, Ending::Lost)?;
-        self.lose(user, &participation, interrupted_at)
+        self.lose(user, &participation, interrupted_at, cause)
     }
 
-    /// Ends a participation that is lost, and tells the server. `interrupted_at` is the end of the activity that it was
-    /// at.
-    fn lose(&mut self, user: UserId, participation: &Participation, interrupted_at: LinkEvent) -> Result<Orders> {
+    /// Ends a participation that is lost for this cause, and tells the server. `interrupted_at` is the end of the
+    /// activity that it was at.
+    fn lose(
+        &mut self,
+        user: UserId,
+        participation: &Participation,
+        interrupted_at: LinkEvent,
+        cause: LossCause,
+    ) -> Result<Orders> {
         let (invitation_id, now) = (participation.invitation_id, self.traffic.calendar.now());
         self.break_off(user, participation, interrupted_at)?;
-        self.counts.dropped += 1;
+        self.count_lost(cause);
         let lost = ParticipationLost { user, invitation_id, now };
         answered(&self.peers.participation_lost, lost)
+    }
+
+    /// Returns the cause for which a transfer fails, be it a dropout on the server's link or a fault rule. Nothing is
+    /// remembered for this, since rules give the same answer whenever they are asked.
+    fn cause_of_failure(&self, user: UserId, participation: &Participation, transfer: &Transfer) -> Result<LossCause> {
+        let faults = self.world.population.faults();
+        let hit = faults.verdict(user, participation.invitation_id, transfer.route, transfer.began);
+        let by_rule = hit.map(|hit| LossCause::Fault(hit.rule));
+        // On a link of its own, a transfer does not get to its end if its user drops out before.
+        let drops_out = participation.dropout.is_some_and(|dropout| dropout.leg == participation.leg);
+        let cause = if drops_out && transfer.way != Way::Alone {
+            // Of a dropout and a rule that cuts, the one that lets fewer bytes pass comes first.
+            let is_cut_by_rule = hit.is_some_and(|hit| hit.verdict == Verdict::CutAt(transfer.size));
+            by_rule.filter(|_| is_cut_by_rule).or(Some(LossCause::Dropout))
+        } else {
+            by_rule
+        };
+        cause.ok_or_else(|| unanswered("network", format!("a sound {} was refused", transfer.route.name())))
+    }
+
+    fn count_lost(&mut self, cause: LossCause) {
+        self.counts.dropped += 1;
+        self.lost.count(cause);
     }
 
     /// Ends the participations of `users`, for which the server waits no longer.
@@ -236,7 +284,7 @@ impl Network {
 
     /// Ends a participation before its last leg has ended. `interrupted_at` is the end of the activity that it was at.
     fn break_off(&mut self, user: UserId, participation: &Participation, interrupted_at: LinkEvent) -> Result<()> {
-        let cut = participation.cut.map(|(_, appointment)| appointment);
+        let cut = participation.cut.map(|cut| cut.appointment);
         for appointment in [participation.next, cut].into_iter().flatten() {
             self.traffic.calendar.cancel(appointment);
         }

@@ -13,7 +13,7 @@ use crate::legs::Leg;
 use crate::population::Conditions;
 use crate::rng::{PortableDraws, Purpose};
 use crate::sim::exchange::ReplySource;
-use crate::sim::messages::{ConsultThirdParty, FromClient, Invitation, ToClient};
+use crate::sim::messages::{ConsultThirdParty, FromClient, Invitation, LossCause, ToClient};
 
 impl Network {
     /// Starts the participations of a cohort.
@@ -83,7 +83,7 @@ impl Network {
         let traffic = &mut self.traffic;
         traffic.begin_leg(user, participation)?;
         if let Some(leaves) = self.availability.leaves_at(user, traffic.calendar.now()) {
-            traffic.schedule_cut(user, participation, leaves);
+            traffic.schedule_cut(user, participation, leaves, LossCause::Departure);
         }
         Ok(())
     }

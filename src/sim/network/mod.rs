@@ -19,6 +19,8 @@ use super::messages::{
     Orders, ParticipationLost, Participations, RequestArrived, RoundBooked, RoundEnded, StepsMade, ToClient,
     UplinkArrived,
 };
+use super::outcome::losses::Losses;
+use super::outcome::network::GaugesSince;
 use super::resident::Port;
 use super::user_order::sort_by_user;
 use super::workers::{Pool, Workers};
@@ -37,6 +39,7 @@ mod participation;
 mod saved;
 mod server_link;
 mod transfers;
+mod watch;
 
 use event::Event;
 use event_handlers::Followup;
@@ -44,6 +47,7 @@ use participation::Participation;
 pub use saved::NetworkState;
 use server_link::ServerLink;
 use transfers::Traffic;
+use watch::{Unshared, Watch};
 
 /// The number of bookings from which on the metrics are told in the middle of a round; some megabytes of them.
 const BOOKED_AT_ONCE: usize = 1 << 17;
@@ -105,6 +109,8 @@ pub struct Network {
     /// The local losses of the updates that the server has taken in since its last step.
     losses: Vec<(UserId, InvitationId, f64)>,
     counts: Participations,
+    /// The participations of the open round that were lost, by cause.
+    lost: Losses,
     availability: AvailabilityClock,
 }
 
@@ -148,7 +154,14 @@ impl Network {
         let server_link = ServerLink::new(&world.scenario.network);
         let availability = world.population.availability().clock();
         let calendar = Calendar::default();
-        let traffic = Traffic { world: Arc::clone(&world), calendar, server_link, bookings: Vec::new() };
+        let traffic = Traffic {
+            world: Arc::clone(&world),
+            calendar,
+            server_link,
+            unshared: Unshared::default(),
+            watch: Watch::default(),
+            bookings: Vec::new(),
+        };
         Self {
             world,
             pool,
@@ -160,6 +173,7 @@ impl Network {
             taking_part: ByUser::default(),
             losses: Vec::new(),
             counts: Participations::default(),
+            lost: Losses::default(),
             availability,
         }
     }
@@ -214,6 +228,7 @@ impl Network {
         let step = Step(open.step);
         let mut due = false;
         if !open.step_has_begun {
+            self.watch_time_until(self.now());
             let orders = answered(&self.peers.begin_step, BeginStep { step, now: self.now() })?;
             open.step_has_begun = true;
             due = self.obey(orders).await?;
@@ -224,6 +239,7 @@ impl Network {
                 return Ok(false);
             }
             let Some((now, event)) = self.traffic.calendar.pop() else { return Err(self.without_end(step)) };
+            self.watch_time_until(now);
             let mut followup = self.happen(now, event)?;
             if matches!(followup, Followup::WorkOutTrainings) {
                 self.work_out_trainings().await?;
@@ -244,6 +260,7 @@ impl Network {
     /// # Errors
     /// Defects of the simulator.
     pub async fn stop(&mut self) -> Result<Vec<Booking>> {
+        self.watch_time_until(self.now());
         self.book_unfinished()?;
         let bookings = std::mem::take(&mut self.traffic.bookings);
         asked(self.peers.book_unfinished.send(BookUnfinished { bookings }), "metrics").await?
@@ -323,6 +340,21 @@ impl Network {
         Ok(())
     }
 
+    /// Counts the time until `now` with what was there in it, before anything changes at that instant.
+    fn watch_time_until(&mut self, now: SimTime) {
+        self.traffic.watch_until(now, self.taking_part.len());
+    }
+
+    /// Has the changes at the server's link kept from now on, see [`Self::take_changes`].
+    pub fn keep_changes(&mut self) {
+        self.traffic.watch.keep_changes();
+    }
+
+    /// Returns the changes at the server's link since the last call, if they are kept.
+    pub fn take_changes(&mut self) -> Vec<GaugesSince> {
+        self.traffic.watch.take_changes()
+    }
+
     async fn end_round(&mut self, open: OpenRound) -> Result<RoundBooked> {
         let round = Round(self.rounds);
         let ended = RoundEnded {
@@ -330,6 +362,8 @@ impl Network {
             began: open.began,
             ended: self.now(),
             participations: std::mem::take(&mut self.counts),
+            lost: std::mem::take(&mut self.lost),
+            network: self.traffic.watch.end_round(),
             made: open.made,
             // The list comes back when it is no longer needed, see [`Self::reuse`].
             bookings: std::mem::take(&mut self.traffic.bookings),

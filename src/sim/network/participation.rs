@@ -13,7 +13,7 @@ use crate::population::{Conditions, Link, Speed, Verdict};
 use crate::sim::calendar::Appointment;
 use crate::sim::download::OutgoingDownload;
 use crate::sim::exchange::Exchanged;
-use crate::sim::messages::{Effort, Ending, Invitation, LinkEvent};
+use crate::sim::messages::{Effort, Ending, Invitation, LinkEvent, LossCause};
 use crate::sim::upload::{UploadFrame, UploadOrigin};
 use crate::sim::world::World;
 use crate::units::{Bytes, Direction, SimDuration, SimTime};
@@ -38,8 +38,18 @@ pub(super) struct Participation {
     pub next: Option<Appointment>,
     /// The place where it drops out, if it does and that is known.
     pub dropout: Option<Dropout>,
-    /// The time when it is cut off, if that is known, with the event.
-    pub cut: Option<(SimTime, Appointment)>,
+    /// The time when it is cut off, if that is known, with the event and the cause.
+    pub cut: Option<Cut>,
+}
+
+/// The time when a participation is cut off.
+#[derive(Clone, Copy)]
+pub(super) struct Cut {
+    pub at: SimTime,
+    pub appointment: Appointment,
+    /// The cause, in which every departure counts as one of the user's own. Whether an outage makes the user leave is
+    /// looked up when it happens.
+    pub cause: LossCause,
 }
 
 /// What happens in the present leg of a participation.
@@ -64,7 +74,7 @@ pub(super) struct Transfer {
     pub size: Bytes,
     pub began: SimTime,
     pub way: Way,
-    /// What a fault does to the frame. If it cuts the frame, `size` is the bytes that are carried.
+    /// What a fault does to the frame, or a dropout. If the frame is cut, `size` is the bytes that are carried.
     pub fault: Option<Verdict>,
 }
 
@@ -155,6 +165,11 @@ impl Participation {
             Direction::Up => &self.conditions.up,
             Direction::Down => &self.conditions.down,
         }
+    }
+
+    /// Returns when a transfer that has its link for itself arrives.
+    pub fn arrival(&self, transfer: &Transfer) -> SimTime {
+        self.link(transfer.route.direction).arrival(transfer.began, transfer.size) + transfer.delay()
     }
 
     /// Finds the leg in which the participation of `user`, which begins at `now`, drops out. The instant is uniform over the time that all legs

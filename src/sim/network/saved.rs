@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::event::Event;
-use super::participation::{Activity, Dropout, Participation, Transfer, Upload};
+use super::participation::{Activity, Cut, Dropout, Participation, Transfer, Upload, Way};
 use super::server_link::{Places, SavedLink, ServerLink};
 use super::transfers::Traffic;
 use super::{Network, answered, asked, unanswered};
@@ -21,7 +21,7 @@ use crate::sim::calendar::Calendar;
 use crate::sim::checkpoints::Save;
 use crate::sim::download::{OutgoingDownload, RestoredDownloads};
 use crate::sim::exchange::{Exchanged, ReplySource};
-use crate::sim::messages::{FromClient, ToClient};
+use crate::sim::messages::{FromClient, LossCause, ToClient};
 use crate::sim::world::World;
 use crate::units::SimTime;
 
@@ -39,7 +39,7 @@ struct SavedParticipation {
     has_exchanged: bool,
     next: Option<u32>,
     dropout: Option<Dropout>,
-    cut: Option<(SimTime, u32)>,
+    cut: Option<(SimTime, u32, LossCause)>,
 }
 
 /// The activity of a participation. In the checkpoint, the frame of an upload follows it, and so does an exchange with
@@ -127,8 +127,8 @@ impl Network {
         write(archive.take()?)
     }
 
-    /// Appends the network's own state. Bookings, losses and counts are left out, since they belong to a round that is
-    /// over.
+    /// Appends the network's own state. Bookings, losses, counts and what was watched are left out, since they belong to
+    /// a round that is over.
     fn append_to(&self, archive: &mut Archive) -> Result<()> {
         let Traffic { calendar, server_link, .. } = &self.traffic;
         let pending = calendar.pending();
@@ -152,7 +152,7 @@ impl Network {
             let has_exchanged = exchanged.is_some();
             // The event of an appointment may have happened, and is then not among the pending ones.
             let next = participation.next.and_then(|next| places.get(&next).copied());
-            let cut = participation.cut.and_then(|(time, cut)| Some((time, *places.get(&cut)?)));
+            let cut = participation.cut.and_then(|cut| Some((cut.at, *places.get(&cut.appointment)?, cut.cause)));
             archive.put(&SavedParticipation {
                 user,
                 step,
@@ -183,6 +183,7 @@ impl Network {
         let NetworkState { rounds, now, events, link, participations } = state;
         let (calendar, appointments) = Calendar::restore(now, events);
         (self.rounds, self.traffic.calendar) = (rounds, calendar);
+        self.traffic.watch.begin_at(now);
         let appointment = |place: u32| {
             appointments.get(place as usize).copied().ok_or_else(|| damaged("an appointment that is not there"))
         };
@@ -207,7 +208,8 @@ impl Network {
             }
             let conditions = self.world.population.conditions(user, invitation_id);
             let next = next.map(appointment).transpose()?;
-            let cut = cut.map(|(time, place)| Ok((time, appointment(place)?))).transpose()?;
+            let cut =
+                cut.map(|(at, place, cause)| Ok(Cut { at, appointment: appointment(place)?, cause })).transpose()?;
             let effort = None;
             let participation = Participation {
                 step,
@@ -222,6 +224,11 @@ impl Network {
                 dropout,
                 cut,
             };
+            if let Activity::Transfer(transfer) = &participation.activity
+                && transfer.way == Way::Alone
+            {
+                self.traffic.unshared.enter(transfer, participation.arrival(transfer));
+            }
             self.taking_part.insert(user, Box::new(participation));
         }
         if is_effort_needed {

@@ -106,6 +106,14 @@ impl ServerLink {
         }
     }
 
+    /// Returns the rate of all transfers in a direction together, in bit/s.
+    pub fn load(&self, direction: Direction) -> u64 {
+        match direction {
+            Direction::Up => self.up.link.rate(),
+            Direction::Down => self.down.link.rate(),
+        }
+    }
+
     pub fn has_a_connection_free(&self) -> bool {
         self.connections.is_none_or(|connections| self.in_progress < connections)
     }

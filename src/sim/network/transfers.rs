@@ -8,18 +8,20 @@
 use std::sync::Arc;
 
 use super::event::Event;
-use super::participation::{Activity, Participation, Transfer, Way};
+use super::participation::{Activity, Cut, Participation, Transfer, Way};
 use super::server_link::ServerLink;
 use super::unanswered;
+use super::watch::{Unshared, Watch};
 use crate::codec::FrameParts;
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Step, UserId};
 use crate::legs::{Job, Leg, Peer, Route};
-use crate::population::Verdict;
+use crate::population::{Hit, Verdict};
 use crate::sim::by_user::ByUser;
 use crate::sim::calendar::Calendar;
 use crate::sim::fair_link::FlowId;
-use crate::sim::messages::{Booking, LinkEvent};
+use crate::sim::messages::{Booking, LinkEvent, LossCause};
+use crate::sim::outcome::network::Gauges;
 use crate::sim::world::World;
 use crate::units::{Bytes, Direction, SimDuration, SimTime};
 
@@ -30,6 +32,9 @@ pub(super) struct Traffic {
     pub calendar: Calendar<Event>,
     /// The server's link; `None` if it has no limit.
     pub server_link: Option<ServerLink>,
+    /// The transfers that the server's link does not hold back.
+    pub unshared: Unshared,
+    pub watch: Watch,
     pub bookings: Vec<Booking>,
 }
 
@@ -64,7 +69,7 @@ impl Traffic {
         let ends = self.within_time(ends, user, participation.step)?;
         participation.next = Some(self.calendar.schedule(ends, Event::WorkEnded(user)));
         if let Some(dropout) = participation.dropout.filter(|dropout| dropout.leg == participation.leg) {
-            self.schedule_cut(user, participation, began + dropout.elapsed);
+            self.schedule_cut(user, participation, began + dropout.elapsed, LossCause::Dropout);
         }
         if participation.leg == 0 {
             self.book(participation.invitation_id, user, LinkEvent::WorkBegan(job));
@@ -82,7 +87,8 @@ impl Traffic {
     ) -> Result<Transfer> {
         let size = Bytes::new(parts.total());
         let now = self.calendar.now();
-        let verdict = self.world.population.faults().verdict(user, participation.invitation_id, route, now);
+        let hit = self.world.population.faults().verdict(user, participation.invitation_id, route, now);
+        let verdict = hit.map(|Hit { verdict, .. }| verdict);
         let (size, fault) = match verdict {
             Some(Verdict::CutAt(bytes)) if bytes < size => (bytes, verdict),
             Some(Verdict::CutAt(_)) => (size, None),
@@ -105,11 +111,12 @@ impl Traffic {
         let mut transfer = Transfer { route, size, began: now, way: Way::Alone, fault };
         match server_link {
             None => {
-                let arrives = link.arrival(now, size) + transfer.delay();
+                let arrives = participation.arrival(&transfer);
                 let arrives = self.within_time(arrives, user, participation.step)?;
                 participation.next = Some(self.calendar.schedule(arrives, Event::FrameArrived(user)));
+                self.unshared.enter(&transfer, arrives);
                 if let Some(elapsed) = dropout {
-                    self.schedule_cut(user, participation, now + elapsed);
+                    self.schedule_cut(user, participation, now + elapsed, LossCause::Dropout);
                 }
             }
             Some(server) if server.has_a_connection_free() => {
@@ -169,6 +176,9 @@ impl Traffic {
         taking_part: &mut ByUser<Box<Participation>>,
     ) -> Result<Bytes> {
         let now = self.calendar.now();
+        if transfer.way == Way::Alone {
+            self.unshared.leave(transfer, participation.arrival(transfer));
+        }
         match transfer.way {
             Way::Alone => Ok(participation.link(transfer.route.direction).carried(transfer.size, transfer.began, now)),
             Way::Sent => Ok(transfer.size),
@@ -176,6 +186,7 @@ impl Traffic {
                 if let Some(server) = &mut self.server_link {
                     server.line.remove(&number);
                 }
+                self.watch.waited(transfer.elapsed(now))?;
                 Ok(Bytes::new(0))
             }
             Way::StartingUp => {
@@ -201,7 +212,8 @@ impl Traffic {
         server.in_progress += 1;
         let participation = taking_part.get_mut(&user).ok_or_else(|| absent(user))?;
         let invitation_id = participation.invitation_id;
-        if let Some(Transfer { route, size, .. }) = participation.transfer_mut().copied() {
+        if let Some(Transfer { route, size, began, .. }) = participation.transfer_mut().copied() {
+            self.watch.waited(self.calendar.now().since(began))?;
             let way = self.connect(user, participation, route.direction, size);
             if let Some(transfer) = participation.transfer_mut() {
                 transfer.way = way;
@@ -276,14 +288,14 @@ impl Traffic {
         lane.next_end = next.map(|time| (time, self.calendar.schedule(time, Event::TransfersEnded(direction))));
     }
 
-    /// Schedules that a participation is cut off at `time`, unless an earlier cut is scheduled.
-    pub fn schedule_cut(&mut self, user: UserId, participation: &mut Participation, time: SimTime) {
-        if participation.cut.as_ref().is_some_and(|(earlier, _)| *earlier <= time) {
+    /// Schedules that a participation is cut off at `at` for this cause, unless an earlier cut is scheduled.
+    pub fn schedule_cut(&mut self, user: UserId, participation: &mut Participation, at: SimTime, cause: LossCause) {
+        if participation.cut.is_some_and(|earlier| earlier.at <= at) {
             return;
         }
-        let appointment = self.calendar.schedule(time, Event::CutOff(user));
-        if let Some((_, later)) = participation.cut.replace((time, appointment)) {
-            self.calendar.cancel(later);
+        let appointment = self.calendar.schedule(at, Event::CutOff(user));
+        if let Some(later) = participation.cut.replace(Cut { at, appointment, cause }) {
+            self.calendar.cancel(later.appointment);
         }
     }
 
@@ -291,6 +303,31 @@ impl Traffic {
     pub fn within_time(&self, time: SimTime, user: UserId, step: Step) -> Result<SimTime> {
         let round = self.world.scenario.training.round_of(step);
         if time == SimTime::END { Err(Error::TimeOverflow { round, user }) } else { Ok(time) }
+    }
+
+    /// Counts the time until `now`, before anything changes at that instant. The server has waited for so many users.
+    pub fn watch_until(&mut self, now: SimTime, waiting_users: usize) {
+        if self.watch.is_before(now) {
+            let gauges = self.gauges(waiting_users as u64);
+            self.watch.pass(now, gauges);
+        }
+    }
+
+    /// Returns the present values of all quantities that are watched.
+    fn gauges(&self, waiting_users: u64) -> Gauges<u64> {
+        match &self.server_link {
+            Some(server) => Gauges {
+                up_bits_per_s: server.load(Direction::Up),
+                down_bits_per_s: server.load(Direction::Down),
+                transfers: server.in_progress.into(),
+                line: server.line.len() as u64,
+                waiting_users,
+            },
+            None => {
+                let Unshared { transfers, up_bits_per_s, down_bits_per_s } = self.unshared;
+                Gauges { up_bits_per_s, down_bits_per_s, transfers, line: 0, waiting_users }
+            }
+        }
     }
 
     /// Books what has happened at this instant.

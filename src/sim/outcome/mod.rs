@@ -14,6 +14,13 @@ pub use crate::model::magnitude::MAGNITUDE_THRESHOLDS as SPARSITY_THRESHOLDS;
 use crate::scenario::Policy;
 
 pub mod events;
+pub mod losses;
+pub mod network;
+pub mod users;
+
+use losses::Losses;
+use network::NetworkRecord;
+use users::{DeviceBytes, UserRecord};
 
 /// The outcome of a run.
 #[derive(Debug)]
@@ -34,6 +41,12 @@ pub struct Outcome {
     pub work: Work,
     /// The durations by kind: of transfers, of computing and of rounds.
     pub durations: BTreeMap<String, Distribution>,
+    /// The server's link, the line for connections and the users who were waited for, over the finished rounds.
+    pub network: NetworkRecord,
+    /// The bytes of single devices.
+    pub device_bytes: DeviceBytes,
+    /// The totals of every user, in the order of users, if the scenario has them kept for so many users.
+    pub users: Option<Vec<UserRecord>>,
     /// The size of the problem.
     pub size: ProblemSize,
     /// The server's model after the last finished round, or the initial one if there is none.
@@ -273,6 +286,12 @@ pub struct RoundRecord {
     pub cancelled: u32,
     /// The number of updates that came after their step was over, or from a model too old to be used.
     pub late: u32,
+    /// Those of the late ones that came from a model too old to be used.
+    #[serde(default)]
+    pub stale: u32,
+    /// The participations that were cut off, by cause; their sum is `dropped`.
+    #[serde(default)]
+    pub losses: Losses,
     /// The mean local loss over the averaged updates; absent where nothing was averaged.
     pub loss: Option<f64>,
     /// The accuracy after the round, where it was evaluated.
@@ -289,6 +308,9 @@ pub struct RoundRecord {
     /// The training work that ended in this round.
     #[serde(default)]
     pub work: Work,
+    /// The server's link, the line for connections and the users who were waited for.
+    #[serde(default)]
+    pub network: NetworkRecord,
     /// The shares of values above thresholds; absent where the model has no values.
     pub sparsity: Option<Sparsity>,
 }

@@ -17,6 +17,7 @@ use super::super::download::RestoredDownloads;
 use super::super::messages::{Booking, Collect, Collected, GetModel, RoundBooked, SetModel};
 use super::super::metrics::MetricsActor;
 use super::super::network::{Network, NetworkState, Peers, ThirdPartyPorts};
+use super::super::outcome::network::GaugesSince;
 use super::super::outcome::{ByDirection, Flow, SplitFigures};
 use super::super::resident::{Mailbox, Resident};
 use super::super::server::ServerActor;
@@ -37,12 +38,9 @@ pub(super) enum Command {
     /// Let time run to the end of a round, or to an earlier instant. The virtual time comes with the answer. In a round
     /// in which much happens, bookings are sent to `happened` on the way. `spare` is a list that is no longer needed,
     /// to be filled again.
-    Advance {
-        until: Option<SimTime>,
-        spare: Vec<Booking>,
-        happened: Sender<Vec<Booking>>,
-        reply: Sender<(Result<Option<RoundBooked>>, SimTime)>,
-    },
+    Advance { until: Option<SimTime>, spare: Vec<Booking>, happened: Sender<Vec<Booking>>, reply: Sender<Advanced> },
+    /// Keep the changes at the server's link from now on, and hand them out with what happened.
+    KeepChanges,
     /// Write a checkpoint in pieces.
     Save { pieces: SyncSender<Vec<u8>>, reply: Sender<Result<()>> },
     /// Return the server's model.
@@ -52,7 +50,27 @@ pub(super) enum Command {
     /// Return what a rehearsal has measured, and the bytes of a device after so many participations.
     Rehearsed { participations: u32, time: Duration, reply: Sender<Result<(Rehearsed, u64)>> },
     /// Close the books, and return the bookings of what was still under way and everything recorded.
-    Finish { private_parameters: bool, reply: Sender<Result<(Vec<Booking>, Collected)>> },
+    Finish { private_parameters: bool, reply: Sender<Result<Closed>> },
+}
+
+/// How far time went.
+pub(super) struct Advanced {
+    /// The round that is over; `None` if it is still open.
+    pub round: Result<Option<RoundBooked>>,
+    /// The virtual time.
+    pub now: SimTime,
+    /// The changes at the server's link, if they are kept.
+    pub changes: Vec<GaugesSince>,
+}
+
+/// What is there when the books are closed.
+pub(super) struct Closed {
+    /// The bookings of what was still under way.
+    pub unfinished: Vec<Booking>,
+    /// The changes at the server's link that were not handed out before, if they are kept.
+    pub changes: Vec<GaugesSince>,
+    /// Everything recorded.
+    pub collected: Collected,
 }
 
 /// Who trains and is scored in a simulation.
@@ -197,8 +215,10 @@ impl Actors {
                     };
                     let advanced = self.network.advance(until, &mut tell).await;
                     drop(happened);
-                    let _ = reply.send((advanced, self.network.now()));
+                    let (now, changes) = (self.network.now(), self.network.take_changes());
+                    let _ = reply.send(Advanced { round: advanced, now, changes });
                 }
+                Command::KeepChanges => self.network.keep_changes(),
                 Command::Save { pieces, reply } => {
                     let mut write = |piece| pieces.send(piece).map_err(|_| Error::Interrupted);
                     let saved = self.network.save(&mut write).await;
@@ -234,10 +254,12 @@ impl Actors {
         self.metrics.send(set).await.map_err(|reason| defect("metrics", reason))?
     }
 
-    async fn finish(&mut self, private_parameters: bool) -> Result<(Vec<Booking>, Collected)> {
+    async fn finish(&mut self, private_parameters: bool) -> Result<Closed> {
         let unfinished = self.network.stop().await?;
+        let changes = self.network.take_changes();
         let collected = self.metrics.send(Collect { private_parameters }).await;
-        Ok((unfinished, collected.map_err(|reason| defect("metrics", reason))??))
+        let collected = collected.map_err(|reason| defect("metrics", reason))??;
+        Ok(Closed { unfinished, changes, collected })
     }
 }
 

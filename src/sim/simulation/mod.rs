@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
@@ -26,36 +25,14 @@ use crate::units::SimTime;
 
 mod actors;
 mod baselines;
+mod control;
 mod ending;
 mod rehearsal;
 
-use actors::{Cast, Command, Started};
+pub use control::{RunControl, Until};
+
+use actors::{Advanced, Cast, Closed, Command, Started};
 use ending::Ending;
-
-/// Settings of how a simulation is carried out. They do not affect the result.
-#[derive(Clone, Debug)]
-pub struct RunControl {
-    /// The number of worker threads, at least 1.
-    pub threads: usize,
-    /// Set this to true to stop the simulation. The finished rounds remain.
-    pub interrupted: Arc<AtomicBool>,
-}
-
-impl RunControl {
-    /// Returns settings with so many worker threads, and no way to interrupt the simulation.
-    pub fn with_threads(threads: usize) -> Self {
-        Self { threads, interrupted: Arc::default() }
-    }
-}
-
-/// The point to which a simulation is to go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Until {
-    /// Everything up to this instant of virtual time has happened, and nothing later. A round may be open then.
-    Time(SimTime),
-    /// This number of rounds are over.
-    Round(u32),
-}
 
 /// A simulated world that is under way.
 ///
@@ -123,6 +100,15 @@ impl Simulation {
             happened: None,
             total,
         })
+    }
+
+    /// Has observers told of all changes at the server's link from now on
+    /// ([`RoundObserver::server_changed`]). This affects no result, and takes memory for the changes of a round.
+    ///
+    /// # Errors
+    /// Defects of the simulator.
+    pub fn watch_server(&self) -> Result<()> {
+        self.send(Command::KeepChanges)
     }
 
     /// Returns the world that is simulated.
@@ -262,10 +248,23 @@ impl Simulation {
         }
         // After a stop within a round, the parameters of some users are lost with their trainings.
         let private_parameters = self.stopped_by.is_none();
-        let (unfinished, collected) = self.ask(|reply| Command::Finish { private_parameters, reply })??;
+        let Closed { unfinished, changes, collected } =
+            self.ask(|reply| Command::Finish { private_parameters, reply })??;
+        observer.server_changed(&changes);
         observer.happened(None, &unfinished);
         let world = &self.world;
-        let Collected { rounds, bytes, third_party_bytes, work, durations, model, digest } = collected;
+        let Collected {
+            rounds,
+            bytes,
+            third_party_bytes,
+            work,
+            durations,
+            network,
+            device_bytes,
+            users,
+            model,
+            digest,
+        } = collected;
         let size = ProblemSize {
             users: world.dataset.users() as u64,
             items: world.dataset.items() as u64,
@@ -287,6 +286,9 @@ impl Simulation {
             third_party_bytes,
             work,
             durations,
+            network,
+            device_bytes,
+            users,
             size,
             model,
             digest,
@@ -322,9 +324,10 @@ impl Simulation {
         let (reply, answer) = mpsc::channel();
         self.send(Command::Advance { until, spare, happened, reply })?;
         heard.into_iter().for_each(|bookings| observer.happened(None, &bookings));
-        let (advanced, now) = answer.recv().map_err(|_| self.ending.error())?;
+        let Advanced { round, now, changes } = answer.recv().map_err(|_| self.ending.error())?;
         self.now = now;
-        match advanced {
+        observer.server_changed(&changes);
+        match round {
             Ok(None) => {
                 self.round_is_open = true;
                 Ok(None)

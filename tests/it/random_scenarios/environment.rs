@@ -94,7 +94,8 @@ fn availability() -> Vec<Key> {
     ]
 }
 
-/// Draws up to three rules. `rules` keeps the numbers of users below their count.
+/// Draws up to three rules. `rules` keeps the numbers of users below their count, and puts in the classes and time zones
+/// that there are.
 fn faults() -> BoxedStrategy<Value> {
     let table = |key: &'static str| move |value: Value| Value::Table(Table::from_iter([(key.to_owned(), value)]));
     let effect = prop_oneof![
@@ -111,6 +112,8 @@ fn faults() -> BoxedStrategy<Value> {
         real(0.01, 1.0).prop_map(table("share")),
         proptest::collection::vec(integer(0..=29), 1..=3)
             .prop_map(move |numbers| table("numbers")(Value::Array(numbers))),
+        Just(table("device_classes")(Value::Array(Vec::new()))),
+        Just(table("utc_offsets")(Value::Array(Vec::new()))),
     ];
     let rule = (
         option(presets("faults")),

@@ -234,6 +234,7 @@ fn training() -> Vec<Key> {
         maybe("training.client_selection.oort.preferred_quantile", real(0.1, 1.0)),
         maybe("training.steps_per_round", integer(1..=4)),
         maybe("training.empty_rounds_limit", integer(1..=20)),
+        maybe("report.users_csv_limit", integer(0..=40)),
         maybe("training.waiting_limit_s", rate(1.0, 1e9).prop_map(at_least_one).boxed()),
         maybe("training.divergence_limit", rate(1.0, 3e38)),
         maybe("server.ns_per_row_visit", rate(0.1, 1e3)),

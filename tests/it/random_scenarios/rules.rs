@@ -39,7 +39,7 @@ impl Draft {
         self.mend_links();
         self.mend_devices();
         self.mend_availability();
-        self.mend_faults(&population);
+        self.mend_faults(population.users);
         if !self.boolean("dataset.validation_item", true) && self.is("evaluation.selection", "best-validation") {
             self.set("evaluation.selection", "last");
         }
@@ -223,13 +223,15 @@ impl Draft {
             self.0.remove("devices.trace.path");
         }
         let elsewhere = ["devices.classes", "devices.trace.path"].iter().any(|path| self.0.contains_key(path));
-        if elsewhere || self.is("devices.preset", "phone-classes") {
+        let preset_of_classes =
+            ["phone-classes", "phone-classes-all-times"].iter().any(|name| self.is("devices.preset", name));
+        if elsewhere || preset_of_classes {
             self.0.remove("devices.median_ns_per_row_visit");
             self.0.remove("devices.log_sigma");
         }
         let every_class_has_its_own = match self.0.get("devices.classes") {
             Some(Value::Array(classes)) => classes.iter().all(|class| class.get("memory_mb").is_some()),
-            _ => !elsewhere && self.is("devices.preset", "phone-classes"),
+            _ => !elsewhere && preset_of_classes,
         };
         if every_class_has_its_own {
             self.0.remove("devices.memory_mb");
@@ -255,24 +257,6 @@ impl Draft {
         };
         if !self.is("availability.preset", preset) {
             self.0.remove("availability.preset");
-        }
-    }
-
-    fn mend_faults(&mut self, population: &Population) {
-        let Some(Value::Array(rules)) = self.0.get_mut("faults") else { return };
-        for rule in rules.iter_mut().filter_map(Value::as_table_mut) {
-            let effect = rule.get("effect");
-            if effect
-                .is_some_and(|effect| effect.as_str() == Some("outage") || effect.get("recurring_outage").is_some())
-            {
-                ["preset", "direction", "probability"].iter().for_each(|key| drop(rule.remove(*key)));
-            }
-            let Some(Value::Array(numbers)) = rule.get_mut("users").and_then(|users| users.get_mut("numbers")) else {
-                continue;
-            };
-            for number in numbers {
-                *number = Value::Integer(number.as_integer().unwrap().min(population.users - 1));
-            }
         }
     }
 

@@ -80,6 +80,24 @@ impl RoundObserver for Endings {
     }
 }
 
+/// If this fails, what users exchange with a third party, or the time that it takes them, is missing in their accounts.
+#[test]
+fn what_is_exchanged_with_a_third_party_belongs_to_the_accounts_of_users() {
+    let outcome = run(&acquainted(&["network.server.connections=9"]), 2, &mut ());
+    let (mut bytes, mut spent) = (ByDirection::<Flow>::default(), 0);
+    for user in outcome.users.as_ref().unwrap() {
+        bytes += user.bytes;
+        spent += u128::from(user.account.taking_part_ns);
+        assert_eq!((user.account.invited, user.account.completed), (3, 3), "{user:?}");
+    }
+    assert_eq!((bytes, spent), (outcome.bytes, outcome.network.levels.waiting_users.integral));
+    // Frames to and from the third party take none of the server's connections.
+    let elsewhere = outcome.third_party_bytes.unwrap();
+    let carried = outcome.network.levels.up_bits_per_s.integral / 8_000_000_000;
+    let expected = u128::from(outcome.bytes.up.sent - elsewhere.up.sent);
+    assert!(elsewhere.up.sent > 0 && carried.abs_diff(expected) <= expected / 10_000, "{carried} of {expected} bytes");
+}
+
 /// If this fails, what goes to and from a third party is not counted, counted twice, or seen by the server.
 #[test]
 fn what_is_exchanged_with_a_third_party_is_booked_apart_and_in_the_total() {

@@ -80,6 +80,7 @@ fn availability_and_faults() -> Vec<Case> {
             &[],
         ),
         ("users by a bare list", with("[[faults]]\neffect = \"drop\"\nusers = [3, 4]\n"), &[]),
+        ("classes by a bare list", with("[[faults]]\neffect = \"drop\"\nusers = [\"slow\"]\n"), &[]),
         ("traces by a bare path", with("[availability]\ntrace = \"a.csv\"\n[devices]\ntrace = \"d.csv\"\n"), &[]),
         (
             "numbers beyond all bounds",
@@ -135,6 +136,21 @@ fn outages() -> Vec<Case> {
             with("[[faults]]\neffect = { recurring_outage = { mean_gap_s = 0.5 } }\n"),
             &[],
         ),
+        (
+            "faults of classes of devices where there are none, and of time zones where there are none",
+            with(
+                "[[faults]]\neffect = \"drop\"\nusers = { device_classes = [\"slow\"] }\n[[faults]]\neffect = \"outage\"\nusers = { utc_offsets = [1] }\n",
+            ),
+            &[],
+        ),
+        (
+            "faults of a class and of a time zone that nobody has",
+            with(
+                "[devices]\npreset = \"phone-classes\"\n[availability]\ndaily = { utc_offsets = [0, 5.5] }\n[[faults]]\neffect = \"drop\"\nusers = { device_classes = [\"slow\", \"slwo\"] }\n[[faults]]\neffect = \"outage\"\nusers = { utc_offsets = [5.5, 5] }\n",
+            ),
+            &[],
+        ),
+        ("a limit that is no number of users", with("[report]\nusers_csv_limit = -1\nusers_csv = true\n"), &[]),
     ]
 }
 
@@ -243,6 +259,9 @@ fn what_just_fits_is_accepted() {
         with("[evaluation]\nranking = \"full-catalogue\"\ncutoffs = [1000]\n"),
         with("[[faults]]\neffect = \"drop\"\nusers = { numbers = [499] }\nfrom_s = 1\nuntil_s = 1.5\n"),
         with("[availability]\npreset = \"night-charging\"\ndaily = { jitter_hours = 0 }\n"),
+        with(
+            "[availability]\npreset = \"night-charging\"\n[[faults]]\neffect = \"outage\"\nusers = { utc_offsets = [-11, 12] }\n",
+        ),
     ] {
         if let Err(error) = read(&text) {
             panic!("{error}");

@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
-use super::defect;
-use crate::error::Result;
+use super::outcome::Distribution;
+use super::outcome::network::Waits;
+use crate::error::{Error, Result};
 use crate::model::archive::{Archive, ArchiveReader, damaged};
-use crate::sim::outcome::Distribution;
 
 /// The significant digits of a duration that the histogram keeps.
 const DIGITS: u8 = 3;
 
 /// The durations of one kind, in nanoseconds: a histogram, and beside it what can be known exactly.
-pub(super) struct Durations {
+#[derive(Debug)]
+pub struct Durations {
     histogram: Histogram<u64>,
     sum: u128,
     least: u64,
@@ -24,7 +25,7 @@ impl Durations {
     /// Makes a collection without any duration.
     ///
     /// # Errors
-    /// [`Error::Actor`](crate::error::Error::Actor) if a histogram cannot be made.
+    /// [`Error::Actor`] if a histogram cannot be made.
     pub fn new() -> Result<Self> {
         let histogram = Histogram::new(DIGITS).map_err(|reason| defect(&reason))?;
         Ok(Self { histogram, sum: 0, least: u64::MAX, greatest: 0 })
@@ -33,7 +34,7 @@ impl Durations {
     /// Adds a duration.
     ///
     /// # Errors
-    /// [`Error::Actor`](crate::error::Error::Actor) if the histogram has no room for it.
+    /// [`Error::Actor`] if the histogram has no room for it.
     pub fn record(&mut self, nanoseconds: u64) -> Result<()> {
         self.histogram.record(nanoseconds).map_err(|reason| defect(&reason))?;
         self.sum += u128::from(nanoseconds);
@@ -48,18 +49,48 @@ impl Durations {
         if self.histogram.is_empty() {
             return Distribution::default();
         }
-        let seconds = |nanoseconds: u64| nanoseconds as f64 / 1e9;
         let (min_s, max_s) = (seconds(self.least), seconds(self.greatest));
-        let quantile = |share: f64| rounded(seconds(self.histogram.value_at_quantile(share))).clamp(min_s, max_s);
         Distribution {
             count: self.histogram.len(),
             mean_s: (self.sum as f64 / self.histogram.len() as f64 / 1e9).clamp(min_s, max_s),
             min_s,
-            p50_s: quantile(0.5),
-            p90_s: quantile(0.9),
-            p99_s: quantile(0.99),
+            p50_s: self.quantile_s(0.5),
+            p90_s: self.quantile_s(0.9),
+            p99_s: self.quantile_s(0.99),
             max_s,
         }
+    }
+
+    /// Returns the durations as waits in a line.
+    pub fn waits(&self) -> Waits {
+        if self.histogram.is_empty() {
+            return Waits::default();
+        }
+        Waits {
+            count: self.histogram.len(),
+            total_s: self.sum as f64 / 1e9,
+            p50_s: self.quantile_s(0.5),
+            p95_s: self.quantile_s(0.95),
+            max_s: seconds(self.greatest),
+        }
+    }
+
+    /// Adds all durations of `other`.
+    ///
+    /// # Errors
+    /// [`Error::Actor`] if the histogram has no room for one of them.
+    pub fn add(&mut self, other: &Self) -> Result<()> {
+        self.histogram.add(&other.histogram).map_err(|reason| defect(&reason))?;
+        self.sum += other.sum;
+        self.least = self.least.min(other.least);
+        self.greatest = self.greatest.max(other.greatest);
+        Ok(())
+    }
+
+    /// Returns a quantile of at least one duration, in seconds.
+    fn quantile_s(&self, share: f64) -> f64 {
+        let value = rounded(seconds(self.histogram.value_at_quantile(share)));
+        value.clamp(seconds(self.least), seconds(self.greatest))
     }
 
     /// Appends the durations to `archive`.
@@ -81,6 +112,14 @@ impl Durations {
         }
         Ok(restored)
     }
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}
+
+fn defect(reason: &dyn ToString) -> Error {
+    Error::Actor { actor: "histogram", reason: reason.to_string() }
 }
 
 /// Returns the number of seconds with three significant digits.
@@ -118,6 +157,17 @@ mod tests {
             assert_eq!([found.min_s, found.p50_s, found.p99_s, found.max_s, found.mean_s], [exact; 5], "{nanoseconds}");
         }
         assert_eq!(Durations::new().unwrap().distribution(), Distribution::default());
+    }
+
+    /// If this fails, the waits of a run are not those of its rounds.
+    #[test]
+    fn two_collections_together_are_one_of_all_their_durations() {
+        let mut sum = of(&[3_000_000_000, 1_000_000_000]);
+        sum.add(&of(&[9_000_000_000])).unwrap();
+        sum.add(&of(&[])).unwrap();
+        assert_eq!(sum.distribution(), of(&[1_000_000_000, 3_000_000_000, 9_000_000_000]).distribution());
+        let expected = Waits { count: 3, total_s: 13.0, p50_s: 3.0, p95_s: 9.0, max_s: 9.0 };
+        assert_eq!((sum.waits(), of(&[]).waits()), (expected, Waits::default()));
     }
 
     /// If this fails, the sum of many long durations overflows, or a resumed run reports another mean.

@@ -1,0 +1,37 @@
+//! Makes drawn fault rules fit the users of a scenario.
+
+use toml::Value;
+
+use super::rules::Draft;
+
+impl Draft {
+    /// Makes rules concern users whom there are, of `count` in all, and no transfers if they are outages.
+    pub(super) fn mend_faults(&mut self, count: i64) {
+        let names = |classes: &Value| classes.as_array().unwrap().iter().map(|class| class["name"].clone()).collect();
+        let classes = self.0.get("devices.classes").map(names).map(Value::Array);
+        let zones = self.0.get("availability.daily.utc_offsets").cloned();
+        let Some(Value::Array(rules)) = self.0.get_mut("faults") else { return };
+        for rule in rules.iter_mut().filter_map(Value::as_table_mut) {
+            let effect = rule.get("effect");
+            if effect
+                .is_some_and(|effect| effect.as_str() == Some("outage") || effect.get("recurring_outage").is_some())
+            {
+                ["preset", "direction", "probability"].iter().for_each(|key| drop(rule.remove(*key)));
+            }
+            for (key, there) in [("device_classes", &classes), ("utc_offsets", &zones)] {
+                let drawn = rule.get_mut("users").and_then(|users| users.get_mut(key));
+                match (drawn, there) {
+                    (Some(drawn), Some(there)) => *drawn = there.clone(),
+                    (Some(_), None) => drop(rule.remove("users")),
+                    (None, _) => {}
+                }
+            }
+            let Some(Value::Array(numbers)) = rule.get_mut("users").and_then(|users| users.get_mut("numbers")) else {
+                continue;
+            };
+            for number in numbers {
+                *number = Value::Integer(number.as_integer().unwrap().min(count - 1));
+            }
+        }
+    }
+}
