@@ -90,19 +90,16 @@ pub(super) fn read<const COUNT: usize>(
 ) -> Result<()> {
     let mut records = Records::new(text.as_bytes(), path, ",")?;
     let (mut header, mut record, mut rows) = (ByteRecord::new(), ByteRecord::new(), 0);
-    if !records.read(&mut header)? {
+    if !read_one(&mut records, &mut header)? {
         return Err(Error::read(path, "the file is empty"));
     }
     let first = line_of(&header);
     let header = fields_of(&header).map_err(|fault| fault.at(path, first))?;
     let places = places(&header, &names, required).map_err(|fault| fault.at(path, first))?;
-    while records.read(&mut record)? {
+    while read_one(&mut records, &mut record)? {
         let line = line_of(&record);
+        rows += 1;
         let parsed = fields_of(&record).and_then(|cells| {
-            if cells == [""] {
-                return Ok(());
-            }
-            rows += 1;
             if cells.len() != header.len() {
                 let (expected, found) = (header.len(), cells.len());
                 return Err(Fault(format!("expected {expected} columns as in the header, found {found}")));
@@ -116,6 +113,16 @@ pub(super) fn read<const COUNT: usize>(
         0 => Err(Error::read(path, "the file holds a header line and nothing else")),
         _ => Ok(()),
     }
+}
+
+/// Reads the next line that is not blank, and returns `false` at the end of the text.
+fn read_one(records: &mut Records<'_, &[u8]>, record: &mut ByteRecord) -> Result<bool> {
+    while records.read(record)? {
+        if record.len() > 1 || !record[0].trim_ascii().is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Returns the fields of a line, without the spaces around them.
