@@ -137,7 +137,7 @@ fn timeline(scenario: &Scenario, input: &InputArgs) -> Timeline {
     let policy = Policy::of(&scenario.training.mode);
     Timeline {
         title: format!("{}: {}, seed {}", scenario.name, scenario.method.name, scenario.seed),
-        mode: setup::policy(&policy, scenario.training.steps_per_round),
+        mode: setup::rounds(&policy, &scenario.training),
         overrides: overrides::sentence(&input.set, scenario.training.rounds),
         deadline: policy.deadline,
         ..Timeline::default()

@@ -30,7 +30,7 @@ pub fn summary(record: &RunRecord, report: Option<&Path>) -> String {
         let (total, wasted) = (words::energy(energy.total_j()), words::energy(energy.wasted_j));
         entry("energy", &format!("{total}, {wasted} of it on what was of no use"))
     }));
-    lines.extend(setup::server_link_use(record).map(|used| entry("server link", &used)));
+    lines.extend(server_link(record).map(|used| entry("server link", &used)));
     lines.push(entry("virtual time", &words::duration(record.virtual_time_s)));
     lines.push(entry("wall time", &wall(record)));
     lines.push(entry("digest", &record.digest));
@@ -41,6 +41,15 @@ pub fn summary(record: &RunRecord, report: Option<&Path>) -> String {
         lines.push(format!("note: {}{see}", caveat.headline));
     }
     lines.join("\n") + "\n"
+}
+
+/// Returns how much of what it can carry the server's link carried on average; `None` if it has no limit.
+fn server_link(record: &RunRecord) -> Option<String> {
+    let network = record.network?;
+    let sides = [("down", network.down.mean_share), ("up", network.up.mean_share)];
+    let used = sides.into_iter().filter_map(|(side, used)| Some(format!("{side} {}", words::share(used?))));
+    let used: Vec<String> = used.collect();
+    (!used.is_empty()).then(|| format!("{} of what it can carry, on average", used.join(", ")))
 }
 
 fn entry(name: &str, text: &str) -> String {

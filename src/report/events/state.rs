@@ -108,7 +108,7 @@ impl State {
             let names = std::iter::once(name).chain(std::iter::repeat(""));
             lines.extend(wrapped.iter().zip(names).map(|(text, name)| format!("  {name:<LABEL_WIDTH$}{text}")));
         };
-        entry("rounds", setup::policy(&Policy::of(&scenario.training.mode), scenario.training.steps_per_round));
+        entry("rounds", setup::rounds(&Policy::of(&scenario.training.mode), &scenario.training));
         entry("model", counted(self.model_steps.into(), "step"));
         entry("participations", self.participations_in_words());
         for (name, direction) in [("down", Direction::Down), ("up", Direction::Up)] {

@@ -16,12 +16,12 @@ mod systems;
 /// Returns the summary as Markdown.
 ///
 /// # Errors
-/// The same as those of [`check::check`].
+/// The same as those of [`check::check`], and of [`Scenario::to_toml`](crate::scenario::Scenario::to_toml).
 pub fn render(record: &RunRecord) -> Result<String> {
     check::check(record)?;
     let mut blocks = vec![format!("# {}, seed {}", record.name, record.seed)];
     let caveats = setup::caveats_of_the_run(record).into_iter().chain(setup::protocol_caveats(&record.scenario));
-    let caveats = caveats.chain(setup::warnings(record));
+    let caveats = caveats.chain(setup::assumptions(&record.scenario)).chain(setup::warnings(record));
     blocks.extend(caveats.map(|Caveat { headline, text }| format!("> **{headline}** {text}")));
     blocks.push(what_was_run(record));
     blocks.push(accuracy(record));
@@ -34,6 +34,7 @@ pub fn render(record: &RunRecord) -> Result<String> {
     blocks.extend(sparsity(record));
     blocks.push(charts(record));
     blocks.push(reproduce(record));
+    blocks.push(scenario(record)?);
     Ok(blocks.join("\n\n") + "\n")
 }
 
@@ -50,7 +51,12 @@ fn table(header: &[&str], rows: &[Vec<String>]) -> String {
 fn what_was_run(record: &RunRecord) -> String {
     let rows: Vec<String> =
         setup::describe(record).into_iter().map(|(what, text)| format!("- **{what}:** {text}")).collect();
-    format!("## What was run\n\n{}", rows.join("\n"))
+    format!("## What was run\n\n{}\n\nThe whole scenario, with presets resolved, is the last section.", rows.join("\n"))
+}
+
+/// Returns the scenario as it was resolved, which `scenario.toml` holds as well.
+fn scenario(record: &RunRecord) -> Result<String> {
+    Ok(format!("## Scenario\n\n```toml\n{}```", record.scenario.to_toml()?))
 }
 
 fn accuracy(record: &RunRecord) -> String {
@@ -228,10 +234,8 @@ fn virtual_time(record: &RunRecord) -> Option<String> {
         Some(_) => " Downloads and uploads include the time in line for a connection.",
         None => "",
     };
-    let link = setup::server_link_use(record);
-    let link = link.map_or_else(String::new, |used| format!(" The server's link carried, on average: {used}."));
     Some(format!(
-        "## Virtual time\n\n{} for {}.{line}{link}\n\n{}",
+        "## Virtual time\n\n{} for {}.{line}\n\n{}",
         words::duration(record.virtual_time_s),
         words::counted(record.rounds.into(), "round"),
         table(&header, &rows)

@@ -2,33 +2,27 @@
 
 use super::record::{ParticipationTotals, RunRecord};
 use super::words::{counted, name_of, percent, thousands};
-use crate::scenario::{EvaluationSpec, NegativePool, Policy, Ranking, Scenario, Selection, SourceSpec, SplitSpec};
+use crate::scenario::{
+    EvaluationSpec, NegativePool, Policy, Ranking, Scenario, Selection, SourceSpec, SplitSpec, TrainingSpec, presets,
+};
 
-mod environment;
-mod rounds;
-
-pub(super) use environment::server_link_use;
-pub use rounds::policy;
-
-/// Returns what was run as (name, words), in the order of a scenario file.
+/// Returns what was run as (name, words). Everything else that a scenario says is in its own text.
 pub fn describe(record: &RunRecord) -> Vec<(&'static str, String)> {
-    let scenario = &record.scenario;
-    let mut lines = vec![
-        ("Method", method(scenario)),
+    let training = &record.scenario.training;
+    vec![
+        ("Method", format!("`{}`", record.scenario.method.name)),
         ("Data", data(record)),
-        ("Training", training(scenario, &record.policy)),
-        ("Rounds", rounds::policy(&record.policy, scenario.training.steps_per_round)),
-        ("Selection", rounds::selection(&scenario.training.client_selection)),
-        ("Evaluation", evaluation(record)),
-        ("Codecs", format!("{} up, {} down", name_of(&scenario.codec.uplink), name_of(&scenario.codec.downlink))),
-        ("Network", environment::network(&scenario.network)),
-        ("Devices", environment::devices(&scenario.devices)),
-    ];
-    // A link without a limit, users who are always there and a world without faults get no line.
-    lines.extend(environment::server_link(&scenario.network.server).map(|words| ("Server link", words)));
-    lines.extend(environment::availability(&scenario.availability).map(|words| ("Availability", words)));
-    lines.extend(environment::faults(&scenario.faults).map(|words| ("Faults", words)));
-    lines
+        ("Rounds", format!("{} planned, {}", thousands(training.rounds.into()), rounds(&record.policy, training))),
+        ("Protocol", record.protocol.trim_end_matches('.').to_owned()),
+    ]
+}
+
+/// Returns in a few words how rounds are run.
+pub fn rounds(policy: &Policy, training: &TrainingSpec) -> String {
+    match training.steps_per_round {
+        1 => policy.name.to_string(),
+        steps => format!("{}, {} steps of the server in each", policy.name, thousands(steps.into())),
+    }
 }
 
 /// Returns the protocol in a few words, to stand beside every accuracy.
@@ -153,20 +147,14 @@ pub fn protocol_caveats(scenario: &Scenario) -> Vec<Caveat> {
     caveats
 }
 
-fn method(scenario: &Scenario) -> String {
-    let parameters: Vec<String> = scenario
-        .method
-        .parameters
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(name, value)| format!("{name} = {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
-        .collect();
-    if parameters.is_empty() {
-        format!("`{}`", scenario.method.name)
-    } else {
-        format!("`{}` ({})", scenario.method.name, parameters.join(", "))
-    }
+/// Returns a caveat that the devices' times are assumptions, if they are.
+pub fn assumptions(scenario: &Scenario) -> Option<Caveat> {
+    presets::assumes_times(&scenario.devices).then(|| Caveat {
+        headline: "Times of devices are assumptions.".to_owned(),
+        text: "The times per multiply-add and per participation are those of a preset, which nobody has measured. \
+               Replace them by your own before you rely on virtual times."
+            .to_owned(),
+    })
 }
 
 fn data(record: &RunRecord) -> String {
@@ -197,30 +185,6 @@ fn source(source: &SourceSpec) -> &'static str {
         SourceSpec::LastFm2k => "LastFM 2K (HetRec 2011)",
         SourceSpec::Delimited(_) => "delimited file",
     }
-}
-
-fn training(scenario: &Scenario, policy: &Policy) -> String {
-    let (training, negatives) = (&scenario.training, &scenario.dataset.negatives);
-    let who = rounds::participants(training, policy).map_or_else(String::new, |who| format!(", {who}"));
-    format!(
-        "{} planned{who}; {} per positive from the pool `{}`",
-        counted(training.rounds.into(), "round"),
-        counted(negatives.per_positive.into(), "negative"),
-        name_of(&negatives.pool),
-    )
-}
-
-fn evaluation(record: &RunRecord) -> String {
-    let evaluation = &record.scenario.evaluation;
-    let users = match evaluation.users {
-        0 => "all users".to_owned(),
-        _ => format!("{} users", thousands(record.size.evaluated_users)),
-    };
-    let when = match evaluation.every_rounds {
-        1 => "after every round".to_owned(),
-        every => format!("after every {every} rounds and the last"),
-    };
-    format!("{}; {users}, {when}", record.protocol)
 }
 
 #[cfg(test)]
