@@ -17,7 +17,10 @@ pub struct Trial {
     pub verdict: Verdict,
     /// The test that noticed it, or how the tests ended; empty for a survivor.
     pub by: String,
-    /// How long its tests ran, in seconds.
+    /// The number of stages that it has passed without being noticed.
+    #[serde(default)]
+    pub passed: usize,
+    /// How long the tests of the last stage ran, in seconds.
     pub seconds: f64,
 }
 
@@ -29,6 +32,8 @@ pub enum Verdict {
     Caught,
     /// The tests ran into the time limit.
     TimedOut,
+    /// No test has failed so far, and not all have run.
+    Waiting,
     /// All tests passed.
     Survived,
 }
@@ -68,8 +73,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("results.jsonl");
         assert!(load(&file).unwrap().is_empty());
-        let trial =
-            |mutant: &str, verdict| Trial { mutant: mutant.to_owned(), verdict, by: String::new(), seconds: 1.5 };
+        let trial = |mutant: &str, verdict| Trial {
+            mutant: mutant.to_owned(),
+            verdict,
+            by: String::new(),
+            passed: 0,
+            seconds: 1.5,
+        };
         add(&file, &trial("a", Verdict::Survived)).unwrap();
         add(&file, &trial("b", Verdict::TimedOut)).unwrap();
         add(&file, &trial("a", Verdict::Caught)).unwrap();

@@ -41,6 +41,8 @@ pub struct Tally {
     pub survivors: Vec<usize>,
     /// Those of them that change nothing that could be observed.
     pub equivalent: Vec<usize>,
+    /// Mutants that no test has noticed so far, and for which not all tests have run.
+    pub waiting: usize,
 }
 
 /// Reads the list of equivalent mutants.
@@ -64,6 +66,7 @@ pub fn tally(sample: &[usize], all: &[Mutant], trials: &BTreeMap<String, Trial>,
         let mutant = &all[number];
         match trials.get(&mutant.key()).map(|trial| trial.verdict) {
             None => {}
+            Some(Verdict::Waiting) => tally.waiting += 1,
             Some(Verdict::Caught) => tally.caught += 1,
             Some(Verdict::TimedOut) => {
                 tally.caught += 1;
@@ -81,13 +84,18 @@ pub fn tally(sample: &[usize], all: &[Mutant], trials: &BTreeMap<String, Trial>,
 }
 
 impl Tally {
-    /// Returns how many mutants were run.
+    /// Returns how many mutants were run, to the end or in part.
     pub fn run(&self) -> usize {
-        self.caught + self.survivors.len()
+        self.caught + self.survivors.len() + self.waiting
+    }
+
+    /// Returns whether every mutant of a sample of this size was run to the end.
+    pub fn is_complete(&self, size: usize) -> bool {
+        self.run() == size && self.waiting == 0
     }
 
     /// Returns the share of mutants that were noticed, and its 95 % interval: of all that were run, or of those that are
-    /// not equivalent.
+    /// not equivalent. Those that wait for further tests count as not noticed.
     pub fn score(&self, without_equivalent: bool) -> (f64, (f64, f64)) {
         let out_of = self.run() - if without_equivalent { self.equivalent.len() } else { 0 };
         (self.caught as f64 / out_of as f64, wilson(self.caught, out_of))
@@ -111,6 +119,13 @@ impl Tally {
             self.survivors.len(),
             self.equivalent.len()
         );
+        if self.waiting > 0 {
+            let _ = writeln!(
+                text,
+                "{} wait for further tests. They count as not noticed below, so that the score can only rise.",
+                self.waiting
+            );
+        }
         if self.run() > 0 {
             for (of, without_equivalent) in [("all of them", false), ("those not equivalent", true)] {
                 let (score, (low, high)) = self.score(without_equivalent);
@@ -160,13 +175,14 @@ mod tests {
         assert_eq!(all.len(), 6);
         let verdicts = [Verdict::Caught, Verdict::TimedOut, Verdict::Survived, Verdict::Caught, Verdict::Survived];
         let trials = all.iter().zip(verdicts).map(|(mutant, verdict)| {
-            (mutant.key(), Trial { mutant: mutant.key(), verdict, by: String::new(), seconds: 0.0 })
+            (mutant.key(), Trial { mutant: mutant.key(), verdict, by: String::new(), passed: 0, seconds: 0.0 })
         });
         let trials: BTreeMap<String, Trial> = trials.collect();
         let equivalent = Equivalent::from([(all[2].name(), "It is the same.".to_owned())]);
         let sample: Vec<usize> = (0..6).collect();
         let tally = tally(&sample, &all, &trials, &equivalent);
-        assert_eq!(tally, Tally { caught: 3, timed_out: 1, survivors: vec![2, 4], equivalent: vec![2] });
+        assert_eq!(tally, Tally { caught: 3, timed_out: 1, survivors: vec![2, 4], equivalent: vec![2], waiting: 0 });
+        assert!(!tally.is_complete(6) && tally.is_complete(5));
         assert_eq!(tally.score(false).0, 0.6);
         assert_eq!(tally.score(true).0, 0.75);
         let report = tally.report(6, 4, &all, &equivalent);
@@ -181,6 +197,14 @@ mod tests {
         ] {
             assert!(report.contains(part), "{part} is not in:\n{report}");
         }
+    }
+
+    #[test]
+    fn who_waits_for_further_tests_is_not_noticed_yet() {
+        let tally = Tally { caught: 3, waiting: 1, ..Tally::default() };
+        assert_eq!(tally.score(false).0, 0.75);
+        assert!(!tally.is_complete(4));
+        assert!(tally.report(4, 0, &[], &Equivalent::new()).contains("1 wait for further tests"));
     }
 
     #[test]

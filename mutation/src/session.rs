@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -15,14 +15,19 @@ use crate::results::{self, Trial, Verdict};
 use crate::sample::{self, Sample};
 use crate::score;
 use crate::sources::{self, Source};
-use crate::trial::{End, Place, Run};
+use crate::trial::{Choice, End, Place, Run};
 
 /// A run gets this time and [`TIMES_UNMUTATED`] times what its tests take without a mutant, and counts as stuck then.
 const LEAST_LIMIT: Duration = Duration::from_secs(20);
 const TIMES_UNMUTATED: u32 = 4;
 
-/// The integration tests that notice most in a short time.
-const TELLING: &str = "pinned_digests::";
+/// The modules of integration tests that take most of the time of all. They run last.
+const SLOW: [&str; 6] =
+    ["random_scenarios::", "resume::", "learning::", "checkerboard::", "determinism::", "scenario_files::"];
+
+/// The number of stages in which tests run: the unit tests of the mutant's module, the other unit tests, the integration
+/// tests that are quick, and the others.
+const STAGES: usize = 4;
 
 /// How long the tests take without a mutant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,6 +36,12 @@ struct Unmutated {
     binaries: u32,
     lib_seconds: f64,
     it_seconds: f64,
+}
+
+/// The tests with the mutants of the sample, built.
+struct Built {
+    binaries: Binaries,
+    unmutated: Unmutated,
 }
 
 /// One use of the command.
@@ -82,7 +93,8 @@ impl<'a> Session<'a> {
         sample::save(&file, &self.sample)
     }
 
-    /// Runs the mutants of the part that have no result yet.
+    /// Runs the mutants of the part that have no result yet. Each stage of tests runs with all of them before the next one
+    /// begins, so that what notices most in the least time comes first.
     ///
     /// # Errors
     ///
@@ -90,22 +102,34 @@ impl<'a> Session<'a> {
     pub fn run_part(&self) -> Result<()> {
         let part = self.arguments.part;
         let (trials, equivalent) = (results::load(&self.results_file())?, score::equivalent(&self.equivalent_file())?);
-        let is_to_run = |number: &usize| match trials.get(&self.all[*number].key()) {
-            None => true,
-            Some(trial) if trial.verdict == Verdict::Survived => {
-                self.arguments.again && !equivalent.contains_key(&self.all[*number].name())
-            }
-            Some(_) => false,
+        // The stages that a mutant has passed, if it is to run on.
+        let passed = |number: usize| match trials.get(&self.all[number].key()) {
+            None => Some(0),
+            Some(trial) => match trial.verdict {
+                Verdict::Waiting => Some(trial.passed),
+                Verdict::Survived => {
+                    (self.arguments.again && !equivalent.contains_key(&self.all[number].name())).then_some(0)
+                }
+                Verdict::Caught | Verdict::TimedOut => None,
+            },
         };
-        let mut numbers = sample::part(&self.sample.viable, part.number, part.of);
-        numbers.retain(is_to_run);
-        if numbers.is_empty() {
+        let sample = sample::part(&self.sample.viable, part.number, part.of).into_iter();
+        let mut left: Vec<(usize, usize)> = sample.filter_map(|number| Some((number, passed(number)?))).collect();
+        if left.is_empty() {
             return Ok(());
         }
-        let (binaries, unmutated) = self.build(&self.sample.viable)?;
-        for (done, number) in numbers.iter().enumerate() {
-            eprint!("[{}/{}] ", done + 1, numbers.len());
-            self.try_mutant(*number, &binaries, &unmutated)?;
+        let tests = self.build(&self.sample.viable)?;
+        for stage in 0..STAGES {
+            let count = left.iter().filter(|(_, passed)| *passed == stage).count();
+            let mut done = 0;
+            for (number, passed) in left.iter_mut().filter(|(_, passed)| *passed == stage) {
+                done += 1;
+                eprint!("[stage {} of {STAGES}, {done}/{count}] ", stage + 1);
+                if self.run_stage(*number, stage, &tests)? == Verdict::Waiting {
+                    *passed += 1;
+                }
+            }
+            left.retain(|(_, passed)| *passed > stage);
         }
         Ok(())
     }
@@ -128,8 +152,14 @@ impl<'a> Session<'a> {
                 vec![number]
             }
         };
-        let (binaries, unmutated) = self.build(&numbers)?;
-        Ok(self.try_mutant(number, &binaries, &unmutated)?.verdict != Verdict::Survived)
+        let tests = self.build(&numbers)?;
+        for stage in 0..STAGES {
+            match self.run_stage(number, stage, &tests)? {
+                Verdict::Waiting => {}
+                verdict => return Ok(verdict != Verdict::Survived),
+            }
+        }
+        Ok(false)
     }
 
     /// Prints the score so far. Returns whether it is high enough, which it is as long as mutants have still to run.
@@ -143,7 +173,7 @@ impl<'a> Session<'a> {
         let Sample { viable, unviable, .. } = &self.sample;
         let tally = score::tally(viable, &self.all, &trials, &equivalent);
         print!("{}", tally.report(viable.len(), unviable.len(), &self.all, &equivalent));
-        Ok(tally.run() < viable.len() || 100.0 * tally.score(true).0 >= self.arguments.least)
+        Ok(!tally.is_complete(viable.len()) || 100.0 * tally.score(true).0 >= self.arguments.least)
     }
 
     fn results_file(&self) -> PathBuf {
@@ -167,7 +197,7 @@ impl<'a> Session<'a> {
     }
 
     /// Builds the tests with mutants, and runs them with none of these on, unless that was done before.
-    fn build(&self, numbers: &[usize]) -> Result<(Binaries, Unmutated)> {
+    fn build(&self, numbers: &[usize]) -> Result<Built> {
         let (copy, target) = self.krate();
         let chosen: Vec<(usize, &Mutant)> = numbers.iter().map(|number| (*number, &self.all[*number])).collect();
         copy::update(&self.root, &copy, &self.sources, &chosen)?;
@@ -180,18 +210,18 @@ impl<'a> Session<'a> {
         let file = self.folder.join("unmutated.json");
         let before = std::fs::read_to_string(&file).ok().and_then(|text| serde_json::from_str::<Unmutated>(&text).ok());
         if let Some(before) = before.filter(|before| before.binaries == checksum) {
-            return Ok((binaries, before));
+            return Ok(Built { binaries, unmutated: before });
         }
         eprintln!("the tests run without a mutant first");
         let [lib_seconds, it_seconds] = [self.unmutated(&binaries.lib)?, self.unmutated(&binaries.it)?];
         eprintln!("they pass: {lib_seconds:.1} s for the unit tests, {it_seconds:.1} s for the integration tests");
         let unmutated = Unmutated { binaries: checksum, lib_seconds, it_seconds };
         std::fs::write(&file, serde_json::to_string(&unmutated)?)?;
-        Ok((binaries, unmutated))
+        Ok(Built { binaries, unmutated })
     }
 
     fn unmutated(&self, binary: &Path) -> Result<f64> {
-        let run = Run { binary, filter: "", mutant: None, limit: Duration::from_secs(3600) };
+        let run = Run { binary, choice: &Choice::default(), mutant: None, limit: Duration::from_secs(3600) };
         match self.place().run(&run)? {
             (End::Passed, taken) => Ok(taken.as_secs_f64()),
             (End::Failed(test), _) => bail!("without a mutant, {} fails: {test}", binary.display()),
@@ -203,39 +233,35 @@ impl<'a> Session<'a> {
         Place { copy: self.krate().0, scratch: self.folder.join("temporary") }
     }
 
-    /// Runs the tests with one mutant on: the unit tests of its module, then all of them, then the integration tests that
-    /// notice most, then all of them.
-    fn try_mutant(&self, number: usize, binaries: &Binaries, unmutated: &Unmutated) -> Result<Trial> {
+    /// Runs the tests of one stage with one mutant on, until one fails, and notes the verdict.
+    fn run_stage(&self, number: usize, stage: usize, tests: &Built) -> Result<Verdict> {
         let mutant = &self.all[number];
-        let limit = |seconds: f64| LEAST_LIMIT + TIMES_UNMUTATED * Duration::from_secs_f64(seconds);
-        let (lib, it) = (limit(unmutated.lib_seconds), limit(unmutated.it_seconds));
-        let module = module_of(&mutant.file);
-        let runs = [
-            (&binaries.lib, module.as_str(), lib),
-            (&binaries.lib, "", lib),
-            (&binaries.it, TELLING, it),
-            (&binaries.it, "", it),
-        ];
-        let start = Instant::now();
-        let (mut verdict, mut by) = (Verdict::Survived, String::new());
-        for (binary, filter, limit) in runs {
-            match self.place().run(&Run { binary, filter, mutant: Some(number), limit })?.0 {
-                End::Passed => continue,
-                End::Failed(test) => (verdict, by) = (Verdict::Caught, test),
-                End::TimedOut => (verdict, by) = (Verdict::TimedOut, format!("the limit of {} s", limit.as_secs())),
-            }
-            break;
-        }
-        let seconds = start.elapsed().as_secs_f64();
-        let trial = Trial { mutant: mutant.key(), verdict, by, seconds };
+        let Built { binaries, unmutated } = tests;
+        let slow = || SLOW.map(str::to_owned).to_vec();
+        let (binary, seconds, choice) = match stage {
+            0 => (&binaries.lib, unmutated.lib_seconds, Choice { of: vec![module_of(&mutant.file)], but: Vec::new() }),
+            1 => (&binaries.lib, unmutated.lib_seconds, Choice { of: Vec::new(), but: vec![module_of(&mutant.file)] }),
+            2 => (&binaries.it, unmutated.it_seconds, Choice { of: Vec::new(), but: slow() }),
+            _ => (&binaries.it, unmutated.it_seconds, Choice { of: slow(), but: Vec::new() }),
+        };
+        let limit = LEAST_LIMIT + TIMES_UNMUTATED * Duration::from_secs_f64(seconds);
+        let (end, taken) = self.place().run(&Run { binary, choice: &choice, mutant: Some(number), limit })?;
+        let (verdict, by) = match end {
+            End::Passed if stage + 1 < STAGES => (Verdict::Waiting, String::new()),
+            End::Passed => (Verdict::Survived, String::new()),
+            End::Failed(test) => (Verdict::Caught, test),
+            End::TimedOut => (Verdict::TimedOut, format!("the limit of {} s", limit.as_secs())),
+        };
+        let (passed, seconds) = (stage + usize::from(by.is_empty()), taken.as_secs_f64());
+        let trial = Trial { mutant: mutant.key(), verdict, by, passed, seconds };
         results::add(&self.results_file(), &trial)?;
         let said = match verdict {
-            Verdict::Caught => format!("caught by {}", trial.by),
-            Verdict::TimedOut => format!("caught by {}", trial.by),
+            Verdict::Caught | Verdict::TimedOut => format!("noticed by {}", trial.by),
+            Verdict::Waiting => "not noticed yet".to_owned(),
             Verdict::Survived => "SURVIVED".to_owned(),
         };
         eprintln!("{number} {mutant}: {said} ({seconds:.1} s)");
-        Ok(trial)
+        Ok(verdict)
     }
 }
 

@@ -36,12 +36,21 @@ pub struct Place {
     pub scratch: PathBuf,
 }
 
+/// A choice of tests by parts of their names; the default is all of them.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// Only tests whose name has one of these parts are run, unless there are none.
+    pub of: Vec<String>,
+    /// Tests whose name has one of these parts are not run.
+    pub but: Vec<String>,
+}
+
 /// One run of tests.
 pub struct Run<'a> {
     /// The test binary.
     pub binary: &'a Path,
-    /// A part of the names of the tests to run; the empty one is in all of them.
-    pub filter: &'a str,
+    /// The tests of the binary to run.
+    pub choice: &'a Choice,
     /// The mutant that is on.
     pub mutant: Option<usize>,
     /// The time after which the run is ended.
@@ -59,9 +68,8 @@ impl Place {
         let start = Instant::now();
         let mut command = Command::new("/bin/sh");
         command.args(["-c", &format!("ulimit -v {MEMORY_KB}; ulimit -c 0; exec \"$0\" \"$@\"")]).arg(run.binary);
-        if !run.filter.is_empty() {
-            command.arg(run.filter);
-        }
+        command.args(&run.choice.of);
+        command.args(run.choice.but.iter().flat_map(|part| ["--skip", part]));
         // Proptest draws what it draws in every run, and neither it nor insta writes files.
         command.env("INSTA_UPDATE", "no").env("CI", "true").env("PROPTEST_RNG_SEED", "1");
         command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true").env("TMPDIR", &self.scratch);
@@ -139,7 +147,9 @@ mod tests {
         std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
         std::fs::set_permissions(&binary, permissions).unwrap();
         let place = Place { copy: folder.path().to_owned(), scratch: folder.path().join("scratch") };
-        let run = Run { binary: &binary, filter: "sim::", mutant: Some(17), limit: Duration::from_millis(limit_ms) };
+        let choice = Choice { of: vec!["sim::".to_owned()], but: vec!["sim::slow".to_owned()] };
+        let limit = Duration::from_millis(limit_ms);
+        let run = Run { binary: &binary, choice: &choice, mutant: Some(17), limit };
         let (end, _) = place.run(&run).unwrap();
         assert!(!place.scratch.exists(), "temporary files are gone");
         end
@@ -147,7 +157,9 @@ mod tests {
 
     #[test]
     fn the_tests_run_with_the_mutant_and_pass_or_fail() {
-        let conditions = format!("[ ${VARIABLE} = 17 ] && [ $1 = sim:: ] && [ $INSTA_UPDATE = no ] && [ -d $TMPDIR ]");
+        let conditions = format!(
+            "[ ${VARIABLE} = 17 ] && [ \"$*\" = 'sim:: --skip sim::slow' ] && [ $INSTA_UPDATE = no ] && [ -d $TMPDIR ]"
+        );
         assert_eq!(run(&conditions, 60_000), End::Passed);
         let end = run("echo 'test a::b ... ok'; echo 'test c::d ... FAILED'; sleep 600", 60_000);
         assert_eq!(end, End::Failed("c::d".to_owned()), "nothing waits for the tests after it");
