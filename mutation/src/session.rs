@@ -25,9 +25,9 @@ const TIMES_UNMUTATED: u32 = 4;
 const SLOW: [&str; 6] =
     ["random_scenarios::", "resume::", "learning::", "checkerboard::", "determinism::", "scenario_files::"];
 
-/// The number of stages in which tests run: the unit tests of the mutant's module, the other unit tests, the integration
-/// tests that are quick, and the others.
-const STAGES: usize = 4;
+/// The number of stages in which tests run: the unit tests of the mutant's module, those of its layer, those of other
+/// layers, the integration tests that are quick, and the others.
+const STAGES: usize = 5;
 
 /// How long the tests take without a mutant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -237,15 +237,18 @@ impl<'a> Session<'a> {
     fn run_stage(&self, number: usize, stage: usize, tests: &Built) -> Result<Verdict> {
         let mutant = &self.all[number];
         let Built { binaries, unmutated } = tests;
+        let (module, layer) = (module_of(&mutant.file, 2), module_of(&mutant.file, 1));
         let slow = || SLOW.map(str::to_owned).to_vec();
-        let (binary, seconds, choice) = match stage {
-            0 => (&binaries.lib, unmutated.lib_seconds, Choice { of: vec![module_of(&mutant.file)], but: Vec::new() }),
-            1 => (&binaries.lib, unmutated.lib_seconds, Choice { of: Vec::new(), but: vec![module_of(&mutant.file)] }),
-            2 => (&binaries.it, unmutated.it_seconds, Choice { of: Vec::new(), but: slow() }),
-            _ => (&binaries.it, unmutated.it_seconds, Choice { of: slow(), but: Vec::new() }),
+        let (binary, seconds, of, but) = match stage {
+            0 => (&binaries.lib, unmutated.lib_seconds, vec![module], Vec::new()),
+            1 => (&binaries.lib, unmutated.lib_seconds, vec![layer], vec![module]),
+            2 => (&binaries.lib, unmutated.lib_seconds, Vec::new(), vec![layer]),
+            3 => (&binaries.it, unmutated.it_seconds, Vec::new(), slow()),
+            _ => (&binaries.it, unmutated.it_seconds, slow(), Vec::new()),
         };
         let limit = LEAST_LIMIT + TIMES_UNMUTATED * Duration::from_secs_f64(seconds);
-        let (end, taken) = self.place().run(&Run { binary, choice: &choice, mutant: Some(number), limit })?;
+        let (end, taken) =
+            self.place().run(&Run { binary, choice: &Choice { of, but }, mutant: Some(number), limit })?;
         let (verdict, by) = match end {
             End::Passed if stage + 1 < STAGES => (Verdict::Waiting, String::new()),
             End::Passed => (Verdict::Survived, String::new()),
@@ -265,11 +268,11 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Returns the beginning of the names of the unit tests of a file's module, which is the part of its layer that it is in:
-/// `sim::calendar::` for `src/sim/calendar/queue.rs`.
-fn module_of(file: &str) -> String {
+/// Returns the beginning of the names of the unit tests of a file's module: with depth 1 of its layer, with depth 2 of the
+/// part of the layer, which is `sim::calendar::` for `src/sim/calendar/queue.rs`.
+fn module_of(file: &str, depth: usize) -> String {
     let path = file.trim_start_matches("src/").trim_end_matches(".rs").trim_end_matches("/mod");
-    let parts: Vec<&str> = path.split('/').take(2).collect();
+    let parts: Vec<&str> = path.split('/').take(depth).collect();
     format!("{}::", parts.join("::"))
 }
 
@@ -279,9 +282,10 @@ mod tests {
 
     #[test]
     fn the_tests_of_a_module_are_those_of_its_part_of_the_layer() {
-        assert_eq!(module_of("src/sim/calendar/queue.rs"), "sim::calendar::");
-        assert_eq!(module_of("src/sim/calendar/mod.rs"), "sim::calendar::");
-        assert_eq!(module_of("src/method/fcf.rs"), "method::fcf::");
-        assert_eq!(module_of("src/scenario/mod.rs"), "scenario::");
+        assert_eq!(module_of("src/sim/calendar/queue.rs", 2), "sim::calendar::");
+        assert_eq!(module_of("src/sim/calendar/mod.rs", 2), "sim::calendar::");
+        assert_eq!(module_of("src/method/fcf.rs", 2), "method::fcf::");
+        assert_eq!(module_of("src/scenario/mod.rs", 2), "scenario::");
+        assert_eq!(module_of("src/sim/calendar/queue.rs", 1), "sim::");
     }
 }
