@@ -274,4 +274,25 @@ mod tests {
             }
         }
     }
+
+    /// If this fails, the virtual time of a participation no longer follows from the arithmetic that it takes.
+    #[test]
+    fn the_work_is_that_of_the_gram_matrix_the_solution_and_the_gradients() {
+        let shape = TableShape { rows: 150, dimension: 4 };
+        let shared = Shared { parameters: FcfParameters::default(), shape };
+        // Y^T Y has 10 different values, each the sum of a product per item. A gradient takes an inner product and a scaling.
+        assert_eq!(shared.multiply_adds(7), 150 * 10 + LeastSquares::multiply_adds(7, 4) + 150 * (4 + 4));
+    }
+
+    /// If this fails, training starts from rows of another length than the one that the scenario states.
+    #[test]
+    fn rows_start_with_the_stated_length() {
+        let parameters = FcfParameters { initial_length: 0.3, ..FcfParameters::default() };
+        let shape = TableShape { rows: 2000, dimension: 4 };
+        let method = Fcf { shared: Arc::new(Shared { parameters, shape }), streams: Streams::new(1) };
+        let start = method.initial();
+        let squares: f64 = start.table(0).as_slice().iter().map(|value| f64::from(*value).powi(2)).sum();
+        let length = (squares / 2000.0).sqrt();
+        assert!((length / 0.3 - 1.0).abs() < 0.05, "{length}");
+    }
 }

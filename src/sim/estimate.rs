@@ -156,3 +156,53 @@ impl Shown {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::sim::small;
+
+    fn round(up: u64, down: u64, duration_s: f64, invited: u32) -> RoundShown {
+        let flow = |sent| Flow { sent, ..Flow::default() };
+        RoundShown { bytes: ByDirection { up: flow(up), down: flow(down) }, duration_s, invited }
+    }
+
+    /// If this fails, an estimate is not what its rehearsal has shown.
+    #[test]
+    fn an_estimate_follows_from_what_was_shown() {
+        let world = small::world(&["training.rounds=5"]);
+        let rehearsed = Rehearsed { held_upload_bytes: 4000, trainings: 4, ..Rehearsed::default() };
+        let shown = Shown {
+            rounds: vec![round(1000, 500, 10.0, 21), round(400, 100, 2.0, 7), round(600, 100, 4.0, 7)],
+            parallel: Duration::from_secs(9),
+            rest: Duration::from_secs(1),
+            timed_rounds: 2,
+            rehearsed,
+            bytes_of_a_device: 1000,
+        };
+        let estimate = shown.estimate(&world, 2);
+        // The first round counts once, and the mean of the two after it four times.
+        assert_eq!(estimate.bytes_per_round, ByDirection { up: 600.0, down: 180.0 });
+        assert_eq!(estimate.virtual_time_per_round_s, 4.4);
+        assert_eq!(estimate.invited_per_round, 9.8);
+        // Two threads share nine seconds, one second is nobody's to share, and two rounds were timed.
+        assert_eq!(estimate.wall_time_per_round_s, 2.75);
+        // Of 21 users 9.8 are invited at a time: after five rounds 20 of them have taken part. 21 uploads of 1000 bytes are
+        // held at the same time.
+        let memory = MemoryEstimate { devices_bytes: 20 * (1200 + 256), uploads_bytes: 21 * 1000 };
+        assert_eq!(estimate.memory, memory);
+        assert_eq!(memory.total_bytes(), memory.devices_bytes + memory.uploads_bytes);
+        let participations = world.participations_of_a_user(9.8);
+        assert!((participations - 5.0 * 9.8 / 21.0).abs() < 1e-12, "{participations}");
+    }
+
+    /// If this fails, a run of one round is taken for one of many.
+    #[test]
+    fn a_round_that_is_alone_is_the_mean() {
+        let world = small::world(&[]);
+        let shown = [round(1000, 500, 10.0, 21)];
+        assert_eq!(mean_of_a_round(&world, &shown, |round| round.duration_s), 10.0);
+        assert_eq!(mean_of_a_round(&world, &[], |round| round.duration_s), 0.0);
+    }
+}

@@ -46,6 +46,17 @@ fn every_method_scores_an_item_alike_in_any_company() {
     assert_kept(Clause::ScoresAlone);
 }
 
+/// If this fails, a program that sets the model of a run trains another one.
+#[test]
+fn every_server_goes_on_from_the_model_that_it_is_given() {
+    for (name, scenario) in every_method() {
+        let given = Bench::new(small_with(name, &["seed=4"])).server.model().clone();
+        let mut bench = Bench::new(scenario);
+        bench.server.set_model(given.clone()).unwrap();
+        assert_eq!(bench.server.model(), &given, "{name}");
+    }
+}
+
 /// If this fails, a method sends something else than its layout announces, or nothing that the server could learn from.
 #[test]
 fn every_methods_update_has_its_layout() {

@@ -188,3 +188,16 @@ fn steps_lower_the_loss() {
     let after = mean_loss(&network, &users);
     assert!(after < 0.7 * before, "{before} to {after}");
 }
+
+/// If this fails, the virtual time of the server's step no longer follows from the arithmetic that it takes.
+#[test]
+fn the_work_of_a_contribution_is_that_of_what_it_uses() {
+    let network = hypernetwork();
+    // The heads of the prediction network (8 to 2 to 1) have 18 and 3 outputs, that of the items 3 for a row and 24 for all
+    // rows. Each output has 9 inputs, each of the three hidden layers 6 times 9, and the memory 8 times 6. Back-propagation
+    // takes three times as much as going forward; a row's gradient goes through the 3 x 8 factors and to them.
+    let work = |rows: u64| 3 * ((18 + 3 + 3 * rows + 24) * 9 + 3 * 6 * 9 + 8 * 6) + 2 * rows * 3 * 8;
+    for rows in [0, 1, 5] {
+        assert_eq!(network.multiply_adds(rows), work(rows as u64), "{rows} rows");
+    }
+}

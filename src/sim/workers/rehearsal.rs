@@ -314,3 +314,57 @@ impl Workers for Rehearsal {
         Err(Error::Usage("a rehearsal cannot be saved".to_owned()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::sim::small;
+
+    /// If this fails, users are rehearsed by somebody who has more or fewer ratings than another representative would.
+    #[test]
+    fn everybody_is_stood_for_by_who_has_the_nearest_number_of_ratings() {
+        let world = small::world(&["dataset.generator.users=100"]);
+        let rehearsal = Rehearsal::new(Arc::clone(&world));
+        let cast = rehearsal.cast.borrow();
+        assert_eq!(cast.representatives.len(), REPRESENTATIVES);
+        assert!(cast.representatives.is_sorted_by_key(|representative| representative.ratings));
+        let mut by_ratings: Vec<UserId> = (0..100).map(UserId).collect();
+        by_ratings.sort_by_key(|user| (world.dataset.own_data(*user).items().len(), *user));
+        // A hundred users in 24 equal parts, and the middle of each.
+        for (number, representative) in cast.representatives.iter().enumerate() {
+            let middle = (number as f64 + 0.5) * 100.0 / 24.0;
+            assert_eq!(representative.user, by_ratings[middle as usize], "part {number}");
+        }
+        for user in (0..100).map(UserId) {
+            let ratings = world.dataset.own_data(user).items().len();
+            let distance = |representative: &Representative| representative.ratings.abs_diff(ratings);
+            let chosen = &cast.representatives[rehearsal.representative_of(&cast, user)];
+            let nearest = cast.representatives.iter().map(distance).min();
+            assert_eq!(Some(distance(chosen)), nearest, "user {user:?} with {ratings} ratings");
+        }
+    }
+
+    /// If this fails, the memory of a long run is taken for that of its first rounds, or for one that grows for ever.
+    #[test]
+    fn what_devices_keep_grows_on_as_it_has_grown() {
+        // Every participation adds half of what the one before it has added.
+        assert_eq!(extrapolated(&[0, 100, 150, 175], 4), 187);
+        assert_eq!(extrapolated(&[0, 100, 150, 175], 1000), 200);
+        assert_eq!(extrapolated(&[0, 10, 20, 30], 10), 100);
+        assert_eq!(extrapolated(&[0, 100, 150, 175], 3), 175);
+        assert_eq!(extrapolated(&[0, 100, 100, 100], 1000), 100);
+        assert_eq!(extrapolated(&[0, 100], 1000), 100, "nothing is known of how it grows");
+    }
+
+    /// If this fails, the memory of devices is estimated as that of all representatives together, or of none.
+    #[test]
+    fn a_device_keeps_what_its_method_keeps_for_one_user() {
+        let world = small::world(&["method={ fedmf = { latent_dimension = 32 } }"]);
+        let rehearsal = Rehearsal::new(Arc::clone(&world));
+        let bytes = rehearsal.bytes_of_a_device(1, Duration::ZERO).unwrap();
+        // A vector of 32 numbers, and little beside it.
+        assert!((128..400).contains(&bytes), "{bytes}");
+        assert_eq!(rehearsal.bytes_of_a_device(0, Duration::ZERO).unwrap(), 0);
+    }
+}
