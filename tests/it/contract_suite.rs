@@ -2,7 +2,7 @@ use fedrecsim::method::registry::vocabulary_of;
 use fedrecsim::scenario::unchecked_rules;
 use fedrecsim::testing::{Clause, Contract};
 
-use crate::support::{methods, parameters_for_few_users};
+use crate::support::{methods, parameters_for_few_users, small_with, world};
 
 /// Checks a clause of the contract for every method of the crate and of the examples.
 fn assert_kept(clause: Clause) {
@@ -49,11 +49,12 @@ fn every_method_scores_an_item_alike_in_any_company() {
 /// If this fails, a program that sets the model of a run trains another one.
 #[test]
 fn every_server_goes_on_from_the_model_that_it_is_given() {
-    for (name, scenario) in every_method() {
-        let given = Bench::new(small_with(name, &["seed=4"])).server.model().clone();
-        let mut bench = Bench::new(scenario);
-        bench.server.set_model(given.clone()).unwrap();
-        assert_eq!(bench.server.model(), &given, "{name}");
+    for entry in methods() {
+        let server = |overrides: &[&str]| world(small_with(entry.name, overrides)).method.server();
+        let given = server(&["seed=4"]).model().clone();
+        let mut server = server(&[]);
+        server.set_model(given.clone()).unwrap();
+        assert_eq!(server.model(), &given, "{}", entry.name);
     }
 }
 
