@@ -3,6 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::ids::UserId;
+use crate::model::kernel::prefetch;
 
 /// A map from users to values. Finding, adding and removing a value takes constant time.
 ///
@@ -98,11 +99,20 @@ impl<T> ByUser<T> {
         entries.into_iter()
     }
 
-    /// Removes all values, and gives each of them to `take` in an arbitrary order. The memory is kept.
-    pub fn empty_into(&mut self, mut take: impl FnMut(UserId, T)) {
-        for (user, value) in self.entries.drain(..) {
-            self.places[user.index()] = NOWHERE;
-            take(user, value);
+    /// Returns the users that have a value, with their values, in an arbitrary order.
+    pub fn entries(&self) -> &[(UserId, T)] {
+        &self.entries
+    }
+
+    /// Removes all values. The memory is kept.
+    pub fn clear(&mut self) {
+        self.entries.drain(..).for_each(|(user, _)| self.places[user.index()] = NOWHERE);
+    }
+
+    /// Asks the processor to bring the value of `user` into the cache, if there is one.
+    pub fn prefetch(&self, user: &UserId) {
+        if let Some(place) = self.place(user) {
+            prefetch(&self.entries[place..=place]);
         }
     }
 
@@ -178,10 +188,12 @@ mod tests {
             let bytes = postcard::to_stdvec(&map)?;
             prop_assert_eq!(&bytes, &postcard::to_stdvec(&expected.iter().collect::<Vec<_>>())?);
             prop_assert_eq!(&postcard::from_bytes::<ByUser<u8>>(&bytes)?, &map);
-            let mut emptied = Vec::new();
-            map.clone().empty_into(|user, value| emptied.push((user, value)));
-            emptied.sort_unstable();
-            prop_assert!(emptied.into_iter().eq(expected.clone()));
+            let mut entries = map.entries().to_vec();
+            entries.sort_unstable();
+            prop_assert!(entries.into_iter().eq(expected.clone()));
+            let mut cleared = map.clone();
+            cleared.clear();
+            prop_assert!(cleared.is_empty() && (0..12).all(|user| !cleared.contains_key(&UserId(user))));
             prop_assert!(map.drain().eq(expected));
             prop_assert!(map.is_empty() && (0..12).all(|user| !map.contains_key(&UserId(user))));
         }

@@ -5,6 +5,7 @@
 //! messages are delivered in order anyway, and so a million users cost no more than their parameters. Private
 //! parameters leave the actor only for the worker thread that trains or scores them, and come back from there.
 
+use std::slice;
 use std::sync::Arc;
 
 use super::device::Device;
@@ -14,6 +15,7 @@ use super::messages::{FromClient, ToClient};
 use super::training::{Assignment, Trained};
 use crate::error::Error;
 use crate::ids::{InvitationId, Step, UserId};
+use crate::model::kernel::prefetch;
 
 /// The actor of a user. Its parameters are made when they are first needed.
 #[derive(Default)]
@@ -102,6 +104,13 @@ impl ClientActor {
             }
             Part::Trained(Err(error)) => FromClient::Failed(*error),
             _ => FromClient::OutOfTurn,
+        }
+    }
+
+    /// Asks the processor for the result of the training, if it has been worked out.
+    pub fn prefetch(&self) {
+        if let Part::Trained(Ok(trained)) = &self.part {
+            prefetch(slice::from_ref(&**trained));
         }
     }
 

@@ -170,9 +170,14 @@ impl Links {
         };
         let down = link(down_mbit, Direction::Down);
         let up = link(up_mbit, Direction::Up);
-        let mut dropout = self.streams.stream(Purpose::Dropout, u64::from(user.0), u64::from(invitation_id.0));
-        let dropout_at = (dropout.open_unit() < network.dropout).then(|| dropout.open_unit());
+        let dropout_at = (network.dropout > 0.0).then(|| self.dropout_at(user, invitation_id)).flatten();
         Conditions { down, up, speed, dropout_at }
+    }
+
+    /// Draws whether a participation drops out, and the share of its duration after which it does.
+    fn dropout_at(&self, user: UserId, invitation_id: InvitationId) -> Option<f64> {
+        let mut dropout = self.streams.stream(Purpose::Dropout, u64::from(user.0), u64::from(invitation_id.0));
+        (dropout.open_unit() < self.network.dropout).then(|| dropout.open_unit())
     }
 
     /// Draws downlink and uplink in Mbit/s, and the round-trip time in ms.

@@ -135,6 +135,12 @@ impl<E> Calendar<E> {
         self.first().map(|entry| SimTime::from_nanos(entry.time))
     }
 
+    /// Returns the event that is likely to be popped after `position` others, so that what it needs can be prefetched.
+    /// The answer may be `None` although there is such an event, and other events may still come before it.
+    pub fn upcoming(&self, position: usize) -> Option<&E> {
+        self.slots[self.queue.sorted(position)?.slot as usize].event.as_ref()
+    }
+
     /// Returns how many events are pending.
     pub fn len(&self) -> usize {
         self.pending

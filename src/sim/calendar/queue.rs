@@ -128,6 +128,12 @@ impl Queue {
         Some(entry)
     }
 
+    /// Returns the entry that comes `position` entries after the first one. The answer is `None` not only if there is no
+    /// such entry, but also if it has not been sorted yet.
+    pub fn sorted(&self, position: usize) -> Option<&Entry> {
+        self.front.get(self.taken + position)
+    }
+
     /// Removes the entries for which `is_live` does not hold. This looks at every entry.
     pub fn retain(&mut self, is_live: impl Fn(&Entry) -> bool) {
         self.front.drain(..std::mem::take(&mut self.taken));

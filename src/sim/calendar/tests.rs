@@ -83,6 +83,8 @@ proptest! {
                 Operation::Look => {
                     let next = calendar.next_time().map(SimTime::as_nanos);
                     prop_assert_eq!(next, list.first().map(|(time, _)| time));
+                    // Having looked, the calendar has sorted the first event at least.
+                    prop_assert_eq!(calendar.upcoming(0).copied(), list.first().map(|(_, event)| event));
                 }
                 Operation::Cancel(_) if appointments.is_empty() => {}
                 Operation::Cancel(index) => {

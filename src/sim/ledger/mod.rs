@@ -44,6 +44,11 @@ impl Ledger {
         Account { user, server: self.server.take_out(user), third_party: None }
     }
 
+    /// Asks the processor for the account of `user` with the server, which will be taken out soon.
+    pub fn prefetch(&self, user: UserId) {
+        self.server.prefetch(user);
+    }
+
     /// Returns the ledger of a peer, and the user's account with that peer.
     fn side<'a>(&'a mut self, account: &'a mut Account, peer: Peer) -> (&'a mut PeerLedger, &'a mut PeerAccount) {
         match peer {

@@ -98,6 +98,11 @@ impl PeerLedger {
         PeerAccount { user, flows: ByDirection::default(), on_their_way }
     }
 
+    /// Asks the processor for the account of `user`, which will be taken out soon.
+    pub fn prefetch(&self, user: UserId) {
+        self.by_client.prefetch(&user);
+    }
+
     /// Books that a frame's way ends with `ending` after `carried` bytes. The other bytes never left the sender.
     /// `received` is false if a fault swallows the frame. Returns the carried bytes.
     ///

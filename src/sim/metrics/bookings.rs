@@ -4,12 +4,15 @@
 //! user's account is looked up once for all its events in a round. Nothing that is booked for one user depends on
 //! another, and sums over users are sums of integers, so the order of users has no effect on the result.
 
+use std::slice;
+
 use serde::{Deserialize, Serialize};
 
 use super::Books;
 use crate::error::Result;
 use crate::ids::UserId;
 use crate::legs::{Job, Peer, Route};
+use crate::model::kernel::prefetch;
 use crate::sim::by_user::ByUser;
 use crate::sim::messages::{Booking, Direction, Ending, LinkEvent};
 use crate::sim::outcome;
@@ -18,6 +21,10 @@ use crate::work::Work;
 
 /// The number of bookings that are brought into the order of users at a time. More of them would take another 16 MB.
 const CHAINED_AT_ONCE: usize = if cfg!(test) { 7 } else { 1 << 22 };
+
+/// The number of users by which prefetching is ahead of booking. A user's events and accounts were last touched at other
+/// times, so they are in no near cache.
+const USERS_AHEAD: usize = 4;
 
 /// What a participation has taken so far. Whether this led to an update that is used is known at its end.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -53,15 +60,10 @@ impl Chains {
         }
     }
 
-    /// Calls `book` for every user with its bookings, until one call fails, and clears the chains.
-    fn by_user(&mut self, bookings: &[Booking], mut book: impl FnMut(UserId, Chain<'_>) -> Result<()>) -> Result<()> {
-        let (mut booked, next) = (Ok(()), &self.next);
-        self.ends.empty_into(|user, (first, _)| {
-            if booked.is_ok() {
-                booked = book(user, Chain { bookings, next, at: Some(first) });
-            }
-        });
-        booked
+    /// Returns the bookings of the user at `position` among those who have any.
+    fn of<'a>(&'a self, position: usize, bookings: &'a [Booking]) -> Option<(UserId, Chain<'a>)> {
+        let &(user, (first, _)) = self.ends.entries().get(position)?;
+        Some((user, Chain { bookings, next: &self.next, at: Some(first) }))
     }
 }
 
@@ -72,13 +74,13 @@ struct Chain<'a> {
     at: Option<u32>,
 }
 
-impl Iterator for Chain<'_> {
-    type Item = Booking;
+impl<'a> Iterator for Chain<'a> {
+    type Item = &'a Booking;
 
-    fn next(&mut self) -> Option<Booking> {
+    fn next(&mut self) -> Option<&'a Booking> {
         let at = self.at?;
         self.at = Some(self.next[at as usize]).filter(|next| *next != at);
-        Some(self.bookings[at as usize])
+        Some(&self.bookings[at as usize])
     }
 }
 
@@ -91,10 +93,27 @@ impl Books {
         let mut chains = std::mem::take(&mut self.chains);
         for bookings in bookings.chunks(CHAINED_AT_ONCE) {
             chains.link(bookings);
-            chains.by_user(bookings, |user, of_user| self.book_user(user, of_user))?;
+            let mut position = 0;
+            while let Some((user, of_user)) = chains.of(position, bookings) {
+                if let Some((user, of_user)) = chains.of(position + USERS_AHEAD, bookings) {
+                    self.prefetch(user, of_user);
+                }
+                self.book_user(user, of_user)?;
+                position += 1;
+            }
+            chains.ends.clear();
         }
         self.chains = chains;
         Ok(())
+    }
+
+    /// Asks the processor for what the booking of a user's events will touch.
+    fn prefetch(&self, user: UserId, bookings: Chain<'_>) {
+        bookings.for_each(|booking| prefetch(slice::from_ref(booking)));
+        self.ledger.prefetch(user);
+        if let Some(accounts) = &self.accounts {
+            accounts.prefetch(&user);
+        }
     }
 
     /// Books the events of one user, in their order.
@@ -103,7 +122,7 @@ impl Books {
         let mut spent = self.under_way.remove(&user);
         let mut own = self.accounts.is_some().then(UserAccount::default);
         let mut done = outcome::Work::default();
-        for Booking { invitation_id, event, .. } in bookings {
+        for &Booking { invitation_id, event, .. } in bookings {
             if let Some(own) = &mut own {
                 own.book(&event);
             }

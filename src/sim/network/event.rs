@@ -23,3 +23,17 @@ pub(super) enum Event {
     /// The server is woken, as it has asked.
     Alarm,
 }
+
+impl Event {
+    /// Returns the user to whose participation the event belongs; `None` if it belongs to no single one.
+    pub fn user(&self) -> Option<UserId> {
+        match *self {
+            Self::FrameArrived(user)
+            | Self::WorkEnded(user)
+            | Self::StartUpEnded(user)
+            | Self::RateChanges(user)
+            | Self::CutOff(user) => Some(user),
+            Self::TransfersEnded(_) | Self::Alarm => None,
+        }
+    }
+}

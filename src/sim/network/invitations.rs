@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::participation::Participation;
 use super::transfers::absent;
-use super::{Network, answered, unanswered};
+use super::{Network, answered, prefetching, unanswered};
 use crate::error::Result;
 use crate::ids::{InvitationId, UserId};
 use crate::legs::Leg;
@@ -38,8 +38,9 @@ impl Network {
         // number must not decide that.
         let mut order = cohort.clone();
         self.world.streams.stream(Purpose::Line, 0, u64::from(invitation_id.0)).shuffle_portably(&mut order);
-        for user in order {
-            self.start(user)?;
+        for (position, user) in order.iter().enumerate() {
+            order.get(position + prefetching::AHEAD).into_iter().for_each(|later| self.prefetch(*later));
+            self.start(*user)?;
         }
         Ok(())
     }

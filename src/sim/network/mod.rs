@@ -36,6 +36,7 @@ mod event;
 mod event_handlers;
 mod invitations;
 mod participation;
+mod prefetching;
 mod saved;
 mod server_link;
 mod transfers;
@@ -239,6 +240,7 @@ impl Network {
                 return Ok(false);
             }
             let Some((now, event)) = self.traffic.calendar.pop() else { return Err(self.without_end(step)) };
+            self.prefetch_upcoming();
             self.watch_time_until(now);
             let mut followup = self.happen(now, event)?;
             if matches!(followup, Followup::WorkOutTrainings) {

@@ -42,14 +42,14 @@ impl Traffic {
     /// Begins the leg that a participation is at. By now, the frame that it sends has been made, or its work has been
     /// worked out.
     pub fn begin_leg(&mut self, user: UserId, participation: &mut Participation) -> Result<()> {
-        let world = Arc::clone(&self.world);
-        participation.activity = match world.legs(participation.download.phase()).get(usize::from(participation.leg)) {
+        let legs = self.world.legs(participation.download.phase());
+        participation.activity = match legs.get(usize::from(participation.leg)).copied() {
             Some(Leg::Transfer(route)) => {
-                let parts = participation.parts_of(user, *route)?;
+                let parts = participation.parts_of(user, route)?;
                 let parts = parts.ok_or_else(|| unanswered("client", format!("it made no {}", route.name())))?;
-                Activity::Transfer(self.start(user, participation, *route, parts)?)
+                Activity::Transfer(self.start(user, participation, route, parts)?)
             }
-            Some(Leg::Work(job)) => self.start_work(user, participation, *job)?,
+            Some(Leg::Work(job)) => self.start_work(user, participation, job)?,
             None => return Err(unanswered("network", "a leg began after the last one")),
         };
         Ok(())

@@ -33,6 +33,10 @@ pub trait Workers {
     /// Delivers `message` to a user's actor, which answers at once.
     fn tell(&self, user: UserId, message: ToClient) -> FromClient;
 
+    /// Takes the hint that `user` will soon be told that its training has ended. What a user has trained is in no near
+    /// cache by then.
+    fn expect_end_of_training(&self, _user: UserId) {}
+
     /// Works out all trainings that were submitted since the last call, in one batch. Each result stays with its user
     /// until the training comes to its virtual end. Returns how much work each training was, in the order in which they
     /// were submitted.

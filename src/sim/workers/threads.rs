@@ -146,6 +146,12 @@ impl Workers for Threads {
         devices.clients.get_or_insert_with(user, ClientActor::default).receive(message)
     }
 
+    fn expect_end_of_training(&self, user: UserId) {
+        if let Some(client) = self.devices.borrow().clients.get(&user) {
+            client.prefetch();
+        }
+    }
+
     fn train(&self) -> Working<'_, Vec<(UserId, Effort)>> {
         let batch = self.devices.borrow_mut().begin_trainings();
         Box::pin(async move {
