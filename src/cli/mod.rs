@@ -24,6 +24,7 @@ mod resume;
 mod run;
 mod shells;
 mod signals;
+mod stage_times;
 mod width;
 
 pub use args::{

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use clap::Parser;
 
+use super::stage_times::StageTimes;
 use super::{Cli, Command, Finished, messages, width};
 use crate::error::{Error, Result};
 use crate::memory;
@@ -71,12 +72,16 @@ fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Done
     let (output, mut errors) = match command {
         Command::Run(arguments) => {
             let visible = std::io::stderr().is_terminal();
+            let times = arguments.stage_times.then(StageTimes::measure).transpose()?;
             let finished = super::run(&arguments, methods, super::signals::interrupted()?, visible, started)?;
+            print_times(times.as_deref());
             of_run(finished, arguments.json, arguments.json || arguments.no_report)
         }
         Command::Resume(arguments) => {
             let visible = std::io::stderr().is_terminal();
+            let times = arguments.stage_times.then(StageTimes::measure).transpose()?;
             let finished = super::resume(&arguments, methods, super::signals::interrupted()?, visible, started)?;
+            print_times(times.as_deref());
             of_run(finished, arguments.json, arguments.json)
         }
         Command::Diff(arguments) => {
@@ -110,11 +115,14 @@ fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Done
     Ok(Done { errors, differs })
 }
 
+/// Prints where the time of a run went, if that was measured.
+fn print_times(times: Option<&StageTimes>) {
+    times.into_iter().for_each(|times| messages::print(&times.table()));
+}
+
 /// Returns the output and the errors of a run, whose output is a summary unless `is_json`. It is the run's result if
 /// `is_result` is true; otherwise the report is.
 fn of_run(finished: Finished, is_json: bool, is_result: bool) -> (Output, Vec<Error>) {
-    // The table is empty, except in a build that measures these times.
-    messages::print(&crate::stages::table());
     let (output, errors) = finished.into_parts();
     let output = match width::of_stdout() {
         Some(columns) if !is_json => terminal::fitted(&output, columns),

@@ -7,7 +7,7 @@ use super::breach::{Seen, ensure};
 use crate::codec::{self, Codec, CodecMemory, EncodeContext, Frame, Randomness};
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Round, UserId};
-use crate::method::server::{Contribution, Download, StepContext};
+use crate::method::server::{Contribution, Download, StepContext, StepReport};
 use crate::method::third_party::ArrivedRequest;
 use crate::method::{Client, LocalTask, LocalUpdate, Phase, ScoringContext, Scratch, Server, ThirdParty};
 use crate::model::archive::{Archive, ArchiveReader};
@@ -94,7 +94,7 @@ impl Bench {
     }
 
     /// Has `clients`, which are those of the first users, take part, and the server step with what they send.
-    pub fn step(&mut self, clients: &mut [Box<dyn Client>]) -> Result<()> {
+    pub fn step(&mut self, clients: &mut [Box<dyn Client>]) -> Result<StepReport> {
         let (step, phase) = (self.steps, self.server.phase());
         let mut sums = self.server.accumulator();
         if self.server.needs_participants() {
@@ -125,9 +125,9 @@ impl Bench {
         let normalise = |totals: &WeightTotals| policy.step_weights(totals);
         let context = StepContext::new(step, dataset.users() as u32, &normalise, *streams)
             .within(Round(step), scenario.training.divergence_limit);
-        self.server.step(sums, &context)?;
+        let report = self.server.step(sums, &context)?;
         self.steps += 1;
-        Ok(())
+        Ok(report)
     }
 
     /// Returns the scores of `items`, which must be finite.

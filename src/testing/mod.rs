@@ -43,6 +43,8 @@ mod clauses;
 mod lossy;
 mod outcome;
 mod resuming;
+#[cfg(test)]
+mod work;
 
 use serde_json::Value as Json;
 

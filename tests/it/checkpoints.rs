@@ -42,6 +42,7 @@ pub fn resuming(folder: &Path, data: &Path) -> ResumeArgs {
         other_build: false,
         json: true,
         progress: ProgressArg::Off,
+        stage_times: false,
         save_model: None,
     }
 }

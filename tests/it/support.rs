@@ -192,6 +192,7 @@ impl Workshop {
             strict: false,
             checkpoint_every: None,
             keep_checkpoint: false,
+            stage_times: false,
             max_wall_time: None,
             save_model: None,
         }

@@ -45,6 +45,35 @@ fn assert_fits(text: &str, columns: usize, what: &str) {
     assert!(long.is_empty(), "{what}: more than {columns} columns: {long:#?}");
 }
 
+/// If this fails, the times of stages are not measured, or measuring them changes the result.
+#[test]
+fn the_times_of_stages_are_printed_beside_the_same_result() {
+    let workshop = Workshop::new();
+    workshop.small();
+    let run = |words: &[&str]| {
+        let Output { status, stdout, stderr } = program(&workshop)
+            .args(["run", "small.toml", "--no-report", "--json", "--progress", "off"])
+            .args(words)
+            .output()
+            .unwrap();
+        assert_eq!(status.code(), Some(0), "{}", text(&stderr));
+        let result: serde_json::Value = serde_json::from_slice(&stdout).unwrap();
+        (result["digest"].clone(), text(&stderr).to_owned())
+    };
+    let (plain, nothing) = run(&[]);
+    let (digest, table) = run(&["--stage-times"]);
+    assert_eq!((plain.is_string(), plain), (true, digest));
+    assert!(!nothing.contains("ms a round"), "{nothing}");
+    for stage in
+        ["select", "encode", "gather", "train", "decode", "aggregate", "evaluate", "simulate", "wait for workers"]
+    {
+        let line = table.lines().find(|line| line.starts_with(stage)).unwrap_or_else(|| panic!("{stage}: {table}"));
+        // In every round of the scenario, each of these stages is entered.
+        let times: f64 = line.split_whitespace().last().unwrap().parse().unwrap();
+        assert!(times >= 1.0, "{line}");
+    }
+}
+
 /// If this fails, whoever has a narrow terminal reads lines that are broken in the middle of words.
 #[test]
 fn help_summary_and_explanations_fit_sixty_columns() {

@@ -127,6 +127,9 @@ pub struct RunArgs {
     /// How progress is shown on standard error.
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub progress: ProgressArg,
+    /// Print where the time went, stage by stage, on standard error after the run.
+    #[arg(long)]
+    pub stage_times: bool,
     /// Run even if more memory will be needed than there is.
     #[arg(long)]
     pub force: bool,
@@ -205,6 +208,9 @@ pub struct ResumeArgs {
     /// How progress is shown on standard error.
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub progress: ProgressArg,
+    /// Print where the time went, stage by stage, on standard error after the run.
+    #[arg(long)]
+    pub stage_times: bool,
     /// Write the parameters of the model after the last finished round to this file, for `numpy.load`.
     ///
     /// A file of this name is replaced.

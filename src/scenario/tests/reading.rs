@@ -119,6 +119,9 @@ fn ten_is_always_among_the_sorted_cutoffs() {
     // Among 19 candidates, every held-out item is within the first 20.
     let scenario = read(&format!("{MINIMAL}[evaluation]\ncandidates = 19\n")).unwrap();
     assert_eq!(scenario.evaluation.cutoffs, [5, 10]);
+    // Sixteen are as many as there may be.
+    let most = read(&format!("{MINIMAL}[evaluation]\ncutoffs = {:?}\n", (1..=16).collect::<Vec<u32>>())).unwrap();
+    assert_eq!(most.evaluation.cutoffs.len(), 16);
 }
 
 #[test]

@@ -237,11 +237,9 @@ impl Cohorts {
         let mut explored = self.drawn(to_explore, at, stream, draw, |user| !utilities.has_seen(user));
         let best = utilities.exploit(places - explored.len(), at.step, stream, |user| self.can(user, at));
         let missing = places - explored.len() - best.len();
-        if missing > 0 {
-            let unseen = |user| !explored.contains(&user) && !utilities.has_seen(user);
-            let more = self.drawn(missing, at, stream, draw, unseen);
-            explored.extend(more);
-        }
+        let unseen = |user| !explored.contains(&user) && !utilities.has_seen(user);
+        let more = self.drawn(missing, at, stream, draw, unseen);
+        explored.extend(more);
         self.utilities = Some(utilities);
         explored.into_iter().chain(best).collect()
     }
