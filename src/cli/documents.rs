@@ -55,8 +55,13 @@ fn load(path: &Path, overrides: &[String]) {
 
 #[test]
 fn scenarios_in_the_documents_are_valid() {
-    let scenarios = blocks("toml");
+    let (manifests, scenarios): (Vec<String>, Vec<String>) =
+        blocks("toml").into_iter().partition(|text| text.starts_with("[dependencies]"));
     assert!(scenarios.len() >= 2, "the documents have lost their scenarios");
+    for text in manifests {
+        let manifest: toml::Table = text.parse().unwrap_or_else(|error| panic!("{error}\nin\n{text}"));
+        assert!(manifest["dependencies"].get("fedrecsim").is_some(), "{text}");
+    }
     for text in scenarios {
         scenario::parse(&text, "document.md", &[], &vocabulary()).unwrap_or_else(|error| panic!("{error}\nin\n{text}"));
     }

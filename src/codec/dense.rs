@@ -3,9 +3,9 @@
 use super::frame::{CodecId, Header, OpenedBlock};
 use super::index::IndexEncoding;
 use super::writer::FrameWriter;
-use super::{BlockContext, Codec, require};
+use super::{BlockContext, Codec};
 use crate::error::Result;
-use crate::model::table::{RowSet, TableUpdate};
+use crate::model::table::{Base, RowSet, TableUpdate};
 
 /// Implements `dense-f32`: m x k values, row after row. Rows that the update does not list are sent as `others_scale`
 /// times those of the base. A decoded update lists all rows, and shares the buffer of the frame.
@@ -13,11 +13,16 @@ use crate::model::table::{RowSet, TableUpdate};
 pub struct DenseF32;
 
 impl Codec for DenseF32 {
-    fn encode_block(&self, update: &TableUpdate, context: &mut BlockContext<'_>, frame: &mut FrameWriter) {
+    fn encode_block(
+        &self,
+        update: &TableUpdate,
+        context: &mut BlockContext<'_>,
+        frame: &mut FrameWriter,
+    ) -> Result<()> {
         let TableUpdate { shape, value_type, .. } = *update;
         let (codec, index, count) = (CodecId::Dense, IndexEncoding::All, shape.values());
         let header = Header { codec, index, shape, value_type, count, others_scale: 1.0 };
-        require(update.write_whole(context.base, frame.begin_block(header, 0)));
+        update.write_whole(context.base, frame.begin_block(header, 0))
     }
 
     fn is_lossless(&self) -> bool {
@@ -36,7 +41,7 @@ impl Codec for DenseF32 {
         Some((update.shape.values() * update.value_type.bytes()) as u64)
     }
 
-    fn decode_block(&self, block: &OpenedBlock<'_>) -> Result<TableUpdate> {
+    fn decode_block(&self, block: &OpenedBlock<'_>, _base: Base<'_>) -> Result<TableUpdate> {
         let own = block.of_codec(CodecId::Dense)?;
         Ok(TableUpdate { value_type: block.value_type, ..TableUpdate::of_rows(block.shape, RowSet::All, own.values) })
     }

@@ -46,6 +46,7 @@ pub(super) enum CodecId {
     Dense = 1,
     Rows = 2,
     Sparse = 3,
+    Composed = 4,
 }
 
 impl CodecId {
@@ -54,6 +55,7 @@ impl CodecId {
             1 => Some(Self::Dense),
             2 => Some(Self::Rows),
             3 => Some(Self::Sparse),
+            4 => Some(Self::Composed),
             _ => None,
         }
     }
@@ -63,14 +65,17 @@ impl CodecId {
             Self::Dense => "dense-f32",
             Self::Rows => "rows-f32",
             Self::Sparse => "sparse-f32",
+            Self::Composed => "composed",
         }
     }
 
-    /// Returns the number of entries of a block of this shape, which are rows or single values, and the bytes of one.
+    /// Returns the number of entries of a block of this shape, which are rows or single values, and the bytes of one. A
+    /// composed block consists of bytes, whose number nothing but the frame limits.
     pub(super) const fn entries(self, shape: TableShape, value_type: ValueType) -> (usize, usize) {
         match self {
             Self::Rows => (shape.rows, value_type.bytes() * shape.dimension),
             Self::Dense | Self::Sparse => (shape.values(), value_type.bytes()),
+            Self::Composed => (usize::MAX, 1),
         }
     }
 }
@@ -280,11 +285,11 @@ impl<'a> OpenedBlock<'a> {
         let Some(count) = usize::try_from(declared).ok().filter(|&count| count <= universe) else {
             return refuse(format!("it declares {declared} entries of a table of {universe}"));
         };
-        if index == IndexEncoding::All && count != universe {
+        if index == IndexEncoding::All && count != universe && codec != CodecId::Composed {
             return refuse(format!("it declares {count} entries of a table of {universe} but has no index"));
         }
         let others_scale = self.others_scale;
-        let scales = codec == CodecId::Rows && self.value_type == ValueType::F32;
+        let scales = matches!(codec, CodecId::Rows | CodecId::Composed) && self.value_type == ValueType::F32;
         if !scales && others_scale.to_bits() != 1.0_f32.to_bits() {
             return refuse(format!("it scales rows by {others_scale}, which {} cannot", codec.name()));
         }

@@ -44,6 +44,9 @@
 //! | `rows-f32` | a row of k values | m | 4 k | the rows listed |
 //! | `sparse-f32` | a value, by row k + column | m k | 4 | all but those with the bits of +0.0 |
 //!
+//! A block of codec 4 is one that a [`Composition`] made. Its entries are bytes, it has no index of its own, and
+//! `composition/body.rs` has the format of these bytes.
+//!
 //! Of N entries, c are held. An encoder takes the smallest index, and the bitmap if it ties with the gaps:
 //!
 //! | code | index | i | contents |
@@ -125,26 +128,34 @@
 //! ```
 
 mod bitmap;
+mod bits;
+mod composition;
 mod dense;
 mod frame;
 mod index;
 mod memory;
+mod positions;
 mod randomness;
 mod rows;
 mod sparse;
+mod symbols;
 #[cfg(test)]
 mod tests;
+mod values;
 mod varint;
 mod writer;
 
 use bytes::Bytes;
 
+pub use composition::{Composition, Entropy, Scales, Select, Values};
 pub use dense::DenseF32;
 pub use frame::{FRAME_HEADER_BYTES, HEADER_BYTES, OpenedBlock};
 pub use memory::CodecMemory;
+pub use positions::PositionCode;
 pub use randomness::Randomness;
 pub use rows::RowsF32;
 pub use sparse::SparseF32;
+pub use values::Quantizer;
 pub use writer::{FrameWriter, parts_ahead};
 
 use frame::FrameReader;
@@ -218,10 +229,14 @@ impl FrameParts {
 pub trait Codec: Send + Sync + std::fmt::Debug {
     /// Appends `update` to `frame`.
     ///
+    /// # Errors
+    /// [`Error::Update`] if [`TableUpdate::check_base`] refuses the update, or if it has a value that the codec cannot
+    /// represent.
+    ///
     /// # Panics
-    /// If [`TableUpdate::check_base`] refuses the update, or if the block has 2^32 rows or columns. Both are defects of
-    /// the caller, since received data is never encoded.
-    fn encode_block(&self, update: &TableUpdate, context: &mut BlockContext<'_>, frame: &mut FrameWriter);
+    /// If the block has 2^32 rows or columns, which is a defect of the caller.
+    fn encode_block(&self, update: &TableUpdate, context: &mut BlockContext<'_>, frame: &mut FrameWriter)
+    -> Result<()>;
 
     /// Returns whether a receiver decodes, bit for bit, what was encoded. A sender that uses such a codec need not keep
     /// what it encoded beside the frame. The default is no.
@@ -247,12 +262,13 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
         None
     }
 
-    /// Decodes a block. The result's values share the frame's buffer where the format allows it. Memory is bounded by
+    /// Decodes a block. `base` is the table that rows refer to that are not listed, and to which codecs that send changes
+    /// add these; it is the one with which the block was encoded. The result's values share the frame's buffer where the format allows it. Memory is bounded by
     /// [`decode_bound_bytes`].
     ///
     /// # Errors
     /// [`crate::error::Error::Frame`] for anything but a well-formed block of this codec.
-    fn decode_block(&self, block: &OpenedBlock<'_>) -> Result<TableUpdate>;
+    fn decode_block(&self, block: &OpenedBlock<'_>, base: Base<'_>) -> Result<TableUpdate>;
 }
 
 /// Holds what an encoder may use beside the update of a block.
@@ -293,20 +309,20 @@ pub fn encode(
     let mut frame = FrameWriter::new(layout, &update.scalars);
     for (position, (update, block)) in update.blocks.iter().zip(layout.blocks()).enumerate() {
         let base = context.base.base_of(block);
-        update.check_base(base)?;
         let (memory, randomness) = (&mut *context.memory, context.randomness);
-        codec.encode_block(update, &mut BlockContext { position, base, memory, randomness }, &mut frame);
+        codec.encode_block(update, &mut BlockContext { position, base, memory, randomness }, &mut frame)?;
     }
     Ok(frame.seal())
 }
 
-/// Decodes a frame that should hold an update of `layout`.
+/// Decodes a frame that should hold an update of `layout`. `base` is the model that it was encoded with.
 ///
 /// # Errors
 /// [`crate::error::Error::Frame`] for anything but a well-formed, undamaged frame of this codec and layout.
-pub fn decode(codec: &dyn Codec, frame: &Bytes, layout: &Layout) -> Result<ModelUpdate> {
+pub fn decode(codec: &dyn Codec, frame: &Bytes, layout: &Layout, base: &Model) -> Result<ModelUpdate> {
     if let Some(block) = layout.single_table() {
-        return codec.decode(frame, block.shape).map(ModelUpdate::of_table);
+        let opened = frame::open_one_table(frame, block.shape)?;
+        return codec.decode_block(&opened, base.base_of(block)).map(ModelUpdate::of_table);
     }
     let (mut reader, scalars) = FrameReader::new(frame, layout)?;
     let mut opened = Vec::with_capacity(layout.blocks().len());
@@ -315,7 +331,8 @@ pub fn decode(codec: &dyn Codec, frame: &Bytes, layout: &Layout) -> Result<Model
     }
     reader.finish()?;
     frame::check_sum(frame)?;
-    let blocks = opened.iter().map(|block| codec.decode_block(block)).collect::<Result<_>>()?;
+    let decode = |(opened, block)| codec.decode_block(opened, base.base_of(block));
+    let blocks = opened.iter().zip(layout.blocks()).map(decode).collect::<Result<_>>()?;
     Ok(ModelUpdate { blocks, scalars })
 }
 
@@ -337,21 +354,22 @@ impl dyn Codec + '_ {
     /// Encodes an update of one table without a memory. `base` is the table that rows refer to that are not listed.
     ///
     /// # Panics
-    /// As [`Codec::encode_block`].
+    /// As [`Codec::encode_block`], and where that returns an error.
     pub fn encode(&self, update: &TableUpdate, base: &Table) -> Frame {
         let mut frame = FrameWriter::of_one_table();
         let (base, memory) = (Base::Table(base), &mut CodecMemory::default());
         let randomness = Randomness::of_upload(Streams::new(0), 0, 0);
-        self.encode_block(update, &mut BlockContext { position: 0, base, memory, randomness }, &mut frame);
+        let mut context = BlockContext { position: 0, base, memory, randomness };
+        require(self.encode_block(update, &mut context, &mut frame));
         frame.seal()
     }
 
-    /// Decodes a frame that should hold a table of `shape` and nothing else.
+    /// Decodes a frame that should hold a table of `shape` and nothing else, and no changes of another table.
     ///
     /// # Errors
     /// [`crate::error::Error::Frame`] for anything but a well-formed, undamaged frame of this codec and shape.
     pub fn decode(&self, frame: &Bytes, shape: TableShape) -> Result<TableUpdate> {
-        self.decode_block(&frame::open_one_table(frame, shape)?)
+        self.decode_block(&frame::open_one_table(frame, shape)?, Base::Zeros)
     }
 }
 

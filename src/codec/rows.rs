@@ -3,9 +3,9 @@
 use super::frame::{CodecId, Header, OpenedBlock};
 use super::index::{self, IndexEncoding};
 use super::writer::FrameWriter;
-use super::{BlockContext, Codec, bitmap, require};
+use super::{BlockContext, Codec, bitmap};
 use crate::error::Result;
-use crate::model::table::{RowSet, TableUpdate};
+use crate::model::table::{Base, RowSet, TableUpdate};
 
 /// Implements `rows-f32`: the smallest index of the listed rows, then their values (k for each). The header's
 /// `others_scale` describes all other rows, since weight decay scales them by the same factor.
@@ -16,8 +16,13 @@ use crate::model::table::{RowSet, TableUpdate};
 pub struct RowsF32;
 
 impl Codec for RowsF32 {
-    fn encode_block(&self, update: &TableUpdate, context: &mut BlockContext<'_>, frame: &mut FrameWriter) {
-        require(update.check_base(context.base));
+    fn encode_block(
+        &self,
+        update: &TableUpdate,
+        context: &mut BlockContext<'_>,
+        frame: &mut FrameWriter,
+    ) -> Result<()> {
+        update.check_base(context.base)?;
         let TableUpdate { shape, value_type, others_scale, .. } = *update;
         let listed: &[u32] = match &update.rows {
             RowSet::All => &[],
@@ -38,6 +43,7 @@ impl Codec for RowsF32 {
             IndexEncoding::Gaps => index::write_gaps(body, rows()),
         }
         body.extend_from_slice(&update.values);
+        Ok(())
     }
 
     fn is_lossless(&self) -> bool {
@@ -48,7 +54,7 @@ impl Codec for RowsF32 {
         true
     }
 
-    fn decode_block(&self, block: &OpenedBlock<'_>) -> Result<TableUpdate> {
+    fn decode_block(&self, block: &OpenedBlock<'_>, _base: Base<'_>) -> Result<TableUpdate> {
         let (own, shape) = (block.of_codec(CodecId::Rows)?, block.shape);
         // With k >= 1 the frame holds at least a value for each row, so that the list takes at most four times the
         // memory of the frame.

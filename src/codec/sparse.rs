@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::frame::{CheckedBlock, CodecId, Header, OpenedBlock};
 use super::index::{self, IndexEncoding};
 use super::writer::FrameWriter;
-use super::{BlockContext, Codec, bitmap, require};
+use super::{BlockContext, Codec, bitmap};
 use crate::error::{Error, Result};
 use crate::model::layout::ValueType;
 use crate::model::table::{Base, RowSet, TableUpdate};
@@ -19,21 +19,27 @@ use crate::model::table::{Base, RowSet, TableUpdate};
 pub struct SparseF32;
 
 impl Codec for SparseF32 {
-    fn encode_block(&self, update: &TableUpdate, context: &mut BlockContext<'_>, frame: &mut FrameWriter) {
-        require(update.check_base(context.base));
-        let values = whole_values(update, context.base);
+    fn encode_block(
+        &self,
+        update: &TableUpdate,
+        context: &mut BlockContext<'_>,
+        frame: &mut FrameWriter,
+    ) -> Result<()> {
+        update.check_base(context.base)?;
+        let values = whole_values(update, context.base)?;
         match update.value_type {
             ValueType::F32 | ValueType::U32 => encode::<4>(update, values.as_chunks().0, frame),
             ValueType::U64 => encode::<8>(update, values.as_chunks().0, frame),
             ValueType::Bytes => encode::<1>(update, values.as_chunks().0, frame),
         }
+        Ok(())
     }
 
     fn is_lossless(&self) -> bool {
         true
     }
 
-    fn decode_block(&self, block: &OpenedBlock<'_>) -> Result<TableUpdate> {
+    fn decode_block(&self, block: &OpenedBlock<'_>, _base: Base<'_>) -> Result<TableUpdate> {
         let own = block.of_codec(CodecId::Sparse)?;
         let universe = block.shape.values();
         let values = match block.value_type {
@@ -110,13 +116,13 @@ fn decode<const WIDTH: usize>(own: &CheckedBlock<'_>, universe: usize) -> Result
 }
 
 /// Returns the bytes of the whole table. They are borrowed if the update has them all.
-fn whole_values<'a>(update: &'a TableUpdate, base: Base<'_>) -> Cow<'a, [u8]> {
+fn whole_values<'a>(update: &'a TableUpdate, base: Base<'_>) -> Result<Cow<'a, [u8]>> {
     if update.rows == RowSet::All {
-        return Cow::Borrowed(&update.values);
+        return Ok(Cow::Borrowed(&update.values));
     }
     let mut values = Vec::with_capacity(update.row_bytes() * update.shape.rows);
-    require(update.write_whole(base, &mut values));
-    Cow::Owned(values)
+    update.write_whole(base, &mut values)?;
+    Ok(Cow::Owned(values))
 }
 
 /// Returns the bitmap of the values that are not zero.

@@ -78,6 +78,13 @@ impl FrameWriter {
         bytes
     }
 
+    /// Counts bytes of the block that was begun last, which are in the place of values, as bytes of its header and of its
+    /// index.
+    pub(super) fn count_within_block(&mut self, header: usize, index: usize) {
+        self.header += header;
+        self.index += index;
+    }
+
     /// Writes the checksum and returns the frame.
     pub(super) fn seal(mut self) -> Frame {
         let place = checksum_range(self.format);

@@ -67,6 +67,15 @@ impl RowTable {
         }
     }
 
+    /// Reads those of `rows` that were ever written. Calls `take` for each with its position in `rows`, its values as
+    /// stored, and the factor that brings them up to date. `slots` is scratch memory.
+    pub fn read_held<'a>(&'a self, rows: &[u32], slots: &mut Vec<u32>, mut take: impl FnMut(usize, &'a [f32], f32)) {
+        self.index.find(rows, slots);
+        for (position, &slot) in slots.iter().enumerate().filter(|(_, slot)| **slot != ABSENT) {
+            take(position, self.slot_values(slot as usize), self.scales[slot as usize]);
+        }
+    }
+
     /// Ends a participation. All rows decay by `others_scale`, except `rows` (ascending, distinct), which get the
     /// values that `write` puts into the slice that it is given with the row's position. `slots` is scratch memory.
     pub fn write_rows(

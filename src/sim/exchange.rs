@@ -93,7 +93,7 @@ pub fn format(layout: &Layout) -> FrameFormat {
 /// # Errors
 /// [`Error::Frame`](crate::error::Error::Frame) if the frame does not have `layout`.
 pub fn decode(frame: &Bytes, layout: &Layout) -> Result<ModelUpdate> {
-    codec::decode(rows(), frame, layout)
+    codec::decode(rows(), frame, layout, &Model::none())
 }
 
 /// Exchanges a request and a reply with the third party: encodes the client's request, has the third party make its

@@ -2,7 +2,7 @@
 
 use crate::codec::{BlockContext, Codec, FrameWriter, OpenedBlock, RowsF32};
 use crate::error::Result;
-use crate::model::table::{Table, TableUpdate, floats};
+use crate::model::table::{Base, Table, TableUpdate, floats};
 use crate::rng::PortableDraws;
 
 /// A codec that keeps sixteen bits of every value, rounding up or down at random, and adds what it left out to the next
@@ -11,7 +11,12 @@ use crate::rng::PortableDraws;
 pub struct SixteenBits;
 
 impl Codec for SixteenBits {
-    fn encode_block(&self, update: &TableUpdate, context: &mut BlockContext<'_>, frame: &mut FrameWriter) {
+    fn encode_block(
+        &self,
+        update: &TableUpdate,
+        context: &mut BlockContext<'_>,
+        frame: &mut FrameWriter,
+    ) -> Result<()> {
         let mut stream = context.randomness.stream("sixteen-bits");
         let rows: Vec<u32> = update.iter().map(|(row, _)| row as u32).collect();
         let columns = update.shape.dimension;
@@ -36,10 +41,10 @@ impl Codec for SixteenBits {
             values.copy_from_slice(&kept_back[position * columns..(position + 1) * columns]);
         });
         let rounded = TableUpdate { values: sent.into(), ..update.clone() };
-        RowsF32.encode_block(&rounded, context, frame);
+        RowsF32.encode_block(&rounded, context, frame)
     }
 
-    fn decode_block(&self, block: &OpenedBlock<'_>) -> Result<TableUpdate> {
-        RowsF32.decode_block(block)
+    fn decode_block(&self, block: &OpenedBlock<'_>, base: Base<'_>) -> Result<TableUpdate> {
+        RowsF32.decode_block(block, base)
     }
 }

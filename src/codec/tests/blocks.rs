@@ -73,7 +73,7 @@ proptest! {
             prop_assert_eq!(parts.header as usize, FRAME_HEADER_BYTES + 6 * HEADER_BYTES);
             let ahead = parts_ahead(of(name), &update, &layout);
             prop_assert_eq!(ahead, (name == CodecName::DenseF32).then_some(parts), "the length that is announced");
-            let decoded = decode(of(name), &frame.bytes, &layout).unwrap();
+            let decoded = decode(of(name), &frame.bytes, &layout, &Model::none()).unwrap();
             prop_assert_eq!(decoded.scalars, update.scalars);
             prop_assert_eq!(decoded.apply(&layout, &base).unwrap(), whole.clone(), "{:?}", name);
         }
@@ -88,11 +88,11 @@ proptest! {
             let mut damaged = frame.to_vec();
             let bit = bit as usize % (8 * damaged.len());
             damaged[bit / 8] ^= 1 << (bit % 8);
-            prop_assert!(decode(of(name), &damaged.into(), &layout).is_err(), "{:?}, bit {}", name, bit);
+            prop_assert!(decode(of(name), &damaged.into(), &layout, &Model::none()).is_err(), "{:?}, bit {}", name, bit);
             let cut = cut.min(frame.len() - 1);
-            prop_assert!(decode(of(name), &frame.slice(..cut), &layout).is_err());
+            prop_assert!(decode(of(name), &frame.slice(..cut), &layout, &Model::none()).is_err());
             let longer = [&frame[..], &[0]].concat();
-            prop_assert!(decode(of(name), &longer.into(), &layout).is_err());
+            prop_assert!(decode(of(name), &longer.into(), &layout, &Model::none()).is_err());
         }
     }
 }
@@ -105,7 +105,8 @@ fn a_frame_of_another_layout_is_refused_with_the_reason() {
     let utility = Some(Utility { loss: 1.0, ratings: 2 });
     let scalars = Scalars { weight: Some(1.0), utility };
     let frame = encoded(CodecName::RowsF32, &ModelUpdate { blocks, scalars }, &layout, &base).bytes;
-    let refusal = |layout: &Layout| decode(of(CodecName::RowsF32), &frame, layout).unwrap_err().to_string();
+    let refusal =
+        |layout: &Layout| decode(of(CodecName::RowsF32), &frame, layout, &Model::none()).unwrap_err().to_string();
     assert!(refusal(&Layout::new(layout.blocks().to_vec())).contains("its flags are"));
     assert!(refusal(&Layout::new(layout.blocks()[..5].to_vec()).weighted()).contains("it has 6 blocks, not 5"));
     let (other, _) = layout_and_base(5);
@@ -117,7 +118,7 @@ fn a_frame_of_another_layout_is_refused_with_the_reason() {
     let mut blocks = layout.blocks().to_vec();
     blocks[3] = blocks[3].clone().of(ValueType::F32);
     assert!(refusal(&Layout::new(blocks).weighted().reporting_utility()).contains("of another type"));
-    let dense = decode(of(CodecName::DenseF32), &frame, &layout).unwrap_err().to_string();
+    let dense = decode(of(CodecName::DenseF32), &frame, &layout, &Model::none()).unwrap_err().to_string();
     assert!(dense.contains("its codec is rows-f32, not dense-f32"), "{dense}");
 }
 

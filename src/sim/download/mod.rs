@@ -64,7 +64,7 @@ pub struct FrameFormat {
 impl FrameFormat {
     /// Returns whether `frame` can be read.
     pub fn reads(&self, frame: &Bytes) -> bool {
-        codec::decode(self.codec, frame, &self.layout).is_ok()
+        codec::decode(self.codec, frame, &self.layout, &Model::none()).is_ok()
     }
 }
 
@@ -196,7 +196,7 @@ impl OutgoingDownload {
 
     fn decode(&self, frame: &Bytes, intended: Option<&Model>) -> Result<Received> {
         let _stage = enter(Stage::Decode);
-        let update = codec::decode(self.codec, frame, &self.layout)?;
+        let update = codec::decode(self.codec, frame, &self.layout, &Model::none())?;
         let model = update.apply(&self.layout, &Model::none())?;
         let differs = |intended: &&Model| {
             !model.blocks().iter().zip(intended.blocks()).all(|(one, other)| has_the_bits_of(one, other))

@@ -103,6 +103,7 @@ fn decode<'a>(world: &World, arrived: &'a Arrived) -> Result<(ModelUpdate, Cow<'
     let layout = world.upload_layout(arrived.download.phase());
     let Arrived { user, invitation_id, frame, download, .. } = arrived;
     let origin = UploadOrigin { user: *user, invitation_id: *invitation_id, download };
-    let update = codec::decode(world.uplink, &frame.bytes(&origin, world)?, layout)?;
-    Ok((update, arrived.download.received(arrived.user)?))
+    let received = download.received(*user)?;
+    let update = codec::decode(world.uplink, &frame.bytes(&origin, world)?, layout, &received.model)?;
+    Ok((update, received))
 }

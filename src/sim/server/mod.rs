@@ -259,7 +259,8 @@ impl Handler<UplinkArrived> for ServerActor {
         let is_readable = match self.world.checks_frames_on_arrival() {
             true => {
                 let origin = UploadOrigin { user, invitation_id, download: &open.download };
-                codec::decode(self.world.uplink, &frame.bytes(&origin, &self.world)?, layout).is_ok()
+                let received = open.download.received(user)?;
+                codec::decode(self.world.uplink, &frame.bytes(&origin, &self.world)?, layout, &received.model).is_ok()
             }
             false => true,
         };

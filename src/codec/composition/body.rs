@@ -1,0 +1,277 @@
+//! The part of a frame that a composed codec writes and reads.
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 1 | number of the representation of values: 0 exact, 1 f16, 2 bf16, 3 levels, 4 sign, 5 dead zone |
+//! | 1 | code of the rows (low four bits) and of the entries in them (high four bits), see [`PositionCode`] |
+//! | 1 | 1 if single entries of the rows are listed, else 0; 2 more if the symbols are coded by their frequencies |
+//! | each 1 to 10 | LEB128 integers: rows; bytes of their positions; entries; bytes of their positions; escaped numbers |
+//! | | positions of the rows, positions of the entries |
+//! | | scales, escaped numbers as LEB128, symbols |
+
+use super::candidates::Candidates;
+use super::{Composition, Entropy, Scales, Values};
+use crate::codec::bits::{BitReader, BitWriter};
+use crate::codec::frame::{CodecId, Header};
+use crate::codec::index::IndexEncoding;
+use crate::codec::positions::{self, Places, PositionCode};
+use crate::codec::values::{Quantized, Quantizer, steps_of, symbol_of};
+use crate::codec::writer::FrameWriter;
+use crate::codec::{Randomness, symbols, varint};
+use crate::error::{Error, Result};
+use crate::model::layout::ValueType;
+use crate::model::table::{TableShape, TableUpdate, floats};
+use crate::rng::Stream;
+use bytes::Bytes;
+use rand::Rng;
+
+const LISTS_ENTRIES: u8 = 1;
+const HAS_FREQUENCIES: u8 = 2;
+
+/// The parts of a block, as bytes.
+#[derive(Debug, Default)]
+pub(super) struct Body {
+    description: Vec<u8>,
+    index: Vec<u8>,
+    values: Vec<u8>,
+}
+
+/// What a receiver reads.
+#[derive(Debug)]
+pub(super) struct Decoded {
+    /// The rows that are sent, ascending.
+    pub rows: Vec<u32>,
+    /// Their values, row after row, in which those are 0 that are not sent.
+    pub values: Bytes,
+}
+
+/// The rows that are sent, with the number of values of each.
+struct Sent {
+    rows: Vec<u32>,
+    /// The positions of the values among all values of these rows; `None` if all are sent.
+    entries: Option<Vec<u32>>,
+    /// The number of values of each row.
+    lengths: Vec<usize>,
+}
+
+impl Sent {
+    /// Returns what is sent of the candidates. Rows of which nothing is selected are left out where values are changes,
+    /// since a change that is not sent is none.
+    fn of(choices: &Composition, candidates: &Candidates, selected: Option<&[u32]>) -> Self {
+        let columns = candidates.columns;
+        let Some(selected) = selected else {
+            let lengths = vec![columns; candidates.rows.len()];
+            return Self { rows: candidates.rows.clone(), entries: None, lengths };
+        };
+        let (mut rows, mut lengths) = (Vec::new(), Vec::new());
+        let mut entries = Vec::with_capacity(selected.len());
+        let mut rest = selected;
+        for (position, &row) in candidates.rows.iter().enumerate() {
+            let end = ((position + 1) * columns) as u32;
+            let of_row;
+            (of_row, rest) = rest.split_at(rest.partition_point(|entry| *entry < end));
+            if of_row.is_empty() && choices.changes {
+                continue;
+            }
+            let shift = ((position - rows.len()) * columns) as u32;
+            entries.extend(of_row.iter().map(|entry| entry - shift));
+            rows.push(row);
+            lengths.push(of_row.len());
+        }
+        Self { rows, entries: Some(entries), lengths }
+    }
+}
+
+impl Body {
+    /// Encodes the selected values of the candidates, and returns what the receiver gets of all their values.
+    ///
+    /// # Errors
+    /// [`Error::Update`] for a value that cannot be represented.
+    pub fn encode(
+        choices: &Composition,
+        candidates: &Candidates,
+        selected: Option<Vec<u32>>,
+        shape: TableShape,
+        randomness: Randomness,
+    ) -> Result<(Self, Vec<f32>)> {
+        let values: Vec<f32> = match &selected {
+            None => candidates.values.clone(),
+            Some(places) => places.iter().map(|place| candidates.values[*place as usize]).collect(),
+        };
+        let sent = Sent::of(choices, candidates, selected.as_deref());
+        let quantized = quantised(choices, &values, &sent, randomness)?;
+        let decoded = match selected {
+            None => quantized.decoded.clone(),
+            Some(places) => {
+                let mut decoded = vec![0.0; candidates.values.len()];
+                places.iter().zip(&quantized.decoded).for_each(|(place, value)| decoded[*place as usize] = *value);
+                decoded
+            }
+        };
+        let mut body = Self::default();
+        let rows_code =
+            positions::write(&Places { held: &sent.rows, universe: shape.rows }, choices.positions, &mut body.index);
+        let rows_bytes = body.index.len();
+        let mut entries_code = PositionCode::All;
+        if let Some(entries) = &sent.entries {
+            let universe = sent.rows.len() * shape.dimension;
+            entries_code = positions::write(&Places { held: entries, universe }, choices.positions, &mut body.index);
+        }
+        let by_frequency = choices.codes_frequencies() && !quantized.symbols.is_empty();
+        let flags =
+            if sent.entries.is_some() { LISTS_ENTRIES } else { 0 } | if by_frequency { HAS_FREQUENCIES } else { 0 };
+        body.description.extend([number_of(choices.values), rows_code as u8 | (entries_code as u8) << 4, flags]);
+        let entries_bytes = body.index.len() - rows_bytes;
+        for number in [sent.rows.len(), rows_bytes, values.len(), entries_bytes, quantized.escaped.len()] {
+            varint::write(&mut body.description, number as u64);
+        }
+        body.values.extend(&quantized.scales);
+        quantized.escaped.iter().for_each(|steps| varint::write(&mut body.values, symbol_of(*steps)));
+        match choices.values {
+            _ if by_frequency => symbols::write(&quantized.symbols, &mut body.values),
+            Values::Quantized(quantizer, _) if quantizer.symbol_bits() < 8 => {
+                let mut bits = BitWriter::new(&mut body.values);
+                quantized.symbols.iter().for_each(|symbol| bits.write(u64::from(*symbol), quantizer.symbol_bits()));
+                bits.finish();
+            }
+            _ => body.values.extend(&quantized.symbols),
+        }
+        Ok((body, decoded))
+    }
+
+    /// Appends the block to `frame`.
+    pub fn write(self, update: &TableUpdate, frame: &mut FrameWriter) {
+        let Self { description, index, values } = self;
+        let count = description.len() + index.len() + values.len();
+        let TableUpdate { shape, others_scale, .. } = *update;
+        let header = Header {
+            codec: CodecId::Composed,
+            index: IndexEncoding::All,
+            shape,
+            value_type: ValueType::F32,
+            count,
+            others_scale,
+        };
+        let bytes = frame.begin_block(header, 0);
+        [&description, &index, &values].into_iter().for_each(|part| bytes.extend(part));
+        frame.count_within_block(description.len(), index.len());
+    }
+
+    /// Decodes a block of `shape`.
+    ///
+    /// # Errors
+    /// [`Error::Frame`] for anything but a well-formed block of this composition.
+    pub fn decode(choices: &Composition, bytes: &[u8], shape: TableShape) -> Result<Decoded> {
+        let refuse = |reason: &str| Error::Frame(format!("a composed block {reason}"));
+        let cut_off = || refuse("is cut off");
+        let (&[representation, codes, flags], mut rest) = bytes.split_first_chunk::<3>().ok_or_else(cut_off)?;
+        if representation != number_of(choices.values) || flags & !(LISTS_ENTRIES | HAS_FREQUENCIES) != 0 {
+            return Err(refuse("has another representation of values than expected"));
+        }
+        let mut number = || usize::try_from(varint::read(&mut rest)?).map_err(|_| cut_off());
+        let (rows, rows_bytes, entries) = (number()?, number()?, number()?);
+        let (entries_bytes, escaped) = (number()?, number()?);
+        let code =
+            |number: u8| PositionCode::of_number(number).ok_or_else(|| refuse("has an unknown code of positions"));
+        let (rows_code, entries_code) = (code(codes & 0xf)?, code(codes >> 4)?);
+        let (rows_part, rest) = rest.split_at_checked(rows_bytes).ok_or_else(cut_off)?;
+        let (entries_part, rest) = rest.split_at_checked(entries_bytes).ok_or_else(cut_off)?;
+        let rows = positions::read(rows_code, rows_part, rows, shape.rows)?;
+        let universe = rows.len() * shape.dimension;
+        let listed = flags & LISTS_ENTRIES != 0;
+        if (!listed && entries != universe) || entries > universe || escaped > entries {
+            return Err(refuse("has another number of values than its rows have room for"));
+        }
+        let places = positions::read(entries_code, entries_part, entries, universe)?;
+        let lengths = lengths_of(&places, rows.len(), shape.dimension);
+        let values = restored(choices, rest, (entries, escaped), &lengths, flags & HAS_FREQUENCIES != 0)?;
+        let mut whole = vec![0u8; universe * 4];
+        let (wide, _) = whole.as_chunks_mut::<4>();
+        places.iter().zip(values).for_each(|(place, value)| wide[*place as usize] = value.to_le_bytes());
+        Ok(Decoded { rows, values: whole.into() })
+    }
+}
+
+/// Returns the number of entries in each row.
+fn lengths_of(entries: &[u32], rows: usize, columns: usize) -> Vec<usize> {
+    let mut lengths = vec![0; rows];
+    entries.iter().for_each(|entry| lengths[*entry as usize / columns] += 1);
+    lengths
+}
+
+/// Returns the lengths of the groups of values that have a scale each.
+fn groups<'a>(scales: Scales, lengths: &'a [usize], values: usize) -> impl Iterator<Item = usize> + 'a {
+    let by_row = matches!(scales, Scales::Row).then(|| lengths.iter().copied());
+    let by_block = matches!(scales, Scales::Block).then_some(values);
+    by_row.into_iter().flatten().chain(by_block)
+}
+
+fn quantised(choices: &Composition, values: &[f32], sent: &Sent, randomness: Randomness) -> Result<Quantized> {
+    match choices.values {
+        Values::Exact => Ok(Quantized {
+            symbols: values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+            decoded: values.to_vec(),
+            ..Quantized::default()
+        }),
+        Values::Quantized(quantizer, scales) => {
+            let mut stream: Stream = randomness.stream("codec/rounding");
+            quantizer.quantise(values, groups(scales, &sent.lengths, values.len()), || stream.next_u32() as u16)
+        }
+    }
+}
+
+/// Reads the values behind the positions.
+fn restored(
+    choices: &Composition,
+    mut rest: &[u8],
+    (entries, escaped): (usize, usize),
+    lengths: &[usize],
+    by_frequency: bool,
+) -> Result<Vec<f32>> {
+    let wrong = || Error::Frame("a composed block has more or fewer bytes of values than it needs".into());
+    let Values::Quantized(quantizer, scales) = choices.values else {
+        return if rest.len() == 4 * entries { Ok(floats(rest).collect()) } else { Err(wrong()) };
+    };
+    let groups = || groups(scales, lengths, entries);
+    let scale_bytes = if quantizer.has_scales() { 2 * groups().count() } else { 0 };
+    let scales;
+    (scales, rest) = rest.split_at_checked(scale_bytes).ok_or_else(wrong)?;
+    let mut steps = Vec::with_capacity(escaped.min(rest.len()));
+    for _ in 0..escaped {
+        steps.push(steps_of(varint::read(&mut rest)?));
+    }
+    let mut of_values = Vec::with_capacity(entries * quantizer.symbol_bits().div_ceil(8) as usize);
+    match quantizer.symbol_bits() {
+        _ if by_frequency => symbols::read(rest, entries, &mut of_values)?,
+        bits @ 0..8 => {
+            let mut reader = BitReader::new(rest);
+            for _ in 0..entries {
+                of_values.push(reader.read(bits)? as u8);
+            }
+            reader.finish()?;
+        }
+        bits if rest.len() == entries * bits as usize / 8 => of_values.extend(rest),
+        _ => return Err(wrong()),
+    }
+    quantizer.restore(&of_values, groups(), scales, &steps)
+}
+
+/// Returns the number of a representation in a frame.
+fn number_of(values: Values) -> u8 {
+    match values {
+        Values::Exact => 0,
+        Values::Quantized(Quantizer::F16, _) => 1,
+        Values::Quantized(Quantizer::Bf16, _) => 2,
+        Values::Quantized(Quantizer::Levels { .. }, _) => 3,
+        Values::Quantized(Quantizer::Sign, _) => 4,
+        Values::Quantized(Quantizer::DeadZone { .. }, _) => 5,
+    }
+}
+
+impl Composition {
+    /// Returns whether symbols are coded by their frequencies. Values of two or four bytes have no symbols.
+    fn codes_frequencies(&self) -> bool {
+        let has_symbols = matches!(self.values, Values::Quantized(quantizer, _) if quantizer.has_scales());
+        has_symbols && self.entropy == Entropy::Ans
+    }
+}

@@ -1,0 +1,344 @@
+//! Turns single-precision values into fewer bits, and back.
+//!
+//! Values come in groups, such as the rows of a table, and each group may have a scale of its own. A quantised value is a
+//! whole number of steps, which is written as a *symbol*: 0 for 0, 1 for -1, 2 for 1, 3 for -2 and so on. What becomes of
+//! the symbols is for the caller to say.
+
+use half::{bf16, f16};
+
+use crate::error::{Error, Result};
+
+/// The symbol of a number of steps whose own symbol would be this one or a larger one. The number follows in the list of
+/// escaped ones.
+const ESCAPE: u8 = u8::MAX;
+
+/// Says how values are represented.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Quantizer {
+    /// The values themselves, in half precision.
+    F16,
+    /// The upper half of the bits of single precision.
+    Bf16,
+    /// Whole steps from -`most` to `most`, where the largest value of a group is `most` steps.
+    Levels {
+        /// The number of steps, which is 127, 7 or 1.
+        most: u8,
+        /// Whether a value between two steps becomes either at random, so that it is kept on average. Otherwise it
+        /// becomes the nearer one.
+        stochastic: bool,
+    },
+    /// The sign, with the mean magnitude of the group.
+    Sign,
+    /// Whole steps without a limit. Values that are nearer to 0 than `zone` steps become 0.
+    DeadZone {
+        /// The step, as a multiple of the root of the mean square of the group.
+        step: f32,
+        /// The reach of the zone around 0 on each side, in steps.
+        zone: f32,
+    },
+}
+
+/// Values as they are sent.
+#[derive(Debug, Default)]
+pub(super) struct Quantized {
+    /// The scale of every group, little-endian in two bytes each, for a quantizer that has scales.
+    pub scales: Vec<u8>,
+    /// The symbol of every value, for a quantizer that makes steps, and two bytes for every other value.
+    pub symbols: Vec<u8>,
+    /// The numbers of steps that have no symbol of their own, in their order.
+    pub escaped: Vec<i64>,
+    /// The values that the receiver gets.
+    pub decoded: Vec<f32>,
+}
+
+impl Quantizer {
+    /// Returns the bits that a symbol takes if it is written as it is.
+    pub(super) fn symbol_bits(self) -> u32 {
+        match self {
+            Self::F16 | Self::Bf16 => 16,
+            Self::Levels { most: 127.., .. } | Self::DeadZone { .. } => 8,
+            Self::Levels { most: 2.., .. } => 4,
+            Self::Levels { .. } => 2,
+            Self::Sign => 1,
+        }
+    }
+
+    /// Returns whether each group has a scale.
+    pub(super) fn has_scales(self) -> bool {
+        !matches!(self, Self::F16 | Self::Bf16)
+    }
+
+    /// Quantises `values`, which consist of groups of these lengths. `draw` gives uniform numbers of 16 bits.
+    ///
+    /// # Errors
+    /// [`Error::Update`] if a value is not finite, or too large for half precision.
+    pub(super) fn quantise(
+        self,
+        values: &[f32],
+        groups: impl Iterator<Item = usize>,
+        mut draw: impl FnMut() -> u16,
+    ) -> Result<Quantized> {
+        if let Some(value) = values.iter().find(|value| !value.is_finite()) {
+            return Err(Error::Update(format!("a value of {value} cannot be quantised")));
+        }
+        let mut out = Quantized::default();
+        out.decoded.reserve(values.len());
+        let mut rest = values;
+        for length in groups {
+            let group;
+            (group, rest) = rest.split_at(length);
+            self.quantise_group(group, &mut draw, &mut out)?;
+        }
+        Ok(out)
+    }
+
+    fn quantise_group(self, group: &[f32], draw: &mut impl FnMut() -> u16, out: &mut Quantized) -> Result<()> {
+        match self {
+            Self::F16 => {
+                for &value in group {
+                    let short = f16::from_f32(value);
+                    if !short.is_finite() {
+                        return Err(Error::Update(format!("a value of {value} is too large for half precision")));
+                    }
+                    out.symbols.extend(short.to_le_bytes());
+                    out.decoded.push(short.to_f32());
+                }
+            }
+            Self::Bf16 => {
+                for &value in group {
+                    let short = nearest_bf16(value);
+                    out.symbols.extend(short.to_le_bytes());
+                    out.decoded.push(short.to_f32());
+                }
+            }
+            Self::Levels { most, stochastic } => {
+                let largest = group.iter().fold(0f32, |largest, value| largest.max(value.abs()));
+                let scale = out.begin_group(largest / f32::from(most));
+                for &value in group {
+                    let steps = if scale > 0.0 { value / scale } else { 0.0 };
+                    let shift = if stochastic { (f32::from(draw()) + 0.5) / 65_536.0 } else { 0.5 };
+                    let steps = (steps + shift).floor().clamp(-f32::from(most), f32::from(most));
+                    out.push_steps(steps as i64, steps * scale);
+                }
+            }
+            Self::Sign => {
+                let sum: f64 = group.iter().map(|value| f64::from(value.abs())).sum();
+                let scale = out.begin_group((sum / group.len().max(1) as f64) as f32);
+                for &value in group {
+                    out.symbols.push(u8::from(value < 0.0));
+                    out.decoded.push(if value < 0.0 { -scale } else { scale });
+                }
+            }
+            Self::DeadZone { step, zone } => {
+                let squares: f64 = group.iter().map(|value| f64::from(*value) * f64::from(*value)).sum();
+                let rms = crate::math::sqrt(squares / group.len().max(1) as f64) as f32;
+                let scale = out.begin_group(rms * step);
+                for &value in group {
+                    let magnitude = if scale > 0.0 { value.abs() / scale } else { 0.0 };
+                    let steps = if magnitude < zone { 0 } else { (magnitude - zone).floor().min(1e15) as i64 + 1 };
+                    let steps = if value < 0.0 { -steps } else { steps };
+                    out.push_steps(steps, self.of_steps(steps, scale));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the value of so many steps of `scale`.
+    fn of_steps(self, steps: i64, scale: f32) -> f32 {
+        match self {
+            Self::DeadZone { zone, .. } if steps != 0 => {
+                let magnitude = (steps.unsigned_abs() as f32 - 0.5 + zone) * scale;
+                if steps < 0 { -magnitude } else { magnitude }
+            }
+            _ => steps as f32 * scale,
+        }
+    }
+
+    /// Returns the values of `symbols`, which consist of groups of these lengths.
+    ///
+    /// # Errors
+    /// [`Error::Frame`] if there are not as many scales or escaped numbers as are needed, or a symbol is none.
+    pub(super) fn restore(
+        self,
+        symbols: &[u8],
+        groups: impl Iterator<Item = usize>,
+        scales: &[u8],
+        escaped: &[i64],
+    ) -> Result<Vec<f32>> {
+        let missing = |what: &str| Error::Frame(format!("it has more or fewer {what} than it needs"));
+        let (shorts, odd) = symbols.as_chunks::<2>();
+        if let Self::F16 | Self::Bf16 = self {
+            if !odd.is_empty() {
+                return Err(missing("bytes of values"));
+            }
+            let is_half = self == Self::F16;
+            let value = |bytes: &[u8; 2]| match is_half {
+                true => f16::from_le_bytes(*bytes).to_f32(),
+                false => bf16::from_le_bytes(*bytes).to_f32(),
+            };
+            return Ok(shorts.iter().map(value).collect());
+        }
+        let (scales, _) = scales.as_chunks::<2>();
+        let (mut scales, mut escaped, mut rest) = (scales.iter(), escaped.iter(), symbols);
+        let mut values = Vec::with_capacity(symbols.len());
+        for length in groups {
+            let scale =
+                scales.next().map(|bytes| bf16::from_le_bytes(*bytes).to_f32()).ok_or_else(|| missing("scales"))?;
+            let group;
+            (group, rest) = rest.split_at_checked(length).ok_or_else(|| missing("values"))?;
+            for &symbol in group {
+                values.push(match self {
+                    Self::Sign if symbol == 0 => scale,
+                    Self::Sign => -scale,
+                    _ => {
+                        let steps = match symbol {
+                            ESCAPE => *escaped.next().ok_or_else(|| missing("escaped values"))?,
+                            symbol => steps_of(u64::from(symbol)),
+                        };
+                        self.of_steps(steps, scale)
+                    }
+                });
+            }
+        }
+        if !rest.is_empty() || scales.next().is_some() || escaped.next().is_some() {
+            return Err(missing("values"));
+        }
+        Ok(values)
+    }
+}
+
+impl Quantized {
+    /// Begins a group of this scale, and returns the scale that the receiver gets, which is not smaller.
+    fn begin_group(&mut self, scale: f32) -> f32 {
+        let scale = bf16_not_below(scale);
+        self.scales.extend(scale.to_le_bytes());
+        scale.to_f32()
+    }
+
+    fn push_steps(&mut self, steps: i64, decoded: f32) {
+        let symbol = symbol_of(steps);
+        self.symbols.push(symbol.min(u64::from(ESCAPE)) as u8);
+        if symbol >= u64::from(ESCAPE) {
+            self.escaped.push(steps);
+        }
+        self.decoded.push(decoded);
+    }
+}
+
+/// Returns the number that stands for a signed one, such that those close to 0 are small.
+pub(super) fn symbol_of(steps: i64) -> u64 {
+    (steps << 1 ^ steps >> 63) as u64
+}
+
+/// Returns the signed number for which `symbol` stands.
+pub(super) fn steps_of(symbol: u64) -> i64 {
+    (symbol >> 1) as i64 ^ -((symbol & 1) as i64)
+}
+
+/// Returns the nearest number with eight bits of precision. The largest ones are rounded towards 0, so that no finite
+/// number becomes infinite.
+fn nearest_bf16(value: f32) -> bf16 {
+    let near = bf16::from_f32(value);
+    if near.is_finite() { near } else { bf16::from_bits((value.to_bits() >> 16) as u16) }
+}
+
+/// Returns the least number with eight bits of precision that is not below `value`, which is finite and not negative;
+/// the largest one if there is none.
+fn bf16_not_below(value: f32) -> bf16 {
+    let up = bf16::from_bits((value.to_bits().saturating_add(0xffff) >> 16) as u16);
+    if up.is_finite() { up } else { bf16::MAX }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ALL: [Quantizer; 10] = [
+        Quantizer::F16,
+        Quantizer::Bf16,
+        Quantizer::Levels { most: 127, stochastic: false },
+        Quantizer::Levels { most: 127, stochastic: true },
+        Quantizer::Levels { most: 7, stochastic: false },
+        Quantizer::Levels { most: 7, stochastic: true },
+        Quantizer::Levels { most: 1, stochastic: true },
+        Quantizer::Sign,
+        Quantizer::DeadZone { step: 1.0, zone: 0.5 },
+        Quantizer::DeadZone { step: 0.01, zone: 1.0 },
+    ];
+
+    /// Returns the largest error of a value with which the quantiser may represent it.
+    fn largest_error(quantizer: Quantizer, value: f32, scale: f32) -> f32 {
+        match quantizer {
+            // A number too small for half precision is off by half its least step.
+            Quantizer::F16 => value.abs() / 2048.0 + 6e-8,
+            Quantizer::Bf16 => value.abs() / 256.0,
+            Quantizer::Levels { stochastic: false, .. } => scale * 0.5001,
+            Quantizer::Levels { .. } => scale * 1.0001,
+            Quantizer::Sign => value.abs() + scale,
+            Quantizer::DeadZone { zone, .. } => scale * zone.max(0.5) * 1.0001 + value.abs() * 1e-5,
+        }
+    }
+
+    proptest! {
+        /// If this fails, a receiver gets other values than the sender counts on, or worse ones than the steps allow.
+        #[test]
+        fn receivers_get_what_senders_count_on(
+            groups in prop::collection::vec(prop::collection::vec(-6e4f32..6e4, 0..20), 0..9),
+            magnitude in -30i32..0,
+            seed: u16,
+        ) {
+            let values: Vec<f32> = groups.concat().iter().map(|value| value * 2f32.powi(magnitude)).collect();
+            let lengths = || groups.iter().map(Vec::len);
+            for quantizer in ALL {
+                let mut state = seed;
+                let draw = || {
+                    state = state.wrapping_mul(25_173).wrapping_add(13_849);
+                    state
+                };
+                let Quantized { scales, symbols, escaped, decoded } = quantizer.quantise(&values, lengths(), draw).unwrap();
+                let received = quantizer.restore(&symbols, lengths(), &scales, &escaped).unwrap();
+                let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+                prop_assert_eq!(bits(&received), bits(&decoded), "{:?}", quantizer);
+                prop_assert_eq!(received.len(), values.len());
+                let mut scales = scales.as_chunks::<2>().0.iter().map(|bytes| bf16::from_le_bytes(*bytes).to_f32());
+                let (mut values, mut received) = (values.iter(), received.iter());
+                for group in &groups {
+                    let scale = if quantizer.has_scales() { scales.next().unwrap() } else { 0.0 };
+                    for (value, found) in values.by_ref().zip(received.by_ref()).take(group.len()) {
+                        let most = largest_error(quantizer, *value, scale);
+                        prop_assert!((value - found).abs() <= most, "{:?}: {} became {}", quantizer, value, found);
+                    }
+                }
+            }
+        }
+    }
+
+    /// If this fails, rounding at random moves values in one direction on average.
+    #[test]
+    fn rounding_at_random_keeps_the_mean() {
+        let quantizer = Quantizer::Levels { most: 1, stochastic: true };
+        let values: Vec<f32> = [1.0].into_iter().chain(std::iter::repeat_n(0.3, 65_536)).collect();
+        let mut number = 0u16;
+        let draw = || {
+            number = number.wrapping_add(1);
+            number
+        };
+        let quantized = quantizer.quantise(&values, [values.len()].into_iter(), draw).unwrap();
+        let sum: f64 = quantized.decoded[1..].iter().map(|value| f64::from(*value)).sum();
+        assert!((sum / 65_536.0 - 0.3).abs() < 1e-4, "{sum}");
+    }
+
+    #[test]
+    fn numbers_too_large_for_a_format_do_not_become_infinite() {
+        let refused = Quantizer::F16.quantise(&[70_000.0], [1].into_iter(), || 0).unwrap_err();
+        assert!(refused.to_string().contains("too large for half precision"), "{refused}");
+        for quantizer in [Quantizer::Bf16, Quantizer::Levels { most: 127, stochastic: false }, Quantizer::Sign] {
+            let decoded = quantizer.quantise(&[f32::MAX], [1].into_iter(), || 0).unwrap().decoded;
+            assert!(decoded[0].is_finite() && decoded[0] > 0.99 * f32::MAX, "{quantizer:?}: {decoded:?}");
+        }
+    }
+}
