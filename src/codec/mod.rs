@@ -263,8 +263,8 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
     }
 
     /// Decodes a block. `base` is the table that rows refer to that are not listed, and to which codecs that send changes
-    /// add these; it is the one with which the block was encoded. The result's values share the frame's buffer where the format allows it. Memory is bounded by
-    /// [`decode_bound_bytes`].
+    /// add these; it is the one with which the block was encoded. The result's values share the frame's buffer where the
+    /// format allows it. Memory is bounded by [`decode_bound_bytes`], or by six times that for a [`Composition`].
     ///
     /// # Errors
     /// [`crate::error::Error::Frame`] for anything but a well-formed block of this codec.

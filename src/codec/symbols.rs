@@ -38,7 +38,9 @@ impl Probabilities {
             return None;
         }
         // At most 256 symbols take 1 or more each, and rounding down leaves something over, which goes to the first of
-        // the most frequent symbols. Where the least probabilities take more than there is, it gives.
+        // the most frequent symbols. Where the least probabilities take more than there is, that symbol gives. It can: t
+        // least ones among n symbols take at most t too much, the greatest of the others has about 2^14 / (n - t) or
+        // more, and t (n - t) is at most 128^2 = 2^14.
         let probability = |weight: &u64| match *weight {
             0 => 0,
             weight => ((u128::from(weight) * u128::from(TOTAL) / sum) as u32).max(1),
@@ -150,7 +152,9 @@ pub(super) fn write(symbols: &[u8], out: &mut Vec<u8>) {
     let table = write_table(&counts[..=largest], out);
     let table_bytes = (out.len() - length_place - 2) as u16;
     out[length_place..length_place + 2].copy_from_slice(&table_bytes.to_le_bytes());
-    let Some(probabilities) = Probabilities::of(&table) else { return };
+    // There is a symbol, so the table has a weight, and `Probabilities::of` says why there is room for all of them.
+    #[allow(clippy::expect_used)]
+    let probabilities = Probabilities::of(&table).expect("symbols that occur have probabilities");
     let mut coder: AnsCoder<u32, u64> = AnsCoder::new();
     let model = Encoding(&probabilities);
     for symbol in symbols.iter().rev() {

@@ -26,14 +26,18 @@ impl Candidates {
         let mut values = Vec::with_capacity(rows.len() * columns);
         for (&row, position) in rows.iter().zip(update.positions_of(&rows)) {
             let start = values.len();
+            let base = match context.base {
+                Base::Table(table) => table.row(row as usize),
+                Base::Zeros => &[],
+            };
             match position {
                 Some(position) => values.extend(floats(update.row_values(position))),
-                None => values.extend(base_row(update, context.base, row).unwrap_or_else(|| vec![0.0; columns])),
+                None => values.extend(base.iter().map(|base| base * update.others_scale)),
             }
-            if choices.changes
-                && let Some(base) = base_row(update, context.base, row)
-            {
-                values[start..].iter_mut().zip(base).for_each(|(value, base)| *value -= base);
+            values.resize(start + columns, 0.0);
+            if choices.changes {
+                let pairs = values[start..].iter_mut().zip(base);
+                pairs.for_each(|(value, base)| *value -= base * update.others_scale);
             }
         }
         let mut candidates = Self { rows, values, columns };
@@ -63,13 +67,5 @@ impl Candidates {
                 *left_out = self.values[at + offset] - decoded[at + offset];
             }
         });
-    }
-}
-
-/// Returns what a row is where the update does not list it; `None` if that is zero.
-fn base_row(update: &TableUpdate, base: Base<'_>, row: u32) -> Option<Vec<f32>> {
-    match base {
-        Base::Zeros => None,
-        Base::Table(table) => Some(table.row(row as usize).iter().map(|value| value * update.others_scale).collect()),
     }
 }

@@ -12,7 +12,7 @@ use super::positions::PositionCode;
 use super::values::Quantizer;
 use super::writer::FrameWriter;
 use super::{BlockContext, Codec, RowsF32};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::layout::ValueType;
 use crate::model::table::{Base, RowSet, TableUpdate};
 
@@ -92,6 +92,9 @@ impl Codec for Composition {
             return RowsF32.encode_block(update, context, frame);
         }
         update.check_base(context.base)?;
+        if u32::try_from(update.shape.values()).is_err() {
+            return Err(Error::Update(format!("a {} table has too many values for a composed codec", update.shape)));
+        }
         let candidates = Candidates::of(self, update, context);
         let selected = selection::select(self.select, &candidates, update.shape, context.randomness);
         let (body, decoded) = Body::encode(self, &candidates, selected, update.shape, context.randomness)?;

@@ -1,9 +1,9 @@
 //! Codes positions with a range coder, by the probability that the next entry is held where all choices of as many out
 //! of as many are alike. So the code is about as long as the number of the choice among all choices (Cover 1973).
 //!
-//! Of L entries that are left, k are held. The coder goes over the entries in steps of 2^b, where b is such that a step
-//! has an entry that is held with a probability of about 1/8 or, if more than 1/16 of the entries are held, goes over
-//! them one by one. A step without one is a symbol of the probability ((L - k) / L)^(2^b), and the place within a step
+//! Say that k of the L entries that are left are held. The coder goes over the entries in steps of 2^b, where b is such
+//! that a step has an entry that is held with a probability of about 1/8 or, if more than 1/16 of the entries are held,
+//! goes over them one by one. A step without one is a symbol of the probability ((L - k) / L)^(2^b), and the place within a step
 //! is b bits. Where more than half of the entries are held, the code is that of the others.
 
 use constriction::backends::Cursor;
@@ -44,7 +44,8 @@ impl EntropyModel<PRECISION> for Empty {
     type Probability = u16;
 }
 
-/// The probability that is left, of a model in which it is neither 0 nor 1.
+/// Returns the probabilities of a step without an entry and of one with some. Neither is 0, since [`Empty::of`] sees to
+/// that.
 fn parts(empty: u16) -> (std::num::NonZero<u16>, std::num::NonZero<u16>) {
     let of = |value: u16| std::num::NonZero::new(value).unwrap_or(std::num::NonZero::<u16>::MIN);
     (of(empty), of((1 << PRECISION) - empty))

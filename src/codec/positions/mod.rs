@@ -32,9 +32,9 @@ impl Places<'_> {
 /// A code of positions. The discriminant is its number in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PositionCode {
-    /// Every entry is held, and there are no bytes.
+    /// Every entry is held, so that positions take no bytes.
     All = 0,
-    /// One bit for each entry.
+    /// The positions are a bitmap, with one bit for each entry.
     Bitmap = 1,
     /// The gaps as integers of whole bytes.
     Gaps = 2,
