@@ -129,6 +129,9 @@
 
 mod bitmap;
 mod bits;
+mod block_codecs;
+mod bundle;
+mod choice;
 mod composition;
 mod dense;
 mod frame;
@@ -147,6 +150,9 @@ mod writer;
 
 use bytes::Bytes;
 
+pub use block_codecs::{BlockCodecs, EncodeContext};
+pub use bundle::{Beginning, Bundle, bundle, bundle_parts, unbundle};
+pub use choice::of;
 pub use composition::{Composition, Entropy, Scales, Select, Values};
 pub use dense::DenseF32;
 pub use frame::{FRAME_HEADER_BYTES, HEADER_BYTES, OpenedBlock};
@@ -161,11 +167,10 @@ pub use writer::{FrameWriter, parts_ahead};
 use frame::FrameReader;
 
 use crate::error::{Error, Result};
-use crate::model::blocks::{Model, ModelUpdate, Scalars};
+use crate::model::blocks::{ModelUpdate, Scalars};
 use crate::model::layout::Layout;
 use crate::model::table::{Base, Table, TableShape, TableUpdate, VALUE_BYTES};
 use crate::rng::Streams;
-use crate::scenario::CodecName;
 
 /// Holds an encoded frame, with its bytes counted by purpose. Only this module makes one, from what a [`Codec`] wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,10 +188,16 @@ impl Frame {
         Self { bytes: Bytes::new(), parts: FrameParts::default() }
     }
 
-    /// Has the values of `update`, of which this frame was made by `codec`, share the memory of the frame where it ends
+    /// Has the values of `update`, of which this frame was made by `codecs`, share the memory of the frame where it ends
     /// in them. Returns the memory that they had before.
-    pub(crate) fn hold_values_of(&self, codec: &dyn Codec, update: &mut ModelUpdate) -> Option<Bytes> {
-        let [block] = &mut update.blocks[..] else { return None };
+    pub(crate) fn hold_values_of(
+        &self,
+        codecs: &BlockCodecs,
+        update: &mut ModelUpdate,
+        layout: &Layout,
+    ) -> Option<Bytes> {
+        let ([block], [of_block]) = (&mut update.blocks[..], layout.blocks()) else { return None };
+        let codec = codecs.of_block(of_block);
         let start = self.bytes.len().checked_sub(block.values.len()).filter(|_| codec.ends_in_values_of(block))?;
         debug_assert!(self.bytes[start..] == block.values);
         Some(std::mem::replace(&mut block.values, self.bytes.slice(start..)))
@@ -244,6 +255,11 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
         false
     }
 
+    /// Returns whether what is sent are differences from the base, so that a receiver needs it. The default is no.
+    fn sends_changes(&self) -> bool {
+        false
+    }
+
     /// Returns whether rows that an update does not list take no values in a frame, so that it is worth looking for
     /// rows of zeros to leave out. The default is yes.
     fn leaves_rows_out(&self) -> bool {
@@ -284,58 +300,6 @@ pub struct BlockContext<'a> {
     pub randomness: Randomness,
 }
 
-/// Holds what an encoder may use beside an update of a whole layout.
-#[derive(Debug)]
-pub struct EncodeContext<'a> {
-    /// The model that the receiver is known to have. It has no blocks for downloads, whose receivers may have no model.
-    pub base: &'a Model,
-    /// The memory of the codec on this device.
-    pub memory: &'a mut CodecMemory,
-    /// The randomness of this participation.
-    pub randomness: Randomness,
-}
-
-/// Encodes an update of `layout`.
-///
-/// # Errors
-/// [`Error::Update`] if it is not an update of `layout`, or contradicts itself.
-pub fn encode(
-    codec: &dyn Codec,
-    update: &ModelUpdate,
-    layout: &Layout,
-    context: &mut EncodeContext<'_>,
-) -> Result<Frame> {
-    update.check(layout)?;
-    let mut frame = FrameWriter::new(layout, &update.scalars);
-    for (position, (update, block)) in update.blocks.iter().zip(layout.blocks()).enumerate() {
-        let base = context.base.base_of(block);
-        let (memory, randomness) = (&mut *context.memory, context.randomness);
-        codec.encode_block(update, &mut BlockContext { position, base, memory, randomness }, &mut frame)?;
-    }
-    Ok(frame.seal())
-}
-
-/// Decodes a frame that should hold an update of `layout`. `base` is the model that it was encoded with.
-///
-/// # Errors
-/// [`crate::error::Error::Frame`] for anything but a well-formed, undamaged frame of this codec and layout.
-pub fn decode(codec: &dyn Codec, frame: &Bytes, layout: &Layout, base: &Model) -> Result<ModelUpdate> {
-    if let Some(block) = layout.single_table() {
-        let opened = frame::open_one_table(frame, block.shape)?;
-        return codec.decode_block(&opened, base.base_of(block)).map(ModelUpdate::of_table);
-    }
-    let (mut reader, scalars) = FrameReader::new(frame, layout)?;
-    let mut opened = Vec::with_capacity(layout.blocks().len());
-    for block in layout.blocks() {
-        opened.push(reader.open_block(block)?);
-    }
-    reader.finish()?;
-    frame::check_sum(frame)?;
-    let decode = |(opened, block)| codec.decode_block(opened, base.base_of(block));
-    let blocks = opened.iter().zip(layout.blocks()).map(decode).collect::<Result<_>>()?;
-    Ok(ModelUpdate { blocks, scalars })
-}
-
 /// Returns the scalars of a frame of `layout`, after checking that the frame is undamaged. A frame of one table has no
 /// scalars, and is not looked at.
 ///
@@ -370,15 +334,6 @@ impl dyn Codec + '_ {
     /// [`crate::error::Error::Frame`] for anything but a well-formed, undamaged frame of this codec and shape.
     pub fn decode(&self, frame: &Bytes, shape: TableShape) -> Result<TableUpdate> {
         self.decode_block(&frame::open_one_table(frame, shape)?, Base::Zeros)
-    }
-}
-
-/// Returns the codec of this name.
-pub fn of(name: CodecName) -> &'static dyn Codec {
-    match name {
-        CodecName::DenseF32 => &DenseF32,
-        CodecName::RowsF32 => &RowsF32,
-        CodecName::SparseF32 => &SparseF32,
     }
 }
 

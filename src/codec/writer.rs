@@ -3,7 +3,7 @@
 use super::frame::{
     BLOCKS, FRAME_HEADER_BYTES, HEADER_BYTES, Header, MAGIC, ONE_TABLE, checksum, checksum_range, flags_of,
 };
-use super::{Codec, Frame, FrameParts};
+use super::{BlockCodecs, Frame, FrameParts};
 use crate::memory;
 use crate::model::blocks::{ModelUpdate, Scalars, Utility};
 use crate::model::layout::Layout;
@@ -100,12 +100,12 @@ impl FrameWriter {
 }
 
 /// Returns the bytes that the frame of `update` would have, by purpose; `None` if that shows only when it is encoded.
-pub fn parts_ahead(codec: &dyn Codec, update: &ModelUpdate, layout: &Layout) -> Option<FrameParts> {
+pub fn parts_ahead(codecs: &BlockCodecs, update: &ModelUpdate, layout: &Layout) -> Option<FrameParts> {
     let start = FrameWriter::new(layout, &update.scalars);
     let scalars = start.bytes.len() - start.header;
     let mut values = scalars as u64;
-    for block in &update.blocks {
-        values += codec.value_bytes_ahead(block)?;
+    for (update, block) in update.blocks.iter().zip(layout.blocks()) {
+        values += codecs.of_block(block).value_bytes_ahead(update)?;
     }
     let header = start.header + update.blocks.len() * HEADER_BYTES;
     Some(FrameParts { header: header as u64, index: 0, values })

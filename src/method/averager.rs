@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::model::aggregate::{self, Averaging};
 use crate::model::blocks::{BlockValues, Model};
 use crate::model::layout::{BlockLayout, Layout, Reference, ValueType};
-use crate::model::magnitude::MagnitudeCounts;
+use crate::model::magnitude::{MagnitudeCounts, SupportCount};
 use crate::model::sent_rows::SentRows;
 use crate::model::state::StateVisitor;
 
@@ -55,26 +55,29 @@ impl Averager {
         self.rules[position] = rule;
     }
 
-    /// Steps the block at `position` by the sums of what was sent for it. Returns the magnitudes of what was sent.
+    /// Steps the block at `position` by the sums of what was sent for it. Returns the magnitudes of what was sent, and how
+    /// many values are not 0 in some whole table that was averaged.
     fn finish_block(
         &mut self,
         position: usize,
         sums: BlockSums,
         totals: &WeightTotals,
         step: &StepContext<'_>,
-    ) -> Result<MagnitudeCounts> {
+    ) -> Result<(MagnitudeCounts, SupportCount)> {
         let weights = (step.normalise)(totals);
         match sums {
             BlockSums::Whole(averaging) => {
-                let aggregate = averaging.finish(self.model.table(position), weights.kept, weights.divisor);
+                let mut aggregate = averaging.finish(self.model.table(position), weights.kept, weights.divisor);
+                self.rules[position].soften(aggregate.table.as_mut_slice());
                 self.model.set_table(position, Arc::new(aggregate.table))?;
-                Ok(aggregate.uploads)
+                Ok((aggregate.uploads, aggregate.union))
             }
             BlockSums::Sent(sent) => {
                 self.step_sent_rows(position, &sent, weights.divisor, step);
-                Ok(sent.counts())
+                self.rules[position].soften(self.model.table_mut(position).as_mut_slice());
+                Ok((sent.counts(), SupportCount::default()))
             }
-            BlockSums::Nothing => Ok(MagnitudeCounts::default()),
+            BlockSums::Nothing => Ok(Default::default()),
         }
     }
 
@@ -146,8 +149,9 @@ impl Server for Averager {
         let Sums { blocks, totals, .. } = *downcast::<Sums>(sums)?;
         let mut report = StepReport::default();
         for (position, (_, sums)) in blocks.into_iter().enumerate() {
-            let counts = self.finish_block(position, sums, &totals, step)?;
+            let (counts, union) = self.finish_block(position, sums, &totals, step)?;
             report.uploads.add_times(&counts, 1);
+            report.union += union;
         }
         Ok(report)
     }
@@ -225,5 +229,53 @@ fn of_block<'a>(contribution: &'a Contribution<'a>, block: &BlockLayout, at: usi
         base_number: contribution.download_number,
         weight: contribution.weight * by_method,
         base_weight: contribution.base_weight * by_method,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::ids::{InvitationId, UserId};
+    use crate::method::Phase;
+    use crate::model::blocks::ModelUpdate;
+    use crate::model::table::{Table, TableShape, TableUpdate};
+    use crate::rng::Streams;
+    use crate::scenario::StepWeights;
+
+    /// Returns the value of a table of one value, 10, after a step of half of what a client has sent for it, which is 3.
+    fn after_a_step(upload: BlockLayout) -> f32 {
+        let shape = TableShape { rows: 1, dimension: 1 };
+        let model = Model::of_table("V", Table::from_fn(shape, || 10.0));
+        let upload = Layout::new(vec![upload]);
+        let rule = Rule { rate: 0.5, ..Rule::MEAN };
+        let mut server = Averager::with_rules(model.clone(), upload, &[rule]);
+        let update = ModelUpdate::of_table(TableUpdate::listed(shape, vec![0], &[3.0], 1.0).unwrap());
+        let contribution = Contribution {
+            user: UserId(0),
+            invitation_id: InvitationId(0),
+            phase: Phase::default(),
+            update: &update,
+            received: &model,
+            intended: None,
+            download_number: 0,
+            weight: 1.0,
+            base_weight: 1.0,
+            is_fresh: true,
+        };
+        let mut sums = server.accumulator();
+        sums.absorb(&[contribution]).unwrap();
+        let normalise = |totals: &WeightTotals| StepWeights { kept: 0.0, divisor: totals.weights };
+        server.step(sums, &StepContext::new(0, 1, &normalise, Streams::new(0))).unwrap();
+        server.model().table(0).as_slice()[0]
+    }
+
+    /// If this fails, a server goes up the slope of a gradient, or away from what clients have made of the table.
+    #[test]
+    fn a_gradient_is_gone_down_and_a_table_is_approached() {
+        let table = BlockLayout::item_table("V", TableShape { rows: 1, dimension: 1 });
+        assert_eq!(after_a_step(table.clone().statistic()), 10.0 - 0.5 * 3.0);
+        assert_eq!(after_a_step(table), 10.0 + 0.5 * (3.0 - 10.0));
     }
 }

@@ -150,6 +150,27 @@ fn random_score(seed: u64, user: UserId, item: u32) -> f32 {
 mod tests {
     use super::*;
 
+    /// If this fails, the baseline `random` has another list for a user than it had in published reports. The numbers are
+    /// from an independent computation of the hash.
+    #[test]
+    fn random_scores_are_those_of_the_published_hash() {
+        let numerators = [0, 7, 1000].map(|item| random_score(1, UserId(3), item) * (1u32 << 24) as f32);
+        assert_eq!(numerators, [5_373_154.0, 16_501_883.0, 8_520_941.0]);
+    }
+
+    /// If this fails, a baseline that only ranks is asked for ratings.
+    #[test]
+    fn only_means_of_ratings_predict_ratings() {
+        let predicts = [
+            Baseline::Popularity([].into()),
+            Baseline::Random { seed: 1 },
+            Baseline::GlobalMean(3.0),
+            Baseline::UserMean,
+        ]
+        .map(|baseline| baseline.predicts_ratings());
+        assert_eq!(predicts, [false, false, true, true]);
+    }
+
     #[test]
     fn random_scores_are_uniform_and_differ_between_users() {
         let scores: Vec<f32> = (0..10_000).map(|item| random_score(1, UserId(3), item)).collect();

@@ -53,6 +53,7 @@ pub mod averager;
 pub mod baselines;
 pub mod central;
 mod entry;
+pub mod exchanged;
 pub mod fcf;
 pub mod fedgram;
 pub mod fedmf;

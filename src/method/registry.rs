@@ -3,7 +3,7 @@
 //! A list of methods is a slice of [`Entry`], and [`METHODS`] is the list of this crate. Scenario files, commands and
 //! the simulated world are given a list, so that a new method need not be registered anywhere else.
 
-use super::{Entry, Method, Placement, Problem};
+use super::{Entry, Method, Placement, Problem, exchanged};
 use crate::error::{Error, Result};
 use crate::scenario::sizes::{self, ProblemSize};
 use crate::scenario::{MethodSpec, MethodVocabulary};
@@ -46,6 +46,7 @@ pub fn vocabulary_of(methods: &[Entry]) -> Vec<MethodVocabulary> {
             server_computes: matches!(placement, Placement::Central | Placement::Assisted),
             draws_negatives,
             sizes,
+            exchanged: exchanged::of(*entry),
         }
     };
     methods.iter().map(words).collect()

@@ -76,6 +76,10 @@ pub struct Rule {
     /// The weight decay, which times a sent row is subtracted from its d.
     #[schemars(range(min = 0))]
     pub weight_decay: f64,
+    /// The threshold of a proximal step that follows: values of the block that are nearer to 0 than this become 0, and the
+    /// others move towards 0 by as much.
+    #[schemars(range(min = 0))]
+    pub threshold: f64,
 }
 
 impl Default for Rule {
@@ -86,12 +90,35 @@ impl Default for Rule {
 
 impl Rule {
     /// Is the rule by which the block becomes the mean of what clients made of it.
-    pub const MEAN: Self =
-        Self { combine: Combine::Mean, optimizer: Optimizer::Plain, rate: 1.0, rate_decay: 1.0, weight_decay: 0.0 };
+    pub const MEAN: Self = Self {
+        combine: Combine::Mean,
+        optimizer: Optimizer::Plain,
+        rate: 1.0,
+        rate_decay: 1.0,
+        weight_decay: 0.0,
+        threshold: 0.0,
+    };
 
-    /// Returns whether this is the plain mean, which averages whole tables instead of the rows that were sent.
+    /// Returns whether this is the plain mean, with or without a proximal step, which averages whole tables instead of
+    /// the rows that were sent.
     pub fn is_mean(&self) -> bool {
-        *self == Self::MEAN
+        Self { threshold: 0.0, ..*self } == Self::MEAN
+    }
+
+    /// Makes the proximal step on `values`: S_t(v) = v - t for v > t, v + t for v < -t, and 0 otherwise.
+    pub fn soften(&self, values: &mut [f32]) {
+        let threshold = self.threshold as f32;
+        if threshold == 0.0 {
+            return;
+        }
+        for value in values {
+            *value = match *value {
+                moved if moved > threshold => moved - threshold,
+                moved if moved < -threshold => moved + threshold,
+                // The product keeps a NaN, by which a divergence is noticed.
+                moved => moved * 0.0 + 0.0,
+            };
+        }
     }
 
     /// Returns the rate of step number `step`, from 0.
@@ -218,6 +245,20 @@ mod tests {
     fn adam_moves_every_value_by_its_rate_where_the_direction_stays() {
         let rule = Rule { rate: 0.1, optimizer: Optimizer::ADAM, ..Rule::MEAN };
         close(&after_three_steps(rule), [1.3, -1.3]);
+    }
+
+    /// If this fails, the server's proximal step leaves tiny values, or hides that the model has diverged.
+    #[test]
+    fn values_below_the_threshold_become_zero_and_the_others_come_nearer() {
+        let mut values = [0.5, -0.5, 0.2, -0.2, 0.0, -0.0, f32::NAN];
+        Rule { threshold: 0.25, ..Rule::MEAN }.soften(&mut values);
+        let bits = values.map(f32::to_bits);
+        assert_eq!(bits[..6], [0.25f32, -0.25, 0.0, 0.0, 0.0, 0.0].map(f32::to_bits));
+        assert!(values[6].is_nan());
+        let mut same = [0.1f32, -0.0];
+        Rule::MEAN.soften(&mut same);
+        assert_eq!(same.map(f32::to_bits), [0.1f32, -0.0].map(f32::to_bits));
+        assert!(Rule { threshold: 0.25, ..Rule::MEAN }.is_mean());
     }
 
     #[test]

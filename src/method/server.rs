@@ -13,7 +13,7 @@ use super::task::Phase;
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Round, UserId};
 use crate::model::blocks::{Model, ModelUpdate};
-use crate::model::magnitude::MagnitudeCounts;
+use crate::model::magnitude::{MagnitudeCounts, SupportCount};
 use crate::model::state::StateVisitor;
 use crate::rng::{Stream, Streams};
 pub use crate::scenario::{StepWeights, WeightTotals};
@@ -204,6 +204,8 @@ impl<'a> StepContext<'a> {
 pub struct StepReport {
     /// The magnitudes of all values of all uploaded tables of single precision.
     pub uploads: MagnitudeCounts,
+    /// How many values are not 0 in at least one of the whole tables that were averaged.
+    pub union: SupportCount,
     /// The number of item rows that the server visited, which takes virtual time.
     pub row_visits: u64,
     /// The number of multiply-adds that the server made besides.

@@ -48,6 +48,12 @@ fn private_bytes(mut client: Box<dyn Client>) -> Vec<u8> {
     bytes
 }
 
+/// If this fails, no checkpoint of another build of the program with the same methods can be gone on from.
+#[test]
+fn methods_of_the_crate_have_no_version_of_their_own() {
+    assert!(methods().all(|(_, method)| method.version().is_empty()));
+}
+
 #[test]
 fn every_method_that_has_a_latent_dimension_is_looked_at() {
     let trained = |entry: &&Entry| (entry.schema)().to_value().to_string().contains("latent_dimension");

@@ -1,5 +1,9 @@
 //! Counts how many values of a table are large, as a measure of its sparsity.
 
+use std::ops::AddAssign;
+
+use serde::{Deserialize, Serialize};
+
 /// The thresholds on |C| above which values are counted (Table 3 of the papers).
 pub const MAGNITUDE_THRESHOLDS: [f32; 7] = [0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1];
 
@@ -31,6 +35,29 @@ impl MagnitudeCounts {
     /// Returns the share of values above each threshold, or zeros if no values were counted.
     pub fn shares(&self) -> [f64; 7] {
         self.above.map(|count| if self.values == 0 { 0.0 } else { count as f64 / self.values as f64 })
+    }
+}
+
+/// Counts the values that are not 0 in at least one of several tables, which is the support of their average.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SupportCount {
+    /// The number of values of a table.
+    pub values: u64,
+    /// The number of those that are not 0 in at least one table.
+    pub nonzero: u64,
+}
+
+impl AddAssign for SupportCount {
+    fn add_assign(&mut self, other: Self) {
+        self.values += other.values;
+        self.nonzero += other.nonzero;
+    }
+}
+
+impl SupportCount {
+    /// Returns the share of the values that are not 0 in some table; `None` if there are no values.
+    pub fn share(&self) -> Option<f64> {
+        (self.values > 0).then(|| self.nonzero as f64 / self.values as f64)
     }
 }
 

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::scenario::{self, DevicesSpec, MethodVocabulary, SpeedSpec};
+use crate::scenario::{self, DevicesSpec, ExchangedOf, MethodVocabulary, SpeedSpec};
 
 pub(super) const USERS: u32 = 20_000;
 
@@ -18,6 +18,7 @@ pub(super) fn scenario_with(tables: &str) -> Scenario {
         server_computes: false,
         draws_negatives: true,
         sizes: |_, _| Vec::new(),
+        exchanged: ExchangedOf::new(|_| None),
     }];
     let text = format!("method = \"popularity\"\ndataset.name = \"ml-100k\"\ntraining.rounds = 1\n{tables}");
     scenario::parse(&text, "test.toml", &[], &vocabulary).unwrap()

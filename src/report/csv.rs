@@ -70,6 +70,7 @@ fn header(rules: usize, accuracy: &[(&str, &str)], energy: bool, sparsity: bool)
         for place in ["uploads", "averaged"] {
             names.extend(SPARSITY_THRESHOLDS.map(|threshold| format!("c_above_{}_{place}", threshold_name(threshold))));
         }
+        names.push("c_above_0_union".to_owned());
     }
     names
 }
@@ -140,6 +141,7 @@ fn row(
     if sparsity {
         let shares = round.sparsity.map(|s| [s.uploads, s.averaged].concat());
         cells.extend((0..2 * SPARSITY_THRESHOLDS.len()).map(|i| optional(shares.as_ref().map(|s| s[i]))));
+        cells.push(optional(round.sparsity.and_then(|sparsity| sparsity.union)));
     }
     cells
 }

@@ -12,7 +12,7 @@ use crate::sim::outcome::losses::Losses;
 pub use crate::sim::outcome::users::{DeviceBytes, UserRecord};
 pub use crate::sim::outcome::{
     ByDirection, Distribution, Figures, Flow, ProblemSize, RoundRecord, SPARSITY_THRESHOLDS, Sparsity, SplitFigures,
-    Work,
+    VersionsCost, Work,
 };
 
 /// One finished (or stopped) run.
@@ -53,6 +53,9 @@ pub struct RunRecord {
     /// Bytes that the evaluated users would download in order to score after the selected round; no part of `bytes`.
     /// Absent if no round was evaluated.
     pub inference_bytes: Option<u64>,
+    /// The memory that the server needed to send differences between versions of the model; absent unless it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub versions_cost: Option<VersionsCost>,
     /// Participations of the finished rounds, by what became of them.
     pub participations: ParticipationTotals,
     /// Those of them that were cut off, by cause; their sum is `participations.dropped`.

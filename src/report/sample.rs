@@ -12,7 +12,7 @@ use super::record::{
 use crate::ids::UserId;
 use crate::math;
 use crate::scenario::{
-    AvailabilitySpec, CodecName, CodecSpec, DatasetSpec, DevicesSpec, EvaluationSpec, MethodSpec, Mode, NegativePool,
+    AvailabilitySpec, CodecSpec, DatasetSpec, DevicesSpec, EvaluationSpec, MethodSpec, Mode, NegativePool,
     NegativesSpec, NetworkSpec, OverSelectionSpec, Participation, Policy, ReportSpec, Scenario, Selection,
     ServerLinkSpec, ServerSpec, Sharing, SourceSpec, SpeedSpec, SplitSpec, TrainingSpec,
 };
@@ -197,6 +197,7 @@ fn empty(rounds: u32) -> RunRecord {
         bytes: ByDirection::default(),
         third_party_bytes: None,
         inference_bytes: None,
+        versions_cost: None,
         participations: ParticipationTotals::default(),
         losses: LossTotals::default(),
         network: None,
@@ -248,7 +249,7 @@ fn scenario(rounds: u32) -> Scenario {
         },
         training: TrainingSpec::synchronous(rounds, Participation::All),
         evaluation: EvaluationSpec::default(),
-        codec: CodecSpec { uplink: CodecName::RowsF32, downlink: CodecName::DenseF32 },
+        codec: CodecSpec::default(),
         network: NetworkSpec {
             preset: Some("wifi-2020".into()),
             downlink_median_mbit_per_s: 34.5,
@@ -363,6 +364,7 @@ fn round(round: u32) -> RoundRecord {
             ..Work::default()
         },
         network: NetworkRecord::default(),
-        sparsity: Some(Sparsity { uploads: above(90.0), averaged: above(160.0) }),
+        sparsity: Some(Sparsity { uploads: above(90.0), averaged: above(160.0), union: Some(above(320.0)[0]) }),
+        versions: None,
     }
 }

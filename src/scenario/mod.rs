@@ -25,6 +25,7 @@ use crate::error::{Error, Result};
 
 mod check;
 mod difference;
+mod exchanged;
 mod faults;
 pub mod listing;
 mod modes;
@@ -42,24 +43,28 @@ mod spec;
 mod suggest;
 mod tree;
 mod vocabulary;
+mod weights;
 
 #[cfg(test)]
 mod tests;
 
 pub use difference::{Difference, differences};
+pub use exchanged::{CodecContradiction, Exchanged, ExchangedBlock, ExchangedOf};
 pub use modes::{
     ClientSelection, FedAsyncSpec, FedBuffSpec, Mode, OortSpec, OverSelectionSpec, SemiSynchronousSpec,
     StalenessWeight, Stragglers,
 };
-pub use policy::{Invitations, LateUpdates, Policy, StepWeights, UpdateRule, UpdatesNeeded, WeightTotals};
+pub use policy::{Invitations, LateUpdates, Policy, UpdateRule, UpdatesNeeded};
 pub use spec::{
-    AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, CodecName, CodecSpec, ColumnRef, DailySpec,
-    DatasetSpec, DelimitedSpec, DeviceClassSpec, DevicesSpec, EvaluationSpec, FaultEffect, FaultSpec, FaultUsers,
-    GeneratorSpec, LinkTraceSpec, MemorySpec, MethodSpec, NegativePool, NegativesSpec, NetworkSpec, OnOffSpec,
-    Participation, Ranking, RecurringOutageSpec, ReportSpec, Scenario, Selection, ServerLinkSpec, ServerSpec, Sharing,
-    SourceSpec, SpeedSpec, SplitSpec, TrainingSpec,
+    AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, BlockCodecSpec, CodecChoice, CodecName, CodecSpec,
+    ColumnRef, CompositionSpec, DailySpec, DatasetSpec, DeadZoneSpec, DelimitedSpec, DeviceClassSpec, DevicesSpec,
+    EntropySpec, EvaluationSpec, FaultEffect, FaultSpec, FaultUsers, FirstDownload, GeneratorSpec, LinkTraceSpec,
+    MemorySpec, MethodSpec, NegativePool, NegativesSpec, NetworkSpec, OnOffSpec, Participation, PositionsSpec, Ranking,
+    RecurringOutageSpec, ReportSpec, RoundingSpec, ScaleSpec, Scenario, SelectSpec, Selection, ServerLinkSpec,
+    ServerSpec, Sharing, SourceSpec, SpeedSpec, SplitSpec, TrainingSpec, ValuesSpec,
 };
 pub use vocabulary::{MethodVocabulary, ParameterFault, ParameterFaultKind, schema, unchecked_rules};
+pub use weights::{StepWeights, WeightTotals};
 
 use faults::{Fault, MOST_SHOWN, Place, Sources};
 use raw::RawScenario;

@@ -182,3 +182,31 @@ pub(super) fn length(
     let message = format!("`{name}` must have {words} {limit} {unit}{}, found {length}", plural(limit));
     Some(Fault::new(&node.place, message))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// If this fails, a message offers a value that is refused as well.
+    #[test]
+    fn two_numbers_within_the_bounds_are_offered() {
+        let of = |schema: Json| within(&schema);
+        assert_eq!(of(json!({ "type": "integer", "exclusiveMinimum": 3, "maximum": 9 })), [4.0, 5.0]);
+        assert_eq!(of(json!({ "type": "integer", "minimum": 3, "exclusiveMaximum": 5 })), [3.0, 4.0]);
+        assert_eq!(of(json!({ "type": "number", "exclusiveMinimum": 0, "maximum": 1 })), [0.25, 0.5]);
+        assert_eq!(of(json!({ "type": "number", "minimum": 7 })), [8.0, 9.0]);
+        assert_eq!(of(json!({ "type": "number", "maximum": 7 })), [6.0, 5.0]);
+        assert_eq!(of(json!({ "type": "number" })), [1.0, 2.0]);
+    }
+
+    /// If this fails, the only form that a key may have is taken for one choice among several.
+    #[test]
+    fn a_tag_tells_alternatives_apart_only_where_there_are_several() {
+        let tagged = json!({ "type": "object", "properties": { "share": {} }, "required": ["share"], "additionalProperties": false });
+        let other = json!({ "type": "string", "const": "all" });
+        assert!(!is_tagged(&tagged, &[&tagged]));
+        assert!(is_tagged(&tagged, &[&tagged, &other]) && !is_tagged(&other, &[&tagged, &other]));
+    }
+}

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::modes::{Mode, StalenessWeight, Stragglers};
+use super::weights::{StepWeights, WeightTotals};
 use crate::math;
 use crate::units::SimDuration;
 
@@ -113,50 +114,6 @@ pub enum UpdateRule {
         /// Share of a fresh update.
         share: f64,
     },
-}
-
-/// What the step keeps of the global model g, and what it divides the sum over all updates by.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct StepWeights {
-    /// The weight of g.
-    pub kept: f64,
-    /// The divisor.
-    pub divisor: f64,
-}
-
-/// The sums of the weights of a step's updates, in the order in which the updates are added.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct WeightTotals {
-    /// The number of updates; where the method weighs them, the sum of the method's weights.
-    pub updates: f64,
-    /// The sum of all weights.
-    pub weights: f64,
-    /// The sum of the weights of the updates that started from the model of now.
-    pub fresh_weights: f64,
-    /// The sum of the weights of the others.
-    pub stale_weights: f64,
-}
-
-impl WeightTotals {
-    /// Adds an update to which the method gives the weight `by_method` and the policy the weight `by_policy`.
-    /// `is_fresh` says whether the update started from the model of now.
-    pub fn add(&mut self, by_method: f64, by_policy: f64, is_fresh: bool) {
-        let weight = by_policy * by_method;
-        self.updates += by_method;
-        self.weights += weight;
-        match is_fresh {
-            true => self.fresh_weights += weight,
-            false => self.stale_weights += weight,
-        }
-    }
-
-    /// Adds the sums of other updates of the same step.
-    pub fn merge(&mut self, other: &Self) {
-        self.updates += other.updates;
-        self.weights += other.weights;
-        self.fresh_weights += other.fresh_weights;
-        self.stale_weights += other.stale_weights;
-    }
 }
 
 impl Policy {

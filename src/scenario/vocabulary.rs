@@ -6,6 +6,7 @@
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value as Json, json};
 
+use super::exchanged::ExchangedOf;
 use super::raw::RawScenario;
 use super::rules::{KEYWORDS, Rules};
 use super::sizes::{BlockSize, ProblemSize};
@@ -32,6 +33,8 @@ pub struct MethodVocabulary {
     pub draws_negatives: bool,
     /// Returns the sizes of the largest blocks that the method makes with these parameters.
     pub sizes: fn(&serde_json::Value, ProblemSize) -> Vec<BlockSize>,
+    /// Tells what the method exchanges with the server, by which the codecs of a scenario are checked.
+    pub exchanged: ExchangedOf,
 }
 
 /// A fault in a method's parameters, or one of them that has no effect.

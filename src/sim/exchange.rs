@@ -8,14 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use super::download::FrameFormat;
 use super::world::World;
-use crate::codec::{self, Codec, CodecMemory, EncodeContext, Frame, FrameParts, Randomness};
+use crate::codec::{BlockCodecs, CodecMemory, EncodeContext, Frame, FrameParts, Randomness, RowsF32};
 use crate::error::Result;
 use crate::method::third_party::ArrivedRequest;
 use crate::method::{Client, Exchange, LocalTask, Scratch, ThirdParty};
 use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::layout::Layout;
-use crate::scenario::CodecName;
 use crate::work::Work;
 
 /// The request and the reply of one participation.
@@ -79,13 +78,13 @@ impl Exchanged {
 }
 
 /// Returns the codec of requests and replies, which are lists of rows.
-fn rows() -> &'static dyn Codec {
-    codec::of(CodecName::RowsF32)
+fn rows() -> BlockCodecs {
+    BlockCodecs::every(RowsF32)
 }
 
 /// Returns how a request or a reply of `layout` is to be read.
 pub fn format(layout: &Layout) -> FrameFormat {
-    FrameFormat { codec: rows(), layout: layout.clone() }
+    FrameFormat { codecs: rows(), layout: layout.clone() }
 }
 
 /// Decodes a request or a reply.
@@ -93,7 +92,7 @@ pub fn format(layout: &Layout) -> FrameFormat {
 /// # Errors
 /// [`Error::Frame`](crate::error::Error::Frame) if the frame does not have `layout`.
 pub fn decode(frame: &Bytes, layout: &Layout) -> Result<ModelUpdate> {
-    codec::decode(rows(), frame, layout, &Model::none())
+    rows().decode(frame, layout, &Model::none())
 }
 
 /// Exchanges a request and a reply with the third party: encodes the client's request, has the third party make its
@@ -132,5 +131,5 @@ pub fn with_third_party(
 /// Encodes a request or a reply. The receiver has nothing yet, so rows that are left out are zero.
 fn encode(update: &ModelUpdate, layout: &Layout, randomness: Randomness) -> Result<Frame> {
     let mut context = EncodeContext { base: &Model::none(), memory: &mut CodecMemory::default(), randomness };
-    codec::encode(rows(), update, layout, &mut context)
+    rows().encode(update, layout, &mut context)
 }

@@ -15,13 +15,13 @@ pub use super::outcome::events::{Booking, Ending, LinkEvent};
 pub use super::outcome::losses::{LossCause, Losses};
 use super::outcome::network::{Gauges, Level, NetworkRecord};
 use super::outcome::users::{DeviceBytes, UserRecord};
-use super::outcome::{ByDirection, Flow, RoundRecord, Work};
+use super::outcome::{ByDirection, Flow, RoundRecord, VersionsCost, Work};
 use super::upload::UploadFrame;
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Round, Step, UserId};
 use crate::method::{Phase, ThirdParty};
 use crate::model::blocks::Model;
-use crate::model::magnitude::MagnitudeCounts;
+use crate::model::magnitude::{MagnitudeCounts, SupportCount};
 pub use crate::units::Direction;
 use crate::units::{Bytes as Size, SimTime};
 
@@ -199,8 +199,12 @@ pub struct StepOutcome {
     pub aggregated: u32,
     /// The magnitudes of the values of all these updates.
     pub uploads: MagnitudeCounts,
+    /// How many values are not 0 in at least one of these updates, which were averaged as whole tables.
+    pub union: SupportCount,
     /// The users whose participations the server waits for no longer, ascending.
     pub given_up: Vec<UserId>,
+    /// What it has cost so far to keep versions of the model; `None` if that is not done.
+    pub versions: Option<VersionsCost>,
 }
 
 /// The numbers of participations in a round, by what became of them.
@@ -236,10 +240,14 @@ pub struct StepsMade {
     pub aggregated: u32,
     /// The magnitudes of the values of all these updates.
     pub uploads: MagnitudeCounts,
+    /// How many values are not 0 in at least one update of a step, added up over the steps.
+    pub union: SupportCount,
     /// The sum of their mean local losses, added step by step in the order of users.
     pub loss_sum: f64,
     /// The model after the last step, and the download that participants will have of it.
     pub model: Option<(Model, Arc<OutgoingDownload>)>,
+    /// What it has cost so far to keep versions of the model; `None` if that is not done.
+    pub versions: Option<VersionsCost>,
 }
 
 /// Network -> metrics: book what has happened in the open round so far, to keep the list short. The answer gives the

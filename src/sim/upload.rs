@@ -61,7 +61,7 @@ impl UploadFrame {
     /// # Errors
     /// [`Error::Update`] if the update is not one of `layout`.
     pub fn postponed(update: &mut ModelUpdate, layout: &Layout, world: &World) -> Result<Option<Self>> {
-        let Some(parts) = codec::parts_ahead(world.uplink, update, layout) else { return Ok(None) };
+        let Some(parts) = codec::parts_ahead(&world.uplink, update, layout) else { return Ok(None) };
         let held: usize = update.blocks.iter().map(held_bytes).sum();
         if parts.total() < POSTPONED_FROM * held as u64 {
             return Ok(None);
@@ -103,7 +103,7 @@ impl UploadFrame {
         let mut memory = CodecMemory::default();
         let randomness = origin.randomness(world);
         let mut context = EncodeContext { base: &received.model, memory: &mut memory, randomness };
-        let frame = codec::encode(world.uplink, update, world.upload_layout(origin.download.phase()), &mut context)?;
+        let frame = world.uplink.encode(update, world.upload_layout(origin.download.phase()), &mut context)?;
         if frame.parts != self.parts {
             let (found, announced) = (frame.bytes.len(), self.total_bytes());
             return Err(Error::Frame(format!("it has {found} bytes where {announced} were announced")));

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::yardstick::Yardstick;
-use crate::codec::{self, Codec};
+use crate::codec::BlockCodecs;
 use crate::dataset::Dataset;
 use crate::dataset::candidates::Candidates;
 use crate::dataset::negatives;
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::legs::Leg;
 use crate::memory;
-use crate::method::{Entry, Exchange, Method, Phase, Placement, Problem, registry};
+use crate::method::{Entry, Exchange, Method, Phase, Placement, Problem, exchanged, registry};
 use crate::model::layout::Layout;
 use crate::population::{Population, Traces};
 use crate::privacy::Mechanism;
@@ -50,10 +50,10 @@ pub struct World {
     pub excluded: Vec<UserId>,
     /// The run's randomness.
     pub streams: Streams,
-    /// The codec of uploads.
-    pub uplink: &'static dyn Codec,
-    /// The codec of downloads.
-    pub downlink: &'static dyn Codec,
+    /// The codecs of uploads.
+    pub uplink: BlockCodecs,
+    /// The codecs of downloads.
+    pub downlink: BlockCodecs,
     /// The mechanism that protects an update between training and encoding, if there is one.
     pub privacy: Option<Arc<dyn Mechanism>>,
 }
@@ -91,6 +91,9 @@ impl World {
         let method = memory::caught(|| registry::build(methods, &scenario.method, &problem))??;
         let trains = placement.trains();
         check_ratings(&scenario, &dataset, method.predicts_ratings(), trains)?;
+        if trains {
+            check_codecs(&scenario, &*method)?;
+        }
         let reports_utility = matches!(scenario.training.client_selection, ClientSelection::Oort(_));
         let layouts = PhaseLayouts::of(&*method, reports_utility);
         check_third_party(&scenario, &layouts, placement)?;
@@ -108,7 +111,7 @@ impl World {
         }
         let policy = Policy::of(&scenario.training.mode);
         check_users(&scenario, &policy, dataset.users(), excluded.len())?;
-        let (uplink, downlink) = (codec::of(scenario.codec.uplink), codec::of(scenario.codec.downlink));
+        let (uplink, downlink) = (BlockCodecs::of_uplink(&scenario.codec), BlockCodecs::of_downlink(&scenario.codec));
         Ok(Self {
             scenario,
             dataset,
@@ -224,6 +227,14 @@ impl PhaseLayouts {
             Self { download, upload, exchange, legs }
         };
         (0..method.phases()).map(Phase).map(layouts).collect()
+    }
+}
+
+/// Checks that the method has a use for the codecs.
+fn check_codecs(scenario: &Scenario, method: &dyn Method) -> Result<()> {
+    match exchanged::by_method(method).contradictions(&scenario.codec).first() {
+        Some(found) => Err(Error::Usage(format!("{}: {}", found.path.join("."), found.message))),
+        None => Ok(()),
     }
 }
 

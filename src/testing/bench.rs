@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use super::Contract;
 use super::breach::{Seen, ensure};
-use crate::codec::{self, Codec, CodecMemory, EncodeContext, Frame, Randomness};
+use crate::codec::{BlockCodecs, CodecMemory, EncodeContext, Frame, Randomness};
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Round, UserId};
 use crate::method::server::{Contribution, Download, StepContext, StepReport};
@@ -155,11 +155,11 @@ impl Bench {
     }
 
     /// Returns the frame of the update that `user` has made from the model that it has.
-    pub fn frame(&self, codec: &dyn Codec, update: &ModelUpdate, user: u32) -> Result<Frame> {
+    pub fn frame(&self, codecs: &BlockCodecs, update: &ModelUpdate, user: u32) -> Result<Frame> {
         let model = self.download(user)?;
         let randomness = Randomness::of_upload(self.world.streams, user, 0);
         let mut context = EncodeContext { base: &model, memory: &mut CodecMemory::default(), randomness };
-        codec::encode(codec, update, self.world.upload_layout(self.phase()), &mut context)
+        codecs.encode(update, self.world.upload_layout(self.phase()), &mut context)
     }
 }
 

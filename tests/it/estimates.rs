@@ -72,3 +72,11 @@ fn methods_without_training_devices_have_estimates() {
         assert!(estimate.memory.devices_bytes <= 300 * world.dataset.users() as u64, "{method}: {estimate:?}");
     }
 }
+
+/// If this fails, somebody whose rates are too high is told that the simulator has a defect.
+#[test]
+fn an_estimate_of_a_run_that_diverges_says_so() {
+    let world = Arc::new(world(small_with("fedmf", &["training.divergence_limit=1e-6", "training.rounds=3"])));
+    let error = sim::estimate(&world, 1, 2, Duration::from_secs(60)).unwrap_err().to_string();
+    assert!(error.contains("diverged"), "{error}");
+}

@@ -11,6 +11,8 @@ mod checkerboard;
 mod checkpoints;
 /// Scripts can expect a digest, run without a report, compare two reports, and repeat a run.
 mod ci_kit;
+/// Codecs that a scenario composes run with every method and in every mode, and those that make no sense are refused.
+mod compositions;
 /// A method that breaks a clause of the contract is told which one, and what was seen.
 mod contract_breaches;
 /// Every registered method keeps the promises of all methods.

@@ -89,7 +89,8 @@ impl Loop {
         self.devices.insert(user.0, trained.device);
         let origin = UploadOrigin { user, invitation_id, download: &assignment.download };
         let frame = trained.frame.bytes(&origin, &world).unwrap();
-        let update = self.world.uplink.decode(&frame, global.shape()).unwrap();
+        let layout = self.world.upload_layout(Phase::default());
+        let update = self.world.uplink.decode(&frame, layout, &Model::none()).unwrap().blocks.remove(0);
         (update.apply(global).unwrap(), trained.loss)
     }
 }

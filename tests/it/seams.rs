@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use fedrecsim::codec::Randomness;
+use fedrecsim::codec::{BlockCodecs, Randomness};
 use fedrecsim::error::Result;
 use fedrecsim::ids::UserId;
 use fedrecsim::method::central::{CentralClient, CentralServer, CentralTrainer, UserRatings, ratings_layout};
@@ -20,7 +20,7 @@ use crate::support::{assert_balanced, small_with, world};
 
 fn lossy_world(method: &str, overrides: &[&str]) -> World {
     let mut world = world(small_with(method, overrides));
-    (world.uplink, world.downlink) = (&SixteenBits, &SixteenBits);
+    (world.uplink, world.downlink) = (BlockCodecs::every(SixteenBits), BlockCodecs::every(SixteenBits));
     world
 }
 

@@ -1,6 +1,8 @@
-use fedrecsim::sim::Outcome;
+use fedrecsim::sim::outcome::events::{Booking, RoundSpan};
+use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim::sim::{self, Outcome, RoundObserver, RunControl};
 
-use crate::support::{assert_balanced, run, small_with};
+use crate::support::{assert_balanced, run, small_with, world};
 
 const WORLDLY: [&str; 3] = ["network.preset=\"wifi-2020\"", "network.dropout=0.1", "codec.uplink=\"rows-f32\""];
 
@@ -50,4 +52,39 @@ fn the_loss_of_a_round_is_the_mean_over_the_updates_of_its_steps() {
     let mean = losses.iter().sum::<f64>() / losses.len() as f64;
     assert!((together.rounds[0].loss.unwrap() - mean).abs() < 1e-12);
     assert_eq!(together.rounds[0].aggregated as usize, losses.len());
+}
+
+/// Keeps the spans of rounds.
+#[derive(Default)]
+struct Spans(Vec<RoundSpan>);
+
+impl RoundObserver for Spans {
+    fn round_finished(&mut self, _round: &RoundRecord, _total: ByDirection<Flow>) {}
+
+    fn happened(&mut self, round: Option<RoundSpan>, _bookings: &[Booking]) {
+        self.0.extend(round);
+    }
+}
+
+/// If this fails, events say that the server has stepped where nothing had arrived.
+#[test]
+fn a_step_without_an_update_is_none() {
+    let steps = |dropout: &str| {
+        let dropout = format!("network.dropout={dropout}");
+        let scenario = small_with("fedmf", &["training.rounds=2", "training.steps_per_round=3", &dropout]);
+        let mut spans = Spans::default();
+        sim::run(world(scenario), &RunControl::with_threads(1), &mut spans).unwrap();
+        spans.0.iter().map(|span| span.steps).collect::<Vec<_>>()
+    };
+    assert_eq!((steps("0"), steps("1")), (vec![3, 3], vec![0, 0]));
+}
+
+/// If this fails, FedGram recommends by the popularity of the start, which is none.
+#[test]
+fn the_popularity_of_fedgram_is_the_share_of_participants_who_sent_an_item() {
+    let outcome = run(small_with("fedgram", &["method.fedgram.popularity_weight=0.5", "training.rounds=2"]), 2);
+    let popularity = outcome.model.named("popularity").unwrap().as_slice();
+    let senders: Vec<f32> = popularity.iter().map(|share| share * 40.0).collect();
+    assert!(senders.iter().all(|count| (count - count.round()).abs() < 1e-4), "{senders:?}");
+    assert!(senders.iter().sum::<f32>() > 40.0, "nobody sends an item");
 }

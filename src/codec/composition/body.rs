@@ -4,20 +4,20 @@
 //! |---|---|
 //! | 1 | number of the representation of values: 0 exact, 1 f16, 2 bf16, 3 levels, 4 sign, 5 dead zone |
 //! | 1 | code of the rows (low four bits) and of the entries in them (high four bits), see [`PositionCode`] |
-//! | 1 | 1 if single entries of the rows are listed, else 0; 2 more if the symbols are coded by their frequencies |
+//! | 1 | 1 if single entries of the rows are listed, else 0; and twice the number of the [`Coding`] of the symbols |
 //! | each 1 to 10 | LEB128 integers: rows; bytes of their positions; entries; bytes of their positions; escaped numbers |
 //! | | positions of the rows, positions of the entries |
 //! | | scales, escaped numbers as LEB128, symbols |
 
 use super::candidates::Candidates;
-use super::{Composition, Entropy, Scales, Values};
-use crate::codec::bits::{BitReader, BitWriter};
+use super::payload::{self, Coding, Form};
+use super::{Composition, Scales, Values};
 use crate::codec::frame::{CodecId, Header};
 use crate::codec::index::IndexEncoding;
 use crate::codec::positions::{self, Places, PositionCode};
 use crate::codec::values::{Quantized, Quantizer, steps_of, symbol_of};
 use crate::codec::writer::FrameWriter;
-use crate::codec::{Randomness, symbols, varint};
+use crate::codec::{Randomness, varint};
 use crate::error::{Error, Result};
 use crate::model::layout::ValueType;
 use crate::model::table::{TableShape, TableUpdate, floats};
@@ -26,7 +26,6 @@ use bytes::Bytes;
 use rand::Rng;
 
 const LISTS_ENTRIES: u8 = 1;
-const HAS_FREQUENCIES: u8 = 2;
 
 /// The parts of a block, as bytes.
 #[derive(Debug, Default)]
@@ -117,24 +116,15 @@ impl Body {
             let universe = sent.rows.len() * shape.dimension;
             entries_code = positions::write(&Places { held: entries, universe }, choices.positions, &mut body.index);
         }
-        let by_frequency = choices.codes_frequencies() && !quantized.symbols.is_empty();
-        let flags =
-            if sent.entries.is_some() { LISTS_ENTRIES } else { 0 } | if by_frequency { HAS_FREQUENCIES } else { 0 };
+        body.values.extend(&quantized.scales);
+        quantized.escaped.iter().for_each(|steps| varint::write(&mut body.values, symbol_of(*steps)));
+        let form = Form::of(choices, values.len());
+        let coding = payload::write(&quantized.symbols, form, choices.entropy, &mut body.values)?;
+        let flags = if sent.entries.is_some() { LISTS_ENTRIES } else { 0 } | (coding as u8) << 1;
         body.description.extend([number_of(choices.values), rows_code as u8 | (entries_code as u8) << 4, flags]);
         let entries_bytes = body.index.len() - rows_bytes;
         for number in [sent.rows.len(), rows_bytes, values.len(), entries_bytes, quantized.escaped.len()] {
             varint::write(&mut body.description, number as u64);
-        }
-        body.values.extend(&quantized.scales);
-        quantized.escaped.iter().for_each(|steps| varint::write(&mut body.values, symbol_of(*steps)));
-        match choices.values {
-            _ if by_frequency => symbols::write(&quantized.symbols, &mut body.values),
-            Values::Quantized(quantizer, _) if quantizer.symbol_bits() < 8 => {
-                let mut bits = BitWriter::new(&mut body.values);
-                quantized.symbols.iter().for_each(|symbol| bits.write(u64::from(*symbol), quantizer.symbol_bits()));
-                bits.finish();
-            }
-            _ => body.values.extend(&quantized.symbols),
         }
         Ok((body, decoded))
     }
@@ -165,9 +155,10 @@ impl Body {
         let refuse = |reason: &str| Error::Frame(format!("a composed block {reason}"));
         let cut_off = || refuse("is cut off");
         let (&[representation, codes, flags], mut rest) = bytes.split_first_chunk::<3>().ok_or_else(cut_off)?;
-        if representation != number_of(choices.values) || flags & !(LISTS_ENTRIES | HAS_FREQUENCIES) != 0 {
+        if representation != number_of(choices.values) {
             return Err(refuse("has another representation of values than expected"));
         }
+        let coding = Coding::of_number(flags >> 1).ok_or_else(|| refuse("has an unknown coding of its symbols"))?;
         let mut number = || usize::try_from(varint::read(&mut rest)?).map_err(|_| cut_off());
         let (rows, rows_bytes, entries) = (number()?, number()?, number()?);
         let (entries_bytes, escaped) = (number()?, number()?);
@@ -184,7 +175,7 @@ impl Body {
         }
         let places = positions::read(entries_code, entries_part, entries, universe)?;
         let lengths = lengths_of(&places, rows.len(), shape.dimension);
-        let values = restored(choices, rest, (entries, escaped), &lengths, flags & HAS_FREQUENCIES != 0)?;
+        let values = restored(choices, rest, (entries, escaped), &lengths, coding)?;
         let mut whole = vec![0u8; universe * 4];
         let (wide, _) = whole.as_chunks_mut::<4>();
         places.iter().zip(values).for_each(|(place, value)| wide[*place as usize] = value.to_le_bytes());
@@ -226,11 +217,12 @@ fn restored(
     mut rest: &[u8],
     (entries, escaped): (usize, usize),
     lengths: &[usize],
-    by_frequency: bool,
+    coding: Coding,
 ) -> Result<Vec<f32>> {
     let wrong = || Error::Frame("a composed block has more or fewer bytes of values than it needs".into());
+    let form = Form::of(choices, entries);
     let Values::Quantized(quantizer, scales) = choices.values else {
-        return if rest.len() == 4 * entries { Ok(floats(rest).collect()) } else { Err(wrong()) };
+        return Ok(floats(&payload::read(rest, form, coding)?).collect());
     };
     let groups = || groups(scales, lengths, entries);
     let scale_bytes = if quantizer.has_scales() { 2 * groups().count() } else { 0 };
@@ -240,20 +232,7 @@ fn restored(
     for _ in 0..escaped {
         steps.push(steps_of(varint::read(&mut rest)?));
     }
-    let mut of_values = Vec::with_capacity(entries * quantizer.symbol_bits().div_ceil(8) as usize);
-    match quantizer.symbol_bits() {
-        _ if by_frequency => symbols::read(rest, entries, &mut of_values)?,
-        bits @ 0..8 => {
-            let mut reader = BitReader::new(rest);
-            for _ in 0..entries {
-                of_values.push(reader.read(bits)? as u8);
-            }
-            reader.finish()?;
-        }
-        bits if rest.len() == entries * bits as usize / 8 => of_values.extend(rest),
-        _ => return Err(wrong()),
-    }
-    quantizer.restore(&of_values, groups(), scales, &steps)
+    quantizer.restore(&payload::read(rest, form, coding)?, groups(), scales, &steps)
 }
 
 /// Returns the number of a representation in a frame.
@@ -265,13 +244,5 @@ fn number_of(values: Values) -> u8 {
         Values::Quantized(Quantizer::Levels { .. }, _) => 3,
         Values::Quantized(Quantizer::Sign, _) => 4,
         Values::Quantized(Quantizer::DeadZone { .. }, _) => 5,
-    }
-}
-
-impl Composition {
-    /// Returns whether symbols are coded by their frequencies. Values of two or four bytes have no symbols.
-    fn codes_frequencies(&self) -> bool {
-        let has_symbols = matches!(self.values, Values::Quantized(quantizer, _) if quantizer.has_scales());
-        has_symbols && self.entropy == Entropy::Ans
     }
 }

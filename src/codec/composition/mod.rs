@@ -3,6 +3,7 @@
 
 mod body;
 mod candidates;
+mod payload;
 mod selection;
 #[cfg(test)]
 mod tests;
@@ -57,10 +58,15 @@ pub enum Scales {
 /// How the symbols of the values are coded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entropy {
-    /// Each takes as many bits as the largest.
+    /// Each takes as many bits as any other.
     None,
-    /// An asymmetric numeral system, with a table of frequencies for each block.
+    /// Each takes as many bits as its frequency is worth, in an asymmetric numeral system with a table that is sent along.
+    /// Of values of several bytes, each byte is a symbol, and those of one place have a table together.
     Ans,
+    /// They are compressed by zstd.
+    Zstd,
+    /// Whichever of these is the shortest.
+    Shortest,
 }
 
 /// The choices of which the codec consists.
@@ -103,6 +109,14 @@ impl Codec for Composition {
         }
         body.write(update, frame);
         Ok(())
+    }
+
+    fn is_lossless(&self) -> bool {
+        matches!(self.select, Select::All | Select::TouchedRows) && self.values == Values::Exact && !self.changes
+    }
+
+    fn sends_changes(&self) -> bool {
+        self.changes
     }
 
     fn leaves_rows_out(&self) -> bool {

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::codec::{CodecMemory, EncodeContext, Frame, Randomness, decode, encode};
+use crate::codec::{BlockCodecs, CodecMemory, EncodeContext, Frame, Randomness};
 use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::layout::Layout;
 use crate::model::table::{Table, TableShape, floats};
@@ -41,7 +41,7 @@ fn representations() -> impl Iterator<Item = Values> {
 fn compositions(changes: bool, error_feedback: bool) -> impl Iterator<Item = Composition> {
     SELECTIONS.into_iter().flat_map(move |select| {
         representations().flat_map(move |values| {
-            [Entropy::None, Entropy::Ans].map(|entropy| Composition {
+            [Entropy::None, Entropy::Ans, Entropy::Zstd, Entropy::Shortest].map(|entropy| Composition {
                 select,
                 changes,
                 values,
@@ -59,17 +59,18 @@ fn randomness(invitation: u32) -> Randomness {
 
 /// Encodes an update, and returns the frame with what its receiver decodes, as a whole table.
 fn sent(
-    codec: &Composition,
+    codec: Composition,
     update: &TableUpdate,
     base: &Table,
     memory: &mut CodecMemory,
     round: u32,
 ) -> (Frame, Table) {
+    let codecs = BlockCodecs::every(codec);
     let layout = Layout::of_table("C", update.shape);
     let model = Model::of_table("C", base.clone());
     let mut context = EncodeContext { base: &model, memory, randomness: randomness(round) };
-    let frame = encode(codec, &ModelUpdate::of_table(update.clone()), &layout, &mut context).unwrap();
-    let decoded = decode(codec, &frame.bytes, &layout, &model).unwrap();
+    let frame = codecs.encode(&ModelUpdate::of_table(update.clone()), &layout, &mut context).unwrap();
+    let decoded = codecs.decode(&frame.bytes, &layout, &model).unwrap();
     assert_eq!(frame.parts.total(), frame.bytes.len() as u64);
     let table = decoded.blocks[0].apply(base).unwrap();
     (frame, table)
@@ -106,7 +107,7 @@ proptest! {
         let wanted = update.apply(&base).unwrap();
         for changes in [false, true] {
             for codec in compositions(changes, false) {
-                let (_, received) = sent(&codec, &update, &base, &mut CodecMemory::default(), 0);
+                let (_, received) = sent(codec, &update, &base, &mut CodecMemory::default(), 0);
                 if matches!((codec.select, codec.values), (Select::All | Select::TouchedRows, Values::Exact)) {
                     for (one, other) in wanted.as_slice().iter().zip(received.as_slice()) {
                         let is_near = (one - other).abs() <= 1e-6;
@@ -133,7 +134,7 @@ proptest! {
             let columns = update.shape.dimension;
             let mut sum = vec![0.0f64; rows.len() * columns];
             for round in 0..3 {
-                let (_, received) = sent(&codec, &update, &base, &mut memory, round);
+                let (_, received) = sent(codec, &update, &base, &mut memory, round);
                 for (position, row) in rows.iter().enumerate() {
                     for column in 0..columns {
                         let at = *row as usize;
@@ -177,7 +178,7 @@ fn a_value_that_is_not_finite_is_refused_unless_values_are_exact() {
         let mut memory = CodecMemory::default();
         let model = Model::of_table("C", Table::zeros(shape));
         let mut context = EncodeContext { base: &model, memory: &mut memory, randomness: randomness(0) };
-        let frame = encode(&codec, &ModelUpdate::of_table(update.clone()), &layout, &mut context);
+        let frame = BlockCodecs::every(codec).encode(&ModelUpdate::of_table(update.clone()), &layout, &mut context);
         assert_eq!(frame.is_ok(), codec.values == Values::Exact, "{codec:?}");
     }
 }
@@ -200,12 +201,21 @@ fn a_frame_of_another_composition_or_length_is_refused() {
         entropy: Entropy::Ans,
         error_feedback: false,
     };
-    let (frame, _) = sent(&codec, &update, &base, &mut CodecMemory::default(), 0);
+    let (frame, _) = sent(codec, &update, &base, &mut CodecMemory::default(), 0);
     for length in 0..frame.bytes.len() {
-        assert!(decode(&codec, &frame.bytes.slice(..length), &layout, &model).is_err(), "{length} bytes pass");
+        assert!(
+            BlockCodecs::every(codec).decode(&frame.bytes.slice(..length), &layout, &model).is_err(),
+            "{length} bytes pass"
+        );
     }
     let longer: Bytes = [&frame.bytes[..], &[0]].concat().into();
-    assert!(decode(&codec, &longer, &layout, &model).is_err());
+    assert!(BlockCodecs::every(codec).decode(&longer, &layout, &model).is_err());
     let other = Composition { values: Values::Exact, ..codec };
-    assert!(decode(&other, &frame.bytes, &layout, &model).unwrap_err().to_string().contains("another representation"));
+    assert!(
+        BlockCodecs::every(other)
+            .decode(&frame.bytes, &layout, &model)
+            .unwrap_err()
+            .to_string()
+            .contains("another representation")
+    );
 }

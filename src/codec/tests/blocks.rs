@@ -6,10 +6,11 @@ use proptest::prelude::*;
 
 use super::super::*;
 use super::NAMES;
-use crate::model::blocks::{BlockValues, Utility};
+use crate::model::blocks::{BlockValues, Model, Utility};
 use crate::model::layout::{BlockLayout, ValueType};
 use crate::model::table::RowSet;
 use crate::model::tests::counting_table;
+use crate::scenario::CodecName;
 
 /// Returns a layout with a block of every type, and the model that the sender has downloaded.
 fn layout_and_base(rows: usize) -> (Layout, Model) {
@@ -54,7 +55,7 @@ fn encoded(name: CodecName, update: &ModelUpdate, layout: &Layout, base: &Model)
     let mut memory = CodecMemory::default();
     let randomness = Randomness::of_upload(Streams::new(1), 2, 3);
     let mut context = EncodeContext { base, memory: &mut memory, randomness };
-    encode(of(name), update, layout, &mut context).unwrap()
+    BlockCodecs::from(name).encode(update, layout, &mut context).unwrap()
 }
 
 proptest! {
@@ -71,9 +72,9 @@ proptest! {
             let parts = frame.parts;
             prop_assert_eq!(parts.header + parts.index + parts.values, frame.bytes.len() as u64);
             prop_assert_eq!(parts.header as usize, FRAME_HEADER_BYTES + 6 * HEADER_BYTES);
-            let ahead = parts_ahead(of(name), &update, &layout);
+            let ahead = parts_ahead(&name.into(), &update, &layout);
             prop_assert_eq!(ahead, (name == CodecName::DenseF32).then_some(parts), "the length that is announced");
-            let decoded = decode(of(name), &frame.bytes, &layout, &Model::none()).unwrap();
+            let decoded = BlockCodecs::from(name).decode(&frame.bytes, &layout, &Model::none()).unwrap();
             prop_assert_eq!(decoded.scalars, update.scalars);
             prop_assert_eq!(decoded.apply(&layout, &base).unwrap(), whole.clone(), "{:?}", name);
         }
@@ -88,11 +89,11 @@ proptest! {
             let mut damaged = frame.to_vec();
             let bit = bit as usize % (8 * damaged.len());
             damaged[bit / 8] ^= 1 << (bit % 8);
-            prop_assert!(decode(of(name), &damaged.into(), &layout, &Model::none()).is_err(), "{:?}, bit {}", name, bit);
+            prop_assert!(BlockCodecs::from(name).decode(&damaged.into(), &layout, &Model::none()).is_err(), "{:?}, bit {}", name, bit);
             let cut = cut.min(frame.len() - 1);
-            prop_assert!(decode(of(name), &frame.slice(..cut), &layout, &Model::none()).is_err());
+            prop_assert!(BlockCodecs::from(name).decode(&frame.slice(..cut), &layout, &Model::none()).is_err());
             let longer = [&frame[..], &[0]].concat();
-            prop_assert!(decode(of(name), &longer.into(), &layout, &Model::none()).is_err());
+            prop_assert!(BlockCodecs::from(name).decode(&longer.into(), &layout, &Model::none()).is_err());
         }
     }
 }
@@ -105,8 +106,9 @@ fn a_frame_of_another_layout_is_refused_with_the_reason() {
     let utility = Some(Utility { loss: 1.0, ratings: 2 });
     let scalars = Scalars { weight: Some(1.0), utility };
     let frame = encoded(CodecName::RowsF32, &ModelUpdate { blocks, scalars }, &layout, &base).bytes;
-    let refusal =
-        |layout: &Layout| decode(of(CodecName::RowsF32), &frame, layout, &Model::none()).unwrap_err().to_string();
+    let refusal = |layout: &Layout| {
+        BlockCodecs::from(CodecName::RowsF32).decode(&frame, layout, &Model::none()).unwrap_err().to_string()
+    };
     assert!(refusal(&Layout::new(layout.blocks().to_vec())).contains("its flags are"));
     assert!(refusal(&Layout::new(layout.blocks()[..5].to_vec()).weighted()).contains("it has 6 blocks, not 5"));
     let (other, _) = layout_and_base(5);
@@ -118,7 +120,7 @@ fn a_frame_of_another_layout_is_refused_with_the_reason() {
     let mut blocks = layout.blocks().to_vec();
     blocks[3] = blocks[3].clone().of(ValueType::F32);
     assert!(refusal(&Layout::new(blocks).weighted().reporting_utility()).contains("of another type"));
-    let dense = decode(of(CodecName::DenseF32), &frame, &layout, &Model::none()).unwrap_err().to_string();
+    let dense = BlockCodecs::from(CodecName::DenseF32).decode(&frame, &layout, &Model::none()).unwrap_err().to_string();
     assert!(dense.contains("its codec is rows-f32, not dense-f32"), "{dense}");
 }
 
@@ -131,16 +133,16 @@ fn values_share_the_frame_that_says_them_as_they_are() {
     let whole = TableUpdate::whole(&base);
     let ending_in_values = [(CodecName::RowsF32, &listed), (CodecName::RowsF32, &whole), (CodecName::DenseF32, &whole)];
     for (name, table) in ending_in_values {
-        let codec = of(name);
-        let (frame, mut update) = (codec.encode(table, &base), ModelUpdate::of_table(table.clone()));
-        let before = frame.hold_values_of(codec, &mut update).unwrap();
+        let layout = Layout::of_table("C", shape);
+        let (frame, mut update) = (of(name).encode(table, &base), ModelUpdate::of_table(table.clone()));
+        let before = frame.hold_values_of(&name.into(), &mut update, &layout).unwrap();
         assert_eq!(before.as_ptr(), table.values.as_ptr());
         assert_eq!(update.blocks[0], *table);
         assert!(frame.bytes.as_ptr_range().contains(&update.blocks[0].values.as_ptr()));
     }
     for (name, table) in [(CodecName::DenseF32, &listed), (CodecName::SparseF32, &whole)] {
         let (frame, mut update) = (of(name).encode(table, &base), ModelUpdate::of_table(table.clone()));
-        assert!(frame.hold_values_of(of(name), &mut update).is_none());
+        assert!(frame.hold_values_of(&name.into(), &mut update, &Layout::of_table("C", shape)).is_none());
         assert_eq!(update.blocks[0].values.as_ptr(), table.values.as_ptr());
     }
 }

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::table::{RowSet, floats};
+use crate::scenario::CodecName;
 
 const NAMES: [CodecName; 3] = [CodecName::DenseF32, CodecName::RowsF32, CodecName::SparseF32];
 

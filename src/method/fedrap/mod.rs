@@ -6,8 +6,11 @@
 
 use std::sync::Arc;
 
+use super::averager::Averager;
+use super::rule::Rule;
+use super::server::Server;
 use super::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Placement, Problem, Scorer, ScoringContext, Scratch, sizes_by,
+    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, sizes_by,
 };
 use crate::error::Result;
 use crate::ids::UserId;
@@ -114,6 +117,11 @@ impl Method for FedRap {
             return Model::of_table("C", start.c.clone());
         }
         Model::of_table("C", Table::zeros(TableShape { rows: 0, dimension: plan.dimension }))
+    }
+
+    fn server(&self) -> Box<dyn Server> {
+        let rule = Rule { threshold: self.shared.plan.server_threshold, ..Rule::MEAN };
+        Box::new(Averager::with_rules(self.initial(), self.upload_layout(Phase::default()), &[rule]))
     }
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {

@@ -22,8 +22,13 @@ pub enum Objective {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Regularizer {
-    /// mu |C|.
+    /// mu |C|, by its subgradient for `published-code` and by a proximal step for `paper`.
     L1,
+    /// mu |C|, by its subgradient, which leaves no value at 0.
+    L1Subgradient,
+    /// mu |C|, by a proximal step after each step of the gradient: values nearer to 0 than the rate times the weight
+    /// become 0, and the others move towards 0 by as much.
+    L1Proximal,
     /// mu C^2 (FedRAP-L2).
     L2,
     /// None: mu = 0 (FedRAP-No).
@@ -97,6 +102,10 @@ pub struct FedRapParameters {
     pub mu: f64,
     /// The penalty on C.
     pub regularizer: Regularizer,
+    /// The threshold of a proximal step that the server makes on each average of C: values nearer to 0 than this become
+    /// 0, and the others move towards 0 by as much.
+    #[schemars(range(min = 0))]
+    pub server_threshold: f64,
     /// How lambda and mu change with the round. The published code computes it and never uses it, so it has no
     /// effect under `published-code`.
     pub curriculum: Curriculum,
@@ -126,6 +135,7 @@ impl Default for FedRapParameters {
             lambda: 0.1,
             mu: 0.1,
             regularizer: Regularizer::L1,
+            server_threshold: 0.0,
             curriculum: Curriculum::Tanh,
             tables: Tables::Both,
             aggregate_d: false,
@@ -149,6 +159,7 @@ pub(super) struct Plan {
     pub lambda: f32,
     pub mu: f32,
     pub penalty: Penalty,
+    pub server_threshold: f64,
     pub curriculum: Curriculum,
     pub tables: Tables,
     pub aggregate_d: bool,
@@ -208,9 +219,11 @@ impl Plan {
             mu: if p.regularizer == Regularizer::None || p.tables == Tables::DOnly { 0.0 } else { p.mu as f32 },
             penalty: match (p.regularizer, p.objective) {
                 (Regularizer::L2, _) => Penalty::L2,
-                (_, Objective::Paper) => Penalty::L1Proximal,
-                _ => Penalty::L1,
+                (Regularizer::L1Subgradient, _) => Penalty::L1,
+                (Regularizer::L1Proximal, _) | (_, Objective::Paper) => Penalty::L1Proximal,
+                (_, Objective::PublishedCode) => Penalty::L1,
             },
+            server_threshold: p.server_threshold,
             curriculum: p.curriculum,
             tables: p.tables,
             aggregate_d: p.aggregate_d,
@@ -285,6 +298,7 @@ fn without_effect(parameters: &FedRapParameters) -> Vec<ParameterFault> {
         ("mu", p.mu != usual.mu && without_c, no_c),
         ("mu", p.mu != usual.mu && !without_c && p.regularizer == Regularizer::None, "`regularizer` is `none`"),
         ("regularizer", p.regularizer != usual.regularizer && without_c, no_c),
+        ("server_threshold", p.server_threshold != 0.0 && without_c && !p.aggregate_d, no_c),
         (
             "lambda",
             p.lambda != usual.lambda && p.tables != Tables::Both,
@@ -330,6 +344,15 @@ mod tests {
         assert_eq!(plan(Tables::Both, Regularizer::None).mu, 0.0);
         assert_eq!(plan(Tables::Both, Regularizer::None).lambda, 0.1);
         assert_eq!(plan(Tables::Both, Regularizer::L2).penalty, Penalty::L2);
+        let penalty = |objective, regularizer| {
+            Plan::new(&FedRapParameters { objective, regularizer, ..Default::default() }).penalty
+        };
+        for objective in [Objective::PublishedCode, Objective::Paper] {
+            assert_eq!(penalty(objective, Regularizer::L1Subgradient), Penalty::L1);
+            assert_eq!(penalty(objective, Regularizer::L1Proximal), Penalty::L1Proximal);
+        }
+        assert_eq!(penalty(Objective::PublishedCode, Regularizer::L1), Penalty::L1);
+        assert_eq!(penalty(Objective::Paper, Regularizer::L1), Penalty::L1Proximal);
     }
 
     #[test]

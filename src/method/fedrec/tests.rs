@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::central::{Pmf, PmfParameters};
 use super::numerics::*;
-use super::{FedRec, FedRecParameters};
+use super::{FedRec, FedRecParameters, FedRecScratch};
 use crate::dataset::ratings::Interaction;
 use crate::dataset::split::Splitter;
 use crate::ids::{InvitationId, Round, UserId};
 use crate::method::server::{Contribution, StepContext, StepWeights, WeightTotals};
 use crate::method::{Client, LocalTask, Method, Placement, Problem, Scratch};
 use crate::model::state::StateVisitor;
-use crate::model::table::extend_bytes;
+use crate::model::table::{TableShape, extend_bytes, floats};
 use crate::rng::{PortableDraws, Purpose, Streams};
 use crate::scenario::{NegativesSpec, SplitSpec};
 
@@ -160,6 +160,34 @@ fn the_learning_rate_decays_by_iteration() {
     assert_eq!(decayed(0.8, 0.9, 2), (0.8f64 * 0.81) as f32);
     assert_eq!(mean(&[1.0, 2.0, 6.0]), 3.0);
     assert_eq!(dot(&[1.0, 2.0, 3.0, 4.0, 5.0], &[1.0; 5]), 15.0);
+}
+
+/// If this fails, the rows of an update do not belong to the items that it lists.
+#[test]
+fn an_update_lists_its_items_in_order_with_their_own_rows() {
+    let shape = TableShape { rows: 9, dimension: 3 };
+    for items in [vec![5, 2, 8], vec![2, 5, 8]] {
+        let gradients: Vec<f32> =
+            items.iter().flat_map(|item| [0.0, 0.25, 0.5].map(|part| *item as f32 + part)).collect();
+        let mut scratch = FedRecScratch { items, gradients, ..FedRecScratch::default() };
+        let update = scratch.update(shape).unwrap();
+        let rows: Vec<(usize, Vec<f32>)> = update.iter().map(|(row, bytes)| (row, floats(bytes).collect())).collect();
+        let expected = [2, 5, 8].map(|row| (row, [0.0, 0.25, 0.5].map(|part| row as f32 + part).to_vec()));
+        assert_eq!(rows, expected);
+    }
+}
+
+/// If this fails, reports show another training loss than the mean square of the errors on the rated items.
+#[test]
+fn the_loss_of_a_batch_is_the_mean_square_of_its_errors() {
+    let example = example();
+    let participation = example.participation(Style::Batch, Filling::UserAveraging);
+    let (mut user, mut gradients) = (example.user.clone(), vec![0.0; example.rows.len()]);
+    let found = participation.train(&mut user, &mut gradients, &mut Memory::default());
+    let rows = example.rows.chunks_exact(DIMENSION);
+    let errors = rows.zip(&example.ratings).map(|(row, rating)| f64::from(dot(&example.user, row) - rating));
+    let expected = errors.map(|error| error * error).sum::<f64>() / example.ratings.len() as f64;
+    assert!((found - expected).abs() < 1e-6 * expected && expected > 0.1, "{found} instead of {expected}");
 }
 
 /// If this fails, federated training gives another result than central training although every participant answers.

@@ -196,6 +196,17 @@ mod tests {
         assert_eq!(result.row_visits, 60 * 14 + 15);
     }
 
+    /// If this fails, a client reports another loss than the mean over its query samples and epochs.
+    #[test]
+    fn the_loss_is_a_mean() {
+        // Without reconstruction and with rows that are zero and stay so, every logit is 0.
+        let mut rows = PackedRows::default();
+        rows.reset(31, DIMENSION, 1);
+        let still = LocalSettings { reconstruction_epochs: 0, epochs: 3, item_rate: 0.0, ..settings() };
+        let result = with_session(3, &mut rows, |session| train(&still, session, &mut samples()));
+        assert!((result.loss - std::f64::consts::LN_2).abs() < 1e-6, "{}", result.loss);
+    }
+
     /// If this fails, a client is not stateless, since the same draws give another result.
     #[test]
     fn the_same_draws_give_the_same_bits() {

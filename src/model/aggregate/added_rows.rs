@@ -1,9 +1,10 @@
 //! Contains the kernel of an aggregation, which adds rows to sums and counts the magnitudes of their values.
 
+use super::support::Tally;
 use crate::math::LANES;
 use crate::model::instruction_sets::per_instruction_set;
 use crate::model::kernel::prefetch;
-use crate::model::magnitude::{MagnitudeCounts, count_above};
+use crate::model::magnitude::count_above;
 
 /// The number of bytes in a value.
 const VALUE_BYTES: usize = size_of::<f32>();
@@ -28,10 +29,10 @@ pub(super) struct AddedRows<'a> {
 }
 
 impl AddedRows<'_> {
-    /// Adds the rows, by their weight, to `sums`, row after row, and counts their magnitudes.
-    pub fn add(&self, sums: &mut [f64], counts: &mut MagnitudeCounts) {
+    /// Adds the rows, by their weight, to `sums`, row after row, counts their magnitudes, and marks what is not 0.
+    pub fn add(&self, sums: &mut [f64], tally: &mut Tally) {
         let listed = self.listed;
-        add(self.bytes, self.later, listed, self.weight, self.dimension, sums, counts);
+        add(self.bytes, self.later, listed, self.weight, self.dimension, sums, tally);
     }
 }
 
@@ -43,7 +44,7 @@ per_instruction_set! {
         weight: f64,
         dimension: usize,
         sums: &mut [f64],
-        counts: &mut MagnitudeCounts,
+        tally: &mut Tally,
     ) {
         let width = dimension * VALUE_BYTES;
         let rows_at_once = (PIECE_BYTES / width).max(1);
@@ -51,6 +52,9 @@ per_instruction_set! {
         let mut listed = listed;
         let mut row = 0;
         for piece in bytes.chunks(rows_at_once * width) {
+            let (values, _) = piece.as_chunks();
+            let above = count_above(values);
+            let has_no_zero = above[0] as usize == values.len();
             let (soon, rest) = later.split_at(later.len().min(piece.len()));
             prefetch(soon);
             later = rest;
@@ -60,11 +64,15 @@ per_instruction_set! {
                     *rows = rest;
                 }
                 add_row(bytes.as_chunks().0, weight, &mut sums[row * dimension..(row + 1) * dimension]);
+                if has_no_zero {
+                    tally.support.mark_all(row);
+                } else {
+                    tally.support.mark(row, bytes.as_chunks().0);
+                }
                 row += 1;
             }
-            let (values, _) = piece.as_chunks();
-            counts.values += values.len() as u64;
-            for (count, above) in counts.above.iter_mut().zip(count_above(values)) {
+            tally.counts.values += values.len() as u64;
+            for (count, above) in tally.counts.above.iter_mut().zip(above) {
                 *count += u64::from(above);
             }
         }

@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::magnitude::MagnitudeCounts;
+use super::magnitude::{MagnitudeCounts, SupportCount};
 use super::table::{RowSet, SharedTable, Table, TableShape, TableUpdate, VALUE_BYTES};
 use crate::memory;
 use crate::stages::{Stage, enter};
 
 mod added_rows;
+mod support;
 
 use added_rows::AddedRows;
+use support::{Support, Tally};
 
 /// The outcome of an aggregation.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +23,8 @@ pub struct Aggregate {
     pub table: Table,
     /// The magnitudes of every value of every whole table that was averaged.
     pub uploads: MagnitudeCounts,
+    /// How many values are not 0 in at least one of these tables.
+    pub union: SupportCount,
 }
 
 /// The number of rows in one part of the average: enough that a visit to a frame is worth its cache misses, few enough
@@ -96,8 +100,8 @@ struct Part {
     sums: Vec<f64>,
     /// `listed[origin][row]` is the number of contributions that listed the row.
     listed: Vec<Vec<u32>>,
-    /// The magnitudes of the rows listed.
-    counts: MagnitudeCounts,
+    /// What is counted of the values.
+    tally: Tally,
 }
 
 impl Averaging {
@@ -108,7 +112,7 @@ impl Averaging {
             first,
             sums: memory::zeros_or_unwind(rows_of(first) * shape.dimension, || format!("the sum of {shape} tables")),
             listed: Vec::new(),
-            counts: MagnitudeCounts::default(),
+            tally: Tally { counts: MagnitudeCounts::default(), support: Support::new(rows_of(first), shape.dimension) },
         };
         let rows = if shape.dimension == 0 { 0 } else { shape.rows };
         Self { shape, parts: (0..rows).step_by(ROWS_PER_PART).map(part).collect(), origins: Vec::new() }
@@ -180,16 +184,17 @@ impl Averaging {
             for (listed, place) in other.listed.iter().zip(&places) {
                 part.listed[*place].iter_mut().zip(listed).for_each(|(listed, more)| *listed += more);
             }
-            part.counts.add_times(&other.counts, 1);
+            part.tally.counts.add_times(&other.tally.counts, 1);
+            part.tally.support.merge(&other.tally.support);
         }
     }
 
     /// Returns (`kept` x `global` + the sum) / `divisor`; without contributions, `global`.
     pub fn finish(self, global: &Table, kept: f64, divisor: f64) -> Aggregate {
         let mut table = global.clone();
-        let mut uploads = MagnitudeCounts::default();
+        let (mut uploads, mut union) = (MagnitudeCounts::default(), SupportCount::default());
         if self.origins.is_empty() || self.parts.is_empty() {
-            return Aggregate { table, uploads };
+            return Aggregate { table, uploads, union };
         }
         let part_values = ROWS_PER_PART * self.shape.dimension;
         let finish = |(mut part, rows): (Part, &mut [f32])| {
@@ -200,15 +205,18 @@ impl Averaging {
                 let whole = if kept == 0.0 { *sum } else { kept * f64::from(*value) + sum };
                 *value = (whole / divisor) as f32;
             }
-            part.counts
+            (part.tally.counts, part.tally.support.count())
         };
         let values = table.as_mut_slice();
-        let counts: Vec<MagnitudeCounts> = match is_in_a_pool() {
+        let counts: Vec<(MagnitudeCounts, SupportCount)> = match is_in_a_pool() {
             true => self.parts.into_par_iter().zip(values.par_chunks_mut(part_values)).map(finish).collect(),
             false => self.parts.into_iter().zip(values.chunks_mut(part_values)).map(finish).collect(),
         };
-        counts.iter().for_each(|counts| uploads.add_times(counts, 1));
-        Aggregate { table, uploads }
+        for (counts, of_part) in &counts {
+            uploads.add_times(counts, 1);
+            union += *of_part;
+        }
+        Aggregate { table, uploads, union }
     }
 }
 
@@ -276,7 +284,7 @@ impl Part {
                 }
             };
             let rows = AddedRows { bytes, listed, weight: contribution.weight, dimension, later };
-            rows.add(&mut self.sums, &mut self.counts);
+            rows.add(&mut self.sums, &mut self.tally);
         }
     }
 
@@ -287,7 +295,7 @@ impl Part {
             for (offset, listed) in listed.iter().enumerate() {
                 let unlisted = origin.clients - u64::from(*listed);
                 let Some(base) = &origin.base else {
-                    self.counts.values += unlisted * dimension as u64;
+                    self.tally.counts.values += unlisted * dimension as u64;
                     continue;
                 };
                 let base_row = base.row(self.first + offset);
@@ -298,7 +306,8 @@ impl Part {
                     for (sum, value) in sums.iter_mut().zip(base_row) {
                         *sum += weight * f64::from(origin.scale * value);
                     }
-                    self.counts.add_times(&MagnitudeCounts::of(base_row, origin.scale), unlisted);
+                    self.tally.counts.add_times(&MagnitudeCounts::of(base_row, origin.scale), unlisted);
+                    self.tally.support.mark_scaled(offset, base_row, origin.scale);
                 }
                 if let Some(intended_row) = intended_row {
                     let weight = origin.clients as f64 * origin.weight;

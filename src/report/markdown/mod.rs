@@ -4,7 +4,7 @@
 
 use super::charts::file_names;
 use super::cost::{self, Milestone};
-use super::record::{Flow, RunRecord, SPARSITY_THRESHOLDS, SplitFigures};
+use super::record::{Flow, RunRecord, SPARSITY_THRESHOLDS, Sparsity, SplitFigures};
 use super::setup::{self, Caveat};
 use super::words::{self, percent, share, thousands};
 use super::{check, figures};
@@ -179,7 +179,8 @@ fn bytes(record: &RunRecord) -> String {
         Some(_) => ["", "up (from the clients)", "down (to the clients)"],
     };
     let table = table(&header, &rows);
-    let remarks = [unfinished_bytes(record), inference_bytes(record), systems::devices(record)].concat();
+    let remarks =
+        [unfinished_bytes(record), inference_bytes(record), versions_cost(record), systems::devices(record)].concat();
     format!("## Bytes\n\n{table}{remarks}")
 }
 
@@ -190,6 +191,18 @@ fn inference_bytes(record: &RunRecord) -> String {
         "\n\nTo score after the selected round, the {} evaluated users would download {} besides, once each.",
         thousands(record.size.evaluated_users),
         Bytes::new(bytes)
+    )
+}
+
+/// Returns a remark on what it took the server to send differences between versions of the model.
+fn versions_cost(record: &RunRecord) -> String {
+    let Some(cost) = record.versions_cost else { return String::new() };
+    format!(
+        "\n\nTo send differences, the server kept {} of the newest version as receivers have it, up to {} of differences, \
+         and {} of the numbers of the versions that users have.",
+        Bytes::new(cost.model_bytes),
+        Bytes::new(cost.differences_bytes),
+        Bytes::new(cost.acknowledgement_bytes)
     )
 }
 
@@ -258,10 +271,23 @@ fn sparsity(record: &RunRecord) -> Option<String> {
     Some(format!(
         "## Sparsity of the shared table in round {}\n\n\
          Share of the values of the table (FedRAP's C) whose magnitude is above a threshold. A lossless sparse codec \
-         leaves out exact zeros only, so what it can save stands in the first line.\n\n{}",
+         leaves out exact zeros only, so what it can save stands in the first line.\n\n{}{}",
         round.round,
-        table(&["magnitude above", "in the uploads", "in the average"], &rows)
+        table(&["magnitude above", "in the uploads", "in the average"], &rows),
+        exact_zeros(&measured)
     ))
+}
+
+/// Returns a remark on how many exact zeros the average keeps of those in the uploads.
+fn exact_zeros(sparsity: &Sparsity) -> String {
+    let Some(union) = sparsity.union else { return String::new() };
+    format!(
+        "\n\nExactly 0 are {} of the values of an upload, {} of the values in all uploads together (no upload has another \
+         value there), and {} of the values of the average.",
+        share(1.0 - sparsity.uploads[0]),
+        share(1.0 - union),
+        share(1.0 - sparsity.averaged[0])
+    )
 }
 
 fn charts(record: &RunRecord) -> String {

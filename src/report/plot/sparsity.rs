@@ -37,6 +37,17 @@ pub fn chart(record: &RunRecord) -> Option<Chart> {
             })
             .collect(),
     };
+    let of_union: Vec<(f64, f64)> =
+        points.iter().filter_map(|(round, sparsity)| Some((*round, sparsity.union?))).collect();
+    let union = of_union.last().map(|(_, last)| Group {
+        heading: "any upload, magnitude above".to_owned(),
+        series: vec![Series {
+            label: format!("0: {}", share(*last)),
+            color: RGBColor(200, 40, 40),
+            stroke: Stroke::Thick,
+            points: of_union.clone(),
+        }],
+    });
     Some(Chart {
         title: title(record),
         subtitle: with_overrides(
@@ -48,10 +59,13 @@ pub fn chart(record: &RunRecord) -> Option<Chart> {
         ),
         x: rounds_axis(last, points.len()),
         y: Axis::share("share of values", 1.0),
-        groups: vec![
+        groups: [
             group("uploads, magnitude above", Stroke::Thick, |sparsity| &sparsity.uploads),
             group("average, magnitude above", Stroke::Dashed, |sparsity| &sparsity.averaged),
-        ],
+        ]
+        .into_iter()
+        .chain(union)
+        .collect(),
         marked: None,
         remark: None,
     })

@@ -13,6 +13,7 @@ use super::spec::{
 use super::tree::Node;
 use super::vocabulary::{MethodVocabulary, ParameterFaultKind, fill_defaults};
 
+mod codec;
 mod environment;
 mod evaluation;
 mod fault;
@@ -47,6 +48,8 @@ pub(super) fn check(
     if let Some(SourceSpec::Generated(generator)) = dataset.as_ref().map(|dataset| &dataset.source) {
         checker.sizes(generator, method.as_ref().zip(known), &evaluation);
     }
+    let exchanged = method.as_ref().zip(known).and_then(|(method, known)| known.exchanged.tell(&method.parameters));
+    checker.codecs(&raw.codec, exchanged.as_ref());
     checker.empty_rounds(&raw.training);
     checker.training(&raw.training, dataset.as_ref(), known);
     checker.rates_beside_trace(&raw.network);

@@ -193,7 +193,7 @@ impl From<&Scenario> for RawScenario {
             dataset: RawDataset::from(&scenario.dataset),
             training: scenario.training.clone(),
             evaluation: scenario.evaluation.clone(),
-            codec: scenario.codec,
+            codec: scenario.codec.clone(),
             network: RawNetwork::from(&scenario.network),
             devices: RawDevices::from(&scenario.devices),
             server: scenario.server,

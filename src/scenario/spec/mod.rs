@@ -8,11 +8,16 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+mod codec;
 mod environment;
 mod evaluation;
 mod report;
 mod training;
 
+pub use codec::{
+    BlockCodecSpec, CodecChoice, CodecName, CodecSpec, CompositionSpec, DeadZoneSpec, EntropySpec, FirstDownload,
+    PositionsSpec, RoundingSpec, ScaleSpec, SelectSpec, ValuesSpec,
+};
 pub use environment::{
     AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, DailySpec, DeviceClassSpec, DevicesSpec, FaultEffect,
     FaultSpec, FaultUsers, LinkTraceSpec, MemorySpec, NetworkSpec, OnOffSpec, RecurringOutageSpec, ServerLinkSpec,
@@ -232,32 +237,4 @@ pub struct MethodSpec {
     pub name: String,
     /// The parameters, an object: as written, and filled up with the defaults that the method's schema states.
     pub parameters: serde_json::Value,
-}
-
-/// How tables become bytes, per direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct CodecSpec {
-    /// Clients to server.
-    pub uplink: CodecName,
-    /// Server to clients.
-    pub downlink: CodecName,
-}
-
-impl Default for CodecSpec {
-    fn default() -> Self {
-        Self { uplink: CodecName::RowsF32, downlink: CodecName::DenseF32 }
-    }
-}
-
-/// The registered codecs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum CodecName {
-    /// Every value of the table.
-    DenseF32,
-    /// The rows that training touched, and the one factor that scales all others.
-    RowsF32,
-    /// The non-zero values, as a bitmap or an index list, whichever is smaller.
-    SparseF32,
 }

@@ -120,6 +120,7 @@ fn vocabulary() -> Vec<MethodVocabulary> {
         server_computes: false,
         draws_negatives: true,
         sizes: size_of_a_table,
+        exchanged: ExchangedOf::new(|_| None),
     };
     vec![
         entry("fedrap", schemars::schema_for!(FedrapLike), check_fedrap),
@@ -148,6 +149,49 @@ fn refused(text: &str, overrides: &[&str]) -> String {
     }
 }
 
+/// If this fails, the line of a fault is not shown in a long file, where it is needed most.
+#[test]
+fn a_fault_far_down_in_a_file_is_shown_with_its_line() {
+    let text = format!("{}{}rounds = 0\n", MINIMAL.replace("rounds = 3\n", ""), "# A remark.\n".repeat(500));
+    let message = refused(&text, &[]);
+    assert!(message.contains("test.toml:505:10") && message.contains("505 | rounds = 0"), "{message}");
+}
+
+/// If this fails, an override of the data set removes what a file says of a data set that it does not name.
+#[test]
+fn a_file_without_a_data_set_of_its_own_keeps_what_it_says() {
+    let text = MINIMAL.replace("name = \"generated\"", "generator = { users = 9 }");
+    let message = refused(&text, &["dataset.name=\"ml-100k\""]);
+    assert!(message.contains("`generator` belongs to"), "{message}");
+    assert!(read_with(&text, &["dataset.name=\"generated\""]).is_ok());
+}
+
+/// If this fails, a slip in the only form of a choice that has keys is told as one of an ordinary table.
+#[test]
+fn an_unknown_choice_with_keys_is_told_as_a_choice() {
+    let message = refused(&MINIMAL.replace("[training]", "split = { kfold = { folds = 3 } }\n[training]"), &[]);
+    assert!(message.contains("unknown value `kfold` for `split`; did you mean `k-fold`?"), "{message}");
+}
+
+/// If this fails, a user is warned of a key that the file does not have.
+#[test]
+fn a_parameter_without_effect_is_told_only_if_it_was_written() {
+    let resolve: fn(&mut Json) -> Vec<ParameterFault> = |_| vec![ParameterFault::without_effect("rate", "it is off")];
+    let schema = schemars::json_schema!({
+        "type": "object",
+        "properties": { "rate": { "type": "number", "default": 1.0 } },
+        "additionalProperties": false,
+    });
+    let vocabulary = [MethodVocabulary { name: "odd", schema, resolve, ..vocabulary().remove(0) }];
+    let warnings = |method: &str| {
+        let text = MINIMAL.replace("method = \"popularity\"", method);
+        parse_with_warnings(&text, "scenarios/test.toml", &[], &vocabulary, Strictness::Lenient).unwrap().warnings
+    };
+    assert_eq!(warnings("method = \"odd\""), Vec::<String>::new());
+    let told = warnings("method.odd.rate = 2.0");
+    assert!(told.len() == 1 && told[0].contains("`rate` has no effect: it is off"), "{told:?}");
+}
+
 /// Checks that files are really checked against every schema rule that the methods above use.
 #[test]
 fn no_rule_of_the_schema_goes_unchecked() {
@@ -170,6 +214,7 @@ fn a_rule_that_nobody_checks_is_found() {
         server_computes: false,
         draws_negatives: true,
         sizes: |_, _| Vec::new(),
+        exchanged: ExchangedOf::new(|_| None),
     };
     assert_eq!(unchecked_rules(&[odd]), ["#/$defs/Method/oneOf/properties/odd/properties/name/pattern"]);
 }

@@ -325,7 +325,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
                 method,
                 training,
                 evaluation,
-                codec: CodecSpec { uplink: CodecName::RowsF32, downlink: CodecName::SparseF32 },
+                codec: CodecSpec { downlink: CodecChoice::Named(CodecName::SparseF32), ..CodecSpec::default() },
                 network,
                 devices,
                 server: ServerSpec { ns_per_row_visit: 0.5, ns_per_multiply_add: 0.0 },

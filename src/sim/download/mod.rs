@@ -7,18 +7,23 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use super::world::World;
-use crate::codec::{self, Codec, CodecMemory, EncodeContext, Frame, FrameParts, Randomness};
+use crate::codec::{BlockCodecs, Frame, FrameParts, Randomness};
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::method::server::{Download, PersonalDownloads};
 use crate::method::task::Phase;
 use crate::model::archive::{Archive, ArchiveReader, damaged};
-use crate::model::blocks::{BlockValues, Model, ModelUpdate};
-use crate::model::layout::{BlockKind, Layout};
+use crate::model::blocks::Model;
+use crate::model::layout::Layout;
 use crate::model::state::{restore_model, save_model};
-use crate::model::table::{RowSet, Table, TableUpdate, extend_bytes};
 use crate::rng::Streams;
 use crate::stages::{Stage, enter};
+
+mod tables;
+mod versions;
+
+use tables::{encode, has_the_bits_of_model};
+pub use versions::{HeldVersions, Version, Versions};
 
 /// The download for all users who are invited between two steps of the server.
 ///
@@ -31,7 +36,7 @@ pub struct OutgoingDownload {
     number: u32,
     phase: Phase,
     layout: Layout,
-    codec: &'static dyn Codec,
+    codecs: BlockCodecs,
     streams: Streams,
     content: Content,
 }
@@ -50,13 +55,24 @@ enum Content {
     },
     /// Each user receives a frame of its own.
     PerUser(Arc<dyn PersonalDownloads>),
+    /// Each user receives the changes since the version that it has.
+    Version(Arc<Version>, WaysToVersion),
+}
+
+/// The frames that bring users to a version.
+#[derive(Debug)]
+enum WaysToVersion {
+    /// They follow from the versions that the users have.
+    Held(HeldVersions),
+    /// The frame of a single user, in a run that was resumed.
+    Frame(Frame),
 }
 
 /// The format in which a frame is to be read.
 #[derive(Clone, Debug)]
 pub struct FrameFormat {
-    /// The codec.
-    pub codec: &'static dyn Codec,
+    /// The codecs.
+    pub codecs: BlockCodecs,
     /// The layout of the frame.
     pub layout: Layout,
 }
@@ -64,7 +80,10 @@ pub struct FrameFormat {
 impl FrameFormat {
     /// Returns whether `frame` can be read.
     pub fn reads(&self, frame: &Bytes) -> bool {
-        codec::decode(self.codec, frame, &self.layout, &Model::none()).is_ok()
+        if self.codecs.sends_changes() {
+            return versions::reads(self, frame).is_ok();
+        }
+        self.codecs.decode(frame, &self.layout, &Model::none()).is_ok()
     }
 }
 
@@ -93,7 +112,8 @@ impl OutgoingDownload {
     /// [`Error::Update`] for a download of another layout than the method announces.
     pub fn encode(number: u32, phase: Phase, download: Download, world: &World) -> Result<Self> {
         let _stage = enter(Stage::Encode);
-        let (layout, codec, streams) = (world.download_layout(phase).clone(), world.downlink, world.streams);
+        let (layout, codecs) = (world.download_layout(phase).clone(), world.downlink.clone());
+        let streams = world.streams;
         let content = match download {
             _ if layout.is_empty() => Content::Nothing(Received::nothing()),
             Download::Nothing => {
@@ -101,15 +121,15 @@ impl OutgoingDownload {
                 return Err(Error::Update(format!("there is no download in phase {phase}, which announces one")));
             }
             Download::Shared(intended) => {
-                let frame = encode(&intended, &layout, codec, Randomness::of_download(streams, None, number))?;
+                let frame = encode(&intended, &layout, &codecs, Randomness::of_download(streams, None, number))?;
                 // The model is kept only where it is needed, since the server changes its tables in place if it alone
                 // has them.
-                let intended = (!codec.is_lossless()).then_some(intended);
+                let intended = (!codecs.is_lossless()).then_some(intended);
                 Content::Held { frame, intended, received: OnceLock::new(), is_shared: true }
             }
             Download::PerUser(personal) => Content::PerUser(personal),
         };
-        Ok(Self { number, phase, layout, codec, streams, content })
+        Ok(Self { number, phase, layout, codecs, streams, content })
     }
 
     /// Returns what the participants of the first step of `world` download.
@@ -118,7 +138,21 @@ impl OutgoingDownload {
     /// As [`Self::encode`].
     pub(super) fn first(world: &World) -> Result<Self> {
         let server = world.method.server();
-        Self::encode(0, server.phase(), server.download(), world)
+        let (phase, download) = (server.phase(), server.download());
+        match download {
+            Download::Shared(model) if world.downlink.sends_changes() => {
+                let version = Versions::new(phase, world).advance(0, model, world)?;
+                Ok(Self::of_version(version, phase, HeldVersions::new(), world))
+            }
+            download => Self::encode(0, phase, download, world),
+        }
+    }
+
+    /// Makes the download that brings users to a version. `held` are the versions that they have.
+    pub fn of_version(version: Arc<Version>, phase: Phase, held: HeldVersions, world: &World) -> Self {
+        let (layout, codecs) = (world.download_layout(phase).clone(), world.downlink.clone());
+        let (number, content) = (version.number(), Content::Version(version, WaysToVersion::Held(held)));
+        Self { number, phase, layout, codecs, streams: world.streams, content }
     }
 
     /// Returns the number of the model's version that the download says. It tells downloads apart, even if they say the
@@ -138,8 +172,13 @@ impl OutgoingDownload {
         self.phase
     }
 
-    /// Returns whether all receive the same frame.
+    /// Returns whether all receive the same model.
     pub fn is_shared(&self) -> bool {
+        matches!(self.content, Content::Held { is_shared: true, .. } | Content::Version(..))
+    }
+
+    /// Returns whether it has to be kept, since it cannot be made again of the server's state.
+    pub fn has_to_be_kept(&self) -> bool {
         matches!(self.content, Content::Held { is_shared: true, .. })
     }
 
@@ -150,11 +189,12 @@ impl OutgoingDownload {
     pub fn frame(&self, user: UserId) -> Result<Frame> {
         match &self.content {
             Content::Nothing(_) => Ok(Frame::none()),
-            Content::Held { frame, .. } => Ok(frame.clone()),
+            Content::Held { frame, .. } | Content::Version(_, WaysToVersion::Frame(frame)) => Ok(frame.clone()),
+            Content::Version(version, WaysToVersion::Held(held)) => version.frame(version_of(user, held)),
             Content::PerUser(personal) => {
                 let _stage = enter(Stage::Encode);
                 let randomness = Randomness::of_download(self.streams, Some(user.0), self.number);
-                encode(&personal.download(user)?, &self.layout, self.codec, randomness)
+                encode(&personal.download(user)?, &self.layout, &self.codecs, randomness)
             }
         }
     }
@@ -166,13 +206,15 @@ impl OutgoingDownload {
     pub fn parts(&self, user: UserId) -> Result<FrameParts> {
         match &self.content {
             Content::Held { frame, .. } => Ok(frame.parts),
+            Content::Version(version, WaysToVersion::Held(held)) => version.parts(version_of(user, held)),
+            Content::Version(_, WaysToVersion::Frame(frame)) => Ok(frame.parts),
             Content::Nothing(_) | Content::PerUser(_) => Ok(self.frame(user)?.parts),
         }
     }
 
     /// Returns the format in which its frames are to be read.
     pub fn format(&self) -> FrameFormat {
-        FrameFormat { codec: self.codec, layout: self.layout.clone() }
+        FrameFormat { codecs: self.codecs.clone(), layout: self.layout.clone() }
     }
 
     /// Returns what `user` receives.
@@ -182,13 +224,20 @@ impl OutgoingDownload {
     pub fn received(&self, user: UserId) -> Result<Cow<'_, Received>> {
         match &self.content {
             Content::Nothing(received) => Ok(Cow::Borrowed(received)),
+            Content::Version(version, WaysToVersion::Held(held)) => {
+                version.received(version_of(user, held)).map(Cow::Owned)
+            }
+            Content::Version(version, WaysToVersion::Frame(frame)) => {
+                let received = version.received(Some(version.number()))?;
+                Ok(Cow::Owned(Received { frame_bytes: frame.bytes.len() as u64, ..received }))
+            }
             Content::Held { frame, intended, received, .. } => {
                 let decode = || self.decode(&frame.bytes, intended.as_ref()).map_err(|error| error.to_string());
                 let received = received.get_or_init(decode).as_ref();
                 received.map(Cow::Borrowed).map_err(|reason| Error::Frame(reason.clone()))
             }
             Content::PerUser(personal) => {
-                let intended = if self.codec.is_lossless() { None } else { Some(personal.download(user)?) };
+                let intended = if self.codecs.is_lossless() { None } else { Some(personal.download(user)?) };
                 self.decode(&self.frame(user)?.bytes, intended.as_ref()).map(Cow::Owned)
             }
         }
@@ -196,12 +245,9 @@ impl OutgoingDownload {
 
     fn decode(&self, frame: &Bytes, intended: Option<&Model>) -> Result<Received> {
         let _stage = enter(Stage::Decode);
-        let update = codec::decode(self.codec, frame, &self.layout, &Model::none())?;
+        let update = self.codecs.decode(frame, &self.layout, &Model::none())?;
         let model = update.apply(&self.layout, &Model::none())?;
-        let differs = |intended: &&Model| {
-            !model.blocks().iter().zip(intended.blocks()).all(|(one, other)| has_the_bits_of(one, other))
-        };
-        let intended = intended.filter(differs).cloned();
+        let intended = intended.filter(|intended| !has_the_bits_of_model(&model, intended)).cloned();
         Ok(Received { model, intended, frame_bytes: frame.len() as u64 })
     }
 
@@ -215,6 +261,7 @@ impl OutgoingDownload {
             Content::Nothing(_) => 0u8,
             Content::Held { is_shared: true, .. } => 1,
             Content::Held { is_shared: false, .. } | Content::PerUser(_) => 2,
+            Content::Version(..) => 3,
         };
         archive.put(&(self.number, self.phase.0, kind));
         if kind == 0 {
@@ -223,11 +270,15 @@ impl OutgoingDownload {
         let frame = self.frame(user)?;
         archive.put(&frame.parts);
         archive.put_shared_bytes(&frame.bytes);
+        if let Content::Version(version, _) = &self.content {
+            version.save(archive);
+            return Ok(());
+        }
         let intended = match &self.content {
-            _ if self.codec.is_lossless() => None,
+            _ if self.codecs.is_lossless() => None,
             Content::PerUser(personal) => Some(personal.download(user)?),
             Content::Held { intended, .. } => intended.clone(),
-            Content::Nothing(_) => None,
+            Content::Nothing(_) | Content::Version(..) => None,
         };
         if let Some(intended) = intended {
             save_model(archive, &intended);
@@ -240,6 +291,7 @@ impl OutgoingDownload {
 #[derive(Debug, Default)]
 pub struct RestoredDownloads {
     shared: BTreeMap<u32, Arc<OutgoingDownload>>,
+    versions: BTreeMap<u32, Arc<Version>>,
 }
 
 impl RestoredDownloads {
@@ -256,7 +308,14 @@ impl RestoredDownloads {
         let layout = world.download_layout(phase).clone();
         let content = match kind {
             0 => Content::Nothing(Received::nothing()),
-            3.. => return Err(damaged(format!("a download of kind {kind}"))),
+            3 => {
+                let parts: FrameParts = archive.take()?;
+                let frame = Frame::of_saved(archive.take_shared_bytes()?, parts)?;
+                let version = Version::restore(archive, &layout)?;
+                let version = self.versions.entry(version.number()).or_insert_with(|| Arc::new(version));
+                Content::Version(Arc::clone(version), WaysToVersion::Frame(frame))
+            }
+            4.. => return Err(damaged(format!("a download of kind {kind}"))),
             1 | 2 => {
                 let parts: FrameParts = archive.take()?;
                 let frame = Frame::of_saved(archive.take_shared_bytes()?, parts)?;
@@ -265,10 +324,10 @@ impl RestoredDownloads {
                 Content::Held { frame, intended, received: OnceLock::new(), is_shared: kind == 1 }
             }
         };
-        let (codec, streams) = (world.downlink, world.streams);
-        let restored = Arc::new(OutgoingDownload { number, phase, layout, codec, streams, content });
+        let (codecs, streams) = (world.downlink.clone(), world.streams);
+        let restored = Arc::new(OutgoingDownload { number, phase, layout, codecs, streams, content });
         // A user's own download is kept as a frame from here on, and shared with no other user.
-        if kind == 2 {
+        if kind >= 2 {
             return Ok(restored);
         }
         let known = self.shared.entry(number).or_insert_with(|| Arc::clone(&restored));
@@ -281,49 +340,9 @@ impl RestoredDownloads {
     }
 }
 
-/// Encodes a model. Receivers may have nothing yet, so rows that are left out are zero.
-fn encode(model: &Model, layout: &Layout, codec: &dyn Codec, randomness: Randomness) -> Result<Frame> {
-    let mut blocks = Vec::with_capacity(model.blocks().len());
-    for (block, values) in layout.blocks().iter().zip(model.blocks()) {
-        blocks.push(match (block.kind, values) {
-            (BlockKind::ItemTable, BlockValues::Table(table)) if codec.leaves_rows_out() => {
-                nonzero_rows(table).unwrap_or_else(|| TableUpdate::of_table(table))
-            }
-            (_, BlockValues::Table(table)) => TableUpdate::of_table(table),
-            (_, BlockValues::Raw(bytes)) => TableUpdate::raw(block.shape, block.value_type, bytes.clone()),
-        });
-    }
-    let mut memory = CodecMemory::default();
-    let mut context = EncodeContext { base: &Model::none(), memory: &mut memory, randomness };
-    codec::encode(codec, &ModelUpdate::of_blocks(blocks), layout, &mut context)
-}
-
-/// Returns the rows of `table` that are not all +0.0, which are those that a rows codec must send; `None` if that is
-/// every row.
-fn nonzero_rows(table: &Table) -> Option<TableUpdate> {
-    let shape = table.shape();
-    let is_nonzero = |row: &u32| table.row(*row as usize).iter().any(|value| value.to_bits() != 0);
-    let rows: Vec<u32> = (0..shape.rows as u32).filter(is_nonzero).collect();
-    if rows.len() == shape.rows {
-        return None;
-    }
-    let mut values = Vec::with_capacity(rows.len() * shape.dimension * 4);
-    rows.iter().for_each(|row| extend_bytes(&mut values, table.row(*row as usize)));
-    // Rows that are left out are decoded as zero times the base, which is zero.
-    Some(TableUpdate::of_rows(shape, RowSet::Listed(rows), values.into()))
-}
-
-/// Returns whether two blocks are equal bit for bit.
-fn has_the_bits_of(one: &BlockValues, other: &BlockValues) -> bool {
-    match (one, other) {
-        (BlockValues::Table(one), BlockValues::Table(other)) => {
-            let pairs = one.as_slice().iter().zip(other.as_slice());
-            // There is no early exit, so that the loop vectorises.
-            pairs.fold(0, |differing, (one, other)| differing | (one.to_bits() ^ other.to_bits())) == 0
-        }
-        (BlockValues::Raw(one), BlockValues::Raw(other)) => one == other,
-        _ => false,
-    }
+/// Returns the version that `user` has, if it has one.
+fn version_of(user: UserId, held: &[(UserId, u32)]) -> Option<u32> {
+    held.binary_search_by_key(&user, |(user, _)| *user).ok().map(|place| held[place].1)
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::model::table::TableShape;
+use crate::model::table::{Table, TableShape};
+use crate::rng::PortableDraws;
 use crate::sim::small;
 
 /// Returns a table of FedMF's shape in the small world, in which every third row is zero, and one value is a negative
@@ -105,4 +106,126 @@ fn users_who_shared_a_download_share_it_again_and_others_do_not() {
     }
     let other = outgoing(&world, 3, &Table::zeros(table.shape()));
     assert!(matches!(restored(&[&first, &other]), Err(Error::Checkpoint(_))));
+}
+
+/// Returns a world whose downlink sends differences in four bits.
+fn changing_world(first_download: &str) -> Arc<World> {
+    let first_download = format!("codec.first_download=\"{first_download}\"");
+    small::world(&[
+        "codec.downlink={ delta = true, values = \"int4\", entropy = \"ans\" }",
+        &first_download,
+        "dataset.generator.users=20",
+    ])
+}
+
+/// Returns models that differ a little from each other, of which the first is the one that the method begins with.
+fn models(world: &World, count: usize) -> Vec<Model> {
+    let mut stream = Streams::new(3).stream(crate::rng::Purpose::Line, 0, 0);
+    let mut models = vec![world.method.initial()];
+    while models.len() < count {
+        let mut next = models[models.len() - 1].clone();
+        let changed = next.table_mut(0).as_mut_slice();
+        changed.iter_mut().step_by(3).for_each(|value| *value += 0.01 * stream.standard_normal() as f32);
+        models.push(next);
+    }
+    models
+}
+
+/// Returns the bits of the only table of a model.
+fn bits_of(model: &Model) -> Vec<u32> {
+    model.table(0).as_slice().iter().map(|value| value.to_bits()).collect()
+}
+
+/// If this fails, a device that has some version ends up with another model than the server takes it to have, or the
+/// bytes that are booked are not those that travel.
+#[test]
+fn whoever_has_a_version_has_the_same_bits() {
+    for first_download in ["values", "seed"] {
+        let world = changing_world(first_download);
+        let (mut versions, mut devices) = (Versions::new(Phase(0), &world), vec![None; 4]);
+        let format = FrameFormat { codecs: world.downlink.clone(), layout: world.download_layout(Phase(0)).clone() };
+        for (number, model) in (0u32..).zip(models(&world, 9)) {
+            let version = versions.advance(number, model.clone(), &world).unwrap();
+            // Device 0 never misses a version, 1 every other one, and the others have long absences.
+            let present = (0..4u32).filter(|device| number % [1, 2, 4, 7][*device as usize] == *device % 2);
+            let users: Vec<UserId> = present.map(UserId).collect();
+            let held = versions.held_by(users.iter().copied());
+            let download = OutgoingDownload::of_version(version, Phase(0), held, &world);
+            for user in users {
+                let frame = download.frame(user).unwrap();
+                assert_eq!(frame.parts, download.parts(user).unwrap());
+                assert_eq!(frame.parts.total(), frame.bytes.len() as u64);
+                assert!(format.reads(&frame.bytes));
+                let device = &mut devices[user.0 as usize];
+                let drawn = |seed| {
+                    assert_eq!(seed, world.scenario.seed);
+                    world.method.initial()
+                };
+                let held = device.take();
+                *device = Some(versions::received_on_a_device(&frame.bytes, held, &format, drawn).unwrap());
+                let received = download.received(user).unwrap();
+                assert_eq!(received.frame_bytes, frame.bytes.len() as u64);
+                assert_eq!(
+                    device.as_ref().map(|(number, model)| (*number, bits_of(model))),
+                    Some((number, bits_of(&received.model)))
+                );
+                // Of device 3, the server hears of only every other version, so that it gets changes that it has.
+                if user.0 != 3 || number % 2 == 0 {
+                    versions.acknowledge(user, number);
+                }
+            }
+            let newest = bits_of(&download.received(UserId(0)).unwrap().model);
+            let error =
+                model.table(0).as_slice().iter().zip(newest).map(|(meant, has)| (meant - f32::from_bits(has)).abs());
+            assert!(error.fold(0.0f32, f32::max) < 0.01, "the sequence has lost the model");
+        }
+        assert!(versions.cost().differences_bytes > 0);
+    }
+}
+
+/// If this fails, a device downloads more than it needs: who is one version behind gets one difference, and who has
+/// nothing gets the shorter of all differences and the whole model.
+#[test]
+fn the_shorter_way_to_a_version_is_taken() {
+    let lengths = |first_download| {
+        let world = changing_world(first_download);
+        let mut versions = Versions::new(Phase(0), &world);
+        let mut version = None;
+        for (number, model) in (0u32..).zip(models(&world, 4)) {
+            version = Some(versions.advance(number, model, &world).unwrap());
+        }
+        let version = version.unwrap();
+        [Some(3), Some(2), Some(1), None].map(|held| version.frame(held).unwrap().bytes.len())
+    };
+    let world = changing_world("values");
+    let whole = world.download_layout(Phase(0)).bytes();
+    let [none, one, two, all] = lengths("values");
+    assert_eq!(none, 12, "nothing is new");
+    assert!(one < two && two < whole && all > whole);
+    let [_, _, _, from_seed] = lengths("seed");
+    assert!(two < from_seed && from_seed < whole);
+}
+
+/// If this fails, a run that is resumed sends other differences than one that was not interrupted.
+#[test]
+fn a_sequence_goes_on_after_a_checkpoint() {
+    let world = changing_world("seed");
+    let mut versions = Versions::new(Phase(0), &world);
+    let models = models(&world, 5);
+    for (number, model) in (0u32..).zip(&models[..4]) {
+        versions.advance(number, model.clone(), &world).unwrap();
+        versions.acknowledge(UserId(2), number);
+    }
+    let mut archive = Archive::default();
+    versions.save(&mut archive);
+    let mut reader = ArchiveReader::new(Box::new(std::io::Cursor::new(archive.take().unwrap())));
+    let mut restored = Versions::restore(Phase(0), &mut reader, &world).unwrap();
+    assert_eq!(restored.cost(), versions.cost());
+    let users = || [1, 2].map(UserId).into_iter();
+    assert_eq!(restored.held_by(users()), versions.held_by(users()));
+    let next = |versions: &mut Versions| {
+        let version = versions.advance(4, models[4].clone(), &world).unwrap();
+        [None, Some(1), Some(3)].map(|held| version.frame(held).unwrap().bytes)
+    };
+    assert_eq!(next(&mut restored), next(&mut versions));
 }

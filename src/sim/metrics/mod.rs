@@ -261,8 +261,12 @@ impl Books {
             third_party_bytes: self.has_third_party.then_some(bytes.third_party),
             work: std::mem::take(&mut self.work),
             network,
-            sparsity: (averaged.values > 0)
-                .then(|| Sparsity { uploads: ended.made.uploads.shares(), averaged: averaged.shares() }),
+            sparsity: (averaged.values > 0).then(|| Sparsity {
+                uploads: ended.made.uploads.shares(),
+                averaged: averaged.shares(),
+                union: ended.made.union.share(),
+            }),
+            versions: ended.made.versions,
         };
         self.digest_round(&ended, &record);
         self.rounds.push(record.clone());

@@ -334,7 +334,9 @@ impl Network {
         made.steps += u32::from(outcome.aggregated > 0);
         made.aggregated += outcome.aggregated;
         made.uploads.add_times(&outcome.uploads, 1);
+        made.union += outcome.union;
         made.model = outcome.model;
+        made.versions = outcome.versions;
         if self.traffic.bookings.len() >= BOOKED_AT_ONCE {
             let bookings = emptied(&mut self.traffic.bookings);
             tell(asked(self.peers.book.send(Book { bookings }), "metrics").await??);

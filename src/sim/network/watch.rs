@@ -145,6 +145,11 @@ mod tests {
         let rate = |bytes, ns| mean_rate(Bytes::new(bytes), SimDuration::from_nanos(ns));
         assert_eq!([rate(125, 1_000_000_000), rate(125, 500_000_000), rate(1, 3_000_000_000)], [1000, 2000, 2]);
         assert_eq!((rate(5, 0), rate(u64::MAX, 0), rate(u64::MAX, 1)), (0, 0, u64::MAX >> 32));
+        // Rates are capped, so that 2^32 of them have a sum.
+        assert_eq!(
+            [rate(1_000_000_000, 1_000_000_000), rate(400_000_000, 1_000_000_000)],
+            [u64::MAX >> 32, 3_200_000_000]
+        );
         // The largest size whose product fits in 64 bits, and the next one, which takes the other way.
         let largest = u64::MAX / 8_000_000_000;
         assert_eq!(

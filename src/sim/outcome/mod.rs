@@ -15,10 +15,12 @@ use crate::scenario::Policy;
 
 pub mod events;
 pub mod losses;
+mod model;
 pub mod network;
 pub mod users;
 
 use losses::Losses;
+pub use model::{Sparsity, VersionsCost};
 use network::NetworkRecord;
 use users::{DeviceBytes, UserRecord};
 
@@ -313,15 +315,10 @@ pub struct RoundRecord {
     pub network: NetworkRecord,
     /// The shares of values above thresholds; absent where the model has no values.
     pub sparsity: Option<Sparsity>,
-}
-
-/// The shares of values whose magnitude is above each threshold of [`SPARSITY_THRESHOLDS`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Sparsity {
-    /// The shares over all uploads that were averaged.
-    pub uploads: [f64; 7],
-    /// The shares over the model's tables.
-    pub averaged: [f64; 7],
+    /// What it has cost the server up to the end of the round to keep versions of the model; absent unless downloads are
+    /// differences from versions.
+    #[serde(default)]
+    pub versions: Option<VersionsCost>,
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use crate::codec;
 use crate::error::Result;
 use crate::ids::{InvitationId, Round, UserId};
 use crate::method::Server;
@@ -104,6 +103,6 @@ fn decode<'a>(world: &World, arrived: &'a Arrived) -> Result<(ModelUpdate, Cow<'
     let Arrived { user, invitation_id, frame, download, .. } = arrived;
     let origin = UploadOrigin { user: *user, invitation_id: *invitation_id, download };
     let received = download.received(*user)?;
-    let update = codec::decode(world.uplink, &frame.bytes(&origin, world)?, layout, &received.model)?;
+    let update = world.uplink.decode(&frame.bytes(&origin, world)?, layout, &received.model)?;
     Ok((update, received))
 }

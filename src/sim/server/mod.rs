@@ -11,7 +11,7 @@ use actix::prelude::*;
 
 use super::by_user::ByUser;
 use super::checkpoints::Save;
-use super::download::{OutgoingDownload, RestoredDownloads};
+use super::download::{OutgoingDownload, RestoredDownloads, Versions};
 use super::identity::Identity;
 use super::messages::{
     AlarmRang, BeginStep, CloseStep, Ending, GetModel, Orders, ParticipationLost, Receipt, SetModel, StepOutcome,
@@ -20,11 +20,10 @@ use super::messages::{
 use super::upload::UploadOrigin;
 use super::workers::Pool;
 use super::world::World;
-use crate::codec;
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Round, Step, UserId};
-use crate::method::Server;
 use crate::method::server::StepReport;
+use crate::method::{Phase, Server};
 use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::blocks::Model;
 use crate::model::state::{StateVisitor, restore_model, save_model};
@@ -35,6 +34,7 @@ use crate::units::SimTime;
 mod alone;
 mod averages;
 mod cohort;
+mod downloads;
 mod oort;
 mod roster;
 mod steps;
@@ -59,6 +59,8 @@ pub struct ServerActor {
     alone: Option<StepAlone>,
     /// The download for participants until the next step; `None` until somebody needs it.
     download: Option<Arc<OutgoingDownload>>,
+    /// The versions of each phase's download of which changes are sent.
+    versions: Vec<Versions>,
     /// The number of invitations so far.
     invitations_sent: u32,
     cohorts: Cohorts,
@@ -91,6 +93,7 @@ impl ServerActor {
             steps: 0,
             alone: None,
             download: None,
+            versions: Vec::new(),
             invitations_sent: 0,
             cohorts: Cohorts::new(Arc::clone(&world)),
             open: ByUser::default(),
@@ -130,6 +133,10 @@ impl ServerActor {
         let model = restore_model(archive, server.server.model().layout())?;
         server.server.set_model(model)?;
         server.server.visit_state(&mut StateVisitor::Restore(archive))?;
+        let phases: Vec<u8> = archive.take()?;
+        for phase in phases {
+            server.versions.push(Versions::restore(Phase(phase), archive, &server.world)?);
+        }
         if has_download {
             server.download = Some(downloads.take(archive, &server.world)?);
         }
@@ -150,15 +157,17 @@ impl ServerActor {
             self.empty_steps,
             self.ended_without_update,
             self.wakes_at,
-            self.download.as_ref().is_some_and(|download| download.is_shared()),
+            self.download.as_ref().is_some_and(|download| download.has_to_be_kept()),
             open,
         ));
         self.cohorts.save(archive);
         archive.put(&(self.version, self.steps));
         save_model(archive, self.server.model());
         self.server.visit_state(&mut StateVisitor::Save(archive))?;
+        archive.put(&self.versions.iter().map(|versions| versions.phase().0).collect::<Vec<_>>());
+        self.versions.iter().for_each(|versions| versions.save(archive));
         // Downloads of single users can be made again from the state that was just saved.
-        if let Some(download) = self.download.as_ref().filter(|download| download.is_shared()) {
+        if let Some(download) = self.download.as_ref().filter(|download| download.has_to_be_kept()) {
             download.save(UserId(0), archive)?;
         }
         self.open.iter().try_for_each(|(user, open)| open.download.save(user, archive))
@@ -167,23 +176,6 @@ impl ServerActor {
     /// Returns the number of the next step, among those that are not empty, and the round that it belongs to.
     fn step_name(&self) -> (u32, Round) {
         (self.steps, self.world.scenario.training.round_of(self.step.step))
-    }
-
-    /// Forgets the download of a model that has changed. The next one has another number, even if the old one is still
-    /// with participants.
-    fn forget_download(&mut self) {
-        self.download = None;
-        self.version += 1;
-    }
-
-    /// Returns what participants download until the next step.
-    fn next_download(&mut self) -> Result<Arc<OutgoingDownload>> {
-        if let Some(download) = &self.download {
-            return Ok(Arc::clone(download));
-        }
-        let (phase, content) = (self.server.phase(), self.server.download());
-        let download = Arc::new(OutgoingDownload::encode(self.version, phase, content, &self.world)?);
-        Ok(Arc::clone(self.download.insert(download)))
     }
 
     /// Removes and returns a participation that has come to an end; `None` if the server had given it up before.
@@ -260,7 +252,7 @@ impl Handler<UplinkArrived> for ServerActor {
             true => {
                 let origin = UploadOrigin { user, invitation_id, download: &open.download };
                 let received = open.download.received(user)?;
-                codec::decode(self.world.uplink, &frame.bytes(&origin, &self.world)?, layout, &received.model).is_ok()
+                self.world.uplink.decode(&frame.bytes(&origin, &self.world)?, layout, &received.model).is_ok()
             }
             false => true,
         };
@@ -268,6 +260,9 @@ impl Handler<UplinkArrived> for ServerActor {
         let sound = scalars.is_some();
         if let Some(utility) = scalars.and_then(|scalars| scalars.utility) {
             self.cohorts.observe(user, utility, now.since(open.began), open.step);
+        }
+        if sound {
+            self.acknowledge(user, &open);
         }
         let ending = if sound { self.ending(open.step) } else { Ending::Lost };
         if ending == Ending::Done {
@@ -331,8 +326,15 @@ impl Handler<CloseStep> for ServerActor {
         let given_up = self.give_up();
         // The model is passed on only at the end of a round, since while there is a copy the next step cannot change
         // its tables in place.
-        let model = if ends_round { Some((self.server.model().clone(), self.next_download()?)) } else { None };
-        Ok(StepOutcome { model, aggregated, uploads: report.uploads, given_up })
+        let model = if ends_round { Some((self.server.model().clone(), self.download_to_score()?)) } else { None };
+        Ok(StepOutcome {
+            model,
+            aggregated,
+            uploads: report.uploads,
+            union: report.union,
+            given_up,
+            versions: self.versions_cost(),
+        })
     }
 }
 

@@ -160,6 +160,15 @@ mod tests {
         counts
     }
 
+    /// If this fails, a run that goes on from a checkpoint explores users whom it has seen.
+    #[test]
+    fn what_was_seen_survives_a_checkpoint() {
+        let before = seen(&[(0, 1.0, 1.0), (4, 0.98, 1.0)]);
+        let mut restored = seen(&[]);
+        restored.restore(before.seen().clone());
+        assert!(restored.has_seen(UserId(0)) && restored.has_seen(UserId(4)) && !restored.has_seen(UserId(1)));
+    }
+
     #[test]
     fn users_with_nearly_the_highest_loss_are_picked_and_others_are_not() {
         let counts = picked(&seen(&[(0, 1.0, 1.0), (1, 0.98, 1.0), (2, 0.5, 1.0)]), 3);

@@ -137,7 +137,7 @@ impl ServerActor {
 
     fn invite(&mut self, cohort: Vec<UserId>, invitation_id: InvitationId, now: SimTime) -> Result<Invitation> {
         self.invitations_sent += 1;
-        let download = self.next_download()?;
+        let download = self.next_download(&cohort)?;
         let step = self.step.step;
         for user in &cohort {
             self.open.insert(*user, Open { step, invitation_id, began: now, download: Arc::clone(&download) });

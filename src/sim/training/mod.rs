@@ -13,7 +13,7 @@ use super::download::OutgoingDownload;
 use super::exchange::{self, ReplySource};
 use super::upload::{UploadFrame, UploadOrigin};
 use super::world::World;
-use crate::codec::{self, EncodeContext};
+use crate::codec::EncodeContext;
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Step, UserId};
 use crate::method::{LocalTask, LocalUpdate, Scratch};
@@ -109,9 +109,12 @@ impl Assignment {
             return Ok(Box::new(Trained { device, frame, loss, work }));
         }
         let mut context = EncodeContext { base: &received.model, memory: &mut device.memory, randomness };
-        let frame = codec::encode(world.uplink, &update, layout, &mut context)?;
+        let frame = world.uplink.encode(&update, layout, &mut context)?;
         // What a mechanism has changed is not what the client returned.
-        let held = if world.privacy.is_none() { frame.hold_values_of(world.uplink, &mut update) } else { None };
+        let held = match world.privacy {
+            None => frame.hold_values_of(&world.uplink, &mut update, layout),
+            Some(_) => None,
+        };
         if held.is_some() {
             device.client.was_sent(&update);
         }

@@ -8,7 +8,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::codec;
 use crate::method::Client;
 use crate::model::blocks::ModelUpdate;
 use crate::model::state::StateVisitor;
@@ -91,8 +90,8 @@ fn search(bench: &mut Bench, mut client: Box<dyn Client>, round: u32, marks: u64
         .take_part(client.as_mut(), USER, round)
         .map_err(|error| Seen(format!("training fails once private numbers are moved by less than 1 %: {error}")))?;
     let after = visit(client.as_mut(), |value| value)?;
-    let dense = bench.frame(codec::of(CodecName::DenseF32), &update.update, USER)?;
-    let rows = bench.frame(codec::of(CodecName::RowsF32), &update.update, USER)?;
+    let dense = bench.frame(&CodecName::DenseF32.into(), &update.update, USER)?;
+    let rows = bench.frame(&CodecName::RowsF32.into(), &update.update, USER)?;
     let request = request.map_or(Vec::new(), |request| plain_bytes(&request));
     let mut found = BTreeSet::new();
     for (frame, bytes) in [&dense.bytes[..], &rows.bytes[..], &request[..]].into_iter().enumerate() {

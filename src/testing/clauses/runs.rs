@@ -1,5 +1,6 @@
 //! Checks of whole runs.
 
+use crate::codec::BlockCodecs;
 use crate::sim::{self, Outcome, RunControl, World};
 use crate::testing::breach::{Seen, ensure};
 use crate::testing::lossy::SixteenBits;
@@ -32,10 +33,15 @@ pub fn repeat_their_digest(contract: &Contract<'_>) -> Result<(), Seen> {
 }
 
 /// What may differ from world to world: network and devices, codecs, cohorts, negatives and evaluation.
-const WORLDS: [&[&str]; 4] = [
+const WORLDS: [&[&str]; 5] = [
     &["network.preset=\"mobile-pessimistic\"", "network.dropout=0.4", "devices.preset=\"phone-lognormal\""],
     &["codec.uplink=\"rows-f32\"", "codec.downlink=\"sparse-f32\"", "training.participation={ cohort = 3 }"],
     &["codec.uplink=\"sparse-f32\"", "codec.downlink=\"rows-f32\"", "dataset.negatives.pool=\"unrated\""],
+    &[
+        "codec.uplink={ delta = true, values = \"int4\", entropy = \"ans\", error_feedback = true }",
+        "codec.downlink={ values = \"int8\" }",
+        "training.rounds=2",
+    ],
     &["dataset.validation_item=false", "evaluation.ranking=\"full-catalogue\"", "evaluation.users=5"],
 ];
 
@@ -53,7 +59,7 @@ pub fn work_with_lossy_codecs(contract: &Contract<'_>) -> Result<(), Seen> {
     const OVERRIDES: [&str; 2] = ["training.participation={ cohort = 15 }", "network.dropout=0.2"];
     let lossy_world = || {
         let mut world = contract.world(&OVERRIDES)?;
-        (world.uplink, world.downlink) = (&SixteenBits, &SixteenBits);
+        (world.uplink, world.downlink) = (BlockCodecs::every(SixteenBits), BlockCodecs::every(SixteenBits));
         Ok::<World, Seen>(world)
     };
     let lossy = run(lossy_world()?, 1)?;

@@ -82,7 +82,8 @@ fn method() -> Vec<Key> {
         maybe("method.fedrap.weight_decay", zero_or(1e-6, 0.1)),
         maybe("method.fedrap.lambda", zero_or(1e-4, 1.0)),
         maybe("method.fedrap.mu", zero_or(1e-4, 1.0)),
-        maybe("method.fedrap.regularizer", one_of(&["l1", "l2", "none"])),
+        maybe("method.fedrap.regularizer", one_of(&["l1", "l1-subgradient", "l1-proximal", "l2", "none"])),
+        maybe("method.fedrap.server_threshold", zero_or(1e-6, 0.1)),
         maybe("method.fedrap.curriculum", one_of(&["tanh", "fixed", "sin", "square", "frac"])),
         maybe("method.fedrap.tables", one_of(&["both", "c-only", "d-only"])),
         maybe("method.fedrap.aggregate_d", boolean()),
@@ -303,9 +304,50 @@ fn evaluation() -> Vec<Key> {
         maybe("evaluation.cutoffs", cutoffs),
         maybe("evaluation.selection", one_of(&["last", "best-validation", "best-test"])),
         maybe("evaluation.users", integer(0..=30)),
-        maybe("codec.uplink", codec()),
-        maybe("codec.downlink", codec()),
+        maybe("codec.uplink", prop_oneof![codec(), composition(true)].boxed()),
+        maybe("codec.downlink", prop_oneof![codec(), composition(false)].boxed()),
+        maybe("codec.first_download", one_of(&["values", "seed"])),
     ]
+}
+
+/// Draws a composition. Only a device remembers what it left out, of uploads that are differences.
+fn composition(of_uploads: bool) -> BoxedStrategy<Value> {
+    let table =
+        |keys: Vec<(&str, Value)>| Value::Table(keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect());
+    let of = move |key: &'static str| move |value: f64| table(vec![(key, Value::Float(value))]);
+    let share = || (1u32..=10).prop_map(|tenths| f64::from(tenths) / 10.0);
+    let entries = prop_oneof![
+        one_of(&["all", "touched-rows", "non-zeros"]),
+        share().prop_map(of("top-share")),
+        share().prop_map(of("random-share")),
+        share().prop_map(|share| share / 100.0).prop_map(of("at-least")),
+    ];
+    let dead_zone = (share(), share()).prop_map(move |(step, zone)| {
+        let steps = table(vec![("step", Value::Float(step)), ("zone", Value::Float(zone))]);
+        table(vec![("dead-zone", steps)])
+    });
+    let values = prop_oneof![
+        7 => one_of(&["f32", "f16", "bf16", "int8", "int4", "int2", "sign"]),
+        1 => dead_zone,
+    ];
+    let scales = (one_of(&["row", "block"]), one_of(&["stochastic", "nearest"]));
+    let positions = one_of(&["auto", "bitmap", "gaps", "rice", "elias-fano", "enumerative"]);
+    let entropy = one_of(&["none", "ans", "zstd", "auto"]);
+    let flags = (any::<bool>(), any::<bool>());
+    (entries, values, scales, positions, entropy, flags)
+        .prop_map(move |(entries, values, (scale, rounding), positions, entropy, (delta, feedback))| {
+            table(vec![
+                ("select", entries),
+                ("values", values),
+                ("scale", scale),
+                ("rounding", rounding),
+                ("positions", positions),
+                ("entropy", entropy),
+                ("delta", Value::Boolean(delta)),
+                ("error_feedback", Value::Boolean(of_uploads && delta && feedback)),
+            ])
+        })
+        .boxed()
 }
 
 pub fn names<'a>(names: impl Iterator<Item = &'a str>) -> BoxedStrategy<Value> {

@@ -30,6 +30,7 @@ impl Draft {
     pub fn mend(mut self) -> Self {
         self.keep_chosen("method");
         self.mend_method();
+        self.mend_codecs();
         self.mend_split();
         let population = if self.is("dataset.name", "generated") { self.generated() } else { self.in_a_file() };
         self.mend_rounds(&population);
@@ -67,6 +68,21 @@ impl Draft {
         }
         if self.learns_ratings() && ["lastfm-2k", "delimited"].iter().any(|name| self.is("dataset.name", name)) {
             self.set("dataset.name", "generated");
+        }
+    }
+
+    /// Has only downloads that all users share, and that are differences, begin with a seed.
+    fn mend_codecs(&mut self) {
+        let has_own_downloads = self.is("method", "metamf") || self.has_below("method.metamf");
+        let mut sends_differences = false;
+        if let Some(Value::Table(downlink)) = self.0.get_mut("codec.downlink") {
+            if has_own_downloads {
+                downlink.insert("delta".to_owned(), Value::Boolean(false));
+            }
+            sends_differences = downlink.get("delta").and_then(Value::as_bool) == Some(true);
+        }
+        if !sends_differences {
+            self.0.remove("codec.first_download");
         }
     }
 

@@ -324,3 +324,27 @@ fn an_upload_after_which_nobody_comes_is_judged_before_the_run_ends() {
     assert_eq!(receipt.ending, Ending::Done);
     assert!(matches!(receipt.orders, Err(Error::NobodyAvailable { .. })));
 }
+
+/// If this fails, Oort invites more or fewer users than there are places for, whoever is explored.
+#[test]
+fn places_are_shared_between_explored_and_known_users() {
+    let oort = "training.client_selection={ oort = { exploration = 0.5, least_exploration = 0.5 } }";
+    let mut server = server(&[oort]);
+    for user in 0..12 {
+        let report = crate::model::blocks::Utility { loss: 1.0, ratings: 10 };
+        server.cohorts.observe(UserId(user), report, SimDuration::from_secs_f64(1.0), Step(0));
+    }
+    let open = ByUser::default();
+    let (mut known, mut explored) = (0, 0);
+    for invitation_id in 0..200 {
+        let invitation_id = InvitationId(invitation_id);
+        let at = SelectionContext { now: SimTime::ZERO, step: Step(1), invitation_id, open: &open };
+        let cohort = server.cohorts.choose(6, at);
+        let distinct: std::collections::BTreeSet<UserId> = cohort.iter().copied().collect();
+        assert_eq!((cohort.len(), distinct.len()), (6, 6), "{cohort:?}");
+        known += cohort.iter().filter(|user| user.0 < 12).count();
+        explored += cohort.iter().filter(|user| user.0 >= 12).count();
+        cohort.into_iter().for_each(|user| server.cohorts.released(user));
+    }
+    assert!((500..700).contains(&known) && (500..700).contains(&explored), "{known} and {explored}");
+}

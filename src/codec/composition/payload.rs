@@ -1,0 +1,267 @@
+//! Writes and reads the bytes of values, in one of three codings.
+//!
+//! Values of several bytes are written plane by plane: first the first byte of each, then the second byte of each. Bytes
+//! of one plane are alike, those of exponents above all, so that a coding by frequencies makes them fewer.
+
+use super::{Composition, Entropy, Values};
+use crate::codec::bits::{BitReader, BitWriter};
+use crate::codec::{symbols, varint};
+use crate::error::{Error, Result};
+use crate::memory;
+
+/// The level of zstd.
+const LEVEL: i32 = 3;
+
+/// How bytes are coded. The discriminant is the number of the coding in a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Coding {
+    /// As they are, value after value. Symbols of fewer than eight bits are packed.
+    Plain = 0,
+    /// By their frequencies, plane by plane. Each plane but the last begins with the length of its code (LEB128).
+    Frequencies = 1,
+    /// As a frame of zstd that holds the planes, or the packed symbols.
+    Zstd = 2,
+}
+
+/// The form of what is coded: how many values there are, and how wide each is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Form {
+    values: usize,
+    /// The bits of a value: fewer than eight, or a multiple of eight.
+    bits: u32,
+}
+
+impl Coding {
+    /// Returns the coding of this number, if there is one.
+    pub fn of_number(number: u8) -> Option<Self> {
+        [Self::Plain, Self::Frequencies, Self::Zstd].into_iter().find(|coding| *coding as u8 == number)
+    }
+}
+
+impl Form {
+    /// Returns the form of so many values in the representation of `choices`.
+    pub fn of(choices: &Composition, values: usize) -> Self {
+        let bits = match choices.values {
+            Values::Exact => 32,
+            Values::Quantized(quantizer, _) => quantizer.symbol_bits(),
+        };
+        Self { values, bits }
+    }
+
+    /// Returns the bytes that each value takes before it is coded.
+    fn width(self) -> usize {
+        self.bits.div_ceil(8) as usize
+    }
+
+    /// Returns the number of bytes that all values take before they are coded, each in bytes of its own.
+    fn bytes(self) -> usize {
+        self.values * self.width()
+    }
+
+    /// Returns the number of bytes of the packed values.
+    fn packed_bytes(self) -> usize {
+        (self.values * self.bits as usize).div_ceil(8)
+    }
+}
+
+/// Appends `bytes`, which have this form, in the coding that `entropy` says, and returns which it is.
+pub(super) fn write(bytes: &[u8], form: Form, entropy: Entropy, out: &mut Vec<u8>) -> Result<Coding> {
+    let codings: &[Coding] = match entropy {
+        _ if bytes.is_empty() => &[Coding::Plain],
+        Entropy::None => &[Coding::Plain],
+        Entropy::Ans => &[Coding::Frequencies],
+        Entropy::Zstd => &[Coding::Zstd],
+        Entropy::Shortest => &[Coding::Plain, Coding::Frequencies, Coding::Zstd],
+    };
+    let mut shortest: Option<(Coding, Vec<u8>)> = None;
+    for &coding in codings {
+        let code = coded(bytes, form, coding)?;
+        if shortest.as_ref().is_none_or(|(_, other)| code.len() < other.len()) {
+            shortest = Some((coding, code));
+        }
+    }
+    let (coding, code) = shortest.unwrap_or((Coding::Plain, Vec::new()));
+    out.extend(code);
+    Ok(coding)
+}
+
+fn coded(bytes: &[u8], form: Form, coding: Coding) -> Result<Vec<u8>> {
+    match coding {
+        Coding::Plain if form.bits < 8 => Ok(packed(bytes, form)),
+        Coding::Plain => Ok(bytes.to_vec()),
+        Coding::Frequencies => {
+            let mut out = Vec::new();
+            let width = form.width();
+            for place in 0..width {
+                let plane: Vec<u8> = bytes.iter().skip(place).step_by(width).copied().collect();
+                let mut code = Vec::new();
+                symbols::write(&plane, &mut code);
+                if place + 1 < width {
+                    varint::write(&mut out, code.len() as u64);
+                }
+                out.extend(code);
+            }
+            Ok(out)
+        }
+        Coding::Zstd => {
+            let plain = if form.bits < 8 { packed(bytes, form) } else { by_plane(bytes, form) };
+            zstd::bulk::compress(&plain, LEVEL).map_err(|error| Error::Update(format!("zstd fails: {error}")))
+        }
+    }
+}
+
+/// Reads values of this form.
+///
+/// # Errors
+/// [`Error::Frame`] for anything but what [`write`] appends in this coding.
+pub(super) fn read(code: &[u8], form: Form, coding: Coding) -> Result<Vec<u8>> {
+    let wrong = || Error::Frame("a composed block has more or fewer bytes of values than it needs".into());
+    let mut bytes = Vec::new();
+    match coding {
+        Coding::Plain if form.bits < 8 => unpacked(code, form),
+        Coding::Plain if code.len() == form.bytes() => Ok(code.to_vec()),
+        Coding::Plain => Err(wrong()),
+        Coding::Frequencies if form.values == 0 => Err(wrong()),
+        Coding::Frequencies => {
+            let (width, mut rest) = (form.width(), code);
+            memory::reserve(&mut bytes, form.bytes(), || "the values of a composed block".to_owned())?;
+            for place in 0..width {
+                let plane;
+                (plane, rest) = match place + 1 < width {
+                    true => {
+                        let length = usize::try_from(varint::read(&mut rest)?).map_err(|_| wrong())?;
+                        rest.split_at_checked(length).ok_or_else(wrong)?
+                    }
+                    false => (rest, &[][..]),
+                };
+                symbols::read(plane, form.values, &mut bytes)?;
+            }
+            Ok(by_value(&bytes, form))
+        }
+        Coding::Zstd => {
+            // Whatever the frame says, nothing is written behind the length that its values need.
+            let length = if form.bits < 8 { form.packed_bytes() } else { form.bytes() };
+            memory::reserve(&mut bytes, length, || "the values of a composed block".to_owned())?;
+            let mut decompressor = zstd::bulk::Decompressor::new().map_err(|_| wrong())?;
+            decompressor.decompress_to_buffer(code, &mut bytes).map_err(|_| wrong())?;
+            if bytes.len() != length {
+                return Err(wrong());
+            }
+            if form.bits < 8 { unpacked(&bytes, form) } else { Ok(by_value(&bytes, form)) }
+        }
+    }
+}
+
+/// Returns symbols of fewer than eight bits one behind the other.
+fn packed(symbols: &[u8], form: Form) -> Vec<u8> {
+    let mut out = Vec::with_capacity(form.packed_bytes());
+    let mut bits = BitWriter::new(&mut out);
+    symbols.iter().for_each(|symbol| bits.write(u64::from(*symbol), form.bits));
+    bits.finish();
+    out
+}
+
+/// Returns each of the packed symbols in a byte of its own.
+fn unpacked(code: &[u8], form: Form) -> Result<Vec<u8>> {
+    // Nothing is reserved for symbols that the code has no bits for.
+    let mut symbols = Vec::with_capacity(form.values.min(8 * code.len()));
+    let mut reader = BitReader::new(code);
+    for _ in 0..form.values {
+        symbols.push(reader.read(form.bits)? as u8);
+    }
+    reader.finish().map(|()| symbols)
+}
+
+/// Returns the planes of values, one behind the other.
+fn by_plane(bytes: &[u8], form: Form) -> Vec<u8> {
+    let width = form.width();
+    (0..width).flat_map(|place| bytes.iter().skip(place).step_by(width).copied()).collect()
+}
+
+/// Returns the values whose planes these are.
+fn by_value(planes: &[u8], form: Form) -> Vec<u8> {
+    let width = form.width();
+    if width == 1 {
+        return planes.to_vec();
+    }
+    let mut bytes = vec![0; planes.len()];
+    for (place, plane) in planes.chunks_exact(form.values.max(1)).enumerate() {
+        bytes.iter_mut().skip(place).step_by(width).zip(plane).for_each(|(byte, plane)| *byte = *plane);
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+    use rand::Rng;
+
+    use super::*;
+    use crate::rng::{Purpose, Streams};
+
+    const FORMS: [u32; 6] = [1, 2, 4, 8, 16, 32];
+
+    fn form(bits: u32, values: usize) -> Form {
+        Form { values, bits }
+    }
+
+    proptest! {
+        /// If this fails, a receiver reads other values than were sent, or takes a frame that is cut off.
+        #[test]
+        fn bytes_come_back_in_every_coding(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            for bits in FORMS {
+                let width = bits.div_ceil(8) as usize;
+                let form = form(bits, bytes.len() / width);
+                let mask = if bits < 8 { (1 << bits) - 1 } else { u8::MAX };
+                let bytes: Vec<u8> = bytes[..form.bytes()].iter().map(|byte| byte & mask).collect();
+                for entropy in [Entropy::None, Entropy::Ans, Entropy::Zstd, Entropy::Shortest] {
+                    let mut code = Vec::new();
+                    let coding = write(&bytes, form, entropy, &mut code).unwrap();
+                    prop_assert_eq!(&read(&code, form, coding).unwrap(), &bytes);
+                    if !code.is_empty() {
+                        prop_assert!(read(&code[..code.len() - 1], form, coding).is_err());
+                    }
+                    prop_assert!(read(&[&code[..], &[1]].concat(), form, coding).is_err());
+                }
+            }
+        }
+
+        /// If this fails, a hostile frame crashes its receiver or takes more memory than its values need.
+        #[test]
+        fn any_bytes_are_read_or_refused(code in prop::collection::vec(any::<u8>(), 0..200), values in 0usize..200) {
+            for bits in FORMS {
+                for coding in [Coding::Plain, Coding::Frequencies, Coding::Zstd] {
+                    if let Ok(bytes) = read(&code, form(bits, values), coding) {
+                        prop_assert_eq!(bytes.len(), form(bits, values).bytes());
+                    }
+                }
+            }
+        }
+    }
+
+    /// If this fails, a frame of some hundred bytes takes gigabytes where it is read.
+    #[test]
+    fn a_frame_that_unpacks_to_more_than_its_values_is_refused() {
+        let bomb = zstd::bulk::compress(&vec![0; 100_000_000], LEVEL).unwrap();
+        assert!(bomb.len() < 100_000);
+        assert!(read(&bomb, form(32, 100), Coding::Zstd).is_err());
+    }
+
+    /// If this fails, `auto` sends more bytes than one of its members would.
+    #[test]
+    fn the_shortest_coding_is_chosen() {
+        let of = |bytes: &[u8], bits| {
+            let form = form(bits, bytes.len() * 8 / bits.max(8) as usize);
+            let mut code = Vec::new();
+            write(bytes, form, Entropy::Shortest, &mut code).unwrap()
+        };
+        let mut stream = Streams::new(1).stream(Purpose::Line, 0, 0);
+        let noise: Vec<u8> = (0..4000).map(|_| stream.next_u32() as u8).collect();
+        assert_eq!(of(&noise[..40], 8), Coding::Plain);
+        let skewed: Vec<u8> = noise.iter().map(|byte| u8::from(*byte > 230)).collect();
+        assert_eq!(of(&skewed, 8), Coding::Frequencies);
+        let repeated: Vec<u8> = noise[..100].repeat(40);
+        assert_eq!(of(&repeated, 8), Coding::Zstd);
+    }
+}

@@ -1,0 +1,43 @@
+//! Tells what a method exchanges with the server, for the check of a scenario's codecs.
+
+use serde_json::Value;
+
+use super::server::Download;
+use super::{Entry, Method, Phase, Problem};
+use crate::model::layout::{Layout, ValueType};
+use crate::rng::Streams;
+use crate::scenario::{Exchanged, ExchangedBlock, ExchangedOf};
+
+/// The numbers of users and items of the problem for which a method is built in order to see what it exchanges.
+const SMALL_PROBLEM: (usize, usize) = (8, 64);
+
+/// Tells what the method of `entry` exchanges, without its data. A method that is made of all ratings exchanges nothing,
+/// and of one that cannot be built for a small problem it is not known.
+pub(super) fn of(entry: Entry) -> ExchangedOf {
+    ExchangedOf::new(move |parameters: &Value| {
+        if !entry.placement.trains() {
+            return Some(Exchanged::default());
+        }
+        let (users, items) = SMALL_PROBLEM;
+        let problem = Problem { users, items, streams: Streams::new(0), all_ratings: None };
+        (entry.build)(parameters, &problem).ok().map(|method| by_method(&*method))
+    })
+}
+
+/// Tells what a method exchanges.
+pub fn by_method(method: &dyn Method) -> Exchanged {
+    let mut exchanged = Exchanged::default();
+    let mut add = |layout: &Layout, is_uploaded| {
+        exchanged.blocks.extend(layout.blocks().iter().map(|block| ExchangedBlock {
+            name: block.name.to_string(),
+            is_uploaded,
+            has_floats: block.value_type == ValueType::F32,
+        }));
+    };
+    for phase in (0..method.phases()).map(Phase) {
+        add(&method.upload_layout(phase), true);
+        add(&method.download_layout(phase), false);
+    }
+    exchanged.has_personal_downloads = matches!(method.server().download(), Download::PerUser(_));
+    exchanged
+}

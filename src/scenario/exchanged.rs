@@ -1,0 +1,157 @@
+//! What a method exchanges, as far as scenario files have to know it, and what that says about their codecs.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+
+use super::spec::{CodecChoice, CodecSpec};
+
+/// A block that travels in one direction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExchangedBlock {
+    /// The name of the block.
+    pub name: String,
+    /// Whether it travels to the server, or from it.
+    pub is_uploaded: bool,
+    /// Whether the values are of single precision. Only those can be changed by a codec.
+    pub has_floats: bool,
+}
+
+/// What a method exchanges with the server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exchanged {
+    /// The blocks of all phases. A block may be named several times.
+    pub blocks: Vec<ExchangedBlock>,
+    /// Whether each user has a download of its own.
+    pub has_personal_downloads: bool,
+}
+
+/// Tells what a method with these parameters exchanges, if that can be told.
+type Tell = dyn Fn(&Json) -> Option<Exchanged> + Send + Sync;
+
+/// Tells what a method with checked parameters exchanges; `None` if that cannot be told before the data are read.
+#[derive(Clone)]
+pub struct ExchangedOf(Arc<Tell>);
+
+impl ExchangedOf {
+    /// Tells it by a function.
+    pub fn new(tell: impl Fn(&Json) -> Option<Exchanged> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(tell))
+    }
+
+    /// Tells what a method with these parameters exchanges.
+    pub fn tell(&self, parameters: &Json) -> Option<Exchanged> {
+        (self.0)(parameters)
+    }
+}
+
+impl fmt::Debug for ExchangedOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ExchangedOf")
+    }
+}
+
+/// A contradiction between the codecs of a scenario and its method.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CodecContradiction {
+    /// The key, from the top of the file.
+    pub path: Vec<String>,
+    /// What is wrong, as a sentence without a full stop.
+    pub message: String,
+}
+
+impl Exchanged {
+    /// Returns what `spec` says that cannot be done for this method.
+    pub fn contradictions(&self, spec: &CodecSpec) -> Vec<CodecContradiction> {
+        let mut found = Vec::new();
+        let mut fault = |path: &[&str], message: String| {
+            let path = path.iter().map(|key| (*key).to_owned()).collect();
+            found.push(CodecContradiction { path, message });
+        };
+        for name in spec.blocks.keys().filter(|name| self.blocks.iter().all(|block| block.name != **name)) {
+            let message = format!("the method has no block `{name}` that travels; it has {}", self.names());
+            fault(&["codec", "blocks", name], message);
+        }
+        let up = spec.uplinks_of_blocks().map(|of_block| (of_block, true, "uplink"));
+        let down = spec.downlinks_of_blocks().map(|of_block| (of_block, false, "downlink"));
+        for ((name, choice), is_uploaded, key) in up.chain(down) {
+            let mut own = self.blocks.iter().filter(|block| block.name == name);
+            let mut travelling = own.clone().filter(|block| block.is_uploaded == is_uploaded).peekable();
+            let path = ["codec", "blocks", name, key];
+            if own.next().is_some() && travelling.peek().is_none() {
+                let way = if is_uploaded { "to the server" } else { "from the server" };
+                fault(&path, format!("the block `{name}` does not travel {way}"));
+            } else if matches!(choice, CodecChoice::Composed(_)) && travelling.any(|block| !block.has_floats) {
+                let message = "has values that are no floating-point numbers, which only a codec with a name sends";
+                fault(&path, format!("the block `{name}` {message}"));
+            }
+        }
+        let sends_differences = |choice: &CodecChoice| matches!(choice, CodecChoice::Composed(spec) if spec.delta);
+        if self.has_personal_downloads && sends_differences(&spec.downlink) {
+            let message = "each user of this method has a download of its own, so that `delta = true` would have the \
+                           server keep versions for each user";
+            fault(&["codec", "downlink", "delta"], message.to_owned());
+        }
+        found
+    }
+
+    /// Returns the names of all blocks, each once.
+    fn names(&self) -> String {
+        let mut names: Vec<String> = Vec::new();
+        for block in &self.blocks {
+            let name = format!("`{}`", block.name);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::spec::{BlockCodecSpec, CodecName, CompositionSpec};
+    use super::*;
+
+    /// If this fails, a run has another codec than its file says, without a word.
+    #[test]
+    fn codecs_that_the_method_has_no_use_for_are_contradictions() {
+        let block =
+            |name: &str, is_uploaded, has_floats| ExchangedBlock { name: name.to_owned(), is_uploaded, has_floats };
+        let method = Exchanged {
+            blocks: vec![block("C", true, true), block("C", false, true), block("counts", true, false)],
+            has_personal_downloads: true,
+        };
+        let composed = |delta| CodecChoice::Composed(CompositionSpec { delta, ..CompositionSpec::default() });
+        let of = |name: &str, own: BlockCodecSpec| CodecSpec {
+            blocks: [(name.to_owned(), own)].into(),
+            ..CodecSpec::default()
+        };
+        let up = |choice| BlockCodecSpec { uplink: Some(choice), downlink: None };
+        let down = |choice| BlockCodecSpec { uplink: None, downlink: Some(choice) };
+        let named = CodecChoice::Named(CodecName::DenseF32);
+        let messages = |spec: CodecSpec| {
+            let found = method.contradictions(&spec);
+            found.into_iter().map(|fault| format!("{}: {}", fault.path.join("."), fault.message)).collect::<Vec<_>>()
+        };
+        for sound in [of("C", up(composed(true))), of("counts", up(named.clone())), CodecSpec::default()] {
+            assert_eq!(messages(sound), [""; 0]);
+        }
+        for (spec, expected) in [
+            (
+                of("D", up(composed(false))),
+                "codec.blocks.D: the method has no block `D` that travels; it has `C`, `counts`",
+            ),
+            (
+                of("counts", down(named)),
+                "codec.blocks.counts.downlink: the block `counts` does not travel from the server",
+            ),
+            (of("counts", up(composed(false))), "codec.blocks.counts.uplink: the block `counts` has values"),
+            (CodecSpec { downlink: composed(true), ..CodecSpec::default() }, "codec.downlink.delta: each user"),
+        ] {
+            let found = messages(spec);
+            assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}");
+        }
+    }
+}

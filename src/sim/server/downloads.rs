@@ -1,0 +1,82 @@
+//! What the server sends to the users whom it invites, and which version of it they are known to have.
+
+use std::sync::Arc;
+
+use super::{Open, ServerActor};
+use crate::error::{Error, Result};
+use crate::ids::UserId;
+use crate::method::server::Download;
+use crate::sim::download::{OutgoingDownload, Versions};
+use crate::sim::outcome::VersionsCost;
+
+impl ServerActor {
+    /// Forgets the download of a model that has changed. The next one has another number, even if the old one is still
+    /// with participants.
+    pub(super) fn forget_download(&mut self) {
+        self.download = None;
+        self.version += 1;
+    }
+
+    /// Returns what `users` (ascending) download until the next step.
+    ///
+    /// # Errors
+    /// Those of encoding the download.
+    pub(super) fn next_download(&mut self, users: &[UserId]) -> Result<Arc<OutgoingDownload>> {
+        if self.world.downlink.sends_changes() && !self.world.download_layout(self.server.phase()).is_empty() {
+            return self.next_version(users);
+        }
+        if let Some(download) = &self.download {
+            return Ok(Arc::clone(download));
+        }
+        let (phase, content) = (self.server.phase(), self.server.download());
+        let download = Arc::new(OutgoingDownload::encode(self.version, phase, content, &self.world)?);
+        Ok(Arc::clone(self.download.insert(download)))
+    }
+
+    /// Returns what the users download who are evaluated now.
+    ///
+    /// # Errors
+    /// As [`Self::next_download`].
+    pub(super) fn download_to_score(&mut self) -> Result<Arc<OutgoingDownload>> {
+        let world = Arc::clone(&self.world);
+        self.next_download(world.candidates.evaluated_users())
+    }
+
+    /// Returns what brings `users` to the present version.
+    fn next_version(&mut self, users: &[UserId]) -> Result<Arc<OutgoingDownload>> {
+        let phase = self.server.phase();
+        let Download::Shared(model) = self.server.download() else {
+            let name = &self.world.scenario.method.name;
+            return Err(Error::Usage(format!(
+                "`{name}` has a download of its own for each user, so that changes (`delta = true` on the downlink) would \
+                 differ from user to user"
+            )));
+        };
+        let place = match self.versions.iter().position(|versions| versions.phase() == phase) {
+            Some(place) => place,
+            None => {
+                self.versions.push(Versions::new(phase, &self.world));
+                self.versions.len() - 1
+            }
+        };
+        let versions = &mut self.versions[place];
+        let version = versions.advance(self.version, model, &self.world)?;
+        let held = versions.held_by(users.iter().copied());
+        Ok(Arc::new(OutgoingDownload::of_version(version, phase, held, &self.world)))
+    }
+
+    /// Notes that the user of a participation has what it has downloaded, since its upload has arrived.
+    pub(super) fn acknowledge(&mut self, user: UserId, open: &Open) {
+        let phase = open.download.phase();
+        if let Some(versions) = self.versions.iter_mut().find(|versions| versions.phase() == phase) {
+            versions.acknowledge(user, open.download.number());
+        }
+    }
+
+    /// Returns what it has cost to send changes, over all phases; `None` if none were sent.
+    pub(super) fn versions_cost(&self) -> Option<VersionsCost> {
+        let mut cost = self.versions.first()?.cost();
+        self.versions[1..].iter().for_each(|versions| cost += versions.cost());
+        Some(cost)
+    }
+}
