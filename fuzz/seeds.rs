@@ -5,11 +5,14 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fedrecsim::codec;
+use fedrecsim::codec::{self, Beginning, Codec, HEADER_BYTES};
 use fedrecsim::method::registry::vocabulary;
 use fedrecsim::model::table::{Table, TableShape, TableUpdate};
 use fedrecsim::scenario::{self, CodecName};
 use serde_json::Value;
+
+#[path = "../tests/it/fuzz_case/composed.rs"]
+mod composed;
 
 fn main() -> Result<(), Box<dyn Error>> {
     for (target, name) in [
@@ -19,6 +22,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     ] {
         frames(&folder(target)?, name)?;
     }
+    composed(&folder("decode-composed")?)?;
+    bundles(&folder("decode-bundle")?)?;
     scenarios(&folder("read-scenario")?)?;
     ratings(&folder("read-ratings")?)
 }
@@ -46,6 +51,39 @@ fn frames(folder: &Path, name: CodecName) -> Result<(), Box<dyn Error>> {
                 let prefix = [rows as u8, dimension as u8, ((rows >> 8) as u8) << 6 | mend];
                 fs::write(folder.join(format!("{rows}x{dimension}-{kind}-{mend}")), [&prefix[..], &frame].concat())?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// A sound block of every composition that an input can name.
+fn composed(folder: &Path) -> Result<(), Box<dyn Error>> {
+    for choices in 0..12 {
+        for values in 0..9 {
+            for (rows, columns) in [(1, 1), (9, 3), (40, 8)] {
+                let prefix = [rows, columns, choices, values];
+                let (codec, shape) = composed::of_prefix(prefix);
+                let listed: Vec<u32> = (0..u32::from(rows)).filter(|row| row % 3 != 1).collect();
+                let all: Vec<f32> = (0..shape.dimension * listed.len()).map(|value| (value % 7) as f32 - 2.5).collect();
+                let update = TableUpdate::listed(shape, listed, &all, 1.0)?;
+                let codec: &dyn Codec = &codec;
+                let frame = codec.encode(&update, &Table::zeros(shape)).bytes;
+                let name = format!("{rows}x{columns}-{choices}-{values}");
+                fs::write(folder.join(name), [&prefix[..], &frame[HEADER_BYTES..]].concat())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Frames of no, one and several frames, with each beginning.
+fn bundles(folder: &Path) -> Result<(), Box<dyn Error>> {
+    let shape = TableShape { rows: 4, dimension: 2 };
+    let own = codec::of(CodecName::RowsF32).encode(&TableUpdate::whole(&Table::zeros(shape)), &Table::zeros(shape));
+    for count in [0u32, 1, 3] {
+        for (number, beginning) in [Beginning::Held, Beginning::Whole, Beginning::Seed(7)].into_iter().enumerate() {
+            let frame = codec::bundle(beginning, (0..count).map(|version| (version * 200, &own)));
+            fs::write(folder.join(format!("{count}-{number}")), &frame.bytes)?;
         }
     }
     Ok(())

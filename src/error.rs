@@ -113,15 +113,21 @@ pub enum Error {
     },
     /// A run that came to its end without one update that was used, so that its method learned nothing.
     #[error(
-        "the run has learned nothing: {participations} participation{} in {rounds} round{}, and no update was ever used; \
-         check the dropouts, the faults, the deadline and the server's link",
-        if *participations == 1 { "" } else { "s" }, if *rounds == 1 { "" } else { "s" }
+        "the run has learned nothing: {participations} participation{} in {rounds} round{}, and {}",
+        if *participations == 1 { "" } else { "s" }, if *rounds == 1 { "" } else { "s" },
+        if *uploads_were_empty {
+            "no upload carried a value; check what `codec.uplink` selects"
+        } else {
+            "no update was ever used; check the dropouts, the faults, the deadline and the server's link"
+        }
     )]
     NothingLearned {
         /// Number of rounds.
         rounds: u32,
         /// Number of invitations.
         participations: u64,
+        /// Whether updates were used that carried no value.
+        uploads_were_empty: bool,
     },
     /// A round of an asynchronous mode that gets no update.
     #[error(

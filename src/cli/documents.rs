@@ -91,6 +91,8 @@ fn commands_in_the_documents_name_scenarios_that_exist_and_values_that_fit() {
             | Command::Explain(_)
             | Command::Schema
             | Command::Methods
+            | Command::Codecs
+            | Command::Codec(_)
             | Command::Presets
             | Command::Completions(_)
             | Command::Man(_) => {}

@@ -5,6 +5,7 @@
 
 mod args;
 mod carry_out;
+mod codecs;
 mod diff;
 #[cfg(test)]
 mod documents;
@@ -28,10 +29,13 @@ mod stage_times;
 mod width;
 
 pub use args::{
-    Cli, Command, CompletionsArgs, DiffArgs, EventFormat, EventsArgs, ExplainArgs, InputArgs, ManArgs, ProgressArg,
-    ReplayArgs, ResumeArgs, RunArgs, ValidateArgs,
+    Cli, CodecBenchArgs, CodecCommand, Command, CompletionsArgs, DiffArgs, EventFormat, EventsArgs, ExplainArgs,
+    InputArgs, ManArgs, ProgressArg, ReplayArgs, ResumeArgs, RunArgs, ValidateArgs,
 };
 pub use carry_out::Finished;
+#[cfg(feature = "npz")]
+pub use codecs::bench as codec_bench;
+pub use codecs::codecs;
 pub use diff::diff;
 pub use events::{events, replay};
 pub use explain::explain;

@@ -8,7 +8,7 @@ use std::time::Instant;
 use clap::Parser;
 
 use super::stage_times::StageTimes;
-use super::{Cli, Command, Finished, messages, width};
+use super::{Cli, CodecBenchArgs, CodecCommand, Command, Finished, messages, width};
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::method::Entry;
@@ -107,12 +107,28 @@ fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Done
         }
         Command::Schema => (Output::Result(super::schema(&vocabulary_of(methods))), Vec::new()),
         Command::Methods => (Output::Result(super::methods(methods, width::of_text())), Vec::new()),
+        Command::Codecs => (Output::Result(super::codecs(&vocabulary_of(methods), width::of_text())), Vec::new()),
+        Command::Codec(CodecCommand::Bench(arguments)) => {
+            (Output::Result(codec_bench(&arguments, methods)?), Vec::new())
+        }
         Command::Presets => (Output::Result(super::presets(width::of_text())), Vec::new()),
         Command::Completions(arguments) => (Output::Result(super::completions(&arguments)), Vec::new()),
         Command::Man(arguments) => (Output::Result(super::man(&arguments)?), Vec::new()),
     };
     errors.extend(print(&output).err());
     Ok(Done { errors, differs })
+}
+
+/// Measures codecs on a table.
+#[cfg(feature = "npz")]
+fn codec_bench(arguments: &CodecBenchArgs, methods: &[Entry]) -> Result<String> {
+    super::codec_bench(arguments, &vocabulary_of(methods))
+}
+
+/// Says that this program was built without what it takes to read a table.
+#[cfg(not(feature = "npz"))]
+fn codec_bench(_arguments: &CodecBenchArgs, _methods: &[Entry]) -> Result<String> {
+    Err(Error::Usage("this program was built without the feature `npz`, with which tables are read".to_owned()))
 }
 
 /// Prints where the time of a run went, if that was measured.

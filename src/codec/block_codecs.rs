@@ -55,6 +55,11 @@ impl BlockCodecs {
         self.every.is_lossless() && self.named.iter().all(|(_, codec)| codec.is_lossless())
     }
 
+    /// Returns the formats of all codecs, see [`Codec::format`].
+    pub fn formats(&self) -> impl Iterator<Item = &'static str> {
+        [&self.every].into_iter().chain(self.named.iter().map(|(_, codec)| codec)).map(|codec| codec.format())
+    }
+
     /// Returns whether some block is sent as differences, see [`Codec::sends_changes`].
     pub fn sends_changes(&self) -> bool {
         self.every.sends_changes() || self.named.iter().any(|(_, codec)| codec.sends_changes())

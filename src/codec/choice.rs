@@ -64,6 +64,7 @@ impl From<&CompositionSpec> for Composition {
                 SelectSpec::AtLeast(least) => Select::AtLeast(least as f32),
                 SelectSpec::TopShare(share) => Select::TopShare(share),
                 SelectSpec::RandomShare(share) => Select::RandomShare(share),
+                SelectSpec::LowRank(rank) => Select::LowRank(rank as usize),
             },
             changes: spec.delta,
             values: values_of(spec),

@@ -255,6 +255,11 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
         false
     }
 
+    /// Returns the name and version of a format that may change, which the result digest covers. The default is empty.
+    fn format(&self) -> &'static str {
+        ""
+    }
+
     /// Returns whether what is sent are differences from the base, so that a receiver needs it. The default is no.
     fn sends_changes(&self) -> bool {
         false

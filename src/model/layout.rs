@@ -154,6 +154,11 @@ impl Layout {
         self.blocks.iter().map(BlockLayout::bytes).sum()
     }
 
+    /// Returns the number of bytes of the scalars in a frame: a weight of four, and a report of the client's loss of eight.
+    pub fn scalar_bytes(&self) -> usize {
+        4 * usize::from(self.weighted) + 8 * usize::from(self.reports_utility)
+    }
+
     /// Returns the only block if frames hold nothing but one table of single-precision values.
     pub(crate) fn single_table(&self) -> Option<&BlockLayout> {
         match &*self.blocks {

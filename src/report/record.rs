@@ -11,8 +11,8 @@ use crate::scenario::{FaultSpec, Policy, Scenario};
 use crate::sim::outcome::losses::Losses;
 pub use crate::sim::outcome::users::{DeviceBytes, UserRecord};
 pub use crate::sim::outcome::{
-    ByDirection, Distribution, Figures, Flow, ProblemSize, RoundRecord, SPARSITY_THRESHOLDS, Sparsity, SplitFigures,
-    VersionsCost, Work,
+    AuditFigures, AuditRecord, ByDirection, Distribution, Figures, Flow, ProblemSize, RoundRecord, SPARSITY_THRESHOLDS,
+    Sparsity, SplitFigures, VersionsCost, Work,
 };
 
 /// One finished (or stopped) run.
@@ -33,10 +33,13 @@ pub struct RunRecord {
     /// Why the run stopped early, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped_by: Option<String>,
-    /// Whether the run is complete and no update was ever used, although its method learns from updates; absent if
-    /// not.
+    /// Whether the run is complete and learned nothing although its method learns from updates, as none was ever used or
+    /// none carried a value; absent if not.
     #[serde(skip_serializing_if = "is_false")]
     pub learned_nothing: bool,
+    /// Whether updates were used, none of which carried a value; absent if not.
+    #[serde(skip_serializing_if = "is_false")]
+    pub uploads_were_empty: bool,
     /// The round (from 1) that the run is judged by; absent if none was finished.
     pub selected_round: Option<u32>,
     /// Accuracy at the selected round.
@@ -56,6 +59,9 @@ pub struct RunRecord {
     /// The memory that the server needed to send differences between versions of the model; absent unless it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub versions_cost: Option<VersionsCost>,
+    /// What a probe could read out of the uploads, over all audited rounds; absent without an audit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audit: Option<AuditRecord>,
     /// Participations of the finished rounds, by what became of them.
     pub participations: ParticipationTotals,
     /// Those of them that were cut off, by cause; their sum is `participations.dropped`.

@@ -186,6 +186,7 @@ fn empty(rounds: u32) -> RunRecord {
         rounds: 0,
         complete: false,
         learned_nothing: false,
+        uploads_were_empty: false,
         stopped_by: None,
         selected_round: None,
         accuracy: SplitFigures::default(),
@@ -198,6 +199,7 @@ fn empty(rounds: u32) -> RunRecord {
         third_party_bytes: None,
         inference_bytes: None,
         versions_cost: None,
+        audit: None,
         participations: ParticipationTotals::default(),
         losses: LossTotals::default(),
         network: None,
@@ -250,6 +252,7 @@ fn scenario(rounds: u32) -> Scenario {
         training: TrainingSpec::synchronous(rounds, Participation::All),
         evaluation: EvaluationSpec::default(),
         codec: CodecSpec::default(),
+        audit: None,
         network: NetworkSpec {
             preset: Some("wifi-2020".into()),
             downlink_median_mbit_per_s: 34.5,
@@ -366,5 +369,6 @@ fn round(round: u32) -> RoundRecord {
         network: NetworkRecord::default(),
         sparsity: Some(Sparsity { uploads: above(90.0), averaged: above(160.0), union: Some(above(320.0)[0]) }),
         versions: None,
+        audit: None,
     }
 }

@@ -87,9 +87,17 @@ pub fn caveats_of_the_run(record: &RunRecord) -> Vec<Caveat> {
     incomplete(record).into_iter().chain(learned_nothing(record)).chain(mixed).collect()
 }
 
-/// Returns a caveat that no update was ever used, if that is so.
+/// Returns a caveat that the run has learned nothing, if that is so.
 pub fn learned_nothing(record: &RunRecord) -> Option<Caveat> {
     let ParticipationTotals { invited, dropped, cancelled, late, under_way, .. } = record.participations;
+    if record.learned_nothing && record.uploads_were_empty {
+        return Some(Caveat {
+            headline: "The run has learned nothing: no upload carried a value.".to_owned(),
+            text: "What `codec.uplink` selects, a threshold perhaps, left nothing of any upload, so that the accuracy says \
+                   nothing about training."
+                .to_owned(),
+        });
+    }
     record.learned_nothing.then(|| Caveat {
         headline: "The run has learned nothing: no update was ever used.".to_owned(),
         text: format!(

@@ -5,7 +5,7 @@ use super::{cost, setup};
 use crate::checkpoint;
 use crate::error::Error;
 use crate::scenario::Scenario;
-use crate::sim::outcome::Outcome;
+use crate::sim::outcome::{AuditRecord, Outcome};
 
 impl RunRecord {
     /// Returns the record of a run of `scenario`, and why the run failed, if it did: what stopped it before its last
@@ -23,6 +23,7 @@ impl RunRecord {
             complete: outcome.stopped_by.is_none(),
             stopped_by: outcome.stopped_by.as_ref().map(ToString::to_string),
             learned_nothing: outcome.learned_nothing,
+            uploads_were_empty: outcome.uploads_were_empty,
             selected_round: selected.map(|round| round.round),
             accuracy: selected.and_then(|round| round.accuracy.clone()).unwrap_or_default(),
             protocol: setup::protocol(&scenario),
@@ -37,6 +38,7 @@ impl RunRecord {
             bytes: outcome.bytes,
             third_party_bytes: outcome.third_party_bytes,
             inference_bytes: selected.and_then(|round| round.inference_bytes),
+            audit: AuditRecord::over(outcome.rounds.iter().filter_map(|round| round.audit)),
             versions_cost: outcome.rounds.last().and_then(|round| round.versions),
             virtual_time_s: outcome.rounds.last().map_or(0.0, |round| round.virtual_time_s),
             durations: outcome.durations,
@@ -50,9 +52,11 @@ impl RunRecord {
             other_builds: Vec::new(),
             wall,
         };
-        let learned_nothing = record
-            .learned_nothing
-            .then_some(Error::NothingLearned { rounds: record.rounds, participations: record.participations.invited });
+        let learned_nothing = record.learned_nothing.then_some(Error::NothingLearned {
+            rounds: record.rounds,
+            participations: record.participations.invited,
+            uploads_were_empty: record.uploads_were_empty,
+        });
         (record, outcome.stopped_by.or(learned_nothing))
     }
 }

@@ -56,12 +56,12 @@ pub use modes::{
 };
 pub use policy::{Invitations, LateUpdates, Policy, UpdateRule, UpdatesNeeded};
 pub use spec::{
-    AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, BlockCodecSpec, CodecChoice, CodecName, CodecSpec,
-    ColumnRef, CompositionSpec, DailySpec, DatasetSpec, DeadZoneSpec, DelimitedSpec, DeviceClassSpec, DevicesSpec,
-    EntropySpec, EvaluationSpec, FaultEffect, FaultSpec, FaultUsers, FirstDownload, GeneratorSpec, LinkTraceSpec,
-    MemorySpec, MethodSpec, NegativePool, NegativesSpec, NetworkSpec, OnOffSpec, Participation, PositionsSpec, Ranking,
-    RecurringOutageSpec, ReportSpec, RoundingSpec, ScaleSpec, Scenario, SelectSpec, Selection, ServerLinkSpec,
-    ServerSpec, Sharing, SourceSpec, SpeedSpec, SplitSpec, TrainingSpec, ValuesSpec,
+    AuditSpec, AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, BlockCodecSpec, CodecChoice, CodecName,
+    CodecSpec, ColumnRef, CompositionSpec, DailySpec, DatasetSpec, DeadZoneSpec, DelimitedSpec, DeviceClassSpec,
+    DevicesSpec, EntropySpec, EvaluationSpec, FaultEffect, FaultSpec, FaultUsers, FirstDownload, GeneratorSpec,
+    LinkTraceSpec, MemorySpec, MethodSpec, NegativePool, NegativesSpec, NetworkSpec, OnOffSpec, Participation,
+    PositionsSpec, Ranking, RecurringOutageSpec, ReportSpec, RoundingSpec, ScaleSpec, Scenario, SelectSpec, Selection,
+    ServerLinkSpec, ServerSpec, Sharing, SourceSpec, SpeedSpec, SplitSpec, TrainingSpec, ValuesSpec,
 };
 pub use vocabulary::{MethodVocabulary, ParameterFault, ParameterFaultKind, schema, unchecked_rules};
 pub use weights::{StepWeights, WeightTotals};

@@ -15,7 +15,7 @@ pub use super::outcome::events::{Booking, Ending, LinkEvent};
 pub use super::outcome::losses::{LossCause, Losses};
 use super::outcome::network::{Gauges, Level, NetworkRecord};
 use super::outcome::users::{DeviceBytes, UserRecord};
-use super::outcome::{ByDirection, Flow, RoundRecord, VersionsCost, Work};
+use super::outcome::{AuditRecord, ByDirection, Flow, RoundRecord, VersionsCost, Work};
 use super::upload::UploadFrame;
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Round, Step, UserId};
@@ -205,6 +205,8 @@ pub struct StepOutcome {
     pub given_up: Vec<UserId>,
     /// What it has cost so far to keep versions of the model; `None` if that is not done.
     pub versions: Option<VersionsCost>,
+    /// What an audit has found in the uploads of the round; `None` unless a round ends here and was looked at.
+    pub audit: Option<AuditRecord>,
 }
 
 /// The numbers of participations in a round, by what became of them.
@@ -248,6 +250,8 @@ pub struct StepsMade {
     pub model: Option<(Model, Arc<OutgoingDownload>)>,
     /// What it has cost so far to keep versions of the model; `None` if that is not done.
     pub versions: Option<VersionsCost>,
+    /// What an audit has found in the uploads; `None` if they were not looked at.
+    pub audit: Option<AuditRecord>,
 }
 
 /// Network -> metrics: book what has happened in the open round so far, to keep the list short. The answer gives the

@@ -58,6 +58,7 @@
 //! [`RoundObserver`], keeps [`Checkpoints`] and reads the [`Outcome`]. The modules named above are private, since their
 //! types are how the simulation works, and change with it.
 
+mod audit;
 mod by_user;
 mod calendar;
 mod checkpoints;

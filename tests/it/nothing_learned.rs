@@ -68,3 +68,21 @@ fn a_limit_of_empty_rounds_beyond_the_run_is_refused_where_it_was_written() {
         assert_eq!(*limit, [10, 3, 4][overrides.len()], "{overrides:?}");
     }
 }
+
+/// If this fails, a threshold that removes everything from uploads goes unnoticed, and its saving looks like a success.
+#[test]
+fn a_run_whose_uploads_carry_no_value_says_so() {
+    for (method, codec) in [
+        ("fedmf", "codec.uplink={ delta = true, select = { at-least = 1000.0 } }"),
+        ("fedrap", "codec.uplink={ select = { at-least = 1e6 } }"),
+        ("fedncf", "codec.uplink={ delta = true, select = { at-least = 1000.0 } }"),
+    ] {
+        let (finished, json, summary) = run(method, &[codec]);
+        let error = finished.stopped_by.unwrap_or_else(|| panic!("{method} has learned something"));
+        assert!(error.to_string().contains("no upload carried a value"), "{error}");
+        assert_eq!((error.exit_code(), &json["uploads_were_empty"]), (1, &true.into()));
+        assert!(summary.contains("no upload carried a value"), "{summary}");
+    }
+    let (finished, json, _) = run("fedmf", &["codec.uplink={ delta = true, select = { at-least = 1e-9 } }"]);
+    assert!(finished.stopped_by.is_none() && json.get("uploads_were_empty").is_none());
+}

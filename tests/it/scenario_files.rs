@@ -157,6 +157,8 @@ fn every_command_that_is_shown_is_accepted() {
             | Command::Explain(_)
             | Command::Schema
             | Command::Methods
+            | Command::Codecs
+            | Command::Codec(_)
             | Command::Presets
             | Command::Completions(_)
             | Command::Man(_) => continue,

@@ -65,6 +65,11 @@ pub enum Command {
     Schema,
     /// List the methods and their parameters with their defaults.
     Methods,
+    /// List the codecs, and what a codec can be composed of.
+    Codecs,
+    /// Measure codecs.
+    #[command(subcommand)]
+    Codec(CodecCommand),
     /// List the presets of links, devices and availability, with the sources of their numbers.
     Presets,
     /// Print a script by which a shell completes commands and options.
@@ -73,6 +78,24 @@ pub enum Command {
     Completions(CompletionsArgs),
     /// Print the manual page, or that of a command: fedrecsim man run | man -l -
     Man(ManArgs),
+}
+
+/// What to do with codecs.
+#[derive(Clone, Debug, Subcommand)]
+pub enum CodecCommand {
+    /// Show what codecs make of a table of your own: bytes, errors, and the speed of encoding and decoding.
+    Bench(CodecBenchArgs),
+}
+
+/// Arguments of `codec bench`.
+#[derive(Clone, Debug, Args)]
+pub struct CodecBenchArgs {
+    /// The table: a NumPy array of two dimensions, of float32 or float64, saved with numpy.save.
+    #[arg(value_name = "FILE.npy")]
+    pub file: PathBuf,
+    /// Measure this codec besides, as `codec.uplink` has it, such as '{ values = "int4" }'; may be given several times.
+    #[arg(long = "codec", value_name = "CODEC")]
+    pub codecs: Vec<String>,
 }
 
 /// What is run.

@@ -8,9 +8,13 @@
 //! | each 1 to 10 | LEB128 integers: rows; bytes of their positions; entries; bytes of their positions; escaped numbers |
 //! | | positions of the rows, positions of the entries |
 //! | | scales, escaped numbers as LEB128, symbols |
+//!
+//! A block of projected rows begins with the seed of their basis (u64, little-endian), and has as many values in a row as
+//! the basis has vectors.
 
 use super::candidates::Candidates;
 use super::payload::{self, Coding, Form};
+use super::selection::Selected;
 use super::{Composition, Scales, Values};
 use crate::codec::frame::{CodecId, Header};
 use crate::codec::index::IndexEncoding;
@@ -56,15 +60,21 @@ struct Sent {
 impl Sent {
     /// Returns what is sent of the candidates. Rows of which nothing is selected are left out where values are changes,
     /// since a change that is not sent is none.
-    fn of(choices: &Composition, candidates: &Candidates, selected: Option<&[u32]>) -> Self {
+    fn of(choices: &Composition, candidates: &Candidates, selected: Option<&Selected>) -> Self {
         let columns = candidates.columns;
         let Some(selected) = selected else {
             let lengths = vec![columns; candidates.rows.len()];
             return Self { rows: candidates.rows.clone(), entries: None, lengths };
         };
         let (mut rows, mut lengths) = (Vec::new(), Vec::new());
-        let mut entries = Vec::with_capacity(selected.len());
-        let mut rest = selected;
+        // A seed names the positions among the values of all rows.
+        if selected.seed.is_some() {
+            let rows = candidates.rows.clone();
+            let lengths = lengths_of(&selected.places, rows.len(), columns);
+            return Self { rows, entries: Some(selected.places.clone()), lengths };
+        }
+        let mut entries = Vec::with_capacity(selected.places.len());
+        let mut rest = &selected.places[..];
         for (position, &row) in candidates.rows.iter().enumerate() {
             let end = ((position + 1) * columns) as u32;
             let of_row;
@@ -89,19 +99,19 @@ impl Body {
     pub fn encode(
         choices: &Composition,
         candidates: &Candidates,
-        selected: Option<Vec<u32>>,
+        selected: Option<Selected>,
         shape: TableShape,
         randomness: Randomness,
     ) -> Result<(Self, Vec<f32>)> {
         let values: Vec<f32> = match &selected {
             None => candidates.values.clone(),
-            Some(places) => places.iter().map(|place| candidates.values[*place as usize]).collect(),
+            Some(selected) => selected.places.iter().map(|place| candidates.values[*place as usize]).collect(),
         };
-        let sent = Sent::of(choices, candidates, selected.as_deref());
+        let sent = Sent::of(choices, candidates, selected.as_ref());
         let quantized = quantised(choices, &values, &sent, randomness)?;
-        let decoded = match selected {
+        let decoded = match &selected {
             None => quantized.decoded.clone(),
-            Some(places) => {
+            Some(Selected { places, .. }) => {
                 let mut decoded = vec![0.0; candidates.values.len()];
                 places.iter().zip(&quantized.decoded).for_each(|(place, value)| decoded[*place as usize] = *value);
                 decoded
@@ -114,7 +124,11 @@ impl Body {
         let mut entries_code = PositionCode::All;
         if let Some(entries) = &sent.entries {
             let universe = sent.rows.len() * shape.dimension;
-            entries_code = positions::write(&Places { held: entries, universe }, choices.positions, &mut body.index);
+            let places = Places { held: entries, universe };
+            entries_code = match selected.as_ref().and_then(|selected| selected.seed) {
+                Some(seed) if choices.positions.is_none() => positions::write_seed(seed, &places, &mut body.index),
+                _ => positions::write(&places, choices.positions, &mut body.index),
+            };
         }
         body.values.extend(&quantized.scales);
         quantized.escaped.iter().for_each(|steps| varint::write(&mut body.values, symbol_of(*steps)));
@@ -127,6 +141,11 @@ impl Body {
             varint::write(&mut body.description, number as u64);
         }
         Ok((body, decoded))
+    }
+
+    /// Puts a seed in front of the block.
+    pub fn begin_with_seed(&mut self, seed: u64) {
+        self.description.splice(0..0, seed.to_le_bytes());
     }
 
     /// Appends the block to `frame`.

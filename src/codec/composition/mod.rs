@@ -4,6 +4,7 @@
 mod body;
 mod candidates;
 mod payload;
+mod projection;
 mod selection;
 #[cfg(test)]
 mod tests;
@@ -15,10 +16,12 @@ use super::writer::FrameWriter;
 use super::{BlockContext, Codec, RowsF32};
 use crate::error::{Error, Result};
 use crate::model::layout::ValueType;
-use crate::model::table::{Base, RowSet, TableUpdate};
+use crate::model::table::{Base, RowSet, TableShape, TableUpdate};
+use rand::Rng;
 
-use body::Body;
+use body::{Body, Decoded};
 use candidates::Candidates;
+use projection::Basis;
 
 /// Which entries of a block are sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,6 +38,8 @@ pub enum Select {
     TopShare(f64),
     /// As many values, drawn at random, as are this share of the block.
     RandomShare(f64),
+    /// The projection of each row that the update lists on a random subspace of this dimension.
+    LowRank(usize),
 }
 
 /// How values are represented.
@@ -102,6 +107,9 @@ impl Codec for Composition {
             return Err(Error::Update(format!("a {} table has too many values for a composed codec", update.shape)));
         }
         let candidates = Candidates::of(self, update, context);
+        if let Select::LowRank(rank) = self.select {
+            return self.encode_projected(rank, update, &candidates, (context, frame));
+        }
         let selected = selection::select(self.select, &candidates, update.shape, context.randomness);
         let (body, decoded) = Body::encode(self, &candidates, selected, update.shape, context.randomness)?;
         if self.error_feedback {
@@ -113,6 +121,10 @@ impl Codec for Composition {
 
     fn is_lossless(&self) -> bool {
         matches!(self.select, Select::All | Select::TouchedRows) && self.values == Values::Exact && !self.changes
+    }
+
+    fn format(&self) -> &'static str {
+        "composed 1, zstd 1.5.7"
     }
 
     fn sends_changes(&self) -> bool {
@@ -128,10 +140,43 @@ impl Codec for Composition {
             return RowsF32.decode_block(block, base);
         }
         let own = block.of_codec(CodecId::Composed)?;
-        let decoded = Body::decode(self, &own.values, block.shape)?;
+        let decoded = match self.select {
+            Select::LowRank(rank) => self.decode_projected(rank, &own.values, block.shape)?,
+            _ => Body::decode(self, &own.values, block.shape)?,
+        };
         let rows = if decoded.rows.len() == block.shape.rows { RowSet::All } else { RowSet::Listed(decoded.rows) };
         let update =
             TableUpdate { others_scale: own.others_scale, ..TableUpdate::of_rows(block.shape, rows, decoded.values) };
         if self.changes { update.added_to(base) } else { Ok(update) }
+    }
+}
+
+impl Composition {
+    /// Encodes the projection of the candidates on a subspace that this frame draws.
+    fn encode_projected(
+        &self,
+        rank: usize,
+        update: &TableUpdate,
+        candidates: &Candidates,
+        (context, frame): (&mut BlockContext<'_>, &mut FrameWriter),
+    ) -> Result<()> {
+        let seed = context.randomness.stream("codec/low-rank").next_u64();
+        let basis = Basis::of_seed(seed, rank, candidates.columns);
+        let shape = TableShape { dimension: basis.rank(), ..update.shape };
+        let (mut body, decoded) = Body::encode(self, &basis.project(candidates), None, shape, context.randomness)?;
+        if self.error_feedback {
+            candidates.remember(&basis.expand(decoded.into_iter()), context);
+        }
+        body.begin_with_seed(seed);
+        body.write(update, frame);
+        Ok(())
+    }
+
+    /// Decodes what [`Self::encode_projected`] encodes.
+    fn decode_projected(&self, rank: usize, bytes: &[u8], shape: TableShape) -> Result<Decoded> {
+        let (seed, bytes) = projection::read_seed(bytes)?;
+        let basis = Basis::of_seed(seed, rank, shape.dimension);
+        let decoded = Body::decode(self, bytes, TableShape { dimension: basis.rank(), ..shape })?;
+        Ok(Decoded { values: basis.expand_bytes(&decoded.values).into(), ..decoded })
     }
 }

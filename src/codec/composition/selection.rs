@@ -2,41 +2,43 @@
 
 use super::Select;
 use super::candidates::Candidates;
-use crate::codec::Randomness;
+use crate::codec::{Randomness, positions};
 use crate::model::table::TableShape;
-use crate::rng::PortableDraws;
 
-/// Returns the positions of the selected values among all values of the candidates, ascending; `None` if all are.
+use rand::Rng;
+
+/// The values that are sent.
+#[derive(Debug)]
+pub(super) struct Selected {
+    /// Their positions among all values of the candidates, ascending.
+    pub places: Vec<u32>,
+    /// The seed from which the positions were drawn, if they were.
+    pub seed: Option<u64>,
+}
+
+/// Returns the selected values; `None` if all are.
 pub(super) fn select(
     select: Select,
     candidates: &Candidates,
     shape: TableShape,
     randomness: Randomness,
-) -> Option<Vec<u32>> {
+) -> Option<Selected> {
     let values = &candidates.values;
     let those = |is_wanted: &dyn Fn(f32) -> bool| {
         (0u32..).zip(values).filter(|(_, value)| is_wanted(**value)).map(|(place, _)| place).collect()
     };
     let share = |share: f64| ((share * shape.values() as f64).ceil() as usize).min(values.len());
-    match select {
-        Select::All | Select::TouchedRows => None,
-        Select::NonZeros => Some(those(&|value| value != 0.0)),
-        Select::AtLeast(least) => Some(those(&|value| value.abs() >= least)),
-        Select::TopShare(part) => Some(largest(values, share(part))),
+    let (places, seed) = match select {
+        Select::All | Select::TouchedRows | Select::LowRank(_) => return None,
+        Select::NonZeros => (those(&|value| value != 0.0), None),
+        Select::AtLeast(least) => (those(&|value| value.abs() >= least), None),
+        Select::TopShare(part) => (largest(values, share(part)), None),
         Select::RandomShare(part) => {
-            let mut stream = randomness.stream("codec/random-share");
-            let mut places: Vec<u32> = (0..values.len() as u32).collect();
-            let count = share(part);
-            // The first places of a shuffled list, which is not shuffled further.
-            for place in 0..count {
-                let other = place + stream.below((places.len() - place) as u32) as usize;
-                places.swap(place, other);
-            }
-            places.truncate(count);
-            places.sort_unstable();
-            Some(places)
+            let seed = randomness.stream("codec/random-share").next_u64();
+            (positions::drawn(seed, share(part), values.len()), Some(seed))
         }
-    }
+    };
+    Some(Selected { places, seed })
 }
 
 /// Returns the positions of the `count` values of the greatest magnitude, ascending. Of equal ones, the first are taken.

@@ -12,6 +12,7 @@ mod tests;
 
 use super::{bitmap, index, varint};
 use crate::error::{Error, Result};
+use crate::rng::{PortableDraws, Streams};
 
 /// Some entries of a block.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +45,8 @@ pub enum PositionCode {
     EliasFano = 4,
     /// The number of the choice among all choices of as many.
     Enumerative = 5,
+    /// The seed from which the positions were drawn.
+    Seed = 6,
 }
 
 impl PositionCode {
@@ -52,14 +55,15 @@ impl PositionCode {
 
     /// Returns the code with this number, if there is one.
     pub(super) fn of_number(number: u8) -> Option<Self> {
-        [Self::All].into_iter().chain(Self::CHOICES).find(|code| *code as u8 == number)
+        [Self::All, Self::Seed].into_iter().chain(Self::CHOICES).find(|code| *code as u8 == number)
     }
 
     /// Appends the positions in this code.
     fn write(self, places: &Places<'_>, out: &mut Vec<u8>) {
         let held = || places.held.iter().map(|place| *place as usize);
         match self {
-            Self::All => {}
+            // The positions do not tell their seed, see `write_seed`.
+            Self::All | Self::Seed => {}
             Self::Bitmap => {
                 let start = out.len();
                 out.resize(start + bitmap::byte_length(places.universe), 0);
@@ -75,7 +79,7 @@ impl PositionCode {
     /// Returns the number of bytes of the positions in this code.
     fn length(self, places: &Places<'_>) -> usize {
         match self {
-            Self::All => 0,
+            Self::All | Self::Seed => 0,
             Self::Bitmap => bitmap::byte_length(places.universe),
             Self::Gaps => gaps(places.held).map(varint::length).sum(),
             Self::Rice => rice::plan(places).1,
@@ -100,6 +104,29 @@ pub(super) fn write(places: &Places<'_>, wanted: Option<PositionCode>, out: &mut
     code
 }
 
+/// Appends the seed of positions that [`drawn`] returned, and returns the code.
+pub(super) fn write_seed(seed: u64, places: &Places<'_>, out: &mut Vec<u8>) -> PositionCode {
+    if places.count() == places.universe {
+        return PositionCode::All;
+    }
+    out.extend(seed.to_le_bytes());
+    PositionCode::Seed
+}
+
+/// Draws `count` positions out of `universe`, without replacement, and returns them in ascending order.
+pub(super) fn drawn(seed: u64, count: usize, universe: usize) -> Vec<u32> {
+    let mut stream = Streams::new(seed).named("codec/positions", count as u64, universe as u64);
+    let mut places: Vec<u32> = (0..universe as u32).collect();
+    // The first places of a shuffled list, which is not shuffled further.
+    for place in 0..count {
+        let other = place + stream.below((places.len() - place) as u32) as usize;
+        places.swap(place, other);
+    }
+    places.truncate(count);
+    places.sort_unstable();
+    places
+}
+
 /// Reads `count` positions out of `universe`.
 ///
 /// # Errors
@@ -118,6 +145,11 @@ pub(super) fn read(code: PositionCode, bytes: &[u8], count: usize, universe: usi
             }
             bitmap::check(bytes, universe, count)?;
             bitmap::ones(bytes).for_each(visit);
+        }
+        PositionCode::Seed => {
+            let seed = bytes.try_into().map(u64::from_le_bytes);
+            let seed = seed.map_err(|_| Error::Frame(format!("a seed of positions has {} bytes", bytes.len())))?;
+            return Ok(drawn(seed, count, universe));
         }
         PositionCode::Gaps => index::read_gaps(bytes, count, universe, visit)?,
         PositionCode::Rice => rice::read(bytes, count, universe, visit)?,

@@ -9,7 +9,7 @@ use crate::method::server::{Accumulator, Contribution, Server, StepContext, Step
 use crate::model::algebra::AlgebraError;
 use crate::model::blocks::Model;
 use crate::model::magnitude::MagnitudeCounts;
-use crate::model::table::{Table, floats};
+use crate::model::table::{Base, Table, floats};
 
 /// Implements the server, which keeps nothing but the model.
 pub(super) struct GramServer {
@@ -87,7 +87,8 @@ impl Accumulator for GramSums {
             rows.clear();
             rows.extend(floats(&gradients.values));
             triangle.clear();
-            triangle.extend(floats(&outer.values));
+            // A codec may have left the only row out, which is then zero.
+            triangle.extend(floats(&outer.to_whole_bytes(Base::Zeros)?));
             let values = rows.chunks_exact(gradients.shape.dimension.max(1));
             let listed = gradients.iter().map(|(row, _)| row).zip(values);
             self.sums

@@ -11,6 +11,7 @@ use super::{check, figures};
 use crate::error::Result;
 use crate::units::Bytes;
 
+mod audit;
 mod systems;
 
 /// Returns the summary as Markdown.
@@ -32,6 +33,7 @@ pub fn render(record: &RunRecord) -> Result<String> {
     blocks.extend(virtual_time(record));
     blocks.extend(systems::server(record));
     blocks.extend(sparsity(record));
+    blocks.extend(audit::section(record));
     blocks.push(charts(record));
     blocks.push(reproduce(record));
     blocks.push(scenario(record)?);
@@ -282,8 +284,8 @@ fn sparsity(record: &RunRecord) -> Option<String> {
 fn exact_zeros(sparsity: &Sparsity) -> String {
     let Some(union) = sparsity.union else { return String::new() };
     format!(
-        "\n\nExactly 0 are {} of the values of an upload, {} of the values in all uploads together (no upload has another \
-         value there), and {} of the values of the average.",
+        "\n\nOf the values of an upload, {} are exactly 0; of those of all uploads together, {} (no upload has another value \
+         there); of those of the average, {}.",
         share(1.0 - sparsity.uploads[0]),
         share(1.0 - union),
         share(1.0 - sparsity.averaged[0])

@@ -75,6 +75,7 @@ pub(super) fn check(
         server: raw.server,
         availability,
         faults,
+        audit: raw.audit,
         report: raw.report,
     };
     checker.without_effect(&scenario, known);

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
 use super::spec::{
-    CodecSpec, DatasetSpec, DelimitedSpec, EvaluationSpec, GeneratorSpec, MethodSpec, NegativesSpec, ReportSpec,
-    Scenario, ServerSpec, SourceSpec, SplitSpec, TrainingSpec,
+    AuditSpec, CodecSpec, DatasetSpec, DelimitedSpec, EvaluationSpec, GeneratorSpec, MethodSpec, NegativesSpec,
+    ReportSpec, Scenario, ServerSpec, SourceSpec, SplitSpec, TrainingSpec,
 };
 
 mod environment;
@@ -56,6 +56,9 @@ pub(super) struct RawScenario {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub faults: Vec<RawFault>,
+    /// Has a probe guess, from decoded uploads alone, which items their senders have rated; left out if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit: Option<AuditSpec>,
     /// What the report holds. Nothing here changes a result.
     #[serde(default, skip_serializing_if = "is_default")]
     pub report: ReportSpec,
@@ -199,6 +202,7 @@ impl From<&Scenario> for RawScenario {
             server: scenario.server,
             availability: RawAvailability::from(&scenario.availability),
             faults: scenario.faults.iter().map(RawFault::from).collect(),
+            audit: scenario.audit,
             report: scenario.report,
         }
     }

@@ -142,8 +142,12 @@ pub enum SelectSpec {
     AtLeast(#[schemars(range(min = 0))] f64),
     /// As many values of the greatest magnitude as are this share of the whole block, and not more than there are.
     TopShare(#[schemars(extend("exclusiveMinimum" = 0), range(max = 1))] f64),
-    /// As many values, drawn at random, as are this share of the whole block, and not more than there are.
+    /// As many values, drawn at random, as are this share of the whole block, and not more than there are. A seed names
+    /// their positions.
     RandomShare(#[schemars(extend("exclusiveMinimum" = 0), range(max = 1))] f64),
+    /// Of each row that training touched, its products with so many orthonormal vectors, which are drawn for each frame and
+    /// named by a seed. The receiver gets the projection of the row on their span.
+    LowRank(#[schemars(range(min = 1, max = 4096))] u32),
 }
 
 /// How values are represented.

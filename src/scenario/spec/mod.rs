@@ -8,12 +8,14 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+mod audit;
 mod codec;
 mod environment;
 mod evaluation;
 mod report;
 mod training;
 
+pub use audit::AuditSpec;
 pub use codec::{
     BlockCodecSpec, CodecChoice, CodecName, CodecSpec, CompositionSpec, DeadZoneSpec, EntropySpec, FirstDownload,
     PositionsSpec, RoundingSpec, ScaleSpec, SelectSpec, ValuesSpec,
@@ -57,6 +59,8 @@ pub struct Scenario {
     pub availability: AvailabilitySpec,
     /// What goes wrong with transfers; the first rule that hits counts.
     pub faults: Vec<FaultSpec>,
+    /// What is asked of uploads, if anything is.
+    pub audit: Option<AuditSpec>,
     /// What the report holds.
     pub report: ReportSpec,
 }

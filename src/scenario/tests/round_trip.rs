@@ -319,6 +319,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
                 },
             };
             Scenario {
+                audit: Some(AuditSpec { every_rounds: 3, users: 17 }),
                 name: "test".to_owned(),
                 seed,
                 dataset,

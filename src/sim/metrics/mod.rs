@@ -22,6 +22,7 @@ use super::outcome::network::NetworkRecord;
 use super::outcome::{ByDirection, Distribution, Flow, RoundRecord, Sparsity, SplitFigures, Work};
 use super::workers::Workers;
 use super::world::World;
+use crate::codec::BlockCodecs;
 use crate::error::{Error, Result};
 use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::blocks::Model;
@@ -73,7 +74,9 @@ impl MetricsActor {
     /// [`Error::Actor`] if a histogram cannot be made.
     pub fn new(world: Arc<World>, workers: Rc<dyn Workers>) -> Result<Self> {
         let durations = Timed::ALL.iter().map(|_| Durations::new()).collect::<Result<_>>()?;
-        let digest = blake3::hash(&[]);
+        // The bytes of a frame follow from the scenario and the version of its format, which is named where it may change.
+        let formats: String = [&world.uplink, &world.downlink].into_iter().flat_map(BlockCodecs::formats).collect();
+        let digest = blake3::hash(formats.as_bytes());
         let model = world.method.initial();
         let (ledger, work, rounds) = (Ledger::default(), Work::default(), Vec::new());
         let (under_way, chains) = (ByUser::default(), Chains::default());
@@ -267,6 +270,7 @@ impl Books {
                 union: ended.made.union.share(),
             }),
             versions: ended.made.versions,
+            audit: ended.made.audit,
         };
         self.digest_round(&ended, &record);
         self.rounds.push(record.clone());

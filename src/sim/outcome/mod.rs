@@ -13,12 +13,14 @@ use crate::model::blocks::Model;
 pub use crate::model::magnitude::MAGNITUDE_THRESHOLDS as SPARSITY_THRESHOLDS;
 use crate::scenario::Policy;
 
+mod audit;
 pub mod events;
 pub mod losses;
 mod model;
 pub mod network;
 pub mod users;
 
+pub use audit::{AuditFigures, AuditRecord};
 use losses::Losses;
 pub use model::{Sparsity, VersionsCost};
 use network::NetworkRecord;
@@ -57,9 +59,11 @@ pub struct Outcome {
     pub digest: String,
     /// The reason why the run stopped before its last round, if it did.
     pub stopped_by: Option<Error>,
-    /// Whether the run came to its end without one update that was used, although its method learns from updates. A
-    /// method without training, or one that trains at the server, never has this.
+    /// Whether the run came to its end without one update that was used, or without one that carried a value, although its
+    /// method learns from updates. A method without training, or one that trains at the server, never has this.
     pub learned_nothing: bool,
+    /// Whether updates were used, none of which carried a value.
+    pub uploads_were_empty: bool,
 }
 
 /// Accuracy figures by name: `hr@10`, `ndcg@10`, `mrr`, ...
@@ -319,6 +323,9 @@ pub struct RoundRecord {
     /// differences from versions.
     #[serde(default)]
     pub versions: Option<VersionsCost>,
+    /// What a server could have read out of the uploads, where that was asked.
+    #[serde(default)]
+    pub audit: Option<AuditRecord>,
 }
 
 #[cfg(test)]

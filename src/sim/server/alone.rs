@@ -29,8 +29,8 @@ impl ServerActor {
     /// Whatever error the method's server side returns.
     pub(super) fn step_alone(&mut self, now: SimTime) -> Result<Orders> {
         let step = self.step_name();
-        let (world, server) = (&*self.world, &mut *self.server);
-        let report = self.workers.run_and_wait(|| averages::step(world, server, step, Vec::new()))?;
+        let (world, server, audit) = (&*self.world, &mut *self.server, &mut self.audit);
+        let report = self.workers.run_and_wait(|| averages::step(world, server, step, Vec::new(), audit))?;
         let ends = now + self.time_of(&report);
         self.steps += 1;
         self.forget_download();

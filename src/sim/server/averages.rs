@@ -10,6 +10,7 @@ use crate::ids::{InvitationId, Round, UserId};
 use crate::method::Server;
 use crate::method::server::{Contribution, StepContext, StepReport, WeightTotals};
 use crate::model::blocks::ModelUpdate;
+use crate::sim::audit::Audit;
 use crate::sim::download::{OutgoingDownload, Received};
 use crate::sim::upload::{UploadFrame, UploadOrigin};
 use crate::sim::user_order::sort_by_user;
@@ -47,6 +48,7 @@ pub(super) fn step(
     server: &mut dyn Server,
     (step, round): (u32, Round),
     mut arrived: Vec<Arrived>,
+    audit: &mut Audit,
 ) -> Result<StepReport> {
     sort_by_user(&mut arrived, |arrived| (arrived.user, arrived.invitation_id));
     let policy = &world.policy;
@@ -75,6 +77,7 @@ pub(super) fn step(
                 is_fresh: arrived.staleness == 0,
             })
             .collect();
+        audit.look(round, &contributions, world);
         sums.absorb(&contributions)?;
     }
     let normalise = |totals: &WeightTotals| policy.step_weights(totals);

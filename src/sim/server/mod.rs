@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 
+use super::audit::Audit;
 use super::by_user::ByUser;
 use super::checkpoints::Save;
 use super::download::{OutgoingDownload, RestoredDownloads, Versions};
@@ -64,6 +65,8 @@ pub struct ServerActor {
     /// The number of invitations so far.
     invitations_sent: u32,
     cohorts: Cohorts,
+    /// What is read out of uploads, if the scenario asks for it. It changes nothing.
+    audit: Audit,
     /// The participations under way, of this step or an earlier one.
     open: ByUser<Open>,
     step: OpenStep,
@@ -96,6 +99,7 @@ impl ServerActor {
             versions: Vec::new(),
             invitations_sent: 0,
             cohorts: Cohorts::new(Arc::clone(&world)),
+            audit: Audit::new(&world),
             open: ByUser::default(),
             step: OpenStep::default(),
             arrived: Vec::new(),
@@ -129,6 +133,8 @@ impl ServerActor {
             open,
         ) = archive.take()?;
         server.cohorts.restore(archive)?;
+        let world = Arc::clone(&server.world);
+        server.audit.restore(archive, &world)?;
         (server.version, server.steps) = archive.take()?;
         let model = restore_model(archive, server.server.model().layout())?;
         server.server.set_model(model)?;
@@ -161,6 +167,7 @@ impl ServerActor {
             open,
         ));
         self.cohorts.save(archive);
+        self.audit.save(archive);
         archive.put(&(self.version, self.steps));
         save_model(archive, self.server.model());
         self.server.visit_state(&mut StateVisitor::Save(archive))?;
@@ -302,15 +309,15 @@ impl Handler<CloseStep> for ServerActor {
         let aggregated = arrived.len() as u32;
         let waiting = enter(Stage::Wait);
         let step = self.step_name();
-        let (world, server) = (&*self.world, &mut *self.server);
+        let (world, server, audit) = (&*self.world, &mut *self.server, &mut self.audit);
         let alone = self.alone.take();
         let is_step = aggregated > 0 || alone.is_some();
         let report = match (aggregated, alone) {
             (_, Some(StepAlone { report, .. })) => report,
             // A step without updates leaves the server's own model as it is.
             (0, None) => StepReport::default(),
-            _ if averages::is_small(&arrived) => averages::step(world, server, step, arrived)?,
-            _ => self.workers.run_and_wait(|| averages::step(world, server, step, arrived))?,
+            _ if averages::is_small(&arrived) => averages::step(world, server, step, arrived, audit)?,
+            _ => self.workers.run_and_wait(|| averages::step(world, server, step, arrived, audit))?,
         };
         drop(waiting);
         if is_step {
@@ -323,6 +330,7 @@ impl Handler<CloseStep> for ServerActor {
         } else if self.world.trains && !is_step {
             self.empty_steps += 1;
         }
+        let audit = if ends_round { self.audit.end_round(step.1, &self.world) } else { None };
         let given_up = self.give_up();
         // The model is passed on only at the end of a round, since while there is a copy the next step cannot change
         // its tables in place.
@@ -334,6 +342,7 @@ impl Handler<CloseStep> for ServerActor {
             union: report.union,
             given_up,
             versions: self.versions_cost(),
+            audit,
         })
     }
 }

@@ -26,6 +26,7 @@ use crate::units::SimTime;
 mod actors;
 mod baselines;
 mod control;
+mod empty_uploads;
 mod ending;
 mod rehearsal;
 
@@ -275,8 +276,10 @@ impl Simulation {
         let selected = select(&rounds, &world.scenario.evaluation);
         let (baselines, stopped_by) = (std::mem::take(&mut self.baselines), self.stopped_by.take());
         let policy = world.policy.clone();
-        let learned_nothing =
-            stopped_by.is_none() && world.placement.is_on_devices() && rounds.iter().all(|round| round.aggregated == 0);
+        let uploads_were_empty = empty_uploads::were_all(&rounds, &bytes.up, world);
+        let learned_nothing = stopped_by.is_none()
+            && world.placement.is_on_devices()
+            && (uploads_were_empty || rounds.iter().all(|round| round.aggregated == 0));
         Ok(Outcome {
             policy,
             rounds,
@@ -294,6 +297,7 @@ impl Simulation {
             digest,
             stopped_by,
             learned_nothing,
+            uploads_were_empty,
         })
     }
 

@@ -1,3 +1,5 @@
+/// Checks of the decoders of composed blocks and of frames of frames.
+pub mod composed;
 /// Checks of the frame decoders.
 pub mod frame;
 /// Checks of the reader of ratings files.

@@ -306,6 +306,8 @@ fn evaluation() -> Vec<Key> {
         maybe("evaluation.users", integer(0..=30)),
         maybe("codec.uplink", prop_oneof![codec(), composition(true)].boxed()),
         maybe("codec.downlink", prop_oneof![codec(), composition(false)].boxed()),
+        maybe("audit.every_rounds", integer(1..=3)),
+        maybe("audit.users", integer(1..=30)),
         maybe("codec.first_download", one_of(&["values", "seed"])),
     ]
 }
@@ -321,6 +323,7 @@ fn composition(of_uploads: bool) -> BoxedStrategy<Value> {
         share().prop_map(of("top-share")),
         share().prop_map(of("random-share")),
         share().prop_map(|share| share / 100.0).prop_map(of("at-least")),
+        (1i64..=5).prop_map(move |rank| table(vec![("low-rank", Value::Integer(rank))])),
     ];
     let dead_zone = (share(), share()).prop_map(move |(step, zone)| {
         let steps = table(vec![("step", Value::Float(step)), ("zone", Value::Float(zone))]);

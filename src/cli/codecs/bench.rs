@@ -1,0 +1,223 @@
+//! Measures what codecs make of a table: bytes, errors, and the time that it takes.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ndarray::Array2;
+use ndarray_npy::{ReadNpyError, read_npy};
+
+use crate::cli::CodecBenchArgs;
+use crate::codec::{BlockCodecs, CodecMemory, EncodeContext, Frame, Randomness};
+use crate::error::{Error, Result};
+use crate::model::blocks::{Model, ModelUpdate};
+use crate::model::layout::Layout;
+use crate::model::table::{Table, TableShape};
+use crate::rng::Streams;
+use crate::scenario::{self, CodecSpec, MethodVocabulary};
+
+/// The codecs that are measured, as values of `codec.uplink`.
+const MEASURED: [&str; 22] = [
+    "\"dense-f32\"",
+    "\"rows-f32\"",
+    "\"sparse-f32\"",
+    "{ entropy = \"ans\" }",
+    "{ entropy = \"zstd\" }",
+    "{ values = \"f16\" }",
+    "{ values = \"bf16\" }",
+    "{ values = \"int8\" }",
+    "{ values = \"int8\", entropy = \"ans\" }",
+    "{ values = \"int8\", entropy = \"zstd\" }",
+    "{ values = \"int8\", entropy = \"auto\" }",
+    "{ values = \"int4\" }",
+    "{ values = \"int4\", entropy = \"ans\" }",
+    "{ values = \"int2\", entropy = \"ans\" }",
+    "{ values = \"sign\" }",
+    "{ values = { dead-zone = { step = 1.0, zone = 1.0 } }, entropy = \"ans\" }",
+    "{ select = \"non-zeros\", values = \"int8\", entropy = \"ans\" }",
+    "{ select = { top-share = 0.1 }, values = \"int8\", entropy = \"ans\" }",
+    "{ select = { top-share = 0.01 }, values = \"int8\", entropy = \"ans\" }",
+    "{ select = { random-share = 0.1 }, values = \"int8\", entropy = \"ans\" }",
+    "{ select = { low-rank = 4 } }",
+    "{ select = { low-rank = 4 }, values = \"int8\", entropy = \"ans\" }",
+];
+
+/// Each codec is measured for this long in each direction, and at least once.
+const MEASURED_FOR: Duration = Duration::from_millis(200);
+
+/// The least scenario, for reading a codec.
+const SCENARIO: &str = "method = \"popularity\"\ndataset.name = \"generated\"\ntraining.rounds = 1\n";
+
+/// What a codec makes of a table.
+struct Measured {
+    frame: Frame,
+    /// The root of the mean square of the errors, as a share of that of the values.
+    relative_error: f64,
+    largest_error: f64,
+    encode_s: f64,
+    decode_s: f64,
+}
+
+/// Returns a table of what each codec makes of the table in a file, and those that the user names besides.
+///
+/// # Errors
+/// [`Error::Read`] for a file that is no table of floating-point numbers, and [`Error::Scenario`] for a codec that cannot
+/// be read.
+pub fn bench(arguments: &CodecBenchArgs, vocabulary: &[MethodVocabulary]) -> Result<String> {
+    let table = read(&arguments.file)?;
+    let shape = table.shape();
+    let dense_bytes = 4 * shape.values();
+    let mut text = format!(
+        "{}: {} x {} values, {} bytes in single precision\n\n{:>12} {:>9} {:>8} {:>10} {:>10} {:>9} {:>9}  codec\n",
+        arguments.file.display(),
+        shape.rows,
+        shape.dimension,
+        dense_bytes,
+        "bytes",
+        "bits each",
+        "of f32",
+        "error",
+        "largest",
+        "enc. GB/s",
+        "dec. GB/s",
+    );
+    let named = arguments.codecs.iter().map(String::as_str);
+    for name in MEASURED.into_iter().chain(named) {
+        let spec = codec_of(name, vocabulary)?;
+        text.push_str(&match measure(&BlockCodecs::of_uplink(&spec), &table) {
+            Ok(measured) => line(name, &measured, shape),
+            Err(error) => format!("{:>73}  {name}: {error}\n", "-"),
+        });
+    }
+    text.push_str(
+        "\nThe error is the root of the mean square of what a receiver has too little or too much, as a share of that of the \
+         values.\nGB/s are of the values in single precision, on one core, in 10^9 bytes.\n",
+    );
+    Ok(text)
+}
+
+fn line(name: &str, measured: &Measured, shape: TableShape) -> String {
+    let Measured { frame, relative_error, largest_error, encode_s, decode_s } = measured;
+    let (bytes, values) = (frame.bytes.len() as f64, shape.values().max(1) as f64);
+    let speed = |seconds: f64| 4.0 * values / seconds.max(1e-12) / 1e9;
+    format!(
+        "{:>12} {:>9.3} {:>7.2}% {:>10.2e} {:>10.2e} {:>9.3} {:>9.3}  {name}\n",
+        frame.bytes.len(),
+        8.0 * bytes / values,
+        100.0 * bytes / (4.0 * values),
+        relative_error,
+        largest_error,
+        speed(*encode_s),
+        speed(*decode_s),
+    )
+}
+
+/// Reads a codec as a scenario would have it.
+fn codec_of(name: &str, vocabulary: &[MethodVocabulary]) -> Result<CodecSpec> {
+    let overrides = [format!("codec.uplink={name}")];
+    Ok(scenario::parse(SCENARIO, "codec bench", &overrides, vocabulary)?.codec)
+}
+
+/// Reads a table of two dimensions, of single or double precision.
+fn read(path: &Path) -> Result<Table> {
+    let of = |values: Array2<f32>| {
+        let shape = TableShape { rows: values.nrows(), dimension: values.ncols() };
+        // The values are copied in row-major order, whatever the order in the file is.
+        let values: Vec<f32> = values.iter().copied().collect();
+        Table::from_values(shape, values).ok_or_else(|| Error::read(path, "its values do not fit its shape"))
+    };
+    match read_npy::<_, Array2<f32>>(path) {
+        Ok(values) => of(values),
+        Err(ReadNpyError::WrongDescriptor(_)) => match read_npy::<_, Array2<f64>>(path) {
+            Ok(values) => of(values.mapv(|value| value as f32)),
+            Err(error) => Err(refused(path, &error)),
+        },
+        Err(error) => Err(refused(path, &error)),
+    }
+}
+
+fn refused(path: &Path, error: &ReadNpyError) -> Error {
+    let hint = "; what is needed is a NumPy array of two dimensions, of float32 or float64, saved with numpy.save";
+    Error::read(path, format!("{error}{hint}"))
+}
+
+/// Encodes the whole table and decodes it again, several times.
+fn measure(codecs: &BlockCodecs, table: &Table) -> Result<Measured> {
+    let layout = Layout::of_table("table", table.shape());
+    let update = ModelUpdate::whole(&Model::of_table("table", table.clone()));
+    let base = Model::of_table("table", Table::zeros(table.shape()));
+    let encode = || {
+        let mut memory = CodecMemory::default();
+        let randomness = Randomness::of_upload(Streams::new(0), 0, 0);
+        codecs.encode(&update, &layout, &mut EncodeContext { base: &base, memory: &mut memory, randomness })
+    };
+    let frame = encode()?;
+    let decoded = codecs.decode(&frame.bytes, &layout, &base)?.apply(&layout, &base)?;
+    let pairs = || table.as_slice().iter().zip(decoded.table(0).as_slice());
+    let errors = || pairs().map(|(meant, has)| f64::from(*meant) - f64::from(*has));
+    let squares: f64 = table.as_slice().iter().map(|value| f64::from(*value) * f64::from(*value)).sum();
+    let of_errors: f64 = errors().map(|error| error * error).sum();
+    let relative_error = if squares > 0.0 { crate::math::sqrt(of_errors / squares) } else { 0.0 };
+    Ok(Measured {
+        relative_error,
+        largest_error: errors().fold(0.0, |largest, error| error.abs().max(largest)),
+        encode_s: seconds(|| encode().map(drop))?,
+        decode_s: seconds(|| codecs.decode(&frame.bytes, &layout, &base).map(drop))?,
+        frame,
+    })
+}
+
+/// Returns the least time that `work` takes.
+fn seconds(mut work: impl FnMut() -> Result<()>) -> Result<f64> {
+    let began = Instant::now();
+    let mut least = f64::INFINITY;
+    while least.is_infinite() || began.elapsed() < MEASURED_FOR {
+        let start = Instant::now();
+        work()?;
+        least = least.min(start.elapsed().as_secs_f64());
+    }
+    Ok(least)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use ndarray_npy::write_npy;
+
+    use super::*;
+    use crate::method::registry::vocabulary;
+
+    /// If this fails, a codec that is listed cannot be measured, or its bytes and errors are not those of the table.
+    #[test]
+    fn every_codec_is_measured_on_a_table() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("table.npy");
+        write_npy(&file, &Array2::from_shape_fn((20, 6), |(row, column)| (row * column) as f64 / 7.0 - 3.0)).unwrap();
+        let codecs = vec!["{ select = { top-share = 0.5 } }".to_owned()];
+        let arguments = CodecBenchArgs { file: file.clone(), codecs };
+        let text = bench(&arguments, &vocabulary()).unwrap();
+        assert!(text.starts_with(&format!("{}: 20 x 6 values, 480 bytes", file.display())), "{text}");
+        let measured = |name: &str| text.lines().find(|line| line.ends_with(name)).unwrap().to_owned();
+        for name in MEASURED {
+            assert!(measured(&format!("  {name}")).contains('%'), "{text}");
+        }
+        assert!(measured("\"dense-f32\"").trim().starts_with("508"), "{text}");
+        assert!(measured("\"dense-f32\"").contains("0.00e0") && text.contains("top-share = 0.5"), "{text}");
+    }
+
+    /// If this fails, a user whose file or codec is wrong is not told what is.
+    #[test]
+    fn what_cannot_be_measured_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("list.npy");
+        write_npy(&file, &ndarray::Array1::from_vec(vec![1.0f32, 2.0])).unwrap();
+        let refused = |file: &Path, codecs: &[&str]| {
+            let codecs = codecs.iter().map(|text| (*text).to_owned()).collect();
+            bench(&CodecBenchArgs { file: file.to_owned(), codecs }, &vocabulary()).unwrap_err().to_string()
+        };
+        assert!(refused(&file, &[]).contains("array of two dimensions"), "{}", refused(&file, &[]));
+        assert!(refused(&folder.path().join("absent.npy"), &[]).contains("absent.npy"));
+        write_npy(&file, &Array2::<f32>::ones((2, 2))).unwrap();
+        assert!(refused(&file, &["{ values = \"int5\" }"]).contains("did you mean `int8`?"));
+    }
+}
