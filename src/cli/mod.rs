@@ -5,6 +5,7 @@
 
 mod args;
 mod carry_out;
+mod compare;
 mod diff;
 #[cfg(test)]
 mod documents;
@@ -25,13 +26,15 @@ mod run;
 mod shells;
 mod signals;
 mod stage_times;
+mod study;
 mod width;
 
 pub use args::{
-    Cli, Command, CompletionsArgs, DiffArgs, EventFormat, EventsArgs, ExplainArgs, InputArgs, ManArgs, ProgressArg,
-    ReplayArgs, ResumeArgs, RunArgs, ValidateArgs,
+    Cli, Command, CompareArgs, CompletionsArgs, DiffArgs, EventFormat, EventsArgs, ExplainArgs, InputArgs, ManArgs,
+    ProgressArg, ReplayArgs, ResumeArgs, RunArgs, StudyArgs, ValidateArgs,
 };
 pub use carry_out::Finished;
+pub use compare::compare;
 pub use diff::diff;
 pub use events::{events, replay};
 pub use explain::explain;
@@ -41,5 +44,6 @@ pub use program::program;
 pub use resume::resume;
 pub use run::run;
 pub use shells::{completions, man};
+pub use study::{StudyEnd, study};
 
 use inspect::wrapped;
