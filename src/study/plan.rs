@@ -23,7 +23,7 @@ pub struct Plan {
     pub arms: Vec<PlannedArm>,
     /// The figures of accuracy that tables show; the first one is what runs are judged by in pictures.
     pub figures: Vec<String>,
-    /// Warnings about the arms' scenarios, each once.
+    /// Warnings about the arms' scenarios, each once with the first arm that has it.
     pub warnings: Vec<String>,
 }
 
@@ -81,7 +81,7 @@ impl Plan {
     /// [`Error::Usage`] with the faults of all arms, and for two arms that come to the same scenario.
     pub fn of(study: Study, vocabulary: &[MethodVocabulary]) -> Result<Self> {
         let first_seed = study.seeds.first().copied().unwrap_or_default();
-        let (mut arms, mut warnings) = (Vec::<PlannedArm>::new(), Vec::new());
+        let (mut arms, mut warnings) = (Vec::<PlannedArm>::new(), Vec::<(String, String)>::new());
         // Arms often share a fault of their base, which is told once.
         let mut faults: Vec<(String, Vec<String>)> = Vec::new();
         for arm in &study.arms {
@@ -89,8 +89,8 @@ impl Plan {
             match scenario::load_with_warnings(&arm.base, &overrides, vocabulary, Strictness::Lenient) {
                 Ok(Loaded { scenario, warnings: of_arm }) => {
                     for warning in of_arm {
-                        if !warnings.contains(&warning) {
-                            warnings.push(warning);
+                        if !warnings.iter().any(|(known, _)| *known == warning) {
+                            warnings.push((warning, arm.name.clone()));
                         }
                     }
                     arms.push(PlannedArm { arm: arm.clone(), folder: folder_of(&arm.name), scenario });
@@ -105,6 +105,7 @@ impl Plan {
             return Err(refusal(&faults));
         }
         let figures = shown(&study, &arms)?;
+        let warnings = warnings.into_iter().map(|(warning, arm)| format!("arm `{arm}`: {warning}")).collect();
         Ok(Self { study, arms, figures, warnings })
     }
 

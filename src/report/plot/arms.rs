@@ -70,20 +70,28 @@ pub struct FrontPoint {
     pub at: Band,
 }
 
-/// Returns the picture `name` of accuracy against `against`, with a band for every curve.
+/// Returns the picture `name` of accuracy against `against`, with a band for every curve. An arm that costs nothing is a
+/// dotted level.
 ///
 /// # Errors
 /// [`Error::Write`](crate::error::Error::Write) with the name, if it cannot be drawn.
 pub fn curves(name: &str, picture: &Picture, against: Against, curves: &[Curve]) -> Result<String> {
     let all = || curves.iter().flat_map(|curve| &curve.points);
     let last = all().map(|point| point.x).fold(0.0, f64::max);
+    let x = against.axis(last, all().count());
+    let end = x.end * x.unit;
+    // An arm that costs nothing is a level that others reach or do not.
+    let is_free = |curve: &Curve| last > 0.0 && curve.points.last().is_some_and(|point| point.x == 0.0);
     let series = curves.iter().zip(styles()).map(|(curve, (color, stroke))| Series {
         label: labelled(&curve.label, curve.points.last()),
         color,
-        stroke,
-        points: curve.points.iter().map(|point| (point.x, point.y)).collect(),
+        stroke: if is_free(curve) { Stroke::Dotted } else { stroke },
+        points: match curve.points.last().filter(|_| is_free(curve)) {
+            Some(level) => vec![(0.0, level.y), (end, level.y)],
+            None => curve.points.iter().map(|point| (point.x, point.y)).collect(),
+        },
     });
-    let bands = curves.iter().zip(styles()).filter(|(curve, _)| has_spread(&curve.points));
+    let bands = curves.iter().zip(styles()).filter(|(curve, _)| has_spread(&curve.points) && !is_free(curve));
     let area = |(curve, (color, _)): (&Curve, (RGBColor, Stroke))| Area {
         color,
         points: curve.points.iter().map(|point| (point.x, point.low, point.high)).collect(),
@@ -91,7 +99,7 @@ pub fn curves(name: &str, picture: &Picture, against: Against, curves: &[Curve])
     let chart = Chart {
         title: picture.title.clone(),
         subtitle: picture.subtitle.clone(),
-        x: against.axis(last, all().count()),
+        x,
         y: axis_of(&picture.figure, all()),
         groups: vec![Group { heading: "arm, and its last value".to_owned(), series: series.collect() }],
         areas: bands.map(area).collect(),
@@ -230,6 +238,9 @@ mod tests {
         let svg = curves("a.svg", &picture, Against::Bytes, &[curve("one", 0.1), curve("two", 0.0)]).unwrap();
         assert!(svg.contains("one: 0.400") && svg.contains("two: 0.400"));
         assert_eq!(svg.matches("<polygon").count(), 1);
+        let free = Curve { label: "free".to_owned(), points: vec![Band { x: 0.0, y: 0.3, low: 0.3, high: 0.3 }; 2] };
+        let svg = curves("a.svg", &picture, Against::Bytes, &[curve("one", 0.1), free]).unwrap();
+        assert!(svg.contains("stroke-dasharray"), "an arm that costs nothing is no level");
         let points = [point(1e6, 0.5), point(2e6, 0.4)];
         let svg = front("b.svg", &picture, Against::Bytes, Direction::HigherIsBetter, &points).unwrap();
         assert!(svg.contains("sent until the selected round") && svg.contains("on the front"));
