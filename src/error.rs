@@ -15,7 +15,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A scenario file with mistakes; the text lists every one with line and column.
+    /// A scenario or a study file with mistakes; the text lists every one with line and column.
     #[error("{report}")]
     Scenario {
         /// The rendered list of faults.
@@ -200,6 +200,14 @@ pub enum Error {
         /// The digest of the run (hexadecimal).
         found: String,
     },
+    /// Runs of a study have failed. The others have their results, and the tables mark those that failed.
+    #[error("{failed} of {runs} runs of the study failed; the tables mark them, and the same command tries them again")]
+    RunsFailed {
+        /// Number of runs that failed.
+        failed: usize,
+        /// Number of runs of the study, or of its part.
+        runs: usize,
+    },
     /// The user stopped the run.
     #[error("interrupted")]
     Interrupted,
@@ -240,6 +248,7 @@ impl Error {
             | Self::NobodyAvailable { .. }
             | Self::NonFinite { .. }
             | Self::TimeIsUp { .. }
+            | Self::RunsFailed { .. }
             | Self::Interrupted
             | Self::Stopped { .. } => ErrorKind::EndOfRun,
             Self::OtherDigest { .. }

@@ -96,6 +96,7 @@
 //! | [`testing`] | the contract that every method keeps, as a check for methods of one's own; gradients against differences |
 //! | [`checkpoint`] | a run's state as a file that another process goes on from |
 //! | [`report`] | a run record to JSON, CSV, Markdown and SVG |
+//! | [`study`] | many runs that differ in a few keys, over seeds: plans, statistics, tables |
 //! | `cli` | the commands, in a build with the feature `cli` |
 //!
 //! # Features
@@ -104,7 +105,7 @@
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `cli` | the `fedrecsim` command and the module `cli`, with clap and its companions, humantime, indicatif, tokio's signals and mimalloc |
+//! | `cli` | the `fedrecsim` command and the module `cli`, with clap and its companions, humantime, indicatif, shlex, rustix, tokio's signals and mimalloc |
 //! | `npz` | the parameters of a trained model as a file for NumPy, with ndarray-npy |
 //! | `plots` | the SVG charts of reports and of the events, with plotters |
 //!
@@ -170,6 +171,8 @@ pub mod testing;
 pub mod checkpoint;
 
 pub mod report;
+
+pub mod study;
 
 #[cfg(feature = "cli")]
 pub mod cli;

@@ -9,6 +9,7 @@ use clap::Parser;
 use super::{Cli, Command};
 use crate::method::registry::vocabulary;
 use crate::scenario;
+use crate::study::{self, file::Changes, plan::Plan};
 
 fn project() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -53,10 +54,35 @@ fn load(path: &Path, overrides: &[String]) {
     scenario::load(&path, overrides, &vocabulary()).unwrap_or_else(|error| panic!("{error}"));
 }
 
+fn load_study(path: &Path) {
+    let (study, _) = study::file::load(&project().join(path), &Changes::default()).unwrap_or_else(|e| panic!("{e}"));
+    Plan::of(study, &vocabulary()).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+}
+
+/// If this fails, a study that is shipped with the program, or that the documents show, does not work.
+#[test]
+fn studies_in_the_repository_and_in_the_documents_are_valid() {
+    let files = std::fs::read_dir(project().join("studies")).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
+    assert!(files.iter().any(|path| path.ends_with("quickstart-codecs.toml")));
+    files.iter().for_each(|path| load_study(path));
+    let shown: Vec<String> = blocks("toml").into_iter().filter(|text| is_study(text)).collect();
+    assert!(!shown.is_empty(), "no document shows a study");
+    for text in shown {
+        let study = study::file::parse(&text, &project().join("studies/document.toml"), &Changes::default());
+        Plan::of(study.unwrap_or_else(|error| panic!("{error}")), &vocabulary()).unwrap_or_else(|e| panic!("{e}"));
+    }
+}
+
+/// Returns whether a block of TOML is a study, and no scenario.
+fn is_study(text: &str) -> bool {
+    text.contains("seeds = [")
+}
+
 #[test]
 fn scenarios_in_the_documents_are_valid() {
     let (manifests, scenarios): (Vec<String>, Vec<String>) =
-        blocks("toml").into_iter().partition(|text| text.starts_with("[dependencies]"));
+        blocks("toml").into_iter().filter(|text| !is_study(text)).partition(|text| text.starts_with("[dependencies]"));
     assert!(scenarios.len() >= 2, "the documents have lost their scenarios");
     for text in manifests {
         let manifest: toml::Table = text.parse().unwrap_or_else(|error| panic!("{error}\nin\n{text}"));
@@ -86,7 +112,9 @@ fn commands_in_the_documents_name_scenarios_that_exist_and_values_that_fit() {
             Command::Events(events) => load(&events.input.scenario, &events.input.overrides()),
             Command::Replay(replay) => load(&replay.input.scenario, &replay.input.overrides()),
             Command::Validate(validate) => validate.scenarios.iter().for_each(|path| load(path, &validate.set)),
+            Command::Study(study) => load_study(&study.study),
             Command::Resume(_)
+            | Command::Compare(_)
             | Command::Diff(_)
             | Command::Explain(_)
             | Command::Schema

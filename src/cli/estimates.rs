@@ -47,6 +47,11 @@ impl Expected {
         self.resident_bytes + self.needed_bytes()
     }
 
+    /// Returns the wall-clock time of a round, in seconds.
+    pub fn round_s(&self) -> f64 {
+        self.estimate.wall_time_per_round_s
+    }
+
     /// Returns the memory that the run needs beside what the process has.
     fn needed_bytes(&self) -> u64 {
         self.estimate.memory.total_bytes() + BYTES_OF_ANY_RUN

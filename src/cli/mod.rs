@@ -6,6 +6,7 @@
 mod args;
 mod carry_out;
 mod codecs;
+mod compare;
 mod diff;
 #[cfg(test)]
 mod documents;
@@ -26,16 +27,18 @@ mod run;
 mod shells;
 mod signals;
 mod stage_times;
+mod study;
 mod width;
 
 pub use args::{
-    Cli, CodecBenchArgs, CodecCommand, Command, CompletionsArgs, DiffArgs, EventFormat, EventsArgs, ExplainArgs,
-    InputArgs, ManArgs, ProgressArg, ReplayArgs, ResumeArgs, RunArgs, ValidateArgs,
+    Cli, CodecBenchArgs, CodecCommand, Command, CompareArgs, CompletionsArgs, DiffArgs, EventFormat, EventsArgs,
+    ExplainArgs, InputArgs, ManArgs, ProgressArg, ReplayArgs, ResumeArgs, RunArgs, StudyArgs, ValidateArgs,
 };
 pub use carry_out::Finished;
 #[cfg(feature = "npz")]
 pub use codecs::bench as codec_bench;
 pub use codecs::codecs;
+pub use compare::compare;
 pub use diff::diff;
 pub use events::{events, replay};
 pub use explain::explain;
@@ -45,5 +48,6 @@ pub use program::program;
 pub use resume::resume;
 pub use run::run;
 pub use shells::{completions, man};
+pub use study::{StudyEnd, study};
 
 use inspect::wrapped;

@@ -89,6 +89,14 @@ fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Done
             differs = !comparison.is_equal();
             (Output::Result(comparison.to_string()), Vec::new())
         }
+        Command::Study(arguments) => {
+            let visible = std::io::stderr().is_terminal();
+            let end = super::study(&arguments, methods, &super::signals::interrupted()?, visible)?;
+            (Output::Message(end.output), end.errors)
+        }
+        Command::Compare(arguments) => {
+            (Output::Result(super::compare(&arguments, &vocabulary_of(methods))?), Vec::new())
+        }
         Command::Events(arguments) => {
             let (output, errors) = super::events(&arguments, methods, super::signals::interrupted()?)?.into_parts();
             (Output::Result(output), errors)

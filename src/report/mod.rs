@@ -3,7 +3,7 @@
 //! Reading order: [`record`] is what a run leaves; [`check`] is what it must satisfy; [`json`], [`mod@csv`],
 //! [`network`], [`users`], [`markdown`] and `plot` turn it into text; [`EXPORTERS`] lists them; [`ReportFolder`] puts the text into files, and
 //! `model_file` the parameters of the model into another one; `progress` and [`terminal`] are what a user sees during
-//! the run and after it. [`difference`] compares two reports. [`events`] writes what happens on links and devices
+//! the run and after it. [`difference`] compares two reports, and [`read`] reads one back. [`events`] writes what happens on links and devices
 //! during the run. The other exporters are pure: they take a record and return text.
 
 pub mod charts;
@@ -29,9 +29,10 @@ pub mod overrides;
 pub mod plot;
 #[cfg(feature = "cli")]
 pub mod progress;
+pub mod read;
 pub mod record;
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 pub mod setup;
 mod summing_up;
 pub mod terminal;

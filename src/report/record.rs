@@ -15,6 +15,9 @@ pub use crate::sim::outcome::{
     Sparsity, SplitFigures, VersionsCost, Work,
 };
 
+/// The version of the layout of `run.json` and `rounds.csv`.
+pub const FORMAT: u32 = 1;
+
 /// One finished (or stopped) run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunRecord {

@@ -1,6 +1,6 @@
 //! Makes the record of a run from what the simulation leaves.
 
-use super::record::{LossTotals, NetworkSummary, ParticipationTotals, RunRecord, Wall};
+use super::record::{FORMAT, LossTotals, NetworkSummary, ParticipationTotals, RunRecord, Wall};
 use super::{cost, setup};
 use crate::checkpoint;
 use crate::error::Error;
@@ -15,7 +15,7 @@ impl RunRecord {
     pub fn of(scenario: Scenario, outcome: Outcome, wall: Wall, command: Vec<String>) -> (Self, Option<Error>) {
         let selected = outcome.selected.map(|position| &outcome.rounds[position]);
         let record = Self {
-            format: 1,
+            format: FORMAT,
             name: scenario.name.clone(),
             seed: scenario.seed,
             digest: outcome.digest,

@@ -11,14 +11,14 @@ use crate::error::Error;
 
 /// A stretch of one of the [`Sources`], in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) source: usize,
-    pub(super) span: Range<usize>,
+pub(crate) struct Place {
+    pub(crate) source: usize,
+    pub(crate) span: Range<usize>,
 }
 
 impl Place {
     /// The scenario file as a whole, which is the place of what is missing from it.
-    pub(super) const FILE: Self = Self { source: Sources::FILE, span: 0..0 };
+    pub(crate) const FILE: Self = Self { source: Sources::FILE, span: 0..0 };
 }
 
 /// The most faults that a report shows; it counts the others. Nobody mends more at a time.
@@ -32,9 +32,9 @@ const LONGEST_EXCERPT: usize = 1000;
 
 /// One mistake of the user.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Fault {
-    pub(super) place: Place,
-    pub(super) message: String,
+pub(crate) struct Fault {
+    pub(crate) place: Place,
+    pub(crate) message: String,
     /// What would do instead, if that is known. The rest of the file can then be checked all the same.
     pub(super) repair: Option<Repair>,
 }
@@ -42,7 +42,7 @@ pub(super) struct Fault {
 impl Fault {
     /// Makes a fault with a message of one line, whatever the message quotes of the text: line ends and other control
     /// characters, which would command a terminal, are escaped.
-    pub(super) fn new(place: &Place, message: impl AsRef<str>) -> Self {
+    pub(crate) fn new(place: &Place, message: impl AsRef<str>) -> Self {
         let message = shortened(message.as_ref());
         let mut line = String::new();
         for character in message.chars() {
@@ -70,23 +70,23 @@ fn shortened(message: &str) -> Cow<'_, str> {
 ///
 /// Each keeps its own offsets, so an override never shifts what is said about the file.
 #[derive(Debug)]
-pub(super) struct Sources<'a> {
+pub(crate) struct Sources<'a> {
     texts: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Sources<'a> {
     /// The index of the scenario file.
-    pub(super) const FILE: usize = 0;
+    pub(crate) const FILE: usize = 0;
 
     /// Makes the sources. `file` is the name that faults are reported under.
-    pub(super) fn new(file: &'a str, text: &'a str, overrides: &'a [String]) -> Self {
+    pub(crate) fn new(file: &'a str, text: &'a str, overrides: &'a [String]) -> Self {
         let overrides = overrides.iter().map(|text| ("--set", text.as_str()));
         Self { texts: std::iter::once((file, text)).chain(overrides).collect() }
     }
 
     /// Returns an error that lists the faults in the order of the texts, with line, column and an excerpt, and then
     /// their number. Beyond [`MOST_SHOWN`] they are only counted.
-    pub(super) fn report(&self, faults: Vec<Fault>) -> Error {
+    pub(crate) fn report(&self, faults: Vec<Fault>) -> Error {
         let faults = in_order(faults);
         let mut report = String::new();
         for fault in faults.iter().take(MOST_SHOWN) {
@@ -103,7 +103,7 @@ impl<'a> Sources<'a> {
     }
 
     /// Returns a line for each fault in the order of the texts, with line and column.
-    pub(super) fn lines(&self, faults: Vec<Fault>) -> Vec<String> {
+    pub(crate) fn lines(&self, faults: Vec<Fault>) -> Vec<String> {
         in_order(faults).iter().map(|fault| self.headline(fault)).collect()
     }
 

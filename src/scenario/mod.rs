@@ -66,7 +66,9 @@ pub use spec::{
 pub use vocabulary::{MethodVocabulary, ParameterFault, ParameterFaultKind, schema, unchecked_rules};
 pub use weights::{StepWeights, WeightTotals};
 
-use faults::{Fault, MOST_SHOWN, Place, Sources};
+pub(crate) use faults::{Fault, Place, Sources};
+
+use faults::MOST_SHOWN;
 use raw::RawScenario;
 use rules::Rules;
 use tree::Node;

@@ -22,6 +22,7 @@ const LAYERS: &[&[&str]] = &[
     &["testing"],
     &["checkpoint"],
     &["report"],
+    &["study"],
     &["cli"],
 ];
 
@@ -216,7 +217,7 @@ mod checker {
         assert_wrong("report/record.rs", "use crate::sim::ledger::Ledger;", "not `sim::ledger::Ledger`");
         assert_wrong("sim/run.rs", "fn f() { std::fs::read(\"x\"); }", "nothing of files");
         assert_wrong("rng.rs", "use crate::error::Error;", "stands beside");
-        assert_wrong("study/mod.rs", "", "is in no layer");
+        assert_wrong("studio/mod.rs", "", "is in no layer");
     }
 
     #[test]

@@ -100,6 +100,8 @@ mod server_load;
 mod simulation;
 /// A round of many steps consists of these steps, recorded once.
 mod steps;
+/// Studies run their arms beside each other, go on where they stopped, and sum up what the runs came to.
+mod study;
 /// Holds what the modules share: small scenarios, and ways to run them.
 mod support;
 /// What is printed fits a narrow terminal, and progress, colours, completions and manual pages are where they belong.

@@ -81,7 +81,9 @@ fn blocks(text: &str, language: &str) -> Vec<(usize, String)> {
 fn every_example_of_a_scenario_is_valid_and_runs() {
     let mut examples = 0;
     for document in documents() {
-        let is_scenario = |(_, block): &(usize, String)| !block.starts_with("[dependencies]");
+        // A block with seeds is a study.
+        let is_scenario =
+            |(_, block): &(usize, String)| !block.starts_with("[dependencies]") && !block.contains("seeds = [");
         for (line, block) in blocks(&read(&document), "toml").into_iter().filter(is_scenario) {
             let place = format!("{}:{line}", document.display());
             let scenario = scenario::parse(&block, &place, &[], &vocabulary());
@@ -153,6 +155,8 @@ fn every_command_that_is_shown_is_accepted() {
             Command::Replay(replay) => (vec![replay.input.scenario.clone()], replay.input.overrides()),
             Command::Validate(validate) => (validate.scenarios, validate.set),
             Command::Resume(_)
+            | Command::Study(_)
+            | Command::Compare(_)
             | Command::Diff(_)
             | Command::Explain(_)
             | Command::Schema

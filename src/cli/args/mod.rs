@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+mod study;
 mod values;
 
 #[cfg(test)]
 mod tests;
+
+pub use study::{CompareArgs, StudyArgs};
 
 use values::{digest, duration, rounds, threads, virtual_seconds};
 
@@ -44,6 +47,14 @@ pub enum Command {
     /// What does not belong to a result is not compared: name, command, versions, and figures of the host. The exit
     /// code is 0 if the runs are equal, 1 if they differ, and 2 if a report cannot be read.
     Diff(DiffArgs),
+    /// Run a study: arms that differ in a few keys, each with several seeds, and tables and pictures of all of them.
+    ///
+    /// Each run is a process of its own. Ctrl-C or SIGTERM stops them, and the same command goes on where it stopped.
+    /// The exit code is 1 if a run failed; the others have their results.
+    Study(StudyArgs),
+    /// Compare reports that exist, as the tables of a study do: reports whose scenarios differ in the seed alone are one
+    /// arm.
+    Compare(CompareArgs),
     /// Run a scenario and write what happens on links and devices: downloads, trainings, uploads, and how they end.
     ///
     /// A participation is written whole, whatever round it ends in. The run stops when nothing that is asked for can

@@ -38,3 +38,11 @@ pub fn digest(text: &str) -> Result<String, String> {
         Err("expected 8 to 64 hexadecimal digits".to_owned())
     }
 }
+
+/// Parses an amount of memory in gigabytes.
+pub fn gigabytes(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(amount) if amount > 0.0 && amount <= 1e6 => Ok(amount),
+        _ => Err("expected a number of gigabytes above 0".to_owned()),
+    }
+}

@@ -34,7 +34,7 @@ impl Against {
         }
     }
 
-    fn axis(self, last: f64, points: usize) -> Axis {
+    pub(super) fn axis(self, last: f64, points: usize) -> Axis {
         match self {
             Self::Rounds => rounds_axis(last, points),
             Self::Bytes => Axis::bytes("sent so far, up and down", with_room(last, points)),
@@ -43,7 +43,7 @@ impl Against {
         }
     }
 
-    fn nothing(self) -> &'static str {
+    pub(super) fn nothing(self) -> &'static str {
         match self {
             Self::Rounds => "no round",
             Self::Bytes => "no bytes were sent",
@@ -101,13 +101,14 @@ pub fn chart(record: &RunRecord, against: Against) -> Chart {
         x,
         y: vertical(&headlines, smallest, largest),
         groups,
+        areas: Vec::new(),
         marked: marked(record, &points),
         remark,
     }
 }
 
 /// Returns the axis of these figures up to `largest`: shares begin at 0, and errors near the smallest.
-fn vertical(headlines: &[Metric], smallest: f64, largest: f64) -> Axis {
+pub(super) fn vertical(headlines: &[Metric], smallest: f64, largest: f64) -> Axis {
     let title = headlines.iter().map(Metric::label).collect::<Vec<_>>().join(", ");
     match headlines.first().map(Metric::needs) {
         Some(Needs::PredictedRatings) => Axis::errors(&title, smallest, largest),

@@ -3,8 +3,8 @@
 use plotters::chart::{ChartBuilder, ChartContext};
 use plotters::coord::Shift;
 use plotters::prelude::{
-    Cartesian2d, Circle, Color, DrawingArea, DrawingAreaErrorKind, IntoDrawingArea, LineSeries, PathElement, RGBColor,
-    SVGBackend, ShapeStyle, Text, TextStyle, WHITE,
+    Cartesian2d, Circle, Color, DrawingArea, DrawingAreaErrorKind, IntoDrawingArea, LineSeries, PathElement, Polygon,
+    RGBColor, SVGBackend, ShapeStyle, Text, TextStyle, WHITE,
 };
 use plotters::style::{FontStyle, IntoFont};
 
@@ -28,7 +28,7 @@ pub enum Stroke {
 /// One line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Its name in the legend.
+    /// Its name in the legend, which leaves out a line without one.
     pub label: String,
     /// Its colour.
     pub color: RGBColor,
@@ -36,6 +36,15 @@ pub struct Series {
     pub stroke: Stroke,
     /// Its points in the units of the data, by ascending x.
     pub points: Vec<(f64, f64)>,
+}
+
+/// A coloured area between two lines, below all lines.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Area {
+    /// Its colour, of which it has a light shade.
+    pub color: RGBColor,
+    /// Its points (x, lower end, upper end) in the units of the data, by ascending x.
+    pub points: Vec<(f64, f64, f64)>,
 }
 
 /// Lines that belong together in the legend.
@@ -61,6 +70,8 @@ pub struct Chart {
     /// The lines, in the order of the legend. Lesser strokes are drawn above more prominent ones, which they would not be
     /// seen below; of two lines of the same stroke, the earlier one is drawn above.
     pub groups: Vec<Group>,
+    /// Areas below the lines.
+    pub areas: Vec<Area>,
     /// Points to mark with a ring, and what they are.
     pub marked: Option<(String, Vec<Mark>)>,
     /// A remark in the middle of an empty chart.
@@ -89,10 +100,12 @@ pub(super) const GRID: RGBColor = RGBColor(226, 226, 226);
 const MARKERS_MAX: usize = 40;
 /// The most points on a thick line; with more, it would look like a band too.
 const THICK_MAX: usize = 300;
+/// Number of characters of a label that fit beside the sample of its line.
+const LABEL_WIDTH: usize = 34;
 /// Number of characters of the subtitle that fit on a line.
 const SUBTITLE_WIDTH: usize = 120;
 
-pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type Surface<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Plane = Cartesian2d<Axis, Axis>;
 type Context<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Plane>;
 /// The error of the drawing library.
@@ -124,7 +137,8 @@ fn description(chart: &Chart) -> String {
         format!("Line chart; horizontal: {}; vertical: {}", chart.x.title, chart.y.title),
     ];
     for Group { heading, series } in &chart.groups {
-        let labels: Vec<&str> = series.iter().map(|series| series.label.as_str()).collect();
+        let labels: Vec<&str> =
+            series.iter().map(|series| series.label.as_str()).filter(|label| !label.is_empty()).collect();
         parts.push(format!("{heading}: {}", labels.join(", ")));
     }
     parts.extend(chart.marked.iter().map(|(label, _)| label.clone()));
@@ -142,7 +156,7 @@ pub(super) fn bold(size: u32) -> TextStyle<'static> {
 }
 
 /// Draws title and subtitle, and returns the height that they take.
-pub(super) fn draw_header(root: &Area, title: &str, subtitle: &str) -> Result<i32, DrawingError> {
+pub(super) fn draw_header(root: &Surface, title: &str, subtitle: &str) -> Result<i32, DrawingError> {
     let mut y = 28;
     root.draw(&Text::new(title.to_owned(), (MARGIN, y), bold(28)))?;
     y += 44;
@@ -158,7 +172,7 @@ pub(super) fn subtitle_lines(subtitle: &str) -> Vec<String> {
     subtitle.lines().flat_map(|paragraph| lines(paragraph, SUBTITLE_WIDTH)).collect()
 }
 
-fn draw_plot(area: &Area, chart: &Chart) -> Result<(), DrawingError> {
+fn draw_plot(area: &Surface, chart: &Chart) -> Result<(), DrawingError> {
     let mut context = ChartBuilder::on(area)
         .margin_left(MARGIN - 10)
         .margin_right(10)
@@ -177,6 +191,11 @@ fn draw_plot(area: &Area, chart: &Chart) -> Result<(), DrawingError> {
         .x_desc(chart.x.title.clone())
         .y_desc(chart.y.title.clone())
         .draw()?;
+    for Area { color, points } in &chart.areas {
+        let upper = points.iter().map(|&(x, _, high)| (x, high));
+        let lower = points.iter().rev().map(|&(x, low, _)| (x, low));
+        context.draw_series([Polygon::new(upper.chain(lower).collect::<Vec<_>>(), color.mix(0.16))])?;
+    }
     let mut numbered: Vec<(usize, &Series)> = Vec::new();
     for (number, group) in chart.groups.iter().enumerate().rev() {
         numbered.extend(group.series.iter().rev().map(|series| (number, series)));
@@ -249,20 +268,23 @@ fn draw_markers(
     Ok(())
 }
 
-fn draw_legend(area: &Area, chart: &Chart) -> Result<(), DrawingError> {
+fn draw_legend(area: &Surface, chart: &Chart) -> Result<(), DrawingError> {
     const SAMPLE: i32 = 54;
     let mut y = 20;
     for group in &chart.groups {
         area.draw(&Text::new(group.heading.clone(), (14, y), bold(20)))?;
         y += 34;
-        for series in &group.series {
+        for series in group.series.iter().filter(|series| !series.label.is_empty()) {
             let middle = y + 9;
             for (from, to, width) in sample_line(series.stroke, SAMPLE) {
                 let ends = vec![(14 + from, middle), (14 + to, middle)];
                 area.draw(&PathElement::new(ends, series.color.stroke_width(width)))?;
             }
-            area.draw(&Text::new(series.label.clone(), (14 + SAMPLE + 14, y), font(19, INK)))?;
-            y += 31;
+            for line in lines(&series.label, LABEL_WIDTH) {
+                area.draw(&Text::new(line, (14 + SAMPLE + 14, y), font(19, INK)))?;
+                y += 23;
+            }
+            y += 8;
         }
         y += 16;
     }

@@ -1,7 +1,8 @@
 //! Draws the charts of a report as SVG: accuracy against rounds, bytes, uploaded bytes and virtual time, and the sparsity
-//! of C.
+//! of C. [`arms`] draws the runs of a study beside each other.
 
 mod accuracy;
+pub mod arms;
 mod axis;
 mod chart;
 mod sparsity;
@@ -13,7 +14,7 @@ use super::check;
 use super::overrides;
 use super::record::{RunRecord, SPARSITY_THRESHOLDS};
 use crate::error::{Error, Result};
-use accuracy::Against;
+pub use accuracy::Against;
 use chart::Chart;
 
 /// Returns all charts of a record as (file name, SVG text), under the names of

@@ -66,6 +66,7 @@ pub fn chart(record: &RunRecord) -> Option<Chart> {
         .into_iter()
         .chain(union)
         .collect(),
+        areas: Vec::new(),
         marked: None,
         remark: None,
     })

@@ -5,7 +5,7 @@ use plotters::prelude::{Circle, Color, IntoDrawingArea, PathElement, RGBColor, R
 
 use super::axis::Axis;
 use super::chart::{
-    Area, DrawingError, GREY, GRID, INK, LEGEND_WIDTH, MARGIN, SIZE, bold, draw_header, font, subtitle_lines,
+    DrawingError, GREY, GRID, INK, LEGEND_WIDTH, MARGIN, SIZE, Surface, bold, draw_header, font, subtitle_lines,
 };
 use super::svg::{self, Dashes};
 use crate::report::words::lines;
@@ -160,7 +160,7 @@ impl Plane {
     }
 }
 
-fn draw_axis(root: &Area, chart: &TimelineChart, plane: &Plane) -> Result<(), DrawingError> {
+fn draw_axis(root: &Surface, chart: &TimelineChart, plane: &Plane) -> Result<(), DrawingError> {
     let (top, bottom) = plane.y;
     for &tick in &plane.axis.ticks {
         let x = plane.at(tick * plane.axis.unit);
@@ -174,7 +174,7 @@ fn draw_axis(root: &Area, chart: &TimelineChart, plane: &Plane) -> Result<(), Dr
     root.draw(&Text::new(title, (middle, bottom + 48), font(22, INK)))
 }
 
-fn draw_rows(root: &Area, chart: &TimelineChart, plane: &Plane) -> Result<(), DrawingError> {
+fn draw_rows(root: &Surface, chart: &TimelineChart, plane: &Plane) -> Result<(), DrawingError> {
     for (row, middle) in chart.rows.iter().zip(plane.middles()) {
         let top = middle - ROW_HEIGHT / 2;
         root.draw(&Text::new(row.label.clone(), (MARGIN, middle - 7), font(14, GREY)))?;
@@ -192,7 +192,7 @@ fn draw_rows(root: &Area, chart: &TimelineChart, plane: &Plane) -> Result<(), Dr
 }
 
 /// Draws the marks after the lines, because the server cancels at the end of a round, where a line is.
-fn draw_marks(root: &Area, chart: &TimelineChart, plane: &Plane) -> Result<(), DrawingError> {
+fn draw_marks(root: &Surface, chart: &TimelineChart, plane: &Plane) -> Result<(), DrawingError> {
     for (row, middle) in chart.rows.iter().zip(plane.middles()) {
         if let Some((mark, at)) = row.mark {
             draw_mark(root, (plane.at(at), middle), mark)?;
@@ -201,7 +201,7 @@ fn draw_marks(root: &Area, chart: &TimelineChart, plane: &Plane) -> Result<(), D
     Ok(())
 }
 
-fn draw_mark(root: &Area, (x, y): (i32, i32), mark: Mark) -> Result<(), DrawingError> {
+fn draw_mark(root: &Surface, (x, y): (i32, i32), mark: Mark) -> Result<(), DrawingError> {
     let line = |points: Vec<(i32, i32)>| root.draw(&PathElement::new(points, INK.stroke_width(2)));
     match mark {
         Mark::Ring => {
@@ -218,7 +218,7 @@ fn draw_mark(root: &Area, (x, y): (i32, i32), mark: Mark) -> Result<(), DrawingE
     }
 }
 
-fn draw_rule(root: &Area, x: i32, (top, bottom): (i32, i32), rule: Rule) -> Result<(), DrawingError> {
+fn draw_rule(root: &Surface, x: i32, (top, bottom): (i32, i32), rule: Rule) -> Result<(), DrawingError> {
     let line = [(x, top), (x, bottom)];
     if rule == Rule::Solid {
         return root.draw(&PathElement::new(line.to_vec(), INK.stroke_width(2)));
@@ -230,7 +230,7 @@ fn draw_rule(root: &Area, x: i32, (top, bottom): (i32, i32), rule: Rule) -> Resu
     Ok(())
 }
 
-fn draw_legend(root: &Area, chart: &TimelineChart, top: i32) -> Result<(), DrawingError> {
+fn draw_legend(root: &Surface, chart: &TimelineChart, top: i32) -> Result<(), DrawingError> {
     let left = (SIZE.0 - LEGEND_WIDTH) as i32 + 24;
     let mut y = top;
     let heading = |text: &str, y: &mut i32| {

@@ -1,0 +1,80 @@
+//! Declares the arguments of `study` and `compare`.
+
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::ProgressArg;
+use super::values::{gigabytes, rounds, threads};
+use crate::study::plan::Shard;
+
+/// Arguments of `study`.
+#[derive(Clone, Debug, Args)]
+pub struct StudyArgs {
+    /// The study file.
+    #[arg(value_name = "STUDY")]
+    pub study: PathBuf,
+    /// Folder for the runs and the tables [default: reports/STUDY; of a part, reports/STUDY-part-I-of-N].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Replace a value in every run, such as training.rounds=5; may be given several times.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Seeds in place of those of the file.
+    #[arg(long, value_name = "N,N", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    pub seeds: Vec<u64>,
+    /// Folder with the data sets [default: $FEDRECSIM_DATA, then data, then ../shared/data].
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Threads of all runs together [default: all cores].
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub threads: Option<NonZeroUsize>,
+    /// Memory of all runs together, in GB [default: what is free; without a limit with --launch].
+    #[arg(long, value_name = "GB", value_parser = gigabytes)]
+    pub memory: Option<f64>,
+    /// The most runs at once, which share the threads [default: as many as there are threads].
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub jobs: Option<NonZeroUsize>,
+    /// Run only part I of N, so that N machines can share the runs. Every part has its share of every arm.
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<Shard>,
+    /// Run nothing, and put the runs in the folders of parts together.
+    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["shard", "no_run", "dry_run"])]
+    pub merge: Vec<PathBuf>,
+    /// A command that starts each run, such as "srun -n1" or "nice"; the run's own command follows it.
+    #[arg(long, value_name = "COMMAND")]
+    pub launch: Option<String>,
+    /// Leave a checkpoint of a run after every N rounds [default: ten in a run].
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = rounds)]
+    pub checkpoint_every: Option<NonZeroU32>,
+    /// Check the study and list its runs, and run nothing.
+    #[arg(long, conflicts_with = "no_run")]
+    pub dry_run: bool,
+    /// Run nothing, and write the tables of the runs that are there.
+    #[arg(long)]
+    pub no_run: bool,
+    /// How progress is shown on standard error; a line is for every run that has ended.
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub progress: ProgressArg,
+}
+
+/// Arguments of `compare`.
+#[derive(Clone, Debug, Args)]
+pub struct CompareArgs {
+    /// Report folders.
+    #[arg(required = true, value_name = "DIR")]
+    pub reports: Vec<PathBuf>,
+    /// Folder for tables and pictures [default: only the tables, on standard output].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// The arm to which differences are paired, by its name in the tables.
+    #[arg(long, value_name = "ARM")]
+    pub to: Option<String>,
+    /// Figures of accuracy that the tables show [default: the headline and its companion].
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
+    pub figures: Vec<String>,
+    /// Replace tables and pictures that are in the folder.
+    #[arg(long)]
+    pub overwrite: bool,
+}

@@ -1,0 +1,224 @@
+//! Starts the runs of a study, as many beside each other as threads and memory allow, and watches them to their ends.
+
+use std::collections::VecDeque;
+use std::process::Child;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::child::{self, Launcher, Start, failure, note_failure, tell_to_stop};
+use super::fit;
+use super::folder::{StudyFolder, ToDo, log_of};
+use super::progress::{Ended, StudyProgress};
+use crate::cli::inputs::threads_of;
+use crate::cli::{StudyArgs, memory};
+use crate::error::{Error, Result};
+use crate::method::Entry;
+use crate::study::plan::{Plan, RunId};
+use crate::study::record::StudyRecord;
+
+/// The time between two looks at the processes.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// The number of checkpoints that a run leaves if nothing else is asked for.
+const CHECKPOINTS: u32 = 10;
+
+/// A run that waits for its turn.
+struct Waiting {
+    name: String,
+    start: Start,
+    memory_bytes: u64,
+    /// What it counts in the progress over all runs: the seconds that it is expected to take, or its rounds.
+    weight: f64,
+}
+
+/// A run that is under way.
+struct Running {
+    run: Waiting,
+    child: Child,
+    began: Instant,
+}
+
+/// How many runs may be beside each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Limits {
+    runs: usize,
+    memory_bytes: u64,
+}
+
+impl Limits {
+    /// Returns the place of the first waiting run, of which each needs so much memory, that may start beside `running`
+    /// runs with `taken_bytes`. A run may always start alone.
+    fn next(&self, waiting: impl IntoIterator<Item = u64>, running: usize, taken_bytes: u64) -> Option<usize> {
+        if running >= self.runs {
+            return None;
+        }
+        let fits = |needed: u64| running == 0 || taken_bytes.saturating_add(needed) <= self.memory_bytes;
+        waiting.into_iter().position(fits)
+    }
+}
+
+/// Runs what is to be done, and notes what arms need in `record`.
+///
+/// # Errors
+/// What keeps the study from starting, and a process that cannot be started. Runs that fail are no error.
+pub fn execute(
+    arguments: &StudyArgs,
+    methods: &[Entry],
+    plan: &Plan,
+    record: &mut StudyRecord,
+    folder: &StudyFolder,
+    interrupted: &Arc<AtomicBool>,
+    visible: bool,
+) -> Result<()> {
+    let mut to_do = Vec::new();
+    for run in plan.runs(arguments.shard) {
+        let state = folder.to_do(plan, run)?;
+        if state != ToDo::Nothing {
+            to_do.push((run, state));
+        }
+    }
+    let mut arms: Vec<usize> = to_do.iter().map(|(run, _)| run.arm).collect();
+    arms.dedup();
+    let threads = threads_of(arguments.threads);
+    let jobs = arguments.jobs.map_or(threads, usize::from);
+    let launcher = launcher(arguments, (threads / jobs).max(1))?;
+    let budget_bytes = budget(arguments);
+    if let Some(budget_bytes) = budget_bytes {
+        fit::estimate(arguments, methods, plan, &arms, launcher.threads, record, interrupted)?;
+        fit::refuse_what_does_not_fit(plan, record, &arms, budget_bytes)?;
+        folder.write_record(record)?;
+    }
+    if !to_do.is_empty() {
+        fit::announce(plan, record, &arms, to_do.len());
+    }
+    let waiting: VecDeque<Waiting> =
+        to_do.into_iter().map(|(run, state)| waiting(arguments, plan, record, folder, run, state)).collect();
+    let limits = Limits { runs: jobs, memory_bytes: budget_bytes.unwrap_or(u64::MAX) };
+    let weights: f64 = waiting.iter().map(|run| run.weight).sum();
+    let progress = StudyProgress::new(waiting.len(), weights, arguments.progress, visible);
+    carry_on(waiting, limits, &launcher, progress, interrupted)
+}
+
+/// Returns how runs are started.
+fn launcher(arguments: &StudyArgs, threads: usize) -> Result<Launcher> {
+    let program = std::env::current_exe()
+        .map_err(|reason| Error::Usage(format!("the program does not know where it is: {reason}")))?;
+    let before = match &arguments.launch {
+        None => Vec::new(),
+        Some(text) => shlex::split(text).filter(|words| !words.is_empty()).ok_or_else(|| {
+            Error::Usage(format!("--launch {text}: expected a command; a quotation mark may be missing"))
+        })?,
+    };
+    Ok(Launcher { before, program, threads, data_dir: arguments.data_dir.clone() })
+}
+
+/// Returns the memory that all runs together may have; `None` if nobody knows, as when another command starts them,
+/// perhaps on another machine.
+fn budget(arguments: &StudyArgs) -> Option<u64> {
+    match (arguments.memory, &arguments.launch) {
+        (Some(gigabytes), _) => Some((gigabytes * 1e9) as u64),
+        (None, Some(_)) => None,
+        (None, None) => memory::free_bytes(),
+    }
+}
+
+fn waiting(
+    arguments: &StudyArgs,
+    plan: &Plan,
+    record: &StudyRecord,
+    folder: &StudyFolder,
+    run: RunId,
+    to_do: ToDo,
+) -> Waiting {
+    let (planned, known) = (&plan.arms[run.arm], &record.arms[run.arm]);
+    let rounds = planned.scenario.training.rounds;
+    let every = arguments.checkpoint_every.map_or(rounds.div_ceil(CHECKPOINTS), u32::from);
+    let start = Start {
+        folder: folder.run(plan, run),
+        to_do,
+        base: planned.arm.base.clone(),
+        set: planned.arm.set.clone(),
+        seed: run.seed,
+        checkpoint_every: every.max(1),
+    };
+    // Weights are comparable only if all arms have an estimate.
+    let has_all = record.arms.iter().all(|arm| arm.round_s.is_some());
+    let weight = f64::from(rounds) * known.round_s.filter(|_| has_all).unwrap_or(1.0);
+    Waiting { name: plan.name(run), start, memory_bytes: known.memory_bytes.unwrap_or(0), weight }
+}
+
+/// Starts runs as others end, until none is left, or until all are told to stop.
+fn carry_on(
+    mut waiting: VecDeque<Waiting>,
+    limits: Limits,
+    launcher: &Launcher,
+    mut progress: StudyProgress,
+    interrupted: &AtomicBool,
+) -> Result<()> {
+    let mut running: Vec<Running> = Vec::new();
+    let (mut told, mut unstarted) = (false, None);
+    while !(waiting.is_empty() && running.is_empty()) {
+        if (interrupted.load(Ordering::Relaxed) || unstarted.is_some()) && !told {
+            waiting.clear();
+            running.iter().for_each(|run| tell_to_stop(&run.child));
+            told = true;
+        }
+        let taken = running.iter().map(|running| running.run.memory_bytes).sum();
+        let next = limits.next(waiting.iter().map(|run| run.memory_bytes), running.len(), taken);
+        if let Some(run) = next.and_then(|place| waiting.remove(place)) {
+            match launcher.start(&run.start) {
+                Ok(child) => running.push(Running { run, child, began: Instant::now() }),
+                // The others are told to stop, and keep what they have.
+                Err(error) => unstarted = Some(error),
+            }
+            continue;
+        }
+        let mut still = Vec::new();
+        for mut run in running {
+            match run.child.try_wait() {
+                Ok(None) => still.push(run),
+                Ok(Some(status)) => end(&run, status, told, &mut progress)?,
+                Err(reason) => note_failure(&run.run.start.folder, &format!("the process was lost: {reason}"))?,
+            }
+        }
+        running = still;
+        progress.look(running.iter().map(|running| (log_of(&running.run.start.folder), running.run.weight)));
+        std::thread::sleep(LOOK_EVERY);
+    }
+    progress.finish();
+    unstarted.map_or(Ok(()), Err)
+}
+
+/// Tells of a run that has ended, and notes why it failed if it did. One that was told to stop has not failed.
+fn end(run: &Running, status: std::process::ExitStatus, told: bool, progress: &mut StudyProgress) -> Result<()> {
+    let folder = &run.run.start.folder;
+    let reason = failure(folder, status);
+    let outcome = match &reason {
+        None => Ended::Done(folder),
+        Some(_) if told && child::was_stopped(folder) => Ended::Stopped,
+        Some(reason) => {
+            note_failure(folder, reason)?;
+            Ended::Failed(reason)
+        }
+    };
+    progress.ended(&run.run.name, run.run.weight, run.began.elapsed(), outcome);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// If this fails, runs take more threads or memory than they may have, or a machine stands idle.
+    #[test]
+    fn runs_start_as_long_as_there_is_room() {
+        let limits = Limits { runs: 3, memory_bytes: 100 };
+        assert_eq!(limits.next([70, 40, 20], 0, 0), Some(0));
+        assert_eq!(limits.next([40, 20], 1, 70), Some(1), "a smaller run goes first where the next one does not fit");
+        assert_eq!(limits.next([40], 2, 90), None);
+        assert_eq!(limits.next([1], 3, 30), None, "there are as many as there may be");
+        assert_eq!(limits.next([400], 0, 0), Some(0), "a run whose estimate is too high is not kept out for ever");
+        assert_eq!(limits.next([], 0, 0), None);
+    }
+}

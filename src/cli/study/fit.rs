@@ -1,0 +1,75 @@
+//! Says how much memory and time the runs of each arm will take, and refuses arms that do not fit at all.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::cli::estimates::Expected;
+use crate::cli::inputs::{Inputs, data_directories};
+use crate::cli::{StudyArgs, messages};
+use crate::error::{Error, Result};
+use crate::method::Entry;
+use crate::study::plan::Plan;
+use crate::study::record::StudyRecord;
+use crate::units::Bytes;
+
+/// Rehearses the first rounds of `arms`, as a run does before it begins, and notes in `record` what they take. Arms that
+/// have an estimate already are passed over.
+///
+/// A rehearsal's memory is that of this process with the arm's data, which may hold some of an earlier arm's: an
+/// estimate is rather too high than too low.
+///
+/// # Errors
+/// [`Error::Usage`] with what keeps arms from starting, such as a data set that is not there.
+pub fn estimate(
+    arguments: &StudyArgs,
+    methods: &[Entry],
+    plan: &Plan,
+    arms: &[usize],
+    threads: usize,
+    record: &mut StudyRecord,
+    interrupted: &AtomicBool,
+) -> Result<()> {
+    let directories = data_directories(arguments.data_dir.as_deref());
+    let mut faults = Vec::new();
+    for &arm in arms {
+        let (planned, known) = (&plan.arms[arm], &mut record.arms[arm]);
+        if known.memory_bytes.is_some() || interrupted.load(Ordering::Relaxed) {
+            continue;
+        }
+        match Inputs::load(&planned.scenario, &directories, methods) {
+            // If the first round fails, the run will say why.
+            Ok(inputs) => {
+                if let Ok(expected) = Expected::of(&inputs.world, threads, false) {
+                    known.memory_bytes = Some(expected.peak_bytes());
+                    known.round_s = Some(expected.round_s());
+                }
+            }
+            Err(error) => faults.push(format!("arm `{}`: {error}", planned.arm.name)),
+        }
+    }
+    if faults.is_empty() { Ok(()) } else { Err(Error::Usage(faults.join("\n"))) }
+}
+
+/// Refuses arms of which a single run needs more than `budget_bytes`.
+///
+/// # Errors
+/// [`Error::Usage`] with all of them.
+pub fn refuse_what_does_not_fit(plan: &Plan, record: &StudyRecord, arms: &[usize], budget_bytes: u64) -> Result<()> {
+    let too_large = |arm: &usize| {
+        let needed = record.arms[*arm].memory_bytes.filter(|needed| *needed > budget_bytes)?;
+        Some(format!("arm `{}` needs {} of memory", plan.arms[*arm].arm.name, Bytes::new(needed)))
+    };
+    let told: Vec<String> = arms.iter().filter_map(too_large).collect();
+    if told.is_empty() {
+        return Ok(());
+    }
+    let budget = Bytes::new(budget_bytes);
+    Err(Error::Usage(format!("{}; a run may have {budget} (--memory)", told.join("; "))))
+}
+
+/// Says how many runs there are and what they are expected to take.
+pub fn announce(plan: &Plan, record: &StudyRecord, arms: &[usize], runs: usize) {
+    let largest = arms.iter().filter_map(|arm| record.arms[*arm].memory_bytes).max();
+    let memory = largest.map(|bytes| format!("; the largest needs {} of memory", Bytes::new(bytes)));
+    let (kept, title) = (plan.arms.len() * plan.study.seeds.len(), &plan.study.title);
+    messages::note(&format!("{title}: {runs} of {kept} runs to do{}", memory.unwrap_or_default()));
+}

@@ -1,0 +1,165 @@
+//! The folder of a study: its record, the reports of its runs, and what became of each.
+//!
+//! The report of a run is in `runs/ARM/SEED/`, what its process printed in `runs/ARM/SEED.log`, and why it failed, if it
+//! did, in `runs/ARM/SEED.failed`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::checkpoint;
+use crate::error::{Error, Result};
+use crate::report::FolderLock;
+use crate::report::read::{SavedReport, SavedRun};
+use crate::study::plan::{Plan, RunId, Shard, as_saved};
+use crate::study::record::{FILE_NAME, StudyRecord};
+use crate::study::results::{ArmResults, Results, RunResult, RunState};
+use crate::study::sharing;
+
+/// A study's folder, which no other process can take meanwhile.
+#[derive(Debug)]
+pub struct StudyFolder {
+    path: PathBuf,
+    _lock: FolderLock,
+}
+
+/// What is to be done for a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToDo {
+    /// Nothing: its report is complete.
+    Nothing,
+    /// It goes on from a checkpoint.
+    Resume,
+    /// It begins, in place of whatever is in its folder.
+    Begin,
+}
+
+impl StudyFolder {
+    /// Takes the folder at `path`, which is made if it is not there.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if something else than a study is in it, or another process is at work there.
+    pub fn open(path: PathBuf) -> Result<Self> {
+        fs::create_dir_all(&path).map_err(|reason| Error::write(&path, reason))?;
+        let lock = FolderLock::take(&path)?;
+        let mut entries = fs::read_dir(&path).map_err(|reason| Error::read(&path, reason))?;
+        let is_ours = |entry: fs::DirEntry| entry.file_name().to_string_lossy().starts_with(".fedrecsim");
+        if !path.join(FILE_NAME).exists() && !entries.all(|entry| entry.is_ok_and(is_ours)) {
+            return Err(Error::Usage(format!(
+                "{} is there already and holds no study; name another folder with --out",
+                path.display()
+            )));
+        }
+        Ok(Self { path, _lock: lock })
+    }
+
+    /// Returns the folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the record of the study that was begun here, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::Read`] or [`Error::Usage`] for a record that cannot be read.
+    pub fn record(&self) -> Result<Option<StudyRecord>> {
+        let path = self.path.join(FILE_NAME);
+        if path.exists() { record_in(&self.path).map(Some) } else { Ok(None) }
+    }
+
+    /// Writes the record.
+    ///
+    /// # Errors
+    /// [`Error::Write`].
+    pub fn write_record(&self, record: &StudyRecord) -> Result<()> {
+        let files = vec![(FILE_NAME.to_owned(), record.render()?.into_bytes())];
+        super::write_files(&self.path, files, true)
+    }
+
+    /// Returns the folder of a run's report.
+    pub fn run(&self, plan: &Plan, run: RunId) -> PathBuf {
+        self.path.join(plan.folder(run))
+    }
+
+    /// Returns what is to be done for a run.
+    ///
+    /// # Errors
+    /// Those of a scenario that cannot be written, which no file gives.
+    pub fn to_do(&self, plan: &Plan, run: RunId) -> Result<ToDo> {
+        let folder = self.run(plan, run);
+        let scenario = plan.scenario(run);
+        let saved = as_saved(&scenario)?;
+        if SavedRun::read(&folder).is_ok_and(|report| report.complete && report.scenario == saved) {
+            return Ok(ToDo::Nothing);
+        }
+        let table = |text: &str| text.parse::<toml::Table>().ok();
+        let ours = table(&scenario.to_toml()?);
+        let found = if checkpoint::is_in(&folder) { checkpoint::find(&folder).ok() } else { None };
+        let is_of_run = found.is_some_and(|found| table(&found.checkpoint.header.scenario) == ours);
+        Ok(if is_of_run { ToDo::Resume } else { ToDo::Begin })
+    }
+
+    /// Returns the results of the runs of a part, or of all of them.
+    ///
+    /// # Errors
+    /// [`Error::Read`] for a report that is complete and cannot be read.
+    pub fn results(&self, plan: &Plan, shard: Option<Shard>) -> Result<Results> {
+        let mut arms: Vec<ArmResults> = plan
+            .arms
+            .iter()
+            .map(|arm| ArmResults {
+                name: arm.arm.name.clone(),
+                timing: sharing::depends_on_timing(&arm.scenario),
+                runs: Vec::new(),
+            })
+            .collect();
+        for run in plan.runs(shard) {
+            let state = self.state(plan, run)?;
+            arms[run.arm].runs.push(RunResult { seed: run.seed, folder: plan.folder(run), state });
+        }
+        Ok(Results {
+            title: plan.study.title.clone(),
+            arms,
+            compare_to: plan.study.compare_to,
+            figures: plan.figures.clone(),
+            references: plan.study.references.clone(),
+            shard: shard.map(|shard| shard.to_string()),
+        })
+    }
+
+    fn state(&self, plan: &Plan, run: RunId) -> Result<RunState> {
+        let folder = self.run(plan, run);
+        if self.to_do(plan, run)? == ToDo::Nothing {
+            let report = SavedReport::read(&folder)?;
+            return Ok(report.run.failure().map_or_else(|| RunState::Done(Box::new(report)), RunState::Failed));
+        }
+        // A run that is not complete and has not failed was stopped with the study.
+        Ok(fs::read_to_string(failure_of(&folder))
+            .map_or(RunState::NotRun, |reason| RunState::Failed(reason.trim().to_owned())))
+    }
+}
+
+/// Reads the record of the study in `folder`.
+///
+/// # Errors
+/// [`Error::Read`] if there is none, [`Error::Usage`] for one that cannot be read.
+pub fn record_in(folder: &Path) -> Result<StudyRecord> {
+    let path = folder.join(FILE_NAME);
+    let text = fs::read_to_string(&path).map_err(|reason| Error::read(&path, reason))?;
+    StudyRecord::parse(&text)
+}
+
+/// Returns the file with what a run's process prints.
+pub fn log_of(folder: &Path) -> PathBuf {
+    beside(folder, "log")
+}
+
+/// Returns the file that says why a run failed.
+pub fn failure_of(folder: &Path) -> PathBuf {
+    beside(folder, "failed")
+}
+
+/// Returns the file beside a run's folder, which is named after its seed.
+fn beside(folder: &Path, extension: &str) -> PathBuf {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    folder.with_file_name(format!("{name}.{extension}"))
+}

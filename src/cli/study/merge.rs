@@ -1,0 +1,85 @@
+//! Puts the runs in the folders of parts together in one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::folder::{StudyFolder, ToDo, failure_of, log_of, record_in};
+use crate::error::{Error, Result};
+use crate::report::read::SavedRun;
+use crate::study::plan::{Plan, as_saved};
+use crate::study::record::StudyRecord;
+
+/// The file that is copied last, since a run counts as complete when it is there.
+const LAST: &str = "run.json";
+
+/// Copies the complete runs and the reasons of those that failed from `parts`. A run that is there already stays.
+///
+/// # Errors
+/// [`Error::Usage`] for a part of another study, naming what differs; [`Error::Read`] and [`Error::Write`].
+pub fn merge(folder: &StudyFolder, plan: &Plan, record: &StudyRecord, parts: &[PathBuf]) -> Result<()> {
+    for part in parts {
+        let of_part = record_in(part)?;
+        let same_part = StudyRecord { shard: None, ..of_part };
+        let mut changes = same_part.changes(record);
+        if changes.is_empty() && same_part.arms.len() + same_part.seeds.len() != record.arms.len() + record.seeds.len()
+        {
+            changes.push("arms or seeds were added since".to_owned());
+        }
+        if !changes.is_empty() {
+            let (part, changes) = (part.display(), changes.join("; "));
+            return Err(Error::Usage(format!("{part} is a part of another study: {changes}")));
+        }
+    }
+    for run in plan.runs(None) {
+        if folder.to_do(plan, run)? == ToDo::Nothing {
+            continue;
+        }
+        let (saved, to) = (as_saved(&plan.scenario(run))?, folder.run(plan, run));
+        for from in parts.iter().map(|part| part.join(plan.folder(run))) {
+            if SavedRun::read(&from).is_ok_and(|report| report.complete && report.scenario == saved) {
+                copy_folder(&from, &to)?;
+                remove(&failure_of(&to))?;
+                copy_if_there(&log_of(&from), &log_of(&to))?;
+                break;
+            }
+            copy_if_there(&failure_of(&from), &failure_of(&to))?;
+            copy_if_there(&log_of(&from), &log_of(&to))?;
+        }
+    }
+    Ok(())
+}
+
+/// Copies the files of a report.
+fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).map_err(|reason| Error::write(to, reason))?;
+    let mut names = Vec::new();
+    for entry in fs::read_dir(from).map_err(|reason| Error::read(from, reason))? {
+        let entry = entry.map_err(|reason| Error::read(from, reason))?;
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        if is_file && !entry.file_name().to_string_lossy().starts_with('.') {
+            names.push(entry.file_name());
+        }
+    }
+    names.sort_by_key(|name| name == LAST);
+    names.iter().try_for_each(|name| copy(&from.join(name), &to.join(name)))
+}
+
+fn copy_if_there(from: &Path, to: &Path) -> Result<()> {
+    if !from.is_file() {
+        return Ok(());
+    }
+    let folder = to.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder).map_err(|reason| Error::write(folder, reason))?;
+    copy(from, to)
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::copy(from, to).map(|_| ()).map_err(|reason| Error::write(to, reason))
+}
+
+fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(reason) if reason.kind() != std::io::ErrorKind::NotFound => Err(Error::write(path, reason)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,143 @@
+//! Carries out `study`: runs beside each other, each a process of its own, and the tables of all of them.
+//!
+//! [`folder`](mod@folder) is what a study keeps on the disk, and what became of each run; [`fit`] says how much memory
+//! the runs take; [`child`] is one run's process; [`execute`](mod@execute) starts and watches them; `progress` is what
+//! a user sees of that; [`merge`](mod@merge) puts parts together.
+
+mod child;
+mod execute;
+mod fit;
+mod folder;
+mod merge;
+mod progress;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::output_file::OutputFile;
+use super::{StudyArgs, messages};
+use crate::error::{Error, Result};
+use crate::method::Entry;
+use crate::method::registry::vocabulary_of;
+use crate::study::file::{self, Changes};
+use crate::study::plan::Plan;
+use crate::study::record::StudyRecord;
+use crate::study::tables;
+use folder::StudyFolder;
+
+/// The end of a study.
+#[derive(Debug, Default)]
+pub struct StudyEnd {
+    /// What to print on standard output.
+    pub output: String,
+    /// That runs failed, or that the user stopped them.
+    pub errors: Vec<Error>,
+}
+
+/// Runs a study with `methods`, or lists its runs, or puts its parts together, and writes its tables.
+///
+/// The runs are told to stop when `interrupted` is set; `visible` shows a progress bar on standard error.
+///
+/// # Errors
+/// Every error that keeps the study from starting: a fault of its file or of an arm, a folder that holds another study,
+/// an arm that would not fit into memory. Runs that fail are no error here.
+pub fn study(
+    arguments: &StudyArgs,
+    methods: &[Entry],
+    interrupted: &Arc<AtomicBool>,
+    visible: bool,
+) -> Result<StudyEnd> {
+    let changes = Changes { set: arguments.set.clone(), seeds: arguments.seeds.clone() };
+    let (study, text) = file::load(&arguments.study, &changes)?;
+    let plan = Plan::of(study, &vocabulary_of(methods))?;
+    plan.warnings.iter().for_each(|text| messages::warn(text));
+    if arguments.dry_run {
+        return Ok(StudyEnd { output: listed(arguments, &plan), errors: Vec::new() });
+    }
+    let folder = StudyFolder::open(out(arguments, &plan))?;
+    let earlier = folder.record()?;
+    let mut record = StudyRecord::of(&plan, &text, arguments.shard, earlier.as_ref())?;
+    if let Some(earlier) = &earlier {
+        refuse_changes(earlier, &record, folder.path())?;
+    }
+    if !arguments.merge.is_empty() {
+        merge::merge(&folder, &plan, &record, &arguments.merge)?;
+    }
+    folder.write_record(&record)?;
+    if arguments.merge.is_empty() && !arguments.no_run {
+        execute::execute(arguments, methods, &plan, &mut record, &folder, interrupted, visible)?;
+    }
+    let results = folder.results(&plan, arguments.shard)?;
+    write_files(folder.path(), tables::files(&results, "study")?, true)?;
+    let failed = results.failures().len();
+    let [_, not_run, runs] = results.counts();
+    let mut errors = Vec::new();
+    if failed > 0 {
+        errors.push(Error::RunsFailed { failed, runs });
+    }
+    if interrupted.load(Ordering::Relaxed) && not_run > 0 {
+        errors.push(Error::Interrupted);
+    }
+    let output = format!("{}\nwritten to {}\n", tables::markdown(&results), folder.path().display());
+    Ok(StudyEnd { output, errors })
+}
+
+/// Returns the folder of the study.
+fn out(arguments: &StudyArgs, plan: &Plan) -> PathBuf {
+    let name = &plan.study.name;
+    let by_default = || match arguments.shard {
+        None => Path::new("reports").join(name),
+        Some(part) => Path::new("reports").join(format!("{name}-part-{}-of-{}", part.index, part.count)),
+    };
+    arguments.out.clone().unwrap_or_else(by_default)
+}
+
+/// Refuses a study that is not the one that the folder's runs are of.
+fn refuse_changes(earlier: &StudyRecord, now: &StudyRecord, folder: &Path) -> Result<()> {
+    let changes = earlier.changes(now);
+    if changes.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Usage(format!(
+        "the study has changed since its runs in {} began: {}; undo that, or name another folder with --out",
+        folder.display(),
+        changes.join("; ")
+    )))
+}
+
+/// Returns the runs of a study in words.
+fn listed(arguments: &StudyArgs, plan: &Plan) -> String {
+    let runs = plan.runs(arguments.shard);
+    let seeds: Vec<String> = plan.study.seeds.iter().map(u64::to_string).collect();
+    let part = arguments.shard.map(|part| format!(", of which part {part} has {}", runs.len()));
+    let mut text = format!(
+        "{}: valid, {} arms with the seeds {}: {} runs{}\n",
+        arguments.study.display(),
+        plan.arms.len(),
+        seeds.join(", "),
+        plan.runs(None).len(),
+        part.unwrap_or_default()
+    );
+    for arm in &plan.arms {
+        let changes =
+            if arm.arm.set.is_empty() { String::new() } else { format!(" --set {}", arm.arm.set.join(" --set ")) };
+        text.push_str(&format!("  {}: {}{changes}\n", arm.arm.name, arm.arm.base.display()));
+    }
+    text
+}
+
+/// Writes files to a folder, each whole or not at all.
+///
+/// # Errors
+/// [`Error::Write`], and [`Error::Usage`] for a file that is there if `overwrite` is false.
+pub(super) fn write_files(folder: &Path, files: tables::Files, overwrite: bool) -> Result<()> {
+    use std::io::Write as _;
+    for (name, bytes) in files {
+        let path = folder.join(name);
+        let (output, mut file) = OutputFile::create(&path, overwrite)?;
+        file.write_all(&bytes).map_err(|reason| Error::write(&path, reason))?;
+        output.publish()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,187 @@
+//! Shows the progress over all runs of a study on standard error: a bar on a terminal, elsewhere a line for every run
+//! that has ended.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::cli::{ProgressArg, messages};
+use crate::metric::Metric;
+use crate::report::figures;
+use crate::report::read::SavedReport;
+use crate::report::words;
+use crate::units::Bytes;
+
+/// The time between two looks at the logs of runs.
+const LOGS_EVERY: Duration = Duration::from_secs(1);
+
+/// The bytes at the end of a log that are looked at.
+const TAIL_BYTES: u64 = 4096;
+
+/// The length of the bar in thousandths of all work.
+const WHOLE: u64 = 1000;
+
+/// How a run has ended.
+#[derive(Clone, Copy, Debug)]
+pub enum Ended<'a> {
+    /// With a report in this folder.
+    Done(&'a Path),
+    /// Because it was told to stop.
+    Stopped,
+    /// Without a result, for this reason.
+    Failed(&'a str),
+}
+
+/// The progress over all runs.
+#[derive(Debug)]
+pub struct StudyProgress {
+    runs: usize,
+    over: usize,
+    failed: usize,
+    weight: f64,
+    done_weight: f64,
+    began: Instant,
+    looked: Instant,
+    bar: Option<ProgressBar>,
+    has_lines: bool,
+}
+
+impl StudyProgress {
+    /// Begins to show the progress of so many runs, which together have this weight.
+    pub fn new(runs: usize, weight: f64, how: ProgressArg, visible: bool) -> Self {
+        let bar = (how == ProgressArg::Auto && visible && runs > 0).then(|| {
+            let bar = ProgressBar::new(WHOLE);
+            if let Ok(style) = ProgressStyle::with_template("[{bar:24}] {msg}") {
+                bar.set_style(style.progress_chars("=> "));
+            }
+            bar.set_message(format!("0 of {runs} runs"));
+            bar.tick();
+            bar
+        });
+        let now = Instant::now();
+        let has_lines = how != ProgressArg::Off;
+        Self { runs, over: 0, failed: 0, weight, done_weight: 0.0, began: now, looked: now, bar, has_lines }
+    }
+
+    /// Tells of a run that has ended.
+    pub fn ended(&mut self, name: &str, weight: f64, took: Duration, how: Ended) {
+        self.over += 1;
+        self.done_weight += weight;
+        let took = words::duration(took.as_secs_f64());
+        let what = match how {
+            Ended::Done(folder) => format!("{}, took {took}", result_in(folder)),
+            Ended::Stopped => "stopped".to_owned(),
+            Ended::Failed(reason) => {
+                self.failed += 1;
+                format!("failed after {took}: {reason}")
+            }
+        };
+        let left = self.left(0.0).map(|left| format!("; {left} left")).unwrap_or_default();
+        let line = format!("{}/{}: {name}: {what}{left}\n", self.over, self.runs);
+        match &self.bar {
+            Some(bar) => bar.suspend(|| messages::print(&line)),
+            None if self.has_lines => messages::print(&line),
+            None => {}
+        }
+        self.looked = self.began;
+    }
+
+    /// Looks at the logs of the runs that are under way now and then, each with its weight, and moves the bar.
+    pub fn look(&mut self, running: impl Iterator<Item = (PathBuf, f64)>) {
+        let Some(bar) = self.bar.clone().filter(|_| self.looked.elapsed() >= LOGS_EVERY) else { return };
+        self.looked = Instant::now();
+        let (mut under_way, mut part) = (0, 0.0);
+        for (log, weight) in running {
+            under_way += 1;
+            part += weight * share_of(&tail(&log));
+        }
+        bar.set_position((self.share(part) * WHOLE as f64) as u64);
+        let failed = if self.failed > 0 { format!(", {} failed", self.failed) } else { String::new() };
+        let left = self.left(part).map(|left| format!(", {left} left")).unwrap_or_default();
+        bar.set_message(format!("{} of {} runs{failed}, {under_way} under way{left}", self.over, self.runs));
+    }
+
+    /// Removes the bar from the screen.
+    pub fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// Returns the share of the work that is done, if so much of the runs under way is.
+    fn share(&self, part: f64) -> f64 {
+        if self.weight > 0.0 { ((self.done_weight + part) / self.weight).clamp(0.0, 1.0) } else { 1.0 }
+    }
+
+    /// Returns the time that is left in words; `None` if nothing is done yet, or everything.
+    fn left(&self, part: f64) -> Option<String> {
+        let share = self.share(part);
+        let left = self.began.elapsed().as_secs_f64() * (1.0 - share) / share;
+        (share > 0.0 && self.over < self.runs).then(|| words::duration(left))
+    }
+}
+
+impl Drop for StudyProgress {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+/// Returns the result of the run in `folder` in a few words.
+fn result_in(folder: &Path) -> String {
+    let Ok(report) = SavedReport::read(folder) else { return "done".to_owned() };
+    let headline = report.run.scenario["evaluation"]["headline"].as_str().and_then(Metric::named);
+    let accuracy = headline.and_then(|headline| {
+        let value = report.run.accuracy.test.get(&headline.name())?;
+        Some(format!("{} {}, ", figures::label(&headline.name()), words::accuracy(*value)))
+    });
+    let bytes = report.run.bytes.up.sent + report.run.bytes.down.sent;
+    format!("{}{} sent", accuracy.unwrap_or_default(), Bytes::new(bytes))
+}
+
+/// Returns the end of a log.
+fn tail(log: &Path) -> String {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(log)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+}
+
+/// Returns the share of its rounds that a run has finished according to its log, whose lines begin with `round 3/40:`.
+fn share_of(log: &str) -> f64 {
+    let share = |line: &str| {
+        let (done, all) = line.strip_prefix("round ")?.split_once(':')?.0.split_once('/')?;
+        let (done, all): (f64, f64) = (done.parse().ok()?, all.parse().ok()?);
+        (all > 0.0).then_some(done / all)
+    };
+    log.lines().rev().find_map(share).unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_of_a_run_tells_how_far_it_is() {
+        assert_eq!(share_of("x\nround 3/40: HR@10 0.1\nround 4/40: HR@10 0.2, 1 MB sent\nwarning: y\n"), 0.1);
+        assert_eq!([share_of(""), share_of("round x/0:\nround 1/0: z")], [0.0, 0.0]);
+    }
+
+    /// If this fails, the time that is left is that of another amount of work.
+    #[test]
+    fn the_share_of_the_work_counts_runs_by_their_weight() {
+        let mut progress = StudyProgress::new(3, 10.0, ProgressArg::Off, false);
+        assert_eq!((progress.share(0.0), progress.left(0.0)), (0.0, None));
+        progress.ended("a", 5.0, Duration::from_secs(1), Ended::Stopped);
+        assert_eq!(progress.share(2.5), 0.75);
+        assert!(progress.left(0.0).is_some());
+    }
+}

@@ -1,0 +1,120 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+
+const STUDY: &str = r#"
+title = "What codecs cost"
+base = "../scenarios/quickstart.toml"
+seeds = [1, 2, 3]
+compare_to = "codec=dense, dropout=0.0"
+figures = ["hr@10"]
+set = { "training.rounds" = 4 }
+
+[[axes]]
+name = "codec"
+values = [
+  { name = "dense", set = { "codec.uplink" = "dense-f32" } },
+  { name = "int8", set = { "codec.uplink" = { delta = true, values = "int8" } } },
+]
+
+[[axes]]
+name = "dropout"
+key = "network.dropout"
+values = [0.0, { name = "much", value = 0.2 }]
+
+[[arms]]
+name = "popularity"
+base = "other.toml"
+set = { method = "popularity" }
+
+[[references]]
+arm = "codec=dense, dropout=0.0"
+figure = "ndcg@10"
+value = 0.41
+source = "FedRAP, table 3"
+"#;
+
+fn read(text: &str) -> Result<Study> {
+    parse(text, Path::new("studies/codecs.toml"), &Changes::default())
+}
+
+#[track_caller]
+fn assert_fault(text: &str, part: &str) {
+    let error = read(text).unwrap_err();
+    assert_eq!(error.exit_code(), 2);
+    assert!(error.to_string().contains(part), "no {part:?} in {error}");
+}
+
+/// If this fails, a study runs other combinations than its file lists, or with other overrides.
+#[test]
+fn the_arms_are_all_combinations_and_the_single_ones() {
+    let study = read(STUDY).unwrap();
+    assert_eq!((study.name.as_str(), study.title.as_str()), ("codecs", "What codecs cost"));
+    let names: Vec<&str> = study.arms.iter().map(|arm| arm.name.as_str()).collect();
+    let expected = [
+        "codec=dense, dropout=0.0",
+        "codec=dense, dropout=much",
+        "codec=int8, dropout=0.0",
+        "codec=int8, dropout=much",
+        "popularity",
+    ];
+    assert_eq!(names, expected);
+    let composed = "codec.uplink={ delta = true, values = \"int8\" }";
+    assert_eq!(study.arms[3].set, ["training.rounds=4", composed, "network.dropout=0.2"]);
+    assert_eq!(study.arms[4].set, ["training.rounds=4", "method=\"popularity\""]);
+    assert_eq!(study.arms[0].base, Path::new("studies/../scenarios/quickstart.toml"));
+    assert_eq!(study.arms[4].base, Path::new("studies/other.toml"));
+    assert_eq!((study.compare_to, study.seeds), (Some(0), vec![1, 2, 3]));
+    assert_eq!((study.references[0].arm, study.references[0].value), (0, 0.41));
+}
+
+/// If this fails, `--set` and `--seeds` of the command line change nothing, or are overruled by the file.
+#[test]
+fn the_command_line_has_the_last_word() {
+    let changes = Changes { set: vec!["training.rounds=2".to_owned()], seeds: vec![7, 7] };
+    let study = parse(STUDY, Path::new("codecs.toml"), &changes).unwrap();
+    assert!(study.arms.iter().all(|arm| arm.set.last().unwrap() == "training.rounds=2"));
+    assert_eq!(study.seeds, [7]);
+}
+
+#[test]
+fn a_study_without_axes_repeats_its_base() {
+    let study = read("base = \"a.toml\"\nseeds = [1, 2]\n").unwrap();
+    assert_eq!((study.arms.len(), study.arms[0].name.as_str(), study.title.as_str()), (1, "base", "codecs"));
+}
+
+/// If this fails, a study whose file cannot be meant so runs for hours, or a fault is told without its place.
+#[test]
+fn what_cannot_be_meant_is_refused_with_its_place() {
+    assert_fault(
+        &STUDY.replace("[0.0, { name = \"much\", value = 0.2 }]", "[]"),
+        ":19:10: the axis `dropout` is empty",
+    );
+    assert_fault(&STUDY.replace("seeds = [1, 2, 3]", "seeds = []"), ":4:9: `seeds` is empty");
+    assert_fault(&STUDY.replace("seeds = [1, 2, 3]", ""), "`seeds` is missing");
+    assert_fault(&STUDY.replace("[1, 2, 3]", "[1, 2, 1]"), "the seed 1 is there twice");
+    assert_fault(
+        &STUDY.replace("name = \"popularity\"", "name = \"codec=dense, dropout=0.0\""),
+        "two arms of the name",
+    );
+    assert_fault(&STUDY.replace("name = \"int8\"", "name = \"dense\""), "has the value `dense` twice");
+    assert_fault(&STUDY.replace("name = \"dropout\"", "name = \"codec\""), "two axes of the name `codec`");
+    assert_fault(&STUDY.replace("compare_to = \"codec=dense, ", "compare_to = \"codec=sparse, "), "there is no arm");
+    assert_fault(&STUDY.replace("arm = \"codec=dense, ", "arm = \"codec=sparse, "), ":27:7: there is no arm");
+    assert_fault(&STUDY.replace("[\"hr@10\"]", "[\"accuracy\"]"), "no figure of accuracy");
+    assert_fault(&STUDY.replace("title =", "titel ="), ":2:1: unknown field `titel`");
+    assert_fault(&STUDY.replace("\"training.rounds\" = 4", "seed = 4"), "the seed is no key of an arm");
+    assert_fault(&STUDY.replace("\"training.rounds\" = 4", "training.rounds = 4"), "\"training.rounds\" = ...");
+    assert_fault(&STUDY.replace("base = \"../scenarios/quickstart.toml\"", ""), "`base` is missing");
+    assert_fault(&STUDY.replace("value = 0.2 }", "set = 0.2 }"), "a value of this axis is");
+    assert_fault("base = 3\nseeds = [1]\n", ":1:8: invalid type");
+    assert_fault("base = \"a.toml\"\nseeds = [1\n", "codecs.toml:");
+}
+
+/// If this fails, whoever has made several mistakes is told of one at a time.
+#[test]
+fn faults_of_meaning_are_told_all_at_once() {
+    let text = STUDY.replace("[1, 2, 3]", "[]").replace("name = \"int8\"", "name = \"dense\"");
+    let error = read(&text).unwrap_err().to_string();
+    assert!(error.ends_with("studies/codecs.toml: 2 faults"), "{error}");
+}

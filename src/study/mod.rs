@@ -1,0 +1,31 @@
+//! Studies: many runs that differ in a few keys, repeated over seeds, and what they have in common and do not.
+//!
+//! ```text
+//!  study file --file--> arms (name, base, overrides) --plan--> runs (arm, seed), in parts
+//!                                                                 |
+//!      record: what the runs began with; what changed since       |  each is a process of its own (`cli::study`)
+//!                                                                 v
+//!  tables and pictures <--tables-- summaries <--results, statistics, reach-- reports read back
+//! ```
+//!
+//! Reading order: [`file`](mod@file) is the study as its file says it; [`plan`] resolves every arm and lists the runs;
+//! [`record`] remembers what a study began with; [`compare`] makes arms of reports that exist; [`results`] gathers the
+//! reports by arm and seed; [`quantities`] is what is measured of a run, [`reach`] what it took to come near the best
+//! accuracy, [`statistics`] means and intervals; [`sharing`] says which arms draw the same cohorts; [`tables`] writes
+//! it all down.
+//!
+//! Everything here is a function from plain data to plain data. Processes, folders and signals are matters of the
+//! command line.
+
+pub mod compare;
+pub mod file;
+pub mod plan;
+pub mod quantities;
+pub mod reach;
+pub mod record;
+pub mod results;
+#[cfg(test)]
+mod sample;
+pub mod sharing;
+pub mod statistics;
+pub mod tables;

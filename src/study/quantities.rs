@@ -1,0 +1,127 @@
+//! What is measured of a run: figures of accuracy, bytes, virtual time, and what it took on the host.
+
+use crate::metric::{Direction, Metric};
+use crate::report::figures;
+use crate::report::read::SavedReport;
+use crate::report::words;
+use crate::units::Bytes;
+
+/// One thing that is measured of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    /// A figure of accuracy on the test part at the selected round, by its name.
+    Figure(String),
+    /// Bytes that clients sent.
+    UpBytes,
+    /// Bytes that the server sent.
+    DownBytes,
+    /// Bytes that the evaluated users would download in order to score.
+    InferenceBytes,
+    /// Virtual time at the end of the last round.
+    VirtualTime,
+    /// Wall-clock time of the run.
+    WallTime,
+    /// Peak memory of the run's process.
+    PeakMemory,
+}
+
+/// The quantities that say what a run cost, in the order of the tables.
+pub const COSTS: [Quantity; 6] = [
+    Quantity::UpBytes,
+    Quantity::DownBytes,
+    Quantity::InferenceBytes,
+    Quantity::VirtualTime,
+    Quantity::WallTime,
+    Quantity::PeakMemory,
+];
+
+impl Quantity {
+    /// Returns the name in CSV files, with the unit last.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Figure(name) => name,
+            Self::UpBytes => "up_bytes",
+            Self::DownBytes => "down_bytes",
+            Self::InferenceBytes => "inference_bytes",
+            Self::VirtualTime => "virtual_time_s",
+            Self::WallTime => "wall_time_s",
+            Self::PeakMemory => "peak_memory_bytes",
+        }
+    }
+
+    /// Returns the name in tables for readers.
+    pub fn label(&self) -> String {
+        match self {
+            Self::Figure(name) => figures::label(name),
+            Self::UpBytes => "sent up".to_owned(),
+            Self::DownBytes => "sent down".to_owned(),
+            Self::InferenceBytes => "to score".to_owned(),
+            Self::VirtualTime => "virtual time".to_owned(),
+            Self::WallTime => "wall time".to_owned(),
+            Self::PeakMemory => "peak memory".to_owned(),
+        }
+    }
+
+    /// Returns the value of a run; `None` if the run has none.
+    pub fn of(&self, report: &SavedReport) -> Option<f64> {
+        let run = &report.run;
+        match self {
+            Self::Figure(name) => run.accuracy.test.get(name).copied(),
+            Self::UpBytes => Some(run.bytes.up.sent as f64),
+            Self::DownBytes => Some(run.bytes.down.sent as f64),
+            Self::InferenceBytes => run.inference_bytes.map(|bytes| bytes as f64),
+            Self::VirtualTime => Some(run.virtual_time_s),
+            Self::WallTime => Some(run.wall.total_s),
+            Self::PeakMemory => run.wall.peak_rss_bytes.map(|bytes| bytes as f64),
+        }
+    }
+
+    /// Returns a value that is not negative in words.
+    pub fn words(&self, value: f64) -> String {
+        match self {
+            Self::Figure(_) => words::accuracy(value),
+            Self::UpBytes | Self::DownBytes | Self::InferenceBytes | Self::PeakMemory => bytes(value),
+            Self::VirtualTime | Self::WallTime => words::duration(value),
+        }
+    }
+}
+
+/// Returns a number of bytes, which may be a mean, in words.
+pub fn bytes(value: f64) -> String {
+    Bytes::new(value.round() as u64).to_string()
+}
+
+/// Returns which of two values of the figure `name` is better; a figure that is not known is better if it is higher.
+pub fn direction(name: &str) -> Direction {
+    Metric::named(name).map_or(Direction::HigherIsBetter, |metric| metric.direction())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::sample;
+
+    /// If this fails, a column of a study's tables holds another one's figures.
+    #[test]
+    fn every_quantity_is_what_the_report_says() {
+        let report = sample::report(3, 0.5);
+        let values: Vec<Option<f64>> = COSTS.iter().map(|quantity| quantity.of(&report)).collect();
+        let run = &report.run;
+        let expected = [
+            Some(run.bytes.up.sent as f64),
+            Some(run.bytes.down.sent as f64),
+            run.inference_bytes.map(|bytes| bytes as f64),
+            Some(run.virtual_time_s),
+            Some(run.wall.total_s),
+            run.wall.peak_rss_bytes.map(|bytes| bytes as f64),
+        ];
+        assert_eq!(values, expected);
+        assert_eq!(Quantity::Figure("hr@10".to_owned()).of(&report), Some(0.5));
+        assert_eq!(Quantity::Figure("mrr".to_owned()).of(&report), None);
+        let mut names: Vec<&str> = COSTS.iter().map(Quantity::name).collect();
+        names.dedup();
+        assert_eq!(names.len(), COSTS.len());
+        assert_eq!(Quantity::UpBytes.words(2.4e9), "2.40 GB");
+        assert_eq!(direction("rmse"), Direction::LowerIsBetter);
+    }
+}

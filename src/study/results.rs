@@ -1,0 +1,272 @@
+//! Gathers the reports of a study's runs by arm and seed.
+
+use std::path::PathBuf;
+
+use super::file::Reference;
+use super::quantities::{COSTS, Quantity};
+use super::reach::{self, Goal, PERCENTS, Spent};
+use super::statistics::Summary;
+use crate::report::figures;
+use crate::report::read::SavedReport;
+
+/// The results of a study, or of reports that are compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Results {
+    /// The title.
+    pub title: String,
+    /// The arms, in the order of the study.
+    pub arms: Vec<ArmResults>,
+    /// The arm to which differences are paired, by its place.
+    pub compare_to: Option<usize>,
+    /// The figures of accuracy that tables show. Pictures show the first one.
+    pub figures: Vec<String>,
+    /// Published values to stand beside.
+    pub references: Vec<Reference>,
+    /// Which part of the runs these are, such as `3/16`; `None` for all.
+    pub shard: Option<String>,
+}
+
+/// The results of one arm.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArmResults {
+    /// The name.
+    pub name: String,
+    /// Why its cohorts and dropouts depend on its timing; empty if they do not.
+    pub timing: Vec<&'static str>,
+    /// Its runs, in the order of the seeds.
+    pub runs: Vec<RunResult>,
+}
+
+/// The result of one run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunResult {
+    /// The seed.
+    pub seed: u64,
+    /// The folder of its report, as it is shown.
+    pub folder: PathBuf,
+    /// What became of it.
+    pub state: RunState,
+}
+
+/// What became of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RunState {
+    /// It has come to its end, and this is its report.
+    Done(Box<SavedReport>),
+    /// It has no result to compare, for this reason.
+    Failed(String),
+    /// It has not been run, or not to its end.
+    NotRun,
+}
+
+/// What is counted until a goal is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpentOn {
+    /// Bytes sent by clients.
+    Up,
+    /// Bytes sent in both directions.
+    Both,
+    /// Virtual time.
+    Time,
+}
+
+/// Something that a table has a column or a row for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// A quantity of the run as a whole.
+    Whole(Quantity),
+    /// What was spent until a share of a best accuracy was reached.
+    Until {
+        /// Whose best accuracy it is.
+        goal: Goal,
+        /// The share, in percent.
+        percent: u32,
+        /// What is counted.
+        spent: SpentOn,
+    },
+}
+
+impl Measure {
+    /// Returns the name in CSV files, with the unit first where a goal follows.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Whole(quantity) => quantity.name().to_owned(),
+            Self::Until { goal, percent, spent } => {
+                let what = match spent {
+                    SpentOn::Up => "up_bytes",
+                    SpentOn::Both => "bytes",
+                    SpentOn::Time => "virtual_time_s",
+                };
+                let whose = match goal {
+                    Goal::Own => "own",
+                    Goal::Compared => "compared",
+                };
+                format!("{what}_to_{percent}_percent_of_{whose}_best")
+            }
+        }
+    }
+}
+
+impl ArmResults {
+    /// Returns the reports of the runs that have come to their end, in the order of the seeds.
+    pub fn reports(&self) -> impl Iterator<Item = &SavedReport> {
+        self.runs.iter().filter_map(|run| match &run.state {
+            RunState::Done(report) => Some(&**report),
+            RunState::Failed(_) | RunState::NotRun => None,
+        })
+    }
+
+    /// Returns the protocols of the arm's runs, each once.
+    pub fn protocols(&self) -> Vec<&str> {
+        let mut protocols: Vec<&str> = Vec::new();
+        for report in self.reports() {
+            if !protocols.contains(&report.run.protocol.as_str()) {
+                protocols.push(&report.run.protocol);
+            }
+        }
+        protocols
+    }
+}
+
+impl Results {
+    /// Returns everything that is measured: all figures of accuracy that a run has, the costs, and what was spent until
+    /// goals were reached.
+    pub fn measures(&self) -> Vec<Measure> {
+        let reports = || self.arms.iter().flat_map(ArmResults::reports);
+        let names = reports().flat_map(|report| report.run.accuracy.test.keys());
+        let figures = figures::ordered(names).into_iter().map(|name| Quantity::Figure(name.to_owned()));
+        let mut measures: Vec<Measure> = figures.chain(COSTS).map(Measure::Whole).collect();
+        for goal in self.goals() {
+            for percent in PERCENTS {
+                let spent = [SpentOn::Up, SpentOn::Both, SpentOn::Time];
+                measures.extend(spent.map(|spent| Measure::Until { goal, percent, spent }));
+            }
+        }
+        measures
+    }
+
+    /// Returns whose best accuracies serve as goals.
+    pub fn goals(&self) -> Vec<Goal> {
+        let compared = self.compare_to.map(|_| Goal::Compared);
+        [Goal::Own].into_iter().chain(compared).collect()
+    }
+
+    /// Returns the values of an arm with their seeds, for the runs that have one.
+    pub fn values(&self, arm: usize, measure: &Measure) -> Vec<(u64, f64)> {
+        let of = |report: &SavedReport| match measure {
+            Measure::Whole(quantity) => quantity.of(report),
+            Measure::Until { goal, percent, spent } => {
+                let reached = self.reached(report, *goal, *percent)?;
+                Some(match spent {
+                    SpentOn::Up => reached.up_bytes,
+                    SpentOn::Both => reached.bytes,
+                    SpentOn::Time => reached.virtual_time_s,
+                })
+            }
+        };
+        self.arms[arm].reports().filter_map(|report| Some((report.run.seed, of(report)?))).collect()
+    }
+
+    /// Returns what a run had spent until it reached a goal; `None` if it never did, or there is no such goal.
+    fn reached(&self, report: &SavedReport, goal: Goal, percent: u32) -> Option<Spent> {
+        let figure = self.figures.first()?;
+        let best = match goal {
+            Goal::Own => reach::best(report, figure),
+            Goal::Compared => {
+                let same_seed = |other: &&SavedReport| other.run.seed == report.run.seed;
+                let compared = self.arms[self.compare_to?].reports().find(same_seed)?;
+                reach::best(compared, figure)
+            }
+        };
+        reach::reach(report, figure, best?, percent)
+    }
+
+    /// Returns the summary of an arm's values; `None` if there is none.
+    pub fn summary(&self, arm: usize, measure: &Measure) -> Option<Summary> {
+        let values: Vec<f64> = self.values(arm, measure).into_iter().map(|(_, value)| value).collect();
+        Summary::of(&values)
+    }
+
+    /// Returns the summary of the differences between an arm and the one that it is compared to, over the seeds that
+    /// both have; `None` for that arm itself.
+    pub fn difference(&self, arm: usize, measure: &Measure) -> Option<Summary> {
+        let other = self.compare_to.filter(|other| *other != arm)?;
+        Summary::of_differences(&self.values(arm, measure), &self.values(other, measure))
+    }
+
+    /// Returns the published value of a figure for an arm.
+    pub fn reference(&self, arm: usize, figure: &str) -> Option<&Reference> {
+        self.references.iter().find(|reference| reference.arm == arm && reference.figure == figure)
+    }
+
+    /// Returns the runs that failed, as (arm, seed, reason).
+    pub fn failures(&self) -> Vec<(&str, u64, &str)> {
+        let mut failures = Vec::new();
+        for arm in &self.arms {
+            for run in &arm.runs {
+                if let RunState::Failed(reason) = &run.state {
+                    failures.push((arm.name.as_str(), run.seed, reason.as_str()));
+                }
+            }
+        }
+        failures
+    }
+
+    /// Returns the numbers of runs that have come to their end, of those that have not been run, and of all.
+    pub fn counts(&self) -> [usize; 3] {
+        let runs = || self.arms.iter().flat_map(|arm| &arm.runs);
+        let done = runs().filter(|run| matches!(run.state, RunState::Done(_))).count();
+        let not_run = runs().filter(|run| run.state == RunState::NotRun).count();
+        [done, not_run, runs().count()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::study::sample;
+
+    fn hr() -> Measure {
+        Measure::Whole(Quantity::Figure("hr@10".to_owned()))
+    }
+
+    /// If this fails, a mean holds runs of another arm, or a difference pairs other seeds.
+    #[test]
+    fn means_are_those_of_the_arm_and_differences_those_of_the_seeds() {
+        let results = sample::results();
+        let summary = results.summary(1, &hr()).unwrap();
+        assert_eq!((summary.count, (summary.mean * 1e6).round()), (3, 450_000.0));
+        let difference = results.difference(1, &hr()).unwrap();
+        assert!((difference.mean + 0.05).abs() < 1e-12 && difference.half_width.unwrap() < 1e-9, "{difference:?}");
+        assert_eq!(results.difference(0, &hr()), None, "an arm is not compared with itself");
+        assert_eq!(results.counts(), [6, 0, 6]);
+    }
+
+    /// If this fails, a run that failed counts as one that was never begun, or its figures enter a mean.
+    #[test]
+    fn a_run_that_failed_is_told_and_left_out() {
+        let mut results = sample::results();
+        results.arms[1].runs[0].state = RunState::Failed("it exploded".to_owned());
+        results.arms[1].runs[1].state = RunState::NotRun;
+        assert_eq!(results.failures(), [("int8", 1, "it exploded")]);
+        assert_eq!(results.counts(), [4, 1, 6]);
+        assert_eq!(results.summary(1, &hr()).unwrap().count, 1);
+        assert_eq!(results.difference(1, &hr()).unwrap().count, 1);
+    }
+
+    /// If this fails, an arm is said to reach the best of another one that it never reached.
+    #[test]
+    fn goals_of_the_compared_arm_are_those_of_its_run_with_the_same_seed() {
+        let results = sample::results();
+        let until = |goal, percent| Measure::Until { goal, percent, spent: SpentOn::Up };
+        assert_eq!(results.values(1, &until(Goal::Own, 99)).len(), 3);
+        // The arm ends at nine tenths of the other one's best.
+        assert_eq!(results.values(1, &until(Goal::Compared, 95)), []);
+        let names: Vec<String> = results.measures().iter().map(Measure::name).collect();
+        assert!(names.contains(&"up_bytes_to_95_percent_of_compared_best".to_owned()), "{names:?}");
+        let mut alone = results;
+        alone.compare_to = None;
+        assert!(alone.measures().iter().all(|measure| !measure.name().contains("compared")));
+    }
+}

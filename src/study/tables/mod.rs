@@ -1,0 +1,307 @@
+//! Writes the tables of a study: Markdown, a self-contained HTML page, CSV, and pictures.
+
+mod csv;
+mod document;
+#[cfg(feature = "plots")]
+mod pictures;
+
+use document::{Block, Document};
+
+use super::quantities::{self, COSTS, Quantity};
+use super::reach::{Goal, PERCENTS};
+use super::results::{ArmResults, Measure, Results, RunState, SpentOn};
+use super::sharing;
+use super::statistics::Summary;
+use crate::error::Result;
+use crate::report::{figures, words};
+
+/// The contents of files, by their names.
+pub type Files = Vec<(String, Vec<u8>)>;
+
+/// The names of the pictures, whether or not this build can draw them.
+pub const PICTURES: [&str; 5] =
+    ["accuracy-by-uploads.svg", "accuracy-by-bytes.svg", "accuracy-by-time.svg", "pareto-bytes.svg", "pareto-time.svg"];
+
+/// Returns the files of the results: `NAME.md`, `NAME.html`, `NAME.csv` with a line for every run and quantity,
+/// `summary.csv` with a line for every arm and quantity, and the pictures, for the name `name`.
+///
+/// # Errors
+/// Those of the libraries that write CSV and draw.
+pub fn files(results: &Results, name: &str) -> Result<Files> {
+    #[cfg(feature = "plots")]
+    let pictures = pictures::all(results)?;
+    #[cfg(not(feature = "plots"))]
+    let pictures: Vec<(&str, String)> = Vec::new();
+    let document = document(results, &pictures);
+    let mut files: Files = vec![
+        (format!("{name}.md"), document.markdown().into_bytes()),
+        (format!("{name}.html"), document.html().into_bytes()),
+        (format!("{name}.csv"), csv::runs(results)?.into_bytes()),
+        ("summary.csv".to_owned(), csv::arms(results)?.into_bytes()),
+    ];
+    files.extend(pictures.into_iter().map(|(name, picture)| (name.to_owned(), picture.into_bytes())));
+    Ok(files)
+}
+
+/// Returns the Markdown alone, without pictures.
+pub fn markdown(results: &Results) -> String {
+    document(results, &[]).markdown()
+}
+
+fn document(results: &Results, pictures: &[(&str, String)]) -> Document {
+    let mut blocks = remarks(results);
+    let protocols = protocols(results);
+    if let [only] = &protocols[..] {
+        blocks.push(Block::Text(format!("Protocol of every accuracy: {}.", only.trim_end_matches('.'))));
+    }
+    for figure in &results.figures {
+        blocks.extend(accuracy(results, figure, protocols.len() > 1));
+    }
+    blocks.extend(costs(results));
+    for goal in results.goals() {
+        blocks.extend(goals(results, goal));
+    }
+    let sharing = sharing::remarks(results.arms.iter().map(|arm| (arm.name.as_str(), &arm.timing[..])));
+    if !sharing.is_empty() {
+        blocks.push(Block::Heading("What the arms do not share".to_owned()));
+        blocks.extend(sharing.into_iter().map(Block::Text));
+    }
+    let shown =
+        pictures.iter().map(|(name, picture)| Block::Picture { file: (*name).to_owned(), svg: picture.clone() });
+    if !pictures.is_empty() {
+        blocks.push(Block::Heading("Pictures".to_owned()));
+        blocks.extend(shown);
+    }
+    blocks.extend(failures(results));
+    Document { title: results.title.clone(), blocks }
+}
+
+/// Returns what a reader has to know before believing a number.
+fn remarks(results: &Results) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let [done, not_run, all] = results.counts();
+    if let Some(shard) = &results.shard {
+        let text = format!("Partial: these are the runs of part {shard}. `--merge` puts the parts together.");
+        blocks.push(Block::Note(text));
+    }
+    if not_run > 0 {
+        let text =
+            format!("Partial: {not_run} of {} have not been run to their end.", words::counted(all as u64, "run"));
+        blocks.push(Block::Note(text));
+    }
+    let failed = results.failures().len();
+    if failed > 0 {
+        let verb = if failed == 1 { "has failed and is" } else { "have failed and are" };
+        blocks.push(Block::Note(format!(
+            "{} {verb} left out; the reasons stand at the end.",
+            words::counted(failed as u64, "run")
+        )));
+    }
+    let intervals =
+        "Intervals are those of 95 % for the mean over seeds, by Student's t; with a single seed there is none.";
+    let pairs = results
+        .compare_to
+        .map(|arm| format!(" Differences to `{}` are taken between runs with the same seed.", results.arms[arm].name));
+    let runs = words::counted(done as u64, "finished run");
+    let arms = words::counted(results.arms.len() as u64, "arm");
+    blocks.push(Block::Text(format!("{arms}, {runs}. {intervals}{}", pairs.unwrap_or_default())));
+    blocks
+}
+
+/// Returns the protocols of all runs, each once.
+fn protocols(results: &Results) -> Vec<&str> {
+    let mut protocols: Vec<&str> = results.arms.iter().flat_map(ArmResults::protocols).collect();
+    protocols.sort_unstable();
+    protocols.dedup();
+    protocols
+}
+
+/// Returns the table of one figure of accuracy.
+fn accuracy(results: &Results, figure: &str, with_protocol: bool) -> Vec<Block> {
+    let measure = Measure::Whole(Quantity::Figure(figure.to_owned()));
+    let arms = 0..results.arms.len();
+    let has_references = arms.clone().any(|arm| results.reference(arm, figure).is_some());
+    let mut header = vec!["arm", "runs", "mean", "standard deviation", "95 % interval"];
+    if results.compare_to.is_some() {
+        header.extend(["difference", "its 95 % interval"]);
+    }
+    if has_references {
+        header.extend(["published", "source"]);
+    }
+    if with_protocol {
+        header.push("protocol");
+    }
+    let row = |arm: usize| {
+        let summary = results.summary(arm, &measure);
+        let number = |value: Option<f64>| value.map_or_else(none, words::accuracy);
+        let mut cells = vec![results.arms[arm].name.clone(), runs_cell(&results.arms[arm])];
+        cells.extend([number(summary.map(|s| s.mean)), number(summary.and_then(|s| s.deviation))]);
+        cells.push(interval(summary, |value| format!("{value:.4}")));
+        if results.compare_to.is_some() {
+            let difference = results.difference(arm, &measure);
+            cells.push(difference.map_or_else(none, |d| format!("{:+.4}", d.mean)));
+            cells.push(interval(difference, |value| format!("{value:+.4}")));
+        }
+        if has_references {
+            let reference = results.reference(arm, figure);
+            cells.push(number(reference.map(|reference| reference.value)));
+            cells.push(reference.and_then(|reference| reference.source.clone()).unwrap_or_else(none));
+        }
+        if with_protocol {
+            cells.push(match results.arms[arm].protocols()[..] {
+                [] => none(),
+                ref protocols => protocols.join("; "),
+            });
+        }
+        cells
+    };
+    let heading = Block::Heading(format!("{} (test)", figures::label(figure)));
+    vec![heading, Block::table(&header, arms.map(row).collect())]
+}
+
+/// Returns what the runs cost: means, with the standard deviation where there is one.
+fn costs(results: &Results) -> Vec<Block> {
+    let labels: Vec<String> = COSTS.iter().map(Quantity::label).collect();
+    let header: Vec<&str> = ["arm", "runs"].into_iter().chain(labels.iter().map(String::as_str)).collect();
+    let cell = |arm: usize, quantity: &Quantity| {
+        let Some(summary) = results.summary(arm, &Measure::Whole(quantity.clone())) else { return none() };
+        match summary.deviation.filter(|deviation| *deviation > 0.0) {
+            None => quantity.words(summary.mean),
+            Some(deviation) => format!("{} ± {}", quantity.words(summary.mean), quantity.words(deviation)),
+        }
+    };
+    let row = |arm: usize| {
+        let name = [results.arms[arm].name.clone(), runs_cell(&results.arms[arm])];
+        name.into_iter().chain(COSTS.iter().map(|quantity| cell(arm, quantity))).collect()
+    };
+    let text = "Means over the finished runs, ± the standard deviation. Wall time and memory are those of the host; they \
+                are not part of the results, and runs beside each other slow one another.";
+    vec![
+        Block::Heading("What the runs cost".to_owned()),
+        Block::Text(text.to_owned()),
+        Block::table(&header, (0..results.arms.len()).map(row).collect()),
+    ]
+}
+
+/// Returns what it took to come near the best accuracy of an arm.
+fn goals(results: &Results, goal: Goal) -> Vec<Block> {
+    let Some(figure) = results.figures.first() else { return Vec::new() };
+    let header = ["arm", "share of the best", "runs that reach it", "sent up", "sent up and down", "virtual time"];
+    let mut rows = Vec::new();
+    for (arm, arm_results) in results.arms.iter().enumerate() {
+        for percent in PERCENTS {
+            let of = |spent| results.summary(arm, &Measure::Until { goal, percent, spent });
+            let mean = |spent, words: fn(f64) -> String| of(spent).map_or_else(none, |summary| words(summary.mean));
+            let reached = of(SpentOn::Time).map_or(0, |summary| summary.count);
+            rows.push(vec![
+                arm_results.name.clone(),
+                format!("{percent} %"),
+                format!("{reached} of {}", arm_results.reports().count()),
+                mean(SpentOn::Up, quantities::bytes),
+                mean(SpentOn::Both, quantities::bytes),
+                mean(SpentOn::Time, words::duration),
+            ]);
+        }
+    }
+    let whose = match (goal, results.compare_to) {
+        (Goal::Compared, Some(arm)) => {
+            format!("of the best {} of `{}`", figures::label(figure), results.arms[arm].name)
+        }
+        _ => format!("of its own best {}", figures::label(figure)),
+    };
+    let text = "Means over the runs that reach the share, from the start of a run to the first evaluated round with it. Of \
+                an error, which is better if it is lower, 90 % are reached at 10 % above the best.";
+    let blocks = [Block::Heading(format!("What it took to reach a share {whose}")), Block::Text(text.to_owned())];
+    blocks.into_iter().chain([Block::table(&header, rows)]).collect()
+}
+
+/// Returns the runs that failed, with their reasons.
+fn failures(results: &Results) -> Vec<Block> {
+    let row = |(arm, seed, reason): (&str, u64, &str)| vec![arm.to_owned(), seed.to_string(), reason.to_owned()];
+    let rows: Vec<Vec<String>> = results.failures().into_iter().map(row).collect();
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    vec![Block::Heading("Runs that failed".to_owned()), Block::table(&["arm", "seed", "reason"], rows)]
+}
+
+/// Returns how many runs of an arm have a result, and how many of the others failed.
+fn runs_cell(arm: &ArmResults) -> String {
+    let failed = arm.runs.iter().filter(|run| matches!(run.state, RunState::Failed(_))).count();
+    let (done, all) = (arm.reports().count(), arm.runs.len());
+    match (done == all, failed) {
+        (true, _) => done.to_string(),
+        (false, 0) => format!("{done} of {all}"),
+        (false, failed) => format!("{done} of {all}, {failed} failed"),
+    }
+}
+
+fn interval(summary: Option<Summary>, number: impl Fn(f64) -> String) -> String {
+    let ends = summary.and_then(|summary| summary.interval());
+    ends.map_or_else(none, |[low, high]| format!("{} to {}", number(low), number(high)))
+}
+
+/// Returns the content of a cell without a value.
+fn none() -> String {
+    "-".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::study::sample;
+
+    #[test]
+    fn the_tables_of_a_study_read_like_this() {
+        let mut results = sample::results();
+        results.arms[1].timing = vec!["the next user is invited whenever an update arrives"];
+        insta::assert_snapshot!(markdown(&results));
+    }
+
+    /// If this fails, a table with missing runs looks like a whole one.
+    #[test]
+    fn what_is_missing_is_marked() {
+        let mut results = sample::results();
+        results.arms[0].runs[2].state = RunState::NotRun;
+        results.arms[1].runs[0].state = RunState::Failed("training diverged in round 1 | at the server".to_owned());
+        results.shard = Some("1/2".to_owned());
+        let text = markdown(&results);
+        for part in [
+            "> Partial: these are the runs of part 1/2.",
+            "> Partial: 1 of 6 runs have not been run to their end.",
+            "> 1 run has failed and is left out",
+            "| int8 | 2 of 3, 1 failed |",
+            "| int8 | 1 | training diverged in round 1 \\| at the server |",
+        ] {
+            assert!(text.contains(part), "no {part:?} in\n{text}");
+        }
+    }
+
+    /// If this fails, accuracies of two protocols stand below each other as if they could be compared.
+    #[test]
+    fn arms_with_other_protocols_have_theirs_beside_them() {
+        let mut results = sample::results();
+        for run in &mut results.arms[1].runs {
+            if let RunState::Done(report) = &mut run.state {
+                report.run.protocol = "full catalogue".to_owned();
+            }
+        }
+        let text = markdown(&results);
+        assert!(!text.contains("Protocol of every accuracy") && text.contains("| full catalogue |"), "{text}");
+    }
+
+    #[test]
+    fn a_study_leaves_every_format_and_the_page_is_self_contained() {
+        let files = files(&sample::results(), "study").unwrap();
+        let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+        let tables = ["study.md", "study.html", "study.csv", "summary.csv"];
+        assert_eq!(names[..4], tables);
+        if cfg!(feature = "plots") {
+            assert_eq!(names[4..], PICTURES);
+            let page = String::from_utf8(files[1].1.clone()).unwrap();
+            assert_eq!(page.matches("<svg").count(), PICTURES.len());
+            assert!(!page.contains("<script src") && !page.contains("<img") && !page.contains("<link"));
+        }
+    }
+}
