@@ -225,7 +225,17 @@ fn quantised(choices: &Composition, values: &[f32], sent: &Sent, randomness: Ran
         }),
         Values::Quantized(quantizer, scales) => {
             let mut stream: Stream = randomness.stream("codec/rounding");
-            quantizer.quantise(values, groups(scales, &sent.lengths, values.len()), || stream.next_u32() as u16)
+            // Each number of the stream gives four draws of sixteen bits.
+            let (mut number, mut draws) = (0u64, 0);
+            let draw = || {
+                if draws == 0 {
+                    (number, draws) = (stream.next_u64(), 4);
+                }
+                let draw = number as u16;
+                (number, draws) = (number >> 16, draws - 1);
+                draw
+            };
+            quantizer.quantise(values, groups(scales, &sent.lengths, values.len()), draw)
         }
     }
 }
