@@ -88,10 +88,12 @@ impl Exchanged {
             }
         }
         let sends_differences = |choice: &CodecChoice| matches!(choice, CodecChoice::Composed(spec) if spec.delta);
-        if self.has_personal_downloads && sends_differences(&spec.downlink) {
+        let of_blocks = spec.downlinks_of_blocks().map(|(name, choice)| (vec!["codec", "blocks", name], choice));
+        let downlinks = [(vec!["codec"], &spec.downlink)].into_iter().chain(of_blocks);
+        for (path, _) in downlinks.filter(|(_, choice)| self.has_personal_downloads && sends_differences(choice)) {
             let message = "each user of this method has a download of its own, so that `delta = true` would have the \
                            server keep versions for each user";
-            fault(&["codec", "downlink", "delta"], message.to_owned());
+            fault(&[&path[..], &["downlink", "delta"]].concat(), message.to_owned());
         }
         found
     }
@@ -149,6 +151,7 @@ mod tests {
             ),
             (of("counts", up(composed(false))), "codec.blocks.counts.uplink: the block `counts` has values"),
             (CodecSpec { downlink: composed(true), ..CodecSpec::default() }, "codec.downlink.delta: each user"),
+            (of("C", down(composed(true))), "codec.blocks.C.downlink.delta: each user"),
         ] {
             let found = messages(spec);
             assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}");

@@ -27,9 +27,9 @@ pub struct StudyFolder {
 pub enum ToDo {
     /// Nothing: its report is complete.
     Nothing,
-    /// It goes on from a checkpoint.
+    /// The run goes on from a checkpoint.
     Resume,
-    /// It begins, in place of whatever is in its folder.
+    /// The run begins, and replaces whatever is in its folder.
     Begin,
 }
 

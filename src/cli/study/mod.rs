@@ -31,7 +31,7 @@ use folder::StudyFolder;
 pub struct StudyEnd {
     /// What to print on standard output.
     pub output: String,
-    /// That runs failed, or that the user stopped them.
+    /// The error that runs failed, or that the user stopped them.
     pub errors: Vec<Error>,
 }
 

@@ -63,14 +63,14 @@ pub enum Scales {
 /// How the symbols of the values are coded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entropy {
-    /// Each takes as many bits as any other.
+    /// Each symbol takes as many bits as any other.
     None,
-    /// Each takes as many bits as its frequency is worth, in an asymmetric numeral system with a table that is sent along.
-    /// Of values of several bytes, each byte is a symbol, and those of one place have a table together.
+    /// Each symbol takes as many bits as its frequency is worth, in an asymmetric numeral system with a table that is sent
+    /// along. Each byte of a longer value is a symbol, and the bytes of one place share a table.
     Ans,
-    /// They are compressed by zstd.
+    /// The symbols are compressed by zstd.
     Zstd,
-    /// Whichever of these is the shortest.
+    /// The shortest of these codings is chosen for each frame.
     Shortest,
 }
 

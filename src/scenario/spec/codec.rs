@@ -78,9 +78,9 @@ pub struct BlockCodecSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum CodecChoice {
-    /// One that has a name.
+    /// The codec is one of those that have a name.
     Named(CodecName),
-    /// A composition.
+    /// The codec is composed of choices.
     Composed(CompositionSpec),
 }
 
@@ -145,7 +145,7 @@ pub enum SelectSpec {
     /// As many values, drawn at random, as are this share of the whole block, and not more than there are. A seed names
     /// their positions.
     RandomShare(#[schemars(extend("exclusiveMinimum" = 0), range(max = 1))] f64),
-    /// Of each row that training touched, its products with so many orthonormal vectors, which are drawn for each frame and
+    /// The products of each row that training touched with so many orthonormal vectors, which are drawn for each frame and
     /// named by a seed. The receiver gets the projection of the row on their span.
     LowRank(#[schemars(range(min = 1, max = 4096))] u32),
 }
@@ -206,10 +206,10 @@ pub enum ScaleSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RoundingSpec {
-    /// It becomes either at random, so that it is kept on average.
+    /// The value becomes either step at random, so that it is kept on average.
     #[default]
     Stochastic,
-    /// It becomes the nearer one.
+    /// The value becomes the nearer step.
     Nearest,
 }
 
