@@ -92,6 +92,18 @@ pub enum Error {
         /// The largest magnitude that the scenario allows.
         limit: f32,
     },
+    /// A value that the codec of its block has no symbol for.
+    #[error(
+        "cannot encode {place}: the value {value:e} {reason}; choose other values in `codec`, or lower the learning rates"
+    )]
+    Unrepresentable {
+        /// The block, and where it was to be sent.
+        place: String,
+        /// The value.
+        value: f32,
+        /// What the codec asks of a value.
+        reason: &'static str,
+    },
     /// Virtual time beyond what 64 bits of nanoseconds hold, which is 584 years.
     #[error("round {} takes longer than 584 years of virtual time ({user}); check the network's and the devices' speeds", round.0 + 1)]
     TimeOverflow {
@@ -230,6 +242,18 @@ impl Error {
         Self::Read { path: path.into(), reason: reason.to_string() }
     }
 
+    /// Returns the error with `whole` added to its place, if it is about a value that a codec cannot represent: a block
+    /// becomes the block of an upload.
+    pub(crate) fn within(self, whole: impl std::fmt::Display) -> Self {
+        match self {
+            Self::Unrepresentable { place, value, reason } => {
+                let place = if place.is_empty() { whole.to_string() } else { format!("{place} of {whole}") };
+                Self::Unrepresentable { place, value, reason }
+            }
+            other => other,
+        }
+    }
+
     /// Returns in which way an error ends a run or a command. Exit codes and runs go by this one list.
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -241,6 +265,7 @@ impl Error {
             Self::Dataset(_) => ErrorKind::UnfitData,
             Self::CheckpointUnwritten { .. }
             | Self::Diverged { .. }
+            | Self::Unrepresentable { .. }
             | Self::TimeOverflow { .. }
             | Self::NobodyFinished { .. }
             | Self::NothingArrives { .. }

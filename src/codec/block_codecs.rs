@@ -68,8 +68,9 @@ impl BlockCodecs {
     /// Encodes an update of `layout`.
     ///
     /// # Errors
-    /// [`Error::Update`](crate::error::Error::Update) if it is not an update of `layout`, if it contradicts itself, or if
-    /// a codec cannot represent one of its values.
+    /// [`Error::Update`](crate::error::Error::Update) if it is not an update of `layout`, or if it contradicts itself;
+    /// [`Error::Unrepresentable`](crate::error::Error::Unrepresentable), naming the block, if a codec cannot represent
+    /// one of its values.
     pub fn encode(&self, update: &ModelUpdate, layout: &Layout, context: &mut EncodeContext<'_>) -> Result<Frame> {
         update.check(layout)?;
         let mut frame = FrameWriter::new(layout, &update.scalars);
@@ -77,7 +78,8 @@ impl BlockCodecs {
             let base = context.base.base_of(block);
             let (memory, randomness) = (&mut *context.memory, context.randomness);
             let mut context = BlockContext { position, base, memory, randomness };
-            self.of_block(block).encode_block(update, &mut context, &mut frame)?;
+            let encoded = self.of_block(block).encode_block(update, &mut context, &mut frame);
+            encoded.map_err(|error| error.within(format_args!("block `{}`", block.name)))?;
         }
         Ok(frame.seal())
     }

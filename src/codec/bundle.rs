@@ -148,7 +148,8 @@ mod tests {
     use super::*;
 
     fn frame(length: usize, fill: u8) -> Frame {
-        let parts = FrameParts { header: 1, index: length as u64 / 3, values: (length - 1 - length / 3) as u64 };
+        let parts =
+            FrameParts { header: 1, index: length as u64 / 3, values: (length - 1 - length / 3) as u64, modelled: 0 };
         Frame { bytes: vec![fill; length].into(), parts }
     }
 

@@ -208,7 +208,7 @@ impl Frame {
     /// # Errors
     /// [`Error::Checkpoint`] if its parts do not sum to its length.
     pub(crate) fn of_saved(bytes: Bytes, parts: FrameParts) -> Result<Self> {
-        if parts.header + parts.index + parts.values != bytes.len() as u64 {
+        if parts.total() != bytes.len() as u64 {
             return Err(Error::Checkpoint("a frame in it has another length than its parts".to_owned()));
         }
         Ok(Self { bytes, parts })
@@ -224,12 +224,14 @@ pub struct FrameParts {
     pub index: u64,
     /// The bytes of the values and scalars.
     pub values: u64,
+    /// The bytes that are not in the frame, but travel with it by a scenario's `[overheads]`.
+    pub modelled: u64,
 }
 
 impl FrameParts {
-    /// Returns the number of bytes of the whole frame.
+    /// Returns the number of bytes of the whole frame, and of what travels with it.
     pub const fn total(self) -> u64 {
-        self.header + self.index + self.values
+        self.header + self.index + self.values + self.modelled
     }
 }
 
@@ -241,8 +243,8 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
     /// Appends `update` to `frame`.
     ///
     /// # Errors
-    /// [`Error::Update`] if [`TableUpdate::check_base`] refuses the update, or if it has a value that the codec cannot
-    /// represent.
+    /// [`Error::Update`] if [`TableUpdate::check_base`] refuses the update, and [`Error::Unrepresentable`] if it has a
+    /// value that the codec cannot represent.
     ///
     /// # Panics
     /// If the block has 2^32 rows or columns, which is a defect of the caller.

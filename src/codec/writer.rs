@@ -94,6 +94,7 @@ impl FrameWriter {
             header: self.header as u64,
             index: self.index as u64,
             values: (self.bytes.len() - self.header - self.index) as u64,
+            modelled: 0,
         };
         Frame { bytes: self.bytes.into(), parts }
     }
@@ -108,5 +109,5 @@ pub fn parts_ahead(codecs: &BlockCodecs, update: &ModelUpdate, layout: &Layout) 
         values += codecs.of_block(block).value_bytes_ahead(update)?;
     }
     let header = start.header + update.blocks.len() * HEADER_BYTES;
-    Some(FrameParts { header: header as u64, index: 0, values })
+    Some(FrameParts { header: header as u64, index: 0, values, modelled: 0 })
 }

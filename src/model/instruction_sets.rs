@@ -24,4 +24,4 @@ macro_rules! per_instruction_set {
         }
     };
 }
-pub(super) use per_instruction_set;
+pub(crate) use per_instruction_set;

@@ -12,7 +12,7 @@ pub mod algebra;
 pub mod archive;
 pub mod batch;
 pub mod blocks;
-mod instruction_sets;
+pub(crate) mod instruction_sets;
 pub mod kernel;
 pub mod layout;
 pub mod least_squares;

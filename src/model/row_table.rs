@@ -71,7 +71,13 @@ impl RowTable {
     /// stored, and the factor that brings them up to date. `slots` is scratch memory.
     pub fn read_held<'a>(&'a self, rows: &[u32], slots: &mut Vec<u32>, mut take: impl FnMut(usize, &'a [f32], f32)) {
         self.index.find(rows, slots);
-        for (position, &slot) in slots.iter().enumerate().filter(|(_, slot)| **slot != ABSENT) {
+        for (position, &slot) in slots.iter().enumerate() {
+            if let Some(&later) = slots.get(position + ROWS_AHEAD) {
+                self.prefetch_slot(later);
+            }
+            if slot == ABSENT {
+                continue;
+            }
             take(position, self.slot_values(slot as usize), self.scales[slot as usize]);
         }
     }

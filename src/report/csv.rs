@@ -80,7 +80,7 @@ fn threshold_name(threshold: f32) -> String {
     if threshold == 0.0 { "0".to_owned() } else { format!("{threshold:e}") }
 }
 
-pub(super) fn flow_columns(flow: &Flow) -> [(&'static str, u64); 13] {
+pub(super) fn flow_columns(flow: &Flow) -> [(&'static str, u64); 14] {
     [
         ("sent_bytes", flow.sent),
         ("delivered_bytes", flow.delivered),
@@ -95,6 +95,7 @@ pub(super) fn flow_columns(flow: &Flow) -> [(&'static str, u64); 13] {
         ("index_bytes", flow.index),
         ("values_bytes", flow.values),
         ("frames", flow.frames),
+        ("modelled_bytes", flow.modelled),
     ]
 }
 

@@ -253,6 +253,7 @@ fn scenario(rounds: u32) -> Scenario {
         evaluation: EvaluationSpec::default(),
         codec: CodecSpec::default(),
         audit: None,
+        overheads: Default::default(),
         network: NetworkSpec {
             preset: Some("wifi-2020".into()),
             downlink_median_mbit_per_s: 34.5,

@@ -59,9 +59,10 @@ pub use spec::{
     AuditSpec, AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, BlockCodecSpec, CodecChoice, CodecName,
     CodecSpec, ColumnRef, CompositionSpec, DailySpec, DatasetSpec, DeadZoneSpec, DelimitedSpec, DeviceClassSpec,
     DevicesSpec, EntropySpec, EvaluationSpec, FaultEffect, FaultSpec, FaultUsers, FirstDownload, GeneratorSpec,
-    LinkTraceSpec, MemorySpec, MethodSpec, NegativePool, NegativesSpec, NetworkSpec, OnOffSpec, Participation,
-    PositionsSpec, Ranking, RecurringOutageSpec, ReportSpec, RoundingSpec, ScaleSpec, Scenario, SelectSpec, Selection,
-    ServerLinkSpec, ServerSpec, Sharing, SourceSpec, SpeedSpec, SplitSpec, TrainingSpec, ValuesSpec,
+    LinkTraceSpec, MemorySpec, MethodSpec, NegativePool, NegativesSpec, NetworkSpec, OnOffSpec, OverheadsSpec,
+    PaillierSpec, Participation, PositionsSpec, Ranking, RecurringOutageSpec, ReportSpec, RoundingSpec, ScaleSpec,
+    Scenario, SecureAggregationSpec, SelectSpec, Selection, ServerLinkSpec, ServerSpec, Sharing, SourceSpec, SpeedSpec,
+    SplitSpec, TrainingSpec, TransportSpec, ValuesSpec,
 };
 pub use vocabulary::{MethodVocabulary, ParameterFault, ParameterFaultKind, schema, unchecked_rules};
 pub use weights::{StepWeights, WeightTotals};

@@ -79,6 +79,7 @@ mod metrics;
 mod network;
 mod observer;
 pub mod outcome;
+mod overheads;
 mod resident;
 mod run;
 mod selection;

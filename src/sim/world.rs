@@ -5,14 +5,15 @@
 
 use std::sync::Arc;
 
+use super::overheads::Overheads;
 use super::yardstick::Yardstick;
-use crate::codec::BlockCodecs;
+use crate::codec::{BlockCodecs, FrameParts};
 use crate::dataset::Dataset;
 use crate::dataset::candidates::Candidates;
 use crate::dataset::negatives;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
-use crate::legs::Leg;
+use crate::legs::{Leg, Route};
 use crate::memory;
 use crate::method::{Entry, Exchange, Method, Phase, Placement, Problem, exchanged, registry};
 use crate::model::layout::Layout;
@@ -54,6 +55,8 @@ pub struct World {
     pub uplink: BlockCodecs,
     /// The codecs of downloads.
     pub downlink: BlockCodecs,
+    /// What travels with frames beside their bytes.
+    pub overheads: Overheads,
     /// The mechanism that protects an update between training and encoding, if there is one.
     pub privacy: Option<Arc<dyn Mechanism>>,
 }
@@ -112,6 +115,7 @@ impl World {
         let policy = Policy::of(&scenario.training.mode);
         check_users(&scenario, &policy, dataset.users(), excluded.len())?;
         let (uplink, downlink) = (BlockCodecs::of_uplink(&scenario.codec), BlockCodecs::of_downlink(&scenario.codec));
+        let overheads = overheads(&scenario, &policy, dataset.users());
         Ok(Self {
             scenario,
             dataset,
@@ -127,6 +131,7 @@ impl World {
             streams,
             uplink,
             downlink,
+            overheads,
             privacy: None,
         })
     }
@@ -138,7 +143,13 @@ impl World {
     pub fn with_policy(self, policy: Policy) -> Result<Self> {
         policy.check().map_err(|reason| Error::Usage(format!("the policy `{}`: {reason}", policy.name)))?;
         check_users(&self.scenario, &policy, self.dataset.users(), self.excluded.len())?;
-        Ok(Self { policy, ..self })
+        let overheads = overheads(&self.scenario, &policy, self.dataset.users());
+        Ok(Self { policy, overheads, ..self })
+    }
+
+    /// Returns the bytes that travel with the frame of an upload, which has these parts, and in it.
+    pub fn upload_size(&self, parts: FrameParts) -> Bytes {
+        Bytes::new(self.overheads.added_to(Route::UPLOAD, parts).total())
     }
 
     /// Returns whether a participation may be cut off, or may outlast its round, for other reasons than its own
@@ -247,6 +258,11 @@ fn check_third_party(scenario: &Scenario, layouts: &[PhaseLayouts], placement: P
         return Err(Error::Usage(format!("the method {name} {message}")));
     }
     Ok(())
+}
+
+/// Returns what travels with frames beside their bytes, if `policy` invites as many users as it is asked for.
+fn overheads(scenario: &Scenario, policy: &Policy, users: usize) -> Overheads {
+    Overheads::new(&scenario.overheads, policy.invited(scenario.training.needed(users as u32), users as u32))
 }
 
 /// Checks that a method that predicts ratings has some to learn from, and that held-out ratings are predicted.

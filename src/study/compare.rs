@@ -43,7 +43,8 @@ pub fn results(reports: Vec<SavedReport>, wanted: Wanted, vocabulary: &[MethodVo
             shown = figures::headlines(&scenario.evaluation).iter().map(crate::metric::Metric::name).collect();
         }
         let timing = scenario.as_ref().map(sharing::depends_on_timing).unwrap_or_default();
-        arms.push(ArmResults { name, timing, runs: group.reports.into_iter().map(run_of).collect() });
+        let runs = group.reports.into_iter().map(run_of).collect();
+        arms.push(ArmResults { name, timing, compare_to: None, runs });
     }
     let compare_to = match &wanted.compare_to {
         None => None,
@@ -52,8 +53,10 @@ pub fn results(reports: Vec<SavedReport>, wanted: Wanted, vocabulary: &[MethodVo
             Error::Usage(format!("there is no arm `{name}`; known: {}", known.join("; ")))
         })?),
     };
-    let results =
-        Results { title: wanted.title, arms, compare_to, figures: shown, references: Vec::new(), shard: None };
+    for (place, arm) in arms.iter_mut().enumerate() {
+        arm.compare_to = compare_to.filter(|other| *other != place);
+    }
+    let results = Results { title: wanted.title, arms, figures: shown, references: Vec::new(), shard: None };
     let has = |figure: &str| {
         results.arms.iter().flat_map(ArmResults::reports).any(|report| report.run.accuracy.test.contains_key(figure))
     };
@@ -164,7 +167,7 @@ mod tests {
         let names: Vec<&str> = results.arms.iter().map(|arm| arm.name.as_str()).collect();
         assert_eq!(names, ["training.rounds=5", "training.rounds=9"]);
         let seeds: Vec<u64> = results.arms[0].runs.iter().map(|run| run.seed).collect();
-        assert_eq!((seeds, results.compare_to), (vec![1, 2], Some(1)));
+        assert_eq!((seeds, results.compared_by_all()), (vec![1, 2], Some(1)));
     }
 
     #[test]

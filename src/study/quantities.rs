@@ -2,7 +2,7 @@
 
 use crate::metric::{Direction, Metric};
 use crate::report::figures;
-use crate::report::read::SavedReport;
+use crate::report::read::{SavedReport, SavedRound};
 use crate::report::words;
 use crate::units::Bytes;
 
@@ -17,6 +17,11 @@ pub enum Quantity {
     DownBytes,
     /// Bytes that the evaluated users would download in order to score.
     InferenceBytes,
+    /// Bytes that clients sent up to the round that the run is judged by.
+    UpBytesToSelected,
+    /// Bytes that the server sent up to the round that the run is judged by, and what the evaluated users download in
+    /// order to score.
+    DownBytesToSelected,
     /// Virtual time at the end of the last round.
     VirtualTime,
     /// Wall-clock time of the run.
@@ -35,6 +40,9 @@ pub const COSTS: [Quantity; 6] = [
     Quantity::PeakMemory,
 ];
 
+/// The quantities that say what the model cost by which a run is judged.
+pub const COSTS_OF_SELECTED: [Quantity; 2] = [Quantity::UpBytesToSelected, Quantity::DownBytesToSelected];
+
 impl Quantity {
     /// Returns the name in CSV files, with the unit last.
     pub fn name(&self) -> &str {
@@ -43,6 +51,8 @@ impl Quantity {
             Self::UpBytes => "up_bytes",
             Self::DownBytes => "down_bytes",
             Self::InferenceBytes => "inference_bytes",
+            Self::UpBytesToSelected => "up_bytes_to_selected_round",
+            Self::DownBytesToSelected => "down_bytes_to_selected_round_and_score",
             Self::VirtualTime => "virtual_time_s",
             Self::WallTime => "wall_time_s",
             Self::PeakMemory => "peak_memory_bytes",
@@ -56,6 +66,8 @@ impl Quantity {
             Self::UpBytes => "sent up".to_owned(),
             Self::DownBytes => "sent down".to_owned(),
             Self::InferenceBytes => "to score".to_owned(),
+            Self::UpBytesToSelected => "sent up to the selected round".to_owned(),
+            Self::DownBytesToSelected => "sent down to the selected round, and to score".to_owned(),
             Self::VirtualTime => "virtual time".to_owned(),
             Self::WallTime => "wall time".to_owned(),
             Self::PeakMemory => "peak memory".to_owned(),
@@ -70,6 +82,10 @@ impl Quantity {
             Self::UpBytes => Some(run.bytes.up.sent as f64),
             Self::DownBytes => Some(run.bytes.down.sent as f64),
             Self::InferenceBytes => run.inference_bytes.map(|bytes| bytes as f64),
+            Self::UpBytesToSelected => Some(selected(report)?.up_bytes as f64),
+            Self::DownBytesToSelected => {
+                Some(selected(report)?.down_bytes as f64 + run.inference_bytes.unwrap_or_default() as f64)
+            }
             Self::VirtualTime => Some(run.virtual_time_s),
             Self::WallTime => Some(run.wall.total_s),
             Self::PeakMemory => run.wall.peak_rss_bytes.map(|bytes| bytes as f64),
@@ -80,10 +96,21 @@ impl Quantity {
     pub fn words(&self, value: f64) -> String {
         match self {
             Self::Figure(_) => words::accuracy(value),
-            Self::UpBytes | Self::DownBytes | Self::InferenceBytes | Self::PeakMemory => bytes(value),
+            Self::UpBytes
+            | Self::DownBytes
+            | Self::InferenceBytes
+            | Self::UpBytesToSelected
+            | Self::DownBytesToSelected
+            | Self::PeakMemory => bytes(value),
             Self::VirtualTime | Self::WallTime => words::duration(value),
         }
     }
+}
+
+/// Returns the round that a run is judged by.
+fn selected(report: &SavedReport) -> Option<&SavedRound> {
+    let selected = report.run.selected_round?;
+    report.rounds.iter().find(|round| round.round == selected)
 }
 
 /// Returns a number of bytes, which may be a mean, in words.

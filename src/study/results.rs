@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::file::Reference;
-use super::quantities::{COSTS, Quantity};
+use super::quantities::{COSTS, COSTS_OF_SELECTED, Quantity};
 use super::reach::{self, Goal, PERCENTS, Spent};
 use super::statistics::Summary;
 use crate::report::figures;
@@ -16,8 +16,6 @@ pub struct Results {
     pub title: String,
     /// The arms, in the order of the study.
     pub arms: Vec<ArmResults>,
-    /// The arm to which differences are paired, by its place.
-    pub compare_to: Option<usize>,
     /// The figures of accuracy that tables show. Pictures show the first one.
     pub figures: Vec<String>,
     /// Published values to stand beside.
@@ -33,6 +31,8 @@ pub struct ArmResults {
     pub name: String,
     /// Why its cohorts and dropouts depend on its timing; empty if they do not.
     pub timing: Vec<&'static str>,
+    /// The arm to which its differences are paired, by its place.
+    pub compare_to: Option<usize>,
     /// Its runs, in the order of the seeds.
     pub runs: Vec<RunResult>,
 }
@@ -135,7 +135,7 @@ impl Results {
         let reports = || self.arms.iter().flat_map(ArmResults::reports);
         let names = reports().flat_map(|report| report.run.accuracy.test.keys());
         let figures = figures::ordered(names).into_iter().map(|name| Quantity::Figure(name.to_owned()));
-        let mut measures: Vec<Measure> = figures.chain(COSTS).map(Measure::Whole).collect();
+        let mut measures: Vec<Measure> = figures.chain(COSTS).chain(COSTS_OF_SELECTED).map(Measure::Whole).collect();
         for goal in self.goals() {
             for percent in PERCENTS {
                 let spent = [SpentOn::Up, SpentOn::Both, SpentOn::Time];
@@ -145,9 +145,21 @@ impl Results {
         measures
     }
 
+    /// Returns whether some arm is compared to another one.
+    pub fn is_compared(&self) -> bool {
+        self.arms.iter().any(|arm| arm.compare_to.is_some())
+    }
+
+    /// Returns the arm to which all others are compared; `None` if they are compared to several, or not at all.
+    pub fn compared_by_all(&self) -> Option<usize> {
+        let (_, first) = self.arms.iter().enumerate().find_map(|(place, arm)| Some((place, arm.compare_to?)))?;
+        let is_first = |(place, arm): (usize, &ArmResults)| place == first || arm.compare_to == Some(first);
+        self.arms.iter().enumerate().all(is_first).then_some(first)
+    }
+
     /// Returns whose best accuracies serve as goals.
     pub fn goals(&self) -> Vec<Goal> {
-        let compared = self.compare_to.map(|_| Goal::Compared);
+        let compared = self.is_compared().then_some(Goal::Compared);
         [Goal::Own].into_iter().chain(compared).collect()
     }
 
@@ -156,7 +168,7 @@ impl Results {
         let of = |report: &SavedReport| match measure {
             Measure::Whole(quantity) => quantity.of(report),
             Measure::Until { goal, percent, spent } => {
-                let reached = self.reached(report, *goal, *percent)?;
+                let reached = self.reached((arm, report), *goal, *percent)?;
                 Some(match spent {
                     SpentOn::Up => reached.up_bytes,
                     SpentOn::Both => reached.bytes,
@@ -168,13 +180,16 @@ impl Results {
     }
 
     /// Returns what a run had spent until it reached a goal; `None` if it never did, or there is no such goal.
-    fn reached(&self, report: &SavedReport, goal: Goal, percent: u32) -> Option<Spent> {
+    fn reached(&self, (arm, report): (usize, &SavedReport), goal: Goal, percent: u32) -> Option<Spent> {
         let figure = self.figures.first()?;
         let best = match goal {
             Goal::Own => reach::best(report, figure),
             Goal::Compared => {
                 let same_seed = |other: &&SavedReport| other.run.seed == report.run.seed;
-                let compared = self.arms[self.compare_to?].reports().find(same_seed)?;
+                // The arm that others are compared to has its own best as its goal.
+                let is_goal = self.arms.iter().any(|other| other.compare_to == Some(arm));
+                let compared = self.arms[arm].compare_to.or(is_goal.then_some(arm))?;
+                let compared = self.arms[compared].reports().find(same_seed)?;
                 reach::best(compared, figure)
             }
         };
@@ -188,15 +203,45 @@ impl Results {
     }
 
     /// Returns the summary of the differences between an arm and the one that it is compared to, over the seeds that
-    /// both have; `None` for that arm itself.
+    /// both have; `None` if it is compared to none.
     pub fn difference(&self, arm: usize, measure: &Measure) -> Option<Summary> {
-        let other = self.compare_to.filter(|other| *other != arm)?;
+        let other = self.arms[arm].compare_to?;
         Summary::of_differences(&self.values(arm, measure), &self.values(other, measure))
+    }
+
+    /// Returns the summary of the differences as shares of the values that they are taken to, see [`Self::difference`].
+    pub fn relative_difference(&self, arm: usize, measure: &Measure) -> Option<Summary> {
+        let other = self.arms[arm].compare_to?;
+        let share = |our: f64, their: f64| (our - their) / their;
+        Summary::of_pairs(&self.values(arm, measure), &self.values(other, measure), share)
+    }
+
+    /// Returns the summary of how many times less an arm has than the one that it is compared to, over the seeds that
+    /// both have; `None` if it is compared to none, or has nothing.
+    pub fn times_less(&self, arm: usize, measure: &Measure) -> Option<Summary> {
+        let other = self.arms[arm].compare_to?;
+        let times =
+            Summary::of_pairs(&self.values(arm, measure), &self.values(other, measure), |our, their| their / our);
+        times.filter(|times| times.mean.is_finite())
     }
 
     /// Returns the published value of a figure for an arm.
     pub fn reference(&self, arm: usize, figure: &str) -> Option<&Reference> {
         self.references.iter().find(|reference| reference.arm == arm && reference.figure == figure)
+    }
+
+    /// Returns the results of the arms that `is_wanted` by their names, and of those that they are compared to.
+    pub fn of_arms(self, is_wanted: impl Fn(&str) -> bool) -> Self {
+        let wanted = |arm: &ArmResults| is_wanted(&arm.name);
+        let is_compared_to = |place: usize| self.arms.iter().any(|arm| wanted(arm) && arm.compare_to == Some(place));
+        let places = 0..self.arms.len();
+        let kept: Vec<usize> = places.filter(|place| wanted(&self.arms[*place]) || is_compared_to(*place)).collect();
+        let place_of = |old: usize| kept.iter().position(|place| *place == old);
+        let references = self.references.into_iter();
+        let references = references.filter_map(|of| Some(Reference { arm: place_of(of.arm)?, ..of })).collect();
+        let arms = self.arms.into_iter().enumerate().filter(|(place, _)| kept.contains(place));
+        let arms = arms.map(|(_, arm)| ArmResults { compare_to: arm.compare_to.and_then(place_of), ..arm }).collect();
+        Self { arms, references, ..self }
     }
 
     /// Returns the runs that failed, as (arm, seed, reason).
@@ -255,6 +300,22 @@ mod tests {
         assert_eq!(results.difference(1, &hr()).unwrap().count, 1);
     }
 
+    /// If this fails, the tables of some arms compare them to others than the study says.
+    #[test]
+    fn some_arms_are_shown_with_those_that_they_are_compared_to() {
+        let mut results = sample::results();
+        let mut third = results.arms[1].clone();
+        third.name = "int4".to_owned();
+        results.arms.insert(0, third);
+        results.arms.iter_mut().for_each(|arm| arm.compare_to = arm.compare_to.map(|_| 1));
+        results.references[0].arm = 1;
+        let left = results.clone().of_arms(|name| name == "int8");
+        assert_eq!(left.arms.iter().map(|arm| arm.name.as_str()).collect::<Vec<_>>(), ["dense", "int8"]);
+        assert_eq!((left.arms[1].compare_to, left.references[0].arm), (Some(0), 0));
+        let left = results.of_arms(|name| name == "dense");
+        assert_eq!((left.arms.len(), left.arms[0].compare_to), (1, None));
+    }
+
     /// If this fails, an arm is said to reach the best of another one that it never reached.
     #[test]
     fn goals_of_the_compared_arm_are_those_of_its_run_with_the_same_seed() {
@@ -266,7 +327,7 @@ mod tests {
         let names: Vec<String> = results.measures().iter().map(Measure::name).collect();
         assert!(names.contains(&"up_bytes_to_95_percent_of_compared_best".to_owned()), "{names:?}");
         let mut alone = results;
-        alone.compare_to = None;
+        alone.arms[1].compare_to = None;
         assert!(alone.measures().iter().all(|measure| !measure.name().contains("compared")));
     }
 }

@@ -46,10 +46,16 @@ impl Summary {
     /// Returns the summary of the differences between values of `ours` and `theirs` with the same seed; `None` if no
     /// seed is in both.
     pub fn of_differences(ours: &[(u64, f64)], theirs: &[(u64, f64)]) -> Option<Self> {
-        let pair =
-            |(seed, our): &(u64, f64)| theirs.iter().find(|(other, _)| other == seed).map(|(_, their)| our - their);
-        let differences: Vec<f64> = ours.iter().filter_map(pair).collect();
-        Self::of(&differences)
+        Self::of_pairs(ours, theirs, |our, their| our - their)
+    }
+
+    /// Returns the summary of what `combine` makes of the values of `ours` and `theirs` with the same seed; `None` if no
+    /// seed is in both.
+    pub fn of_pairs(ours: &[(u64, f64)], theirs: &[(u64, f64)], combine: impl Fn(f64, f64) -> f64) -> Option<Self> {
+        let their = |seed: u64| theirs.iter().find(|(other, _)| *other == seed);
+        let pair = |(seed, our): &(u64, f64)| their(*seed).map(|(_, their)| combine(*our, *their));
+        let values: Vec<f64> = ours.iter().filter_map(pair).collect();
+        Self::of(&values)
     }
 
     /// Returns the ends of the 95 % interval; `None` of a single value.

@@ -73,6 +73,7 @@ mod never_twice;
 mod nothing_learned;
 /// The report folder is claimed before anything else happens.
 mod output_folder;
+mod overheads;
 /// A method takes one file and a line where methods are listed, in this crate and in another program.
 mod own_method;
 /// A policy that a program defines itself runs as it says.

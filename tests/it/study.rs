@@ -309,3 +309,19 @@ fn reports_that_exist_are_compared_as_a_study_compares_its_runs() {
     assert_ends(&compare(&["out/runs/rate=1/1"]), 2, &["the same scenario and seed"]);
     assert_ends(&fedrecsim(&workshop, &["compare", "out"]), 2, &["run.json"]);
 }
+
+/// If this fails, somebody who wants a few arms of a large study has to run all of them, or gets other figures for them.
+#[test]
+fn some_arms_can_be_run_and_the_others_later() {
+    let workshop = workshop();
+    let output = study(&workshop, &["--out", "some", "--arms", "rate=10", "--seeds", "2"]);
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(printed.contains("| rate=10 | 1 |") && !printed.contains("rate=1 "), "{printed}");
+    assert!(!workshop.path("some/runs/rate=1").exists());
+    study(&workshop, &["--out", "some"]);
+    study(&workshop, &["--out", "all"]);
+    assert_same_tables(&workshop, "some", "all");
+    let unknown = fedrecsim(&workshop, &["study", "study.toml", "--out", "none", "--arms", "rat=10"]);
+    assert_ends(&unknown, 2, &["--arms rat=10: no arm has this in its name"]);
+    assert!(!workshop.path("none").exists());
+}

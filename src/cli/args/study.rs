@@ -39,6 +39,10 @@ pub struct StudyArgs {
     /// Run only part I of N, so that N machines can share the runs. Every part has its share of every arm.
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
+    /// Run only the arms whose names contain this text, and show them and what they are compared to; may be given several
+    /// times.
+    #[arg(long, value_name = "TEXT", conflicts_with = "merge")]
+    pub arms: Vec<String>,
     /// Run nothing, and put the runs in the folders of parts together.
     #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["shard", "no_run", "dry_run"])]
     pub merge: Vec<PathBuf>,

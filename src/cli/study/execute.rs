@@ -72,7 +72,7 @@ pub fn execute(
     visible: bool,
 ) -> Result<()> {
     let mut to_do = Vec::new();
-    for run in plan.runs(arguments.shard) {
+    for run in super::wanted_runs(arguments, plan) {
         let state = folder.to_do(plan, run)?;
         if state != ToDo::Nothing {
             to_do.push((run, state));

@@ -109,6 +109,7 @@ impl StudyFolder {
             .map(|arm| ArmResults {
                 name: arm.arm.name.clone(),
                 timing: sharing::depends_on_timing(&arm.scenario),
+                compare_to: arm.arm.compare_to,
                 runs: Vec::new(),
             })
             .collect();
@@ -119,7 +120,6 @@ impl StudyFolder {
         Ok(Results {
             title: plan.study.title.clone(),
             arms,
-            compare_to: plan.study.compare_to,
             figures: plan.figures.clone(),
             references: plan.study.references.clone(),
             shard: shard.map(|shard| shard.to_string()),

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
 use crate::study::file::{self, Changes};
-use crate::study::plan::Plan;
+use crate::study::plan::{Plan, RunId};
 use crate::study::record::StudyRecord;
 use crate::study::tables;
 use folder::StudyFolder;
@@ -52,6 +52,7 @@ pub fn study(
     let (study, text) = file::load(&arguments.study, &changes)?;
     let plan = Plan::of(study, &vocabulary_of(methods))?;
     plan.warnings.iter().for_each(|text| messages::warn(text));
+    refuse_unknown_arms(arguments, &plan)?;
     if arguments.dry_run {
         return Ok(StudyEnd { output: listed(arguments, &plan), errors: Vec::new() });
     }
@@ -68,7 +69,10 @@ pub fn study(
     if arguments.merge.is_empty() && !arguments.no_run {
         execute::execute(arguments, methods, &plan, &mut record, &folder, interrupted, visible)?;
     }
-    let results = folder.results(&plan, arguments.shard)?;
+    let mut results = folder.results(&plan, arguments.shard)?;
+    if !arguments.arms.is_empty() {
+        results = results.of_arms(|name| is_wanted(arguments, name));
+    }
     write_files(folder.path(), tables::files(&results, "study")?, true)?;
     let failed = results.failures().len();
     let [_, not_run, runs] = results.counts();
@@ -93,6 +97,27 @@ fn out(arguments: &StudyArgs, plan: &Plan) -> PathBuf {
     arguments.out.clone().unwrap_or_else(by_default)
 }
 
+/// Returns the runs of the part, or of all of them, whose arms are asked for.
+fn wanted_runs(arguments: &StudyArgs, plan: &Plan) -> Vec<RunId> {
+    let mut runs = plan.runs(arguments.shard);
+    runs.retain(|run| is_wanted(arguments, &plan.arms[run.arm].arm.name));
+    runs
+}
+
+/// Returns whether an arm of this name is asked for.
+fn is_wanted(arguments: &StudyArgs, arm: &str) -> bool {
+    arguments.arms.is_empty() || arguments.arms.iter().any(|text| arm.contains(text))
+}
+
+/// Refuses arms that are asked for and that no name contains.
+fn refuse_unknown_arms(arguments: &StudyArgs, plan: &Plan) -> Result<()> {
+    let is_known = |text: &&String| plan.arms.iter().any(|arm| arm.arm.name.contains(text.as_str()));
+    match arguments.arms.iter().find(|text| !is_known(text)) {
+        Some(text) => Err(Error::Usage(format!("--arms {text}: no arm has this in its name; --dry-run lists them"))),
+        None => Ok(()),
+    }
+}
+
 /// Refuses a study that is not the one that the folder's runs are of.
 fn refuse_changes(earlier: &StudyRecord, now: &StudyRecord, folder: &Path) -> Result<()> {
     let changes = earlier.changes(now);
@@ -108,16 +133,18 @@ fn refuse_changes(earlier: &StudyRecord, now: &StudyRecord, folder: &Path) -> Re
 
 /// Returns the runs of a study in words.
 fn listed(arguments: &StudyArgs, plan: &Plan) -> String {
-    let runs = plan.runs(arguments.shard);
+    let runs = wanted_runs(arguments, plan);
     let seeds: Vec<String> = plan.study.seeds.iter().map(u64::to_string).collect();
-    let part = arguments.shard.map(|part| format!(", of which part {part} has {}", runs.len()));
+    let part = arguments.shard.map(|part| format!(", of which part {part} has {}", plan.runs(Some(part)).len()));
+    let wanted = (!arguments.arms.is_empty()).then(|| format!("; {} are to do, by --arms", runs.len()));
     let mut text = format!(
-        "{}: valid, {} arms with the seeds {}: {} runs{}\n",
+        "{}: valid, {} arms with the seeds {}: {} runs{}{}\n",
         arguments.study.display(),
         plan.arms.len(),
         seeds.join(", "),
         plan.runs(None).len(),
-        part.unwrap_or_default()
+        part.unwrap_or_default(),
+        wanted.unwrap_or_default()
     );
     for arm in &plan.arms {
         let changes =

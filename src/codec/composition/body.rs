@@ -19,15 +19,15 @@ use super::{Composition, Scales, Values};
 use crate::codec::frame::{CodecId, Header};
 use crate::codec::index::IndexEncoding;
 use crate::codec::positions::{self, Places, PositionCode};
-use crate::codec::values::{Quantized, Quantizer, steps_of, symbol_of};
+use crate::codec::values::{Groups, Quantized, Quantizer, steps_of, symbol_of};
 use crate::codec::writer::FrameWriter;
 use crate::codec::{Randomness, varint};
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::model::layout::ValueType;
-use crate::model::table::{TableShape, TableUpdate, floats};
-use crate::rng::Stream;
-use bytes::Bytes;
+use crate::model::table::{TableShape, TableUpdate, extend_bytes, floats};
 use rand::Rng;
+use std::borrow::Cow;
 
 const LISTS_ENTRIES: u8 = 1;
 
@@ -45,7 +45,7 @@ pub(super) struct Decoded {
     /// The rows that are sent, ascending.
     pub rows: Vec<u32>,
     /// Their values, row after row, in which those are 0 that are not sent.
-    pub values: Bytes,
+    pub values: Vec<f32>,
 }
 
 /// The rows that are sent, with the number of values of each.
@@ -53,8 +53,10 @@ struct Sent {
     rows: Vec<u32>,
     /// The positions of the values among all values of these rows; `None` if all are sent.
     entries: Option<Vec<u32>>,
-    /// The number of values of each row.
-    lengths: Vec<usize>,
+    /// The number of values of each row; `None` if all are sent.
+    lengths: Option<Vec<usize>>,
+    /// The values of a row.
+    columns: usize,
 }
 
 impl Sent {
@@ -63,15 +65,14 @@ impl Sent {
     fn of(choices: &Composition, candidates: &Candidates, selected: Option<&Selected>) -> Self {
         let columns = candidates.columns;
         let Some(selected) = selected else {
-            let lengths = vec![columns; candidates.rows.len()];
-            return Self { rows: candidates.rows.clone(), entries: None, lengths };
+            return Self { rows: candidates.rows.clone(), entries: None, lengths: None, columns };
         };
         let (mut rows, mut lengths) = (Vec::new(), Vec::new());
         // A seed names the positions among the values of all rows.
         if selected.seed.is_some() {
             let rows = candidates.rows.clone();
-            let lengths = lengths_of(&selected.places, rows.len(), columns);
-            return Self { rows, entries: Some(selected.places.clone()), lengths };
+            let lengths = Some(lengths_of(&selected.places, rows.len(), columns));
+            return Self { rows, entries: Some(selected.places.clone()), lengths, columns };
         }
         let mut entries = Vec::with_capacity(selected.places.len());
         let mut rest = &selected.places[..];
@@ -87,7 +88,12 @@ impl Sent {
             rows.push(row);
             lengths.push(of_row.len());
         }
-        Self { rows, entries: Some(entries), lengths }
+        Self { rows, entries: Some(entries), lengths: Some(lengths), columns }
+    }
+
+    /// Returns the groups of values that have a scale each.
+    fn groups(&self, scales: Scales) -> Groups<'_> {
+        groups(scales, self.lengths.as_deref(), (self.rows.len(), self.columns))
     }
 }
 
@@ -95,7 +101,7 @@ impl Body {
     /// Encodes the selected values of the candidates, and returns what the receiver gets of all their values.
     ///
     /// # Errors
-    /// [`Error::Update`] for a value that cannot be represented.
+    /// [`Error::Unrepresentable`] for a value that cannot be represented.
     pub fn encode(
         choices: &Composition,
         candidates: &Candidates,
@@ -103,14 +109,14 @@ impl Body {
         shape: TableShape,
         randomness: Randomness,
     ) -> Result<(Self, Vec<f32>)> {
-        let values: Vec<f32> = match &selected {
-            None => candidates.values.clone(),
+        let values: Cow<'_, [f32]> = match &selected {
+            None => Cow::Borrowed(&candidates.values),
             Some(selected) => selected.places.iter().map(|place| candidates.values[*place as usize]).collect(),
         };
         let sent = Sent::of(choices, candidates, selected.as_ref());
         let quantized = quantised(choices, &values, &sent, randomness)?;
         let decoded = match &selected {
-            None => quantized.decoded.clone(),
+            None => quantized.decoded,
             Some(Selected { places, .. }) => {
                 let mut decoded = vec![0.0; candidates.values.len()];
                 places.iter().zip(&quantized.decoded).for_each(|(place, value)| decoded[*place as usize] = *value);
@@ -192,13 +198,20 @@ impl Body {
         if (!listed && entries != universe) || entries > universe || escaped > entries {
             return Err(refuse("has another number of values than its rows have room for"));
         }
+        let of_shape = (rows.len(), shape.dimension);
+        if !listed {
+            positions::check_all(entries_code, entries_part)?;
+            let values = restored(choices, rest, (entries, escaped), (None, of_shape), coding)?;
+            return Ok(Decoded { rows, values });
+        }
         let places = positions::read(entries_code, entries_part, entries, universe)?;
         let lengths = lengths_of(&places, rows.len(), shape.dimension);
-        let values = restored(choices, rest, (entries, escaped), &lengths, coding)?;
-        let mut whole = vec![0u8; universe * 4];
-        let (wide, _) = whole.as_chunks_mut::<4>();
-        places.iter().zip(values).for_each(|(place, value)| wide[*place as usize] = value.to_le_bytes());
-        Ok(Decoded { rows, values: whole.into() })
+        let values = restored(choices, rest, (entries, escaped), (Some(&lengths), of_shape), coding)?;
+        let mut whole = Vec::new();
+        memory::reserve(&mut whole, universe, || "the values of a composed block".to_owned())?;
+        whole.resize(universe, 0.0);
+        places.iter().zip(values).for_each(|(place, value)| whole[*place as usize] = value);
+        Ok(Decoded { rows, values: whole })
     }
 }
 
@@ -209,43 +222,41 @@ fn lengths_of(entries: &[u32], rows: usize, columns: usize) -> Vec<usize> {
     lengths
 }
 
-/// Returns the lengths of the groups of values that have a scale each.
-fn groups<'a>(scales: Scales, lengths: &'a [usize], values: usize) -> impl Iterator<Item = usize> + 'a {
-    let by_row = matches!(scales, Scales::Row).then(|| lengths.iter().copied());
-    let by_block = matches!(scales, Scales::Block).then_some(values);
-    by_row.into_iter().flatten().chain(by_block)
+/// Returns the groups of values that have a scale each. `lengths` are the numbers of values of the rows; without them,
+/// all values are sent of so many rows and columns.
+fn groups(scales: Scales, lengths: Option<&[usize]>, (rows, columns): (usize, usize)) -> Groups<'_> {
+    match (scales, lengths) {
+        (Scales::Row, Some(lengths)) => Groups::of(lengths),
+        (Scales::Row, None) => Groups::even(columns, rows),
+        (Scales::Block, Some(lengths)) => Groups::even(lengths.iter().sum(), 1),
+        (Scales::Block, None) => Groups::even(rows * columns, 1),
+    }
 }
 
 fn quantised(choices: &Composition, values: &[f32], sent: &Sent, randomness: Randomness) -> Result<Quantized> {
     match choices.values {
-        Values::Exact => Ok(Quantized {
-            symbols: values.iter().flat_map(|value| value.to_le_bytes()).collect(),
-            decoded: values.to_vec(),
-            ..Quantized::default()
-        }),
+        Values::Exact => {
+            let mut symbols = Vec::with_capacity(4 * values.len());
+            extend_bytes(&mut symbols, values);
+            Ok(Quantized { symbols, decoded: values.to_vec(), ..Quantized::default() })
+        }
         Values::Quantized(quantizer, scales) => {
-            let mut stream: Stream = randomness.stream("codec/rounding");
-            // Each number of the stream gives four draws of sixteen bits.
-            let (mut number, mut draws) = (0u64, 0);
-            let draw = || {
-                if draws == 0 {
-                    (number, draws) = (stream.next_u64(), 4);
-                }
-                let draw = number as u16;
-                (number, draws) = (number >> 16, draws - 1);
-                draw
+            let seed = || {
+                let mut stream = randomness.stream("codec/rounding");
+                std::array::from_fn(|_| stream.next_u32())
             };
-            quantizer.quantise(values, groups(scales, &sent.lengths, values.len()), draw)
+            quantizer.quantise(values, sent.groups(scales), seed)
         }
     }
 }
 
-/// Reads the values behind the positions.
+/// Reads the values behind the positions. `lengths` are the numbers of values of the rows; without them, all values are
+/// sent of so many rows and columns.
 fn restored(
     choices: &Composition,
     mut rest: &[u8],
     (entries, escaped): (usize, usize),
-    lengths: &[usize],
+    (lengths, shape): (Option<&[usize]>, (usize, usize)),
     coding: Coding,
 ) -> Result<Vec<f32>> {
     let wrong = || Error::Frame("a composed block has more or fewer bytes of values than it needs".into());
@@ -253,15 +264,15 @@ fn restored(
     let Values::Quantized(quantizer, scales) = choices.values else {
         return Ok(floats(&payload::read(rest, form, coding)?).collect());
     };
-    let groups = || groups(scales, lengths, entries);
-    let scale_bytes = if quantizer.has_scales() { 2 * groups().count() } else { 0 };
+    let groups = groups(scales, lengths, shape);
+    let scale_bytes = if quantizer.has_scales() { 2 * groups.len() } else { 0 };
     let scales;
     (scales, rest) = rest.split_at_checked(scale_bytes).ok_or_else(wrong)?;
     let mut steps = Vec::with_capacity(escaped.min(rest.len()));
     for _ in 0..escaped {
         steps.push(steps_of(varint::read(&mut rest)?));
     }
-    quantizer.restore(&payload::read(rest, form, coding)?, groups(), scales, &steps)
+    quantizer.restore(&payload::read(rest, form, coding)?, groups, scales, &steps)
 }
 
 /// Returns the number of a representation in a frame.

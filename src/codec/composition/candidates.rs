@@ -62,10 +62,9 @@ impl Candidates {
         let columns = self.columns;
         let residual = context.memory.residual(context.position, columns);
         residual.write_rows(&self.rows, 1.0, &mut Vec::new(), |position, left_out| {
-            let at = position * columns;
-            for (offset, left_out) in left_out.iter_mut().enumerate() {
-                *left_out = self.values[at + offset] - decoded[at + offset];
-            }
+            let of_row = position * columns..(position + 1) * columns;
+            let pairs = self.values[of_row.clone()].iter().zip(&decoded[of_row]);
+            left_out.iter_mut().zip(pairs).for_each(|(left_out, (value, decoded))| *left_out = value - decoded);
         });
     }
 }

@@ -15,8 +15,9 @@ use super::values::Quantizer;
 use super::writer::FrameWriter;
 use super::{BlockContext, Codec, RowsF32};
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::model::layout::ValueType;
-use crate::model::table::{Base, RowSet, TableShape, TableUpdate};
+use crate::model::table::{Base, RowSet, TableShape, TableUpdate, VALUE_BYTES, extend_bytes};
 use rand::Rng;
 
 use body::{Body, Decoded};
@@ -124,7 +125,7 @@ impl Codec for Composition {
     }
 
     fn format(&self) -> &'static str {
-        "composed 1, zstd 1.5.7"
+        "composed 2, zstd 1.5.7"
     }
 
     fn sends_changes(&self) -> bool {
@@ -145,8 +146,11 @@ impl Codec for Composition {
             _ => Body::decode(self, &own.values, block.shape)?,
         };
         let rows = if decoded.rows.len() == block.shape.rows { RowSet::All } else { RowSet::Listed(decoded.rows) };
-        let update =
-            TableUpdate { others_scale: own.others_scale, ..TableUpdate::of_rows(block.shape, rows, decoded.values) };
+        let mut bytes = Vec::new();
+        memory::reserve(&mut bytes, VALUE_BYTES * decoded.values.len(), || "the rows of an update".to_owned())?;
+        extend_bytes(&mut bytes, &decoded.values);
+        let update = TableUpdate::of_rows(block.shape, rows, bytes.into());
+        let update = TableUpdate { others_scale: own.others_scale, ..update };
         if self.changes { update.added_to(base) } else { Ok(update) }
     }
 }
@@ -165,7 +169,7 @@ impl Composition {
         let shape = TableShape { dimension: basis.rank(), ..update.shape };
         let (mut body, decoded) = Body::encode(self, &basis.project(candidates), None, shape, context.randomness)?;
         if self.error_feedback {
-            candidates.remember(&basis.expand(decoded.into_iter()), context);
+            candidates.remember(&basis.expand(decoded), context);
         }
         body.begin_with_seed(seed);
         body.write(update, frame);
@@ -177,6 +181,6 @@ impl Composition {
         let (seed, bytes) = projection::read_seed(bytes)?;
         let basis = Basis::of_seed(seed, rank, shape.dimension);
         let decoded = Body::decode(self, bytes, TableShape { dimension: basis.rank(), ..shape })?;
-        Ok(Decoded { values: basis.expand_bytes(&decoded.values).into(), ..decoded })
+        Ok(Decoded { values: basis.expand(decoded.values), ..decoded })
     }
 }

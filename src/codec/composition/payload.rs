@@ -3,8 +3,9 @@
 //! Values of several bytes are written plane by plane: first the first byte of each, then the second byte of each. Bytes
 //! of one plane are alike, those of exponents above all, so that a coding by frequencies makes them fewer.
 
+use std::borrow::Cow;
+
 use super::{Composition, Entropy, Values};
-use crate::codec::bits::{BitReader, BitWriter};
 use crate::codec::{symbols, varint};
 use crate::error::{Error, Result};
 use crate::memory;
@@ -73,22 +74,22 @@ pub(super) fn write(bytes: &[u8], form: Form, entropy: Entropy, out: &mut Vec<u8
         Entropy::Zstd => &[Coding::Zstd],
         Entropy::Shortest => &[Coding::Plain, Coding::Frequencies, Coding::Zstd],
     };
-    let mut shortest: Option<(Coding, Vec<u8>)> = None;
+    let mut shortest: Option<(Coding, Cow<'_, [u8]>)> = None;
     for &coding in codings {
         let code = coded(bytes, form, coding)?;
         if shortest.as_ref().is_none_or(|(_, other)| code.len() < other.len()) {
             shortest = Some((coding, code));
         }
     }
-    let (coding, code) = shortest.unwrap_or((Coding::Plain, Vec::new()));
-    out.extend(code);
+    let (coding, code) = shortest.unwrap_or((Coding::Plain, Cow::Borrowed(&[])));
+    out.extend_from_slice(&code);
     Ok(coding)
 }
 
-fn coded(bytes: &[u8], form: Form, coding: Coding) -> Result<Vec<u8>> {
+fn coded(bytes: &[u8], form: Form, coding: Coding) -> Result<Cow<'_, [u8]>> {
     match coding {
-        Coding::Plain if form.bits < 8 => Ok(packed(bytes, form)),
-        Coding::Plain => Ok(bytes.to_vec()),
+        Coding::Plain if form.bits < 8 => Ok(Cow::Owned(packed(bytes, form))),
+        Coding::Plain => Ok(Cow::Borrowed(bytes)),
         Coding::Frequencies => {
             let mut out = Vec::new();
             let width = form.width();
@@ -101,11 +102,12 @@ fn coded(bytes: &[u8], form: Form, coding: Coding) -> Result<Vec<u8>> {
                 }
                 out.extend(code);
             }
-            Ok(out)
+            Ok(Cow::Owned(out))
         }
         Coding::Zstd => {
             let plain = if form.bits < 8 { packed(bytes, form) } else { by_plane(bytes, form) };
-            zstd::bulk::compress(&plain, LEVEL).map_err(|error| Error::Update(format!("zstd fails: {error}")))
+            let code = zstd::bulk::compress(&plain, LEVEL);
+            code.map(Cow::Owned).map_err(|error| Error::Update(format!("zstd fails: {error}")))
         }
     }
 }
@@ -114,12 +116,12 @@ fn coded(bytes: &[u8], form: Form, coding: Coding) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// [`Error::Frame`] for anything but what [`write`] appends in this coding.
-pub(super) fn read(code: &[u8], form: Form, coding: Coding) -> Result<Vec<u8>> {
+pub(super) fn read(code: &[u8], form: Form, coding: Coding) -> Result<Cow<'_, [u8]>> {
     let wrong = || Error::Frame("a composed block has more or fewer bytes of values than it needs".into());
     let mut bytes = Vec::new();
     match coding {
-        Coding::Plain if form.bits < 8 => unpacked(code, form),
-        Coding::Plain if code.len() == form.bytes() => Ok(code.to_vec()),
+        Coding::Plain if form.bits < 8 => unpacked(code, form).map(Cow::Owned),
+        Coding::Plain if code.len() == form.bytes() => Ok(Cow::Borrowed(code)),
         Coding::Plain => Err(wrong()),
         Coding::Frequencies if form.values == 0 => Err(wrong()),
         Coding::Frequencies => {
@@ -136,7 +138,7 @@ pub(super) fn read(code: &[u8], form: Form, coding: Coding) -> Result<Vec<u8>> {
                 };
                 symbols::read(plane, form.values, &mut bytes)?;
             }
-            Ok(by_value(&bytes, form))
+            Ok(Cow::Owned(by_value(bytes, form)))
         }
         Coding::Zstd => {
             // Whatever the frame says, nothing is written behind the length that its values need.
@@ -147,29 +149,30 @@ pub(super) fn read(code: &[u8], form: Form, coding: Coding) -> Result<Vec<u8>> {
             if bytes.len() != length {
                 return Err(wrong());
             }
-            if form.bits < 8 { unpacked(&bytes, form) } else { Ok(by_value(&bytes, form)) }
+            let bytes = if form.bits < 8 { unpacked(&bytes, form)? } else { by_value(bytes, form) };
+            Ok(Cow::Owned(bytes))
         }
     }
 }
 
-/// Returns symbols of fewer than eight bits one behind the other.
+/// Returns symbols of fewer than eight bits one behind the other, from the least significant bit of each byte on.
 fn packed(symbols: &[u8], form: Form) -> Vec<u8> {
-    let mut out = Vec::with_capacity(form.packed_bytes());
-    let mut bits = BitWriter::new(&mut out);
-    symbols.iter().for_each(|symbol| bits.write(u64::from(*symbol), form.bits));
-    bits.finish();
-    out
+    let in_byte = (8 / form.bits) as usize;
+    let byte = |symbols: &[u8]| symbols.iter().rev().fold(0, |byte, symbol| byte << form.bits | symbol);
+    symbols.chunks(in_byte).map(byte).collect()
 }
 
 /// Returns each of the packed symbols in a byte of its own.
 fn unpacked(code: &[u8], form: Form) -> Result<Vec<u8>> {
-    // Nothing is reserved for symbols that the code has no bits for.
-    let mut symbols = Vec::with_capacity(form.values.min(8 * code.len()));
-    let mut reader = BitReader::new(code);
-    for _ in 0..form.values {
-        symbols.push(reader.read(form.bits)? as u8);
+    let wrong = |what: &str| Error::Frame(format!("a string of bits {what}"));
+    if code.len() != form.packed_bytes() {
+        return Err(wrong("is longer or shorter than its symbols"));
     }
-    reader.finish().map(|()| symbols)
+    let (bits, mask) = (form.bits, (1u8 << form.bits) - 1);
+    let mut symbols: Vec<u8> =
+        code.iter().flat_map(|byte| (0..8 / bits).map(move |place| byte >> (place * bits) & mask)).collect();
+    let is_zero = symbols.drain(form.values..).all(|symbol| symbol == 0);
+    if is_zero { Ok(symbols) } else { Err(wrong("goes on behind its symbols")) }
 }
 
 /// Returns the planes of values, one behind the other.
@@ -179,10 +182,10 @@ fn by_plane(bytes: &[u8], form: Form) -> Vec<u8> {
 }
 
 /// Returns the values whose planes these are.
-fn by_value(planes: &[u8], form: Form) -> Vec<u8> {
+fn by_value(planes: Vec<u8>, form: Form) -> Vec<u8> {
     let width = form.width();
     if width == 1 {
-        return planes.to_vec();
+        return planes;
     }
     let mut bytes = vec![0; planes.len()];
     for (place, plane) in planes.chunks_exact(form.values.max(1)).enumerate() {
@@ -218,7 +221,7 @@ mod tests {
                 for entropy in [Entropy::None, Entropy::Ans, Entropy::Zstd, Entropy::Shortest] {
                     let mut code = Vec::new();
                     let coding = write(&bytes, form, entropy, &mut code).unwrap();
-                    prop_assert_eq!(&read(&code, form, coding).unwrap(), &bytes);
+                    prop_assert_eq!(&*read(&code, form, coding).unwrap(), &bytes[..]);
                     if !code.is_empty() {
                         prop_assert!(read(&code[..code.len() - 1], form, coding).is_err());
                     }

@@ -3,7 +3,6 @@
 use super::candidates::Candidates;
 use crate::error::{Error, Result};
 use crate::math;
-use crate::model::table::floats;
 use crate::rng::{PortableDraws, Streams};
 
 /// The bytes of a seed in a frame.
@@ -56,8 +55,7 @@ impl Basis {
     }
 
     /// Returns the rows of which these are the products with the vectors.
-    pub fn expand(&self, coefficients: impl Iterator<Item = f32>) -> Vec<f32> {
-        let coefficients: Vec<f32> = coefficients.collect();
+    pub fn expand(&self, coefficients: Vec<f32>) -> Vec<f32> {
         let mut values = Vec::with_capacity(coefficients.len() / self.rank.max(1) * self.columns);
         for of_row in coefficients.chunks_exact(self.rank.max(1)) {
             let start = values.len();
@@ -68,11 +66,6 @@ impl Basis {
             }
         }
         values
-    }
-
-    /// Returns the little-endian bytes of the rows of which these bytes are the products with the vectors.
-    pub fn expand_bytes(&self, coefficients: &[u8]) -> Vec<u8> {
-        self.expand(floats(coefficients)).into_iter().flat_map(f32::to_le_bytes).collect()
     }
 }
 
@@ -118,7 +111,7 @@ mod tests {
         let basis = Basis::of_seed(3, 4, 4);
         let rows =
             Candidates { rows: vec![2, 9], values: (0..8).map(|value| value as f32 - 3.0).collect(), columns: 4 };
-        let back = basis.expand(basis.project(&rows).values.into_iter());
+        let back = basis.expand(basis.project(&rows).values);
         assert!(back.iter().zip(&rows.values).all(|(back, value)| (back - value).abs() < 1e-5), "{back:?}");
     }
 }

@@ -4,6 +4,7 @@
 //! [`enumerative`] is the shortest but for a few bytes; the others are faster to read, and shorter where the positions
 //! have a pattern.
 
+mod binary_range;
 mod elias_fano;
 mod enumerative;
 mod rice;
@@ -98,10 +99,35 @@ pub(super) fn write(places: &Places<'_>, wanted: Option<PositionCode>, out: &mut
     if places.count() == places.universe {
         return PositionCode::All;
     }
-    let shortest = || PositionCode::CHOICES.into_iter().min_by_key(|code| code.length(places));
-    let code = wanted.or_else(shortest).unwrap_or(PositionCode::Bitmap);
-    code.write(places, out);
-    code
+    if let Some(code) = wanted {
+        code.write(places, out);
+        return code;
+    }
+    // The length of this code is known only when it is written.
+    let start = out.len();
+    enumerative::write(places, out);
+    let length = out.len() - start;
+    let others = PositionCode::CHOICES.into_iter().filter(|code| *code != PositionCode::Enumerative);
+    let shortest = others.map(|code| (code.length(places), code)).min_by_key(|(length, _)| *length);
+    match shortest.filter(|(other, _)| *other <= length) {
+        Some((_, code)) => {
+            out.truncate(start);
+            code.write(places, out);
+            code
+        }
+        None => PositionCode::Enumerative,
+    }
+}
+
+/// Checks the code of positions where all entries are held.
+///
+/// # Errors
+/// [`Error::Frame`] if it says something else.
+pub(super) fn check_all(code: PositionCode, bytes: &[u8]) -> Result<()> {
+    if code == PositionCode::All && bytes.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Frame("it holds all entries in the wrong code".into()))
 }
 
 /// Appends the seed of positions that [`drawn`] returned, and returns the code.
@@ -154,7 +180,7 @@ pub(super) fn read(code: PositionCode, bytes: &[u8], count: usize, universe: usi
         PositionCode::Gaps => index::read_gaps(bytes, count, universe, visit)?,
         PositionCode::Rice => rice::read(bytes, count, universe, visit)?,
         PositionCode::EliasFano => elias_fano::read(bytes, count, universe, visit)?,
-        PositionCode::Enumerative => enumerative::read(bytes, count, universe, visit)?,
+        PositionCode::Enumerative => return enumerative::read(bytes, count, universe),
     }
     Ok(held)
 }

@@ -309,7 +309,7 @@ fn only_positive_zeros_are_left_out_of_sparse_frames() {
     table.as_mut_slice()[7] = -0.0;
     table.as_mut_slice()[30] = f32::from_bits(0xffc0_0001);
     let frame = of(CodecName::SparseF32).encode(&TableUpdate::whole(&table), &table);
-    assert_eq!(frame.parts, FrameParts { header: 28, index: 2, values: 8 });
+    assert_eq!(frame.parts, FrameParts { header: 28, index: 2, values: 8, modelled: 0 });
     let decoded = of(CodecName::SparseF32).decode(&frame.bytes, shape).unwrap();
     assert_eq!(floats(&decoded.values).map(f32::to_bits).collect::<Vec<_>>(), bits(&table));
 }

@@ -60,7 +60,7 @@ pub(super) fn event(
     let transfer = |route: Route, what: &str| format!("{}-{what}", route.name());
     match booking.event {
         LinkEvent::Sent(route, parts) => {
-            line.bytes = Some(parts.header + parts.index + parts.values);
+            line.bytes = Some(parts.total());
             line.event = transfer(route, "started");
         }
         LinkEvent::InLine(route) => line.event = transfer(route, "in-line"),

@@ -9,7 +9,7 @@ use crate::work::Work;
 
 /// Returns the parts of a frame of `bytes` bytes.
 pub fn parts(bytes: u64) -> FrameParts {
-    FrameParts { header: 20, index: 0, values: bytes - 20 }
+    FrameParts { header: 20, index: 0, values: bytes - 20, modelled: 0 }
 }
 
 /// Returns the event that ends a transfer after `carried` bytes and `took_ns` nanoseconds.

@@ -12,11 +12,13 @@ use super::spec::{
 };
 use super::tree::Node;
 use super::vocabulary::{MethodVocabulary, ParameterFaultKind, fill_defaults};
+use overheads::Beside;
 
 mod codec;
 mod environment;
 mod evaluation;
 mod fault;
+mod overheads;
 mod rounds;
 mod without_effect;
 
@@ -50,6 +52,8 @@ pub(super) fn check(
     }
     let exchanged = method.as_ref().zip(known).and_then(|(method, known)| known.exchanged.tell(&method.parameters));
     checker.codecs(&raw.codec, exchanged.as_ref());
+    let (codec, training, exchanged) = (&raw.codec, &raw.training, exchanged.as_ref());
+    checker.overheads(&raw.overheads, &Beside { codec, training, has_audit: raw.audit.is_some(), exchanged });
     checker.empty_rounds(&raw.training);
     checker.training(&raw.training, dataset.as_ref(), known);
     checker.rates_beside_trace(&raw.network);
@@ -76,6 +80,7 @@ pub(super) fn check(
         availability,
         faults,
         audit: raw.audit,
+        overheads: raw.overheads,
         report: raw.report,
     };
     checker.without_effect(&scenario, known);

@@ -12,7 +12,7 @@ use serde_json::{Map, Value as Json};
 
 use super::spec::{
     AuditSpec, CodecSpec, DatasetSpec, DelimitedSpec, EvaluationSpec, GeneratorSpec, MethodSpec, NegativesSpec,
-    ReportSpec, Scenario, ServerSpec, SourceSpec, SplitSpec, TrainingSpec,
+    OverheadsSpec, ReportSpec, Scenario, ServerSpec, SourceSpec, SplitSpec, TrainingSpec,
 };
 
 mod environment;
@@ -59,6 +59,9 @@ pub(super) struct RawScenario {
     /// Has a probe guess, from decoded uploads alone, which items their senders have rated; left out if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<AuditSpec>,
+    /// Bytes that a deployment would send beside the frames; none if absent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub overheads: OverheadsSpec,
     /// What the report holds. Nothing here changes a result.
     #[serde(default, skip_serializing_if = "is_default")]
     pub report: ReportSpec,
@@ -203,6 +206,7 @@ impl From<&Scenario> for RawScenario {
             availability: RawAvailability::from(&scenario.availability),
             faults: scenario.faults.iter().map(RawFault::from).collect(),
             audit: scenario.audit,
+            overheads: scenario.overheads,
             report: scenario.report,
         }
     }

@@ -12,6 +12,7 @@ mod audit;
 mod codec;
 mod environment;
 mod evaluation;
+mod overheads;
 mod report;
 mod training;
 
@@ -26,6 +27,7 @@ pub use environment::{
     ServerSpec, Sharing, SpeedSpec,
 };
 pub use evaluation::{EvaluationSpec, Ranking, Selection};
+pub use overheads::{OverheadsSpec, PaillierSpec, SecureAggregationSpec, TransportSpec};
 pub use report::ReportSpec;
 pub use training::{Participation, TrainingSpec};
 
@@ -61,6 +63,8 @@ pub struct Scenario {
     pub faults: Vec<FaultSpec>,
     /// What is asked of uploads, if anything is.
     pub audit: Option<AuditSpec>,
+    /// Bytes that travel with the frames and are not made.
+    pub overheads: OverheadsSpec,
     /// What the report holds.
     pub report: ReportSpec,
 }

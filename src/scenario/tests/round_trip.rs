@@ -320,6 +320,10 @@ fn scenario() -> impl Strategy<Value = Scenario> {
             };
             Scenario {
                 audit: Some(AuditSpec { every_rounds: 3, users: 17 }),
+                overheads: OverheadsSpec {
+                    transport: Some(TransportSpec { payload_bytes: 1000, header_bytes: 52 }),
+                    ..OverheadsSpec::default()
+                },
                 name: "test".to_owned(),
                 seed,
                 dataset,

@@ -20,7 +20,7 @@ pub(super) fn encode(model: &Model, layout: &Layout, codecs: &BlockCodecs, rando
     }
     let mut memory = CodecMemory::default();
     let mut context = EncodeContext { base: &Model::none(), memory: &mut memory, randomness };
-    codecs.encode(&ModelUpdate::of_blocks(blocks), layout, &mut context)
+    codecs.encode(&ModelUpdate::of_blocks(blocks), layout, &mut context).map_err(|error| error.within("a download"))
 }
 
 /// Returns the rows of `table` that are not all +0.0, which are those that a rows codec must send; `None` if that is

@@ -102,7 +102,7 @@ impl Versions {
     /// Returns the version of this number, which says `intended`. It is made if it is newer than the newest one.
     ///
     /// # Errors
-    /// [`Error::Update`] if the codec cannot represent a value, and [`Error::Frame`] for a defect of the codec.
+    /// [`Error::Unrepresentable`] if the codec cannot represent a value, and [`Error::Frame`] for a defect of the codec.
     pub fn advance(&mut self, number: u32, intended: Model, world: &World) -> Result<Arc<Version>> {
         if let Some(newest) = self.newest.as_ref().filter(|newest| newest.number == number) {
             return Ok(Arc::clone(newest));
@@ -203,7 +203,9 @@ impl Version {
         }
         let randomness = Randomness::of_download(world.streams, None, number);
         let mut context = EncodeContext { base, memory: &mut CodecMemory::default(), randomness };
-        let frame = codecs.encode(&ModelUpdate::of_blocks(blocks), &layout, &mut context)?;
+        let frame = codecs
+            .encode(&ModelUpdate::of_blocks(blocks), &layout, &mut context)
+            .map_err(|error| error.within("a download"))?;
         let model = codecs.decode(&frame.bytes, &layout, base)?.apply(&layout, base)?;
         let intended = (!has_the_bits_of_model(&model, &intended)).then_some(intended);
         let received = Received { model, intended, frame_bytes: 0 };

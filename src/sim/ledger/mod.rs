@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn bytes_are_kept_by_peer_and_sum_to_the_total() {
         let (mut ledger, user, of) = (Ledger::default(), UserId(3), InvitationId(0));
-        let parts = |values| FrameParts { header: 28, index: 2, values };
+        let parts = |values| FrameParts { header: 28, index: 2, values, modelled: 0 };
         for (route, values) in
             [(Route::DOWNLOAD, 100), (Route::REQUEST, 7), (Route::REPLY, 40), (Route::UPLOAD, 100), (Route::REQUEST, 7)]
         {
@@ -191,7 +191,9 @@ mod tests {
     fn a_frame_belongs_to_its_peer() {
         let (mut ledger, of) = (Ledger::default(), InvitationId(0));
         let mut account = ledger.take_out(UserId(1));
-        ledger.sent(&mut account, (of, Route::REQUEST), FrameParts { header: 28, index: 0, values: 1 }).unwrap();
+        ledger
+            .sent(&mut account, (of, Route::REQUEST), FrameParts { header: 28, index: 0, values: 1, modelled: 0 })
+            .unwrap();
         assert!(ledger.ended(&mut account, (of, Route::UPLOAD), Ending::Done, (29, true)).is_err());
     }
 }

@@ -41,11 +41,14 @@ pub struct PeerAccount {
     on_their_way: ByDirection<Option<OnItsWay>>,
 }
 
-/// Returns the first `carried` bytes of a frame, by purpose.
+/// Returns the first `carried` bytes of a frame, by purpose. What is modelled travels in proportion.
 fn prefix(parts: FrameParts, carried: u64) -> FrameParts {
-    let header = parts.header.min(carried);
-    let index = parts.index.min(carried - header);
-    FrameParts { header, index, values: parts.values.min(carried - header - index) }
+    let modelled = u128::from(parts.modelled) * u128::from(carried) / u128::from(parts.total().max(1));
+    let modelled = (modelled as u64).max(carried.saturating_sub(parts.total() - parts.modelled));
+    let measured = carried - modelled;
+    let header = parts.header.min(measured);
+    let index = parts.index.min(measured - header);
+    FrameParts { header, index, values: measured - header - index, modelled }
 }
 
 /// Books the bytes of a frame, all of which left the sender.
@@ -54,6 +57,7 @@ fn send(flow: &mut Flow, parts: FrameParts) {
     flow.header += parts.header;
     flow.index += parts.index;
     flow.values += parts.values;
+    flow.modelled += parts.modelled;
     flow.frames += 1;
 }
 
@@ -260,7 +264,7 @@ mod tests {
         }
     }
 
-    const PARTS: FrameParts = FrameParts { header: 28, index: 10, values: 100 };
+    const PARTS: FrameParts = FrameParts { header: 28, index: 10, values: 100, modelled: 0 };
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]

@@ -312,10 +312,10 @@ impl Books {
         [invited, dropped, cancelled, late, ended.made.aggregated].into_iter().map(u64::from).for_each(&mut number);
         number(record.loss.map_or(u64::MAX, f64::to_bits));
         for flow in [record.bytes.up, record.bytes.down] {
-            flow.counts().into_iter().for_each(&mut number);
+            flow.counts_for_digest().for_each(&mut number);
         }
         if let Some(bytes) = &record.third_party_bytes {
-            [bytes.up, bytes.down].iter().flat_map(Flow::counts).for_each(&mut number);
+            [bytes.up, bytes.down].iter().flat_map(Flow::counts_for_digest).for_each(&mut number);
         }
         record.work.counts().into_iter().for_each(&mut number);
         number(record.inference_bytes.unwrap_or(u64::MAX));

@@ -98,7 +98,7 @@ mod tests {
     /// If this fails, a participation is counted twice or not at all, or for another fate than its own.
     #[test]
     fn every_participation_has_one_beginning_and_one_end() {
-        let parts = FrameParts { header: 1, index: 0, values: 0 };
+        let parts = FrameParts { header: 1, index: 0, values: 0, modelled: 0 };
         let moved = |route, ending| LinkEvent::TransferEnded { route, ending, carried: 1, received: true, took_ns: 10 };
         let worked = |ending| LinkEvent::WorkEnded { job: Job::Training, ending, work: Work::default(), took_ns: 5 };
         let mut account = UserAccount::default();

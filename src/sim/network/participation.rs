@@ -209,7 +209,7 @@ impl Participation {
             Leg::Work(job) => began + self.speed_of(job, world).time_for(self.work_of(job).unwrap_or_default()),
             Leg::Transfer(Route::UPLOAD) => self.conditions.up.arrival(began, upload),
             Leg::Transfer(route) => {
-                let parts = self.parts_of(user, route)?.unwrap_or_default();
+                let parts = self.parts_of(user, route, world)?.unwrap_or_default();
                 self.link(route.direction).arrival(began, Bytes::new(parts.total()))
             }
         })
@@ -241,13 +241,14 @@ impl Participation {
     ///
     /// # Errors
     /// Those of the method, where it makes a download for each user.
-    pub fn parts_of(&self, user: UserId, route: Route) -> Result<Option<FrameParts>> {
-        Ok(match (route.peer, route.direction) {
+    pub fn parts_of(&self, user: UserId, route: Route, world: &World) -> Result<Option<FrameParts>> {
+        let parts = match (route.peer, route.direction) {
             (Peer::Server, Direction::Down) => Some(self.download.parts(user)?),
             (Peer::Server, Direction::Up) => self.upload.as_ref().map(|upload| upload.frame.parts()),
             (Peer::ThirdParty, Direction::Up) => self.exchanged().map(|exchanged| exchanged.request.parts),
             (Peer::ThirdParty, Direction::Down) => self.exchanged().map(|exchanged| exchanged.reply.parts),
-        })
+        };
+        Ok(parts.map(|parts| world.overheads.added_to(route, parts)))
     }
 
     /// Returns the exchange with the third party; `None` if there is none, or if it has not been worked out.

@@ -45,7 +45,7 @@ impl Traffic {
         let legs = self.world.legs(participation.download.phase());
         participation.activity = match legs.get(usize::from(participation.leg)).copied() {
             Some(Leg::Transfer(route)) => {
-                let parts = participation.parts_of(user, route)?;
+                let parts = participation.parts_of(user, route, &self.world)?;
                 let parts = parts.ok_or_else(|| unanswered("client", format!("it made no {}", route.name())))?;
                 Activity::Transfer(self.start(user, participation, route, parts)?)
             }

@@ -109,7 +109,10 @@ impl Assignment {
             return Ok(Box::new(Trained { device, frame, loss, work }));
         }
         let mut context = EncodeContext { base: &received.model, memory: &mut device.memory, randomness };
-        let frame = world.uplink.encode(&update, layout, &mut context)?;
+        let frame = world
+            .uplink
+            .encode(&update, layout, &mut context)
+            .map_err(|error| error.within(format_args!("the upload of {user} in round {}", round.0 + 1)))?;
         // What a mechanism has changed is not what the client returned.
         let held = match world.privacy {
             None => frame.hold_values_of(&world.uplink, &mut update, layout),

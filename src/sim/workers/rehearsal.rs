@@ -24,7 +24,6 @@ use crate::sim::messages::{Effort, FromClient, ToClient};
 use crate::sim::training::Assignment;
 use crate::sim::upload::UploadFrame;
 use crate::sim::world::World;
-use crate::units::Bytes;
 
 /// The number of users who stand for all others.
 const REPRESENTATIVES: usize = 24;
@@ -141,7 +140,7 @@ impl Rehearsal {
                 let exchanged = assignment.reply_source.and_then(ReplySource::saved);
                 match result {
                     Ok(trained) => {
-                        let upload = Some(Bytes::new(trained.frame.total_bytes()));
+                        let upload = Some(self.world.upload_size(trained.frame.parts()));
                         let effort = Effort { work: trained.work, upload, exchanged };
                         let held = trained.frame.held_bytes();
                         representative.device = Some(trained.device);

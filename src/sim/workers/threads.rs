@@ -24,7 +24,6 @@ use crate::sim::messages::{Effort, FromClient, ToClient};
 use crate::sim::training::{Assignment, Trained};
 use crate::sim::world::World;
 use crate::stages::{Stage, enter};
-use crate::units::Bytes;
 use crate::work::Work;
 
 /// The number of users whose parameters are lent at a time, for scoring or a digest.
@@ -166,7 +165,7 @@ impl Workers for Threads {
             let clients = &mut self.devices.borrow_mut().clients;
             let efforts = worked.into_iter().filter_map(|WorkedOut { assignment, keep, kept, result }| {
                 let user = assignment.user;
-                let effort = effort_of(&result, assignment.reply_source);
+                let effort = effort_of(&result, assignment.reply_source, &self.world);
                 clients.get_mut(&user)?.worked_out(keep, kept, result);
                 Some((user, effort))
             });
@@ -229,10 +228,10 @@ fn work_out(training: SubmittedTraining, world: &World, interrupted: &AtomicBool
 }
 
 /// Returns what the network has to know of a training to place it in virtual time.
-fn effort_of(result: &Result<Box<Trained>>, reply_source: Option<ReplySource>) -> Effort {
+fn effort_of(result: &Result<Box<Trained>>, reply_source: Option<ReplySource>, world: &World) -> Effort {
     let exchanged = reply_source.and_then(ReplySource::saved);
     match result {
-        Ok(trained) => Effort { work: trained.work, upload: Some(Bytes::new(trained.frame.total_bytes())), exchanged },
+        Ok(trained) => Effort { work: trained.work, upload: Some(world.upload_size(trained.frame.parts())), exchanged },
         // The training fails on the device at once.
         Err(_) => Effort { work: Work::default(), upload: None, exchanged },
     }

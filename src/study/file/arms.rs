@@ -45,13 +45,13 @@ impl Arms<'_> {
             return arms;
         }
         if !axes.is_empty() || single.is_empty() {
-            for (name, set) in combinations(&axes_choices) {
-                let name = if name.is_empty() { "base".to_owned() } else { name };
-                arms.push(self.arm(name, self.base, &common, set));
+            for (values, set) in combinations(&axes_choices) {
+                let name = if values.is_empty() { "base".to_owned() } else { values.join(", ") };
+                arms.push(Arm { values, ..self.arm(name, self.base, &common, set) });
             }
         }
         for arm in single {
-            let RawArm { name, base, set } = arm.as_ref();
+            let RawArm { name, base, set, .. } = arm.as_ref();
             check_name(name, faults);
             let own = set.as_ref().map_or_else(Vec::new, |set| overrides(set.as_ref(), &set.span(), faults));
             // Folders are named after arms, and some file systems do not tell capitals from small letters.
@@ -66,7 +66,7 @@ impl Arms<'_> {
     fn arm(&self, name: String, base: Option<&Path>, common: &[String], own: Vec<String>) -> Arm {
         let base = base.map_or_else(PathBuf::new, |base| self.folder.join(base));
         let set = common.iter().cloned().chain(own).chain(self.last.iter().cloned()).collect();
-        Arm { name, base, set }
+        Arm { name, base, set, values: Vec::new(), compare_to: None }
     }
 
     /// Returns the values of every axis.
@@ -182,14 +182,14 @@ fn check_text(text: &str, span: &Range<usize>, faults: &mut Faults) {
     }
 }
 
-/// Returns the names and overrides of all combinations of the choices; the last axis changes the fastest.
-fn combinations(axes: &[Vec<Choice>]) -> Vec<(String, Vec<String>)> {
-    let mut made = vec![(String::new(), Vec::new())];
+/// Returns the names of values and the overrides of all combinations of the choices; the last axis changes the fastest.
+fn combinations(axes: &[Vec<Choice>]) -> Vec<(Vec<String>, Vec<String>)> {
+    let mut made = vec![(Vec::new(), Vec::new())];
     for choices in axes {
-        let longer = |(name, set): &(String, Vec<String>)| {
+        let longer = |(names, set): &(Vec<String>, Vec<String>)| {
             let joined = |choice: &Choice| {
-                let name = if name.is_empty() { choice.name.clone() } else { format!("{name}, {}", choice.name) };
-                (name, set.iter().chain(&choice.set).cloned().collect())
+                let names = names.iter().chain([&choice.name]).cloned().collect();
+                (names, set.iter().chain(&choice.set).cloned().collect())
             };
             choices.iter().map(joined).collect::<Vec<_>>()
         };

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::scenario::{Fault, MAX_FILE_BYTES, Place, Sources};
 
 mod arms;
+mod compared;
 #[cfg(test)]
 mod tests;
 
@@ -28,8 +29,6 @@ pub struct Study {
     pub seeds: Vec<u64>,
     /// The arms: first the combinations of the axes, then the single ones.
     pub arms: Vec<Arm>,
-    /// The arm to which differences are paired, by its place among the arms.
-    pub compare_to: Option<usize>,
     /// The names of the figures of accuracy that are shown; empty for the headline of the first arm and its companion.
     pub figures: Vec<String>,
     /// Values from elsewhere to stand beside.
@@ -45,6 +44,10 @@ pub struct Arm {
     pub base: PathBuf,
     /// What is changed in it, of the form `table.key=value`, as `run --set` takes it.
     pub set: Vec<String>,
+    /// Its values on the axes, as `axis=value`; empty for a single arm.
+    pub values: Vec<String>,
+    /// The arm to which differences are paired, by its place among the arms.
+    pub compare_to: Option<usize>,
 }
 
 /// A value that somebody else has published for an arm.
@@ -77,7 +80,7 @@ struct RawStudy {
     base: Option<PathBuf>,
     #[serde(default)]
     seeds: Option<Spanned<Vec<Spanned<u64>>>>,
-    compare_to: Option<Spanned<String>>,
+    compare_to: Option<Spanned<toml::Value>>,
     #[serde(default)]
     figures: Vec<Spanned<String>>,
     #[serde(default)]
@@ -107,6 +110,7 @@ struct RawArm {
     base: Option<PathBuf>,
     #[serde(default)]
     set: Option<Spanned<toml::Table>>,
+    compare_to: Option<Spanned<String>>,
 }
 
 /// A published value.
@@ -167,18 +171,9 @@ pub fn parse(text: &str, path: &Path, changes: &Changes) -> Result<Study> {
 /// Returns the study; it means something only if there are no faults.
 fn study_of(raw: RawStudy, name: String, folder: &Path, changes: &Changes, faults: &mut Faults) -> Study {
     let arms = Arms { folder, base: raw.base.as_deref(), set: raw.set.as_ref(), last: &changes.set };
-    let arms = arms.list(&raw.axes, &raw.arms, faults);
+    let mut arms = arms.list(&raw.axes, &raw.arms, faults);
+    compared::pair(&mut arms, raw.compare_to.as_ref(), (&raw.axes, &raw.arms), faults);
     let seeds = seeds_of(raw.seeds, &changes.seeds, faults);
-    let place = |written: &Spanned<String>, faults: &mut Faults| {
-        let found = arms.iter().position(|arm| arm.name == *written.as_ref());
-        if found.is_none() {
-            let known: Vec<String> = arms.iter().map(|arm| format!("`{}`", arm.name)).collect();
-            let known = known.join("; ");
-            faults.at(written.span(), format!("there is no arm `{}`; known: {known}", written.as_ref()));
-        }
-        found
-    };
-    let compare_to = raw.compare_to.as_ref().and_then(|written| place(written, faults));
     let mut references = Vec::new();
     for reference in &raw.references {
         let RawReference { arm, figure, value, source } = reference.as_ref();
@@ -186,7 +181,7 @@ fn study_of(raw: RawStudy, name: String, folder: &Path, changes: &Changes, fault
             faults.at(reference.span(), "the value of a reference is a finite number");
         }
         check_figure(figure, faults);
-        if let Some(arm) = place(arm, faults) {
+        if let Some(arm) = place_of(arm.as_ref(), &arm.span(), &arms, faults) {
             let figure = figure.as_ref().clone();
             references.push(Reference { arm, figure, value: *value, source: source.clone() });
         }
@@ -194,7 +189,17 @@ fn study_of(raw: RawStudy, name: String, folder: &Path, changes: &Changes, fault
     raw.figures.iter().for_each(|figure| check_figure(figure, faults));
     let figures = raw.figures.into_iter().map(Spanned::into_inner).collect();
     let title = raw.title.unwrap_or_else(|| name.clone());
-    Study { name, title, seeds, arms, compare_to, figures, references }
+    Study { name, title, seeds, arms, figures, references }
+}
+
+/// Returns the place of the arm of this name, and notes a fault if there is none.
+fn place_of(name: &str, span: &std::ops::Range<usize>, arms: &[Arm], faults: &mut Faults) -> Option<usize> {
+    let found = arms.iter().position(|arm| arm.name == name);
+    if found.is_none() {
+        let known: Vec<String> = arms.iter().map(|arm| format!("`{}`", arm.name)).collect();
+        faults.at(span.clone(), format!("there is no arm `{name}`; known: {}", known.join("; ")));
+    }
+    found
 }
 
 fn check_figure(figure: &Spanned<String>, faults: &mut Faults) {

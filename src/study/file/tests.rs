@@ -64,8 +64,30 @@ fn the_arms_are_all_combinations_and_the_single_ones() {
     assert_eq!(study.arms[4].set, ["training.rounds=4", "method=\"popularity\""]);
     assert_eq!(study.arms[0].base, Path::new("studies/../scenarios/quickstart.toml"));
     assert_eq!(study.arms[4].base, Path::new("studies/other.toml"));
-    assert_eq!((study.compare_to, study.seeds), (Some(0), vec![1, 2, 3]));
+    assert_eq!((study.arms[1].compare_to, study.seeds), (Some(0), vec![1, 2, 3]));
     assert_eq!((study.references[0].arm, study.references[0].value), (0, 0.41));
+}
+
+/// If this fails, an arm of one method or network is compared to an arm of another one.
+#[test]
+fn each_combination_is_compared_to_the_one_with_the_same_values_on_the_other_axes() {
+    let compared = |text: &str| read(text).unwrap().arms.iter().map(|arm| arm.compare_to).collect::<Vec<_>>();
+    let by_name = "compare_to = \"codec=dense, dropout=0.0\"";
+    assert_eq!(compared(STUDY), [None, Some(0), Some(0), Some(0), Some(0)]);
+    let by_codec = STUDY.replace(by_name, "compare_to = { codec = \"dense\" }");
+    assert_eq!(compared(&by_codec), [None, None, Some(0), Some(1), None]);
+    let by_dropout = STUDY.replace(by_name, "compare_to = { dropout = \"much\" }");
+    assert_eq!(compared(&by_dropout), [Some(1), None, Some(3), None, None]);
+    let by_both = STUDY.replace(by_name, "compare_to = { dropout = 0.0, codec = \"int8\" }");
+    assert_eq!(compared(&by_both), [Some(2), Some(2), None, Some(2), None]);
+    let named = by_codec.replace("base = \"other.toml\"", "compare_to = \"codec=int8, dropout=0.0\"");
+    assert_eq!(compared(&named), [None, None, Some(0), Some(1), Some(2)]);
+    assert_fault(
+        &STUDY.replace(by_name, "compare_to = { code = \"dense\" }"),
+        ":5:14: `compare_to` names the axis `code`",
+    );
+    assert_fault(&STUDY.replace(by_name, "compare_to = { codec = \"f16\" }"), "the axis `codec` has no value `f16`");
+    assert_fault(&STUDY.replace(by_name, "compare_to = 3"), "`compare_to` is the name of an arm, or a table");
 }
 
 /// If this fails, `--set` and `--seeds` of the command line change nothing, or are overruled by the file.

@@ -58,14 +58,20 @@ pub fn arms(results: &Results) -> Result<String> {
         "difference",
         "difference_low",
         "difference_high",
+        "relative_difference",
+        "relative_difference_low",
+        "relative_difference_high",
+        "times_less",
+        "times_less_low",
+        "times_less_high",
         "published",
         "published_in",
         "protocol",
     ];
     write(name, &mut writer, &header)?;
-    let compared_to = results.compare_to.map_or("", |arm| results.arms[arm].name.as_str());
     for (number, arm) in results.arms.iter().enumerate() {
         let protocol = arm.protocols().join("; ");
+        let compared_to = arm.compare_to.map_or("", |other| results.arms[other].name.as_str());
         for measure in results.measures() {
             let (summary, difference) = (results.summary(number, &measure), results.difference(number, &measure));
             let reference = match &measure {
@@ -80,6 +86,10 @@ pub fn arms(results: &Results) -> Result<String> {
             cells.push(difference.map_or_else(String::new, |difference| difference.count.to_string()));
             cells.push(number_of(difference.map(|difference| difference.mean)));
             cells.extend(ends(difference));
+            for share in [results.relative_difference(number, &measure), results.times_less(number, &measure)] {
+                cells.push(number_of(share.map(|share| share.mean).filter(|mean| mean.is_finite())));
+                cells.extend(ends(share.filter(|share| share.mean.is_finite())));
+            }
             cells.push(number_of(reference.map(|reference| reference.value)));
             cells.push(reference.and_then(|reference| reference.source.clone()).unwrap_or_default());
             cells.push(protocol.clone());
@@ -130,9 +140,11 @@ mod tests {
         let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
         let row = |arm: &str, quantity: &str| rows.iter().find(|row| &row[0] == arm && &row[1] == quantity).unwrap();
         assert_eq!((&row("dense", "hr@10")[2], &row("dense", "hr@10")[3]), ("3", "0.5"));
-        assert_eq!((&row("dense", "hr@10")[7], &row("dense", "hr@10")[12]), ("", "0.41"));
+        assert_eq!((&row("dense", "hr@10")[7], &row("dense", "hr@10")[18]), ("", "0.41"));
         let other = row("int8", "hr@10");
-        assert_eq!((&other[2], &other[7], &other[8], &other[12]), ("2", "dense", "2", ""));
+        assert_eq!((&other[2], &other[7], &other[8], &other[18]), ("2", "dense", "2", ""));
         assert!((other[9].parse::<f64>().unwrap() + 0.05).abs() < 1e-9);
+        assert!((other[12].parse::<f64>().unwrap() + 0.1).abs() < 0.01, "{other:?}");
+        assert_eq!(&row("int8", "up_bytes_to_selected_round")[15], "2");
     }
 }

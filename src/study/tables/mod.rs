@@ -4,6 +4,7 @@ mod csv;
 mod document;
 #[cfg(feature = "plots")]
 mod pictures;
+mod savings;
 
 use document::{Block, Document};
 
@@ -57,6 +58,7 @@ fn document(results: &Results, pictures: &[(&str, String)]) -> Document {
     for figure in &results.figures {
         blocks.extend(accuracy(results, figure, protocols.len() > 1));
     }
+    blocks.extend(savings::blocks(results));
     blocks.extend(costs(results));
     for goal in results.goals() {
         blocks.extend(goals(results, goal));
@@ -99,9 +101,16 @@ fn remarks(results: &Results) -> Vec<Block> {
     }
     let intervals =
         "Intervals are those of 95 % for the mean over seeds, by Student's t; with a single seed there is none.";
-    let pairs = results
-        .compare_to
-        .map(|arm| format!(" Differences to `{}` are taken between runs with the same seed.", results.arms[arm].name));
+    let pairs = match results.compared_by_all() {
+        Some(arm) => {
+            let name = &results.arms[arm].name;
+            Some(format!(" Differences to `{name}` are taken between runs with the same seed."))
+        }
+        None if results.is_compared() => Some(
+            " Differences are taken to the arm that is named beside them, between runs with the same seed.".to_owned(),
+        ),
+        None => None,
+    };
     let runs = words::counted(done as u64, "finished run");
     let arms = words::counted(results.arms.len() as u64, "arm");
     blocks.push(Block::Text(format!("{arms}, {runs}. {intervals}{}", pairs.unwrap_or_default())));
@@ -122,8 +131,10 @@ fn accuracy(results: &Results, figure: &str, with_protocol: bool) -> Vec<Block> 
     let arms = 0..results.arms.len();
     let has_references = arms.clone().any(|arm| results.reference(arm, figure).is_some());
     let mut header = vec!["arm", "runs", "mean", "standard deviation", "95 % interval"];
-    if results.compare_to.is_some() {
+    let (is_compared, has_several) = (results.is_compared(), results.compared_by_all().is_none());
+    if is_compared {
         header.extend(["difference", "its 95 % interval"]);
+        header.extend(has_several.then_some("compared to"));
     }
     if has_references {
         header.extend(["published", "source"]);
@@ -137,10 +148,12 @@ fn accuracy(results: &Results, figure: &str, with_protocol: bool) -> Vec<Block> 
         let mut cells = vec![results.arms[arm].name.clone(), runs_cell(&results.arms[arm])];
         cells.extend([number(summary.map(|s| s.mean)), number(summary.and_then(|s| s.deviation))]);
         cells.push(interval(summary, |value| format!("{value:.4}")));
-        if results.compare_to.is_some() {
+        if is_compared {
             let difference = results.difference(arm, &measure);
             cells.push(difference.map_or_else(none, |d| format!("{:+.4}", d.mean)));
             cells.push(interval(difference, |value| format!("{value:+.4}")));
+            let other = results.arms[arm].compare_to.map_or_else(none, |other| results.arms[other].name.clone());
+            cells.extend(has_several.then_some(other));
         }
         if has_references {
             let reference = results.reference(arm, figure);
@@ -203,10 +216,11 @@ fn goals(results: &Results, goal: Goal) -> Vec<Block> {
             ]);
         }
     }
-    let whose = match (goal, results.compare_to) {
+    let whose = match (goal, results.compared_by_all()) {
         (Goal::Compared, Some(arm)) => {
             format!("of the best {} of `{}`", figures::label(figure), results.arms[arm].name)
         }
+        (Goal::Compared, None) => format!("of the best {} of the arm that each is compared to", figures::label(figure)),
         _ => format!("of its own best {}", figures::label(figure)),
     };
     let text = "Means over the runs that reach the share, from the start of a run to the first evaluated round with it. Of \

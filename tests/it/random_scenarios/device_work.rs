@@ -35,7 +35,7 @@ impl RoundObserver for Watch {
         for &Booking { user, event, .. } in bookings {
             match event {
                 LinkEvent::Sent(route, parts) => {
-                    self.lengths.insert((user, route), parts.header + parts.index + parts.values);
+                    self.lengths.insert((user, route), parts.total());
                 }
                 LinkEvent::TransferEnded { route, ending, carried, received, .. } => {
                     assert!(carried <= self.lengths[&(user, route)] && (received || !ending.is_arrival()));

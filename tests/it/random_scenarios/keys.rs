@@ -308,6 +308,11 @@ fn evaluation() -> Vec<Key> {
         maybe("codec.downlink", prop_oneof![codec(), composition(false)].boxed()),
         maybe("audit.every_rounds", integer(1..=3)),
         maybe("audit.users", integer(1..=30)),
+        maybe("overheads.transport.payload_bytes", integer(1..=2000)),
+        maybe("overheads.transport.header_bytes", integer(0..=100)),
+        maybe("overheads.secure_aggregation.public_key_bytes", integer(1..=300)),
+        maybe("overheads.secure_aggregation.share_bytes", integer(1..=300)),
+        maybe("overheads.paillier.ciphertext_bytes", integer(4..=512)),
         maybe("codec.first_download", one_of(&["values", "seed"])),
     ]
 }

@@ -1,5 +1,7 @@
 //! Makes drawn keys fit together, so that a scenario can be run.
 
+mod codecs;
+
 use std::collections::BTreeMap;
 
 use toml::{Table, Value};
@@ -41,6 +43,7 @@ impl Draft {
         self.mend_devices();
         self.mend_availability();
         self.mend_faults(population.users);
+        self.mend_overheads();
         if !self.boolean("dataset.validation_item", true) && self.is("evaluation.selection", "best-validation") {
             self.set("evaluation.selection", "last");
         }
@@ -68,21 +71,6 @@ impl Draft {
         }
         if self.learns_ratings() && ["lastfm-2k", "delimited"].iter().any(|name| self.is("dataset.name", name)) {
             self.set("dataset.name", "generated");
-        }
-    }
-
-    /// Has only downloads that all users share, and that are differences, begin with a seed.
-    fn mend_codecs(&mut self) {
-        let has_own_downloads = self.is("method", "metamf") || self.has_below("method.metamf");
-        let mut sends_differences = false;
-        if let Some(Value::Table(downlink)) = self.0.get_mut("codec.downlink") {
-            if has_own_downloads {
-                downlink.insert("delta".to_owned(), Value::Boolean(false));
-            }
-            sends_differences = downlink.get("delta").and_then(Value::as_bool) == Some(true);
-        }
-        if !sends_differences {
-            self.0.remove("codec.first_download");
         }
     }
 
