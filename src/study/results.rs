@@ -32,7 +32,7 @@ pub struct ArmResults {
     /// The name.
     pub name: String,
     /// Why its cohorts and dropouts depend on its timing; empty if they do not.
-    pub timing: Vec<&'static str>,
+    pub timing: Vec<String>,
     /// Its runs, in the order of the seeds.
     pub runs: Vec<RunResult>,
 }

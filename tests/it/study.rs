@@ -95,7 +95,7 @@ fn a_study_runs_every_arm_with_every_seed_and_sums_them_up() {
     let names = [
         "study.json",
         "study.md",
-        "study.html",
+        "results.json",
         "study.csv",
         "summary.csv",
         "pareto-bytes.svg",
@@ -304,7 +304,7 @@ fn reports_that_exist_are_compared_as_a_study_compares_its_runs() {
             assert_eq!(row(&studied, arm), row(&compared, name), "{arm}, {quantity}");
         }
     }
-    assert!(workshop.path("compared/compare.html").exists() && workshop.path("compared/pareto-time.svg").exists());
+    assert!(workshop.path("compared/compare.md").exists() && workshop.path("compared/pareto-time.svg").exists());
     assert_ends(&compare(&["--out", "compared"]), 2, &["is there already"]);
     assert_ends(&compare(&["out/runs/rate=1/1"]), 2, &["the same scenario and seed"]);
     assert_ends(&fedrecsim(&workshop, &["compare", "out"]), 2, &["run.json"]);
