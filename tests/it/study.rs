@@ -122,8 +122,10 @@ fn a_study_runs_every_arm_with_every_seed_and_sums_them_up() {
     assert!(printed.contains("# Rates") && printed.contains("| rate=10 | 2 |"), "{printed}");
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(told.contains("4/4: rate=1, seed") && told.contains("HR@10"), "{told}");
-    let page = std::fs::read_to_string(workshop.path("out/study.html")).unwrap();
-    assert!(page.contains("<svg") && page.contains("Protocol of every accuracy: leave-one-out"));
+    let tables = std::fs::read_to_string(workshop.path("out/study.md")).unwrap();
+    assert!(tables.contains("Protocol of every accuracy: leave-one-out"), "{tables}");
+    assert!(!workshop.path("out/study.html").exists(), "the page of an earlier version is written");
+    assert_eq!(workshop.path("out/report.html").exists(), cfg!(feature = "html"));
 }
 
 /// If this fails, a study that goes on runs what it has once more, or does not run what was added.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::text::{escaped, with_code};
 use crate::report::courses::Against;
@@ -10,8 +10,18 @@ use crate::report::courses::Against;
 /// The number of colours of the page's style.
 const COLORS: usize = 8;
 
-/// The most points of a line. Of a longer one, points at equal distances are drawn, and the last.
-pub const MOST_POINTS: usize = 1000;
+/// The outlines of points in a legend, in the order in which the page's script gives shapes to series.
+const SHAPES: [&str; 6] = [
+    "M7 7a5 5 0 1 0 10 0a5 5 0 1 0-10 0z",
+    "M7.5 2.5h9v9h-9z",
+    "M12 1l6 6-6 6-6-6z",
+    "M12 2l6 10H6z",
+    "M10 2h4v3h3v4h-3v3h-4V9H7V5h3z",
+    "M12 12L6 2h12z",
+];
+
+/// The most points of a line of a run, and the most rounds of its table.
+pub const MOST_POINTS: usize = 500;
 
 /// A chart.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -77,14 +87,16 @@ pub struct Series {
     /// How it is drawn.
     pub stroke: Stroke,
     /// The horizontal places, for each of the chart's axes. Of a bar, the lengths of its parts.
+    #[serde(serialize_with = "short")]
     pub x: Vec<Vec<f64>>,
     /// The vertical places, for each of the chart's axes; a single list if they are the same for all.
+    #[serde(serialize_with = "short")]
     pub y: Vec<Vec<f64>>,
     /// The lower ends of intervals, for each list of `y`; empty without intervals.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "short")]
     pub low: Vec<Vec<f64>>,
     /// The upper ends of intervals.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "short")]
     pub high: Vec<Vec<f64>>,
 }
 
@@ -111,6 +123,13 @@ pub enum Stroke {
     Points,
     /// A large ring.
     Ring,
+}
+
+/// Writes numbers with seven digits, which is more than any screen can show, and half as long. The tables of the page have
+/// all digits.
+fn short<S: Serializer>(lists: &[Vec<f64>], serializer: S) -> Result<S::Ok, S::Error> {
+    let short = |list: &Vec<f64>| list.iter().map(|number| *number as f32).collect::<Vec<f32>>();
+    serializer.collect_seq(lists.iter().map(short))
 }
 
 impl Stroke {
@@ -162,10 +181,10 @@ pub fn style(number: usize) -> (usize, Stroke) {
     (number % COLORS, strokes[number / COLORS % strokes.len()])
 }
 
-/// Returns the places, among `count`, of the points that are drawn: all, or those at equal distances, the last and the
-/// one at `kept`.
-pub fn drawn(count: usize, kept: Option<usize>) -> Vec<usize> {
-    let distance = count.div_ceil(MOST_POINTS).max(1);
+/// Returns the places, among `count`, of the points that are drawn: all, or about `most` at equal distances with the last
+/// and the one at `kept`.
+pub fn drawn(count: usize, most: usize, kept: Option<usize>) -> Vec<usize> {
+    let distance = count.div_ceil(most.max(1)).max(1);
     (0..count).filter(|place| place % distance == 0 || place + 1 == count || Some(*place) == kept).collect()
 }
 
@@ -200,7 +219,7 @@ impl Chart {
             let _ = write!(
                 html,
                 "<li><button data-series=\"{place}\" aria-pressed=\"true\">{}{}</button></li>",
-                self.swatch(series),
+                self.swatch(series, place),
                 escaped(&series.name)
             );
         }
@@ -208,10 +227,10 @@ impl Chart {
     }
 
     /// Returns the picture beside a name in the legend.
-    fn swatch(&self, series: &Series) -> String {
+    fn swatch(&self, series: &Series, place: usize) -> String {
         let shape = match (series.stroke, self.bars.is_empty()) {
             (_, false) => "<rect x=\"6\" y=\"1\" width=\"12\" height=\"12\" class=\"filled\"/>".to_owned(),
-            (Stroke::Points, _) => "<circle cx=\"12\" cy=\"7\" r=\"5\" class=\"filled\"/>".to_owned(),
+            (Stroke::Points, _) => format!("<path d=\"{}\" class=\"filled\"/>", SHAPES[place % SHAPES.len()]),
             (Stroke::Ring, _) => "<circle cx=\"12\" cy=\"7\" r=\"5\" fill=\"none\"/>".to_owned(),
             (stroke, _) => {
                 let width = if matches!(stroke, Stroke::Thin | Stroke::DotSteps) { 1.5 } else { 3.0 };
@@ -230,11 +249,11 @@ mod tests {
 
     #[test]
     fn a_long_line_keeps_its_end_and_the_selected_point() {
-        assert_eq!(drawn(3, None), [0, 1, 2]);
-        let places = drawn(2500, Some(1));
-        assert!(places.len() <= MOST_POINTS + 2, "{}", places.len());
+        assert_eq!(drawn(3, 500, None), [0, 1, 2]);
+        let places = drawn(2500, 1000, Some(1));
+        assert!(places.len() <= 1002, "{}", places.len());
         assert_eq!((&places[..3], places.last()), (&[0, 1, 3][..], Some(&2499)));
-        assert_eq!(drawn(0, None), [0; 0]);
+        assert_eq!(drawn(0, 500, None), [0; 0]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
   const root = document.documentElement;
   const charts = JSON.parse(document.getElementById("charts").textContent);
   const prefersDark = matchMedia("(prefers-color-scheme: dark)");
-  const shapes = ["circle", "square", "diamond", "triangle-up", "cross", "x", "star", "hexagon"];
+  const shapes = ["circle", "square", "diamond", "triangle-up", "cross", "triangle-down"];
   const dashes = { dash: "dash", dot: "dot", "dash-dot": "dashdot", "dot-steps": "dot" };
   let printedWidth = null;
 

@@ -131,7 +131,15 @@ pub(super) fn read(folder: &Path, vocabulary: &[MethodVocabulary]) -> Result<(Ru
 /// Returns the scenario that `run.json` holds.
 fn scenario_of(name: &str, saved: &Value, vocabulary: &[MethodVocabulary]) -> Result<Scenario> {
     let text = toml::to_string(saved).map_err(|reason| Error::Usage(format!("scenario {name}: {reason}")))?;
-    scenario::parse(&text, &format!("{name}.toml"), &[], vocabulary)
+    let mut scenario = scenario::parse(&text, &format!("{name}.toml"), &[], vocabulary)?;
+    // A table of TOML is sorted by its keys, and the parameters had an order of their own.
+    let order = saved["method"].get(&scenario.method.name).and_then(Value::as_object);
+    if let (Some(order), Some(parameters)) = (order, scenario.method.parameters.as_object_mut()) {
+        let in_order = order.keys().filter_map(|key| parameters.remove_entry(key)).collect();
+        let others = std::mem::replace(parameters, in_order);
+        parameters.extend(others);
+    }
+    Ok(scenario)
 }
 
 fn record(run: SavedRun, rest: Rest, scenario: Scenario, per_round: Vec<RoundRecord>) -> RunRecord {

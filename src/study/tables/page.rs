@@ -4,7 +4,7 @@ use super::courses::{curve, point};
 use crate::metric::{Metric, Needs};
 use crate::report::courses::{Band, Curve, FrontPoint, unbeaten};
 use crate::report::figures;
-use crate::report::html::chart::{Axis, Chart, Series, Stroke, Unit, cost_axes, drawn, style};
+use crate::report::html::chart::{Axis, Chart, MOST_POINTS, Series, Stroke, Unit, cost_axes, drawn, style};
 use crate::report::html::table::{Cell, Table};
 use crate::report::html::{Page, Part};
 use crate::study::quantities::{COSTS, Quantity, direction};
@@ -84,11 +84,13 @@ fn courses(results: &Results, figure: &str) -> Chart {
             (last > 0.0).then(|| [all().filter(|x| *x > 0.0).fold(last, f64::min), last])
         })
         .collect();
+    // The more arms, the fewer points has each, so that the page does not grow with their number.
+    let most = (MOST_POINTS * 16 / curves.len().max(16)).max(2);
     for (number, name, of_arm) in curves {
         let (color, stroke) = style(number);
         let mut series = Series { name, color, stroke, ..Series::default() };
         for ((Curve { points, .. }, (_, _, unit)), ends) in of_arm.iter().zip(&costs).zip(&ends) {
-            let places = drawn(points.len(), None);
+            let places = drawn(points.len(), most, None);
             let mut shown: Vec<Band> = places.into_iter().map(|place| points[place]).collect();
             if let (Some(level), Some(ends)) = (points.last().filter(|point| point.x == 0.0), ends) {
                 shown = ends.map(|x| Band { x, ..*level }).into();
@@ -100,6 +102,12 @@ fn courses(results: &Results, figure: &str) -> Chart {
             series.high.push(all(|point| point.high));
         }
         without_empty_bands(&mut series);
+        // Most arms have the same heights along all axes.
+        for list in [&mut series.y, &mut series.low, &mut series.high] {
+            if list.windows(2).all(|pair| pair[0] == pair[1]) {
+                list.truncate(1);
+            }
+        }
         chart.series.push(series);
     }
     chart.across = costs.into_iter().map(|(axis, _, _)| axis).collect();
@@ -117,7 +125,11 @@ fn front(results: &Results, figure: &str) -> Chart {
     let title = format!("{label} at the selected rounds, and the front");
     let mut chart = chart(results, figure, "front", title, description);
     let mut costs = cost_axes(longest(results));
+    // The last axis counts rounds, of which every arm may have as many as it likes.
     costs.pop();
+    for (axis, _, _) in &mut costs {
+        axis.title = axis.title.replace("so far", "until the selected round");
+    }
     let by_cost: Vec<Vec<Option<FrontPoint>>> = costs
         .iter()
         .map(|(_, against, _)| arms(results).map(|(_, arm)| point(arm, figure, *against)).collect())
@@ -186,15 +198,18 @@ fn runs(results: &Results) -> Table {
     let figures = results.figures.iter().map(|name| Quantity::Figure(name.clone()));
     let quantities: Vec<Quantity> = figures.chain(COSTS).collect();
     let labels: Vec<String> = quantities.iter().map(Quantity::label).collect();
-    let header: Vec<&str> =
-        ["arm", "seed", "state"].into_iter().chain(labels.iter().map(String::as_str)).chain(["report"]).collect();
+    let header: Vec<&str> = ["arm", "seed", "state"]
+        .into_iter()
+        .chain(labels.iter().map(String::as_str))
+        .chain(["protocol", "report"])
+        .collect();
     let mut table = Table { is_sortable: true, ..Table::new("Every run, with the folder of its report.", &header) };
     for (number, arm) in results.arms.iter().enumerate() {
         for run in &arm.runs {
-            let state = match &run.state {
-                RunState::Done(_) => "done",
-                RunState::Failed(_) => "failed",
-                RunState::NotRun => "not run",
+            let (state, protocol) = match &run.state {
+                RunState::Done(report) => ("done", Cell::from(report.run.protocol.as_str())),
+                RunState::Failed(_) => ("failed", Cell::none()),
+                RunState::NotRun => ("not run", Cell::none()),
             };
             let mut cells = vec![arm.name.as_str().into(), Cell::number(run.seed.to_string(), run.seed), state.into()];
             for quantity in &quantities {
@@ -202,7 +217,7 @@ fn runs(results: &Results) -> Table {
                 let value = values.iter().find(|(seed, _)| *seed == run.seed).map(|(_, value)| *value);
                 cells.push(value.map_or_else(Cell::none, |value| Cell::number(quantity.words(value), value)));
             }
-            cells.push(run.folder.display().to_string().into());
+            cells.extend([protocol, run.folder.display().to_string().into()]);
             table.rows.push(cells);
         }
     }
@@ -229,7 +244,7 @@ mod tests {
         assert_eq!(axes, ["all bytes", "uploads", "virtual time", "rounds"]);
         let dense = &courses.series[0];
         assert_eq!((dense.name.as_str(), dense.x[1][3], dense.x[3][3]), ("dense", 4e6, 4.0));
-        assert!((dense.y[1][3] - 0.5).abs() < 1e-12 && dense.low[1][3] < 0.5 && dense.high[1][3] > 0.5);
+        assert!((dense.y[0][3] - 0.5).abs() < 1e-12 && dense.low[0][3] < 0.5 && dense.high[0][3] > 0.5);
         assert!(courses.note.starts_with("Protocol of every accuracy: "));
         let names: Vec<&str> = front.series.iter().map(|series| series.name.as_str()).collect();
         assert_eq!(names, ["dense", "int8", "the front"]);

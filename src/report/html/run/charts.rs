@@ -3,7 +3,9 @@
 use crate::metric::{Metric, Needs};
 use crate::report::cost::{self, Cost};
 use crate::report::figures;
-use crate::report::html::chart::{Axis, Chart, CostAxis, Series, Stroke, Unit, cost_axes, drawn, style, time_unit};
+use crate::report::html::chart::{
+    Axis, Chart, CostAxis, MOST_POINTS, Series, Stroke, Unit, cost_axes, drawn, style, time_unit,
+};
 use crate::report::html::saved::Rows;
 use crate::report::record::{Flow, RunRecord, SPARSITY_THRESHOLDS, Sparsity, SplitFigures};
 use crate::report::words;
@@ -23,7 +25,8 @@ pub(super) fn accuracy(record: &RunRecord) -> Chart {
         .filter_map(|(round, cost)| Some((round.accuracy.as_ref()?, cost)))
         .collect();
     let selected = evaluated.iter().position(|(_, cost)| Some(cost.round) == record.selected_round);
-    let points: Vec<Evaluated> = drawn(evaluated.len(), selected).into_iter().map(|place| evaluated[place]).collect();
+    let points: Vec<Evaluated> =
+        drawn(evaluated.len(), MOST_POINTS, selected).into_iter().map(|place| evaluated[place]).collect();
     let mut against = cost_axes(points.last().map_or(0.0, |(_, cost)| cost.virtual_time_s));
     // What cost nothing has no place on an axis of costs.
     against.retain(|(_, against, _)| points.last().is_none_or(|(_, cost)| against.of(cost) > 0.0));
@@ -172,7 +175,7 @@ pub(super) fn load(network: &Rows) -> Option<Chart> {
 pub(super) fn crowd(network: &Rows) -> Option<Chart> {
     let columns = [
         ("users that the server waits for", "waiting_users_mean", 0, Stroke::Steps),
-        ("transfers at once", "transfers_mean", 1, Stroke::Steps),
+        ("transfers at once", "transfers_mean", 1, Stroke::DotSteps),
         ("users in line for a connection", "line_mean", 2, Stroke::Steps),
     ];
     let up = Axis::new("", "mean over the round", Unit::Number);
@@ -193,7 +196,7 @@ fn over_time(
     let (begins, ends) = (network.numbers("virtual_begin_s"), network.numbers("virtual_end_s"));
     let last = ends.last().copied().flatten().filter(|end| *end > 0.0)?;
     let (time, second) = time_unit(last);
-    let places = drawn(begins.len(), None);
+    let places = drawn(begins.len(), MOST_POINTS, None);
     let mut series = Vec::new();
     for (name, column, color, stroke) in columns {
         let values = network.numbers(column);
@@ -234,7 +237,8 @@ pub(super) fn sparsity(record: &RunRecord) -> Option<Chart> {
     if all.is_empty() {
         return None;
     }
-    let points: Vec<(f64, Sparsity)> = drawn(all.len(), None).into_iter().map(|place| all[place]).collect();
+    let points: Vec<(f64, Sparsity)> =
+        drawn(all.len(), MOST_POINTS, None).into_iter().map(|place| all[place]).collect();
     let line = |name: String, color: usize, stroke: Stroke, of: &dyn Fn(&Sparsity) -> Option<f64>| {
         let (x, y) = points.iter().filter_map(|(round, sparsity)| Some((*round, of(sparsity)?))).unzip();
         Series { name, color, stroke, x: vec![x], y: vec![y], ..Series::default() }

@@ -3,7 +3,7 @@
 use crate::report::cost::{self, Milestone};
 use crate::report::figures;
 use crate::report::html::Part;
-use crate::report::html::chart::MOST_POINTS;
+use crate::report::html::chart::{MOST_POINTS, drawn};
 use crate::report::html::table::{Cell, Table};
 use crate::report::load::Count;
 use crate::report::record::{AuditFigures, Flow, RoundRecord, RunRecord, SPARSITY_THRESHOLDS, SplitFigures};
@@ -248,7 +248,7 @@ pub(super) fn rounds(record: &RunRecord) -> Option<Part> {
     };
     let all: Vec<(&RoundRecord, cost::Cost)> = record.per_round.iter().zip(cost::by_round(record)).collect();
     let selected = all.iter().position(|(round, _)| Some(round.round) == record.selected_round);
-    let places = crate::report::html::chart::drawn(all.len(), selected);
+    let places = drawn(all.len(), MOST_POINTS, selected);
     let rows: Vec<Vec<Cell>> = places.iter().map(|place| row(all[*place])).collect();
     let line = match all.len() <= MOST_POINTS {
         true => format!("Every finished round: {}", words::counted(all.len() as u64, "row")),
