@@ -116,6 +116,7 @@ fn commands_in_the_documents_name_scenarios_that_exist_and_values_that_fit() {
             Command::Resume(_)
             | Command::Compare(_)
             | Command::Diff(_)
+            | Command::Html(_)
             | Command::Explain(_)
             | Command::Schema
             | Command::Methods

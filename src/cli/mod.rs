@@ -13,6 +13,7 @@ mod documents;
 mod estimates;
 mod events;
 mod explain;
+mod html;
 mod inputs;
 mod inspect;
 mod leftovers;
@@ -32,7 +33,7 @@ mod width;
 
 pub use args::{
     Cli, CodecBenchArgs, CodecCommand, Command, CompareArgs, CompletionsArgs, DiffArgs, EventFormat, EventsArgs,
-    ExplainArgs, InputArgs, ManArgs, ProgressArg, ReplayArgs, ResumeArgs, RunArgs, StudyArgs, ValidateArgs,
+    ExplainArgs, HtmlArgs, InputArgs, ManArgs, ProgressArg, ReplayArgs, ResumeArgs, RunArgs, StudyArgs, ValidateArgs,
 };
 pub use carry_out::Finished;
 #[cfg(feature = "npz")]
@@ -42,6 +43,7 @@ pub use compare::compare;
 pub use diff::diff;
 pub use events::{events, replay};
 pub use explain::explain;
+pub use html::html;
 pub use inspect::{Validation, presets, schema, validate};
 pub use methods::methods;
 pub use program::program;

@@ -97,6 +97,7 @@ fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Done
         Command::Compare(arguments) => {
             (Output::Result(super::compare(&arguments, &vocabulary_of(methods))?), Vec::new())
         }
+        Command::Html(arguments) => (Output::Message(super::html(&arguments, &vocabulary_of(methods))?), Vec::new()),
         Command::Events(arguments) => {
             let (output, errors) = super::events(&arguments, methods, super::signals::interrupted()?)?.into_parts();
             (Output::Result(output), errors)

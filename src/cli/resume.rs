@@ -16,7 +16,7 @@ use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
 #[cfg(feature = "npz")]
 use crate::report::model_file::ModelFile;
-use crate::report::{EarlierReport, ReportFolder};
+use crate::report::{EarlierReport, ReportFolder, html};
 use crate::scenario::{self, AvailabilityPattern, Scenario, SpeedSpec};
 use crate::sim::Checkpoints;
 
@@ -35,7 +35,13 @@ pub fn resume(
 ) -> Result<Finished> {
     // The folder is locked before a checkpoint is looked for, as a run at work there would replace the checkpoint
     // meanwhile.
-    let folder = ReportFolder::reopen(&arguments.folder)?;
+    if arguments.html {
+        html::check()?;
+    }
+    let mut folder = ReportFolder::reopen(&arguments.folder)?;
+    if arguments.html {
+        folder = folder.with_exporters(html::run::exporters());
+    }
     let Found { checkpoint, passed_over, .. } = checkpoint::find(folder.path())?;
     let Opened { mut header, world: archive } = checkpoint;
     for reason in passed_over {

@@ -16,9 +16,9 @@ use crate::checkpoint::{self, Build, Header, Keeper};
 use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
-use crate::report::ReportFolder;
 #[cfg(feature = "npz")]
 use crate::report::model_file::ModelFile;
+use crate::report::{ReportFolder, html};
 use crate::scenario::{self, Loaded, Scenario};
 use crate::sim::{Checkpoints, World};
 
@@ -38,6 +38,9 @@ pub fn run(
     started: Instant,
 ) -> Result<Finished> {
     let input = &arguments.input;
+    if arguments.html {
+        html::check()?;
+    }
     let strictness = strictness(arguments.strict);
     let Loaded { scenario, warnings } =
         scenario::load_with_warnings(&input.scenario, &input.overrides(), &vocabulary_of(methods), strictness)?;
@@ -104,7 +107,8 @@ fn claim(arguments: &RunArgs, scenario: &Scenario) -> Result<ReportFolder> {
             "a run that was stopped left a checkpoint in {path}; go on with it by `fedrecsim resume {path}`, name another folder with --out, or begin anew with --overwrite"
         )));
     }
-    ReportFolder::create(path, arguments.overwrite)
+    let folder = ReportFolder::create(path, arguments.overwrite)?;
+    Ok(if arguments.html { folder.with_exporters(html::run::exporters()) } else { folder })
 }
 
 /// Returns what checkpoints of the run say about it.

@@ -22,6 +22,9 @@ pub struct Exporter {
 /// The file that is written last, since a run counts as complete when it is there.
 pub const RUN_JSON: &str = "run.json";
 
+/// The file with the interactive page, which [`html::run::exporters`](super::html::run::exporters) have made.
+pub const PAGE: &str = "report.html";
+
 /// The exporters of this crate, in the order in which their files are written.
 pub const EXPORTERS: &[Exporter] = &[
     Exporter { files: &["rounds.csv"], render: |record| text("rounds.csv", csv::render(record)) },
@@ -30,6 +33,8 @@ pub const EXPORTERS: &[Exporter] = &[
     Exporter { files: &["summary.md"], render: |record| text("summary.md", markdown::render(record)) },
     Exporter { files: &charts::FILE_NAMES, render: drawn },
     Exporter { files: &[SCENARIO_FILE], render: resolved },
+    // The page is made for whoever asks. One of an earlier report, which would show its figures, is removed.
+    Exporter { files: &[PAGE], render: |_| Ok(Files::new()) },
     Exporter { files: &[RUN_JSON], render: |record| text(RUN_JSON, json::render(record)) },
 ];
 

@@ -1,7 +1,7 @@
 //! Turns a run record into files: JSON, CSV, Markdown and SVG.
 //!
 //! Reading order: [`record`] is what a run leaves; [`check`] is what it must satisfy; [`json`], [`mod@csv`],
-//! [`network`], [`users`], [`markdown`] and `plot` turn it into text; [`EXPORTERS`] lists them; [`ReportFolder`] puts the text into files, and
+//! [`network`], [`users`], [`markdown`], `plot` and [`html`] turn it into text; [`EXPORTERS`] lists them; [`ReportFolder`] puts the text into files, and
 //! `model_file` the parameters of the model into another one; `progress` and [`terminal`] are what a user sees during
 //! the run and after it. [`difference`] compares two reports, and [`read`] reads one back. [`events`] writes what happens on links and devices
 //! during the run. The other exporters are pure: they take a record and return text.
@@ -9,6 +9,7 @@
 pub mod charts;
 pub mod check;
 pub mod cost;
+pub mod courses;
 pub mod csv;
 pub mod difference;
 pub mod events;
@@ -16,6 +17,7 @@ mod exporter;
 pub mod figures;
 mod finite;
 mod folder;
+pub mod html;
 pub mod json;
 pub mod load;
 mod lock;

@@ -11,8 +11,8 @@
 //! Reading order: [`file`](mod@file) is the study as its file says it; [`plan`] resolves every arm and lists the runs;
 //! [`record`] remembers what a study began with; [`compare`] makes arms of reports that exist; [`results`] gathers the
 //! reports by arm and seed; [`quantities`] is what is measured of a run, [`reach`] what it took to come near the best
-//! accuracy, [`statistics`] means and intervals; [`sharing`] says which arms draw the same cohorts; [`tables`] writes
-//! it all down.
+//! accuracy, [`statistics`] means and intervals; [`sharing`] says which arms draw the same cohorts; [`saved`] puts
+//! results into a file and takes them out again; [`tables`] writes it all down.
 //!
 //! Everything here is a function from plain data to plain data. Processes, folders and signals are matters of the
 //! command line.
@@ -26,6 +26,7 @@ pub mod record;
 pub mod results;
 #[cfg(test)]
 mod sample;
+pub mod saved;
 pub mod sharing;
 pub mod statistics;
 pub mod tables;

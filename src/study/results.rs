@@ -30,7 +30,7 @@ pub struct ArmResults {
     /// The name.
     pub name: String,
     /// Why its cohorts and dropouts depend on its timing; empty if they do not.
-    pub timing: Vec<&'static str>,
+    pub timing: Vec<String>,
     /// The arm to which its differences are paired, by its place.
     pub compare_to: Option<usize>,
     /// Its runs, in the order of the seeds.

@@ -8,9 +8,9 @@
 use crate::scenario::{AvailabilityPattern, ClientSelection, Mode, Scenario};
 
 /// Returns why a run's cohorts and dropouts depend on its timing, in words that follow "because"; empty if they do not.
-pub fn depends_on_timing(scenario: &Scenario) -> Vec<&'static str> {
+pub fn depends_on_timing(scenario: &Scenario) -> Vec<String> {
     let training = &scenario.training;
-    let mut why = Vec::new();
+    let mut why: Vec<&str> = Vec::new();
     match training.mode {
         Mode::FedBuff(_) | Mode::FedAsync(_) => why.push("the next user is invited whenever an update arrives"),
         Mode::SemiSynchronous(_) => why.push("whoever is late is not invited again meanwhile"),
@@ -28,13 +28,13 @@ pub fn depends_on_timing(scenario: &Scenario) -> Vec<&'static str> {
     if !matches!(scenario.availability.pattern, AvailabilityPattern::Always) {
         why.push("who is available depends on when a round begins");
     }
-    why
+    why.into_iter().map(str::to_owned).collect()
 }
 
 /// Returns a sentence on every reason why arms do not share cohorts and dropouts, with the arms; empty if all share
 /// them, or there is only one arm.
-pub fn remarks<'a>(arms: impl IntoIterator<Item = (&'a str, &'a [&'static str])>) -> Vec<String> {
-    let arms: Vec<(&str, &[&str])> = arms.into_iter().collect();
+pub fn remarks<'a>(arms: impl IntoIterator<Item = (&'a str, &'a [String])>) -> Vec<String> {
+    let arms: Vec<(&str, &[String])> = arms.into_iter().collect();
     if arms.len() < 2 {
         return Vec::new();
     }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use crate::study::sample;
 
-    fn why(set: &str) -> Vec<&'static str> {
+    fn why(set: &str) -> Vec<String> {
         let text = sample::STUDY.replace("set = {}", &format!("set = {{ {set} }}")).replace("AXES", "");
         match sample::plan_of(&text) {
             Ok(plan) => depends_on_timing(&plan.arms[0].scenario),

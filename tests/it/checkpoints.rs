@@ -33,6 +33,7 @@ pub fn resume(folder: &Path, data: &Path) -> Result<Finished> {
 /// Returns arguments of `resume`, with one thread.
 pub fn resuming(folder: &Path, data: &Path) -> ResumeArgs {
     ResumeArgs {
+        html: false,
         folder: folder.to_owned(),
         threads: NonZeroUsize::new(1),
         data_dir: Some(data.to_owned()),

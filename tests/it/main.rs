@@ -41,6 +41,9 @@ mod file_sizes;
 mod fuzz_case;
 /// Inputs that fuzzing has found are still handled as they were.
 mod fuzz_replay;
+/// The interactive page of a report opens in a browser without an error, and shows what the report says.
+#[cfg(feature = "html")]
+mod html_pages;
 /// Reads from the text of a source file what it imports.
 mod import_paths;
 /// Ctrl-C, SIGTERM and SIGHUP leave a report of the finished rounds.

@@ -158,6 +158,7 @@ fn every_command_that_is_shown_is_accepted() {
             | Command::Study(_)
             | Command::Compare(_)
             | Command::Diff(_)
+            | Command::Html(_)
             | Command::Explain(_)
             | Command::Schema
             | Command::Methods

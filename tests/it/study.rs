@@ -95,7 +95,7 @@ fn a_study_runs_every_arm_with_every_seed_and_sums_them_up() {
     let names = [
         "study.json",
         "study.md",
-        "study.html",
+        "results.json",
         "study.csv",
         "summary.csv",
         "pareto-bytes.svg",
@@ -122,8 +122,10 @@ fn a_study_runs_every_arm_with_every_seed_and_sums_them_up() {
     assert!(printed.contains("# Rates") && printed.contains("| rate=10 | 2 |"), "{printed}");
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(told.contains("4/4: rate=1, seed") && told.contains("HR@10"), "{told}");
-    let page = std::fs::read_to_string(workshop.path("out/study.html")).unwrap();
-    assert!(page.contains("<svg") && page.contains("Protocol of every accuracy: leave-one-out"));
+    let tables = std::fs::read_to_string(workshop.path("out/study.md")).unwrap();
+    assert!(tables.contains("Protocol of every accuracy: leave-one-out"), "{tables}");
+    assert!(!workshop.path("out/study.html").exists(), "the page of an earlier version is written");
+    assert_eq!(workshop.path("out/report.html").exists(), cfg!(feature = "html"));
 }
 
 /// If this fails, a study that goes on runs what it has once more, or does not run what was added.
@@ -304,7 +306,7 @@ fn reports_that_exist_are_compared_as_a_study_compares_its_runs() {
             assert_eq!(row(&studied, arm), row(&compared, name), "{arm}, {quantity}");
         }
     }
-    assert!(workshop.path("compared/compare.html").exists() && workshop.path("compared/pareto-time.svg").exists());
+    assert!(workshop.path("compared/compare.md").exists() && workshop.path("compared/pareto-time.svg").exists());
     assert_ends(&compare(&["--out", "compared"]), 2, &["is there already"]);
     assert_ends(&compare(&["out/runs/rate=1/1"]), 2, &["the same scenario and seed"]);
     assert_ends(&fedrecsim(&workshop, &["compare", "out"]), 2, &["run.json"]);

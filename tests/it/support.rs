@@ -185,6 +185,7 @@ impl Workshop {
             out: Some(self.report()),
             overwrite: false,
             no_report: false,
+            html: false,
             json: true,
             progress: ProgressArg::Off,
             force: false,

@@ -55,6 +55,11 @@ pub enum Command {
     /// Compare reports that exist, as the tables of a study do: reports whose scenarios differ in the seed alone are one
     /// arm.
     Compare(CompareArgs),
+    /// Make the interactive page, `report.html`, of reports, studies or comparisons that exist.
+    ///
+    /// The page holds its charts, its tables and the library that draws them, 5 MB in all, and opens in a browser
+    /// without a network. A page that is there is replaced.
+    Html(HtmlArgs),
     /// Run a scenario and write what happens on links and devices: downloads, trainings, uploads, and how they end.
     ///
     /// A participation is written whole, whatever round it ends in. The run stops when nothing that is asked for can
@@ -155,6 +160,9 @@ pub struct RunArgs {
     /// Write no report, only the result to standard output: the summary, or with --json the object.
     #[arg(long, conflicts_with_all = ["out", "overwrite", "checkpoint_every", "keep_checkpoint", "max_wall_time"])]
     pub no_report: bool,
+    /// Write the interactive page, `report.html`, beside the other files of the report.
+    #[arg(long, conflicts_with = "no_report")]
+    pub html: bool,
     /// Print one JSON object with the results on standard output, and nothing else there.
     #[arg(long)]
     pub json: bool,
@@ -236,6 +244,9 @@ pub struct ResumeArgs {
     /// report says so.
     #[arg(long)]
     pub other_build: bool,
+    /// Write the interactive page, `report.html`, beside the other files of the report.
+    #[arg(long)]
+    pub html: bool,
     /// Print one JSON object with the results on standard output, and nothing else there.
     #[arg(long)]
     pub json: bool,
@@ -262,6 +273,14 @@ pub struct DiffArgs {
     /// Another one.
     #[arg(value_name = "B")]
     pub other: PathBuf,
+}
+
+/// Arguments of `html`.
+#[derive(Clone, Debug, Args)]
+pub struct HtmlArgs {
+    /// Folders of reports, studies or comparisons.
+    #[arg(required = true, value_name = "DIR")]
+    pub folders: Vec<PathBuf>,
 }
 
 /// Arguments of `events`.

@@ -6,34 +6,13 @@ use super::axis::Axis;
 use super::chart::{Chart, Group, Mark, Series, Stroke, shade};
 use super::{rounds_axis, title, with_overrides, with_room};
 use crate::metric::{Metric, Needs};
-use crate::report::cost::{self, Cost};
+use crate::report::cost;
+use crate::report::courses::Against;
 use crate::report::figures;
 use crate::report::record::{Figures, RunRecord, SplitFigures};
 use crate::scenario::Selection;
 
-/// What the horizontal axis counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Against {
-    /// Finished rounds.
-    Rounds,
-    /// Bytes sent so far, up and down.
-    Bytes,
-    /// Bytes sent by clients so far.
-    Uploads,
-    /// Virtual time so far.
-    VirtualTime,
-}
-
 impl Against {
-    fn of(self, cost: &Cost) -> f64 {
-        match self {
-            Self::Rounds => cost.round.into(),
-            Self::Bytes => cost.bytes() as f64,
-            Self::Uploads => cost.up_bytes as f64,
-            Self::VirtualTime => cost.virtual_time_s,
-        }
-    }
-
     pub(super) fn axis(self, last: f64, points: usize) -> Axis {
         match self {
             Self::Rounds => rounds_axis(last, points),

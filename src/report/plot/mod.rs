@@ -11,10 +11,10 @@ pub mod timeline;
 
 use super::charts::FILE_NAMES;
 use super::check;
+pub use super::courses::Against;
 use super::overrides;
 use super::record::{RunRecord, SPARSITY_THRESHOLDS};
 use crate::error::{Error, Result};
-pub use accuracy::Against;
 use chart::Chart;
 
 /// Returns all charts of a record as (file name, SVG text), under the names of

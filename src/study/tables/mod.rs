@@ -1,7 +1,9 @@
-//! Writes the tables of a study: Markdown, a self-contained HTML page, CSV, and pictures.
+//! Writes the tables of a study: Markdown, an interactive page, CSV, and pictures.
 
+mod courses;
 mod csv;
 mod document;
+mod page;
 #[cfg(feature = "plots")]
 mod pictures;
 mod savings;
@@ -11,9 +13,10 @@ use document::{Block, Document};
 use super::quantities::{self, COSTS, Quantity};
 use super::reach::{Goal, PERCENTS};
 use super::results::{ArmResults, Measure, Results, RunState, SpentOn};
-use super::sharing;
 use super::statistics::Summary;
+use super::{saved, sharing};
 use crate::error::Result;
+use crate::report::html::{self, table::Cell};
 use crate::report::{figures, words};
 
 /// The contents of files, by their names.
@@ -23,8 +26,8 @@ pub type Files = Vec<(String, Vec<u8>)>;
 pub const PICTURES: [&str; 5] =
     ["accuracy-by-uploads.svg", "accuracy-by-bytes.svg", "accuracy-by-time.svg", "pareto-bytes.svg", "pareto-time.svg"];
 
-/// Returns the files of the results: `NAME.md`, `NAME.html`, `NAME.csv` with a line for every run and quantity,
-/// `summary.csv` with a line for every arm and quantity, and the pictures, for the name `name`.
+/// Returns the files of the results: `NAME.md`, `NAME.csv` with a line for every run and quantity, `summary.csv` with a
+/// line for every arm and quantity, the pictures, and `report.html` where this build can make it, for the name `name`.
 ///
 /// # Errors
 /// Those of the libraries that write CSV and draw.
@@ -33,15 +36,27 @@ pub fn files(results: &Results, name: &str) -> Result<Files> {
     let pictures = pictures::all(results)?;
     #[cfg(not(feature = "plots"))]
     let pictures: Vec<(&str, String)> = Vec::new();
-    let document = document(results, &pictures);
+    let names: Vec<&str> = pictures.iter().map(|(name, _)| *name).collect();
+    let document = document(results, &names);
     let mut files: Files = vec![
         (format!("{name}.md"), document.markdown().into_bytes()),
-        (format!("{name}.html"), document.html().into_bytes()),
         (format!("{name}.csv"), csv::runs(results)?.into_bytes()),
         ("summary.csv".to_owned(), csv::arms(results)?.into_bytes()),
+        (saved::FILE_NAME.to_owned(), saved::render(results)?.into_bytes()),
     ];
     files.extend(pictures.into_iter().map(|(name, picture)| (name.to_owned(), picture.into_bytes())));
+    if html::check().is_ok() {
+        files.push((html::FILE_NAME.to_owned(), page(results)?.into_bytes()));
+    }
     Ok(files)
+}
+
+/// Returns the interactive page.
+///
+/// # Errors
+/// [`Error::Usage`](crate::error::Error::Usage) in a build without the feature `html`.
+pub fn page(results: &Results) -> Result<String> {
+    page::page(results).render()
 }
 
 /// Returns the Markdown alone, without pictures.
@@ -49,7 +64,7 @@ pub fn markdown(results: &Results) -> String {
     document(results, &[]).markdown()
 }
 
-fn document(results: &Results, pictures: &[(&str, String)]) -> Document {
+fn document(results: &Results, pictures: &[&str]) -> Document {
     let mut blocks = remarks(results);
     let protocols = protocols(results);
     if let [only] = &protocols[..] {
@@ -68,11 +83,9 @@ fn document(results: &Results, pictures: &[(&str, String)]) -> Document {
         blocks.push(Block::Heading("What the arms do not share".to_owned()));
         blocks.extend(sharing.into_iter().map(Block::Text));
     }
-    let shown =
-        pictures.iter().map(|(name, picture)| Block::Picture { file: (*name).to_owned(), svg: picture.clone() });
     if !pictures.is_empty() {
         blocks.push(Block::Heading("Pictures".to_owned()));
-        blocks.extend(shown);
+        blocks.extend(pictures.iter().map(|name| Block::Picture((*name).to_owned())));
     }
     blocks.extend(failures(results));
     Document { title: results.title.clone(), blocks }
@@ -144,32 +157,36 @@ fn accuracy(results: &Results, figure: &str, with_protocol: bool) -> Vec<Block> 
     }
     let row = |arm: usize| {
         let summary = results.summary(arm, &measure);
-        let number = |value: Option<f64>| value.map_or_else(none, words::accuracy);
-        let mut cells = vec![results.arms[arm].name.clone(), runs_cell(&results.arms[arm])];
-        cells.extend([number(summary.map(|s| s.mean)), number(summary.and_then(|s| s.deviation))]);
+        let mut cells = vec![results.arms[arm].name.as_str().into(), runs_cell(&results.arms[arm])];
+        cells.extend([summary.map(|s| s.mean), summary.and_then(|s| s.deviation)].map(Cell::accuracy));
         cells.push(interval(summary, |value| format!("{value:.4}")));
         if is_compared {
             let difference = results.difference(arm, &measure);
-            cells.push(difference.map_or_else(none, |d| format!("{:+.4}", d.mean)));
+            cells.push(difference.map_or_else(Cell::none, |d| Cell::number(format!("{:+.4}", d.mean), d.mean)));
             cells.push(interval(difference, |value| format!("{value:+.4}")));
-            let other = results.arms[arm].compare_to.map_or_else(none, |other| results.arms[other].name.clone());
+            let other =
+                results.arms[arm].compare_to.map_or_else(Cell::none, |other| results.arms[other].name.clone().into());
             cells.extend(has_several.then_some(other));
         }
         if has_references {
             let reference = results.reference(arm, figure);
-            cells.push(number(reference.map(|reference| reference.value)));
-            cells.push(reference.and_then(|reference| reference.source.clone()).unwrap_or_else(none));
+            cells.push(Cell::accuracy(reference.map(|reference| reference.value)));
+            cells.push(reference.and_then(|reference| reference.source.clone()).map_or_else(Cell::none, Cell::from));
         }
         if with_protocol {
             cells.push(match results.arms[arm].protocols()[..] {
-                [] => none(),
-                ref protocols => protocols.join("; "),
+                [] => Cell::none(),
+                ref protocols => protocols.join("; ").into(),
             });
         }
         cells
     };
-    let heading = Block::Heading(format!("{} (test)", figures::label(figure)));
-    vec![heading, Block::table(&header, arms.map(row).collect())]
+    let heading = format!("{} (test)", figures::label(figure));
+    let caption = match protocols(results)[..] {
+        [only] => format!("{heading}. Protocol: {}.", only.trim_end_matches('.')),
+        _ => heading.clone(),
+    };
+    vec![Block::Heading(heading), Block::table(&caption, &header, arms.map(row).collect())]
 }
 
 /// Returns what the runs cost: means, with the standard deviation where there is one.
@@ -177,14 +194,15 @@ fn costs(results: &Results) -> Vec<Block> {
     let labels: Vec<String> = COSTS.iter().map(Quantity::label).collect();
     let header: Vec<&str> = ["arm", "runs"].into_iter().chain(labels.iter().map(String::as_str)).collect();
     let cell = |arm: usize, quantity: &Quantity| {
-        let Some(summary) = results.summary(arm, &Measure::Whole(quantity.clone())) else { return none() };
-        match summary.deviation.filter(|deviation| *deviation > 0.0) {
+        let Some(summary) = results.summary(arm, &Measure::Whole(quantity.clone())) else { return Cell::none() };
+        let text = match summary.deviation.filter(|deviation| *deviation > 0.0) {
             None => quantity.words(summary.mean),
             Some(deviation) => format!("{} ± {}", quantity.words(summary.mean), quantity.words(deviation)),
-        }
+        };
+        Cell::number(text, summary.mean)
     };
     let row = |arm: usize| {
-        let name = [results.arms[arm].name.clone(), runs_cell(&results.arms[arm])];
+        let name = [results.arms[arm].name.as_str().into(), runs_cell(&results.arms[arm])];
         name.into_iter().chain(COSTS.iter().map(|quantity| cell(arm, quantity))).collect()
     };
     let text = "Means over the finished runs, ± the standard deviation. Wall time and memory are those of the host; they \
@@ -192,7 +210,7 @@ fn costs(results: &Results) -> Vec<Block> {
     vec![
         Block::Heading("What the runs cost".to_owned()),
         Block::Text(text.to_owned()),
-        Block::table(&header, (0..results.arms.len()).map(row).collect()),
+        Block::table("What the runs cost, as means.", &header, (0..results.arms.len()).map(row).collect()),
     ]
 }
 
@@ -204,12 +222,14 @@ fn goals(results: &Results, goal: Goal) -> Vec<Block> {
     for (arm, arm_results) in results.arms.iter().enumerate() {
         for percent in PERCENTS {
             let of = |spent| results.summary(arm, &Measure::Until { goal, percent, spent });
-            let mean = |spent, words: fn(f64) -> String| of(spent).map_or_else(none, |summary| words(summary.mean));
+            let mean = |spent, words: fn(f64) -> String| {
+                of(spent).map_or_else(Cell::none, |summary| Cell::number(words(summary.mean), summary.mean))
+            };
             let reached = of(SpentOn::Time).map_or(0, |summary| summary.count);
             rows.push(vec![
-                arm_results.name.clone(),
-                format!("{percent} %"),
-                format!("{reached} of {}", arm_results.reports().count()),
+                arm_results.name.as_str().into(),
+                Cell::number(format!("{percent} %"), percent),
+                Cell::number(format!("{reached} of {}", arm_results.reports().count()), reached),
                 mean(SpentOn::Up, quantities::bytes),
                 mean(SpentOn::Both, quantities::bytes),
                 mean(SpentOn::Time, words::duration),
@@ -225,39 +245,39 @@ fn goals(results: &Results, goal: Goal) -> Vec<Block> {
     };
     let text = "Means over the runs that reach the share, from the start of a run to the first evaluated round with it. Of \
                 an error, which is better if it is lower, 90 % are reached at 10 % above the best.";
-    let blocks = [Block::Heading(format!("What it took to reach a share {whose}")), Block::Text(text.to_owned())];
-    blocks.into_iter().chain([Block::table(&header, rows)]).collect()
+    let heading = format!("What it took to reach a share {whose}");
+    let table = Block::table(&heading, &header, rows);
+    vec![Block::Heading(heading), Block::Text(text.to_owned()), table]
 }
 
 /// Returns the runs that failed, with their reasons.
 fn failures(results: &Results) -> Vec<Block> {
-    let row = |(arm, seed, reason): (&str, u64, &str)| vec![arm.to_owned(), seed.to_string(), reason.to_owned()];
-    let rows: Vec<Vec<String>> = results.failures().into_iter().map(row).collect();
+    let row =
+        |(arm, seed, reason): (&str, u64, &str)| vec![arm.into(), Cell::number(seed.to_string(), seed), reason.into()];
+    let rows: Vec<Vec<Cell>> = results.failures().into_iter().map(row).collect();
     if rows.is_empty() {
         return Vec::new();
     }
-    vec![Block::Heading("Runs that failed".to_owned()), Block::table(&["arm", "seed", "reason"], rows)]
+    let heading = "Runs that failed";
+    vec![Block::Heading(heading.to_owned()), Block::table(heading, &["arm", "seed", "reason"], rows)]
 }
 
 /// Returns how many runs of an arm have a result, and how many of the others failed.
-fn runs_cell(arm: &ArmResults) -> String {
+fn runs_cell(arm: &ArmResults) -> Cell {
     let failed = arm.runs.iter().filter(|run| matches!(run.state, RunState::Failed(_))).count();
     let (done, all) = (arm.reports().count(), arm.runs.len());
-    match (done == all, failed) {
+    let text = match (done == all, failed) {
         (true, _) => done.to_string(),
         (false, 0) => format!("{done} of {all}"),
         (false, failed) => format!("{done} of {all}, {failed} failed"),
-    }
+    };
+    Cell::number(text, done)
 }
 
-fn interval(summary: Option<Summary>, number: impl Fn(f64) -> String) -> String {
+/// Returns the interval of a mean; rows are sorted by its lower end.
+fn interval(summary: Option<Summary>, number: impl Fn(f64) -> String) -> Cell {
     let ends = summary.and_then(|summary| summary.interval());
-    ends.map_or_else(none, |[low, high]| format!("{} to {}", number(low), number(high)))
-}
-
-/// Returns the content of a cell without a value.
-fn none() -> String {
-    "-".to_owned()
+    ends.map_or_else(Cell::none, |[low, high]| Cell::number(format!("{} to {}", number(low), number(high)), low))
 }
 
 #[cfg(test)]
@@ -269,7 +289,7 @@ mod tests {
     #[test]
     fn the_tables_of_a_study_read_like_this() {
         let mut results = sample::results();
-        results.arms[1].timing = vec!["the next user is invited whenever an update arrives"];
+        results.arms[1].timing = vec!["the next user is invited whenever an update arrives".to_owned()];
         insta::assert_snapshot!(markdown(&results));
     }
 
@@ -305,17 +325,14 @@ mod tests {
         assert!(!text.contains("Protocol of every accuracy") && text.contains("| full catalogue |"), "{text}");
     }
 
+    /// If this fails, a file of a study is missing.
     #[test]
-    fn a_study_leaves_every_format_and_the_page_is_self_contained() {
+    fn a_study_leaves_every_format() {
         let files = files(&sample::results(), "study").unwrap();
         let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
-        let tables = ["study.md", "study.html", "study.csv", "summary.csv"];
-        assert_eq!(names[..4], tables);
-        if cfg!(feature = "plots") {
-            assert_eq!(names[4..], PICTURES);
-            let page = String::from_utf8(files[1].1.clone()).unwrap();
-            assert_eq!(page.matches("<svg").count(), PICTURES.len());
-            assert!(!page.contains("<script src") && !page.contains("<img") && !page.contains("<link"));
-        }
+        let mut expected = vec!["study.md", "study.csv", "summary.csv", "results.json"];
+        expected.extend(PICTURES.iter().filter(|_| cfg!(feature = "plots")));
+        expected.extend(cfg!(feature = "html").then_some(html::FILE_NAME));
+        assert_eq!(names, expected);
     }
 }

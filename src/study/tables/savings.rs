@@ -1,8 +1,9 @@
 //! The table of what each arm saves against the one that it is compared to, and what it loses.
 
 use super::document::Block;
-use super::{interval, none};
+use super::interval;
 use crate::report::figures;
+use crate::report::html::table::Cell;
 use crate::study::quantities::{COSTS_OF_SELECTED, Quantity};
 use crate::study::results::{Measure, Results};
 
@@ -11,28 +12,30 @@ pub(super) fn blocks(results: &Results) -> Vec<Block> {
     let Some(figure) = results.figures.first().filter(|_| results.is_compared()) else { return Vec::new() };
     let accuracy = Measure::Whole(Quantity::Figure(figure.clone()));
     let label = figures::label(figure);
+    let change = format!("{label}, change");
     let header = [
-        "arm".to_owned(),
-        "compared to".to_owned(),
-        "pairs".to_owned(),
-        format!("{label}, change"),
-        "its 95 % interval".to_owned(),
-        "times fewer bytes up".to_owned(),
-        "its 95 % interval".to_owned(),
-        "times fewer bytes down".to_owned(),
-        "its 95 % interval".to_owned(),
+        "arm",
+        "compared to",
+        "pairs",
+        &change,
+        "its 95 % interval",
+        "times fewer bytes up",
+        "its 95 % interval",
+        "times fewer bytes down",
+        "its 95 % interval",
     ];
     let mut rows = Vec::new();
     for (place, arm) in results.arms.iter().enumerate() {
         let Some(other) = arm.compare_to else { continue };
         let change = results.relative_difference(place, &accuracy);
-        let mut cells = vec![arm.name.clone(), results.arms[other].name.clone()];
-        cells.push(change.map_or(0, |change| change.count).to_string());
-        cells.push(change.map_or_else(none, |change| percent(change.mean)));
+        let pairs = change.map_or(0, |change| change.count);
+        let mut cells: Vec<Cell> = vec![arm.name.clone().into(), results.arms[other].name.clone().into()];
+        cells.push(Cell::number(pairs.to_string(), pairs as f64));
+        cells.push(change.map_or_else(Cell::none, |change| Cell::number(percent(change.mean), change.mean)));
         cells.push(interval(change, percent));
         for quantity in COSTS_OF_SELECTED {
             let times = results.times_less(place, &Measure::Whole(quantity));
-            cells.push(times.map_or_else(none, |times| factor(times.mean)));
+            cells.push(times.map_or_else(Cell::none, |times| Cell::number(factor(times.mean), times.mean)));
             cells.push(interval(times, factor));
         }
         rows.push(cells);
@@ -40,8 +43,8 @@ pub(super) fn blocks(results: &Results) -> Vec<Block> {
     let text = "All columns are means over pairs of runs with the same seed, as shares of the run that is compared to. \
                 Bytes are those up to the round by which a run is judged; those down hold what the evaluated users \
                 download in order to score.";
-    let heading = Block::Heading("What is saved, and what is lost".to_owned());
-    vec![heading, Block::Text(text.to_owned()), Block::Table { header: header.into(), rows }]
+    let title = "What is saved, and what is lost";
+    vec![Block::Heading(title.to_owned()), Block::Text(text.to_owned()), Block::table(title, &header, rows)]
 }
 
 fn percent(share: f64) -> String {
@@ -68,7 +71,9 @@ mod tests {
     #[test]
     fn savings_and_losses_are_those_of_pairs() {
         let blocks = blocks(&sample::results());
-        let Block::Table { rows, .. } = &blocks[2] else { panic!("no table") };
+        let Block::Table(table) = &blocks[2] else { panic!("no table") };
+        let rows: Vec<Vec<&str>> =
+            table.rows.iter().map(|row| row.iter().map(|cell| cell.text.as_str()).collect()).collect();
         assert_eq!(rows.len(), 1);
         assert_eq!(rows[0][..4], ["int8", "dense", "3", "-10.00 %"]);
         assert_eq!(rows[0][5..8], ["2.00", "2.00 to 2.00", "1.00"]);
