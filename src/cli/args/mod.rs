@@ -12,7 +12,7 @@ mod values;
 #[cfg(test)]
 mod tests;
 
-pub use study::{CompareArgs, StudyArgs};
+pub use study::{CompareArgs, HtmlArgs, StudyArgs};
 
 use values::{digest, duration, rounds, threads, virtual_seconds};
 
@@ -273,14 +273,6 @@ pub struct DiffArgs {
     /// Another one.
     #[arg(value_name = "B")]
     pub other: PathBuf,
-}
-
-/// Arguments of `html`.
-#[derive(Clone, Debug, Args)]
-pub struct HtmlArgs {
-    /// Folders of reports, studies or comparisons.
-    #[arg(required = true, value_name = "DIR")]
-    pub folders: Vec<PathBuf>,
 }
 
 /// Arguments of `events`.

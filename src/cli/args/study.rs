@@ -1,4 +1,4 @@
-//! Declares the arguments of `study` and `compare`.
+//! Declares the arguments of `study`, `compare` and `html`.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
@@ -81,4 +81,12 @@ pub struct CompareArgs {
     /// Replace tables and pictures that are in the folder.
     #[arg(long)]
     pub overwrite: bool,
+}
+
+/// Arguments of `html`.
+#[derive(Clone, Debug, Args)]
+pub struct HtmlArgs {
+    /// Folders of reports, studies or comparisons.
+    #[arg(required = true, value_name = "DIR")]
+    pub folders: Vec<PathBuf>,
 }

@@ -9,7 +9,7 @@
   let printedWidth = null;
 
   const color = (name) => getComputedStyle(root).getPropertyValue(name).trim();
-  const faded = (hex) => hex + "33";
+  const faded = (hex) => hex + "26";
 
   // How the numbers of a unit are written on an axis and beside the pointer.
   const units = {
@@ -59,7 +59,8 @@
         : { color: ink, size: 10, symbol: shapes[place % shapes.length] };
       const bars = low && { type: "data", symmetric: false, color: ink, thickness: 1.2, width: 4,
         array: high.map((end, n) => end - y[n]), arrayminus: low.map((end, n) => y[n] - end) };
-      return [{ ...common, type: "scatter", mode: "markers", x, y, marker, error_y: bars || undefined }];
+      const points = { type: "scatter", mode: "markers", x, y, marker, cliponaxis: false };
+      return [{ ...common, ...points, error_y: bars || undefined }];
     }
     const isThin = ["thin", "dot-steps"].includes(series.stroke);
     const line = { color: ink, width: isThin ? 1.5 : 2.5, dash: dashes[series.stroke] || "solid" };
