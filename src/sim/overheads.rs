@@ -5,7 +5,7 @@ use crate::legs::{Peer, Route};
 use crate::scenario::{OverheadsSpec, PaillierSpec, SecureAggregationSpec, TransportSpec};
 use crate::units::Direction;
 
-/// The bytes of a value in a frame that is encrypted.
+/// The bytes of a value that is encrypted. Scalars beside the tables count as values.
 const VALUE_BYTES: u64 = 4;
 
 /// The overheads of a run.
@@ -48,8 +48,8 @@ impl Overheads {
     }
 }
 
-/// Returns the bytes that one of `clients` sends and receives (Bonawitz et al., CCS 2017): two public keys for everybody, a
-/// share of each of two secrets for each of the others, and in the end one share of everybody's secret to the server.
+/// Returns the bytes that one of `clients` sends and receives (Bonawitz et al., CCS 2017): two public keys for everybody,
+/// a share of each of two secrets for each of the others, and in the end one share of everybody's secret to the server.
 fn keys_and_shares(spec: &SecureAggregationSpec, clients: u64) -> (u64, u64) {
     let (key, share) = (u64::from(spec.public_key_bytes), u64::from(spec.share_bytes));
     let others = clients.saturating_sub(1);
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(both.added_to(Route::REQUEST, PARTS).modelled, 3 * 40, "a third party reads what it is asked");
     }
 
-    /// If this fails, secure aggregation takes other bytes than its authors count: 2 n keys and 5 n - 4 shares a client.
+    /// If this fails, secure aggregation takes other bytes than its authors count: 2 n keys and 5 n - 4 shares for each.
     #[test]
     fn secure_aggregation_takes_the_keys_and_shares_that_its_authors_count() {
         for clients in [1, 2, 100, 943] {

@@ -143,6 +143,10 @@ impl World {
     pub fn with_policy(self, policy: Policy) -> Result<Self> {
         policy.check().map_err(|reason| Error::Usage(format!("the policy `{}`: {reason}", policy.name)))?;
         check_users(&self.scenario, &policy, self.dataset.users(), self.excluded.len())?;
+        if self.scenario.overheads.secure_aggregation.is_some() && !policy.has_cohorts() {
+            let message = "secure aggregation needs a cohort whose masks cancel in one sum";
+            return Err(Error::Usage(format!("the policy `{}` has no cohorts: {message}", policy.name)));
+        }
         let overheads = overheads(&self.scenario, &policy, self.dataset.users());
         Ok(Self { policy, overheads, ..self })
     }

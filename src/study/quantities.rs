@@ -148,6 +148,13 @@ mod tests {
         let mut names: Vec<&str> = COSTS.iter().map(Quantity::name).collect();
         names.dedup();
         assert_eq!(names.len(), COSTS.len());
+        let mut judged = report.clone();
+        judged.run.selected_round = Some(judged.rounds[0].round);
+        judged.run.inference_bytes = Some(7);
+        let (first, last) = (&judged.rounds[0], &judged.rounds[judged.rounds.len() - 1]);
+        assert!(first.up_bytes < last.up_bytes && first.down_bytes < last.down_bytes);
+        let of_selected = COSTS_OF_SELECTED.map(|quantity| quantity.of(&judged));
+        assert_eq!(of_selected, [Some(first.up_bytes as f64), Some(first.down_bytes as f64 + 7.0)]);
         assert_eq!(Quantity::UpBytes.words(2.4e9), "2.40 GB");
         assert_eq!(direction("rmse"), Direction::LowerIsBetter);
     }

@@ -209,11 +209,14 @@ impl Results {
         Summary::of_differences(&self.values(arm, measure), &self.values(other, measure))
     }
 
-    /// Returns the summary of the differences as shares of the values that they are taken to, see [`Self::difference`].
+    /// Returns the summary of the differences as shares of the values that they are taken to, see [`Self::difference`];
+    /// `None` also if one of these is 0.
     pub fn relative_difference(&self, arm: usize, measure: &Measure) -> Option<Summary> {
         let other = self.arms[arm].compare_to?;
         let share = |our: f64, their: f64| (our - their) / their;
-        Summary::of_pairs(&self.values(arm, measure), &self.values(other, measure), share)
+        let shares = Summary::of_pairs(&self.values(arm, measure), &self.values(other, measure), share);
+        // Of nothing there is no share.
+        shares.filter(|shares| shares.mean.is_finite())
     }
 
     /// Returns the summary of how many times less an arm has than the one that it is compared to, over the seeds that

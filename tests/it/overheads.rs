@@ -86,5 +86,14 @@ fn what_cannot_be_encrypted_is_refused_with_the_reason() {
         &["overheads.paillier={}", "codec.downlink={ values = \"int8\" }"],
         "`paillier` encrypts every value by itself",
     );
+    let paillier = "overheads.paillier={}";
+    refused(&[paillier, "audit={}"], "the audit reads single uploads, which `paillier` hides");
+    refused(&[paillier, "training.client_selection.oort={}"], "which `paillier` hides");
+    refused(&[paillier, "method=\"metamf\""], "works with each client apart");
+    refused(&[paillier, "codec.downlink=\"sparse-f32\""], "cannot leave out values that are 0");
+    for hidden in [paillier, secure] {
+        let at_server = ["method=\"mf\"", DENSE, hidden];
+        shop.refused(shop.small_of_ratings(), &at_server, &["trains on the ratings of each user"]);
+    }
     refused(&["overheads.transport.payload_bytes=0"], "payload_bytes");
 }

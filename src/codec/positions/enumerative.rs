@@ -3,8 +3,9 @@
 //!
 //! Say that k of the L entries that are left are held. The coder goes over the entries in steps of 2^b, where b is such
 //! that a step has an entry that is held with a probability of about 1/8 or, if more than 1/16 of the entries are held,
-//! goes over them one by one, sixteen with the same probability. A step without one is a symbol of the probability ((L - k) / L)^(2^b), and the place within a step
-//! is b bits. Where more than half of the entries are held, the code is that of the others.
+//! goes over them one by one, sixteen with the same probability. A step without one is a symbol of the probability
+//! ((L - k) / L)^(2^b), and the place within a step is b bits. Where more than half of the entries are held, the code is
+//! that of the others.
 
 use super::Places;
 use super::binary_range::{CERTAIN, Decoder, Encoder, PRECISION};
@@ -105,7 +106,7 @@ fn complement(held: &[u32], universe: usize) -> Vec<u32> {
 /// Reads `count` positions out of `universe`.
 ///
 /// # Errors
-/// [`Error::Frame`] for anything but a code that [`write`] makes.
+/// [`Error::Frame`] for a code that does not give so many positions, or has bytes behind its end.
 pub(super) fn read(code: &[u8], count: usize, universe: usize) -> Result<Vec<u32>> {
     let are_others = 2 * count > universe;
     let wanted = if are_others { universe - count } else { count };

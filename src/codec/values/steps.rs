@@ -54,8 +54,8 @@ impl Shifts {
 }
 
 per_instruction_set! {
-    /// Appends whole steps from -`most` to `most`, where the largest value of a group is `most` steps, to `out`. `shifts` are
-    /// added before steps are rounded down.
+    /// Appends whole steps from -`most` to `most`, where the largest value of a group is `most` steps, to `out`. `shifts`
+    /// are added before steps are rounded down.
     pub(super) fn quantise_levels(values: &[f32], groups: Groups<'_>, most: u8, shifts: Shifts, out: &mut Quantized) {
         levels(values, groups, most, shifts, out);
     }
@@ -76,8 +76,8 @@ per_instruction_set! {
 }
 
 per_instruction_set! {
-    /// Sets `values` to those that `symbols` stand for; both are as many. `escaped` are the steps of those symbols that are
-    /// [`ESCAPE`]. Returns what there is too little or too much of, if that is so.
+    /// Sets `values` to those that `symbols` stand for; both are as many. `escaped` are the steps of those symbols that
+    /// are [`ESCAPE`]. Returns what there is too little or too much of, if that is so.
     pub(super) fn restore(
         quantizer: Quantizer,
         symbols: &[u8],
@@ -154,7 +154,8 @@ fn dead_zone(values: &[f32], groups: Groups<'_>, step: f32, zone: f32, out: &mut
         if largest(group) / divisor < FEW_STEPS {
             for (value, (symbol, decoded)) in pairs {
                 let magnitude = value.abs() / divisor;
-                let steps = if magnitude < zone { 0 } else { whole((magnitude - zone).floor()) + 1 };
+                let steps =
+                    if magnitude < zone || magnitude == 0.0 { 0 } else { whole((magnitude - zone).floor()) + 1 };
                 let steps = if *value < 0.0 { -steps } else { steps };
                 *symbol = symbol_of_few(steps);
                 *decoded = of_few_steps(steps, scale, zone);
@@ -162,7 +163,8 @@ fn dead_zone(values: &[f32], groups: Groups<'_>, step: f32, zone: f32, out: &mut
         } else {
             for (value, (symbol, decoded)) in pairs {
                 let magnitude = value.abs() / divisor;
-                let steps = if magnitude < zone { 0 } else { (magnitude - zone).floor().min(1e15) as i64 + 1 };
+                let is_zero = magnitude < zone || magnitude == 0.0;
+                let steps = if is_zero { 0 } else { (magnitude - zone).floor().min(1e15) as i64 + 1 };
                 let steps = if *value < 0.0 { -steps } else { steps };
                 *symbol = symbol_of(steps).min(u64::from(ESCAPE)) as u8;
                 if *symbol == ESCAPE {

@@ -53,7 +53,8 @@ pub(super) fn check(
     let exchanged = method.as_ref().zip(known).and_then(|(method, known)| known.exchanged.tell(&method.parameters));
     checker.codecs(&raw.codec, exchanged.as_ref());
     let (codec, training, exchanged) = (&raw.codec, &raw.training, exchanged.as_ref());
-    checker.overheads(&raw.overheads, &Beside { codec, training, has_audit: raw.audit.is_some(), exchanged });
+    let (runs_at_server, has_audit) = (known.is_some_and(|known| known.runs_at_server), raw.audit.is_some());
+    checker.overheads(&raw.overheads, &Beside { codec, training, runs_at_server, has_audit, exchanged });
     checker.empty_rounds(&raw.training);
     checker.training(&raw.training, dataset.as_ref(), known);
     checker.rates_beside_trace(&raw.network);

@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Adds bytes to every frame that a deployment would send and the simulator does not make. They take time on the links and
-/// energy like all others, and every table shows them apart from those that were measured. Nothing here changes what is
-/// learned but through time.
+/// Adds bytes to every frame that a deployment would send and the simulator does not make. They take time on the links
+/// and energy like all others, and a run's report shows them apart from those that were measured. Nothing here changes
+/// what is learned but through time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Overheads")]
@@ -45,8 +45,8 @@ impl Default for TransportSpec {
 
 /// Secure aggregation among the n clients that are invited to a round. Each sends two public keys, two shares to each of
 /// the others and one share of everybody's secret at the end, and receives the others' keys and shares, which is
-/// 2 n keys and 5 n - 4 shares together (Bonawitz et al., CCS 2017). The bytes of the first three messages are counted
-/// with the download and the upload, and their round trips are not.
+/// 2 n keys and 5 n - 4 shares together (Bonawitz et al., CCS 2017). They are counted with the download and the upload, and
+/// the round trips of the protocol are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "SecureAggregation")]

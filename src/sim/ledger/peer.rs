@@ -44,8 +44,8 @@ pub struct PeerAccount {
 /// Returns the first `carried` bytes of a frame, by purpose. What is modelled travels in proportion.
 fn prefix(parts: FrameParts, carried: u64) -> FrameParts {
     let modelled = u128::from(parts.modelled) * u128::from(carried) / u128::from(parts.total().max(1));
-    let modelled = (modelled as u64).max(carried.saturating_sub(parts.total() - parts.modelled));
-    let measured = carried - modelled;
+    // It fits, since no more is carried than the whole.
+    let (modelled, measured) = (modelled as u64, carried - modelled as u64);
     let header = parts.header.min(measured);
     let index = parts.index.min(measured - header);
     FrameParts { header, index, values: measured - header - index, modelled }
@@ -261,6 +261,22 @@ mod tests {
             bytes: (u64, bool),
         ) -> Result<u64> {
             self.book(user, |ledger, account| ledger.ended(account, (of, direction), ending, bytes))
+        }
+    }
+
+    /// If this fails, of a frame that is cut off more bytes are counted than were carried, or overheads without frame.
+    #[test]
+    fn every_beginning_of_a_frame_has_its_share_of_overheads() {
+        for modelled in [0, 1, 30, 1000] {
+            let parts = FrameParts { modelled, ..PARTS };
+            for carried in 0..=parts.total() {
+                let part = prefix(parts, carried);
+                assert_eq!(part.total(), carried, "{parts:?}");
+                assert_eq!(part.modelled, modelled * carried / parts.total());
+                assert!(part.header <= 28 && part.index <= 10 && part.values <= 100, "{part:?}");
+                assert!(part.values == 0 || (part.header, part.index) == (28, 10), "{part:?}");
+            }
+            assert_eq!(prefix(parts, parts.total()), parts);
         }
     }
 

@@ -6,19 +6,24 @@ use super::{Arm, Faults, RawArm, RawAxis, place_of};
 
 /// Notes in each arm which one it is compared to.
 ///
-/// `wanted` is the name of one arm, to which all others are compared, or a table of axes and values: a combination is then
-/// compared to the one that has these values on these axes, and its own on the others. A single arm may name one itself.
+/// `wanted` is the name of one arm, to which all others are compared, or a table of axes and values: a combination is
+/// then compared to the one that has these values on these axes, and its own on the others. A single arm may name one
+/// itself.
 pub(super) fn pair(
     arms: &mut [Arm],
     wanted: Option<&Spanned<Value>>,
     (axes, single): (&[Spanned<RawAxis>], &[Spanned<RawArm>]),
     faults: &mut Faults,
 ) {
+    // The arms are all there only if nothing is wrong with them.
+    if !faults.0.is_empty() {
+        return;
+    }
     let combinations = arms.len().saturating_sub(single.len());
     let to_each: Vec<Option<usize>> = match wanted.map(|wanted| (wanted.as_ref(), wanted.span())) {
         None => vec![None; arms.len()],
         Some((Value::String(name), span)) => vec![place_of(name, &span, arms, faults); arms.len()],
-        Some((Value::Table(table), span)) if !axes.is_empty() => {
+        Some((Value::Table(table), span)) if !axes.is_empty() && !table.is_empty() => {
             let names: Vec<&str> = axes.iter().map(|axis| axis.as_ref().name.as_ref().as_str()).collect();
             let values: Vec<usize> = axes.iter().map(|axis| axis.as_ref().values.as_ref().len()).collect();
             let mut fixed = vec![None; axes.len()];
@@ -41,7 +46,7 @@ pub(super) fn pair(
         Some((_, span)) => {
             faults.at(
                 span,
-                "`compare_to` is the name of an arm, or a table of axes and values, such as { codec = \"dense\" }",
+                "`compare_to` is the name of an arm or, with axes, a table of some of them and values, such as { codec = \"dense\" }",
             );
             vec![None; arms.len()]
         }

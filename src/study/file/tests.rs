@@ -87,7 +87,8 @@ fn each_combination_is_compared_to_the_one_with_the_same_values_on_the_other_axe
         ":5:14: `compare_to` names the axis `code`",
     );
     assert_fault(&STUDY.replace(by_name, "compare_to = { codec = \"f16\" }"), "the axis `codec` has no value `f16`");
-    assert_fault(&STUDY.replace(by_name, "compare_to = 3"), "`compare_to` is the name of an arm, or a table");
+    assert_fault(&STUDY.replace(by_name, "compare_to = 3"), "`compare_to` is the name of an arm or, with");
+    assert_fault(&STUDY.replace(by_name, "compare_to = {}"), "`compare_to` is the name of an arm or, with");
 }
 
 /// If this fails, `--set` and `--seeds` of the command line change nothing, or are overruled by the file.

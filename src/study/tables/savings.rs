@@ -40,9 +40,9 @@ pub(super) fn blocks(results: &Results) -> Vec<Block> {
         }
         rows.push(cells);
     }
-    let text = "All columns are means over pairs of runs with the same seed, as shares of the run that is compared to. \
-                Bytes are those up to the round by which a run is judged; those down hold what the evaluated users \
-                download in order to score.";
+    let text = "All columns are means over pairs of runs with the same seed: the change as a share of the accuracy that is \
+                compared to, and how many times as many bytes the run sends that is compared to. Bytes are those up to \
+                the round by which a run is judged; those down hold what the evaluated users download in order to score.";
     let title = "What is saved, and what is lost";
     vec![Block::Heading(title.to_owned()), Block::Text(text.to_owned()), Block::table(title, &header, rows)]
 }

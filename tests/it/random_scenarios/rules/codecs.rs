@@ -23,24 +23,32 @@ impl Draft {
     /// Has what is encrypted only where it can be.
     pub(super) fn mend_overheads(&mut self) {
         const SECURE: &str = "overheads.secure_aggregation";
-        if self.has_below(SECURE) {
-            let has_own_downloads = self.is("method", "metamf") || self.has_below("method.metamf");
-            let other_modes = ["semi-synchronous", "fedbuff", "fedasync"];
-            let uses_one_by_one = other_modes
-                .iter()
-                .any(|mode| self.is("training.mode", mode) || self.has_below(&format!("training.mode.{mode}")));
-            let oort = "training.client_selection";
-            let reads_losses = self.is(oort, "oort") || self.has_below("training.client_selection.oort");
-            if has_own_downloads || uses_one_by_one || reads_losses {
-                self.remove_below(SECURE);
-            } else {
-                self.set("codec.uplink", "dense-f32");
-                self.remove_below("audit");
-                self.remove_below("overheads.paillier");
-            }
+        const PAILLIER: &str = "overheads.paillier";
+        let is_method =
+            |draft: &Self, name: &str| draft.is("method", name) || draft.has_below(&format!("method.{name}"));
+        let works_apart = ["metamf", "mf", "pmf"].iter().any(|name| is_method(self, name));
+        let selection = "training.client_selection";
+        let reads_losses = self.is(selection, "oort") || self.has_below("training.client_selection.oort");
+        if works_apart || reads_losses {
+            self.remove_below(SECURE);
+            self.remove_below(PAILLIER);
         }
-        if ["codec.uplink", "codec.downlink"].iter().any(|key| self.0.get(key).is_some_and(Value::is_table)) {
-            self.remove_below("overheads.paillier");
+        let other_modes = ["semi-synchronous", "fedbuff", "fedasync"];
+        let is_mode = |mode: &&str| self.is("training.mode", mode) || self.has_below(&format!("training.mode.{mode}"));
+        if other_modes.iter().any(is_mode) {
+            self.remove_below(SECURE);
+        }
+        if self.has_below(SECURE) {
+            self.set("codec.uplink", "dense-f32");
+            self.remove_below(PAILLIER);
+        }
+        let is_composed = |key: &&str| self.0.get(*key).is_some_and(Value::is_table);
+        let composes = ["codec.uplink", "codec.downlink"].iter().any(is_composed);
+        if composes || self.is("codec.downlink", "sparse-f32") {
+            self.remove_below(PAILLIER);
+        }
+        if self.has_below(SECURE) || self.has_below(PAILLIER) {
+            self.remove_below("audit");
         }
     }
 }
