@@ -19,6 +19,7 @@ mod finite;
 mod folder;
 pub mod html;
 pub mod json;
+pub mod ledger_lines;
 pub mod load;
 mod lock;
 pub mod markdown;

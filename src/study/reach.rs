@@ -10,9 +10,9 @@ pub const PERCENTS: [u32; 3] = [90, 95, 99];
 /// Whose best value is the goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// That of the run itself.
+    /// The goal is the best value of the run itself.
     Own,
-    /// That of the run with the same seed of the arm to which others are compared.
+    /// The goal is the best value of the run with the same seed of the arm that this one is compared to.
     Compared,
 }
 

@@ -2,6 +2,7 @@
 
 use super::{systems, table};
 use crate::report::cost;
+use crate::report::ledger_lines::{self, LedgerLine};
 use crate::report::record::{Flow, RunRecord};
 use crate::report::words::{percent, thousands};
 use crate::units::Bytes;
@@ -12,30 +13,18 @@ pub(super) fn section(record: &RunRecord) -> String {
     if up.sent == 0 && down.sent == 0 {
         return "## Bytes\n\nNothing was sent.".to_owned();
     }
-    let line = |name: &str, of: fn(&Flow) -> u64| {
+    let line = |(name, of): LedgerLine| {
         let cell = |flow: &Flow| format!("{} ({})", Bytes::new(of(flow)), percent(of(flow), flow.sent));
         vec![name.to_owned(), cell(up), cell(down)]
     };
     let sent = |flow: &Flow| format!("{} ({} B)", Bytes::new(flow.sent), thousands(flow.sent));
     let unused = record.work.unused_download_bytes;
     let for_nothing = format!("{} ({})", Bytes::new(unused), percent(unused, down.sent));
-    let mut rows = vec![
-        vec!["**sent**".to_owned(), sent(up), sent(down)],
-        line("delivered and useful", |flow| flow.useful),
-        vec!["of it for updates that were not used".to_owned(), "-".to_owned(), for_nothing],
-        line("delivered late", |flow| flow.late),
-        line("delivered stale", |flow| flow.stale),
-        line("lost (dropouts, departures, faults)", |flow| flow.lost),
-        line("cancelled", |flow| flow.cancelled),
-        line("in flight at the end", |flow| flow.in_flight),
-        line("of the sent bytes: headers", |flow| flow.header),
-        line("of the sent bytes: indices", |flow| flow.index),
-        line("of the sent bytes: values", |flow| flow.values),
-    ];
-    if up.modelled + down.modelled > 0 {
-        rows.push(line("of the sent bytes: modelled overheads, which are in no frame", |flow| flow.modelled));
-    }
-    rows.extend([vec!["frames".to_owned(), thousands(up.frames), thousands(down.frames)]]);
+    let [useful, others @ ..] = ledger_lines::fates();
+    let mut rows = vec![vec!["**sent**".to_owned(), sent(up), sent(down)], line(useful)];
+    rows.push(vec!["of it for updates that were not used".to_owned(), "-".to_owned(), for_nothing]);
+    rows.extend(others.into_iter().chain(ledger_lines::contents(&record.bytes)).map(line));
+    rows.push(vec!["frames".to_owned(), thousands(up.frames), thousands(down.frames)]);
     if let Some(bytes) = &record.third_party_bytes {
         let cell = |part: &Flow, all: &Flow| format!("{} ({})", Bytes::new(part.sent), percent(part.sent, all.sent));
         let name = "of the sent bytes: with the third party".to_owned();

@@ -44,7 +44,7 @@ pub struct PeerAccount {
 /// Returns the first `carried` bytes of a frame, by purpose. What is modelled travels in proportion.
 fn prefix(parts: FrameParts, carried: u64) -> FrameParts {
     let modelled = u128::from(parts.modelled) * u128::from(carried) / u128::from(parts.total().max(1));
-    // It fits, since no more is carried than the whole.
+    // The cast loses nothing, since the share is no larger than `parts.modelled`.
     let (modelled, measured) = (modelled as u64, carried - modelled as u64);
     let header = parts.header.min(measured);
     let index = parts.index.min(measured - header);

@@ -130,8 +130,12 @@ pub(super) fn ledger(record: &RunRecord) -> Option<Chart> {
         ("cancelled", 3, |flow| flow.cancelled),
         ("in flight at the end", 6, |flow| flow.in_flight),
     ];
-    let contents: [Fate; 3] =
-        [("values", 0, |flow| flow.values), ("indices", 5, |flow| flow.index), ("headers", 3, |flow| flow.header)];
+    let contents: [Fate; 4] = [
+        ("values", 0, |flow| flow.values),
+        ("indices", 5, |flow| flow.index),
+        ("headers", 3, |flow| flow.header),
+        ("modelled overheads", 1, |flow| flow.modelled),
+    ];
     let part = |(name, color, of): &Fate, is_fate: bool| {
         let [up, down] = [of(up) as f64, of(down) as f64];
         let x = if is_fate { vec![up, down, 0.0, 0.0] } else { vec![0.0, 0.0, up, down] };

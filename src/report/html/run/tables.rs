@@ -5,6 +5,7 @@ use crate::report::figures;
 use crate::report::html::Part;
 use crate::report::html::chart::{MOST_POINTS, drawn};
 use crate::report::html::table::{Cell, Table};
+use crate::report::ledger_lines::{self, LedgerLine};
 use crate::report::load::Count;
 use crate::report::record::{AuditFigures, Flow, RoundRecord, RunRecord, SPARSITY_THRESHOLDS, SplitFigures};
 use crate::report::words::{self, percent};
@@ -77,28 +78,19 @@ pub(super) fn ledger(record: &RunRecord) -> Part {
     if up.sent + down.sent == 0 {
         return Part::Text("Nothing was sent.".to_owned());
     }
-    let line = |name: &str, of: fn(&Flow) -> u64| {
+    let line = |(name, of): LedgerLine| {
         let cell = |flow: &Flow| {
             let (bytes, share) = (of(flow), percent(of(flow), flow.sent));
             Cell::number(format!("{} ({share})", Bytes::new(bytes)), bytes)
         };
         vec![Cell::from(name), cell(up), cell(down)]
     };
-    let unused = record.work.unused_download_bytes;
-    let rows = vec![
-        line("sent", |flow| flow.sent),
-        line("delivered and useful", |flow| flow.useful),
-        vec!["of it for updates that were not used".into(), Cell::none(), Cell::bytes(unused)],
-        line("delivered late", |flow| flow.late),
-        line("delivered stale", |flow| flow.stale),
-        line("lost (dropouts, departures, faults)", |flow| flow.lost),
-        line("cancelled", |flow| flow.cancelled),
-        line("in flight at the end", |flow| flow.in_flight),
-        line("of the sent bytes: headers", |flow| flow.header),
-        line("of the sent bytes: indices", |flow| flow.index),
-        line("of the sent bytes: values", |flow| flow.values),
-        vec!["frames".into(), Cell::count(up.frames), Cell::count(down.frames)],
-    ];
+    let [useful, others @ ..] = ledger_lines::fates();
+    let unused = Cell::bytes(record.work.unused_download_bytes);
+    let mut rows = vec![line(("sent", |flow| flow.sent)), line(useful)];
+    rows.push(vec!["of it for updates that were not used".into(), Cell::none(), unused]);
+    rows.extend(others.into_iter().chain(ledger_lines::contents(&record.bytes)).map(line));
+    rows.push(vec!["frames".into(), Cell::count(up.frames), Cell::count(down.frames)]);
     part("The ledger of bytes; shares are of the bytes sent in the direction.", &["bytes", "up", "down"], rows)
 }
 
