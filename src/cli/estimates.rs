@@ -6,14 +6,16 @@ use std::time::Duration;
 use super::memory;
 use crate::error::{Error, Result};
 use crate::report::words::duration;
-use crate::sim::{self, Estimate, World};
+use crate::sim::{self, Estimate, RehearsalLength, World};
 use crate::units::Bytes;
 
-/// The rounds that a rehearsal of `validate --estimate` takes, and its longest time.
-const LONG_REHEARSAL: (u32, Duration) = (3, Duration::from_secs(20));
+/// The length of the rehearsal of `validate --estimate`.
+const LONG_REHEARSAL: RehearsalLength =
+    RehearsalLength { rounds: 3, at_least: Duration::from_secs(2), at_most: Duration::from_secs(20) };
 
-/// The rounds that a rehearsal in front of a run takes, and its longest time.
-const SHORT_REHEARSAL: (u32, Duration) = (2, Duration::from_secs(1));
+/// The length of the rehearsal in front of a run.
+const SHORT_REHEARSAL: RehearsalLength =
+    RehearsalLength { rounds: 2, at_least: Duration::from_millis(50), at_most: Duration::from_secs(1) };
 
 /// The memory that any run takes beside its data, devices and uploads: buffers of the threads, bookings, and the report
 /// with its charts. Measured over the scenarios of this repository.
@@ -36,8 +38,8 @@ impl Expected {
     /// # Errors
     /// As [`sim::estimate`].
     pub fn of(world: &Arc<World>, threads: usize, thoroughly: bool) -> Result<Self> {
-        let (rounds, limit) = if thoroughly { LONG_REHEARSAL } else { SHORT_REHEARSAL };
-        let estimate = sim::estimate(world, threads, rounds, limit)?;
+        let rehearsal = if thoroughly { LONG_REHEARSAL } else { SHORT_REHEARSAL };
+        let estimate = sim::estimate(world, threads, rehearsal)?;
         let resident_bytes = memory::resident_bytes().unwrap_or(0);
         Ok(Self { estimate, resident_bytes, free_bytes: memory::free_bytes(), users: world.dataset.users(), threads })
     }

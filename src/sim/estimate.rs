@@ -18,6 +18,18 @@ const BYTES_PER_ACTOR: u64 = 256;
 /// The memory that the allocator takes for a byte of a device, in hundredths.
 const DEVICE_OVERHEAD_PERCENT: u64 = 120;
 
+/// Says how long a rehearsal goes on. It ends with the run itself, too.
+#[derive(Clone, Copy, Debug)]
+pub struct RehearsalLength {
+    /// The number of rounds that are enough if they have taken the time `at_least`. Rounds that are shorter vary more from
+    /// one to the next, so that more of them are rehearsed.
+    pub rounds: u32,
+    /// The time after which no more than `rounds` are needed.
+    pub at_least: Duration,
+    /// The time after which a rehearsal ends with the round under way.
+    pub at_most: Duration,
+}
+
 /// What a run is expected to take. Everything but the memory is the mean of a round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
@@ -49,14 +61,13 @@ impl MemoryEstimate {
     }
 }
 
-/// Rehearses up to `rounds` rounds of `world`, as long as `limit` allows for, and returns what its run is expected to
-/// take on `threads` threads. A rehearsal trains a few users for all, so that it takes a small part of the time of the
-/// rounds. Nothing of it reaches the run.
+/// Rehearses the first rounds of `world`, and returns what its run is expected to take on `threads` threads. A rehearsal
+/// trains a few users for all, so that it takes a small part of the time of the rounds. Nothing of it reaches the run.
 ///
 /// # Errors
 /// Those of the rounds themselves, such as that training diverges or nobody is available.
-pub fn estimate(world: &Arc<World>, threads: usize, rounds: u32, limit: Duration) -> Result<Estimate> {
-    Ok(rehearse(world, threads, rounds, limit)?.estimate(world, threads))
+pub fn estimate(world: &Arc<World>, threads: usize, length: RehearsalLength) -> Result<Estimate> {
+    Ok(rehearse(world, threads, length)?.estimate(world, threads))
 }
 
 /// What a rehearsal has shown.
@@ -79,17 +90,20 @@ struct RoundShown {
     invited: u32,
 }
 
-fn rehearse(world: &Arc<World>, threads: usize, rounds: u32, limit: Duration) -> Result<Shown> {
+fn rehearse(world: &Arc<World>, threads: usize, length: RehearsalLength) -> Result<Shown> {
     let mut simulation = Simulation::rehearse(Arc::clone(world), &RunControl::with_threads(threads))?;
     let began = Instant::now();
     let mut shown = Vec::new();
     // The first round makes room for everything that later rounds find made, so that it is timed only if it is alone.
     let mut before = (Duration::ZERO, Rehearsed::default());
-    while simulation.rounds() < rounds && (shown.is_empty() || began.elapsed() < limit) {
+    let is_enough = |rounds: usize, took: Duration| {
+        rounds > 0 && (took >= length.at_most || (rounds >= length.rounds as usize && took >= length.at_least))
+    };
+    while !is_enough(shown.len(), began.elapsed()) {
         let Some(record) = simulation.step()? else { break };
         let RoundRecord { bytes, duration_s, invited, .. } = record;
         shown.push(RoundShown { bytes, duration_s, invited });
-        if shown.len() == 1 && rounds > 1 && began.elapsed() < limit {
+        if shown.len() == 1 && !is_enough(1, began.elapsed()) {
             before = (began.elapsed(), simulation.rehearsed(0, Duration::ZERO)?.0);
         }
     }

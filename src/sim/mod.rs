@@ -96,7 +96,7 @@ mod world;
 mod yardstick;
 
 pub use checkpoints::{CheckpointStore, Checkpoints};
-pub use estimate::{Estimate, MemoryEstimate, estimate};
+pub use estimate::{Estimate, MemoryEstimate, RehearsalLength, estimate};
 pub use observer::RoundObserver;
 pub use outcome::Outcome;
 pub use run::{run, run_from};

@@ -3,13 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fedrecsim::sim::{self, RunControl};
+use fedrecsim::sim::{self, RehearsalLength, RunControl};
 
 use crate::support::{small_with, world};
 
 /// Asserts that two amounts differ by at most 30 %.
 fn assert_near(what: &str, estimated: f64, found: f64) {
     assert!((estimated - found).abs() <= 0.3 * found.max(1e-9), "{what}: estimated {estimated}, found {found}");
+}
+
+/// Returns the length of a rehearsal of so many rounds.
+fn of_rounds(rounds: u32) -> RehearsalLength {
+    RehearsalLength { rounds, at_least: Duration::ZERO, at_most: Duration::from_secs(60) }
 }
 
 /// If this fails, somebody who sizes a deployment from an estimate buys too much or too little.
@@ -27,7 +32,7 @@ fn bytes_and_virtual_time_of_a_round_are_as_estimated() {
     for (method, overrides) in cases {
         let rounds = ["training.rounds=6"];
         let world = Arc::new(world(small_with(method, &[overrides, &rounds].concat())));
-        let estimate = sim::estimate(&world, 2, 3, Duration::from_secs(60)).unwrap();
+        let estimate = sim::estimate(&world, 2, of_rounds(3)).unwrap();
         let outcome = sim::run(world, &RunControl::with_threads(2), &mut ()).unwrap();
         let rounds = outcome.rounds.len() as f64;
         let case = |what: &str| format!("{method} {overrides:?}: {what}");
@@ -43,7 +48,7 @@ fn bytes_and_virtual_time_of_a_round_are_as_estimated() {
 fn a_rehearsal_leaves_the_run_as_it_is() {
     let scenario = || small_with("fedrap", &["training.rounds=3"]);
     let rehearsed = Arc::new(world(scenario()));
-    sim::estimate(&rehearsed, 2, 2, Duration::from_secs(60)).unwrap();
+    sim::estimate(&rehearsed, 2, of_rounds(2)).unwrap();
     let control = RunControl::with_threads(2);
     let digest = sim::run(rehearsed, &control, &mut ()).unwrap().digest;
     assert_eq!(digest, sim::run(world(scenario()), &control, &mut ()).unwrap().digest);
@@ -56,7 +61,7 @@ fn uploads_of_whole_tables_are_held_as_their_changed_rows() {
     let held = |codec: &str| {
         let overrides = ["dataset.generator.items=4000", &format!("codec.uplink=\"{codec}\"")];
         let world = Arc::new(world(small_with("fedmf", &overrides)));
-        sim::estimate(&world, 1, 1, Duration::from_secs(60)).unwrap().memory.uploads_bytes as f64
+        sim::estimate(&world, 1, of_rounds(1)).unwrap().memory.uploads_bytes as f64
     };
     let (dense, rows) = (held("dense-f32"), held("rows-f32"));
     assert!(rows > 0.0 && dense > 0.8 * rows && dense < 1.2 * rows, "{dense} and {rows}");
@@ -67,7 +72,7 @@ fn uploads_of_whole_tables_are_held_as_their_changed_rows() {
 fn methods_without_training_devices_have_estimates() {
     for method in ["popularity", "mf"] {
         let world = Arc::new(world(small_with(method, &[])));
-        let estimate = sim::estimate(&world, 1, 2, Duration::from_secs(60)).unwrap();
+        let estimate = sim::estimate(&world, 1, of_rounds(2)).unwrap();
         // An actor takes some bytes, and its device keeps none.
         assert!(estimate.memory.devices_bytes <= 300 * world.dataset.users() as u64, "{method}: {estimate:?}");
     }
@@ -77,6 +82,6 @@ fn methods_without_training_devices_have_estimates() {
 #[test]
 fn an_estimate_of_a_run_that_diverges_says_so() {
     let world = Arc::new(world(small_with("fedmf", &["training.divergence_limit=1e-6", "training.rounds=3"])));
-    let error = sim::estimate(&world, 1, 2, Duration::from_secs(60)).unwrap_err().to_string();
+    let error = sim::estimate(&world, 1, of_rounds(2)).unwrap_err().to_string();
     assert!(error.contains("diverged"), "{error}");
 }
