@@ -130,6 +130,7 @@
 mod bitmap;
 mod bits;
 mod block_codecs;
+mod buffer;
 mod bundle;
 mod choice;
 mod composition;

@@ -16,6 +16,7 @@ use super::candidates::Candidates;
 use super::payload::{self, Coding, Form};
 use super::selection::Selected;
 use super::{Composition, Scales, Values};
+use crate::codec::buffer::Buffer;
 use crate::codec::frame::{CodecId, Header};
 use crate::codec::index::IndexEncoding;
 use crate::codec::positions::{self, Places, PositionCode};
@@ -45,7 +46,7 @@ pub(super) struct Decoded {
     /// The rows that are sent, ascending.
     pub rows: Vec<u32>,
     /// Their values, row after row, in which those are 0 that are not sent.
-    pub values: Vec<f32>,
+    pub values: Buffer,
 }
 
 /// The rows that are sent, with the number of values of each.
@@ -108,7 +109,7 @@ impl Body {
         selected: Option<Selected>,
         shape: TableShape,
         randomness: Randomness,
-    ) -> Result<(Self, Vec<f32>)> {
+    ) -> Result<(Self, Buffer)> {
         let values: Cow<'_, [f32]> = match &selected {
             None => Cow::Borrowed(&candidates.values),
             Some(selected) => selected.places.iter().map(|place| candidates.values[*place as usize]).collect(),
@@ -118,8 +119,12 @@ impl Body {
         let decoded = match &selected {
             None => quantized.decoded,
             Some(Selected { places, .. }) => {
-                let mut decoded = vec![0.0; candidates.values.len()];
-                places.iter().zip(&quantized.decoded).for_each(|(place, value)| decoded[*place as usize] = *value);
+                let mut decoded = Buffer::default();
+                decoded.resize(candidates.values.len(), 0.0);
+                places
+                    .iter()
+                    .zip(quantized.decoded.iter())
+                    .for_each(|(place, value)| decoded[*place as usize] = *value);
                 decoded
             }
         };
@@ -207,10 +212,10 @@ impl Body {
         let places = positions::read(entries_code, entries_part, entries, universe)?;
         let lengths = lengths_of(&places, rows.len(), shape.dimension);
         let values = restored(choices, rest, (entries, escaped), (Some(&lengths), of_shape), coding)?;
-        let mut whole = Vec::new();
+        let mut whole = Buffer::default();
         memory::reserve(&mut whole, universe, || "the values of a composed block".to_owned())?;
         whole.resize(universe, 0.0);
-        places.iter().zip(values).for_each(|(place, value)| whole[*place as usize] = value);
+        places.iter().zip(values.iter()).for_each(|(place, value)| whole[*place as usize] = *value);
         Ok(Decoded { rows, values: whole })
     }
 }
@@ -238,7 +243,7 @@ fn quantised(choices: &Composition, values: &[f32], sent: &Sent, randomness: Ran
         Values::Exact => {
             let mut symbols = Vec::with_capacity(4 * values.len());
             extend_bytes(&mut symbols, values);
-            Ok(Quantized { symbols, decoded: values.to_vec(), ..Quantized::default() })
+            Ok(Quantized { symbols, decoded: values.iter().copied().collect(), ..Quantized::default() })
         }
         Values::Quantized(quantizer, scales) => {
             let seed = || {
@@ -258,7 +263,7 @@ fn restored(
     (entries, escaped): (usize, usize),
     (lengths, shape): (Option<&[usize]>, (usize, usize)),
     coding: Coding,
-) -> Result<Vec<f32>> {
+) -> Result<Buffer> {
     let wrong = || Error::Frame("a composed block has more or fewer bytes of values than it needs".into());
     let form = Form::of(choices, entries);
     let Values::Quantized(quantizer, scales) = choices.values else {

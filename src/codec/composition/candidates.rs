@@ -2,7 +2,9 @@
 
 use super::{Composition, Select};
 use crate::codec::BlockContext;
-use crate::model::table::{Base, RowSet, TableUpdate, floats};
+use crate::codec::buffer::Buffer;
+use crate::model::instruction_sets::per_instruction_set;
+use crate::model::table::{Base, RowSet, Table, TableUpdate, floats};
 
 /// Rows that may be sent, with what is to be sent of each.
 #[derive(Debug)]
@@ -10,35 +12,56 @@ pub(super) struct Candidates {
     /// The rows, ascending.
     pub rows: Vec<u32>,
     /// The values, row after row.
-    pub values: Vec<f32>,
+    pub values: Buffer,
     /// The values of a row.
     pub columns: usize,
+}
+
+per_instruction_set! {
+    /// Subtracts `scale` times the rows of `base` from the values of `rows`.
+    fn subtract(values: &mut [f32], rows: &[u32], base: &Table, scale: f32) {
+        for (values, &row) in values.chunks_exact_mut(base.shape().dimension.max(1)).zip(rows) {
+            values.iter_mut().zip(base.row(row as usize)).for_each(|(value, base)| *value -= base * scale);
+        }
+    }
+}
+
+/// Appends the values of all `rows` of a block, of which those that the update does not list are rows of `base` with its
+/// scale.
+fn append_all(update: &TableUpdate, rows: &[u32], base: Base<'_>, values: &mut Vec<f32>) {
+    let columns = update.shape.dimension;
+    values.reserve(rows.len() * columns);
+    for (&row, position) in rows.iter().zip(update.positions_of(rows)) {
+        let start = values.len();
+        match (position, base) {
+            (Some(position), _) => values.extend(floats(update.row_values(position))),
+            (None, Base::Table(table)) => {
+                values.extend(table.row(row as usize).iter().map(|base| base * update.others_scale));
+            }
+            (None, Base::Zeros) => {}
+        }
+        values.resize(start + columns, 0.0);
+    }
 }
 
 impl Candidates {
     /// Returns what `update`, which fits the base of `context`, offers to this composition.
     pub fn of(choices: &Composition, update: &TableUpdate, context: &mut BlockContext<'_>) -> Self {
         let columns = update.shape.dimension;
+        let mut values = Buffer::default();
         let rows: Vec<u32> = match &update.rows {
-            RowSet::Listed(rows) if choices.select != Select::All => rows.clone(),
-            _ => (0..update.shape.rows as u32).collect(),
+            RowSet::Listed(rows) if choices.select != Select::All => {
+                values.extend(floats(&update.values));
+                rows.clone()
+            }
+            _ => {
+                let rows: Vec<u32> = (0..update.shape.rows as u32).collect();
+                append_all(update, &rows, context.base, &mut values);
+                rows
+            }
         };
-        let mut values = Vec::with_capacity(rows.len() * columns);
-        for (&row, position) in rows.iter().zip(update.positions_of(&rows)) {
-            let start = values.len();
-            let base = match context.base {
-                Base::Table(table) => table.row(row as usize),
-                Base::Zeros => &[],
-            };
-            match position {
-                Some(position) => values.extend(floats(update.row_values(position))),
-                None => values.extend(base.iter().map(|base| base * update.others_scale)),
-            }
-            values.resize(start + columns, 0.0);
-            if choices.changes {
-                let pairs = values[start..].iter_mut().zip(base);
-                pairs.for_each(|(value, base)| *value -= base * update.others_scale);
-            }
+        if let (true, Base::Table(base)) = (choices.changes, context.base) {
+            subtract(&mut values, &rows, base, update.others_scale);
         }
         let mut candidates = Self { rows, values, columns };
         if choices.error_feedback {

@@ -169,7 +169,7 @@ impl Composition {
         let shape = TableShape { dimension: basis.rank(), ..update.shape };
         let (mut body, decoded) = Body::encode(self, &basis.project(candidates), None, shape, context.randomness)?;
         if self.error_feedback {
-            candidates.remember(&basis.expand(decoded), context);
+            candidates.remember(&basis.expand(&decoded), context);
         }
         body.begin_with_seed(seed);
         body.write(update, frame);
@@ -181,6 +181,6 @@ impl Composition {
         let (seed, bytes) = projection::read_seed(bytes)?;
         let basis = Basis::of_seed(seed, rank, shape.dimension);
         let decoded = Body::decode(self, bytes, TableShape { dimension: basis.rank(), ..shape })?;
-        Ok(Decoded { values: basis.expand(decoded.values), ..decoded })
+        Ok(Decoded { values: basis.expand(&decoded.values), ..decoded })
     }
 }

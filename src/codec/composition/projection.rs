@@ -1,6 +1,7 @@
 //! Projects rows on a basis of few vectors, which a seed names, so that sender and receiver draw the same one.
 
 use super::candidates::Candidates;
+use crate::codec::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::math;
 use crate::rng::{PortableDraws, Streams};
@@ -46,7 +47,8 @@ impl Basis {
 
     /// Returns the rows as their products with the vectors.
     pub fn project(&self, candidates: &Candidates) -> Candidates {
-        let mut values = Vec::with_capacity(candidates.rows.len() * self.rank);
+        let mut values = Buffer::default();
+        values.reserve(candidates.rows.len() * self.rank);
         for row in candidates.values.chunks_exact(self.columns.max(1)) {
             let product = |vector: &[f32]| row.iter().zip(vector).map(|(value, other)| value * other).sum::<f32>();
             values.extend(self.vectors.chunks_exact(self.columns.max(1)).map(product));
@@ -55,8 +57,9 @@ impl Basis {
     }
 
     /// Returns the rows of which these are the products with the vectors.
-    pub fn expand(&self, coefficients: Vec<f32>) -> Vec<f32> {
-        let mut values = Vec::with_capacity(coefficients.len() / self.rank.max(1) * self.columns);
+    pub fn expand(&self, coefficients: &[f32]) -> Buffer {
+        let mut values = Buffer::default();
+        values.reserve(coefficients.len() / self.rank.max(1) * self.columns);
         for of_row in coefficients.chunks_exact(self.rank.max(1)) {
             let start = values.len();
             values.resize(start + self.columns, 0.0);
@@ -111,7 +114,7 @@ mod tests {
         let basis = Basis::of_seed(3, 4, 4);
         let rows =
             Candidates { rows: vec![2, 9], values: (0..8).map(|value| value as f32 - 3.0).collect(), columns: 4 };
-        let back = basis.expand(basis.project(&rows).values);
-        assert!(back.iter().zip(&rows.values).all(|(back, value)| (back - value).abs() < 1e-5), "{back:?}");
+        let back = basis.expand(&basis.project(&rows).values);
+        assert!(back.iter().zip(rows.values.iter()).all(|(back, value)| (back - value).abs() < 1e-5), "{back:?}");
     }
 }

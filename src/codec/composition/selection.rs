@@ -25,7 +25,7 @@ pub(super) fn select(
 ) -> Option<Selected> {
     let values = &candidates.values;
     let those = |is_wanted: &dyn Fn(f32) -> bool| {
-        (0u32..).zip(values).filter(|(_, value)| is_wanted(**value)).map(|(place, _)| place).collect()
+        (0u32..).zip(values.iter()).filter(|(_, value)| is_wanted(**value)).map(|(place, _)| place).collect()
     };
     let share = |share: f64| ((share * shape.values() as f64).ceil() as usize).min(values.len());
     let (places, seed) = match select {

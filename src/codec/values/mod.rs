@@ -11,6 +11,7 @@ use half::{bf16, f16};
 
 pub(super) use groups::Groups;
 
+use crate::codec::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::math::LANES;
 use steps::Shifts;
@@ -55,7 +56,7 @@ pub(super) struct Quantized {
     /// The numbers of steps that have no symbol of their own, in their order.
     pub escaped: Vec<i64>,
     /// The values that the receiver gets.
-    pub decoded: Vec<f32>,
+    pub decoded: Buffer,
 }
 
 impl Quantizer {
@@ -124,13 +125,7 @@ impl Quantizer {
     ///
     /// # Errors
     /// [`Error::Frame`] if there are not as many scales or escaped numbers as are needed, or a symbol is none.
-    pub(super) fn restore(
-        self,
-        symbols: &[u8],
-        groups: Groups<'_>,
-        scales: &[u8],
-        escaped: &[i64],
-    ) -> Result<Vec<f32>> {
+    pub(super) fn restore(self, symbols: &[u8], groups: Groups<'_>, scales: &[u8], escaped: &[i64]) -> Result<Buffer> {
         let missing = |what: &str| Error::Frame(format!("it has more or fewer {what} than it needs"));
         if let Self::F16 | Self::Bf16 = self {
             let (shorts, odd) = symbols.as_chunks::<2>();
@@ -142,7 +137,8 @@ impl Quantizer {
                 _ => shorts.iter().map(|bytes| bf16::from_le_bytes(*bytes).to_f32()).collect(),
             });
         }
-        let mut values = vec![0.0; symbols.len()];
+        let mut values = Buffer::default();
+        values.resize(symbols.len(), 0.0);
         steps::restore(self, symbols, groups, (scales, escaped), &mut values).map_err(missing)?;
         Ok(values)
     }
