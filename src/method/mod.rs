@@ -61,6 +61,7 @@ pub mod fedncf;
 pub mod fedrap;
 pub mod fedrec;
 pub mod fedrecon;
+pub mod fedspec;
 pub mod metamf;
 pub mod mf;
 mod minibatch;

@@ -19,6 +19,7 @@ pub const METHODS: &[Entry] = &[
     super::metamf::ENTRY,
     super::fcf::ENTRY,
     super::fedgram::ENTRY,
+    super::fedspec::ENTRY,
     super::fedrec::ENTRY,
     super::mf::ENTRY,
     super::fedrec::central::ENTRY,

@@ -39,7 +39,7 @@ fn compositions_run_in_every_mode_and_repeat_their_digest() {
 /// If this fails, every method pays for bytes that a codec has saved, or a method does not get by with a lossy codec.
 #[test]
 fn fewer_bits_are_fewer_bytes_for_every_method() {
-    for method in ["fedrap", "pfedrec", "fedmf", "fedncf", "fedrecon", "fcf", "fedgram"] {
+    for method in ["fedrap", "pfedrec", "fedmf", "fedncf", "fedrecon", "fcf", "fedgram", "fedspec"] {
         let sent = |overrides: &[&str]| {
             let outcome = run(small_with(method, overrides), 2);
             assert_balanced(&outcome);

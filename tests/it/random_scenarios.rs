@@ -13,6 +13,8 @@ mod fault_rules;
 mod files;
 /// Draws the keys and their values.
 mod keys;
+/// Draws the keys of methods.
+mod methods;
 /// Makes keys fit together.
 mod rules;
 
@@ -142,7 +144,7 @@ fn random_scenarios_use_every_key_and_every_choice() {
     let mut runner = TestRunner::deterministic();
     let files = any_file();
     let mut used = BTreeSet::new();
-    for _ in 0..1000 {
+    for _ in 0..1500 {
         let file = files.new_tree(&mut runner).unwrap().current();
         collect_used("", &Value::Table(file.table), &language, &mut used);
     }

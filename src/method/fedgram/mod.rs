@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use self::numerics::{Constants, outer_triangle, packed_triangle, row_gradients, triangle_values, unpacked_triangle};
 use super::user_vector::{
-    DistinctPositives, checked_vector, score_items, single_precision, singular, times, unscorable,
+    DistinctPositives, checked_vector, recency_weights, score_items, single_precision, singular, times, unscorable,
 };
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
@@ -272,7 +272,7 @@ impl Client for FedGramClient {
         let parameters = &self.shared.parameters;
         let positives = DistinctPositives::of(&context.own);
         let recency = parameters.recency.as_ref();
-        let weights = recency.map(|recency| numerics::recency_weights(&positives.later, recency.floor, recency.tau));
+        let weights = recency.map(|recency| recency_weights(&positives.later, recency.floor, recency.tau));
         let weights = weights.as_deref().map_or(Weights::Equal(1.0), Weights::Each);
         let target_offset = match recency.map(|recency| recency.background) {
             Some(Background::PositivesAtOne) => parameters.unobserved_weight,

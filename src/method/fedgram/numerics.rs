@@ -15,7 +15,6 @@
 
 use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 
-use crate::math;
 use crate::model::algebra::eigen::symmetric_eigen;
 use crate::model::algebra::product::product;
 use crate::model::algebra::{AlgebraError, Result};
@@ -85,18 +84,6 @@ pub fn row_gradients(vector: &[f64], table: &ArrayView2<'_, f32>, items: &[u32])
 pub fn outer_triangle(vector: &[f64]) -> Vec<f32> {
     let rows = vector.iter().enumerate();
     rows.flat_map(|(row, x)| vector[row..].iter().map(move |y| (x * y) as f32)).collect()
-}
-
-/// Returns the weights floor + exp(-rho_i / tau) of a user's positives, scaled so that their sum is their number.
-///
-/// `later` holds rho_i, the number of the user's positives that are strictly later than i. The weights stay on the
-/// device.
-pub fn recency_weights(later: &[u32], floor: f64, tau: f64) -> Vec<f64> {
-    let mut weights: Vec<f64> = later.iter().map(|rank| floor + math::exp(-f64::from(*rank) / tau)).collect();
-    let sum: f64 = weights.iter().sum();
-    let scale = weights.len() as f64 / sum;
-    weights.iter_mut().for_each(|weight| *weight *= scale);
-    weights
 }
 
 /// Holds the sums of what the participants of a step have sent, in the order of the calls of [`Sums::absorb`].

@@ -3,6 +3,7 @@
 use ndarray::{Array1, Array2};
 
 use super::numerics::*;
+use crate::method::user_vector::recency_weights;
 use crate::model::algebra::gram::{add_outer_product, mirror_upper};
 use crate::model::algebra::product::product;
 use crate::model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};

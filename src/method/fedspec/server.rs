@@ -1,0 +1,201 @@
+//! Implements FedSpec's server, which adds sums of rows up until enough users have sent theirs, and then makes a step.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ndarray::Array2;
+
+use super::{ITEM_WEIGHTS, Shared, TABLE, numerics};
+use crate::error::{Error, Result};
+use crate::ids::UserId;
+use crate::math;
+use crate::method::server::{Accumulator, Contribution, Server, StepContext, StepReport, downcast};
+use crate::model::algebra::AlgebraError;
+use crate::model::blocks::Model;
+use crate::model::magnitude::MagnitudeCounts;
+use crate::model::state::StateVisitor;
+use crate::model::table::{Table, floats};
+
+/// The least 1 - |Z_i|^2 by which a score is divided.
+const LEAST_REST: f64 = 1e-3;
+
+/// Implements the server.
+pub(super) struct SpectralServer {
+    shared: Arc<Shared>,
+    model: Model,
+    /// The number n_i of users with item i among their positives, at least 1; nothing before the first step.
+    counts: Vec<f64>,
+    /// What has been sent since the last step of A.
+    pending: Sums,
+}
+
+/// What users have sent since the last step of A.
+#[derive(Clone, Debug, Default)]
+struct Sums {
+    /// The sums of the rows (m x r), in the order of rows; nothing before the first upload.
+    rows: Vec<f64>,
+    /// For each item, the number of users who sent its row.
+    senders: Vec<f64>,
+    /// Those who have sent something.
+    users: BTreeSet<UserId>,
+    /// A as the first of them received it.
+    received: Vec<f32>,
+}
+
+impl SpectralServer {
+    /// Makes the server that starts with `model`.
+    pub fn new(shared: Arc<Shared>, model: Model) -> Self {
+        Self { shared, model, counts: Vec::new(), pending: Sums::default() }
+    }
+
+    /// Returns n^(-1/4) of every item; 1 before the first step.
+    fn damping(&self) -> Vec<f64> {
+        match self.counts.is_empty() {
+            true => vec![1.0; self.shared.items],
+            false => self.counts.iter().map(|count| 1.0 / math::sqrt(math::sqrt(*count))).collect(),
+        }
+    }
+
+    /// Replaces the model by that of the eigenvectors which the pending sums give.
+    fn advance(&mut self, step: &StepContext<'_>) -> Result<()> {
+        let Sums { rows, senders, received, users } = std::mem::take(&mut self.pending);
+        // A codec may have left everything out. Nothing was learned then.
+        if rows.iter().all(|value| *value == 0.0) {
+            return Ok(());
+        }
+        if self.counts.is_empty() {
+            self.counts = senders.iter().map(|count| count.max(1.0)).collect();
+        }
+        let (parameters, damping) = (&self.shared.parameters, self.damping());
+        let shape = (self.shared.items, parameters.table(self.shared.items).dimension);
+        let misfit = |_| Error::Update("the sums of FedSpec have another shape than A".to_owned());
+        let mut images = Array2::from_shape_vec(shape, rows).map_err(misfit)?;
+        let start: Vec<f64> = received.iter().map(|value| f64::from(*value)).collect();
+        let mut start = Array2::from_shape_vec(shape, start).map_err(misfit)?;
+        for ((mut image, mut start), damping) in images.rows_mut().into_iter().zip(start.rows_mut()).zip(&damping) {
+            image *= *damping;
+            start /= *damping;
+        }
+        let spectrum = numerics::nystroem(&images.view(), &start.view()).map_err(|cause| match cause {
+            AlgebraError::NotFinite { .. } => step.diverged("the sum of the uploads", f32::NAN),
+            other => Error::Update(other.to_string()),
+        })?;
+        let Some(spectrum) = spectrum else { return Ok(()) };
+        let (filter, lengths) = numerics::filtered(&spectrum, parameters.ridge);
+        let mut vectors = spectrum.vectors;
+        vectors.rows_mut().into_iter().zip(&damping).for_each(|(mut row, damping)| row *= *damping);
+        let exponent = 0.25 + parameters.popularity_exponent;
+        let weight = |(count, length): (&f64, &f64)| math::pow(*count, exponent) / (1.0 - length).max(LEAST_REST);
+        let weights: Vec<f32> = self.counts.iter().zip(&lengths).map(|counted| weight(counted) as f32).collect();
+        let layout = parameters.layout(self.shared.items);
+        let column = layout.blocks()[ITEM_WEIGHTS].shape;
+        let filter: Vec<f32> = filter.iter().map(|value| *value as f32).collect();
+        let mut tables = vec![
+            Table::from_array(vectors.mapv(|value| value as f32)),
+            Table::new(layout.blocks()[super::FILTER].shape, filter),
+            Table::new(column, weights),
+        ];
+        if parameters.popularity_weight > 0.0 {
+            let share = |count: &f64| (count / users.len().max(1) as f64) as f32;
+            tables.push(Table::new(column, senders.iter().map(share).collect()));
+        }
+        self.model = Model::of_tables(layout, tables)?;
+        Ok(())
+    }
+}
+
+impl Server for SpectralServer {
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn set_model(&mut self, model: Model) -> Result<()> {
+        self.model.check_same_layout(&model)?;
+        self.model = model;
+        Ok(())
+    }
+
+    fn accumulator(&self) -> Box<dyn Accumulator> {
+        let known = Arc::new(self.pending.users.clone());
+        let sums = Sums { users: BTreeSet::new(), ..Sums::default() };
+        Box::new(Gathered { known, sums, uploads: MagnitudeCounts::default() })
+    }
+
+    fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
+        let Gathered { sums, uploads, .. } = *downcast::<Gathered>(sums)?;
+        self.pending.add(sums);
+        let needed = (self.shared.parameters.coverage * f64::from(step.users)).ceil() as usize;
+        let mut multiply_adds = 0;
+        if self.pending.users.len() >= needed.max(1) {
+            self.advance(step)?;
+            let (m, r) = (self.shared.items as u64, self.shared.parameters.table(self.shared.items).dimension as u64);
+            multiply_adds = 8 * m * r * r + 80 * r * r * r;
+        }
+        Ok(StepReport { uploads, multiply_adds, ..StepReport::default() })
+    }
+
+    fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
+        state.plain(&mut self.counts)?;
+        state.plain(&mut self.pending.rows)?;
+        state.plain(&mut self.pending.senders)?;
+        state.plain(&mut self.pending.users)?;
+        state.plain(&mut self.pending.received)
+    }
+}
+
+impl Sums {
+    /// Adds what other users have sent.
+    fn add(&mut self, other: Self) {
+        if self.users.is_empty() {
+            *self = other;
+            return;
+        }
+        self.rows.iter_mut().zip(&other.rows).for_each(|(sum, value)| *sum += value);
+        self.senders.iter_mut().zip(&other.senders).for_each(|(sum, count)| *sum += count);
+        self.users.extend(other.users);
+    }
+}
+
+/// Holds the uploads of a step by users who have sent nothing since the last step of A.
+struct Gathered {
+    known: Arc<BTreeSet<UserId>>,
+    sums: Sums,
+    uploads: MagnitudeCounts,
+}
+
+impl Accumulator for Gathered {
+    fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()> {
+        for contribution in contributions {
+            let user = contribution.user;
+            if self.known.contains(&user) || !self.sums.users.insert(user) {
+                continue;
+            }
+            let update = &contribution.update.blocks[0];
+            let (items, rank) = (update.shape.rows, update.shape.dimension);
+            if self.sums.rows.is_empty() {
+                self.sums.rows = vec![0.0; items * rank];
+                self.sums.senders = vec![0.0; items];
+                self.sums.received = contribution.received.table(TABLE).as_slice().to_vec();
+            }
+            let values: Vec<f32> = floats(&update.values).collect();
+            for ((item, _), values) in update.iter().zip(values.chunks_exact(rank.max(1))) {
+                // A dense frame has zeros in the rows that the sender left out.
+                if values.iter().all(|value| *value == 0.0) {
+                    continue;
+                }
+                self.sums.senders[item] += 1.0;
+                let sums = &mut self.sums.rows[item * rank..(item + 1) * rank];
+                sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += f64::from(*value));
+            }
+            self.uploads.add_times(&MagnitudeCounts::of(&values, 1.0), 1);
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, other: Box<dyn Accumulator>) -> Result<()> {
+        let Self { sums, uploads, .. } = *downcast::<Self>(other)?;
+        self.sums.add(sums);
+        self.uploads.add_times(&uploads, 1);
+        Ok(())
+    }
+}

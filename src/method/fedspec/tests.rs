@@ -1,0 +1,110 @@
+#![allow(clippy::unwrap_used)]
+use ndarray::Array2;
+
+use super::*;
+use crate::method::server::{Contribution, StepContext};
+use crate::scenario::{StepWeights, WeightTotals};
+
+const ITEMS: usize = 9;
+const RANK: usize = 3;
+
+fn table() -> Table {
+    let mut stream = Streams::new(3).stream(Purpose::GlobalInit, 0, 0);
+    Table::from_fn(TableShape { rows: ITEMS, dimension: RANK }, || stream.standard_normal() as f32)
+}
+
+fn method(parameters: FedSpecParameters) -> FedSpec {
+    let parameters = FedSpecParameters { rank: RANK as u32, ..parameters };
+    FedSpec { shared: Arc::new(Shared { parameters, items: ITEMS }), streams: Streams::new(5) }
+}
+
+/// If this fails, two passes in the order of time are not the sum over all pairs.
+#[test]
+fn sums_of_a_device_are_those_over_all_pairs() {
+    let (table, items, later) = (table(), [0u32, 2, 3, 7, 8], [4u32, 0, 2, 2, 1]);
+    for (share, length) in [(1.0, 50.0), (0.5, 2.0), (0.0, 1.5)] {
+        let sums = numerics::kernel_sums(&table, &items, &later, share, length);
+        for p in 0..items.len() {
+            for column in 0..RANK {
+                let of_pair = |q: usize| {
+                    let distance = f64::from(later[p].abs_diff(later[q]));
+                    let kernel = share + (1.0 - share) * (-distance / length).exp();
+                    kernel * f64::from(table.row(items[q] as usize)[column])
+                };
+                let expected: f64 = (0..items.len()).map(of_pair).sum();
+                let found = f64::from(sums[p * RANK + column]);
+                assert!((found - expected).abs() < 1e-5, "{found} for {expected}, f = {share}");
+            }
+        }
+    }
+}
+
+/// If this fails, the server's step does not find the eigenvectors of a matrix that has no others.
+#[test]
+fn a_step_finds_the_eigenvectors_of_a_matrix_of_low_rank() {
+    let start = table().view().mapv(f64::from);
+    let factors = Array2::from_shape_fn((ITEMS, RANK), |(i, j)| ((i * (j + 2)) % 7) as f64 - 2.0);
+    let matrix = factors.dot(&factors.t());
+    let spectrum = numerics::nystroem(&matrix.dot(&start).view(), &start.view()).unwrap().unwrap();
+    let images = matrix.dot(&spectrum.vectors);
+    for (column, value) in spectrum.values.iter().enumerate() {
+        for (image, vector) in images.column(column).iter().zip(spectrum.vectors.column(column)) {
+            assert!((image - value * vector).abs() < 1e-8 * spectrum.values[0], "{image} for {value} x {vector}");
+        }
+    }
+    let (filter, lengths) = numerics::filtered(&spectrum, 1.0);
+    assert!((filter[RANK - 1] - 0.5f64.sqrt()).abs() < 1e-12, "the least eigenvalue is lambda itself");
+    assert!(lengths.iter().all(|length| (0.0..1.0).contains(length)));
+    let nothing = Array2::zeros((ITEMS, RANK));
+    assert_eq!(numerics::nystroem(&nothing.view(), &start.view()).unwrap(), None);
+    let tiny = numerics::nystroem(&(matrix.dot(&start) * 1e-200).view(), &start.view()).unwrap().unwrap();
+    let error = (&tiny.vectors - &spectrum.vectors).iter().fold(0.0, |most: f64, value| most.max(value.abs()));
+    assert!(error < 1e-8, "the size of M makes no difference, but {error}");
+}
+
+/// If this fails, the table moves before enough users have sent their sums, or an upload counts twice.
+#[test]
+fn a_step_waits_until_enough_users_have_sent_theirs() {
+    let method = method(FedSpecParameters { coverage: 0.6, ..FedSpecParameters::default() });
+    let mut server = method.server();
+    let before = server.model().clone();
+    let shape = before.table(TABLE).shape();
+    let upload = |items: &[u32]| {
+        let later: Vec<u32> = (0..items.len() as u32).rev().collect();
+        let sums = numerics::kernel_sums(before.table(TABLE), items, &later, 1.0, 50.0);
+        ModelUpdate::of_table(TableUpdate::listed(shape, items.to_vec(), &sums, 1.0).unwrap())
+    };
+    let uploads = [upload(&[0, 1, 2]), upload(&[1, 2, 5]), upload(&[0, 3, 4, 8])];
+    let normalise = |totals: &WeightTotals| StepWeights { kept: 0.0, divisor: totals.weights };
+    let mut step = |users: &[u32], number: u32| {
+        let mut sums = server.accumulator();
+        for &user in users {
+            let update = &uploads[user as usize];
+            let contribution = Contribution::fresh(UserId(user), crate::ids::InvitationId(number), update, &before);
+            sums.absorb(&[contribution]).unwrap();
+        }
+        server.step(sums, &StepContext::new(number, 5, &normalise, Streams::new(1))).unwrap();
+        server.model().clone()
+    };
+    assert_eq!(step(&[0, 1], 0), before, "two of five users are fewer than 60 %");
+    assert_eq!(step(&[1, 0], 1), before, "the same two have sent theirs before");
+    let after = step(&[2], 2);
+    assert_ne!(after, before);
+    // Items 1 and 2 have two users, and items 6 and 7 none, which counts as one.
+    let weights = after.table(ITEM_WEIGHTS).as_slice();
+    assert!(weights.iter().all(|weight| *weight >= 1.0), "{weights:?}");
+    assert!(after.table(TABLE).row(6).iter().all(|value| *value == 0.0), "nobody has item 6");
+}
+
+/// If this fails, a filter is applied to one side of a score alone, or a profile leaves weights out.
+#[test]
+fn a_profile_has_the_filter_of_both_sides() {
+    let table = table();
+    let found = numerics::profile(&table, &[1, 4], &[1.0, 0.5], &[1.0, 0.5, 0.0]);
+    for (column, factor) in [(0, 1.0), (1, 0.25), (2, 0.0)] {
+        let expected = factor * (table.row(1)[column] + 0.5 * table.row(4)[column]);
+        assert!((found[column] - expected).abs() < 1e-6);
+    }
+    assert_eq!(numerics::deviation(&[1.0, 3.0]), 1.0);
+    assert_eq!(numerics::deviation(&[]), 0.0);
+}

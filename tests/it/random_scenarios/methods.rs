@@ -1,0 +1,155 @@
+//! Lists the keys of methods, and how to draw their values.
+
+use fedrecsim::method::registry::METHODS;
+use proptest::prelude::*;
+use proptest::sample::select;
+use toml::Value;
+
+use super::keys::{Key, always, boolean, integer, maybe, names, one_of, rate, real, zero_or};
+
+fn dimension() -> BoxedStrategy<Value> {
+    select(vec![1, 2, 7, 16, 17, 32, 33, 100, 256]).prop_map(Value::Integer).boxed()
+}
+
+/// Draws a dimension for methods whose work grows with its square or its cube.
+fn small_dimension() -> BoxedStrategy<Value> {
+    select(vec![1, 2, 7, 16, 17]).prop_map(Value::Integer).boxed()
+}
+
+fn batch() -> BoxedStrategy<Value> {
+    integer(1..=200)
+}
+
+fn epochs() -> BoxedStrategy<Value> {
+    integer(1..=3)
+}
+
+/// Returns every key of a method.
+pub fn keys() -> Vec<Key> {
+    let groups = [method(), methods_of_published_code(), methods_of_least_squares(), methods_of_ratings()];
+    groups.into_iter().flatten().collect()
+}
+
+fn method() -> Vec<Key> {
+    vec![
+        always("method", names(METHODS.iter().map(|entry| entry.name))),
+        maybe("method.fedrap.latent_dimension", dimension()),
+        maybe("method.fedrap.objective", one_of(&["published-code", "paper"])),
+        maybe("method.fedrap.local_epochs", epochs()),
+        maybe("method.fedrap.batch_size", batch()),
+        maybe("method.fedrap.learning_rate_network", rate(1e-4, 1.0)),
+        maybe("method.fedrap.learning_rate_tables", rate(1e-4, 300.0)),
+        maybe("method.fedrap.learning_rate_batch_decay", real(1e-3, 1.0)),
+        maybe("method.fedrap.learning_rate_round_decay", real(1e-3, 1.0)),
+        maybe("method.fedrap.weight_decay", zero_or(1e-6, 0.1)),
+        maybe("method.fedrap.lambda", zero_or(1e-4, 1.0)),
+        maybe("method.fedrap.mu", zero_or(1e-4, 1.0)),
+        maybe("method.fedrap.regularizer", one_of(&["l1", "l1-subgradient", "l1-proximal", "l2", "none"])),
+        maybe("method.fedrap.server_threshold", zero_or(1e-6, 0.1)),
+        maybe("method.fedrap.curriculum", one_of(&["tanh", "fixed", "sin", "square", "frac"])),
+        maybe("method.fedrap.tables", one_of(&["both", "c-only", "d-only"])),
+        maybe("method.fedrap.aggregate_d", boolean()),
+        maybe("method.fedrap.early_stop_tolerance", zero_or(1e-6, 1.0)),
+        maybe("method.pfedrec.latent_dimension", dimension()),
+        maybe("method.pfedrec.local_epochs", epochs()),
+        maybe("method.pfedrec.batch_size", batch()),
+        maybe("method.pfedrec.learning_rate", rate(1e-4, 1.0)),
+        maybe("method.pfedrec.item_learning_rate_multiplier", rate(1e-2, 100.0)),
+        maybe("method.pfedrec.weight_decay", zero_or(1e-6, 0.1)),
+        maybe("method.fedmf.latent_dimension", dimension()),
+        maybe("method.fedmf.local_epochs", epochs()),
+        maybe("method.fedmf.batch_size", batch()),
+        maybe("method.fedmf.learning_rate_user", rate(1e-4, 1.0)),
+        maybe("method.fedmf.learning_rate_items", rate(1e-2, 1e4)),
+    ]
+}
+
+/// Returns the keys of the methods with networks, of those that reconstruct, and of matrix factorisation at the server.
+fn methods_of_published_code() -> Vec<Key> {
+    vec![
+        maybe("method.fedncf.latent_dimension", dimension()),
+        maybe("method.fedncf.local_epochs", epochs()),
+        maybe("method.fedncf.batch_size", batch()),
+        maybe("method.fedncf.optimizer", one_of(&["sgd", "adam"])),
+        maybe("method.fedncf.learning_rate_user", rate(1e-4, 10.0)),
+        maybe("method.fedncf.learning_rate_items", rate(1e-4, 100.0)),
+        maybe("method.fedncf.learning_rate_network", rate(1e-4, 1.0)),
+        maybe("method.fedncf.embedding_deviation", rate(1e-2, 1.0)),
+        maybe("method.fedrecon.latent_dimension", dimension()),
+        maybe("method.fedrecon.reconstruction_epochs", epochs()),
+        maybe("method.fedrecon.local_epochs", epochs()),
+        maybe("method.fedrecon.batch_size", batch()),
+        maybe("method.fedrecon.learning_rate_user", rate(1e-4, 1.0)),
+        maybe("method.fedrecon.learning_rate_items", rate(1e-2, 1e4)),
+        maybe("method.fedrecon.learning_rate_server", rate(1e-2, 10.0)),
+        maybe("method.metamf.latent_dimension", small_dimension()),
+        maybe("method.metamf.memory_units", integer(1..=40)),
+        maybe("method.metamf.hidden_units", integer(1..=64)),
+        maybe("method.metamf.item_rank", integer(1..=9)),
+        maybe("method.metamf.learning_rate", rate(1e-5, 0.1)),
+        maybe("method.metamf.weight_decay", zero_or(1e-6, 0.1)),
+        maybe("method.metamf.clip_norm", rate(0.1, 100.0)),
+        maybe("method.mf.latent_dimension", dimension()),
+        maybe("method.mf.batch_size", batch()),
+        maybe("method.mf.negatives_per_positive", integer(1..=6)),
+        maybe("method.mf.learning_rate", rate(1e-5, 0.1)),
+        maybe("method.mf.weight_decay", zero_or(1e-6, 0.1)),
+        maybe("method.mf.deviation", rate(1e-3, 1.0)),
+    ]
+}
+
+/// Returns the keys of the methods whose devices solve least squares.
+fn methods_of_least_squares() -> Vec<Key> {
+    vec![
+        maybe("method.fcf.latent_dimension", small_dimension()),
+        maybe("method.fcf.confidence", rate(0.1, 100.0)),
+        maybe("method.fcf.regularization", rate(1e-3, 10.0)),
+        maybe("method.fcf.server_rate", rate(1e-4, 1.0)),
+        maybe("method.fcf.beta1", real(0.0, 0.99)),
+        maybe("method.fcf.beta2", real(0.0, 0.999)),
+        maybe("method.fcf.epsilon", rate(1e-9, 1e-3)),
+        maybe("method.fcf.initial_length", rate(1e-2, 1.0)),
+        maybe("method.fedgram.latent_dimension", small_dimension()),
+        maybe("method.fedgram.unobserved_weight", rate(1e-3, 1.0)),
+        maybe("method.fedgram.regularization", rate(1e-3, 10.0)),
+        maybe("method.fedgram.server_rate", real(0.1, 1.0)),
+        maybe("method.fedgram.server_rate_decay", real(0.1, 1.0)),
+        maybe("method.fedgram.initial_length", rate(1e-2, 1.0)),
+        maybe("method.fedgram.popularity_weight", zero_or(1e-3, 1.0)),
+        maybe("method.fedgram.recency.tau", rate(0.1, 100.0)),
+        maybe("method.fedgram.recency.floor", zero_or(1e-2, 1.0)),
+        maybe("method.fedgram.recency.background", one_of(&["positives-at-one", "all-at-zero"])),
+        maybe("method.fedspec.rank", small_dimension()),
+        maybe("method.fedspec.ridge", zero_or(1e-3, 10.0)),
+        maybe("method.fedspec.popularity_exponent", zero_or(1e-2, 1.0)),
+        maybe("method.fedspec.popularity_weight", zero_or(1e-3, 5.0)),
+        maybe("method.fedspec.timeless_share", real(0.0, 1.0)),
+        maybe("method.fedspec.kernel_length", rate(0.1, 100.0)),
+        maybe("method.fedspec.coverage", real(0.1, 1.0)),
+        maybe("method.fedspec.recency.tau", rate(0.1, 100.0)),
+        maybe("method.fedspec.recency.floor", zero_or(1e-2, 1.0)),
+    ]
+}
+
+/// Returns the keys of the methods that predict ratings.
+fn methods_of_ratings() -> Vec<Key> {
+    vec![
+        maybe("method.fedrec-pmf.latent_dimension", dimension()),
+        maybe("method.fedrec-pmf.style", one_of(&["batch", "stochastic"])),
+        maybe("method.fedrec-pmf.learning_rate", rate(1e-4, 1.0)),
+        maybe("method.fedrec-pmf.learning_rate_decay", real(0.1, 1.0)),
+        maybe("method.fedrec-pmf.steps_per_iteration", integer(1..=40)),
+        maybe("method.fedrec-pmf.regularization", zero_or(1e-6, 0.1)),
+        maybe("method.fedrec-pmf.virtual_items_per_rated", integer(0..=3)),
+        maybe("method.fedrec-pmf.strategy", one_of(&["user-averaging", "hybrid-filling"])),
+        maybe("method.fedrec-pmf.hybrid_filling", one_of(&["code", "slides"])),
+        maybe("method.fedrec-pmf.predict_from", integer(0..=4)),
+        maybe("method.fedrec-pmf.local_steps", integer(0..=5)),
+        maybe("method.fedrec-pmf.initial_range", rate(1e-3, 1.0)),
+        maybe("method.pmf.latent_dimension", dimension()),
+        maybe("method.pmf.learning_rate", rate(1e-4, 1.0)),
+        maybe("method.pmf.learning_rate_decay", real(0.1, 1.0)),
+        maybe("method.pmf.regularization", zero_or(1e-6, 0.1)),
+        maybe("method.pmf.initial_range", rate(1e-3, 1.0)),
+    ]
+}
