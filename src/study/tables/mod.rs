@@ -22,7 +22,7 @@ use crate::report::{figures, words};
 /// The contents of files, by their names.
 pub type Files = Vec<(String, Vec<u8>)>;
 
-/// The names of the pictures, whether or not this build can draw them.
+/// The names of the pictures that every study has, whether or not this build can draw them.
 pub const PICTURES: [&str; 5] =
     ["accuracy-by-uploads.svg", "accuracy-by-bytes.svg", "accuracy-by-time.svg", "pareto-bytes.svg", "pareto-time.svg"];
 
@@ -35,8 +35,8 @@ pub fn files(results: &Results, name: &str) -> Result<Files> {
     #[cfg(feature = "plots")]
     let pictures = pictures::all(results)?;
     #[cfg(not(feature = "plots"))]
-    let pictures: Vec<(&str, String)> = Vec::new();
-    let names: Vec<&str> = pictures.iter().map(|(name, _)| *name).collect();
+    let pictures: Vec<(String, String)> = Vec::new();
+    let names: Vec<&str> = pictures.iter().map(|(name, _)| name.as_str()).collect();
     let document = document(results, &names);
     let mut files: Files = vec![
         (format!("{name}.md"), document.markdown().into_bytes()),
@@ -44,7 +44,7 @@ pub fn files(results: &Results, name: &str) -> Result<Files> {
         ("summary.csv".to_owned(), csv::arms(results)?.into_bytes()),
         (saved::FILE_NAME.to_owned(), saved::render(results)?.into_bytes()),
     ];
-    files.extend(pictures.into_iter().map(|(name, picture)| (name.to_owned(), picture.into_bytes())));
+    files.extend(pictures.into_iter().map(|(name, picture)| (name, picture.into_bytes())));
     if html::check().is_ok() {
         files.push((html::FILE_NAME.to_owned(), page(results)?.into_bytes()));
     }
