@@ -12,13 +12,15 @@
 //! [`record`] remembers what a study began with; [`compare`] makes arms of reports that exist; [`results`] gathers the
 //! reports by arm and seed; [`quantities`] is what is measured of a run, [`reach`] what it took to come near the best
 //! accuracy, [`statistics`] means and intervals; [`sharing`] says which arms draw the same cohorts; [`saved`] puts
-//! results into a file and takes them out again; [`tables`] writes it all down.
+//! results into a file and takes them out again; [`names`] shortens what tables call the arms; [`tables`] writes it all
+//! down.
 //!
 //! Everything here is a function from plain data to plain data. Processes, folders and signals are matters of the
 //! command line.
 
 pub mod compare;
 pub mod file;
+pub mod names;
 pub mod plan;
 pub mod quantities;
 pub mod reach;

@@ -235,7 +235,7 @@ fn shown(study: &Study, arms: &[PlannedArm]) -> Result<Vec<String>> {
 
 /// Returns the name of an arm's folder: the arm's name as far as all file systems take it, and where they do not, the
 /// beginning of its digest.
-fn folder_of(name: &str) -> String {
+pub(super) fn folder_of(name: &str) -> String {
     let kept = |letter: char| if letter.is_ascii_alphanumeric() || "._=+-,".contains(letter) { letter } else { '-' };
     let folder: String = name.replace(", ", ",").chars().map(kept).collect();
     if folder == name.replace(", ", ",") && folder.len() <= LONGEST_FOLDER && !folder.starts_with('.') {

@@ -1,5 +1,7 @@
 //! What is measured of a run: figures of accuracy, bytes, virtual time, and what it took on the host.
 
+use std::borrow::Cow;
+
 use crate::metric::{Direction, Metric};
 use crate::report::figures;
 use crate::report::read::{SavedReport, SavedRound};
@@ -11,12 +13,18 @@ use crate::units::Bytes;
 pub enum Quantity {
     /// A figure of accuracy on the test part at the selected round, by its name.
     Figure(String),
+    /// A figure of accuracy on the validation part at the selected round, by its name.
+    Validation(String),
     /// Bytes that clients sent.
     UpBytes,
     /// Bytes that the server sent.
     DownBytes,
     /// Bytes that the evaluated users would download in order to score.
     InferenceBytes,
+    /// Of what clients sent, the bytes that are in no frame and counted by `[overheads]`.
+    UpModelled,
+    /// Of what the server sent, the bytes that are in no frame and counted by `[overheads]`.
+    DownModelled,
     /// Bytes that clients sent up to the round that the run is judged by.
     UpBytesToSelected,
     /// Bytes that the server sent up to the round that the run is judged by, and what the evaluated users download in
@@ -40,32 +48,42 @@ pub const COSTS: [Quantity; 6] = [
     Quantity::PeakMemory,
 ];
 
+/// Of the bytes that were sent, those that the scenario's `[overheads]` adds.
+pub const OVERHEADS: [Quantity; 2] = [Quantity::UpModelled, Quantity::DownModelled];
+
 /// The quantities that say what the model cost by which a run is judged.
 pub const COSTS_OF_SELECTED: [Quantity; 2] = [Quantity::UpBytesToSelected, Quantity::DownBytesToSelected];
 
 impl Quantity {
     /// Returns the name in CSV files, with the unit last.
-    pub fn name(&self) -> &str {
-        match self {
+    pub fn name(&self) -> Cow<'_, str> {
+        let name = match self {
             Self::Figure(name) => name,
+            Self::Validation(name) => return format!("validation-{name}").into(),
             Self::UpBytes => "up_bytes",
             Self::DownBytes => "down_bytes",
             Self::InferenceBytes => "inference_bytes",
+            Self::UpModelled => "up_modelled_bytes",
+            Self::DownModelled => "down_modelled_bytes",
             Self::UpBytesToSelected => "up_bytes_to_selected_round",
             Self::DownBytesToSelected => "down_bytes_to_selected_round_and_score",
             Self::VirtualTime => "virtual_time_s",
             Self::WallTime => "wall_time_s",
             Self::PeakMemory => "peak_memory_bytes",
-        }
+        };
+        name.into()
     }
 
     /// Returns the name in tables for readers.
     pub fn label(&self) -> String {
         match self {
             Self::Figure(name) => figures::label(name),
+            Self::Validation(name) => format!("validation {}", figures::label(name)),
             Self::UpBytes => "sent up".to_owned(),
             Self::DownBytes => "sent down".to_owned(),
             Self::InferenceBytes => "to score".to_owned(),
+            Self::UpModelled => "of it modelled, up".to_owned(),
+            Self::DownModelled => "of it modelled, down".to_owned(),
             Self::UpBytesToSelected => "sent up to the selected round".to_owned(),
             Self::DownBytesToSelected => "sent down to the selected round, and to score".to_owned(),
             Self::VirtualTime => "virtual time".to_owned(),
@@ -79,9 +97,12 @@ impl Quantity {
         let run = &report.run;
         match self {
             Self::Figure(name) => run.accuracy.test.get(name).copied(),
+            Self::Validation(name) => run.accuracy.validation.as_ref()?.get(name).copied(),
             Self::UpBytes => Some(run.bytes.up.sent as f64),
             Self::DownBytes => Some(run.bytes.down.sent as f64),
             Self::InferenceBytes => run.inference_bytes.map(|bytes| bytes as f64),
+            Self::UpModelled => Some(run.bytes.up.modelled as f64),
+            Self::DownModelled => Some(run.bytes.down.modelled as f64),
             Self::UpBytesToSelected => Some(selected(report)?.up_bytes as f64),
             Self::DownBytesToSelected => {
                 Some(selected(report)?.down_bytes as f64 + run.inference_bytes.unwrap_or_default() as f64)
@@ -95,10 +116,12 @@ impl Quantity {
     /// Returns a value that is not negative in words.
     pub fn words(&self, value: f64) -> String {
         match self {
-            Self::Figure(_) => words::accuracy(value),
+            Self::Figure(_) | Self::Validation(_) => words::accuracy(value),
             Self::UpBytes
             | Self::DownBytes
             | Self::InferenceBytes
+            | Self::UpModelled
+            | Self::DownModelled
             | Self::UpBytesToSelected
             | Self::DownBytesToSelected
             | Self::PeakMemory => bytes(value),
@@ -145,12 +168,18 @@ mod tests {
         assert_eq!(values, expected);
         assert_eq!(Quantity::Figure("hr@10".to_owned()).of(&report), Some(0.5));
         assert_eq!(Quantity::Figure("mrr".to_owned()).of(&report), None);
-        let mut names: Vec<&str> = COSTS.iter().map(Quantity::name).collect();
+        let mut names: Vec<Cow<str>> = COSTS.iter().chain(&OVERHEADS).map(Quantity::name).collect();
         names.dedup();
-        assert_eq!(names.len(), COSTS.len());
+        assert_eq!(names.len(), COSTS.len() + OVERHEADS.len());
+        let validation = Quantity::Validation("hr@10".to_owned());
+        assert_eq!((validation.name().as_ref(), validation.label().as_str()), ("validation-hr@10", "validation HR@10"));
+        let of_validation = run.accuracy.validation.as_ref().and_then(|figures| figures.get("hr@10").copied());
+        assert!(of_validation.is_some() && validation.of(&report) == of_validation);
         let mut judged = report.clone();
         judged.run.selected_round = Some(judged.rounds[0].round);
         judged.run.inference_bytes = Some(7);
+        (judged.run.bytes.up.modelled, judged.run.bytes.down.modelled) = (8, 9);
+        assert_eq!(OVERHEADS.map(|quantity| quantity.of(&judged)), [Some(8.0), Some(9.0)]);
         let (first, last) = (&judged.rounds[0], &judged.rounds[judged.rounds.len() - 1]);
         assert!(first.up_bytes < last.up_bytes && first.down_bytes < last.down_bytes);
         let of_selected = COSTS_OF_SELECTED.map(|quantity| quantity.of(&judged));

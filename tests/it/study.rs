@@ -6,6 +6,9 @@ use serde_json::Value;
 
 use crate::support::Workshop;
 
+#[cfg(unix)]
+mod kills;
+
 /// Two arms of a few rounds, with two seeds.
 const STUDY: &str = r#"
 title = "Rates"
@@ -161,45 +164,6 @@ fn a_study_that_has_changed_is_refused_with_what_changed() {
     let set = [&again[..], &["--set", "codec.uplink=sparse-f32"]].concat();
     assert_ends(&fedrecsim(&workshop, &set), 2, &["codec.uplink"]);
     assert_eq!(lines(&workshop, "out/study.csv"), before);
-}
-
-/// If this fails, a study that was stopped loses what it has, or comes to other results than one that was not.
-#[cfg(unix)]
-#[test]
-fn a_study_that_is_stopped_goes_on_to_the_same_tables() {
-    let workshop = workshop();
-    // The second arm goes on for long enough to be stopped in the middle.
-    let text = "base = \"small.toml\"\nseeds = [1]\n\n[[arms]]\nname = \"short\"\n\n[[arms]]\nname = \"long\"\n\
-                set = { \"training.rounds\" = 400, \"evaluation.every_rounds\" = 400, \
-                \"method.fedrap.learning_rate_tables\" = 0.01 }\n";
-    workshop.write("study.toml", text);
-    let arguments = ["study", "study.toml", "--jobs", "1", "--checkpoint-every", "1", "--out", "out"];
-    let mut child = command(&workshop, &arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let folder = workshop.path("out/runs/long/1");
-    let has_checkpoint = || {
-        let names = std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
-        names.into_iter().any(|name| name.to_string_lossy().starts_with("checkpoint-"))
-    };
-    while !has_checkpoint() {
-        assert!(child.try_wait().unwrap().is_none(), "it ended before it could be stopped");
-        std::thread::yield_now();
-    }
-    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
-    let output = child.wait_with_output().unwrap();
-    assert_ends(&output, 1, &["interrupted"]);
-    let first = std::fs::read(workshop.path("out/runs/short/1/run.json")).unwrap();
-    let stopped = run_json(&workshop, "out/runs/long/1");
-    assert_eq!((&stopped["complete"], &stopped["stopped_by"]), (&false.into(), &"interrupted".into()));
-    assert!(std::fs::read_to_string(workshop.path("out/study.md")).unwrap().contains("> Partial: 1 of 2 runs"));
-    study(&workshop, &["--out", "out"]);
-    assert_eq!(std::fs::read(workshop.path("out/runs/short/1/run.json")).unwrap(), first, "it was run once more");
-    study(&workshop, &["--out", "undisturbed"]);
-    assert_same_tables(&workshop, "out", "undisturbed");
-    let log = std::fs::read_to_string(workshop.path("out/runs/long/1.log")).unwrap();
-    assert!(
-        !log.lines().skip_while(|line| !line.starts_with("error:")).any(|line| line.starts_with("round 1/")),
-        "{log}"
-    );
 }
 
 /// If this fails, a cluster that shares the runs comes to other tables than one machine.

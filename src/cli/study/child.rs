@@ -50,7 +50,7 @@ impl Launcher {
         let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
         match start.to_do {
             ToDo::Resume => option("resume", start.folder.clone().into()),
-            ToDo::Begin | ToDo::Nothing => {
+            ToDo::Begin | ToDo::BeginAnew | ToDo::Nothing => {
                 option("run", start.base.clone().into());
                 start.set.iter().for_each(|set| option("--set", set.into()));
                 option("--seed", start.seed.to_string().into());
@@ -80,7 +80,7 @@ impl Launcher {
         remove(&failure_of(&start.folder))?;
         let file = match start.to_do {
             ToDo::Resume => File::options().create(true).append(true).open(&log).map_err(unwritten)?,
-            ToDo::Begin | ToDo::Nothing => File::create(&log).map_err(unwritten)?,
+            ToDo::Begin | ToDo::BeginAnew | ToDo::Nothing => File::create(&log).map_err(unwritten)?,
         };
         let words = self.words(start);
         let mut command = Command::new(&words[0]);
@@ -180,6 +180,8 @@ mod tests {
         let Command::Run(run) = Cli::try_parse_from(&words[1..]).unwrap().command else { panic!("{words:?}") };
         assert_eq!(run.input.overrides(), ["codec.uplink={ delta = true }", "seed=3"]);
         assert_eq!((run.out, run.overwrite), (Some("o/3".into()), true));
+        let words = launcher.words(&Start { to_do: ToDo::BeginAnew, ..start.clone() });
+        assert_eq!(words, launcher.words(&start), "a checkpoint of another build is not in the way");
         start.to_do = ToDo::Resume;
         let Command::Resume(resume) = Cli::try_parse_from(&launcher.words(&start)[1..]).unwrap().command else {
             panic!("not resumed")

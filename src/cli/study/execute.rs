@@ -11,7 +11,7 @@ use super::fit;
 use super::folder::{StudyFolder, ToDo, log_of};
 use super::progress::{Ended, StudyProgress};
 use crate::cli::inputs::threads_of;
-use crate::cli::{StudyArgs, memory};
+use crate::cli::{StudyArgs, memory, messages};
 use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::study::plan::{Plan, RunId};
@@ -25,6 +25,7 @@ const CHECKPOINTS: u32 = 10;
 
 /// A run that waits for its turn.
 struct Waiting {
+    id: RunId,
     name: String,
     start: Start,
     memory_bytes: u64,
@@ -37,6 +38,16 @@ struct Running {
     run: Waiting,
     child: Child,
     began: Instant,
+}
+
+/// What is known of a run that is about to start.
+enum Next {
+    /// It starts.
+    Start,
+    /// A process of an earlier study is still at work on it.
+    Held,
+    /// Such a process has come to its end with it.
+    Done,
 }
 
 /// How many runs may be beside each other.
@@ -97,7 +108,7 @@ pub fn execute(
     let limits = Limits { runs: jobs, memory_bytes: budget_bytes.unwrap_or(u64::MAX) };
     let weights: f64 = waiting.iter().map(|run| run.weight).sum();
     let progress = StudyProgress::new(waiting.len(), weights, arguments.progress, visible);
-    carry_on(waiting, limits, &launcher, progress, interrupted)
+    carry_on((plan, folder), waiting, limits, &launcher, progress, interrupted)
 }
 
 /// Returns how runs are started.
@@ -145,28 +156,59 @@ fn waiting(
     // Weights are comparable only if all arms have an estimate.
     let has_all = record.arms.iter().all(|arm| arm.round_s.is_some());
     let weight = f64::from(rounds) * known.round_s.filter(|_| has_all).unwrap_or(1.0);
-    Waiting { name: plan.name(run), start, memory_bytes: known.memory_bytes.unwrap_or(0), weight }
+    Waiting { id: run, name: plan.name(run), start, memory_bytes: known.memory_bytes.unwrap_or(0), weight }
 }
 
-/// Starts runs as others end, until none is left, or until all are told to stop.
+/// Looks at a run once more before it starts: what is to be done may have changed, as another process may have been at
+/// work on it.
+///
+/// # Errors
+/// Those of [`StudyFolder::to_do`].
+fn look_again((plan, folder): (&Plan, &StudyFolder), run: &mut Waiting) -> Result<Next> {
+    if folder.is_at_work(plan, run.id) {
+        return Ok(Next::Held);
+    }
+    run.start.to_do = folder.to_do(plan, run.id)?;
+    Ok(if run.start.to_do == ToDo::Nothing { Next::Done } else { Next::Start })
+}
+
+/// Starts runs as others end, until none is left, or until all are told to stop. A run on which another process is at
+/// work waits for the end of that.
 fn carry_on(
+    of: (&Plan, &StudyFolder),
     mut waiting: VecDeque<Waiting>,
     limits: Limits,
     launcher: &Launcher,
     mut progress: StudyProgress,
     interrupted: &AtomicBool,
 ) -> Result<()> {
-    let mut running: Vec<Running> = Vec::new();
+    let (mut running, mut held): (Vec<Running>, Vec<Waiting>) = (Vec::new(), Vec::new());
     let (mut told, mut unstarted) = (false, None);
-    while !(waiting.is_empty() && running.is_empty()) {
+    while !(waiting.is_empty() && running.is_empty() && held.is_empty()) {
         if (interrupted.load(Ordering::Relaxed) || unstarted.is_some()) && !told {
             waiting.clear();
+            held.clear();
             running.iter().for_each(|run| tell_to_stop(&run.child));
             told = true;
         }
         let taken = running.iter().map(|running| running.run.memory_bytes).sum();
         let next = limits.next(waiting.iter().map(|run| run.memory_bytes), running.len(), taken);
-        if let Some(run) = next.and_then(|place| waiting.remove(place)) {
+        if let Some(mut run) = next.and_then(|place| waiting.remove(place)) {
+            match look_again(of, &mut run)? {
+                Next::Start => {}
+                Next::Held => {
+                    messages::note(&format!(
+                        "{}: a process of an earlier study is still at work on it; waiting for its end",
+                        run.name
+                    ));
+                    held.push(run);
+                    continue;
+                }
+                Next::Done => {
+                    progress.ended(&run.name, run.weight, Duration::ZERO, Ended::Done(&run.start.folder));
+                    continue;
+                }
+            }
             match launcher.start(&run.start) {
                 Ok(child) => running.push(Running { run, child, began: Instant::now() }),
                 // The others are told to stop, and keep what they have.
@@ -183,6 +225,9 @@ fn carry_on(
             }
         }
         running = still;
+        let (still_held, free): (Vec<Waiting>, _) = held.into_iter().partition(|run| of.1.is_at_work(of.0, run.id));
+        held = still_held;
+        waiting.extend(free);
         progress.look(running.iter().map(|running| (log_of(&running.run.start.folder), running.run.weight)));
         std::thread::sleep(LOOK_EVERY);
     }
@@ -202,7 +247,10 @@ fn end(run: &Running, status: std::process::ExitStatus, told: bool, progress: &m
             Ended::Failed(reason)
         }
     };
-    progress.ended(&run.run.name, run.run.weight, run.began.elapsed(), outcome);
+    let anew = (run.run.start.to_do == ToDo::BeginAnew)
+        .then_some(" (begun anew, as another build of the program left its checkpoint)");
+    let name = format!("{}{}", run.run.name, anew.unwrap_or_default());
+    progress.ended(&name, run.run.weight, run.began.elapsed(), outcome);
     Ok(())
 }
 

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::checkpoint;
+use crate::checkpoint::{self, Build};
 use crate::error::{Error, Result};
 use crate::report::FolderLock;
 use crate::report::read::{SavedReport, SavedRun};
@@ -31,6 +31,8 @@ pub enum ToDo {
     Resume,
     /// The run begins, and replaces whatever is in its folder.
     Begin,
+    /// The run begins although there is a checkpoint of it, since another build of the program has left that.
+    BeginAnew,
 }
 
 impl StudyFolder {
@@ -83,7 +85,7 @@ impl StudyFolder {
     /// Returns what is to be done for a run.
     ///
     /// # Errors
-    /// Those of a scenario that cannot be written, which no file gives.
+    /// Those of a scenario that cannot be written, which no file gives, and of a program that cannot read its own file.
     pub fn to_do(&self, plan: &Plan, run: RunId) -> Result<ToDo> {
         let folder = self.run(plan, run);
         let scenario = plan.scenario(run);
@@ -94,8 +96,17 @@ impl StudyFolder {
         let table = |text: &str| text.parse::<toml::Table>().ok();
         let ours = table(&scenario.to_toml()?);
         let found = if checkpoint::is_in(&folder) { checkpoint::find(&folder).ok() } else { None };
-        let is_of_run = found.is_some_and(|found| table(&found.checkpoint.header.scenario) == ours);
-        Ok(if is_of_run { ToDo::Resume } else { ToDo::Begin })
+        let headers = found.map(|found| found.checkpoint.header);
+        let Some(header) = headers.filter(|header| table(&header.scenario) == ours) else { return Ok(ToDo::Begin) };
+        // The version of a method that changes by itself is compared by the run.
+        let running = Build::running(&header.build.method)?;
+        Ok(if header.check_build(&running).is_ok() { ToDo::Resume } else { ToDo::BeginAnew })
+    }
+
+    /// Returns whether a process is at work on a run, as one does that a killed study has left behind.
+    pub fn is_at_work(&self, plan: &Plan, run: RunId) -> bool {
+        // A folder that is not there, or that nobody can write to, has nobody at work.
+        matches!(FolderLock::take(&self.run(plan, run)), Err(Error::Usage(_)))
     }
 
     /// Returns the results of the runs of a part, or of all of them.

@@ -3,7 +3,7 @@
 use plotters::prelude::RGBColor;
 
 use super::axis::Axis;
-use super::chart::{Chart, Group, Mark, Series, Stroke, shade};
+use super::chart::{Chart, Group, LEGEND_WIDTH, Mark, Marker, Series, Stroke, shade};
 use super::{rounds_axis, title, with_overrides, with_room};
 use crate::metric::{Metric, Needs};
 use crate::report::cost;
@@ -82,6 +82,8 @@ pub fn chart(record: &RunRecord, against: Against) -> Chart {
         groups,
         areas: Vec::new(),
         marked: marked(record, &points),
+        notes: Vec::new(),
+        legend_width: LEGEND_WIDTH,
         remark,
     }
 }
@@ -152,7 +154,7 @@ fn marked(record: &RunRecord, points: &[Point]) -> Option<(String, Vec<Mark>)> {
         .zip(COLORS)
         .filter_map(|(metric, (color, _))| {
             let value = *selected.accuracy.test.get(&metric.name())?;
-            Some(Mark { at: (selected.x, value), color })
+            Some(Mark { at: (selected.x, value), color, marker: Marker::Circle })
         })
         .collect();
     let label = format!("selected: round {}, {why}; the figures above are of this round", selected.round);

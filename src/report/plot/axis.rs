@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
+use crate::math;
+
 /// An axis from `start` to `end`. Its fields are in the axis's own unit; what is drawn on it is in the unit of the
 /// data.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,9 +20,31 @@ pub struct Axis {
     pub end: f64,
     /// Where its ticks are.
     pub ticks: Vec<f64>,
-    /// Number of decimals in a tick's label.
+    /// Number of decimals in a tick's label, if the axis is linear.
     pub decimals: usize,
+    /// How values become places.
+    pub scale: Scale,
 }
+
+/// How values become places on an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Equal differences have equal lengths.
+    Linear,
+    /// Equal ratios have equal lengths, and ticks are labelled with bytes in the unit that suits each.
+    LogarithmicBytes,
+    /// Equal ratios have equal lengths, and ticks are labelled with numbers.
+    LogarithmicNumbers,
+}
+
+/// The units of bytes, ascending.
+const BYTES: [(f64, &str); 6] = [(1.0, "bytes"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"), (1e15, "PB")];
+
+/// The units of time, ascending.
+const SECONDS: [(f64, &str); 5] = [(1e-3, "ms"), (1.0, "s"), (60.0, "min"), (3600.0, "h"), (86_400.0, "days")];
+
+/// The factor by which a logarithmic axis extends beyond the values at both of its ends.
+const LOGARITHMIC_ROOM: f64 = 1.15;
 
 /// The factor by which an axis extends beyond the largest value, so that a line or a marker there is not cut off.
 const HEADROOM: f64 = 1.02;
@@ -33,19 +57,62 @@ impl Axis {
 
     /// Returns an axis of bytes from 0 to `last`, in the decimal unit that suits them. `title` says which bytes.
     pub fn bytes(title: &str, last: f64) -> Self {
-        let (unit, name) = largest_unit(
-            &[(1.0, "bytes"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"), (1e15, "PB")],
-            last / 1.2,
-        );
+        let (unit, name) = largest_unit(&BYTES, last / 1.2);
         let step_min = if unit == 1.0 { 1.0 } else { 0.0 };
         Self::new(&format!("{title} [{name}]"), unit, last, step_min)
     }
 
     /// Returns an axis of virtual seconds from 0 to `last`, in the unit that suits them.
     pub fn virtual_seconds(last: f64) -> Self {
-        let units = [(1e-3, "ms"), (1.0, "s"), (60.0, "min"), (3600.0, "h"), (86_400.0, "days")];
-        let (unit, name) = largest_unit(&units, last / 2.0);
+        let (unit, name) = largest_unit(&SECONDS, last / 2.0);
         Self::new(&format!("virtual time [{name}]"), unit, last, 0.0)
+    }
+
+    /// Returns a logarithmic axis of bytes from `first`, which is positive, to `last`. `title` says which bytes.
+    pub fn logarithmic_bytes(title: &str, [first, last]: [f64; 2]) -> Self {
+        Self::logarithmic(&format!("{title}, logarithmic"), 1.0, [first, last], Scale::LogarithmicBytes)
+    }
+
+    /// Returns a logarithmic axis of virtual seconds from `first`, which is positive, to `last`.
+    pub fn logarithmic_seconds([first, last]: [f64; 2]) -> Self {
+        let (unit, name) = largest_unit(&SECONDS, last / 2.0);
+        Self::logarithmic(
+            &format!("virtual time [{name}], logarithmic"),
+            unit,
+            [first, last],
+            Scale::LogarithmicNumbers,
+        )
+    }
+
+    /// Makes a logarithmic axis whose ticks are the powers of ten, and twice and five times these where they are few.
+    fn logarithmic(title: &str, unit: f64, ends: [f64; 2], scale: Scale) -> Self {
+        let [start, end] = [ends[0] / unit / LOGARITHMIC_ROOM, ends[1] / unit * LOGARITHMIC_ROOM];
+        let mut power = 1.0;
+        while power > start {
+            power /= 10.0;
+        }
+        while power * 10.0 <= start {
+            power *= 10.0;
+        }
+        let mut powers = Vec::new();
+        while power <= end {
+            powers.push(power);
+            power *= 10.0;
+        }
+        let all = |factors: &[f64]| -> Vec<f64> {
+            let all = powers.iter().flat_map(|power| factors.iter().map(move |factor| factor * power));
+            all.filter(|tick| (start..=end).contains(tick)).collect()
+        };
+        let mut ticks = all(&[1.0]);
+        if ticks.len() < 3 {
+            ticks = all(&[1.0, 2.0, 5.0]);
+        }
+        Self { title: title.to_owned(), unit, start, end, ticks, decimals: 0, scale }
+    }
+
+    /// Returns whether a value in the unit of the data has a place on the axis; a logarithmic one has none for 0.
+    pub fn holds(&self, value: f64) -> bool {
+        self.scale == Scale::Linear || value > 0.0
     }
 
     /// Returns an axis of a share from 0 to `largest`, or to 1 if that is near.
@@ -68,7 +135,7 @@ impl Axis {
         let ticks: Vec<f64> = (0..=count).map(|tick| (first + f64::from(tick)) * step).collect();
         let (start, last) = (first * step, (first + f64::from(count)) * step);
         let end = start + (last - start) * HEADROOM;
-        Self { title: title.to_owned(), unit: 1.0, start, end, ticks, decimals }
+        Self { title: title.to_owned(), unit: 1.0, start, end, ticks, decimals, scale: Scale::Linear }
     }
 
     /// Makes an axis from 0 to `last`, which is in the unit of the data. `step_min` is the smallest distance of ticks,
@@ -76,7 +143,8 @@ impl Axis {
     fn new(title: &str, unit: f64, last: f64, step_min: f64) -> Self {
         if last <= 0.0 {
             // There is nothing to measure, so the axis has a length to draw on and no tick but zero.
-            return Self { title: title.to_owned(), unit, start: 0.0, end: 1.0, ticks: vec![0.0], decimals: 0 };
+            let (start, end, ticks) = (0.0, 1.0, vec![0.0]);
+            return Self { title: title.to_owned(), unit, start, end, ticks, decimals: 0, scale: Scale::Linear };
         }
         let end = last / unit;
         let (mut step, mut decimals) = nice_step(end / 8.0);
@@ -86,12 +154,36 @@ impl Axis {
         // The tolerance keeps the tick at the very end in spite of rounding.
         let count = ((end + step * 1e-6) / step) as u32;
         let ticks = (0..=count).map(|i| f64::from(i) * step).collect();
-        Self { title: title.to_owned(), unit, start: 0.0, end: end * HEADROOM, ticks, decimals }
+        let end = end * HEADROOM;
+        Self { title: title.to_owned(), unit, start: 0.0, end, ticks, decimals, scale: Scale::Linear }
     }
 
     /// Returns the label of a tick.
     pub fn label(&self, tick: f64) -> String {
-        format!("{tick:.*}", self.decimals)
+        match self.scale {
+            Scale::Linear => format!("{tick:.*}", self.decimals),
+            Scale::LogarithmicBytes => {
+                let (unit, name) = largest_unit(&BYTES, tick * 1.000_001);
+                format!("{} {name}", (tick / unit).round())
+            }
+            Scale::LogarithmicNumbers if tick < 0.999 => {
+                // The decimals are those of the first digit that is not zero.
+                let decimals = math::log2(1.0 / tick) / math::log2(10.0);
+                format!("{tick:.*}", (decimals - 1e-6).ceil() as usize)
+            }
+            Scale::LogarithmicNumbers => format!("{}", tick.round()),
+        }
+    }
+
+    /// Returns the share of the axis's length at which a value in the axis's unit is; those beyond an end are there.
+    fn share_at(&self, value: f64) -> f64 {
+        let share = match self.scale {
+            Scale::Linear => (value - self.start) / (self.end - self.start),
+            // A logarithmic axis begins above 0.
+            _ if value <= 0.0 => 0.0,
+            _ => math::ln(value / self.start) / math::ln(self.end / self.start),
+        };
+        share.clamp(0.0, 1.0)
     }
 }
 
@@ -101,8 +193,7 @@ impl Ranged for Axis {
 
     fn map(&self, value: &f64, (first, last): (i32, i32)) -> i32 {
         // The place is clamped to the axis, so that nothing is drawn outside of it. `end` lies beyond `start`.
-        let share = ((value / self.unit - self.start) / (self.end - self.start)).clamp(0.0, 1.0);
-        first + (f64::from(last - first) * share).round() as i32
+        first + (f64::from(last - first) * self.share_at(value / self.unit)).round() as i32
     }
 
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
@@ -204,6 +295,37 @@ mod tests {
         for (smallest, largest) in [(1.0, 1.0), (0.001, 5.0), (0.0, 2.0), (3.0, 1e6)] {
             let axis = Axis::errors("", smallest, largest);
             assert!(axis.start <= smallest && axis.end > largest && (2..=10).contains(&axis.ticks.len()), "{axis:?}");
+        }
+    }
+
+    /// If this fails, a point on a logarithmic axis stands at another cost than its own, or a tick has a wrong label.
+    #[test]
+    fn a_logarithmic_axis_has_powers_of_ten_at_equal_distances() {
+        let axis = Axis::logarithmic_bytes("sent", [0.9e6, 1.1e9]);
+        assert_eq!(
+            (axis.title.as_str(), labels(&axis)),
+            ("sent, logarithmic", vec!["1 MB", "10 MB", "100 MB", "1 GB"].into_iter().map(str::to_owned).collect())
+        );
+        let places: Vec<i32> = axis.ticks.iter().map(|tick| axis.map(tick, (0, 1000))).collect();
+        let lengths: Vec<i32> = places.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(places[0] > 0 && places[3] < 1000 && lengths.iter().all(|length| length.abs_diff(lengths[0]) <= 1));
+        assert!(axis.holds(1.0) && !axis.holds(0.0) && Axis::bytes("", 1.0).holds(0.0));
+        assert_eq!(
+            labels(&Axis::logarithmic_bytes("", [3.1e8, 2.4e10])),
+            ["500 MB", "1 GB", "2 GB", "5 GB", "10 GB", "20 GB"]
+        );
+        let times = Axis::logarithmic_seconds([0.02, 400.0]);
+        assert_eq!(
+            (times.title.as_str(), labels(&times).join(" ").as_str()),
+            ("virtual time [min], logarithmic", "0.001 0.01 0.1 1")
+        );
+        for exponent in 0..40 {
+            let first = 1.3e-3 * f64::from(2u32).powi(exponent);
+            for axis in [31.0, 1e4, 1e7].map(|ratio| Axis::logarithmic_seconds([first, first * ratio])) {
+                let mut distinct = labels(&axis);
+                distinct.dedup();
+                assert!((3..=9).contains(&distinct.len()) && distinct.len() == axis.ticks.len(), "{axis:?}");
+            }
         }
     }
 

@@ -5,6 +5,9 @@ mod accuracy;
 pub mod arms;
 mod axis;
 mod chart;
+mod draw;
+mod legend;
+mod notes;
 mod sparsity;
 mod svg;
 pub mod timeline;
@@ -35,7 +38,7 @@ pub fn charts(record: &RunRecord) -> Result<Vec<(&'static str, String)>> {
 }
 
 fn render(name: &str, chart: &Chart) -> Result<String> {
-    chart::render(chart).map_err(|error| Error::write(name, std::io::Error::other(error.to_string())))
+    draw::render(chart).map_err(|error| Error::write(name, std::io::Error::other(error.to_string())))
 }
 
 /// Returns the first line of every chart, which says what was run and whether all of it was.

@@ -3,7 +3,7 @@
 use plotters::prelude::RGBColor;
 
 use super::axis::Axis;
-use super::chart::{Chart, Group, Series, Stroke, shade};
+use super::chart::{Chart, Group, LEGEND_WIDTH, Series, Stroke, shade};
 use super::{SPARSITY_THRESHOLDS, rounds_axis, title, with_overrides};
 use crate::report::record::{RunRecord, Sparsity};
 use crate::report::words::share;
@@ -68,6 +68,8 @@ pub fn chart(record: &RunRecord) -> Option<Chart> {
         .collect(),
         areas: Vec::new(),
         marked: None,
+        notes: Vec::new(),
+        legend_width: LEGEND_WIDTH,
         remark: None,
     })
 }

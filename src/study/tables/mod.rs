@@ -10,7 +10,8 @@ mod savings;
 
 use document::{Block, Document};
 
-use super::quantities::{self, COSTS, Quantity};
+use super::names::Names;
+use super::quantities::{self, Quantity};
 use super::reach::{Goal, PERCENTS};
 use super::results::{ArmResults, Measure, Results, RunState, SpentOn};
 use super::statistics::Summary;
@@ -22,7 +23,7 @@ use crate::report::{figures, words};
 /// The contents of files, by their names.
 pub type Files = Vec<(String, Vec<u8>)>;
 
-/// The names of the pictures, whether or not this build can draw them.
+/// The names of the pictures that every study has, whether or not this build can draw them.
 pub const PICTURES: [&str; 5] =
     ["accuracy-by-uploads.svg", "accuracy-by-bytes.svg", "accuracy-by-time.svg", "pareto-bytes.svg", "pareto-time.svg"];
 
@@ -35,8 +36,8 @@ pub fn files(results: &Results, name: &str) -> Result<Files> {
     #[cfg(feature = "plots")]
     let pictures = pictures::all(results)?;
     #[cfg(not(feature = "plots"))]
-    let pictures: Vec<(&str, String)> = Vec::new();
-    let names: Vec<&str> = pictures.iter().map(|(name, _)| *name).collect();
+    let pictures: Vec<(String, String)> = Vec::new();
+    let names: Vec<&str> = pictures.iter().map(|(name, _)| name.as_str()).collect();
     let document = document(results, &names);
     let mut files: Files = vec![
         (format!("{name}.md"), document.markdown().into_bytes()),
@@ -44,7 +45,7 @@ pub fn files(results: &Results, name: &str) -> Result<Files> {
         ("summary.csv".to_owned(), csv::arms(results)?.into_bytes()),
         (saved::FILE_NAME.to_owned(), saved::render(results)?.into_bytes()),
     ];
-    files.extend(pictures.into_iter().map(|(name, picture)| (name.to_owned(), picture.into_bytes())));
+    files.extend(pictures.into_iter().map(|(name, picture)| (name, picture.into_bytes())));
     if html::check().is_ok() {
         files.push((html::FILE_NAME.to_owned(), page(results)?.into_bytes()));
     }
@@ -66,17 +67,18 @@ pub fn markdown(results: &Results) -> String {
 
 fn document(results: &Results, pictures: &[&str]) -> Document {
     let mut blocks = remarks(results);
+    let names = Names::of(&results.arms.iter().map(|arm| arm.name.as_str()).collect::<Vec<_>>());
     let protocols = protocols(results);
     if let [only] = &protocols[..] {
         blocks.push(Block::Text(format!("Protocol of every accuracy: {}.", only.trim_end_matches('.'))));
     }
     for figure in &results.figures {
-        blocks.extend(accuracy(results, figure, protocols.len() > 1));
+        blocks.extend(accuracy(results, &names, figure, protocols.len() > 1));
     }
-    blocks.extend(savings::blocks(results));
-    blocks.extend(costs(results));
+    blocks.extend(savings::blocks(results, &names));
+    blocks.extend(costs(results, &names));
     for goal in results.goals() {
-        blocks.extend(goals(results, goal));
+        blocks.extend(goals(results, &names, goal));
     }
     let sharing = sharing::remarks(results.arms.iter().map(|arm| (arm.name.as_str(), &arm.timing[..])));
     if !sharing.is_empty() {
@@ -139,7 +141,7 @@ fn protocols(results: &Results) -> Vec<&str> {
 }
 
 /// Returns the table of one figure of accuracy.
-fn accuracy(results: &Results, figure: &str, with_protocol: bool) -> Vec<Block> {
+fn accuracy(results: &Results, names: &Names, figure: &str, with_protocol: bool) -> Vec<Block> {
     let measure = Measure::Whole(Quantity::Figure(figure.to_owned()));
     let arms = 0..results.arms.len();
     let has_references = arms.clone().any(|arm| results.reference(arm, figure).is_some());
@@ -157,7 +159,7 @@ fn accuracy(results: &Results, figure: &str, with_protocol: bool) -> Vec<Block> 
     }
     let row = |arm: usize| {
         let summary = results.summary(arm, &measure);
-        let mut cells = vec![results.arms[arm].name.as_str().into(), runs_cell(&results.arms[arm])];
+        let mut cells = vec![names.labels[arm].as_str().into(), runs_cell(&results.arms[arm])];
         cells.extend([summary.map(|s| s.mean), summary.and_then(|s| s.deviation)].map(Cell::accuracy));
         cells.push(interval(summary, |value| format!("{value:.4}")));
         if is_compared {
@@ -165,7 +167,7 @@ fn accuracy(results: &Results, figure: &str, with_protocol: bool) -> Vec<Block> 
             cells.push(difference.map_or_else(Cell::none, |d| Cell::number(format!("{:+.4}", d.mean), d.mean)));
             cells.push(interval(difference, |value| format!("{value:+.4}")));
             let other =
-                results.arms[arm].compare_to.map_or_else(Cell::none, |other| results.arms[other].name.clone().into());
+                results.arms[arm].compare_to.map_or_else(Cell::none, |other| names.labels[other].as_str().into());
             cells.extend(has_several.then_some(other));
         }
         if has_references {
@@ -186,12 +188,16 @@ fn accuracy(results: &Results, figure: &str, with_protocol: bool) -> Vec<Block> 
         [only] => format!("{heading}. Protocol: {}.", only.trim_end_matches('.')),
         _ => heading.clone(),
     };
-    vec![Block::Heading(heading), Block::table(&caption, &header, arms.map(row).collect())]
+    let mut blocks = vec![Block::Heading(heading)];
+    blocks.extend(names.sentence().map(Block::Text));
+    blocks.push(Block::table(&caption, &header, arms.map(row).collect()));
+    blocks
 }
 
 /// Returns what the runs cost: means, with the standard deviation where there is one.
-fn costs(results: &Results) -> Vec<Block> {
-    let labels: Vec<String> = COSTS.iter().map(Quantity::label).collect();
+fn costs(results: &Results, names: &Names) -> Vec<Block> {
+    let quantities = results.costs();
+    let labels: Vec<String> = quantities.iter().map(Quantity::label).collect();
     let header: Vec<&str> = ["arm", "runs"].into_iter().chain(labels.iter().map(String::as_str)).collect();
     let cell = |arm: usize, quantity: &Quantity| {
         let Some(summary) = results.summary(arm, &Measure::Whole(quantity.clone())) else { return Cell::none() };
@@ -202,20 +208,20 @@ fn costs(results: &Results) -> Vec<Block> {
         Cell::number(text, summary.mean)
     };
     let row = |arm: usize| {
-        let name = [results.arms[arm].name.as_str().into(), runs_cell(&results.arms[arm])];
-        name.into_iter().chain(COSTS.iter().map(|quantity| cell(arm, quantity))).collect()
+        let name = [names.labels[arm].as_str().into(), runs_cell(&results.arms[arm])];
+        name.into_iter().chain(quantities.iter().map(|quantity| cell(arm, quantity))).collect()
     };
     let text = "Means over the finished runs, ± the standard deviation. Wall time and memory are those of the host; they \
                 are not part of the results, and runs beside each other slow one another.";
-    vec![
-        Block::Heading("What the runs cost".to_owned()),
-        Block::Text(text.to_owned()),
-        Block::table("What the runs cost, as means.", &header, (0..results.arms.len()).map(row).collect()),
-    ]
+    let mut blocks = vec![Block::Heading("What the runs cost".to_owned()), Block::Text(text.to_owned())];
+    blocks.extend(names.sentence().map(Block::Text));
+    let rows = (0..results.arms.len()).map(row).collect();
+    blocks.push(Block::table("What the runs cost, as means.", &header, rows));
+    blocks
 }
 
 /// Returns what it took to come near the best accuracy of an arm.
-fn goals(results: &Results, goal: Goal) -> Vec<Block> {
+fn goals(results: &Results, names: &Names, goal: Goal) -> Vec<Block> {
     let Some(figure) = results.figures.first() else { return Vec::new() };
     let header = ["arm", "share of the best", "runs that reach it", "sent up", "sent up and down", "virtual time"];
     let mut rows = Vec::new();
@@ -227,7 +233,7 @@ fn goals(results: &Results, goal: Goal) -> Vec<Block> {
             };
             let reached = of(SpentOn::Time).map_or(0, |summary| summary.count);
             rows.push(vec![
-                arm_results.name.as_str().into(),
+                names.labels[arm].as_str().into(),
                 Cell::number(format!("{percent} %"), percent),
                 Cell::number(format!("{reached} of {}", arm_results.reports().count()), reached),
                 mean(SpentOn::Up, quantities::bytes),
@@ -247,7 +253,10 @@ fn goals(results: &Results, goal: Goal) -> Vec<Block> {
                 an error, which is better if it is lower, 90 % are reached at 10 % above the best.";
     let heading = format!("What it took to reach a share {whose}");
     let table = Block::table(&heading, &header, rows);
-    vec![Block::Heading(heading), Block::Text(text.to_owned()), table]
+    let mut blocks = vec![Block::Heading(heading), Block::Text(text.to_owned())];
+    blocks.extend(names.sentence().map(Block::Text));
+    blocks.push(table);
+    blocks
 }
 
 /// Returns the runs that failed, with their reasons.
@@ -291,6 +300,17 @@ mod tests {
         let mut results = sample::results();
         results.arms[1].timing = vec!["the next user is invited whenever an update arrives".to_owned()];
         insta::assert_snapshot!(markdown(&results));
+    }
+
+    /// If this fails, a table repeats in every line what all arms share, or does not say it at all.
+    #[test]
+    fn what_all_arms_share_stands_above_the_tables() {
+        let mut results = sample::results();
+        results.arms.iter_mut().for_each(|arm| arm.name = format!("data=ml-100k, codec={}", arm.name));
+        let text = markdown(&results);
+        let sentence = "All arms share `data=ml-100k`.\n\n| arm |";
+        assert_eq!(text.matches(sentence).count(), text.matches("\n| arm |").count(), "{text}");
+        assert!(text.contains("| codec=int8 | codec=dense |") && !text.contains("| data=ml-100k"), "{text}");
     }
 
     /// If this fails, a table with missing runs looks like a whole one.

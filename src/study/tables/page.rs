@@ -7,7 +7,7 @@ use crate::report::figures;
 use crate::report::html::chart::{Axis, Chart, MOST_POINTS, Series, Stroke, Unit, cost_axes, drawn, style};
 use crate::report::html::table::{Cell, Table};
 use crate::report::html::{Page, Part};
-use crate::study::quantities::{COSTS, Quantity, direction};
+use crate::study::quantities::{Quantity, direction};
 use crate::study::results::{ArmResults, Measure, Results, RunState};
 
 /// The colour of the front.
@@ -196,7 +196,7 @@ fn without_empty_bands(series: &mut Series) {
 /// Returns every run with its figures and costs.
 fn runs(results: &Results) -> Table {
     let figures = results.figures.iter().map(|name| Quantity::Figure(name.clone()));
-    let quantities: Vec<Quantity> = figures.chain(COSTS).collect();
+    let quantities: Vec<Quantity> = figures.chain(results.costs()).collect();
     let labels: Vec<String> = quantities.iter().map(Quantity::label).collect();
     let header: Vec<&str> = ["arm", "seed", "state"]
         .into_iter()
