@@ -157,6 +157,13 @@ pub trait Method: Send + Sync + Debug {
         None
     }
 
+    /// Returns whether training reads no other rows of downloaded item tables than those of the participation's samples
+    /// ([`LocalTask::draw_samples`]), and a client keeps no others. Only then can clients download these rows alone
+    /// (`select = "needed-rows"`); all other rows are then NaN. The default is no.
+    fn trains_on_sampled_rows(&self) -> bool {
+        false
+    }
+
     /// Returns whether scores are predictions of ratings, in the unit of the data set. Only then can their error be
     /// measured: a method that only ranks is refused where the split holds ratings out.
     fn predicts_ratings(&self) -> bool {

@@ -13,7 +13,7 @@ pub enum Quantity {
     Figure(String),
     /// Bytes that clients sent.
     UpBytes,
-    /// Bytes that the server sent.
+    /// Bytes that the server sent, and what it takes to score where clients downloaded only the rows that they needed.
     DownBytes,
     /// Bytes that the evaluated users would download in order to score.
     InferenceBytes,
@@ -80,7 +80,7 @@ impl Quantity {
         match self {
             Self::Figure(name) => run.accuracy.test.get(name).copied(),
             Self::UpBytes => Some(run.bytes.up.sent as f64),
-            Self::DownBytes => Some(run.bytes.down.sent as f64),
+            Self::DownBytes => Some(run.down_bytes() as f64),
             Self::InferenceBytes => run.inference_bytes.map(|bytes| bytes as f64),
             Self::UpBytesToSelected => Some(selected(report)?.up_bytes as f64),
             Self::DownBytesToSelected => {

@@ -20,7 +20,7 @@ impl Candidates {
     pub fn of(choices: &Composition, update: &TableUpdate, context: &mut BlockContext<'_>) -> Self {
         let columns = update.shape.dimension;
         let rows: Vec<u32> = match &update.rows {
-            RowSet::Listed(rows) if choices.select != Select::All => rows.clone(),
+            RowSet::Listed(rows) if !matches!(choices.select, Select::All | Select::NeededRows) => rows.clone(),
             _ => (0..update.shape.rows as u32).collect(),
         };
         let mut values = Vec::with_capacity(rows.len() * columns);

@@ -13,11 +13,43 @@ impl Draft {
             if has_own_downloads {
                 downlink.insert("delta".to_owned(), Value::Boolean(false));
             }
+        }
+        self.mend_needed_rows();
+        if let Some(Value::Table(downlink)) = self.0.get("codec.downlink") {
             sends_differences = downlink.get("delta").and_then(Value::as_bool) == Some(true);
         }
         if !sends_differences {
             self.0.remove("codec.first_download");
         }
+    }
+
+    /// Has clients ask for rows only where their training reads no others, and their uploads need no others.
+    fn mend_needed_rows(&mut self) {
+        if !self.downloads_needed_rows() {
+            return;
+        }
+        let is_fedmf = self.is("method", "fedmf") || self.has_below("method.fedmf");
+        if let Some(Value::Table(downlink)) = self.0.get_mut("codec.downlink") {
+            downlink.insert("delta".to_owned(), Value::Boolean(false));
+            if !is_fedmf {
+                downlink.insert("select".to_owned(), "touched-rows".into());
+                return;
+            }
+        }
+        let takes_all = match self.0.get("codec.uplink") {
+            Some(Value::Table(uplink)) => uplink.get("select").and_then(Value::as_str) == Some("all"),
+            Some(named) => named.as_str() != Some("rows-f32"),
+            None => false,
+        };
+        if takes_all {
+            self.set("codec.uplink", "rows-f32");
+        }
+        self.remove_below("overheads.secure_aggregation");
+    }
+
+    fn downloads_needed_rows(&self) -> bool {
+        let Some(Value::Table(downlink)) = self.0.get("codec.downlink") else { return false };
+        downlink.get("select").and_then(Value::as_str) == Some("needed-rows")
     }
 
     /// Has what is encrypted only where it can be.
