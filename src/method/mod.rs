@@ -17,6 +17,7 @@
 //! 3. **[`Client`]**: Hold the [`Private`](crate::model::private::Private) parameters, train them, score items with
 //!    them, and visit them as state. Training returns an update that lists the rows that were touched. Check magnitudes
 //!    with [`LocalTask::check_magnitude`], and take `exp`, `ln` and `pow` from [`crate::math`].
+//!    [`Method::trains_on_sampled_rows`] says whether it reads the rows of its samples and no others.
 //! 4. **Server side**: The default takes the mean of every block. Another [`rule`] for a block takes one line
 //!    ([`averager::Averager::with_rules`]). A server that does anything else is a [`server::Server`] of the method's
 //!    own, as `examples/trimmed_mean.rs` shows for FedMF.

@@ -110,15 +110,21 @@ impl Exchanged {
         let mut found = Vec::new();
         for (path, _) in downlinks.filter(|(_, choice)| choice.selects_needed_rows()) {
             let name = path.get(2).copied();
+            // That there is no such block is told apart from this.
+            if name.is_some_and(|name| self.blocks.iter().all(|block| block.name != name)) {
+                continue;
+            }
             let sent = self.blocks.iter().filter(|block| {
-                let is_named = name.map_or(!spec.blocks.get(&block.name).is_some_and(|own| own.downlink.is_some()), |name| {
-                    block.name == name
-                });
+                let is_named = name
+                    .map_or(!spec.blocks.get(&block.name).is_some_and(|own| own.downlink.is_some()), |name| {
+                        block.name == name
+                    });
                 is_named && !block.is_uploaded && block.has_floats && block.has_item_rows
             });
             let sent: Vec<&str> = sent.map(|block| block.name.as_str()).collect();
             let message = if sent.is_empty() {
-                "`needed-rows` is for downloads of tables with a row for each item, of which there is none here".to_owned()
+                "`needed-rows` is for downloads of tables with a row for each item, of which there is none here"
+                    .to_owned()
             } else if self.has_personal_downloads {
                 "each user of this method has a download of its own, of which nobody asks for rows".to_owned()
             } else if !self.trains_on_sampled_rows {
@@ -160,10 +166,12 @@ mod tests {
     /// If this fails, a run has another codec than its file says, without a word.
     #[test]
     fn codecs_that_the_method_has_no_use_for_are_contradictions() {
-        let block =
-            |name: &str, is_uploaded, has_floats| {
-                ExchangedBlock { name: name.to_owned(), is_uploaded, has_floats, has_item_rows: true }
-            };
+        let block = |name: &str, is_uploaded, has_floats| ExchangedBlock {
+            name: name.to_owned(),
+            is_uploaded,
+            has_floats,
+            has_item_rows: true,
+        };
         let method = Exchanged {
             blocks: vec![block("C", true, true), block("C", false, true), block("counts", true, false)],
             has_personal_downloads: true,

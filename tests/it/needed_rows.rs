@@ -2,12 +2,19 @@
 //! others.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use fedrecsim::dataset;
+use fedrecsim::error::Error;
 use fedrecsim::ids::UserId;
 use fedrecsim::legs::Route;
+use fedrecsim::method::{Client, Entry, Method, pfedrec};
+use fedrecsim::model::blocks::Model;
+use fedrecsim::rng::Streams;
+use fedrecsim::scenario::{CodecChoice, CodecName, CompositionSpec, SelectSpec};
 use fedrecsim::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
 use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim::sim::{self, Outcome, RoundObserver, RunControl};
+use fedrecsim::sim::{self, Outcome, RoundObserver, RunControl, World};
 
 use crate::support::{Workshop, assert_balanced, assert_finite, run, small_with, world};
 
@@ -42,7 +49,10 @@ fn needed_rows_teach_the_same_as_whole_tables_for_fewer_bytes() {
         // A request is a frame of its own, of positions and nothing else.
         let (up, down) = (needed.bytes.up, needed.bytes.down);
         assert_eq!((up.frames, down.frames), (2 * whole.bytes.up.frames, whole.bytes.down.frames));
-        assert!(up.index > whole.bytes.up.index && up.values == whole.bytes.up.values && down.index == 0, "{up:?} {down:?}");
+        assert!(
+            up.index > whole.bytes.up.index && up.values == whole.bytes.up.values && down.index == 0,
+            "{up:?} {down:?}"
+        );
         // Whoever scores needs all rows, and that is booked.
         let inference = |outcome: &Outcome| outcome.rounds.last().unwrap().inference_bytes.unwrap();
         assert!(inference(&needed) >= 40 * 150 * 32 * 4 && inference(&whole) >= 40 * 150 * 32 * 4);
@@ -91,7 +101,8 @@ fn a_download_waits_for_its_request() {
 /// If this fails, what is downloaded depends on threads, or a fate that a request or a download meets is not booked.
 #[test]
 fn needed_rows_run_in_every_mode_and_repeat_their_digest() {
-    let corrupt = "faults=[{ effect = \"corrupt\", probability = 0.2 }, { effect = { cut_at_byte = 12 }, probability = 0.1 }]";
+    let corrupt =
+        "faults=[{ effect = \"corrupt\", probability = 0.2 }, { effect = { cut_at_byte = 12 }, probability = 0.1 }]";
     for mode in [
         "\"synchronous\"",
         "{ over-selection = { factor = 1.8 } }",
@@ -176,4 +187,42 @@ fn the_report_adds_what_it_takes_to_score() {
     let summary = std::fs::read_to_string(workshop.report().join("summary.md")).unwrap();
     let all = fedrecsim::units::Bytes::new(all).to_string();
     assert!(summary.contains(&format!("{all} down in all")), "{all}\n{summary}");
+}
+
+/// PFedRec, which keeps the rows that it did not ask for in order to score, and says that it does not.
+#[derive(Debug)]
+struct Claims(Box<dyn Method>);
+
+impl Method for Claims {
+    fn initial(&self) -> Model {
+        self.0.initial()
+    }
+
+    fn client(&self, user: UserId) -> Box<dyn Client> {
+        self.0.client(user)
+    }
+
+    fn trains_on_sampled_rows(&self) -> bool {
+        true
+    }
+}
+
+/// If this fails, a method that reads rows that its clients did not ask for finds something there.
+#[test]
+fn rows_that_were_not_asked_for_cannot_be_used() {
+    let claiming = Entry {
+        build: |value, problem| Ok(Box::new(Claims((pfedrec::ENTRY.build)(value, problem)?))),
+        ..pfedrec::ENTRY
+    };
+    let stopped_by = |downlink: CodecChoice| {
+        let mut scenario = small_with("pfedrec", &[ROWS_UP]);
+        scenario.codec.downlink = downlink;
+        let dataset = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed)).unwrap();
+        let world = World::with_methods(scenario, Arc::new(dataset), &[claiming]).unwrap();
+        sim::run(world, &RunControl::with_threads(1), &mut ()).map(|outcome| outcome.stopped_by)
+    };
+    assert!(stopped_by(CodecChoice::Named(CodecName::DenseF32)).unwrap().is_none());
+    let needed = CompositionSpec { select: SelectSpec::NeededRows, ..CompositionSpec::default() };
+    let stopped = stopped_by(CodecChoice::Composed(needed));
+    assert!(matches!(stopped, Ok(Some(Error::NonFinite { .. })) | Err(Error::NonFinite { .. })), "{stopped:?}");
 }

@@ -124,7 +124,8 @@ impl Codec for Composition {
 
     fn is_lossless(&self) -> bool {
         matches!(self.select, Select::All | Select::TouchedRows | Select::NeededRows)
-            && self.values == Values::Exact && !self.changes
+            && self.values == Values::Exact
+            && !self.changes
     }
 
     fn format(&self) -> &'static str {

@@ -137,9 +137,7 @@ impl Network {
         let asked = participation.asked_rows().ok_or_else(|| out_of_turn("a request for rows arrived"))?;
         let is_sound = match transfer.as_it_arrives(&asked.request.bytes) {
             None => false,
-            Some(frame) => {
-                answered(&self.peers.row_request_arrived, RowRequestArrived { user, invitation_id, frame })?
-            }
+            Some(frame) => answered(&self.peers.row_request_arrived, RowRequestArrived { user, invitation_id, frame })?,
         };
         self.request_was_read(now, user, (transfer, is_sound))
     }

@@ -16,8 +16,8 @@ use super::calendar::Calendar;
 use super::checkpoints::Save;
 use super::messages::{
     AbsorbRequests, AlarmRang, BeginStep, Book, BookUnfinished, Booking, CloseStep, ConsultThirdParty, FromClient,
-    Orders, ParticipationLost, Participations, RequestArrived, RoundBooked, RoundEnded, RowRequestArrived, StepsMade, ToClient,
-    UplinkArrived,
+    Orders, ParticipationLost, Participations, RequestArrived, RoundBooked, RoundEnded, RowRequestArrived, StepsMade,
+    ToClient, UplinkArrived,
 };
 use super::outcome::losses::Losses;
 use super::outcome::network::GaugesSince;

@@ -257,7 +257,10 @@ impl Handler<RowRequestArrived> for ServerActor {
         let RowRequestArrived { user, invitation_id, frame } = arrival;
         let open = self.open.get_mut(&user).filter(|open| open.invitation_id == invitation_id);
         let Some(open) = open else {
-            return Err(Error::Actor { actor: "server", reason: format!("{user} asks for rows without an invitation") });
+            return Err(Error::Actor {
+                actor: "server",
+                reason: format!("{user} asks for rows without an invitation"),
+            });
         };
         let rows = open.download.read_request(&frame).ok();
         open.asked = rows.map(Arc::from);

@@ -317,10 +317,6 @@ fn evaluation() -> Vec<Key> {
     ]
 }
 
-/// What may be selected without a number.
-const UPLOADED: [&str; 3] = ["all", "touched-rows", "non-zeros"];
-const DOWNLOADED: [&str; 4] = ["all", "touched-rows", "non-zeros", "needed-rows"];
-
 /// Draws a composition. Only a device remembers what it left out, of uploads that are differences.
 fn composition(of_uploads: bool) -> BoxedStrategy<Value> {
     let table =
@@ -328,7 +324,7 @@ fn composition(of_uploads: bool) -> BoxedStrategy<Value> {
     let of = move |key: &'static str| move |value: f64| table(vec![(key, Value::Float(value))]);
     let share = || (1u32..=10).prop_map(|tenths| f64::from(tenths) / 10.0);
     let entries = prop_oneof![
-        one_of(if of_uploads { &UPLOADED } else { &DOWNLOADED }),
+        one_of(&["all", "touched-rows", "non-zeros", if of_uploads { "all" } else { "needed-rows" }]),
         share().prop_map(of("top-share")),
         share().prop_map(of("random-share")),
         share().prop_map(|share| share / 100.0).prop_map(of("at-least")),

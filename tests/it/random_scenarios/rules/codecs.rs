@@ -8,33 +8,32 @@ impl Draft {
     /// Has only downloads that all users share, and that are differences, begin with a seed.
     pub(super) fn mend_codecs(&mut self) {
         let has_own_downloads = self.is("method", "metamf") || self.has_below("method.metamf");
-        let mut sends_differences = false;
-        if let Some(Value::Table(downlink)) = self.0.get_mut("codec.downlink") {
-            if has_own_downloads {
-                downlink.insert("delta".to_owned(), Value::Boolean(false));
-            }
+        if let Some(Value::Table(downlink)) = self.0.get_mut("codec.downlink")
+            && has_own_downloads
+        {
+            downlink.insert("delta".to_owned(), Value::Boolean(false));
         }
         self.mend_needed_rows();
-        if let Some(Value::Table(downlink)) = self.0.get("codec.downlink") {
-            sends_differences = downlink.get("delta").and_then(Value::as_bool) == Some(true);
-        }
-        if !sends_differences {
+        let downlink = self.0.get("codec.downlink").and_then(Value::as_table);
+        if downlink.and_then(|downlink| downlink.get("delta")?.as_bool()) != Some(true) {
             self.0.remove("codec.first_download");
         }
     }
 
-    /// Has clients ask for rows only where their training reads no others, and their uploads need no others.
+    /// Takes a method whose training reads no other rows than those that clients ask for.
+    pub(super) fn choose_method_for_needed_rows(&mut self) {
+        if self.downloads_needed_rows() {
+            self.set("method", "fedmf");
+        }
+    }
+
+    /// Has clients ask for rows only where their uploads need no others.
     fn mend_needed_rows(&mut self) {
         if !self.downloads_needed_rows() {
             return;
         }
-        let is_fedmf = self.is("method", "fedmf") || self.has_below("method.fedmf");
         if let Some(Value::Table(downlink)) = self.0.get_mut("codec.downlink") {
             downlink.insert("delta".to_owned(), Value::Boolean(false));
-            if !is_fedmf {
-                downlink.insert("select".to_owned(), "touched-rows".into());
-                return;
-            }
         }
         let takes_all = match self.0.get("codec.uplink") {
             Some(Value::Table(uplink)) => uplink.get("select").and_then(Value::as_str) == Some("all"),
