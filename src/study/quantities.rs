@@ -155,6 +155,8 @@ mod tests {
         assert!(first.up_bytes < last.up_bytes && first.down_bytes < last.down_bytes);
         let of_selected = COSTS_OF_SELECTED.map(|quantity| quantity.of(&judged));
         assert_eq!(of_selected, [Some(first.up_bytes as f64), Some(first.down_bytes as f64 + 7.0)]);
+        judged.run.scenario = serde_json::json!({ "codec": { "downlink": { "select": "needed-rows" } } });
+        assert_eq!(Quantity::DownBytes.of(&judged), Some(judged.run.bytes.down.sent as f64 + 7.0), "rows do not score");
         assert_eq!(Quantity::UpBytes.words(2.4e9), "2.40 GB");
         assert_eq!(direction("rmse"), Direction::LowerIsBetter);
     }

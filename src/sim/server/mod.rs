@@ -15,8 +15,8 @@ use super::checkpoints::Save;
 use super::download::{OutgoingDownload, RestoredDownloads, Versions};
 use super::identity::Identity;
 use super::messages::{
-    AlarmRang, BeginStep, CloseStep, Ending, GetModel, Orders, ParticipationLost, Receipt, RowRequestArrived, SetModel,
-    StepOutcome, UplinkArrived,
+    AlarmRang, BeginStep, CloseStep, Ending, GetModel, Orders, ParticipationLost, Receipt, SetModel, StepOutcome,
+    UplinkArrived,
 };
 use super::upload::UploadOrigin;
 use super::workers::Pool;
@@ -247,24 +247,6 @@ impl Handler<BeginStep> for ServerActor {
             return self.step_alone(now);
         }
         self.advance(now)
-    }
-}
-
-impl Handler<RowRequestArrived> for ServerActor {
-    type Result = Result<bool>;
-
-    fn handle(&mut self, arrival: RowRequestArrived, _context: &mut Self::Context) -> Result<bool> {
-        let RowRequestArrived { user, invitation_id, frame } = arrival;
-        let open = self.open.get_mut(&user).filter(|open| open.invitation_id == invitation_id);
-        let Some(open) = open else {
-            return Err(Error::Actor {
-                actor: "server",
-                reason: format!("{user} asks for rows without an invitation"),
-            });
-        };
-        let rows = open.download.read_request(&frame).ok();
-        open.asked = rows.map(Arc::from);
-        Ok(open.asked.is_some())
     }
 }
 

@@ -20,10 +20,12 @@ impl Draft {
         }
     }
 
-    /// Takes a method whose training reads no other rows than those that clients ask for.
+    /// Takes a method whose training reads no other rows than those that clients ask for. It predicts no ratings, so that
+    /// items have to be held out.
     pub(super) fn choose_method_for_needed_rows(&mut self) {
         if self.downloads_needed_rows() {
             self.set("method", "fedmf");
+            self.0.remove("dataset.split");
         }
     }
 
