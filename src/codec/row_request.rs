@@ -97,6 +97,26 @@ mod tests {
         }
     }
 
+    proptest! {
+        /// If this fails, a frame that somebody made up stops the server, or is read in two ways.
+        #[test]
+        fn what_is_read_of_any_bytes_is_what_was_asked_for(
+            code in 0u8..8,
+            rest in proptest::collection::vec(any::<u8>(), 0..40),
+            of_all in 0usize..300,
+        ) {
+            let mut bytes = [&MAGIC[..], &[FORMAT, code, 0, 0, 0, 0], &rest].concat();
+            let sum = checksum(&bytes, &CHECKSUM).to_le_bytes();
+            bytes[CHECKSUM].copy_from_slice(&sum);
+            if let Ok(rows) = decode_row_request(&bytes.into(), of_all) {
+                prop_assert!(rows.is_sorted_by(|one, next| one < next));
+                prop_assert!(rows.last().is_none_or(|last| (*last as usize) < of_all));
+                let again = encode_row_request(&rows, of_all, PositionCode::of_number(code));
+                prop_assert_eq!(decode_row_request(&again.bytes, of_all).unwrap(), rows);
+            }
+        }
+    }
+
     /// If this fails, a catalogue that is asked for as a whole costs a list of all its rows.
     #[test]
     fn all_rows_take_no_bytes_of_positions() {

@@ -114,13 +114,12 @@ impl Exchanged {
             if name.is_some_and(|name| self.blocks.iter().all(|block| block.name != name)) {
                 continue;
             }
-            let sent = self.blocks.iter().filter(|block| {
-                let is_named = name
-                    .map_or(!spec.blocks.get(&block.name).is_some_and(|own| own.downlink.is_some()), |name| {
-                        block.name == name
-                    });
-                is_named && !block.is_uploaded && block.has_floats && block.has_item_rows
-            });
+            let is_meant = |block: &ExchangedBlock| match name {
+                Some(name) => block.name == name,
+                None => spec.blocks.get(&block.name).is_none_or(|own| own.downlink.is_none()),
+            };
+            let has_rows = |block: &ExchangedBlock| !block.is_uploaded && block.has_floats && block.has_item_rows;
+            let sent = self.blocks.iter().filter(|block| is_meant(block) && has_rows(block));
             let sent: Vec<&str> = sent.map(|block| block.name.as_str()).collect();
             let message = if sent.is_empty() {
                 "`needed-rows` is for downloads of tables with a row for each item, of which there is none here"

@@ -89,6 +89,9 @@ struct Open {
     asked: Option<Arc<[u32]>>,
 }
 
+/// A participation in a checkpoint, where its download follows apart.
+type SavedOpen = (UserId, Step, InvitationId, SimTime, Option<Vec<u32>>);
+
 impl ServerActor {
     /// Makes the server of a run that begins.
     pub fn new(world: Arc<World>, workers: Pool) -> Self {
@@ -125,7 +128,7 @@ impl ServerActor {
     ) -> Result<Self> {
         archive.take::<Identity>()?.check(&world)?;
         let mut server = Self::new(world, workers);
-        let (open, has_download): (Vec<(UserId, Step, InvitationId, SimTime, Option<Vec<u32>>)>, bool);
+        let (open, has_download): (Vec<SavedOpen>, bool);
         (
             server.invitations_sent,
             server.empty_steps,
