@@ -15,29 +15,40 @@ pub enum Peer {
     ThirdParty,
 }
 
-/// The way of a frame: the peer at its other end, and the direction.
+/// The way of a frame: the peer at its other end, the direction, and whether it is about rows that a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Route {
     /// The other end of the route; this end is the user's device.
     pub peer: Peer,
     /// Up is away from the user's device, down is towards it.
     pub direction: Direction,
+    /// Whether the frame asks for rows of the model, or brings those that were asked for.
+    pub is_of_asked_rows: bool,
 }
 
 impl Route {
     /// The way of a download, from the server to the device.
-    pub const DOWNLOAD: Self = Self { peer: Peer::Server, direction: Direction::Down };
+    pub const DOWNLOAD: Self = Self::plain(Peer::Server, Direction::Down);
     /// The way of a request, from the device to the third party.
-    pub const REQUEST: Self = Self { peer: Peer::ThirdParty, direction: Direction::Up };
+    pub const REQUEST: Self = Self::plain(Peer::ThirdParty, Direction::Up);
     /// The way of a reply, from the third party to the device.
-    pub const REPLY: Self = Self { peer: Peer::ThirdParty, direction: Direction::Down };
+    pub const REPLY: Self = Self::plain(Peer::ThirdParty, Direction::Down);
     /// The way of an upload, from the device to the server.
-    pub const UPLOAD: Self = Self { peer: Peer::Server, direction: Direction::Up };
+    pub const UPLOAD: Self = Self::plain(Peer::Server, Direction::Up);
+    /// The way of a request for rows of the model, from the device to the server.
+    pub const ROW_REQUEST: Self = Self { is_of_asked_rows: true, ..Self::UPLOAD };
+    /// The way of a download of the rows that the device has asked for.
+    pub const ASKED_ROWS: Self = Self { is_of_asked_rows: true, ..Self::DOWNLOAD };
+
+    const fn plain(peer: Peer, direction: Direction) -> Self {
+        Self { peer, direction, is_of_asked_rows: false }
+    }
 
     /// Returns the name that reports give to a transfer on this route.
     pub fn name(self) -> &'static str {
         match (self.peer, self.direction) {
             (Peer::Server, Direction::Down) => "download",
+            (Peer::Server, Direction::Up) if self.is_of_asked_rows => "row-request",
             (Peer::Server, Direction::Up) => "upload",
             (Peer::ThirdParty, Direction::Up) => "request",
             (Peer::ThirdParty, Direction::Down) => "reply",
@@ -72,6 +83,17 @@ impl Job {
     }
 }
 
+/// What a participant downloads from the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Downloads {
+    /// Nothing.
+    Nothing,
+    /// What the server sends by itself.
+    Model,
+    /// The rows that the participant asks for, and what is sent with them.
+    AskedRows,
+}
+
 /// One leg of a participation. The next one begins when it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Leg {
@@ -83,12 +105,13 @@ pub enum Leg {
 
 impl Leg {
     /// Lists the legs of a participation, in their order. Where nothing is downloaded, the device begins its work at
-    /// the instant of its invitation, without any latency.
-    pub fn of_participation(downloads: bool, asks_a_third_party: bool) -> Vec<Self> {
-        let mut legs = Vec::new();
-        if downloads {
-            legs.push(Self::Transfer(Route::DOWNLOAD));
-        }
+    /// the instant of its invitation, without any latency; so does a device that asks for rows with its request.
+    pub fn of_participation(downloads: Downloads, asks_a_third_party: bool) -> Vec<Self> {
+        let mut legs = match downloads {
+            Downloads::Nothing => Vec::new(),
+            Downloads::Model => vec![Self::Transfer(Route::DOWNLOAD)],
+            Downloads::AskedRows => [Route::ROW_REQUEST, Route::ASKED_ROWS].map(Self::Transfer).to_vec(),
+        };
         if asks_a_third_party {
             legs.extend([Self::Work(Job::Request), Self::Transfer(Route::REQUEST)]);
             legs.extend([Self::Work(Job::Reply), Self::Transfer(Route::REPLY)]);
@@ -105,16 +128,18 @@ mod tests {
     /// If this fails, a participation leaves out a transfer that costs time and bytes, or makes one up.
     #[test]
     fn a_participation_has_the_legs_that_its_phase_asks_for() {
-        let names = |downloads, asks| -> Vec<&str> {
+        let names = |downloads: Downloads, asks| -> Vec<&str> {
             let name = |leg: Leg| match leg {
                 Leg::Transfer(route) => route.name(),
                 Leg::Work(job) => job.name(),
             };
             Leg::of_participation(downloads, asks).into_iter().map(name).collect()
         };
-        assert_eq!(names(true, false), ["download", "training", "upload"]);
-        assert_eq!(names(false, false), ["training", "upload"]);
+        assert_eq!(names(Downloads::Model, false), ["download", "training", "upload"]);
+        assert_eq!(names(Downloads::Nothing, false), ["training", "upload"]);
+        let rows = names(Downloads::AskedRows, false);
+        assert_eq!(rows, ["row-request", "download", "training", "upload"]);
         let asking = ["download", "preparation", "request", "consultation", "reply", "training", "upload"];
-        assert_eq!(names(true, true), asking);
+        assert_eq!(names(Downloads::Model, true), asking);
     }
 }

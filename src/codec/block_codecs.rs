@@ -8,7 +8,7 @@ use super::frame::{self, FrameReader};
 use super::{BlockContext, Codec, CodecMemory, Frame, FrameWriter, Randomness};
 use crate::error::Result;
 use crate::model::blocks::{Model, ModelUpdate};
-use crate::model::layout::{BlockLayout, Layout};
+use crate::model::layout::{BlockKind, BlockLayout, Layout, ValueType};
 
 /// Says which codec encodes which block in one direction. Clones are cheap.
 #[derive(Clone, Debug)]
@@ -63,6 +63,13 @@ impl BlockCodecs {
     /// Returns whether some block is sent as differences, see [`Codec::sends_changes`].
     pub fn sends_changes(&self) -> bool {
         self.every.sends_changes() || self.named.iter().any(|(_, codec)| codec.sends_changes())
+    }
+
+    /// Returns whether a download of `block` holds only the rows that its receiver has asked for. That can be asked for of
+    /// item tables of single precision; any other block is sent whole.
+    pub fn sends_needed_rows_of(&self, block: &BlockLayout) -> bool {
+        let has_rows = block.kind == BlockKind::ItemTable && block.value_type == ValueType::F32;
+        has_rows && self.of_block(block).sends_needed_rows()
     }
 
     /// Encodes an update of `layout`.

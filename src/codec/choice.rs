@@ -60,6 +60,7 @@ impl From<&CompositionSpec> for Composition {
             select: match spec.select {
                 SelectSpec::All => Select::All,
                 SelectSpec::TouchedRows => Select::TouchedRows,
+                SelectSpec::NeededRows => Select::NeededRows,
                 SelectSpec::NonZeros => Select::NonZeros,
                 SelectSpec::AtLeast(least) => Select::AtLeast(least as f32),
                 SelectSpec::TopShare(share) => Select::TopShare(share),

@@ -44,6 +44,8 @@
 //! | `rows-f32` | a row of k values | m | 4 k | the rows listed |
 //! | `sparse-f32` | a value, by row k + column | m k | 4 | all but those with the bits of +0.0 |
 //!
+//! **Format 3** is a client's request for rows, which `row_request.rs` describes.
+//!
 //! A block of codec 4 is one that a [`Composition`] made. Its entries are bytes, it has no index of its own, and
 //! `composition/body.rs` has the format of these bytes.
 //!
@@ -140,6 +142,7 @@ mod index;
 mod memory;
 mod positions;
 mod randomness;
+mod row_request;
 mod rows;
 mod sparse;
 mod symbols;
@@ -160,6 +163,7 @@ pub use frame::{FRAME_HEADER_BYTES, HEADER_BYTES, OpenedBlock};
 pub use memory::CodecMemory;
 pub use positions::PositionCode;
 pub use randomness::Randomness;
+pub use row_request::{decode_row_request, encode_row_request};
 pub use rows::RowsF32;
 pub use sparse::SparseF32;
 pub use values::Quantizer;
@@ -266,6 +270,18 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
     /// Returns whether what is sent are differences from the base, so that a receiver needs it. The default is no.
     fn sends_changes(&self) -> bool {
         false
+    }
+
+    /// Returns whether a download of an item table holds only the rows that its receiver has asked for. The block is then
+    /// a table of these rows in their order, so that no positions travel with them, and the whole table where somebody
+    /// downloads it to score. The default is no.
+    fn sends_needed_rows(&self) -> bool {
+        false
+    }
+
+    /// Returns the code of the positions that this codec sends; `None`, which is the default, is the shortest.
+    fn position_code(&self) -> Option<PositionCode> {
+        None
     }
 
     /// Returns whether rows that an update does not list take no values in a frame, so that it is worth looking for

@@ -28,6 +28,11 @@ impl Randomness {
         Self { streams, user: user.map_or(u64::MAX, u64::from), frame: 2 << 32 | u64::from(version) }
     }
 
+    /// Names the randomness of the rows that `user` has asked for in a participation.
+    pub fn of_rows(streams: Streams, user: u32, invitation_id: u32) -> Self {
+        Self { streams, user: u64::from(user), frame: 3 << 32 | u64::from(invitation_id) }
+    }
+
     /// Returns the stream of this name, which should begin with the name of the codec or mechanism that uses it.
     pub fn stream(&self, name: &str) -> Stream {
         self.streams.named(name, self.user, self.frame)

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::server::Download;
 use super::{Entry, Method, Phase, Problem};
-use crate::model::layout::{Layout, ValueType};
+use crate::model::layout::{BlockKind, Layout, ValueType};
 use crate::rng::Streams;
 use crate::scenario::{Exchanged, ExchangedBlock, ExchangedOf};
 
@@ -32,12 +32,14 @@ pub fn by_method(method: &dyn Method) -> Exchanged {
             name: block.name.to_string(),
             is_uploaded,
             has_floats: block.value_type == ValueType::F32,
+            has_item_rows: block.kind == BlockKind::ItemTable,
         }));
     };
     for phase in (0..method.phases()).map(Phase) {
         add(&method.upload_layout(phase), true);
         add(&method.download_layout(phase), false);
     }
+    exchanged.trains_on_sampled_rows = method.trains_on_sampled_rows();
     exchanged.has_personal_downloads = matches!(method.server().download(), Download::PerUser(_));
     exchanged
 }

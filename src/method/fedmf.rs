@@ -100,6 +100,10 @@ impl Method for FedMf {
         Model::of_table("V", Table::from_fn(self.shape, || stream.standard_normal() as f32))
     }
 
+    fn trains_on_sampled_rows(&self) -> bool {
+        true
+    }
+
     fn client(&self, user: UserId) -> Box<dyn Client> {
         let mut stream = self.shared.streams.stream(Purpose::PrivateInit, u64::from(user.0), 0);
         let reach = 1.0 / (self.shape.dimension as f64).sqrt();

@@ -17,6 +17,7 @@
 //! 3. **[`Client`]**: Hold the [`Private`](crate::model::private::Private) parameters, train them, score items with
 //!    them, and visit them as state. Training returns an update that lists the rows that were touched. Check magnitudes
 //!    with [`LocalTask::check_magnitude`], and take `exp`, `ln` and `pow` from [`crate::math`].
+//!    [`Method::trains_on_sampled_rows`] says whether it reads the rows of its samples and no others.
 //! 4. **Server side**: The default takes the mean of every block. Another [`rule`] for a block takes one line
 //!    ([`averager::Averager::with_rules`]). A server that does anything else is a [`server::Server`] of the method's
 //!    own, as `examples/trimmed_mean.rs` shows for FedMF.
@@ -156,6 +157,13 @@ pub trait Method: Send + Sync + Debug {
     /// Makes the third party, as it is before the first round. A method with an [`Self::exchange`] has one.
     fn third_party(&self) -> Option<Box<dyn ThirdParty>> {
         None
+    }
+
+    /// Returns whether training reads no other rows of downloaded item tables than those of the participation's samples
+    /// ([`LocalTask::draw_samples`]), and a client keeps no others. Only then can clients download these rows alone
+    /// (`select = "needed-rows"`); all other rows are then NaN. The default is no.
+    fn trains_on_sampled_rows(&self) -> bool {
+        false
     }
 
     /// Returns whether scores are predictions of ratings, in the unit of the data set. Only then can their error be

@@ -123,6 +123,18 @@ impl<'a> LocalTask<'a> {
         Ok(())
     }
 
+    /// Draws the training samples into `scratch`, and returns their distinct items, ascending.
+    ///
+    /// # Errors
+    /// As [`Self::draw_samples`].
+    pub fn sampled_rows(&self, scratch: &mut SampleScratch) -> Result<Vec<u32>> {
+        self.draw_samples(scratch)?;
+        let mut rows = scratch.samples.items.clone();
+        rows.sort_unstable();
+        rows.dedup();
+        Ok(rows)
+    }
+
     /// Returns this participation's randomness for `purpose`.
     pub fn stream(&self, purpose: Purpose) -> Stream {
         self.streams.stream(purpose, u64::from(self.user.0), u64::from(self.invitation_id.0))

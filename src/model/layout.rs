@@ -119,6 +119,16 @@ impl Layout {
         Self { reports_utility: true, ..self }
     }
 
+    /// Returns the same layout with so many rows in the blocks that `which` names.
+    #[must_use]
+    pub fn with_rows(&self, rows: usize, which: impl Fn(&BlockLayout) -> bool) -> Self {
+        let block = |block: &BlockLayout| match which(block) {
+            true => BlockLayout { shape: TableShape { rows, ..block.shape }, ..block.clone() },
+            false => block.clone(),
+        };
+        Self { blocks: self.blocks.iter().map(block).collect(), ..*self }
+    }
+
     /// Returns the blocks in their order.
     pub fn blocks(&self) -> &[BlockLayout] {
         &self.blocks

@@ -106,8 +106,10 @@ impl FaultRules {
         invitation_id: InvitationId,
         route: Route,
     ) -> Option<Verdict> {
-        // The number joins peer, rule, direction and invitation: 1 bit, at most 100 rules, 1 bit, 32 bits.
+        // The number joins peer, whether rows are asked for, rule, direction and invitation: 1 bit, 1 bit, at most 100
+        // rules, 1 bit, 32 bits.
         let transfer = u64::from(route.peer == Peer::ThirdParty) << 63
+            | u64::from(route.is_of_asked_rows) << 62
             | u64::from(number) << 33
             | u64::from(route.direction == Direction::Down) << 32
             | u64::from(invitation_id.0);

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::exporter::RUN_JSON;
 use super::record::{ByDirection, FORMAT, Flow, SplitFigures, Wall};
 use crate::error::{Error, Result};
+use crate::scenario::CodecSpec;
 
 /// The file with the rounds of a report.
 const ROUNDS_CSV: &str = "rounds.csv";
@@ -67,6 +68,16 @@ pub struct SavedRun {
     pub scenario: Value,
     /// Figures of the host.
     pub wall: Wall,
+}
+
+impl SavedRun {
+    /// Returns the bytes that the server sent. Where clients downloaded the rows alone that they trained on, what the
+    /// evaluated users would download in order to score is among them, since nobody scores with these rows.
+    pub fn down_bytes(&self) -> u64 {
+        let codec = self.scenario.get("codec").and_then(|codec| CodecSpec::deserialize(codec).ok());
+        let to_score = codec.filter(CodecSpec::downloads_needed_rows).and(self.inference_bytes);
+        self.bytes.down.sent + to_score.unwrap_or_default()
+    }
 }
 
 /// What `rounds.csv` says of a finished round.

@@ -16,6 +16,8 @@ pub struct ExchangedBlock {
     pub is_uploaded: bool,
     /// Whether the values are of single precision. Only those can be changed by a codec.
     pub has_floats: bool,
+    /// Whether each row belongs to an item.
+    pub has_item_rows: bool,
 }
 
 /// What a method exchanges with the server.
@@ -25,6 +27,8 @@ pub struct Exchanged {
     pub blocks: Vec<ExchangedBlock>,
     /// Whether each user has a download of its own.
     pub has_personal_downloads: bool,
+    /// Whether training reads no other rows of downloaded item tables than those of the participation's samples.
+    pub trains_on_sampled_rows: bool,
 }
 
 /// Tells what a method with these parameters exchanges, if that can be told.
@@ -95,6 +99,48 @@ impl Exchanged {
                            server keep versions for each user";
             fault(&[&path[..], &["downlink", "delta"]].concat(), message.to_owned());
         }
+        found.extend(self.contradictions_of_needed_rows(spec));
+        found
+    }
+
+    /// Returns what `spec` says of downloads of needed rows that cannot be done for this method.
+    fn contradictions_of_needed_rows(&self, spec: &CodecSpec) -> Vec<CodecContradiction> {
+        let of_blocks = spec.downlinks_of_blocks().map(|(name, choice)| (vec!["codec", "blocks", name], choice));
+        let downlinks = [(vec!["codec"], &spec.downlink)].into_iter().chain(of_blocks);
+        let mut found = Vec::new();
+        for (path, _) in downlinks.filter(|(_, choice)| choice.selects_needed_rows()) {
+            let name = path.get(2).copied();
+            // That there is no such block is told apart from this.
+            if name.is_some_and(|name| self.blocks.iter().all(|block| block.name != name)) {
+                continue;
+            }
+            let is_meant = |block: &ExchangedBlock| match name {
+                Some(name) => block.name == name,
+                None => spec.blocks.get(&block.name).is_none_or(|own| own.downlink.is_none()),
+            };
+            let has_rows = |block: &ExchangedBlock| !block.is_uploaded && block.has_floats && block.has_item_rows;
+            let sent = self.blocks.iter().filter(|block| is_meant(block) && has_rows(block));
+            let sent: Vec<&str> = sent.map(|block| block.name.as_str()).collect();
+            let message = if sent.is_empty() {
+                "`needed-rows` is for downloads of tables with a row for each item, of which there is none here"
+                    .to_owned()
+            } else if self.has_personal_downloads {
+                "each user of this method has a download of its own, of which nobody asks for rows".to_owned()
+            } else if !self.trains_on_sampled_rows {
+                "`needed-rows` sends the rows of a client's training items and of the negatives drawn for it, but clients \
+                 of this method read or keep others too"
+                    .to_owned()
+            } else if let Some(block) = sent.iter().find(|block| spec.uplink_of(block).takes_the_whole_table()) {
+                format!(
+                    "a client that downloads the rows that it needs cannot send the whole table `{block}`: take \
+                     `rows-f32` or a `select` other than `all` for the uplink"
+                )
+            } else {
+                continue;
+            };
+            let path = [&path[..], &["downlink", "select"]].concat().into_iter().map(str::to_owned).collect();
+            found.push(CodecContradiction { path, message });
+        }
         found
     }
 
@@ -119,11 +165,16 @@ mod tests {
     /// If this fails, a run has another codec than its file says, without a word.
     #[test]
     fn codecs_that_the_method_has_no_use_for_are_contradictions() {
-        let block =
-            |name: &str, is_uploaded, has_floats| ExchangedBlock { name: name.to_owned(), is_uploaded, has_floats };
+        let block = |name: &str, is_uploaded, has_floats| ExchangedBlock {
+            name: name.to_owned(),
+            is_uploaded,
+            has_floats,
+            has_item_rows: true,
+        };
         let method = Exchanged {
             blocks: vec![block("C", true, true), block("C", false, true), block("counts", true, false)],
             has_personal_downloads: true,
+            trains_on_sampled_rows: false,
         };
         let composed = |delta| CodecChoice::Composed(CompositionSpec { delta, ..CompositionSpec::default() });
         let of = |name: &str, own: BlockCodecSpec| CodecSpec {

@@ -122,7 +122,8 @@ impl ClientActor {
         let Part::Submitted(submission) = std::mem::replace(&mut self.part, Part::Training) else { return None };
         let Submission { step, invitation_id, download, reply_source, keep } = submission;
         let device = self.lend();
-        let assignment = Assignment { user, step, invitation_id, device, download, reply_source };
+        let asked_rows = None;
+        let assignment = Assignment { user, step, invitation_id, device, download, reply_source, asked_rows };
         Some(SubmittedTraining { assignment, keep })
     }
 

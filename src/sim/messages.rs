@@ -7,7 +7,7 @@ use std::sync::Arc;
 use actix::prelude::*;
 use bytes::Bytes;
 
-use super::download::{FrameFormat, OutgoingDownload};
+use super::download::{AskedRows, FrameFormat, OutgoingDownload};
 use super::durations::Durations;
 use super::exchange::{Exchanged, ReplySource};
 use super::outcome::events::RoundSpan;
@@ -113,6 +113,8 @@ pub struct Effort {
     pub upload: Option<Size>,
     /// The exchange with the third party before the training; `None` if there is none, or if it failed.
     pub exchanged: Option<Arc<Exchanged>>,
+    /// The rows that the user has asked the server for; `None` where nothing has to be asked for.
+    pub asked_rows: Option<Arc<AskedRows>>,
 }
 
 /// Network -> third party: hand yourself out as you are now, for the users who are invited now.
@@ -138,6 +140,18 @@ pub struct RequestArrived {
 #[derive(Message)]
 #[rtype(result = "Result<()>")]
 pub struct AbsorbRequests;
+
+/// Network -> server: a request for rows has arrived. The answer says whether it could be read.
+#[derive(Message)]
+#[rtype(result = "Result<bool>")]
+pub struct RowRequestArrived {
+    /// The sender.
+    pub user: UserId,
+    /// The invitation to which the request belongs.
+    pub invitation_id: InvitationId,
+    /// The frame as it came over the link.
+    pub frame: Bytes,
+}
 
 /// Network -> server: an upload has arrived whole.
 #[derive(Message)]

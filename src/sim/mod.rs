@@ -43,8 +43,9 @@
 //! [`InvitationId`](crate::ids::InvitationId), and these name its random draws as well.
 //!
 //! **Legs.** A participation is a list of transfers and work ([`Leg`](crate::legs::Leg)): download, training and upload
-//! for most methods. Where a method has a third party, its client asks that one first (`exchange`). A dropout is one
-//! draw over the time that all legs take together, and the ledger is kept for each peer.
+//! for most methods. Where clients download only the rows that they need, they ask the server for them first. Where a
+//! method has a third party, its client asks that one before it trains (`exchange`). A dropout is one draw over the time
+//! that all legs take together, and the ledger is kept for each peer.
 //!
 //! **Parallelism.** What a client trains on is fixed as soon as it is invited, so it submits its training at once. When
 //! the network first needs to know how long a training takes, the workers work out all that were submitted, in one

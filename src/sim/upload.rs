@@ -157,8 +157,15 @@ mod tests {
         let world = small::world(overrides);
         let download = Arc::new(OutgoingDownload::first(&world).unwrap());
         let (user, invitation_id) = (UserId(3), InvitationId(0));
-        let mut assignment =
-            Assignment { user, step: Step(0), invitation_id, device: None, download, reply_source: None };
+        let mut assignment = Assignment {
+            user,
+            step: Step(0),
+            invitation_id,
+            device: None,
+            download,
+            reply_source: None,
+            asked_rows: None,
+        };
         let frame = assignment.run(&world).unwrap().frame;
         let origin = UploadOrigin { user, invitation_id, download: &assignment.download };
         let bytes = frame.bytes(&origin, &world).unwrap();

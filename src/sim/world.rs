@@ -13,7 +13,7 @@ use crate::dataset::candidates::Candidates;
 use crate::dataset::negatives;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
-use crate::legs::{Leg, Route};
+use crate::legs::{Downloads, Leg, Route};
 use crate::memory;
 use crate::method::{Entry, Exchange, Method, Phase, Placement, Problem, exchanged, registry};
 use crate::model::layout::Layout;
@@ -98,7 +98,8 @@ impl World {
             check_codecs(&scenario, &*method)?;
         }
         let reports_utility = matches!(scenario.training.client_selection, ClientSelection::Oort(_));
-        let layouts = PhaseLayouts::of(&*method, reports_utility);
+        let (uplink, downlink) = (BlockCodecs::of_uplink(&scenario.codec), BlockCodecs::of_downlink(&scenario.codec));
+        let layouts = PhaseLayouts::of(&*method, reports_utility, &downlink);
         check_third_party(&scenario, &layouts, placement)?;
         if trains {
             negatives::check(&dataset, &scenario.dataset.negatives)?;
@@ -114,7 +115,6 @@ impl World {
         }
         let policy = Policy::of(&scenario.training.mode);
         check_users(&scenario, &policy, dataset.users(), excluded.len())?;
-        let (uplink, downlink) = (BlockCodecs::of_uplink(&scenario.codec), BlockCodecs::of_downlink(&scenario.codec));
         let overheads = overheads(&scenario, &policy, dataset.users());
         Ok(Self {
             scenario,
@@ -208,6 +208,11 @@ impl World {
         self.layouts.iter().any(|layouts| layouts.exchange.is_some())
     }
 
+    /// Returns whether participants of some phase ask the server for the rows that they download.
+    pub fn downloads_asked_rows(&self) -> bool {
+        self.layouts.iter().any(|layouts| layouts.legs.contains(&Leg::Transfer(Route::ASKED_ROWS)))
+    }
+
     /// Returns the legs of a participation in `phase`, in their order.
     ///
     /// # Panics
@@ -232,13 +237,21 @@ struct PhaseLayouts {
 }
 
 impl PhaseLayouts {
-    /// Asks `method` for the layouts of all its phases. If `reports_utility`, uploads report their loss.
-    fn of(method: &dyn Method, reports_utility: bool) -> Vec<Self> {
+    /// Asks `method` for the layouts of all its phases. If `reports_utility`, uploads report their loss. `downlink` says
+    /// whether participants ask for rows.
+    fn of(method: &dyn Method, reports_utility: bool, downlink: &BlockCodecs) -> Vec<Self> {
         let layouts = |phase| {
             let upload = method.upload_layout(phase);
             let upload = if reports_utility { upload.reporting_utility() } else { upload };
             let (download, exchange) = (method.download_layout(phase), method.exchange(phase));
-            let legs = Leg::of_participation(!download.is_empty(), exchange.is_some());
+            let downloads = match &download {
+                download if download.is_empty() => Downloads::Nothing,
+                download if download.blocks().iter().any(|block| downlink.sends_needed_rows_of(block)) => {
+                    Downloads::AskedRows
+                }
+                _ => Downloads::Model,
+            };
+            let legs = Leg::of_participation(downloads, exchange.is_some());
             Self { download, upload, exchange, legs }
         };
         (0..method.phases()).map(Phase).map(layouts).collect()

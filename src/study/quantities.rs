@@ -17,7 +17,7 @@ pub enum Quantity {
     Validation(String),
     /// Bytes that clients sent.
     UpBytes,
-    /// Bytes that the server sent.
+    /// Bytes that the server sent, and what it takes to score where clients downloaded only the rows that they needed.
     DownBytes,
     /// Bytes that the evaluated users would download in order to score.
     InferenceBytes,
@@ -99,7 +99,7 @@ impl Quantity {
             Self::Figure(name) => run.accuracy.test.get(name).copied(),
             Self::Validation(name) => run.accuracy.validation.as_ref()?.get(name).copied(),
             Self::UpBytes => Some(run.bytes.up.sent as f64),
-            Self::DownBytes => Some(run.bytes.down.sent as f64),
+            Self::DownBytes => Some(run.down_bytes() as f64),
             Self::InferenceBytes => run.inference_bytes.map(|bytes| bytes as f64),
             Self::UpModelled => Some(run.bytes.up.modelled as f64),
             Self::DownModelled => Some(run.bytes.down.modelled as f64),
@@ -184,6 +184,8 @@ mod tests {
         assert!(first.up_bytes < last.up_bytes && first.down_bytes < last.down_bytes);
         let of_selected = COSTS_OF_SELECTED.map(|quantity| quantity.of(&judged));
         assert_eq!(of_selected, [Some(first.up_bytes as f64), Some(first.down_bytes as f64 + 7.0)]);
+        judged.run.scenario = serde_json::json!({ "codec": { "downlink": { "select": "needed-rows" } } });
+        assert_eq!(Quantity::DownBytes.of(&judged), Some(judged.run.bytes.down.sent as f64 + 7.0), "rows do not score");
         assert_eq!(Quantity::UpBytes.words(2.4e9), "2.40 GB");
         assert_eq!(direction("rmse"), Direction::LowerIsBetter);
     }

@@ -70,6 +70,8 @@ mod metrics;
 mod model_file;
 /// Modes that mean the same give the same result, and their steps are those that their authors describe.
 mod modes;
+/// Clients that download the rows that they need learn the same for fewer bytes.
+mod needed_rows;
 /// The rule that nobody is heard twice in a row is kept, or refused where it cannot be.
 mod never_twice;
 /// A run that ends without one update that was used says so, and its exit code is that of a failure.

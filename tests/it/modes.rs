@@ -84,7 +84,8 @@ impl Loop {
         let download = OutgoingDownload::encode(step, Phase::default(), Download::Shared(model), &world).unwrap();
         let (user, download) = (UserId(user), Arc::new(download));
         let step = Step(step);
-        let mut assignment = Assignment { user, step, invitation_id, device, download, reply_source: None };
+        let (reply_source, asked_rows) = (None, None);
+        let mut assignment = Assignment { user, step, invitation_id, device, download, reply_source, asked_rows };
         let trained = assignment.run(&world).unwrap();
         self.devices.insert(user.0, trained.device);
         let origin = UploadOrigin { user, invitation_id, download: &assignment.download };

@@ -125,6 +125,20 @@ fn every_method_in_every_mode_ends_alike_from_every_checkpoint() {
     }
 }
 
+/// If this fails, a run in which clients ask for rows forgets what they have asked for when it is stopped and resumed.
+#[test]
+fn downloads_that_were_asked_for_end_alike_from_every_checkpoint() {
+    let exact = ["codec.uplink=\"rows-f32\"", "codec.downlink={ select = \"needed-rows\" }"];
+    let lossy = [
+        "codec.uplink={ delta = true, values = \"int8\" }",
+        "codec.downlink={ select = \"needed-rows\", values = \"int4\" }",
+    ];
+    for ((mode, overrides), codecs) in MODES.iter().flat_map(|mode| [(mode, exact), (mode, lossy)]) {
+        let scenario = small_with("fedmf", &[&["training.rounds=4"], *overrides, &codecs].concat());
+        check_resumed_runs(&|| Ok(world(scenario.clone()))).unwrap_or_else(|reason| panic!("{mode}: {reason}"));
+    }
+}
+
 /// If this fails, no participation of the modes above is under way at the end of a round, so resuming them shows
 /// little.
 #[test]

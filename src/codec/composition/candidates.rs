@@ -50,7 +50,7 @@ impl Candidates {
         let columns = update.shape.dimension;
         let mut values = Buffer::default();
         let rows: Vec<u32> = match &update.rows {
-            RowSet::Listed(rows) if choices.select != Select::All => {
+            RowSet::Listed(rows) if !matches!(choices.select, Select::All | Select::NeededRows) => {
                 values.extend(floats(&update.values));
                 rows.clone()
             }

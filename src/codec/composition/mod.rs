@@ -31,6 +31,8 @@ pub enum Select {
     All,
     /// The rows that the update lists, which are those that training touched.
     TouchedRows,
+    /// Every value of the block, which has the rows that the receiver of a download has asked for.
+    NeededRows,
     /// The values other than 0.
     NonZeros,
     /// The values whose magnitude is at least this.
@@ -121,7 +123,9 @@ impl Codec for Composition {
     }
 
     fn is_lossless(&self) -> bool {
-        matches!(self.select, Select::All | Select::TouchedRows) && self.values == Values::Exact && !self.changes
+        matches!(self.select, Select::All | Select::TouchedRows | Select::NeededRows)
+            && self.values == Values::Exact
+            && !self.changes
     }
 
     fn format(&self) -> &'static str {
@@ -133,7 +137,15 @@ impl Codec for Composition {
     }
 
     fn leaves_rows_out(&self) -> bool {
-        self.select != Select::All
+        !matches!(self.select, Select::All | Select::NeededRows)
+    }
+
+    fn sends_needed_rows(&self) -> bool {
+        self.select == Select::NeededRows
+    }
+
+    fn position_code(&self) -> Option<PositionCode> {
+        self.positions
     }
 
     fn decode_block(&self, block: &OpenedBlock<'_>, base: Base<'_>) -> Result<TableUpdate> {

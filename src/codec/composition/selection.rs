@@ -29,7 +29,7 @@ pub(super) fn select(
     };
     let share = |share: f64| ((share * shape.values() as f64).ceil() as usize).min(values.len());
     let (places, seed) = match select {
-        Select::All | Select::TouchedRows | Select::LowRank(_) => return None,
+        Select::All | Select::TouchedRows | Select::NeededRows | Select::LowRank(_) => return None,
         Select::NonZeros => (those(&|value| value != 0.0), None),
         Select::AtLeast(least) => (those(&|value| value.abs() >= least), None),
         Select::TopShare(part) => (largest(values, share(part)), None),

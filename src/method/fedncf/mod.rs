@@ -155,6 +155,10 @@ impl Method for FedNcf {
         network::model_of(layout, values.collect())
     }
 
+    fn trains_on_sampled_rows(&self) -> bool {
+        true
+    }
+
     /// Draws the user embedding from N(0, deviation^2), for every user from a stream of its own.
     fn client(&self, user: UserId) -> Box<dyn Client> {
         let mut stream: Stream = self.shared.streams.stream(Purpose::PrivateInit, u64::from(user.0), 0);

@@ -132,6 +132,10 @@ impl Method for FedRecon {
         Layout::of_table("V", self.shape).weighted()
     }
 
+    fn trains_on_sampled_rows(&self) -> bool {
+        true
+    }
+
     fn client(&self, _user: UserId) -> Box<dyn Client> {
         Box::new(FedReconClient { shared: Arc::clone(&self.shared) })
     }

@@ -52,7 +52,7 @@ impl State {
     pub fn take(&mut self, span: Option<RoundSpan>, bookings: &[Booking]) {
         let open_round = self.last_round.map_or(0, |last| last.round) + 1;
         for booking in bookings {
-            if let LinkEvent::Sent(Route::DOWNLOAD, _) | LinkEvent::WorkBegan(_) = booking.event {
+            if let LinkEvent::Sent(Route::DOWNLOAD | Route::ROW_REQUEST, _) | LinkEvent::WorkBegan(_) = booking.event {
                 self.begun += 1;
             }
             if let Some(stretch) = self.participations.follow(open_round, booking) {
@@ -122,6 +122,10 @@ impl State {
             entry("under way", "nobody: the round waits for a user to come, or for its deadline".to_owned());
         }
         for phase in [
+            Phase::InLine(Route::ROW_REQUEST),
+            Phase::Transfer(Route::ROW_REQUEST),
+            Phase::InLine(Route::ASKED_ROWS),
+            Phase::Transfer(Route::ASKED_ROWS),
             Phase::InLine(Route::DOWNLOAD),
             Phase::Transfer(Route::DOWNLOAD),
             Phase::Work(Job::Request),
@@ -134,8 +138,9 @@ impl State {
         ] {
             if let Some(users) = self.users_in_words(phase) {
                 let name = match phase {
-                    Phase::InLine(Route::DOWNLOAD) => "in line (down)",
+                    Phase::InLine(Route::DOWNLOAD | Route::ASKED_ROWS) => "in line (down)",
                     Phase::InLine(Route::UPLOAD) => "in line (up)",
+                    Phase::InLine(Route::ROW_REQUEST) => "in line (ask)",
                     other => other.name(),
                 };
                 entry(name, users);

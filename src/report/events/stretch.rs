@@ -93,9 +93,11 @@ impl Participations {
     pub fn follow(&mut self, round: u32, booking: &Booking) -> Option<Stretch> {
         let Booking { at, invitation_id, user, event } = *booking;
         let begun = match event {
-            LinkEvent::Sent(route, parts) => {
-                Some((Phase::Transfer(route), parts.header + parts.index + parts.values, route == Route::DOWNLOAD))
-            }
+            LinkEvent::Sent(route, parts) => Some((
+                Phase::Transfer(route),
+                parts.header + parts.index + parts.values,
+                matches!(route, Route::DOWNLOAD | Route::ROW_REQUEST),
+            )),
             LinkEvent::WorkBegan(job) => Some((Phase::Work(job), 0, true)),
             _ => None,
         };

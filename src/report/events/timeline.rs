@@ -52,6 +52,9 @@ fn color(phase: Phase) -> RGBColor {
     let of = |wanted: Phase| COLORS.iter().find(|(phase, _)| *phase == wanted).map(|(_, color)| *color);
     match phase {
         Phase::InLine(_) => of(Phase::InLine(Route::UPLOAD)),
+        // A method with a third party and requests for rows has two kinds of requests of one colour.
+        Phase::Transfer(Route::ROW_REQUEST) => of(Phase::Transfer(Route::REQUEST)),
+        Phase::Transfer(Route::ASKED_ROWS) => of(Phase::Transfer(Route::DOWNLOAD)),
         other => of(other),
     }
     .unwrap_or_default()

@@ -52,11 +52,17 @@ pub(super) fn section(record: &RunRecord) -> String {
 /// Returns a remark on what devices would download to score, which is booked apart from the table.
 fn inference_bytes(record: &RunRecord) -> String {
     let Some(bytes) = record.inference_bytes.filter(|bytes| *bytes > 0) else { return String::new() };
-    format!(
+    let remark = format!(
         "\n\nTo score after the selected round, the {} evaluated users would download {} besides, once each.",
         thousands(record.size.evaluated_users),
         Bytes::new(bytes)
-    )
+    );
+    if !record.scenario.codec.downloads_needed_rows() {
+        return remark;
+    }
+    // Rows that training needs are not enough to score with, so the one is not to be read without the other.
+    let all = Bytes::new(record.bytes.down.sent + bytes);
+    format!("{remark} Clients downloaded the rows alone that they trained on: with this, {all} down in all.")
 }
 
 /// Returns a remark on what it took the server to send differences between versions of the model.

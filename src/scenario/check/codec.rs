@@ -38,6 +38,15 @@ impl Checker<'_> {
     fn codec(&mut self, choice: &CodecChoice, direction: Direction, path: &[&str]) {
         let CodecChoice::Composed(spec) = choice else { return };
         let below = |key| [path, &[key]].concat();
+        if spec.select == SelectSpec::NeededRows && direction == Direction::Up {
+            let message = "`needed-rows` is for downloads, of which a client needs few rows; an upload has the rows that \
+                           training touched with `touched-rows`";
+            self.fault(&below("select"), message);
+        } else if spec.select == SelectSpec::NeededRows && spec.delta {
+            let message = "`needed-rows` sends the rows as they are: with `delta = true` the server would have to know \
+                           which version of each row a device has";
+            self.fault(&below("delta"), message);
+        }
         if spec.error_feedback && direction == Direction::Down {
             let message = "`error_feedback` is for uploads, of which a device remembers what it left out; what a \
                            download with `delta = true` leaves out is in the next one without it";

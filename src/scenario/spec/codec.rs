@@ -38,6 +38,22 @@ impl CodecSpec {
         self.blocks.iter().filter_map(|(name, block)| Some((name.as_str(), block.uplink.as_ref()?)))
     }
 
+    /// Returns the codec with which a block of this name is sent.
+    pub fn uplink_of(&self, block: &str) -> &CodecChoice {
+        self.blocks.get(block).and_then(|own| own.uplink.as_ref()).unwrap_or(&self.uplink)
+    }
+
+    /// Returns the codec with which a block of this name is downloaded.
+    pub fn downlink_of(&self, block: &str) -> &CodecChoice {
+        self.blocks.get(block).and_then(|own| own.downlink.as_ref()).unwrap_or(&self.downlink)
+    }
+
+    /// Returns whether clients download only the rows that they ask for, of some block at least.
+    pub fn downloads_needed_rows(&self) -> bool {
+        let mut downlinks = self.downlinks_of_blocks().map(|(_, choice)| choice).chain([&self.downlink]);
+        downlinks.any(CodecChoice::selects_needed_rows)
+    }
+
     /// Returns the blocks that have a downlink codec of their own, by name.
     pub fn downlinks_of_blocks(&self) -> impl Iterator<Item = (&str, &CodecChoice)> {
         self.blocks.iter().filter_map(|(name, block)| Some((name.as_str(), block.downlink.as_ref()?)))
@@ -82,6 +98,21 @@ pub enum CodecChoice {
     Named(CodecName),
     /// The codec is composed of choices.
     Composed(CompositionSpec),
+}
+
+impl CodecChoice {
+    /// Returns whether this is a composition that selects the rows that are needed.
+    pub fn selects_needed_rows(&self) -> bool {
+        matches!(self, Self::Composed(spec) if spec.select == SelectSpec::NeededRows)
+    }
+
+    /// Returns whether every row of a table has to be known in order to encode a change of some.
+    pub fn takes_the_whole_table(&self) -> bool {
+        match self {
+            Self::Named(name) => *name != CodecName::RowsF32,
+            Self::Composed(spec) => matches!(spec.select, SelectSpec::All | SelectSpec::NeededRows),
+        }
+    }
 }
 
 /// The codecs that have a name.
@@ -136,6 +167,9 @@ pub enum SelectSpec {
     /// The rows that training touched; of a download, those that are not 0.
     #[default]
     TouchedRows,
+    /// The rows of items that the client's training needs in this participation, which it asks the server for. It belongs to
+    /// downloads.
+    NeededRows,
     /// The values other than 0.
     NonZeros,
     /// The values whose magnitude is at least this.

@@ -1,6 +1,6 @@
 //! Asks what a server could read out of uploads: which items their senders have rated.
 //!
-//! A probe looks at decoded uploads and at nothing else, and guesses by three scores: whether a row was changed at all, how
+//! A probe looks at decoded uploads, at requests for rows where there are any, and at nothing else, and guesses by three scores: whether a row was changed at all, how
 //! far it was moved, and how much against the sender's mean change. It guesses from the uploads of a round alone, and from
 //! all uploads of a user so far together. What it finds is compared with the truth, which the simulator knows. Nothing of
 //! this has an effect on the run.
@@ -76,12 +76,16 @@ impl Audit {
         Self { spec: world.scenario.audit, ..Self::default() }
     }
 
-    /// Looks at uploads of `round`, in the order in which they are given.
-    pub fn look(&mut self, round: Round, contributions: &[Contribution<'_>], world: &World) {
+    /// Looks at uploads of `round`, in the order in which they are given, and at the rows that each sender has asked for.
+    pub fn look(&mut self, round: Round, (contributions, asked): (&[Contribution<'_>], &[&[u32]]), world: &World) {
         let Some(spec) = self.spec.filter(|spec| spec.is_due(round)) else { return };
-        let looked_at: Vec<&Contribution<'_>> =
-            contributions.iter().filter(|contribution| contribution.user.0 < spec.users).collect();
-        let found: Vec<Found> = looked_at.par_iter().filter_map(|contribution| find(contribution, world)).collect();
+        let looked_at: Vec<(&Contribution<'_>, &[u32])> = contributions
+            .iter()
+            .zip(asked.iter().copied())
+            .filter(|(contribution, _)| contribution.user.0 < spec.users)
+            .collect();
+        let found: Vec<Found> =
+            looked_at.par_iter().filter_map(|(contribution, asked)| find(contribution, asked, world)).collect();
         for found in &found {
             self.add(found, world.dataset.items());
         }
@@ -191,8 +195,9 @@ fn mean(sums: &[AuditFigures; SCORES], count: u64) -> [AuditFigures; SCORES] {
     sums.map(|sum| AuditFigures { auc: sum.auc / count as f64, precision: sum.precision / count as f64 })
 }
 
-/// Looks at one upload; `None` if it has no item table of floating-point numbers.
-fn find(contribution: &Contribution<'_>, world: &World) -> Option<Found> {
+/// Looks at one upload, and at the rows that its sender has asked for; `None` if it has no item table of floating-point
+/// numbers.
+fn find(contribution: &Contribution<'_>, asked: &[u32], world: &World) -> Option<Found> {
     let layout = world.upload_layout(contribution.phase);
     let is_table = |block: &crate::model::layout::BlockLayout| {
         block.kind == BlockKind::ItemTable
@@ -201,7 +206,7 @@ fn find(contribution: &Contribution<'_>, world: &World) -> Option<Found> {
     };
     let place = layout.blocks().iter().position(is_table)?;
     let base = contribution.received.base_of(&layout.blocks()[place]);
-    let rows = ChangedRows::of(&contribution.update.blocks[place], base);
+    let rows = ChangedRows::of(&contribution.update.blocks[place], base).with_asked(asked);
     let rated = world.dataset.train_items(contribution.user);
     let largest_eigenvalue = outer_product(layout, &contribution.update.blocks, place);
     Some(Found {

@@ -63,6 +63,24 @@ impl ChangedRows {
     }
 }
 
+impl ChangedRows {
+    /// Adds the rows that the sender has asked for (ascending), which count as present even if they are unchanged.
+    pub fn with_asked(self, asked: &[u32]) -> Self {
+        let unchanged = asked.iter().filter(|row| self.rows.binary_search(row).is_err()).map(|row| (*row, 0.0, 0.0));
+        let moved = self.rows.iter().zip(&self.norms).zip(&self.against_mean);
+        let mut all: Vec<(u32, f32, f32)> = moved.map(|((row, norm), against)| (*row, *norm, *against)).collect();
+        all.extend(unchanged);
+        all.sort_unstable_by_key(|(row, ..)| *row);
+        let mut with = Self::default();
+        for (row, norm, against) in all {
+            with.rows.push(row);
+            with.norms.push(norm);
+            with.against_mean.push(against);
+        }
+        with
+    }
+}
+
 /// Returns the factor by which an upload of a whole table has multiplied the rows that training did not touch: the
 /// median over the rows of what their first value became of the base's.
 fn common_factor(update: &TableUpdate, base: Base<'_>) -> f32 {
@@ -111,6 +129,15 @@ mod tests {
         assert_eq!(ChangedRows::of(&whole, Base::Table(&base)).rows, [2, 5]);
         let nothing = TableUpdate::listed(SHAPE, vec![3], base.row(3), 1.0).unwrap();
         assert_eq!(ChangedRows::of(&nothing, Base::Table(&base)), ChangedRows::default());
+    }
+
+    /// If this fails, the audit overlooks an item that a client asks for by name.
+    #[test]
+    fn rows_that_were_asked_for_are_present() {
+        let changed = ChangedRows { rows: vec![2, 7], norms: vec![0.5, 1.0], against_mean: vec![-1.0, 1.0] };
+        let with = changed.with_asked(&[0, 2, 8]);
+        assert_eq!(with.rows, [0, 2, 7, 8]);
+        assert_eq!((with.norms, with.against_mean), (vec![0.0, 0.5, 1.0, 0.0], vec![0.0, -1.0, 1.0, 0.0]));
     }
 
     /// If this fails, an item that was liked does not stand out among others that were drawn.

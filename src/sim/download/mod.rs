@@ -19,9 +19,11 @@ use crate::model::state::{restore_model, save_model};
 use crate::rng::Streams;
 use crate::stages::{Stage, enter};
 
+mod rows;
 mod tables;
 mod versions;
 
+pub use rows::AskedRows;
 use tables::{encode, has_the_bits_of_model};
 pub use versions::{HeldVersions, Version, Versions};
 
@@ -241,6 +243,17 @@ impl OutgoingDownload {
                 self.decode(&self.frame(user)?.bytes, intended.as_ref()).map(Cow::Owned)
             }
         }
+    }
+
+    /// Returns the model that the server means to send to `user`.
+    fn intended(&self, user: UserId) -> Result<Cow<'_, Model>> {
+        if let Content::Held { intended: Some(intended), .. } = &self.content {
+            return Ok(Cow::Borrowed(intended));
+        }
+        Ok(match self.received(user)? {
+            Cow::Borrowed(received) => Cow::Borrowed(&received.model),
+            Cow::Owned(received) => Cow::Owned(received.model),
+        })
     }
 
     fn decode(&self, frame: &Bytes, intended: Option<&Model>) -> Result<Received> {

@@ -197,7 +197,7 @@ pub(super) enum Timed {
 
 impl Timed {
     /// Everything whose duration is recorded, in the order of the histograms.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Transfer(Route::DOWNLOAD),
         Self::Work(Job::Training),
         Self::Transfer(Route::UPLOAD),
@@ -206,6 +206,7 @@ impl Timed {
         Self::Transfer(Route::REQUEST),
         Self::Work(Job::Reply),
         Self::Transfer(Route::REPLY),
+        Self::Transfer(Route::ROW_REQUEST),
     ];
 
     /// Returns the name that reports use.
@@ -227,14 +228,20 @@ impl Timed {
         }
     }
 
+    /// Returns whether it happens where participants ask for the rows that they download alone.
+    pub fn is_of_asked_rows(self) -> bool {
+        self == Self::Transfer(Route::ROW_REQUEST)
+    }
+
     /// Returns its place in [`Self::ALL`].
     fn position(self) -> usize {
         match self {
-            Self::Transfer(Route::DOWNLOAD) => 0,
+            Self::Transfer(Route::DOWNLOAD | Route::ASKED_ROWS) => 0,
             Self::Work(Job::Training) => 1,
             Self::Transfer(Route::UPLOAD) => 2,
             Self::Round => 3,
             Self::Work(Job::Request) => 4,
+            Self::Transfer(Route::ROW_REQUEST) => 8,
             Self::Transfer(Route { direction: Direction::Up, .. }) => 5,
             Self::Work(Job::Reply) => 6,
             Self::Transfer(Route { direction: Direction::Down, .. }) => 7,

@@ -48,6 +48,8 @@ struct Books {
     ledger: Ledger,
     /// Whether the method has a third party, whose bytes are then recorded.
     has_third_party: bool,
+    /// Whether participants ask for the rows that they download.
+    asks_for_rows: bool,
     /// The work of the open round.
     work: Work,
     /// What each participation under way has taken so far.
@@ -80,12 +82,13 @@ impl MetricsActor {
         let model = world.method.initial();
         let (ledger, work, rounds) = (Ledger::default(), Work::default(), Vec::new());
         let (under_way, chains) = (ByUser::default(), Chains::default());
-        let has_third_party = world.has_third_party();
+        let (has_third_party, asks_for_rows) = (world.has_third_party(), world.downloads_asked_rows());
         let accounts = world.scenario.report.lists(world.dataset.users()).then(Accounts::default);
         let waits = Durations::new()?;
         let books = Books {
             ledger,
             has_third_party,
+            asks_for_rows,
             work,
             under_way,
             chains,
@@ -341,6 +344,7 @@ impl Books {
             .iter()
             .zip(&self.durations)
             .filter(|(timed, _)| self.has_third_party || !timed.is_of_a_third_party())
+            .filter(|(timed, _)| self.asks_for_rows || !timed.is_of_asked_rows())
             .map(|(timed, durations)| (timed.name().to_owned(), durations.distribution()))
             .collect();
         let third_party_bytes = self.has_third_party.then(|| self.ledger.third_party());

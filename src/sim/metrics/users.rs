@@ -16,7 +16,7 @@ impl UserAccount {
     /// Books an event of the user.
     pub(super) fn book(&mut self, event: &LinkEvent) {
         match *event {
-            LinkEvent::Sent(Route::DOWNLOAD, _) | LinkEvent::WorkBegan(_) => self.invited += 1,
+            LinkEvent::Sent(Route::DOWNLOAD | Route::ROW_REQUEST, _) | LinkEvent::WorkBegan(_) => self.invited += 1,
             LinkEvent::Sent(..) | LinkEvent::InLine(_) | LinkEvent::Connected(_) => {}
             LinkEvent::TransferEnded { route, ending, took_ns, .. } => {
                 self.taking_part_ns += took_ns;

@@ -15,7 +15,7 @@ use crate::sim::download::FrameFormat;
 use crate::sim::exchange;
 use crate::sim::messages::{
     AlarmRang, Effort, Ending, FromClient, LinkEvent, LossCause, Orders, ParticipationLost, Receipt, RequestArrived,
-    ToClient, UplinkArrived,
+    RowRequestArrived, ToClient, UplinkArrived,
 };
 use crate::units::{Direction, SimTime};
 
@@ -58,6 +58,9 @@ impl Network {
         let participation = self.taking_part.get(&user).ok_or_else(|| absent(user))?;
         let Activity::Transfer(transfer) = participation.activity else { return Err(out_of_turn("a frame arrived")) };
         let followup = match (transfer.route.peer, transfer.route.direction) {
+            (Peer::Server, Direction::Up) if transfer.route == Route::ROW_REQUEST => {
+                self.row_request_arrived(now, user, transfer)
+            }
             (Peer::Server, Direction::Up) => self.upload_arrived(now, user, transfer).map(Followup::Obey),
             (Peer::ThirdParty, Direction::Up) => self.request_arrived(now, user, transfer),
             (_, Direction::Down) => self.frame_reached_client(now, user, transfer),
@@ -104,6 +107,11 @@ impl Network {
         participation: &Participation,
         route: Route,
     ) -> Result<(Frame, FrameFormat)> {
+        if let (Route::ASKED_ROWS, Some(asked)) = (route, participation.asked_rows()) {
+            let FrameFormat { codecs, .. } = participation.download.format();
+            let layout = participation.download.layout_of_rows(asked.count);
+            return Ok((asked.download.bytes.clone(), FrameFormat { codecs, layout }));
+        }
         if route.peer == Peer::Server {
             return Ok((participation.download.frame(user)?.bytes, participation.download.format()));
         }
@@ -119,6 +127,40 @@ impl Network {
         self.lose(user, participation, ended, cause)
     }
 
+    /// Handles the arrival of a request for rows at the server.
+    fn row_request_arrived(&mut self, now: SimTime, user: UserId, transfer: Transfer) -> Result<Followup> {
+        let participation = self.taking_part.get(&user).ok_or_else(|| absent(user))?;
+        let invitation_id = participation.invitation_id;
+        if participation.effort.is_none() {
+            return Ok(Followup::WorkOutTrainings);
+        }
+        let asked = participation.asked_rows().ok_or_else(|| out_of_turn("a request for rows arrived"))?;
+        let is_sound = match transfer.as_it_arrives(&asked.request.bytes) {
+            None => false,
+            Some(frame) => answered(&self.peers.row_request_arrived, RowRequestArrived { user, invitation_id, frame })?,
+        };
+        self.request_was_read(now, user, (transfer, is_sound))
+    }
+
+    /// Ends a participation whose request could not be read, and has any other go on.
+    fn request_was_read(
+        &mut self,
+        now: SimTime,
+        user: UserId,
+        (transfer, is_sound): (Transfer, bool),
+    ) -> Result<Followup> {
+        if !is_sound {
+            let participation = self.take(user)?;
+            return self.failed(user, &participation, transfer).map(Followup::Obey);
+        }
+        if transfer.is_spoiled() {
+            return Err(Error::Frame("a corrupted request was not noticed".to_owned()));
+        }
+        let participation = self.taking_part.get_mut(&user).ok_or_else(|| absent(user))?;
+        self.traffic.book(participation.invitation_id, user, transfer.ended(now, Ending::Done, transfer.size));
+        self.traffic.begin_next_leg(user, participation).map(|()| Followup::Nothing)
+    }
+
     /// Handles the arrival of a request at the third party.
     fn request_arrived(&mut self, now: SimTime, user: UserId, transfer: Transfer) -> Result<Followup> {
         let participation = self.taking_part.get(&user).ok_or_else(|| absent(user))?;
@@ -132,16 +174,7 @@ impl Network {
             }
             (Some(_), None) => return Err(unanswered("third party", "there is none")),
         };
-        if !is_sound {
-            let participation = self.take(user)?;
-            return self.failed(user, &participation, transfer).map(Followup::Obey);
-        }
-        if transfer.is_spoiled() {
-            return Err(Error::Frame("a corrupted request was not noticed".to_owned()));
-        }
-        let participation = self.taking_part.get_mut(&user).ok_or_else(|| absent(user))?;
-        self.traffic.book(invitation_id, user, transfer.ended(now, Ending::Done, transfer.size));
-        self.traffic.begin_next_leg(user, participation).map(|()| Followup::Nothing)
+        self.request_was_read(now, user, (transfer, is_sound))
     }
 
     /// Handles the end of a job, which is making a request, making a reply or training.
@@ -165,7 +198,7 @@ impl Network {
     }
 
     /// Tells a client that its training has come to its virtual end, and returns what it uploads.
-    fn trained(&self, user: UserId) -> Result<Upload> {
+    pub(super) fn trained(&self, user: UserId) -> Result<Upload> {
         match self.tell(user, ToClient::TrainingEnded) {
             FromClient::Upload { frame, loss } => Ok(Upload { frame, loss }),
             FromClient::Failed(error) => Err(error),

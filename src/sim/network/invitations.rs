@@ -9,7 +9,7 @@ use super::transfers::absent;
 use super::{Network, answered, prefetching, unanswered};
 use crate::error::Result;
 use crate::ids::{InvitationId, UserId};
-use crate::legs::Leg;
+use crate::legs::{Leg, Route};
 use crate::population::Conditions;
 use crate::rng::{PortableDraws, Purpose};
 use crate::sim::exchange::ReplySource;
@@ -23,8 +23,8 @@ impl Network {
         let conditions = self.conditions_of(cohort, *invitation_id).await?;
         self.submit_trainings(&invitation, &conditions)?;
         let legs = self.world.legs(invitation.download.phase());
-        // If work comes first, its duration must be known at once.
-        let mut is_effort_needed = matches!(legs.first(), Some(Leg::Work(_)));
+        // If work comes first, its duration must be known at once, and so must what a user asks for.
+        let mut is_effort_needed = matches!(legs.first(), Some(Leg::Work(_) | Leg::Transfer(Route::ROW_REQUEST)));
         let now = self.traffic.calendar.now();
         for (&user, conditions) in cohort.iter().zip(conditions) {
             // The place of a dropout can be told only if the durations of all legs are known.
@@ -81,6 +81,10 @@ impl Network {
     fn start(&mut self, user: UserId) -> Result<()> {
         let participation = self.taking_part.get_mut(&user).ok_or_else(|| absent(user))?;
         participation.plan_dropout(user, &self.world, self.traffic.calendar.now())?;
+        let asks = self.world.legs(participation.download.phase()).first() == Some(&Leg::Transfer(Route::ROW_REQUEST));
+        if asks && participation.asked_rows().is_none() {
+            return self.trained(user).and_then(|_| Err(unanswered("client", "it trained without what it asked for")));
+        }
         let traffic = &mut self.traffic;
         traffic.begin_leg(user, participation)?;
         if let Some(leaves) = self.availability.leaves_at(user, traffic.calendar.now()) {

@@ -16,8 +16,8 @@ use super::calendar::Calendar;
 use super::checkpoints::Save;
 use super::messages::{
     AbsorbRequests, AlarmRang, BeginStep, Book, BookUnfinished, Booking, CloseStep, ConsultThirdParty, FromClient,
-    Orders, ParticipationLost, Participations, RequestArrived, RoundBooked, RoundEnded, StepsMade, ToClient,
-    UplinkArrived,
+    Orders, ParticipationLost, Participations, RequestArrived, RoundBooked, RoundEnded, RowRequestArrived, StepsMade,
+    ToClient, UplinkArrived,
 };
 use super::outcome::losses::Losses;
 use super::outcome::network::GaugesSince;
@@ -57,6 +57,8 @@ const BOOKED_AT_ONCE: usize = 1 << 17;
 pub struct Peers {
     /// Tells the server that a step begins.
     pub begin_step: Port<BeginStep>,
+    /// Tells the server that a request for rows has arrived.
+    pub row_request_arrived: Port<RowRequestArrived>,
     /// Tells the server that an upload has arrived.
     pub uplink_arrived: Port<UplinkArrived>,
     /// Tells the server that a participation is lost.

@@ -11,7 +11,7 @@ use crate::ids::{InvitationId, Step, UserId};
 use crate::legs::{Job, Leg, Peer, Route};
 use crate::population::{Conditions, Link, Speed, Verdict};
 use crate::sim::calendar::Appointment;
-use crate::sim::download::OutgoingDownload;
+use crate::sim::download::{AskedRows, OutgoingDownload};
 use crate::sim::exchange::Exchanged;
 use crate::sim::messages::{Effort, Ending, Invitation, LinkEvent, LossCause};
 use crate::sim::upload::{UploadFrame, UploadOrigin};
@@ -243,6 +243,9 @@ impl Participation {
     /// Those of the method, where it makes a download for each user.
     pub fn parts_of(&self, user: UserId, route: Route, world: &World) -> Result<Option<FrameParts>> {
         let parts = match (route.peer, route.direction) {
+            (Peer::Server, _) if route.is_of_asked_rows => {
+                self.asked_rows().map(|asked| asked.frame_on(route.direction).parts)
+            }
             (Peer::Server, Direction::Down) => Some(self.download.parts(user)?),
             (Peer::Server, Direction::Up) => self.upload.as_ref().map(|upload| upload.frame.parts()),
             (Peer::ThirdParty, Direction::Up) => self.exchanged().map(|exchanged| exchanged.request.parts),
@@ -254,6 +257,12 @@ impl Participation {
     /// Returns the exchange with the third party; `None` if there is none, or if it has not been worked out.
     pub fn exchanged(&self) -> Option<&Arc<Exchanged>> {
         self.effort.as_ref()?.exchanged.as_ref()
+    }
+
+    /// Returns what the user has asked the server for; `None` if nothing has to be asked for, or if it has not been worked
+    /// out.
+    pub fn asked_rows(&self) -> Option<&Arc<AskedRows>> {
+        self.effort.as_ref()?.asked_rows.as_ref()
     }
 
     /// Returns the frame on its way, to be changed; `None` if none is on its way.

@@ -30,6 +30,8 @@ pub(super) struct Arrived {
     pub frame: UploadFrame,
     /// The download from which the client started.
     pub download: Arc<OutgoingDownload>,
+    /// The rows that the client has asked for, where it had to.
+    pub asked: Option<Arc<[u32]>>,
     /// The number of steps since the one in which the user was invited.
     pub staleness: u32,
 }
@@ -71,13 +73,14 @@ pub(super) fn step(
                 update,
                 received: &received.model,
                 intended: received.intended.as_ref(),
-                download_number: arrived.download.number_for(arrived.user),
+                download_number: arrived.download.base_number_for((arrived.user, arrived.invitation_id)),
                 weight: policy.weight(arrived.staleness),
                 base_weight: policy.base_weight(arrived.staleness),
                 is_fresh: arrived.staleness == 0,
             })
             .collect();
-        audit.look(round, &contributions, world);
+        let asked: Vec<&[u32]> = frames.iter().map(|arrived| arrived.asked.as_deref().unwrap_or_default()).collect();
+        audit.look(round, (&contributions, &asked), world);
         sums.absorb(&contributions)?;
     }
     let normalise = |totals: &WeightTotals| policy.step_weights(totals);
@@ -103,9 +106,9 @@ pub(super) fn is_small(arrived: &[Arrived]) -> bool {
 fn decode<'a>(world: &World, arrived: &'a Arrived) -> Result<(ModelUpdate, Cow<'a, Received>)> {
     let _stage = enter(Stage::Decode);
     let layout = world.upload_layout(arrived.download.phase());
-    let Arrived { user, invitation_id, frame, download, .. } = arrived;
+    let Arrived { user, invitation_id, frame, download, asked, .. } = arrived;
     let origin = UploadOrigin { user: *user, invitation_id: *invitation_id, download };
-    let received = download.received(*user)?;
+    let received = download.base_of(asked.as_deref(), (*user, *invitation_id))?;
     let update = world.uplink.decode(&frame.bytes(&origin, world)?, layout, &received.model)?;
     Ok((update, received))
 }

@@ -1,12 +1,15 @@
-//! What the server sends to the users whom it invites, and which version of it they are known to have.
+//! What the server sends to the users whom it invites, which version of it they are known to have, and what they ask for.
 
 use std::sync::Arc;
+
+use actix::Handler;
 
 use super::{Open, ServerActor};
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::method::server::Download;
 use crate::sim::download::{OutgoingDownload, Versions};
+use crate::sim::messages::RowRequestArrived;
 use crate::sim::outcome::VersionsCost;
 
 impl ServerActor {
@@ -78,5 +81,23 @@ impl ServerActor {
         let mut cost = self.versions.first()?.cost();
         self.versions[1..].iter().for_each(|versions| cost += versions.cost());
         Some(cost)
+    }
+}
+
+impl Handler<RowRequestArrived> for ServerActor {
+    type Result = Result<bool>;
+
+    fn handle(&mut self, arrival: RowRequestArrived, _context: &mut Self::Context) -> Result<bool> {
+        let RowRequestArrived { user, invitation_id, frame } = arrival;
+        let open = self.open.get_mut(&user).filter(|open| open.invitation_id == invitation_id);
+        let Some(open) = open else {
+            return Err(Error::Actor {
+                actor: "server",
+                reason: format!("{user} asks for rows without an invitation"),
+            });
+        };
+        let rows = open.download.read_request(&frame).ok();
+        open.asked = rows.map(Arc::from);
+        Ok(open.asked.is_some())
     }
 }

@@ -85,7 +85,12 @@ struct Open {
     invitation_id: InvitationId,
     began: SimTime,
     download: Arc<OutgoingDownload>,
+    /// The rows that the user has asked for, once it has.
+    asked: Option<Arc<[u32]>>,
 }
+
+/// A participation in a checkpoint, where its download follows apart.
+type SavedOpen = (UserId, Step, InvitationId, SimTime, Option<Vec<u32>>);
 
 impl ServerActor {
     /// Makes the server of a run that begins.
@@ -123,7 +128,7 @@ impl ServerActor {
     ) -> Result<Self> {
         archive.take::<Identity>()?.check(&world)?;
         let mut server = Self::new(world, workers);
-        let (open, has_download): (Vec<(UserId, Step, InvitationId, SimTime)>, bool);
+        let (open, has_download): (Vec<SavedOpen>, bool);
         (
             server.invitations_sent,
             server.empty_steps,
@@ -146,9 +151,9 @@ impl ServerActor {
         if has_download {
             server.download = Some(downloads.take(archive, &server.world)?);
         }
-        for (user, step, invitation_id, began) in open {
-            let download = downloads.take(archive, &server.world)?;
-            server.open.insert(user, Open { step, invitation_id, began, download });
+        for (user, step, invitation_id, began, asked) in open {
+            let (download, asked) = (downloads.take(archive, &server.world)?, asked.map(Arc::from));
+            server.open.insert(user, Open { step, invitation_id, began, download, asked });
         }
         Ok(server)
     }
@@ -156,8 +161,10 @@ impl ServerActor {
     /// Appends the server to `archive`. At the end of a step, the state of the step and the list of arrivals are empty.
     fn save(&mut self, archive: &mut Archive) -> Result<()> {
         archive.put(&Identity::of(&self.world));
-        let open: Vec<_> =
-            self.open.iter().map(|(user, open)| (user, open.step, open.invitation_id, open.began)).collect();
+        let saved = |(user, open): (UserId, &Open)| {
+            (user, open.step, open.invitation_id, open.began, open.asked.as_ref().map(|rows| rows.to_vec()))
+        };
+        let open: Vec<_> = self.open.iter().map(saved).collect();
         archive.put(&(
             self.invitations_sent,
             self.empty_steps,
@@ -258,7 +265,7 @@ impl Handler<UplinkArrived> for ServerActor {
         let is_readable = match self.world.checks_frames_on_arrival() {
             true => {
                 let origin = UploadOrigin { user, invitation_id, download: &open.download };
-                let received = open.download.received(user)?;
+                let received = open.download.base_of(open.asked.as_deref(), (user, invitation_id))?;
                 self.world.uplink.decode(&frame.bytes(&origin, &self.world)?, layout, &received.model).is_ok()
             }
             false => true,
@@ -275,7 +282,8 @@ impl Handler<UplinkArrived> for ServerActor {
         if ending == Ending::Done {
             let staleness = self.step.step.0 - open.step.0;
             self.cohorts.used(user, self.step.step);
-            self.arrived.push(Arrived { user, invitation_id, frame, download: open.download, staleness });
+            let Open { download, asked, .. } = open;
+            self.arrived.push(Arrived { user, invitation_id, frame, download, asked, staleness });
         }
         self.count_ended_participation(ending == Ending::Done);
         Ok(Receipt { ending, orders: self.advance(now) })

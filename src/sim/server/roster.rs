@@ -202,7 +202,7 @@ mod tests {
                         roster.released(user);
                     } else if roster.is_there(user, now) {
                         let (step, invitation_id, download) = (Step(0), InvitationId(0), Arc::clone(&download));
-                        open.insert(user, Open { step, invitation_id, began: now, download });
+                        open.insert(user, Open { step, invitation_id, began: now, download, asked: None });
                         roster.invited(&[user], now);
                     }
                 }

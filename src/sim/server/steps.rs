@@ -140,7 +140,8 @@ impl ServerActor {
         let download = self.next_download(&cohort)?;
         let step = self.step.step;
         for user in &cohort {
-            self.open.insert(*user, Open { step, invitation_id, began: now, download: Arc::clone(&download) });
+            let download = Arc::clone(&download);
+            self.open.insert(*user, Open { step, invitation_id, began: now, download, asked: None });
         }
         self.step.invited = true;
         self.step.open += cohort.len();

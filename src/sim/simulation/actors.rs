@@ -184,6 +184,7 @@ impl Actors {
         let mailbox = server.mailbox();
         let peers = Peers {
             begin_step: server.port(),
+            row_request_arrived: server.port(),
             uplink_arrived: server.port(),
             participation_lost: server.port(),
             alarm_rang: server.port(),

@@ -3,13 +3,14 @@
 //! An [`Assignment`] has everything on which the result depends, so the result does not depend on the thread or the
 //! time.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::device::Device;
-use super::download::OutgoingDownload;
+use super::download::{AskedRows, OutgoingDownload, Received};
 use super::exchange::{self, ReplySource};
 use super::upload::{UploadFrame, UploadOrigin};
 use super::world::World;
@@ -17,7 +18,7 @@ use crate::codec::EncodeContext;
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Step, UserId};
 use crate::method::{LocalTask, LocalUpdate, Scratch};
-use crate::model::blocks::Utility;
+use crate::model::blocks::{Model, Utility};
 use crate::stages::{Stage, enter};
 use crate::work::Work;
 
@@ -35,6 +36,8 @@ pub struct Assignment {
     pub download: Arc<OutgoingDownload>,
     /// The source of the third party's reply, if the method has one.
     pub reply_source: Option<ReplySource>,
+    /// What the user has asked the server for and got; `None` before the training, and where nothing has to be asked for.
+    pub asked_rows: Option<Arc<AskedRows>>,
 }
 
 /// The result of a training. The device goes back to the user's actor, and the frame is sent to the server.
@@ -64,20 +67,27 @@ impl Assignment {
         SCRATCH.with_borrow_mut(|scratch| self.run_with(world, scratch))
     }
 
-    fn run_with(&mut self, world: &World, scratch: &mut Scratch) -> Result<Box<Trained>> {
-        let _stage = enter(Stage::Train);
-        let mut device = self.device.take().unwrap_or_else(|| Box::new(Device::new(world.method.client(self.user))));
-        let received = self.download.received(self.user)?;
-        let round = world.scenario.training.round_of(self.step);
-        let task = LocalTask::new(
-            (self.user, round, self.invitation_id),
-            &received.model,
+    /// Describes the training to the client, which starts from `model`.
+    fn task<'a>(&self, model: &'a Model, world: &'a World) -> LocalTask<'a> {
+        LocalTask::new(
+            (self.user, world.scenario.training.round_of(self.step), self.invitation_id),
+            model,
             (&world.dataset, &world.scenario.dataset.negatives),
             world.streams,
             world.scenario.training.divergence_limit,
         )
         .in_phase(self.download.phase())
-        .at_step(self.step);
+        .at_step(self.step)
+    }
+
+    fn run_with(&mut self, world: &World, scratch: &mut Scratch) -> Result<Box<Trained>> {
+        let _stage = enter(Stage::Train);
+        let mut device = self.device.take().unwrap_or_else(|| Box::new(Device::new(world.method.client(self.user))));
+        let rows = || self.task(&Model::none(), world).sampled_rows(&mut scratch.samples);
+        let (received, asked_rows) = receive(&self.download, (self.user, self.invitation_id), rows)?;
+        self.asked_rows = asked_rows;
+        let task = self.task(&received.model, world);
+        let round = task.round;
         let exchange = world.exchange(task.phase).zip(self.reply_source.as_ref());
         let exchanged = exchange.map(|(exchange, reply_source)| {
             exchange::with_third_party(reply_source, exchange, &*device.client, &task, (world, &mut *scratch))
@@ -128,6 +138,22 @@ impl Assignment {
         }
         Ok(Box::new(Trained { device, frame: frame.into(), loss, work }))
     }
+}
+
+/// Returns what a participant decodes of its download. Where rows have to be asked for, it asks for those that `rows` lists,
+/// and both frames are returned as well.
+fn receive<'a>(
+    download: &'a OutgoingDownload,
+    participant: (UserId, InvitationId),
+    rows: impl FnOnce() -> Result<Vec<u32>>,
+) -> Result<(Cow<'a, Received>, Option<Arc<AskedRows>>)> {
+    if !download.has_to_be_asked() {
+        return Ok((download.received(participant.0)?, None));
+    }
+    let rows = rows()?;
+    let asked = download.ask(&rows, participant)?;
+    let received = download.received_of_rows(&rows, &asked.download)?;
+    Ok((Cow::Owned(received), Some(Arc::new(asked))))
 }
 
 #[cfg(test)]

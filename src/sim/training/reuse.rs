@@ -9,8 +9,15 @@ fn upload(overrides: &[&str]) -> Vec<u8> {
     let world = small::world(overrides);
     let download = Arc::new(OutgoingDownload::first(&world).unwrap());
     let (user, step) = (UserId(3), Step(0));
-    let mut assignment =
-        Assignment { user, step, invitation_id: InvitationId(0), device: None, download, reply_source: None };
+    let mut assignment = Assignment {
+        user,
+        step,
+        invitation_id: InvitationId(0),
+        device: None,
+        download,
+        reply_source: None,
+        asked_rows: None,
+    };
     let frame = assignment.run(&world).unwrap().frame;
     let origin = UploadOrigin { user, invitation_id: InvitationId(0), download: &assignment.download };
     frame.bytes(&origin, &world).unwrap().to_vec()

@@ -132,16 +132,18 @@ impl Rehearsal {
                     device,
                     download,
                     reply_source: source,
+                    asked_rows: None,
                 };
                 let began = Instant::now();
                 let result = assignment.run(&self.world);
                 let took = began.elapsed();
                 cast.rehearsed.spent += took;
+                let asked_rows = assignment.asked_rows;
                 let exchanged = assignment.reply_source.and_then(ReplySource::saved);
                 match result {
                     Ok(trained) => {
                         let upload = Some(self.world.upload_size(trained.frame.parts()));
-                        let effort = Effort { work: trained.work, upload, exchanged };
+                        let effort = Effort { work: trained.work, upload, exchanged, asked_rows };
                         let held = trained.frame.held_bytes();
                         representative.device = Some(trained.device);
                         SharedTraining {
@@ -152,7 +154,7 @@ impl Rehearsal {
                         }
                     }
                     Err(error) => {
-                        let effort = Effort { work: Default::default(), upload: None, exchanged };
+                        let effort = Effort { work: Default::default(), upload: None, exchanged, asked_rows };
                         SharedTraining { effort, result: Err(error.to_string()), took, held_upload_bytes: 0 }
                     }
                 }
@@ -260,7 +262,8 @@ fn trained_once_more(
     download: &Arc<OutgoingDownload>,
 ) -> Result<Box<Device>> {
     let (step, invitation_id, download) = (Step(number), InvitationId(number), Arc::clone(download));
-    let mut assignment = Assignment { user, step, invitation_id, device: Some(device), download, reply_source: None };
+    let (device, reply_source, asked_rows) = (Some(device), None, None);
+    let mut assignment = Assignment { user, step, invitation_id, device, download, reply_source, asked_rows };
     Ok(assignment.run(world)?.device)
 }
 

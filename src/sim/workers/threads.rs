@@ -165,7 +165,7 @@ impl Workers for Threads {
             let clients = &mut self.devices.borrow_mut().clients;
             let efforts = worked.into_iter().filter_map(|WorkedOut { assignment, keep, kept, result }| {
                 let user = assignment.user;
-                let effort = effort_of(&result, assignment.reply_source, &self.world);
+                let effort = effort_of(&result, assignment, &self.world);
                 clients.get_mut(&user)?.worked_out(keep, kept, result);
                 Some((user, effort))
             });
@@ -228,12 +228,16 @@ fn work_out(training: SubmittedTraining, world: &World, interrupted: &AtomicBool
 }
 
 /// Returns what the network has to know of a training to place it in virtual time.
-fn effort_of(result: &Result<Box<Trained>>, reply_source: Option<ReplySource>, world: &World) -> Effort {
+fn effort_of(result: &Result<Box<Trained>>, assignment: Assignment, world: &World) -> Effort {
+    let Assignment { reply_source, asked_rows, .. } = assignment;
     let exchanged = reply_source.and_then(ReplySource::saved);
     match result {
-        Ok(trained) => Effort { work: trained.work, upload: Some(world.upload_size(trained.frame.parts())), exchanged },
+        Ok(trained) => {
+            let upload = Some(world.upload_size(trained.frame.parts()));
+            Effort { work: trained.work, upload, exchanged, asked_rows }
+        }
         // The training fails on the device at once.
-        Err(_) => Effort { work: Work::default(), upload: None, exchanged },
+        Err(_) => Effort { work: Work::default(), upload: None, exchanged, asked_rows },
     }
 }
 

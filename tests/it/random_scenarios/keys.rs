@@ -188,7 +188,7 @@ fn composition(of_uploads: bool) -> BoxedStrategy<Value> {
     let of = move |key: &'static str| move |value: f64| table(vec![(key, Value::Float(value))]);
     let share = || (1u32..=10).prop_map(|tenths| f64::from(tenths) / 10.0);
     let entries = prop_oneof![
-        one_of(&["all", "touched-rows", "non-zeros"]),
+        one_of(&["all", "touched-rows", "non-zeros", if of_uploads { "all" } else { "needed-rows" }]),
         share().prop_map(of("top-share")),
         share().prop_map(of("random-share")),
         share().prop_map(|share| share / 100.0).prop_map(of("at-least")),

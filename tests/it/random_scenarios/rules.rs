@@ -30,6 +30,7 @@ pub struct Draft(pub BTreeMap<&'static str, Value>);
 impl Draft {
     /// Repairs values that were drawn without regard to one another.
     pub fn mend(mut self) -> Self {
+        self.choose_method_for_needed_rows();
         self.keep_chosen("method");
         self.mend_method();
         self.mend_codecs();

@@ -37,7 +37,7 @@ fn cohorts_are_uniform_over_those_who_can_be_many_or_few() {
             let mut open = ByUser::default();
             for user in (0..busy).map(UserId) {
                 let (step, invitation_id, download) = (Step(0), InvitationId(0), Arc::clone(&download));
-                open.insert(user, Open { step, invitation_id, began: SimTime::ZERO, download });
+                open.insert(user, Open { step, invitation_id, began: SimTime::ZERO, download, asked: None });
             }
             let mut counts = [0u32; 21];
             for invitation_id in 0..4000 {
@@ -61,7 +61,7 @@ fn cohorts_are_uniform_over_those_who_can_be_many_or_few() {
         let mut open = ByUser::default();
         for user in (0..19).map(UserId) {
             let (step, invitation_id, download) = (Step(0), InvitationId(0), Arc::clone(&download));
-            open.insert(user, Open { step, invitation_id, began: SimTime::ZERO, download });
+            open.insert(user, Open { step, invitation_id, began: SimTime::ZERO, download, asked: None });
         }
         let at = SelectionContext {
             now: SimTime::ZERO,

@@ -8,16 +8,49 @@ impl Draft {
     /// Has only downloads that all users share, and that are differences, begin with a seed.
     pub(super) fn mend_codecs(&mut self) {
         let has_own_downloads = self.is("method", "metamf") || self.has_below("method.metamf");
-        let mut sends_differences = false;
-        if let Some(Value::Table(downlink)) = self.0.get_mut("codec.downlink") {
-            if has_own_downloads {
-                downlink.insert("delta".to_owned(), Value::Boolean(false));
-            }
-            sends_differences = downlink.get("delta").and_then(Value::as_bool) == Some(true);
+        if let Some(Value::Table(downlink)) = self.0.get_mut("codec.downlink")
+            && has_own_downloads
+        {
+            downlink.insert("delta".to_owned(), Value::Boolean(false));
         }
-        if !sends_differences {
+        self.mend_needed_rows();
+        let downlink = self.0.get("codec.downlink").and_then(Value::as_table);
+        if downlink.and_then(|downlink| downlink.get("delta")?.as_bool()) != Some(true) {
             self.0.remove("codec.first_download");
         }
+    }
+
+    /// Takes a method whose training reads no other rows than those that clients ask for. It predicts no ratings, so that
+    /// items have to be held out.
+    pub(super) fn choose_method_for_needed_rows(&mut self) {
+        if self.downloads_needed_rows() {
+            self.set("method", "fedmf");
+            self.0.remove("dataset.split");
+        }
+    }
+
+    /// Has clients ask for rows only where their uploads need no others.
+    fn mend_needed_rows(&mut self) {
+        if !self.downloads_needed_rows() {
+            return;
+        }
+        if let Some(Value::Table(downlink)) = self.0.get_mut("codec.downlink") {
+            downlink.insert("delta".to_owned(), Value::Boolean(false));
+        }
+        let takes_all = match self.0.get("codec.uplink") {
+            Some(Value::Table(uplink)) => uplink.get("select").and_then(Value::as_str) == Some("all"),
+            Some(named) => named.as_str() != Some("rows-f32"),
+            None => false,
+        };
+        if takes_all {
+            self.set("codec.uplink", "rows-f32");
+        }
+        self.remove_below("overheads.secure_aggregation");
+    }
+
+    fn downloads_needed_rows(&self) -> bool {
+        let Some(Value::Table(downlink)) = self.0.get("codec.downlink") else { return false };
+        downlink.get("select").and_then(Value::as_str) == Some("needed-rows")
     }
 
     /// Has what is encrypted only where it can be.
