@@ -30,6 +30,7 @@ use crate::error::Result;
 use crate::ids::UserId;
 use crate::model::algebra::qr::thin_qr;
 use crate::model::blocks::{Model, ModelUpdate};
+use crate::model::kernel::MAX_DIMENSION;
 use crate::model::layout::{BlockLayout, Layout};
 use crate::model::state::StateVisitor;
 use crate::model::table::{Table, TableShape, TableUpdate};
@@ -57,9 +58,9 @@ pub const ENTRY: Entry = Entry {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FedSpecParameters {
-    /// Number r of eigenvectors. A catalogue of fewer items has as many as items.
-    #[schemars(range(min = 1, max = 256))]
-    pub rank: u32,
+    /// Number r of eigenvectors, the latent dimension. A catalogue of fewer items has as many as items.
+    #[schemars(range(min = 1, max = MAX_DIMENSION))]
+    pub latent_dimension: u32,
     /// The ridge lambda, as a multiple l0 of the least of the r eigenvalues.
     #[schemars(range(min = 0))]
     pub ridge: f64,
@@ -107,7 +108,7 @@ impl Default for Recency {
 impl Default for FedSpecParameters {
     fn default() -> Self {
         Self {
-            rank: 48,
+            latent_dimension: 48,
             ridge: 2.0,
             popularity_exponent: 0.0,
             popularity_weight: 0.0,
@@ -122,7 +123,7 @@ impl Default for FedSpecParameters {
 impl FedSpecParameters {
     /// Returns the shape of A for this many items.
     fn table(&self, items: usize) -> TableShape {
-        TableShape { rows: items, dimension: (self.rank as usize).min(items) }
+        TableShape { rows: items, dimension: (self.latent_dimension as usize).min(items) }
     }
 
     /// Returns the layout of the model for this many items: A, the filter of its columns, the weights of items in scores

@@ -14,7 +14,7 @@ fn table() -> Table {
 }
 
 fn method(parameters: FedSpecParameters) -> FedSpec {
-    let parameters = FedSpecParameters { rank: RANK as u32, ..parameters };
+    let parameters = FedSpecParameters { latent_dimension: RANK as u32, ..parameters };
     FedSpec { shared: Arc::new(Shared { parameters, items: ITEMS }), streams: Streams::new(5) }
 }
 

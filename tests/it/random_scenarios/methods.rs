@@ -119,7 +119,7 @@ fn methods_of_least_squares() -> Vec<Key> {
         maybe("method.fedgram.recency.tau", rate(0.1, 100.0)),
         maybe("method.fedgram.recency.floor", zero_or(1e-2, 1.0)),
         maybe("method.fedgram.recency.background", one_of(&["positives-at-one", "all-at-zero"])),
-        maybe("method.fedspec.rank", small_dimension()),
+        maybe("method.fedspec.latent_dimension", small_dimension()),
         maybe("method.fedspec.ridge", zero_or(1e-3, 10.0)),
         maybe("method.fedspec.popularity_exponent", zero_or(1e-2, 1.0)),
         maybe("method.fedspec.popularity_weight", zero_or(1e-3, 5.0)),
