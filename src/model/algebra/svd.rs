@@ -48,7 +48,9 @@ fn tall_svd(matrix: &ArrayView2<'_, f64>) -> Result<ThinSvd> {
     if !sweep_until_orthogonal(&mut columns, &mut rotations, size) {
         return Err(AlgebraError::NoConvergence { sweeps: SWEEPS_MAX });
     }
-    let lengths: Vec<f64> = columns.chunks_exact(size.max(1)).map(|column| dot(column, column).sqrt()).collect();
+    let rounding = rounding_squared(&columns);
+    let length = |column: &[f64]| Some(dot(column, column)).filter(|square| *square > rounding).map_or(0.0, f64::sqrt);
+    let lengths: Vec<f64> = columns.chunks_exact(size.max(1)).map(length).collect();
     let order = descending(&lengths);
     let values: Array1<f64> = order.iter().map(|&position| lengths[position]).collect();
     let mut left = rows_in_order(&columns, size, &order);
@@ -69,6 +71,12 @@ fn choose_signs(u: &mut Array2<f64>, vt: &mut Array2<f64>) {
     }
 }
 
+/// Returns the square of the length up to which a column is nothing but the rounding of rounding. The squares of such
+/// columns may vanish, so that they never become orthogonal to others.
+fn rounding_squared(columns: &[f64]) -> f64 {
+    dot(columns, columns) * (f64::EPSILON * f64::EPSILON) * (f64::EPSILON * f64::EPSILON)
+}
+
 per_instruction_set! {
     fn sweep_until_orthogonal(columns: &mut [f64], rotations: &mut [f64], size: usize) -> bool {
         sweep_inline(columns, rotations, size)
@@ -80,13 +88,14 @@ per_instruction_set! {
 #[inline(always)]
 fn sweep_inline(columns: &mut [f64], rotations: &mut [f64], size: usize) -> bool {
     let negligible = f64::EPSILON * size as f64;
+    let rounding = rounding_squared(columns);
     for _ in 0..SWEEPS_MAX {
         let mut rotated = false;
         for p in 0..size {
             for q in p + 1..size {
                 let (x, y) = two_rows(columns, size, p, q);
                 let (xx, xy, yy) = (dot(x, x), dot(x, y), dot(y, y));
-                if xy.abs() > negligible * (xx.sqrt() * yy.sqrt()) {
+                if xx.min(yy) > rounding && xy.abs() > negligible * (xx.sqrt() * yy.sqrt()) {
                     let (_, cosine, sine) = jacobi_angle(xx, xy, yy);
                     rotate(x, y, cosine, sine);
                     let (x, y) = two_rows(rotations, size, p, q);

@@ -8,7 +8,7 @@ use super::eigen::symmetric_eigen;
 use super::gram::{add_gram, add_outer_product, mirror_upper};
 use super::product::{product, transposed_product};
 use super::qr::thin_qr;
-use super::svd::thin_svd;
+use super::svd::{ThinSvd, thin_svd};
 use super::*;
 use crate::rng::{PortableDraws, Purpose, Streams};
 
@@ -211,4 +211,15 @@ fn results_are_pinned_to_the_bit() {
         ("qr", digest(qr.q.iter().chain(&qr.r))),
     ];
     insta::assert_debug_snapshot!(digests);
+}
+
+/// If this fails, a matrix of low rank whose other columns are nothing but rounding has no decomposition.
+#[test]
+fn columns_whose_squares_vanish_do_not_keep_a_decomposition_from_its_end() {
+    let matrix = Array2::from_shape_fn((5, 3), |(i, j)| [1.0, 1e-170, 3e-171][j] * ((i * (j + 2) + 1) % 4) as f64);
+    let ThinSvd { u, values, vt } = thin_svd(&matrix.view()).unwrap();
+    assert_eq!(values.iter().filter(|value| **value > 0.0).count(), 1);
+    let largest = |matrix: Array2<f64>| matrix.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
+    assert!(largest(u.t().dot(&u) - Array2::<f64>::eye(3)) < 1e-12);
+    assert!(largest(u.dot(&Array2::from_diag(&values)).dot(&vt) - &matrix) < 1e-12);
 }
