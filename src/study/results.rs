@@ -257,7 +257,19 @@ impl Results {
         let wanted = |arm: &ArmResults| is_wanted(&arm.name);
         let is_compared_to = |place: usize| self.arms.iter().any(|arm| wanted(arm) && arm.compare_to == Some(place));
         let places = 0..self.arms.len();
-        let kept: Vec<usize> = places.filter(|place| wanted(&self.arms[*place]) || is_compared_to(*place)).collect();
+        let kept = places.filter(|place| wanted(&self.arms[*place]) || is_compared_to(*place)).collect();
+        self.of_places(kept)
+    }
+
+    /// Returns the results without the arms of which nothing has been run, unless that is all of them.
+    pub fn of_begun_arms(&self) -> Self {
+        let is_begun = |arm: &ArmResults| arm.runs.iter().any(|run| run.state != RunState::NotRun);
+        let kept: Vec<usize> = (0..self.arms.len()).filter(|place| is_begun(&self.arms[*place])).collect();
+        if kept.is_empty() { self.clone() } else { self.clone().of_places(kept) }
+    }
+
+    /// Returns the results of the arms at these places.
+    fn of_places(self, kept: Vec<usize>) -> Self {
         let place_of = |old: usize| kept.iter().position(|place| *place == old);
         let references = self.references.into_iter();
         let references = references.filter_map(|of| Some(Reference { arm: place_of(of.arm)?, ..of })).collect();
@@ -323,6 +335,21 @@ mod tests {
             (costs.len(), &costs[1..4]),
             (8, &[Quantity::DownBytes, Quantity::UpModelled, Quantity::DownModelled][..])
         );
+    }
+
+    /// If this fails, arms of which nothing has been run fill the tables, or differences are taken to another arm.
+    #[test]
+    fn arms_of_which_nothing_has_been_run_are_left_out() {
+        let whole = sample::results();
+        assert_eq!(whole.of_begun_arms(), whole);
+        let mut results = whole.clone();
+        let empty = ArmResults { name: "later".to_owned(), runs: Vec::new(), ..whole.arms[0].clone() };
+        results.arms.insert(0, empty);
+        results.arms[2].compare_to = Some(1);
+        results.references.iter_mut().for_each(|reference| reference.arm = 1);
+        assert_eq!(results.of_begun_arms(), whole);
+        results.arms.iter_mut().flat_map(|arm| &mut arm.runs).for_each(|run| run.state = RunState::NotRun);
+        assert_eq!(results.of_begun_arms(), results, "nothing at all has been run");
     }
 
     /// If this fails, a run that failed counts as one that was never begun, or its figures enter a mean.

@@ -67,6 +67,12 @@ pub fn markdown(results: &Results) -> String {
 
 fn document(results: &Results, pictures: &[&str]) -> Document {
     let mut blocks = remarks(results);
+    let begun = results.of_begun_arms();
+    if begun.arms.len() < results.arms.len() {
+        let others = words::counted((results.arms.len() - begun.arms.len()) as u64, "arm");
+        blocks.push(Block::Note(format!("{others}, of which nothing has been run, are left out of the tables.")));
+    }
+    let results = &begun;
     let names = Names::of(&results.arms.iter().map(|arm| arm.name.as_str()).collect::<Vec<_>>());
     let protocols = protocols(results);
     if let [only] = &protocols[..] {
