@@ -24,6 +24,7 @@ pub const METHODS: &[Entry] = &[
     super::mf::ENTRY,
     super::fedrec::central::ENTRY,
     super::item_to_item::ease::ENTRY,
+    super::item_to_item::itemknn::ENTRY,
     super::baselines::POPULARITY,
     super::baselines::RANDOM,
     super::baselines::GLOBAL_MEAN,

@@ -110,7 +110,7 @@ negatives = { pool = "not-in-train" }
 [evaluation]
 ranking = "full-catalogue"
 "#;
-    for entry in methods().iter().filter(|entry| ["popularity", "ease"].contains(&entry.name)) {
+    for entry in methods().iter().filter(|entry| ["popularity", "ease", "itemknn"].contains(&entry.name)) {
         let hr = figure(entry, &checkerboard(), scenario, "hr@5");
         assert!(if entry.name == "popularity" { hr < 0.35 } else { hr > 0.6 }, "{}: HR@5 {hr}", entry.name);
     }

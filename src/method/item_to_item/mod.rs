@@ -22,6 +22,7 @@ use crate::model::state::StateVisitor;
 use crate::model::table::{Table, TableShape};
 
 pub mod ease;
+pub mod itemknn;
 #[cfg(test)]
 mod tests;
 

@@ -3,6 +3,7 @@ use ndarray::Array2;
 
 use super::*;
 use crate::method::item_to_item::ease::Ease;
+use crate::method::item_to_item::itemknn::ItemKnn;
 use crate::model::table::TableShape;
 use crate::rng::Streams;
 use crate::scenario::{StepWeights, WeightTotals};
@@ -78,5 +79,23 @@ fn a_score_is_the_weighted_sum_over_own_positives() {
     add_rows(&matrix, (&[1, 4], &[1.0, 0.25]), &[0, 2, 6], &mut scores);
     for (score, item) in scores.into_iter().zip([0, 2, 6]) {
         assert!((score - (matrix.row(1)[item] + 0.25 * matrix.row(4)[item])).abs() < 1e-6);
+    }
+}
+
+/// If this fails, an item keeps other items than the most similar ones, or ties depend on chance.
+#[test]
+fn an_item_keeps_its_most_similar_items() {
+    let cosine = |i: usize, j: usize| together(i, j) / ((together(i, i) * together(j, j)).sqrt() + 2.0);
+    for neighbours in [1, 2, 100] {
+        let matrix = matrix_of(&ItemKnn { neighbours, shrinkage: 2.0 });
+        for i in 0..ITEMS {
+            let mut others: Vec<usize> = (0..ITEMS).filter(|&j| i != j && together(i, j) > 0.0).collect();
+            others.sort_by(|&a, &b| cosine(i, b).total_cmp(&cosine(i, a)));
+            let kept = &others[..others.len().min(neighbours as usize)];
+            for j in 0..ITEMS {
+                let expected = if kept.contains(&j) { cosine(i, j) as f32 } else { 0.0 };
+                assert!((matrix.row(i)[j] - expected).abs() < 1e-7, "k = {neighbours}, ({i}, {j})");
+            }
+        }
     }
 }

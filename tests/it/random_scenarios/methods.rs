@@ -166,5 +166,9 @@ fn methods_at_the_server() -> Vec<Key> {
         maybe("method.ease.regularization", rate(1.0, 1000.0)),
         maybe("method.ease.recency.tau", rate(0.1, 100.0)),
         maybe("method.ease.recency.floor", zero_or(1e-2, 1.0)),
+        maybe("method.itemknn.neighbours", integer(1..=200)),
+        maybe("method.itemknn.shrinkage", zero_or(1e-2, 100.0)),
+        maybe("method.itemknn.recency.tau", rate(0.1, 100.0)),
+        maybe("method.itemknn.recency.floor", zero_or(1e-2, 1.0)),
     ]
 }
