@@ -139,7 +139,7 @@ pub struct CentralClient<S> {
 }
 
 impl<S> CentralClient<S> {
-    /// Makes a client whose scores are computed by `score` from the model, the user and the items.
+    /// Makes a client whose scores are computed by `score` from what a client may use to score, and the items.
     pub fn new(score: S) -> Self {
         Self { score }
     }
@@ -147,7 +147,7 @@ impl<S> CentralClient<S> {
 
 impl<S> Client for CentralClient<S>
 where
-    S: Fn(&Model, UserId, &[u32], &mut [f32]) + Clone + Send + 'static,
+    S: Fn(&ScoringContext<'_>, &[u32], &mut [f32]) + Clone + Send + 'static,
 {
     fn train(&mut self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
         let shape = TableShape { rows: task.items(), dimension: 1 };
@@ -160,8 +160,8 @@ where
     }
 
     fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
-        let (model, user) = (context.model, context.user);
-        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| (self.score)(model, user, items, scores)))
+        let context = *context;
+        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| (self.score)(&context, items, scores)))
     }
 
     fn visit_state(&mut self, _state: &mut StateVisitor<'_>) -> Result<()> {

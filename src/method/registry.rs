@@ -23,6 +23,8 @@ pub const METHODS: &[Entry] = &[
     super::fedrec::ENTRY,
     super::mf::ENTRY,
     super::fedrec::central::ENTRY,
+    super::item_to_item::ease::ENTRY,
+    super::item_to_item::itemknn::ENTRY,
     super::baselines::POPULARITY,
     super::baselines::RANDOM,
     super::baselines::GLOBAL_MEAN,
@@ -91,14 +93,13 @@ mod tests {
     /// error.
     #[test]
     fn a_table_too_large_for_any_run_is_refused_before_it_is_made() {
-        let mut splitter = Splitter::leave_one_out(100_000_000, false);
+        let mut splitter = Splitter::leave_one_out(200_000_000, false);
         let rows = [0, 1, 2].map(|item| Interaction::new(item, 1.0, i64::from(item)));
         splitter.push_user(String::new, &rows);
         let dataset = Arc::new(splitter.finish().unwrap());
         let problem = Problem::new(&dataset, Streams::new(1), Placement::Federated);
         for entry in METHODS.iter().filter(|entry| entry.placement.trains()) {
-            let parameters = serde_json::json!({ "latent_dimension": 32 });
-            let spec = MethodSpec { name: entry.name.to_owned(), parameters };
+            let spec = MethodSpec { name: entry.name.to_owned(), parameters: serde_json::json!({}) };
             let refused = build(METHODS, &spec, &problem).unwrap_err().to_string();
             assert!(refused.contains("values takes") && refused.contains("the most is 8 GiB"), "{refused}");
         }

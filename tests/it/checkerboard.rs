@@ -95,6 +95,27 @@ every_rounds = 30
     }
 }
 
+/// If this fails, a method at the server learns only what it can find out by elimination, or cannot learn groups of
+/// users from positives alone.
+#[test]
+fn methods_at_the_server_learn_a_checkerboard_under_the_honest_pool() {
+    let scenario = r#"
+method = "random"
+training.rounds = 2
+[dataset]
+name = "delimited"
+path = "checkerboard.txt"
+columns = { separator = " ", user = 1, item = 2 }
+negatives = { pool = "not-in-train" }
+[evaluation]
+ranking = "full-catalogue"
+"#;
+    for entry in methods().iter().filter(|entry| ["popularity", "ease", "itemknn"].contains(&entry.name)) {
+        let hr = figure(entry, &checkerboard(), scenario, "hr@5");
+        assert!(if entry.name == "popularity" { hr < 0.35 } else { hr > 0.6 }, "{}: HR@5 {hr}", entry.name);
+    }
+}
+
 /// If this fails, a method that predicts ratings does not learn them, or the list of such methods is out of date.
 #[test]
 fn every_method_that_predicts_ratings_learns_a_rated_checkerboard_unless_it_takes_a_mean() {

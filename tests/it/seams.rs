@@ -169,8 +169,9 @@ impl Method for CountedAtTheServer {
     }
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {
-        Box::new(CentralClient::new(|model: &Model, _: UserId, items: &[u32], scores: &mut [f32]| {
-            items.iter().zip(scores).for_each(|(item, score)| *score = model.table(0).row(*item as usize)[0]);
+        Box::new(CentralClient::new(|context: &ScoringContext<'_>, items: &[u32], scores: &mut [f32]| {
+            let counts = context.model.table(0);
+            items.iter().zip(scores).for_each(|(item, score)| *score = counts.row(*item as usize)[0]);
         }))
     }
 

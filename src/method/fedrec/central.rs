@@ -22,7 +22,7 @@ use crate::method::network::model_of;
 use crate::method::server::{Contribution, StepContext, StepReport};
 use crate::method::user_vector::score_items;
 use crate::method::{
-    Client, Entry, Method, Phase, Placement, Problem, Server, largest_magnitude, parameters, sizes_by,
+    Client, Entry, Method, Phase, Placement, Problem, ScoringContext, Server, largest_magnitude, parameters, sizes_by,
 };
 use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::kernel::MAX_DIMENSION;
@@ -140,7 +140,8 @@ impl Method for Pmf {
     }
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {
-        Box::new(CentralClient::new(|model: &Model, user: UserId, items: &[u32], scores: &mut [f32]| {
+        Box::new(CentralClient::new(|context: &ScoringContext<'_>, items: &[u32], scores: &mut [f32]| {
+            let ScoringContext { user, model, .. } = *context;
             score_items(model.table(USERS).row(user.index()), model.table(ITEMS), items, scores);
         }))
     }

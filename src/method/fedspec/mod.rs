@@ -21,7 +21,8 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::user_vector::{DistinctPositives, recency_weights, score_items};
+use super::recency::{Recency, weighted_positives};
+use super::user_vector::{DistinctPositives, score_items};
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
     parameters, sizes_by,
@@ -84,25 +85,6 @@ pub struct FedSpecParameters {
     pub coverage: f64,
     /// Lets recent positives count more when a device scores. Left out: all count alike.
     pub recency: Option<Recency>,
-}
-
-/// How recent positives count more: w_i = floor + exp(-rho_i / tau), rho_i being the number of the user's positives
-/// strictly later than i.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Recency {
-    /// Number tau of positives after which a weight has fallen to 1/e.
-    #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub tau: f64,
-    /// Weight that remains of the oldest positives.
-    #[schemars(range(min = 0))]
-    pub floor: f64,
-}
-
-impl Default for Recency {
-    fn default() -> Self {
-        Self { tau: 5.0, floor: 0.1 }
-    }
 }
 
 impl Default for FedSpecParameters {
@@ -222,13 +204,9 @@ impl Client for FedSpecClient {
 
     fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
         let parameters = &self.shared.parameters;
-        let positives = DistinctPositives::of(&context.own);
-        let weights = match &parameters.recency {
-            Some(recency) => recency_weights(&positives.later, recency.floor, recency.tau),
-            None => vec![1.0; positives.items.len()],
-        };
+        let (positives, weights) = weighted_positives(&context.own, parameters.recency.as_ref());
         let (model, beta) = (context.model, parameters.popularity_weight as f32);
-        let vector = numerics::profile(model.table(TABLE), &positives.items, &weights, model.table(FILTER).as_slice());
+        let vector = numerics::profile(model.table(TABLE), &positives, &weights, model.table(FILTER).as_slice());
         let item_weights = model.table(ITEM_WEIGHTS).as_slice();
         let score = move |items: &[u32], scores: &mut [f32]| {
             score_items(&vector, model.table(TABLE), items, scores);

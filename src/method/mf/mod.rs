@@ -14,7 +14,9 @@ use super::central::{CentralClient, CentralServer, CentralTrainer, UserRatings, 
 use super::network::model_of;
 use super::server::{StepContext, StepReport};
 use super::user_vector::score_items;
-use super::{Client, Entry, Method, Phase, Placement, Problem, Server, largest_magnitude, parameters, sizes_by};
+use super::{
+    Client, Entry, Method, Phase, Placement, Problem, ScoringContext, Server, largest_magnitude, parameters, sizes_by,
+};
 use crate::error::Result;
 use crate::ids::UserId;
 use crate::model::blocks::Model;
@@ -144,8 +146,9 @@ impl Method for Mf {
     }
 }
 
-/// Writes the scores of `items` for `user` to `scores`.
-fn score(model: &Model, user: UserId, items: &[u32], scores: &mut [f32]) {
+/// Writes the user's scores of `items` to `scores`.
+fn score(context: &ScoringContext<'_>, items: &[u32], scores: &mut [f32]) {
+    let ScoringContext { user, model, .. } = *context;
     score_items(model.table(0).row(user.index()), model.table(1), items, scores);
 }
 

@@ -1,4 +1,4 @@
-//! Factorises symmetric positive definite matrices by Cholesky's method, and solves their systems.
+//! Factorises symmetric positive definite matrices by Cholesky's method, solves their systems, and inverts them.
 
 use ndarray::Array2;
 
@@ -35,6 +35,20 @@ pub fn solve(factor: &Array2<f64>, b: &mut [f64]) -> Result<()> {
         }
         _ => Err(AlgebraError::Shape { what: "the Cholesky factor", rows, columns }),
     }
+}
+
+/// Replaces the upper triangle of `matrix` by that of its inverse.
+///
+/// Costs k^3 / 2 multiply-adds, and is meant for matrices of thousands of rows as well. Elements below the diagonal are
+/// neither read nor written.
+///
+/// # Errors
+/// Those of [`factorise`], which leave the matrix half factorised.
+pub fn invert(matrix: &mut Array2<f64>) -> Result<()> {
+    factorise(matrix)?;
+    let (elements, dimension) = square_mut(matrix, "the matrix to invert")?;
+    invert_rows(elements, dimension);
+    Ok(())
 }
 
 per_instruction_set! {
@@ -87,5 +101,36 @@ fn solve_inline(factor: &[f64], b: &mut [f64]) {
     for j in (0..dimension).rev() {
         let row = &factor[j * dimension + j..(j + 1) * dimension];
         b[j] = (b[j] - dot(&row[1..], &b[j + 1..])) / row[0];
+    }
+}
+
+per_instruction_set! {
+    fn invert_rows(elements: &mut [f64], dimension: usize) {
+        invert_inline(elements, dimension);
+    }
+}
+
+/// Replaces the factor R by W = R^(-1), from the last row to the first, and that by W W^T, from the first to the last.
+#[inline(always)]
+fn invert_inline(elements: &mut [f64], dimension: usize) {
+    let mut row = vec![0.0; dimension];
+    for i in (0..dimension).rev() {
+        let (above, below) = elements.split_at_mut((i + 1) * dimension);
+        let target = &mut above[i * dimension + i..];
+        row[i..].copy_from_slice(target);
+        let inverse = 1.0 / row[i];
+        target.fill(0.0);
+        target[0] = inverse;
+        for (k, other) in (i + 1..).zip(below.chunks_exact(dimension)) {
+            add_scaled(&mut target[k - i..], -row[k] * inverse, &other[k..]);
+        }
+    }
+    for i in 0..dimension {
+        let rows = &mut elements[i * dimension..];
+        row[i..].copy_from_slice(&rows[i..dimension]);
+        for j in i..dimension {
+            let start = (j - i) * dimension;
+            rows[j] = dot(&row[j..], &rows[start + j..start + dimension]);
+        }
     }
 }

@@ -5,7 +5,7 @@
 //! correctly rounded square root, so that results do not depend on the processor (contract 1). Arguments are `ndarray`
 //! arrays. The products of `ndarray` are not called, because they choose their instructions by processor.
 //!
-//! [`cholesky`] solves positive definite systems, which [`gram`] adds up from rows. [`eigen`] and [`svd`] decompose by
+//! [`cholesky`] solves positive definite systems and inverts their matrices, which [`gram`] adds up from rows. [`eigen`] and [`svd`] decompose by
 //! Jacobi rotations, [`qr`] makes columns orthonormal, and [`product`] multiplies matrices.
 //!
 //! Symmetric matrices are described by their upper triangle. Elements below the diagonal are not read, except where a

@@ -3,7 +3,7 @@
 use ndarray::{Array2, array};
 use proptest::prelude::*;
 
-use super::cholesky::{factorise, solve};
+use super::cholesky::{factorise, invert, solve};
 use super::eigen::symmetric_eigen;
 use super::gram::{add_gram, add_outer_product, mirror_upper};
 use super::product::{product, transposed_product};
@@ -168,6 +168,21 @@ proptest! {
         // The lower triangle does not change.
         prop_assert!(at_once.indexed_iter().all(|((i, j), value)| i <= j || *value == start[(i, j)]));
     }
+}
+
+/// If this fails, an inverse is not one, or writes below the diagonal.
+#[test]
+fn the_inverse_times_the_matrix_is_the_identity() {
+    for size in [1, 2, 9, 40] {
+        let matrix = positive_definite(size, 7);
+        let mut inverse = matrix.clone();
+        invert(&mut inverse).unwrap();
+        assert!(inverse.indexed_iter().all(|((i, j), value)| i <= j || *value == matrix[(i, j)]));
+        mirror_upper(&mut inverse).unwrap();
+        assert!(distance(&product(&matrix.view(), &inverse.view()).unwrap(), &Array2::eye(size)) < 1e-9);
+    }
+    let mut indefinite = array![[1.0, 2.0], [2.0, 1.0]];
+    assert!(matches!(invert(&mut indefinite), Err(AlgebraError::NotPositiveDefinite { pivot: 1, .. })));
 }
 
 #[test]

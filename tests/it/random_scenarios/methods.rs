@@ -26,7 +26,13 @@ fn epochs() -> BoxedStrategy<Value> {
 
 /// Returns every key of a method.
 pub fn keys() -> Vec<Key> {
-    let groups = [method(), methods_of_published_code(), methods_of_least_squares(), methods_of_ratings()];
+    let groups = [
+        method(),
+        methods_of_published_code(),
+        methods_of_least_squares(),
+        methods_of_ratings(),
+        methods_at_the_server(),
+    ];
     groups.into_iter().flatten().collect()
 }
 
@@ -151,5 +157,18 @@ fn methods_of_ratings() -> Vec<Key> {
         maybe("method.pmf.learning_rate_decay", real(0.1, 1.0)),
         maybe("method.pmf.regularization", zero_or(1e-6, 0.1)),
         maybe("method.pmf.initial_range", rate(1e-3, 1.0)),
+    ]
+}
+
+/// Returns the keys of the methods that compute a model of all positives at the server.
+fn methods_at_the_server() -> Vec<Key> {
+    vec![
+        maybe("method.ease.regularization", rate(1.0, 1000.0)),
+        maybe("method.ease.recency.tau", rate(0.1, 100.0)),
+        maybe("method.ease.recency.floor", zero_or(1e-2, 1.0)),
+        maybe("method.itemknn.neighbours", integer(1..=200)),
+        maybe("method.itemknn.shrinkage", zero_or(1e-2, 100.0)),
+        maybe("method.itemknn.recency.tau", rate(0.1, 100.0)),
+        maybe("method.itemknn.recency.floor", zero_or(1e-2, 1.0)),
     ]
 }

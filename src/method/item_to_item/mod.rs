@@ -1,0 +1,155 @@
+//! Implements methods whose model is a matrix of weights between items: users send their ratings once, the server makes
+//! the matrix of them, and a device adds up the rows of its own positives.
+//!
+//! An item that a user has rated is a positive, whatever the rating. The matrix has m x m values in single precision. It
+//! is made in one step, and further steps change nothing and cost nothing. A device may weight recent positives more;
+//! times never leave it.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use ndarray::Array2;
+
+use super::central::{CentralClient, CentralServer, CentralTrainer, UserRatings, ratings_layout};
+use super::recency::{Recency, weighted_positives};
+use super::server::{StepContext, StepReport};
+use super::{Client, Method, Phase, Problem, ScoringContext, Server, largest_magnitude};
+use crate::error::Result;
+use crate::ids::UserId;
+use crate::model::blocks::Model;
+use crate::model::layout::{BlockLayout, Layout};
+use crate::model::state::StateVisitor;
+use crate::model::table::{Table, TableShape};
+
+pub mod ease;
+pub mod itemknn;
+#[cfg(test)]
+mod tests;
+
+/// Makes the matrix of a method.
+pub(super) trait Weigher: Clone + Debug + Send + Sync + 'static {
+    /// The name of the matrix.
+    const MATRIX: &'static str;
+
+    /// Returns the matrix for these ratings of a catalogue of `items` items, and the number of multiply-adds that this
+    /// takes. Row i holds what a positive i adds to the scores of all items.
+    ///
+    /// # Errors
+    /// Divergence.
+    fn weigh(&self, ratings: &[UserRatings], items: usize, step: &StepContext<'_>) -> Result<(Table, u64)>;
+}
+
+/// Describes a method by its matrix.
+#[derive(Debug)]
+pub(super) struct ItemToItem<W> {
+    weigher: W,
+    recency: Option<Recency>,
+    items: usize,
+}
+
+impl<W: Weigher> ItemToItem<W> {
+    /// Makes the method for a problem of this size.
+    pub fn new(weigher: W, recency: Option<Recency>, problem: &Problem) -> Self {
+        Self { weigher, recency, items: problem.items }
+    }
+}
+
+/// Returns the layout of a matrix of this name for this many items.
+fn layout(matrix: &'static str, items: usize) -> Layout {
+    Layout::new(vec![BlockLayout::item_table(matrix, TableShape { rows: items, dimension: items })])
+}
+
+impl<W: Weigher> Method for ItemToItem<W> {
+    /// Makes a matrix of zeros.
+    fn initial(&self) -> Model {
+        Model::of_table(W::MATRIX, Table::zeros(TableShape { rows: self.items, dimension: self.items }))
+    }
+
+    fn download_layout(&self, _phase: Phase) -> Layout {
+        Layout::none()
+    }
+
+    fn upload_layout(&self, _phase: Phase) -> Layout {
+        ratings_layout(self.items)
+    }
+
+    fn client(&self, _user: UserId) -> Box<dyn Client> {
+        let recency = self.recency.clone();
+        Box::new(CentralClient::new(move |context: &ScoringContext<'_>, items: &[u32], scores: &mut [f32]| {
+            let (own, weights) = weighted_positives(&context.own, recency.as_ref());
+            add_rows(context.model.table(0), (&own, &weights), items, scores);
+        }))
+    }
+
+    fn server(&self) -> Box<dyn Server> {
+        let trainer = Trainer { weigher: self.weigher.clone(), model: self.initial(), users: 0 };
+        Box::new(CentralServer::new(Box::new(trainer)))
+    }
+}
+
+/// Writes to `scores` the sum over a user's positives of their weight times the element of their row for each of
+/// `items`, in double precision and in the order of the positives.
+fn add_rows(matrix: &Table, (own, weights): (&[u32], &[f64]), items: &[u32], scores: &mut [f32]) {
+    let mut sums = vec![0.0; items.len()];
+    for (&positive, weight) in own.iter().zip(weights) {
+        let row = matrix.row(positive as usize);
+        for (sum, &item) in sums.iter_mut().zip(items) {
+            *sum += weight * f64::from(row[item as usize]);
+        }
+    }
+    scores.iter_mut().zip(sums).for_each(|(score, sum)| *score = sum as f32);
+}
+
+/// Returns for each pair of items the number of users who have rated both, and on the diagonal the number of users of
+/// each item, together with the number of additions. Only the upper triangle is filled.
+fn counts(ratings: &[UserRatings], items: usize) -> (Array2<f64>, u64) {
+    let mut counts = vec![0.0; items * items];
+    let mut additions = 0;
+    for UserRatings { items: rated, .. } in ratings {
+        for (position, &first) in rated.iter().enumerate() {
+            let row = &mut counts[first as usize * items..(first as usize + 1) * items];
+            rated[position..].iter().for_each(|&second| row[second as usize] += 1.0);
+        }
+        let rated = rated.len() as u64;
+        additions += rated * (rated + 1) / 2;
+    }
+    // The vector has as many elements as the shape.
+    let counts = Array2::from_shape_vec((items, items), counts).unwrap_or_else(|error| unreachable!("{error}"));
+    (counts, additions)
+}
+
+/// Makes the matrix when ratings have arrived.
+struct Trainer<W> {
+    weigher: W,
+    model: Model,
+    /// The number of users whose ratings the matrix was made of.
+    users: usize,
+}
+
+impl<W: Weigher> CentralTrainer for Trainer<W> {
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn set_model(&mut self, model: Model) -> Result<()> {
+        self.model.check_same_layout(&model)?;
+        self.model = model;
+        Ok(())
+    }
+
+    fn pass(&mut self, ratings: &[UserRatings], step: &StepContext<'_>) -> Result<StepReport> {
+        if ratings.len() == self.users {
+            return Ok(StepReport::default());
+        }
+        let items = self.model.table(0).shape().rows;
+        let (matrix, multiply_adds) = self.weigher.weigh(ratings, items, step)?;
+        step.check_magnitude(W::MATRIX, largest_magnitude(matrix.as_slice()))?;
+        self.model.set_table(0, Arc::new(matrix))?;
+        self.users = ratings.len();
+        Ok(StepReport { multiply_adds, ..StepReport::default() })
+    }
+
+    fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
+        state.plain(&mut self.users)
+    }
+}
