@@ -42,7 +42,7 @@ pub fn files(results: &Results, name: &str) -> Result<Files> {
     let mut files: Files = vec![
         (format!("{name}.md"), document.markdown().into_bytes()),
         (format!("{name}.csv"), csv::runs(results)?.into_bytes()),
-        ("summary.csv".to_owned(), csv::arms(results)?.into_bytes()),
+        ("summary.csv".to_owned(), csv::arms(&results.of_begun_arms())?.into_bytes()),
         (saved::FILE_NAME.to_owned(), saved::render(results)?.into_bytes()),
     ];
     files.extend(pictures.into_iter().map(|(name, picture)| (name, picture.into_bytes())));
