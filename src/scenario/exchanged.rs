@@ -110,7 +110,7 @@ impl Exchanged {
         let mut found = Vec::new();
         for (path, _) in downlinks.filter(|(_, choice)| choice.selects_needed_rows()) {
             let name = path.get(2).copied();
-            // That there is no such block is told apart from this.
+            // Another check reports that there is no such block.
             if name.is_some_and(|name| self.blocks.iter().all(|block| block.name != name)) {
                 continue;
             }

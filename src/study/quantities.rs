@@ -21,9 +21,9 @@ pub enum Quantity {
     DownBytes,
     /// Bytes that the evaluated users would download in order to score.
     InferenceBytes,
-    /// Of what clients sent, the bytes that are in no frame and counted by `[overheads]`.
+    /// Bytes that `[overheads]` adds to what clients sent, and that are in no frame.
     UpModelled,
-    /// Of what the server sent, the bytes that are in no frame and counted by `[overheads]`.
+    /// Bytes that `[overheads]` adds to what the server sent, and that are in no frame.
     DownModelled,
     /// Bytes that clients sent up to the round that the run is judged by.
     UpBytesToSelected,
@@ -48,7 +48,7 @@ pub const COSTS: [Quantity; 6] = [
     Quantity::PeakMemory,
 ];
 
-/// Of the bytes that were sent, those that the scenario's `[overheads]` adds.
+/// The quantities of the bytes that the scenario's `[overheads]` adds to what was sent.
 pub const OVERHEADS: [Quantity; 2] = [Quantity::UpModelled, Quantity::DownModelled];
 
 /// The quantities that say what the model cost by which a run is judged.

@@ -54,7 +54,7 @@ fn needed_rows_teach_the_same_as_whole_tables_for_fewer_bytes() {
             up.index > whole.bytes.up.index && up.values == whole.bytes.up.values && down.index == 0,
             "{up:?} {down:?}"
         );
-        // Whoever scores needs all rows, and that is booked.
+        // A user who scores needs all rows, and their bytes are booked.
         let inference = |outcome: &Outcome| outcome.rounds.last().unwrap().inference_bytes.unwrap();
         assert!(inference(&needed) >= 40 * 150 * 32 * 4 && inference(&whole) >= 40 * 150 * 32 * 4);
         assert!(needed.durations["row-request"].count > 0 && !whole.durations.contains_key("row-request"));

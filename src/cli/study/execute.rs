@@ -42,7 +42,7 @@ struct Running {
 
 /// What is known of a run that is about to start.
 enum Next {
-    /// It starts.
+    /// The run starts from its beginning.
     Start,
     /// A process of an earlier study is still at work on it.
     Held,

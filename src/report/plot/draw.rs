@@ -22,7 +22,7 @@ const THICK_MAX: usize = 300;
 /// Returns the chart as an SVG document. It refers to no font but the generic `sans-serif`.
 ///
 /// # Errors
-/// None is known for a string: the library's drawing functions can fail for files only.
+/// No failure is known for a picture that is a string, since the library's drawing functions fail for files only.
 pub fn render(chart: &Chart) -> Result<String, DrawingError> {
     let mut drawn = String::new();
     {

@@ -89,7 +89,7 @@ const DASHED: RGBColor = RGBColor(213, 94, 0);
 /// Returns the picture as an SVG document, whose height follows the rows.
 ///
 /// # Errors
-/// None is known for a string: the library's drawing functions can fail for files only.
+/// No failure is known for a picture that is a string, since the library's drawing functions fail for files only.
 pub fn render(chart: &TimelineChart) -> Result<String, DrawingError> {
     let mut drawn = String::new();
     let header = 72 + 28 * subtitle_lines(&chart.subtitle).len() as i32 + 16;
