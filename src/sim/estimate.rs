@@ -16,7 +16,7 @@ const GROWING: Duration = Duration::from_millis(100);
 const BYTES_PER_ACTOR: u64 = 256;
 
 /// The memory that the allocator takes for a byte of a device, in hundredths.
-const DEVICE_OVERHEAD_PERCENT: u64 = 120;
+const DEVICE_OVERHEAD_PERCENT: u64 = 105;
 
 /// Says how long a rehearsal goes on. It ends with the run itself, too.
 #[derive(Clone, Copy, Debug)]
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(estimate.wall_time_per_round_s, 2.75);
         // Of 21 users 9.8 are invited at a time: after five rounds 20 of them have taken part. 21 uploads of 1000 bytes are
         // held at the same time.
-        let memory = MemoryEstimate { devices_bytes: 20 * (1200 + 256), uploads_bytes: 21 * 1000 };
+        let memory = MemoryEstimate { devices_bytes: 20 * (1050 + 256), uploads_bytes: 21 * 1000 };
         assert_eq!(estimate.memory, memory);
         assert_eq!(memory.total_bytes(), memory.devices_bytes + memory.uploads_bytes);
         let participations = world.participations_of_a_user(9.8);
