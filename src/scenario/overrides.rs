@@ -26,7 +26,7 @@ pub(super) fn apply(
     if value.trim().is_empty() {
         return Err(malformed("no value after `=` (write \"\" for an empty text)"));
     }
-    let value = tree::parse_value(value.trim(), source, value_offset, faults);
+    let Some(value) = tree::parse_value(value.trim(), source, value_offset, faults) else { return Ok(()) };
 
     let path =
         split_keys(keys).ok_or_else(|| malformed("a key is letters, digits, `-` and `_`, joined by single dots"))?;

@@ -163,6 +163,9 @@ pub(super) fn parse_file(text: &str, faults: &mut Vec<Fault>) -> Result<Node, Ve
 /// do.
 fn in_our_words(message: &str, written: &str) -> String {
     match message {
+        "invalid mantissa, expected digits" => {
+            "a number has digits before its point and after it, as in 0.5".to_owned()
+        }
         "duplicate key" => format!("`{}` stands here for the second time", written.trim_matches(['[', ']'])),
         "string values must be quoted, expected literal string"
         | "invalid boolean, expected `true`"
@@ -183,13 +186,20 @@ fn in_our_words(message: &str, written: &str) -> String {
 }
 
 /// Parses the value of an override as TOML, or else takes the text itself as a string. `offset` is where `text` starts
-/// in its source.
-pub(super) fn parse_value(text: &str, source: usize, offset: usize, faults: &mut Vec<Fault>) -> Node {
+/// in its source. Returns nothing, after a fault, for a text that begins as a table, an array or a quoted text and is none.
+pub(super) fn parse_value(text: &str, source: usize, offset: usize, faults: &mut Vec<Fault>) -> Option<Node> {
     match DeValue::parse(text) {
-        Ok(value) => Reader { source, offset, faults }.node(&value),
+        Ok(value) => Some(Reader { source, offset, faults }.node(&value)),
+        Err(error) if text.starts_with(['{', '[', '"', '\'']) => {
+            let span = error.span().unwrap_or(0..text.len());
+            let message = in_our_words(error.message(), text.get(span.clone()).unwrap_or(""));
+            let place = Place { source, span: span.start + offset..span.end + offset };
+            faults.push(Fault::new(&place, message));
+            None
+        }
         Err(_) => {
             let place = Place { source, span: offset..offset + text.len() };
-            Node { place, value: Value::String(text.to_owned()) }
+            Some(Node { place, value: Value::String(text.to_owned()) })
         }
     }
 }

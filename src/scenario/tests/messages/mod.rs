@@ -245,6 +245,11 @@ fn overrides() -> Vec<Case> {
             instead("method = \"popularity\"\n", "") + "[method.pfedrec]\n",
             &["method.learning_rate=3"],
         ),
+        (
+            "overrides that begin as tables, arrays and texts, and are none",
+            with(""),
+            &["training.participation={ share = .8 }", "evaluation.cutoffs=[5, 10", "dataset.name=\"ml-1m"],
+        ),
         ("an override without a value", with(""), &["seed="]),
         ("an override without an equals sign", with(""), &["seed"]),
         ("an override without a key", with(""), &["=3"]),
