@@ -92,6 +92,16 @@ pub enum Error {
         /// The largest magnitude that the scenario allows.
         limit: f32,
     },
+    /// A user for whom no ranking or prediction can be made, because what the server has sent is no longer finite.
+    #[error(
+        "training diverged: {place} cannot be computed from what {user} has received; lower the learning rates or the regulariser's weight, or send values with finer steps"
+    )]
+    Unscorable {
+        /// The user.
+        user: UserId,
+        /// What cannot be computed.
+        place: &'static str,
+    },
     /// A value that the codec of its block has no symbol for.
     #[error(
         "cannot encode {place}: the value {value:e} {reason}; choose other values in `codec`, or lower the learning rates"
@@ -265,6 +275,7 @@ impl Error {
             Self::Dataset(_) => ErrorKind::UnfitData,
             Self::CheckpointUnwritten { .. }
             | Self::Diverged { .. }
+            | Self::Unscorable { .. }
             | Self::Unrepresentable { .. }
             | Self::TimeOverflow { .. }
             | Self::NobodyFinished { .. }

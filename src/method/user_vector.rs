@@ -82,7 +82,7 @@ pub(super) fn singular(task: &LocalTask<'_>, _cause: AlgebraError) -> Error {
 
 /// Returns the error of a scoring whose system of equations has no solution.
 pub(super) fn unscorable(context: &ScoringContext<'_>, _cause: AlgebraError) -> Error {
-    Error::NonFinite { place: format!("the user vector of {}", context.user), value: f64::NAN }
+    Error::Unscorable { user: context.user, place: "the user vector" }
 }
 
 /// Returns the product of `matrix` and `factor`.

@@ -62,7 +62,7 @@ thread_local! {
 /// user's device has decoded.
 ///
 /// # Errors
-/// [`Error::NonFinite`] if a score is NaN, since a rank would make a diverged model look perfect; and whatever error
+/// [`Error::Unscorable`] if a score is NaN, since a rank would make a diverged model look perfect; and whatever error
 /// the method returns when it makes a scorer.
 pub fn standing(world: &World, position: usize, client: &dyn Client, model: &Model) -> Result<Standing> {
     BUFFERS.with_borrow_mut(|buffers| {
@@ -78,7 +78,7 @@ pub fn standing(world: &World, position: usize, client: &dyn Client, model: &Mod
             // A split holds out either items or ratings, so this user has no test ratings.
             (None, None) => Some(Standing::Rated(RatingErrors::default())),
         };
-        standing.ok_or_else(|| Error::NonFinite { place: format!("the scores of {user}"), value: f64::NAN })
+        standing.ok_or_else(|| Error::Unscorable { user, place: "a score" })
     })
 }
 

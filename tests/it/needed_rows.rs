@@ -226,5 +226,5 @@ fn rows_that_were_not_asked_for_cannot_be_used() {
     assert!(stopped_by(CodecChoice::Named(CodecName::DenseF32)).unwrap().is_none());
     let needed = CompositionSpec { select: SelectSpec::NeededRows, ..CompositionSpec::default() };
     let stopped = stopped_by(CodecChoice::Composed(needed));
-    assert!(matches!(stopped, Ok(Some(Error::NonFinite { .. })) | Err(Error::NonFinite { .. })), "{stopped:?}");
+    assert!(matches!(stopped, Ok(Some(Error::Unscorable { .. })) | Err(Error::Unscorable { .. })), "{stopped:?}");
 }

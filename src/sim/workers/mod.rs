@@ -49,7 +49,7 @@ pub trait Workers {
     /// decodes from `download` or, where the method runs at the server, `model` itself.
     ///
     /// # Errors
-    /// [`Error::NonFinite`](crate::error::Error::NonFinite) for scores that cannot be ranked.
+    /// [`Error::Unscorable`](crate::error::Error::Unscorable) for scores that cannot be ranked.
     fn evaluate(&self, download: Arc<OutgoingDownload>, model: Model) -> Working<'_, Vec<Scored>>;
 
     /// Returns a digest of the private parameters of each user, in the order of users.
