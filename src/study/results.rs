@@ -57,6 +57,8 @@ pub enum RunState {
     Failed(String),
     /// It has not been run, or not to its end.
     NotRun,
+    /// It has not been run, since its data set is not on this machine.
+    NoData,
 }
 
 /// What is counted until a goal is reached.
@@ -112,7 +114,7 @@ impl ArmResults {
     pub fn reports(&self) -> impl Iterator<Item = &SavedReport> {
         self.runs.iter().filter_map(|run| match &run.state {
             RunState::Done(report) => Some(&**report),
-            RunState::Failed(_) | RunState::NotRun => None,
+            RunState::Failed(_) | RunState::NotRun | RunState::NoData => None,
         })
     }
 

@@ -95,6 +95,7 @@ pub fn results() -> Results {
             arm: 0,
             figure: "hr@10".to_owned(),
             value: 0.41,
+            standard_deviation: Some(0.04),
             source: Some("FedRAP, table 3".to_owned()),
         }],
         shard: None,

@@ -54,6 +54,7 @@ enum SavedState {
     Done,
     Failed(String),
     NotRun,
+    NoData,
 }
 
 /// Returns the text of the file.
@@ -68,6 +69,7 @@ pub fn render(results: &Results) -> Result<String> {
             RunState::Done(_) => SavedState::Done,
             RunState::Failed(reason) => SavedState::Failed(reason.clone()),
             RunState::NotRun => SavedState::NotRun,
+            RunState::NoData => SavedState::NoData,
         },
     };
     let arm = |arm: &ArmResults| SavedArm {
@@ -113,6 +115,7 @@ pub fn read(folder: &Path) -> Result<Results> {
         let state = match run.state {
             SavedState::Failed(reason) => RunState::Failed(reason),
             SavedState::NotRun => RunState::NotRun,
+            SavedState::NoData => RunState::NoData,
             SavedState::Done => {
                 let beside = folder.join(&run.folder);
                 RunState::Done(Box::new(SavedReport::read(if beside.exists() { &beside } else { &run.folder })?))

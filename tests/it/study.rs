@@ -230,6 +230,26 @@ fn bad_input_is_refused_before_anything_runs() {
     assert_ends(&output, 2, &["mine is there already and holds no study"]);
 }
 
+/// If this fails, a table of a paper cannot be made where some of its data sets are missing, or a cell that nobody has run
+/// stands there as if it were measured.
+#[test]
+fn arms_without_data_are_left_out_where_the_study_allows_it() {
+    let workshop = workshop();
+    let arm =
+        "[[arms]]\nname = \"elsewhere\"\nset = { \"dataset.name\" = \"ml-1m\", \"dataset.path\" = \"nowhere\" }\n";
+    let reference = "[[references]]\narm = \"elsewhere\"\nfigure = \"hr@10\"\nvalue = 0.5\nstandard_deviation = 0.1\n";
+    let refused = format!("{STUDY}{arm}{reference}");
+    workshop.write("study.toml", &refused);
+    let output = fedrecsim(&workshop, &["study", "study.toml", "--out", "out"]);
+    assert_ends(&output, 2, &["arm `elsewhere`", "nowhere"]);
+    workshop.write("study.toml", &format!("missing_data = \"leave-out\"\n{refused}"));
+    study(&workshop, &["--out", "left-out"]);
+    let table = std::fs::read_to_string(workshop.path("left-out/study.md")).unwrap();
+    assert!(table.contains("| elsewhere | no data |") && table.contains("| 0.5000 ± 0.1000 |"), "{table}");
+    let row = summary(&workshop, "left-out")[&("elsewhere".to_owned(), "hr@10".to_owned())].clone();
+    assert_eq!((&row[2], &row[3], &row[18], &row[19]), ("0", "", "0.5", "0.1"));
+}
+
 #[test]
 fn a_study_can_be_listed_without_being_run() {
     let workshop = workshop();

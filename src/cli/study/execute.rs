@@ -69,21 +69,21 @@ impl Limits {
     }
 }
 
-/// Runs what is to be done, and notes what arms need in `record`.
+/// Runs those of the `wanted` runs of `plan` that are still to be done, and notes what arms need in `record`.
 ///
 /// # Errors
 /// What keeps the study from starting, and a process that cannot be started. Runs that fail are no error.
 pub fn execute(
     arguments: &StudyArgs,
     methods: &[Entry],
-    plan: &Plan,
+    (plan, wanted): (&Plan, Vec<RunId>),
     record: &mut StudyRecord,
     folder: &StudyFolder,
     interrupted: &Arc<AtomicBool>,
     visible: bool,
 ) -> Result<()> {
     let mut to_do = Vec::new();
-    for run in super::wanted_runs(arguments, plan) {
+    for run in wanted {
         let state = folder.to_do(plan, run)?;
         if state != ToDo::Nothing {
             to_do.push((run, state));

@@ -113,7 +113,7 @@ impl StudyFolder {
     ///
     /// # Errors
     /// [`Error::Read`] for a report that is complete and cannot be read.
-    pub fn results(&self, plan: &Plan, shard: Option<Shard>) -> Result<Results> {
+    pub fn results(&self, plan: &Plan, shard: Option<Shard>, without_data: &[usize]) -> Result<Results> {
         let mut arms: Vec<ArmResults> = plan
             .arms
             .iter()
@@ -125,7 +125,10 @@ impl StudyFolder {
             })
             .collect();
         for run in plan.runs(shard) {
-            let state = self.state(plan, run)?;
+            let state = match self.state(plan, run)? {
+                RunState::NotRun if without_data.contains(&run.arm) => RunState::NoData,
+                state => state,
+            };
             arms[run.arm].runs.push(RunResult { seed: run.seed, folder: plan.folder(run), state });
         }
         Ok(Results {

@@ -15,13 +15,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::inputs::data_directories;
 use super::output_file::OutputFile;
 use super::{StudyArgs, messages};
+use crate::dataset;
 use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
-use crate::study::file::{self, Changes};
-use crate::study::plan::{Plan, RunId};
+use crate::study::file::{self, Changes, MissingData};
+use crate::study::plan::{Plan, PlannedArm, RunId};
 use crate::study::record::StudyRecord;
 use crate::study::tables;
 use folder::StudyFolder;
@@ -66,10 +68,12 @@ pub fn study(
         merge::merge(&folder, &plan, &record, &arguments.merge)?;
     }
     folder.write_record(&record)?;
+    let without_data = without_data(arguments, &plan);
     if arguments.merge.is_empty() && !arguments.no_run {
-        execute::execute(arguments, methods, &plan, &mut record, &folder, interrupted, visible)?;
+        let runs = wanted_runs(arguments, &plan).into_iter().filter(|run| !without_data.contains(&run.arm)).collect();
+        execute::execute(arguments, methods, (&plan, runs), &mut record, &folder, interrupted, visible)?;
     }
-    let mut results = folder.results(&plan, arguments.shard)?;
+    let mut results = folder.results(&plan, arguments.shard, &without_data)?;
     if !arguments.arms.is_empty() {
         results = results.of_arms(|name| is_wanted(arguments, name));
     }
@@ -102,6 +106,20 @@ fn wanted_runs(arguments: &StudyArgs, plan: &Plan) -> Vec<RunId> {
     let mut runs = plan.runs(arguments.shard);
     runs.retain(|run| is_wanted(arguments, &plan.arms[run.arm].arm.name));
     runs
+}
+
+/// Returns the arms that are left out because their data set is not on this machine, by their places.
+fn without_data(arguments: &StudyArgs, plan: &Plan) -> Vec<usize> {
+    if plan.study.missing_data == MissingData::Refuse {
+        return Vec::new();
+    }
+    let directories = data_directories(arguments.data_dir.as_deref());
+    let is_missing = |arm: &PlannedArm| {
+        let wanted = &arm.scenario.dataset;
+        let found = dataset::registry::locate(&wanted.source, wanted.path.as_deref(), &directories);
+        matches!(found, Err(Error::Read { .. }))
+    };
+    (0..plan.arms.len()).filter(|arm| is_missing(&plan.arms[*arm])).collect()
 }
 
 /// Returns whether an arm of this name is asked for.

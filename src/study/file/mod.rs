@@ -33,6 +33,19 @@ pub struct Study {
     pub figures: Vec<String>,
     /// Values from elsewhere to stand beside.
     pub references: Vec<Reference>,
+    /// What becomes of arms whose data set is not on this machine.
+    pub missing_data: MissingData,
+}
+
+/// What becomes of arms whose data set is not on this machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MissingData {
+    /// The study does not begin.
+    #[default]
+    Refuse,
+    /// They are not run, and tables say so beside their published values.
+    LeaveOut,
 }
 
 /// One arm of a study: a scenario that is run with every seed.
@@ -59,6 +72,9 @@ pub struct Reference {
     pub figure: String,
     /// The value.
     pub value: f64,
+    /// Its standard deviation over repetitions, if that was published, too.
+    #[serde(default)]
+    pub standard_deviation: Option<f64>,
     /// Where it was published.
     pub source: Option<String>,
 }
@@ -91,6 +107,8 @@ struct RawStudy {
     arms: Vec<Spanned<RawArm>>,
     #[serde(default)]
     references: Vec<Spanned<RawReference>>,
+    #[serde(default)]
+    missing_data: MissingData,
 }
 
 /// One dimension of a study.
@@ -120,6 +138,7 @@ struct RawReference {
     arm: Spanned<String>,
     figure: Spanned<String>,
     value: f64,
+    standard_deviation: Option<f64>,
     source: Option<String>,
 }
 
@@ -176,20 +195,24 @@ fn study_of(raw: RawStudy, name: String, folder: &Path, changes: &Changes, fault
     let seeds = seeds_of(raw.seeds, &changes.seeds, faults);
     let mut references = Vec::new();
     for reference in &raw.references {
-        let RawReference { arm, figure, value, source } = reference.as_ref();
+        let RawReference { arm, figure, value, standard_deviation, source } = reference.as_ref();
         if !value.is_finite() {
             faults.at(reference.span(), "the value of a reference is a finite number");
+        }
+        if standard_deviation.is_some_and(|deviation| !deviation.is_finite() || deviation < 0.0) {
+            faults.at(reference.span(), "the standard deviation of a reference is a finite number from 0");
         }
         check_figure(figure, faults);
         if let Some(arm) = place_of(arm.as_ref(), &arm.span(), &arms, faults) {
             let figure = figure.as_ref().clone();
-            references.push(Reference { arm, figure, value: *value, source: source.clone() });
+            let (value, standard_deviation, source) = (*value, *standard_deviation, source.clone());
+            references.push(Reference { arm, figure, value, standard_deviation, source });
         }
     }
     raw.figures.iter().for_each(|figure| check_figure(figure, faults));
     let figures = raw.figures.into_iter().map(Spanned::into_inner).collect();
     let title = raw.title.unwrap_or_else(|| name.clone());
-    Study { name, title, seeds, arms, figures, references }
+    Study { name, title, seeds, arms, figures, references, missing_data: raw.missing_data }
 }
 
 /// Returns the place of the arm of this name, and notes a fault if there is none.

@@ -31,6 +31,7 @@ set = { method = "popularity" }
 arm = "codec=dense, dropout=0.0"
 figure = "ndcg@10"
 value = 0.41
+standard_deviation = 0.02
 source = "FedRAP, table 3"
 "#;
 
@@ -66,6 +67,9 @@ fn the_arms_are_all_combinations_and_the_single_ones() {
     assert_eq!(study.arms[4].base, Path::new("studies/other.toml"));
     assert_eq!((study.arms[1].compare_to, study.seeds), (Some(0), vec![1, 2, 3]));
     assert_eq!((study.references[0].arm, study.references[0].value), (0, 0.41));
+    assert_eq!(study.references[0].standard_deviation, Some(0.02));
+    assert_eq!(study.missing_data, MissingData::Refuse);
+    assert_fault(&STUDY.replace("deviation = 0.02", "deviation = -0.02"), "a finite number from 0");
 }
 
 /// If this fails, an arm of one method or network is compared to an arm of another one.

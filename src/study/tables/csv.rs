@@ -25,8 +25,9 @@ pub fn runs(results: &Results) -> Result<String> {
                     write(name, &mut writer, &[&arm.name, &seed, "failed", "", reason, "", &folder])?;
                     continue;
                 }
-                RunState::NotRun => {
-                    write(name, &mut writer, &[&arm.name, &seed, "not run", "", "", "", &folder])?;
+                RunState::NotRun | RunState::NoData => {
+                    let state = if run.state == RunState::NoData { "no data" } else { "not run" };
+                    write(name, &mut writer, &[&arm.name, &seed, state, "", "", "", &folder])?;
                     continue;
                 }
             };
@@ -65,6 +66,7 @@ pub fn arms(results: &Results) -> Result<String> {
         "times_less_low",
         "times_less_high",
         "published",
+        "published_standard_deviation",
         "published_in",
         "protocol",
     ];
@@ -91,6 +93,7 @@ pub fn arms(results: &Results) -> Result<String> {
                 cells.extend(ends(share.filter(|share| share.mean.is_finite())));
             }
             cells.push(number_of(reference.map(|reference| reference.value)));
+            cells.push(number_of(reference.and_then(|reference| reference.standard_deviation)));
             cells.push(reference.and_then(|reference| reference.source.clone()).unwrap_or_default());
             cells.push(protocol.clone());
             let cells: Vec<&str> = cells.iter().map(String::as_str).collect();
@@ -141,6 +144,7 @@ mod tests {
         let row = |arm: &str, quantity: &str| rows.iter().find(|row| &row[0] == arm && &row[1] == quantity).unwrap();
         assert_eq!((&row("dense", "hr@10")[2], &row("dense", "hr@10")[3]), ("3", "0.5"));
         assert_eq!((&row("dense", "hr@10")[7], &row("dense", "hr@10")[18]), ("", "0.41"));
+        assert_eq!(&row("dense", "hr@10")[19], "0.04");
         let other = row("int8", "hr@10");
         assert_eq!((&other[2], &other[7], &other[8], &other[18]), ("2", "dense", "2", ""));
         assert!((other[9].parse::<f64>().unwrap() + 0.05).abs() < 1e-9);

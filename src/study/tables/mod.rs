@@ -10,6 +10,7 @@ mod savings;
 
 use document::{Block, Document};
 
+use super::file::Reference;
 use super::names::Names;
 use super::quantities::{self, Quantity};
 use super::reach::{Goal, PERCENTS};
@@ -158,7 +159,7 @@ fn accuracy(results: &Results, names: &Names, figure: &str, with_protocol: bool)
         header.extend(has_several.then_some("compared to"));
     }
     if has_references {
-        header.extend(["published", "source"]);
+        header.extend(["published", "ours less published", "source"]);
     }
     if with_protocol {
         header.push("protocol");
@@ -178,7 +179,7 @@ fn accuracy(results: &Results, names: &Names, figure: &str, with_protocol: bool)
         }
         if has_references {
             let reference = results.reference(arm, figure);
-            cells.push(Cell::accuracy(reference.map(|reference| reference.value)));
+            cells.extend(published(reference, summary.map(|summary| summary.mean)));
             cells.push(reference.and_then(|reference| reference.source.clone()).map_or_else(Cell::none, Cell::from));
         }
         if with_protocol {
@@ -198,6 +199,22 @@ fn accuracy(results: &Results, names: &Names, figure: &str, with_protocol: bool)
     blocks.extend(names.sentence().map(Block::Text));
     blocks.push(Block::table(&caption, &header, arms.map(row).collect()));
     blocks
+}
+
+/// Returns a published value, and how far the mean of our runs is from it. The words `beyond 2 s.d.` mark a difference
+/// of more than two of its standard deviations.
+fn published(reference: Option<&Reference>, mean: Option<f64>) -> [Cell; 2] {
+    let Some(&Reference { value, standard_deviation, .. }) = reference else { return [Cell::none(), Cell::none()] };
+    let text = match standard_deviation {
+        Some(deviation) => format!("{value:.4} ± {deviation:.4}"),
+        None => format!("{value:.4}"),
+    };
+    let difference = mean.map_or_else(Cell::none, |mean| {
+        let difference = mean - value;
+        let is_far = standard_deviation.is_some_and(|deviation| difference.abs() > 2.0 * deviation);
+        Cell::number(format!("{difference:+.4}{}", if is_far { ", beyond 2 s.d." } else { "" }), difference)
+    });
+    [Cell::number(text, value), difference]
 }
 
 /// Returns what the runs cost: means, with the standard deviation where there is one.
@@ -281,6 +298,9 @@ fn failures(results: &Results) -> Vec<Block> {
 fn runs_cell(arm: &ArmResults) -> Cell {
     let failed = arm.runs.iter().filter(|run| matches!(run.state, RunState::Failed(_))).count();
     let (done, all) = (arm.reports().count(), arm.runs.len());
+    if arm.runs.iter().any(|run| run.state == RunState::NoData) {
+        return "no data".into();
+    }
     let text = match (done == all, failed) {
         (true, _) => done.to_string(),
         (false, 0) => format!("{done} of {all}"),

@@ -210,6 +210,7 @@ fn runs(results: &Results) -> Table {
                 RunState::Done(report) => ("done", Cell::from(report.run.protocol.as_str())),
                 RunState::Failed(_) => ("failed", Cell::none()),
                 RunState::NotRun => ("not run", Cell::none()),
+                RunState::NoData => ("no data", Cell::none()),
             };
             let mut cells = vec![arm.name.as_str().into(), Cell::number(run.seed.to_string(), run.seed), state.into()];
             for quantity in &quantities {
