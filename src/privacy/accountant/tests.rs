@@ -3,33 +3,56 @@ use std::collections::BTreeMap;
 
 use super::*;
 
-/// Has what dp-accounting 0.6.0 computes; `tests/fixtures/privacy/reference.py` makes the file.
-const REFERENCE: &str = include_str!("../../../tests/fixtures/privacy/accountant.csv");
+/// Has what dp-accounting 0.6.0 computes; `tests/fixtures/privacy/reference.py` makes both files.
+const EPSILONS: &str = include_str!("../../../tests/fixtures/privacy/epsilons.csv");
+
+/// Has divergences with many digits.
+const DIVERGENCES: &str = include_str!("../../../tests/fixtures/privacy/divergences.csv");
+
+/// Returns the curve that a line of either file is about.
+fn curve_of(cells: &[&str]) -> Curve {
+    let (share, noise) = (cells[1].parse().unwrap(), cells[2].parse().unwrap());
+    match cells[0] {
+        "poisson" => Curve::of_poisson_sample(share, noise),
+        "fixed-cohort" => Curve::of_fixed_cohort(share, noise),
+        _ => Curve::gaussian(noise),
+    }
+}
+
+/// Calls `check` with each line of a file and the curve that it is about.
+fn for_each_line(file: &str, mut check: impl FnMut(&[&str], &Curve) -> f64) {
+    let mut curves: BTreeMap<String, Curve> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for line in file.lines().skip(1) {
+        let cells: Vec<&str> = line.split(',').collect();
+        let curve = curves.entry(cells[..3].join(",")).or_insert_with(|| curve_of(&cells));
+        let (found, expected): (f64, f64) = (check(&cells, curve), cells[cells.len() - 1].parse().unwrap());
+        if (found - expected).abs() > 1e-7 * expected.max(1e-6) {
+            wrong.push(format!("{line}: {found}"));
+        }
+    }
+    assert!(curves.len() >= 24, "the reference is not where it is looked for");
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
 
 /// If this fails, an epsilon that reports state is not the one that the field's reference computes.
 #[test]
 fn epsilons_are_those_of_dp_accounting() {
-    let mut curves: BTreeMap<String, Curve> = BTreeMap::new();
-    let mut wrong: Vec<String> = Vec::new();
-    for line in REFERENCE.lines().skip(1) {
-        let cells: Vec<&str> = line.split(',').collect();
-        let number = |at: usize| cells[at].parse::<f64>().unwrap();
-        let (share, noise, delta, expected) = (number(1), number(2), number(4), number(5));
-        let curve = curves.entry(cells[..3].join(",")).or_insert_with(|| match cells[0] {
-            "poisson" => Curve::of_poisson_sample(share, noise),
-            "fixed-cohort" => Curve::of_fixed_cohort(share, noise),
-            _ => Curve::gaussian(noise),
-        });
-        let epsilon = curve.epsilon(cells[3].parse().unwrap(), delta);
-        let error = (epsilon - expected).abs() / expected.max(1e-3);
-        // Orders above 256 are left out for fixed cohorts, which matters where epsilon is next to nothing.
-        let is_bound = cells[0] == "fixed-cohort" && expected < 0.05 && epsilon > expected && epsilon < 0.05;
-        if error > 1e-6 && !is_bound {
-            wrong.push(format!("{line}: {epsilon}"));
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong:#?}");
-    assert!(curves.len() > 60, "the reference is not where it is looked for");
+    for_each_line(EPSILONS, |cells, curve| {
+        let is_theirs = |(order, _): &&(f64, f64)| order.fract() == 0.0 && *order <= 20.0;
+        let theirs = Curve { points: curve.points.iter().filter(is_theirs).copied().collect() };
+        theirs.epsilon(cells[3].parse().unwrap(), cells[4].parse().unwrap())
+    });
+}
+
+/// If this fails, a divergence has lost its digits between integer orders or at large ones.
+#[test]
+fn divergences_are_those_with_many_digits() {
+    for_each_line(DIVERGENCES, |cells, curve| {
+        let order: f64 = cells[3].parse().unwrap();
+        let point = curve.points.iter().find(|(other, _)| (other - order).abs() < 1e-12);
+        point.unwrap_or_else(|| panic!("order {order} is left out")).1
+    });
 }
 
 /// If this fails, the moments are not those of Abadi et al. (CCS 2016), whose section 3.2 states epsilon 1.26 for

@@ -315,10 +315,8 @@ fn scenario() -> impl Strategy<Value = Scenario> {
             if matches!(dataset.source, SourceSpec::Generated(_)) {
                 faults.retain(|rule| !matches!(rule.users, Some(FaultUsers::Numbers(_))));
             }
-            // Draws of each user by itself leave no other way of finding participants.
-            if let (Participation::Share(share), Mode::Synchronous, ClientSelection::Uniform, 0) =
-                (training.participation, training.mode, training.client_selection, seed % 2)
-            {
+            let is_plain = (training.mode, training.client_selection) == (Mode::Synchronous, ClientSelection::Uniform);
+            if let (Participation::Share(share), true, 0) = (training.participation, is_plain, seed % 2) {
                 training.participation = Participation::Poisson(share);
             }
             let faults = with_groups(faults, &devices, &availability);
