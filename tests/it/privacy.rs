@@ -185,6 +185,10 @@ fn what_protects_nothing_is_refused_with_the_reason() {
         &[LOCAL, DENSE, "method=\"fedmf\"", "codec.downlink={ select = \"needed-rows\" }"],
         "noise on every row takes all rows",
     );
+    refused(
+        &[CENTRAL, ROWS, "method=\"fedmf\"", "codec.downlink={ select = \"needed-rows\" }"],
+        "noise on a sum is on all rows",
+    );
     let virtual_items = "privacy.virtual_items={ per_rated_item = 1 }";
     refused(&[virtual_items, DENSE], "lists no touched rows");
     refused(&[virtual_items, DENSE, "overheads.secure_aggregation={}"], "have nothing to hide");

@@ -77,13 +77,17 @@ impl Checker<'_> {
     fn noise_on_needed_rows(&mut self, privacy: &PrivacySpec, beside: &Beside<'_>) {
         let codec = beside.codec;
         let mut uplinks = codec.uplinks_of_blocks().map(|(_, choice)| choice).chain([&codec.uplink]);
-        if privacy.has_device_noise()
-            && codec.downloads_needed_rows()
-            && uplinks.any(|choice| !choice.lists_touched_rows())
-        {
+        if !codec.downloads_needed_rows() {
+            return;
+        }
+        if privacy.has_device_noise() && uplinks.any(|choice| !choice.lists_touched_rows()) {
             let message = "noise on every row takes all rows, and a client that downloads the rows that it needs has no \
                            others: take `rows-f32` for the uplink";
             self.contradiction(UPLINK, &["codec", "downlink"], message);
+        } else if privacy.gaussian.is_some_and(|gaussian| gaussian.trust == Trust::Central) {
+            let message = "noise on a sum is on all rows, and the server knows each client's contribution in the rows alone \
+                           that the client has downloaded: take another `select` than `needed-rows`";
+            self.contradiction(&["codec", "downlink"], TRUST, message);
         }
     }
 

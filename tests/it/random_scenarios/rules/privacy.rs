@@ -42,7 +42,7 @@ impl Draft {
             ["fedgram", "fedrec-pmf", "fedrecon", "fedspec", "metamf"].iter().any(|name| is_method(self, name));
         let other_modes = ["semi-synchronous", "fedbuff", "fedasync"];
         let is_mode = |mode: &&str| self.is("training.mode", mode) || self.has_below(&format!("training.mode.{mode}"));
-        let can_be_central = !works_apart && !other_modes.iter().any(is_mode);
+        let can_be_central = !works_apart && !other_modes.iter().any(is_mode) && !self.downloads_needed_rows();
         match (self.is("privacy.gaussian.trust", "central"), can_be_central, is_secret) {
             (true, false, false) => self.set("privacy.gaussian.trust", "local"),
             (true, false, true) | (false, false, true) => self.remove_below(GAUSSIAN),
