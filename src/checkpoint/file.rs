@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::model::archive::{Archive, ArchiveReader};
 
 const MAGIC: [u8; 8] = *b"FEDRECSC";
-const VERSION: u32 = 11;
+const VERSION: u32 = 12;
 /// Bytes before the archive: magic number and version.
 const START: u64 = 12;
 /// Bytes after the archive: length and checksum.

@@ -33,6 +33,11 @@ impl Randomness {
         Self { streams, user: u64::from(user), frame: 3 << 32 | u64::from(invitation_id) }
     }
 
+    /// Returns the stream of this name that all frames of the same user share, for what has to be the same in all of them.
+    pub fn stream_of_user(&self, name: &str) -> Stream {
+        self.streams.named(name, self.user, 0)
+    }
+
     /// Returns the stream of this name, which should begin with the name of the codec or mechanism that uses it.
     pub fn stream(&self, name: &str) -> Stream {
         self.streams.named(name, self.user, self.frame)

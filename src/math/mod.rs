@@ -6,7 +6,7 @@
 
 pub mod gradient;
 
-pub use libm::{exp, log as ln, log2, pow, sin, sqrt, tanh};
+pub use libm::{exp, expm1 as exp_m1, log as ln, log1p as ln_1p, log2, pow, sin, sqrt, tanh};
 
 /// Number of lanes of a kernel's partial sums, whatever the width of the machine's vectors.
 pub const LANES: usize = 16;

@@ -126,6 +126,13 @@ impl Server for Averager {
         Ok(())
     }
 
+    fn adds_up(&self) -> bool {
+        let is_sum = self.rules.iter().all(|rule| rule.combine != Combine::MeanPerSender);
+        is_sum
+            && !self.upload.is_weighted()
+            && self.upload.blocks().iter().all(|sent| sent.value_type == ValueType::F32)
+    }
+
     fn accumulator(&self) -> Box<dyn Accumulator> {
         let sums = |(block, rule): (&BlockLayout, &Rule)| {
             let sent = self.upload.position(&block.name).map(|at| (at, &self.upload.blocks()[at]));

@@ -40,6 +40,8 @@ pub fn by_method(method: &dyn Method) -> Exchanged {
         add(&method.download_layout(phase), false);
     }
     exchanged.trains_on_sampled_rows = method.trains_on_sampled_rows();
-    exchanged.has_personal_downloads = matches!(method.server().download(), Download::PerUser(_));
+    let server = method.server();
+    exchanged.adds_uploads_up = server.adds_up();
+    exchanged.has_personal_downloads = matches!(server.download(), Download::PerUser(_));
     exchanged
 }

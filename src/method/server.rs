@@ -45,6 +45,14 @@ pub trait Server: Send {
         true
     }
 
+    /// Returns whether a step uses nothing of the updates but the sum of their values, in which all of them count alike,
+    /// so that noise on one of them is noise on the sum. A server that counts who sent a row, weights updates by what
+    /// they say of themselves, or keeps something for each user does not. Only if it is so can the server be the one
+    /// that adds noise for privacy. The default is no.
+    fn adds_up(&self) -> bool {
+        false
+    }
+
     /// Returns an empty accumulator.
     fn accumulator(&self) -> Box<dyn Accumulator>;
 

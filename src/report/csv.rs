@@ -23,16 +23,22 @@ pub fn render(record: &RunRecord) -> Result<String> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let third_party = record.third_party_bytes.is_some();
     let rules = record.scenario.faults.len();
+    let epsilon = |round: &RoundRecord| round.privacy.and_then(|privacy| privacy.epsilon);
+    let claims_epsilon = record.per_round.iter().any(|round| epsilon(round).is_some());
     let mut names = header(rules, &accuracy, energy(&RoundRecord::default()).is_some(), sparsity);
     if third_party {
         names.extend(["third_party_up_sent_bytes", "third_party_down_sent_bytes"].map(String::from));
     }
+    names.extend(claims_epsilon.then(|| "epsilon".to_owned()));
     writer.write_record(names).map_err(failed)?;
     for (round, cost) in record.per_round.iter().zip(cost::by_round(record)) {
         let mut cells = row(round, &cost, rules, &accuracy, energy(round), sparsity);
         if third_party {
             let bytes = round.third_party_bytes.unwrap_or_default();
             cells.extend([bytes.up.sent, bytes.down.sent].map(|bytes| bytes.to_string()));
+        }
+        if claims_epsilon {
+            cells.push(epsilon(round).map(|epsilon| epsilon.to_string()).unwrap_or_default());
         }
         writer.write_record(cells).map_err(failed)?;
     }

@@ -11,8 +11,8 @@ use crate::scenario::{FaultSpec, Policy, Scenario};
 use crate::sim::outcome::losses::Losses;
 pub use crate::sim::outcome::users::{DeviceBytes, UserRecord};
 pub use crate::sim::outcome::{
-    AuditFigures, AuditRecord, ByDirection, Distribution, Figures, Flow, ProblemSize, RoundRecord, SPARSITY_THRESHOLDS,
-    Sparsity, SplitFigures, VersionsCost, Work,
+    AuditFigures, AuditRecord, ByDirection, Distribution, Figures, Flow, NoEpsilon, PrivacyRecord, ProblemSize,
+    RoundRecord, SPARSITY_THRESHOLDS, Sampling, Sparsity, SplitFigures, VersionsCost, Work,
 };
 
 /// The version of the layout of `run.json` and `rounds.csv`.
@@ -65,6 +65,9 @@ pub struct RunRecord {
     /// What a probe could read out of the uploads, over all audited rounds; absent without an audit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audit: Option<AuditRecord>,
+    /// What is claimed of users' privacy after the last finished round; absent where nothing is done to protect it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub privacy: Option<PrivacyRecord>,
     /// Participations of the finished rounds, by what became of them.
     pub participations: ParticipationTotals,
     /// Those of them that were cut off, by cause; their sum is `participations.dropped`.

@@ -200,6 +200,7 @@ fn empty(rounds: u32) -> RunRecord {
         inference_bytes: None,
         versions_cost: None,
         audit: None,
+        privacy: None,
         participations: ParticipationTotals::default(),
         losses: LossTotals::default(),
         network: None,
@@ -254,6 +255,7 @@ fn scenario(rounds: u32) -> Scenario {
         codec: CodecSpec::default(),
         audit: None,
         overheads: Default::default(),
+        privacy: Default::default(),
         network: NetworkSpec {
             preset: Some("wifi-2020".into()),
             downlink_median_mbit_per_s: 34.5,
@@ -371,5 +373,6 @@ fn round(round: u32) -> RoundRecord {
         sparsity: Some(Sparsity { uploads: above(90.0), averaged: above(160.0), union: Some(above(320.0)[0]) }),
         versions: None,
         audit: None,
+        privacy: None,
     }
 }

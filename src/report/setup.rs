@@ -1,20 +1,51 @@
 //! Describes a checked scenario in words: what was run, and what makes its accuracy optimistic.
 
-use super::record::{ParticipationTotals, RunRecord};
+use super::record::{NoEpsilon, ParticipationTotals, PrivacyRecord, RunRecord, Sampling};
 use super::words::{counted, name_of, percent, thousands};
 use crate::scenario::{
-    EvaluationSpec, NegativePool, Policy, Ranking, Scenario, Selection, SourceSpec, SplitSpec, TrainingSpec, presets,
+    Adjacency, EvaluationSpec, NegativePool, Policy, Ranking, Scenario, Selection, SourceSpec, SplitSpec, TrainingSpec,
+    Trust, presets,
 };
 
 /// Returns what was run as (name, words). Everything else that a scenario says is in its own text.
 pub fn describe(record: &RunRecord) -> Vec<(&'static str, String)> {
     let training = &record.scenario.training;
-    vec![
+    let mut rows = vec![
         ("Method", format!("`{}`", record.scenario.method.name)),
         ("Data", data(record)),
         ("Rounds", format!("{} planned, {}", thousands(training.rounds.into()), rounds(&record.policy, training))),
         ("Protocol", record.protocol.trim_end_matches('.').to_owned()),
-    ]
+    ];
+    rows.extend(record.privacy.as_ref().map(|privacy| ("Privacy", claim(privacy))));
+    rows
+}
+
+/// Returns in words what is claimed of users' privacy, with everything that it depends on.
+fn claim(privacy: &PrivacyRecord) -> String {
+    let whom = match privacy.trust {
+        Some(Trust::Local) => "no trust in the server: every device adds noise",
+        Some(Trust::Central) => "trust in the server, or in a secure sum: noise is added once to each sum",
+        None => "noise without clipping, or none",
+    };
+    let (Some(epsilon), Some(delta), Some(adjacency)) = (privacy.epsilon, privacy.delta, privacy.adjacency) else {
+        let because = privacy.no_epsilon.map_or("none was worked out", NoEpsilon::words);
+        return format!("no epsilon: {because} ({whom})");
+    };
+    let adjacency = match adjacency {
+        Adjacency::AddOrRemove => "a user with all ratings is added or removed",
+        Adjacency::Replace => "all ratings of a user are replaced",
+    };
+    let times = thousands(privacy.times.into());
+    let sampling = match privacy.sampling {
+        Some(Sampling::Poisson(share)) => format!("Poisson sampling with probability {share}, {times} steps"),
+        Some(Sampling::FixedCohort(share)) => {
+            format!("cohorts of a fixed size without replacement, a share of {share:.4}, {times} steps")
+        }
+        Some(Sampling::Known) | None => {
+            format!("no amplification by sampling, {times} participations of the user with the most")
+        }
+    };
+    format!("epsilon {epsilon:.4} at delta {delta:e} ({adjacency}; {whom}; {sampling})")
 }
 
 /// Returns in a few words how rounds are run.

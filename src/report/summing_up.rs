@@ -38,6 +38,7 @@ impl RunRecord {
             bytes: outcome.bytes,
             third_party_bytes: outcome.third_party_bytes,
             inference_bytes: selected.and_then(|round| round.inference_bytes),
+            privacy: outcome.rounds.last().and_then(|round| round.privacy),
             audit: AuditRecord::over(outcome.rounds.iter().filter_map(|round| round.audit)),
             versions_cost: outcome.rounds.last().and_then(|round| round.versions),
             virtual_time_s: outcome.rounds.last().map_or(0.0, |round| round.virtual_time_s),

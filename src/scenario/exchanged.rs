@@ -29,6 +29,8 @@ pub struct Exchanged {
     pub has_personal_downloads: bool,
     /// Whether training reads no other rows of downloaded item tables than those of the participation's samples.
     pub trains_on_sampled_rows: bool,
+    /// Whether the server uses nothing of the uploads but their sum, in which all users count alike.
+    pub adds_uploads_up: bool,
 }
 
 /// Tells what a method with these parameters exchanges, if that can be told.
@@ -144,6 +146,14 @@ impl Exchanged {
         found
     }
 
+    /// Returns why the server of this method cannot be the one that adds noise to sums of uploads, if it cannot.
+    pub fn without_noisy_sums(&self) -> Option<&'static str> {
+        (!self.adds_uploads_up && !self.blocks.is_empty()).then_some(
+            "the server of this method uses more of the uploads than their sum (who has sent which row, a weight of each \
+             upload, or something of each user), which noise on the sum does not protect: take `trust = \"local\"`",
+        )
+    }
+
     /// Returns the names of all blocks, each once.
     fn names(&self) -> String {
         let mut names: Vec<String> = Vec::new();
@@ -175,6 +185,7 @@ mod tests {
             blocks: vec![block("C", true, true), block("C", false, true), block("counts", true, false)],
             has_personal_downloads: true,
             trains_on_sampled_rows: false,
+            adds_uploads_up: true,
         };
         let composed = |delta| CodecChoice::Composed(CompositionSpec { delta, ..CompositionSpec::default() });
         let of = |name: &str, own: BlockCodecSpec| CodecSpec {

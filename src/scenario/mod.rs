@@ -56,13 +56,14 @@ pub use modes::{
 };
 pub use policy::{Invitations, LateUpdates, Policy, UpdateRule, UpdatesNeeded};
 pub use spec::{
-    AuditSpec, AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, BlockCodecSpec, CodecChoice, CodecName,
-    CodecSpec, ColumnRef, CompositionSpec, DailySpec, DatasetSpec, DeadZoneSpec, DelimitedSpec, DeviceClassSpec,
-    DevicesSpec, EntropySpec, EvaluationSpec, FaultEffect, FaultSpec, FaultUsers, FirstDownload, GeneratorSpec,
-    LinkTraceSpec, MemorySpec, MethodSpec, NegativePool, NegativesSpec, NetworkSpec, OnOffSpec, OverheadsSpec,
-    PaillierSpec, Participation, PositionsSpec, Ranking, RecurringOutageSpec, ReportSpec, RoundingSpec, ScaleSpec,
-    Scenario, SecureAggregationSpec, SelectSpec, Selection, ServerLinkSpec, ServerSpec, Sharing, SourceSpec, SpeedSpec,
-    SplitSpec, TrainingSpec, TransportSpec, ValuesSpec,
+    Adjacency, AuditSpec, AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, BlockCodecSpec, CodecChoice,
+    CodecName, CodecSpec, ColumnRef, CompositionSpec, DailySpec, DatasetSpec, DeadZoneSpec, DelimitedSpec,
+    DeviceClassSpec, DevicesSpec, EntropySpec, EvaluationSpec, FaultEffect, FaultSpec, FaultUsers, FirstDownload,
+    GaussianSpec, GeneratorSpec, LaplaceSpec, LinkTraceSpec, MemorySpec, MethodSpec, NegativePool, NegativesSpec,
+    NetworkSpec, OnOffSpec, OverheadsSpec, PaillierSpec, Participation, PositionsSpec, PrivacySpec, Ranking,
+    RecurringOutageSpec, ReportSpec, RoundingSpec, ScaleSpec, Scenario, SecureAggregationSpec, SelectSpec, Selection,
+    ServerLinkSpec, ServerSpec, Sharing, SourceSpec, SpeedSpec, SplitSpec, TrainingSpec, TransportSpec, Trust,
+    ValuesSpec, VirtualItemsSpec,
 };
 pub use vocabulary::{MethodVocabulary, ParameterFault, ParameterFaultKind, schema, unchecked_rules};
 pub use weights::{StepWeights, WeightTotals};

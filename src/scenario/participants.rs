@@ -20,7 +20,7 @@ pub struct Users<'w> {
 
 const GENERATED: &[&str] = &["dataset", "generator", "users"];
 
-/// A key of `[training]` that asks for more users than there are.
+/// A key of `[training]` that asks for more users than there are, or for others than can be had.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooFewUsers {
     /// The key, from the top of the file.
@@ -33,12 +33,22 @@ pub struct TooFewUsers {
 
 impl TrainingSpec {
     /// Returns how many of `users` users a round needs, in modes with cohorts. A share is rounded to the nearest
-    /// number.
+    /// number, and so is the number that is expected where each user is drawn by itself.
     pub fn needed(&self, users: u32) -> u32 {
         match self.participation {
             Participation::All => users,
-            Participation::Share(share) => ((share * f64::from(users) + 0.5) as u32).clamp(1, users),
+            Participation::Share(share) | Participation::Poisson(share) => {
+                ((share * f64::from(users) + 0.5) as u32).clamp(1, users)
+            }
             Participation::Cohort(cohort) => cohort,
+        }
+    }
+
+    /// Returns the probability with which each user takes part by itself, if that is how participants are found.
+    pub fn drawn_apart(&self) -> Option<f64> {
+        match self.participation {
+            Participation::Poisson(probability) => Some(probability),
+            Participation::All | Participation::Share(_) | Participation::Cohort(_) => None,
         }
     }
 
@@ -82,12 +92,34 @@ impl Asynchronous {
 pub fn too_few_users(training: &TrainingSpec, policy: &Policy, users: Option<Users<'_>>) -> Vec<TooFewUsers> {
     let never_twice = training.client_selection == ClientSelection::NeverTwiceInARow;
     let found = [
+        drawn_apart_in_vain(training, policy),
         users.filter(|_| policy.has_cohorts()).and_then(|users| cohort(training, users)),
         nobody_to_over_select(training, policy, users),
         users.and_then(|users| concurrency(training, policy, users)),
         repeats(training, policy, users).filter(|_| never_twice),
     ];
     found.into_iter().flatten().collect()
+}
+
+/// Refuses draws of each user by itself where the number of those who are invited has to be a certain one, or where they
+/// are picked in another way.
+fn drawn_apart_in_vain(training: &TrainingSpec, policy: &Policy) -> Option<TooFewUsers> {
+    training.drawn_apart()?;
+    let path = vec!["training", "participation", "poisson"];
+    let is_plain = policy.invitations == (Invitations::AtOnce { over_selection: 1.0 });
+    if !is_plain || policy.updates(1).is_some() {
+        let message = format!(
+            "`poisson` draws each user by itself, and a round of `{}` needs a number of users: take `share` or `cohort`",
+            training.mode.key()
+        );
+        return Some(TooFewUsers { path, other: &["training", "mode"], message });
+    }
+    (training.client_selection != ClientSelection::Uniform).then(|| TooFewUsers {
+        path,
+        other: &["training", "client_selection"],
+        message: "`poisson` draws each user by itself, which no other `client_selection` than `uniform` does"
+            .to_owned(),
+    })
 }
 
 fn cohort(training: &TrainingSpec, users: Users<'_>) -> Option<TooFewUsers> {

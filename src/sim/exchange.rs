@@ -15,6 +15,7 @@ use crate::method::{Client, Exchange, LocalTask, Scratch, ThirdParty};
 use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::layout::Layout;
+use crate::privacy::Protection;
 use crate::work::Work;
 
 /// The request and the reply of one participation.
@@ -113,7 +114,9 @@ pub fn with_third_party(
             let mut asked = client.request(task, scratch)?;
             let randomness = Randomness::of_exchange(task.streams, task.user.0, task.invitation_id.0);
             if let Some(mechanism) = &world.privacy {
-                mechanism.protect(&mut asked.update, &exchange.request, randomness)?;
+                let rated = world.dataset.train_items(task.user);
+                let (layout, base) = (&exchange.request, &Model::none());
+                mechanism.protect(&mut asked.update, &Protection { layout, base, rated, randomness })?;
             }
             let request = encode(&asked.update, &exchange.request, randomness)?;
             let update = decode(&request.bytes, &exchange.request)?;

@@ -15,7 +15,7 @@ pub use super::outcome::events::{Booking, Ending, LinkEvent};
 pub use super::outcome::losses::{LossCause, Losses};
 use super::outcome::network::{Gauges, Level, NetworkRecord};
 use super::outcome::users::{DeviceBytes, UserRecord};
-use super::outcome::{AuditRecord, ByDirection, Flow, RoundRecord, VersionsCost, Work};
+use super::outcome::{AuditRecord, ByDirection, Flow, PrivacyRecord, RoundRecord, VersionsCost, Work};
 use super::upload::UploadFrame;
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Round, Step, UserId};
@@ -221,6 +221,8 @@ pub struct StepOutcome {
     pub versions: Option<VersionsCost>,
     /// What an audit has found in the uploads of the round; `None` unless a round ends here and was looked at.
     pub audit: Option<AuditRecord>,
+    /// What is claimed of users' privacy so far; `None` if nothing is done to protect it.
+    pub privacy: Option<PrivacyRecord>,
 }
 
 /// The numbers of participations in a round, by what became of them.
@@ -266,6 +268,8 @@ pub struct StepsMade {
     pub versions: Option<VersionsCost>,
     /// What an audit has found in the uploads; `None` if they were not looked at.
     pub audit: Option<AuditRecord>,
+    /// What is claimed of users' privacy after the last step; `None` if nothing is done to protect it.
+    pub privacy: Option<PrivacyRecord>,
 }
 
 /// Network -> metrics: book what has happened in the open round so far, to keep the list short. The answer gives the

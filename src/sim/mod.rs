@@ -81,6 +81,7 @@ mod network;
 mod observer;
 pub mod outcome;
 mod overheads;
+mod protection;
 mod resident;
 mod run;
 mod selection;

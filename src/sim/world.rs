@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::overheads::Overheads;
+use super::protection;
 use super::yardstick::Yardstick;
 use crate::codec::{BlockCodecs, FrameParts};
 use crate::dataset::Dataset;
@@ -18,7 +19,7 @@ use crate::memory;
 use crate::method::{Entry, Exchange, Method, Phase, Placement, Problem, exchanged, registry};
 use crate::model::layout::Layout;
 use crate::population::{Population, Traces};
-use crate::privacy::Mechanism;
+use crate::privacy::{self, Claim, Mechanism, SumNoise};
 use crate::rng::Streams;
 use crate::scenario::participants::{Users, too_few_users};
 use crate::scenario::{ClientSelection, Policy, Scenario};
@@ -59,6 +60,10 @@ pub struct World {
     pub overheads: Overheads,
     /// The mechanism that protects an update between training and encoding, if there is one.
     pub privacy: Option<Arc<dyn Mechanism>>,
+    /// The noise that the server adds to the sum of a step's updates, if it does.
+    pub sum_noise: Option<SumNoise>,
+    /// What is claimed of users' privacy, if something is done to protect it.
+    pub claim: Option<Claim>,
 }
 
 impl World {
@@ -96,6 +101,7 @@ impl World {
         check_ratings(&scenario, &dataset, method.predicts_ratings(), trains)?;
         if trains {
             check_codecs(&scenario, &*method)?;
+            protection::check(&scenario, &*method, dataset.users())?;
         }
         let reports_utility = matches!(scenario.training.client_selection, ClientSelection::Oort(_));
         let (uplink, downlink) = (BlockCodecs::of_uplink(&scenario.codec), BlockCodecs::of_downlink(&scenario.codec));
@@ -116,7 +122,9 @@ impl World {
         let policy = Policy::of(&scenario.training.mode);
         check_users(&scenario, &policy, dataset.users(), excluded.len())?;
         let overheads = overheads(&scenario, &policy, dataset.users());
-        Ok(Self {
+        let privacy = privacy::of_devices(&scenario.privacy, &scenario.codec);
+        let sum_noise = protection::sum_noise(&scenario, dataset.users());
+        let world = Self {
             scenario,
             dataset,
             candidates,
@@ -132,8 +140,11 @@ impl World {
             uplink,
             downlink,
             overheads,
-            privacy: None,
-        })
+            privacy,
+            sum_noise,
+            claim: None,
+        };
+        Ok(Self { claim: world.claim_under(&world.policy), ..world })
     }
 
     /// Returns the world with `policy` in place of that of the scenario's mode.
@@ -147,8 +158,23 @@ impl World {
             let message = "secure aggregation needs a cohort whose masks cancel in one sum";
             return Err(Error::Usage(format!("the policy `{}` has no cohorts: {message}", policy.name)));
         }
+        protection::check_policy(&self.scenario, &policy)?;
         let overheads = overheads(&self.scenario, &policy, self.dataset.users());
-        Ok(Self { policy, overheads, ..self })
+        let claim = self.claim_under(&policy);
+        Ok(Self { policy, overheads, claim, ..self })
+    }
+
+    /// Returns what is claimed of users' privacy if the server follows `policy`.
+    fn claim_under(&self, policy: &Policy) -> Option<Claim> {
+        let uploads = self.layouts.iter().map(|layouts| &layouts.upload);
+        let users = (&self.population, self.dataset.users(), self.excluded.len());
+        protection::claim(&self.scenario, policy, uploads, self.has_third_party(), users)
+    }
+
+    /// Returns whether the server makes a step of noise alone where nobody was drawn, since a step that is left out would
+    /// tell that nobody was.
+    pub fn steps_on_noise(&self) -> bool {
+        self.trains && self.sum_noise.is_some_and(|noise| noise.divisor().is_some())
     }
 
     /// Returns the bytes that travel with the frame of an upload, which has these parts, and in it.

@@ -87,6 +87,8 @@ mod own_policy;
 mod parity;
 /// Each mode still computes what it computed when its digest was pinned.
 mod pinned_digests;
+/// Noise, draws of each user by itself and virtual items do what they claim, and no more is claimed.
+mod privacy;
 /// Random small scenarios keep the contracts.
 mod random_scenarios;
 /// The public data sets, if they are at hand, give the known figures.

@@ -235,10 +235,16 @@ fn assert_report(workshop: &Workshop, outcome: &Outcome) {
 
 /// Checks that there is no `null`, which JSON makes of NaN, except at the known places of what was not measured.
 fn assert_no_null(path: &str, json: &Json) {
-    const OPTIONAL: [&str; 10] = [
+    const OPTIONAL: [&str; 16] = [
         "audit.linked",
         "audit.outer_product",
         "policy.deadline_ns",
+        "privacy.epsilon",
+        "privacy.delta",
+        "privacy.adjacency",
+        "privacy.trust",
+        "privacy.sampling",
+        "privacy.no_epsilon",
         "inference_bytes",
         "loss",
         "accuracy",

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use fedrecsim::codec::{BlockCodecs, Randomness};
+use fedrecsim::codec::BlockCodecs;
 use fedrecsim::error::Result;
 use fedrecsim::ids::UserId;
 use fedrecsim::method::central::{CentralClient, CentralServer, CentralTrainer, UserRatings, ratings_layout};
@@ -12,7 +12,7 @@ use fedrecsim::model::blocks::{Model, ModelUpdate};
 use fedrecsim::model::layout::{Layout, ValueType};
 use fedrecsim::model::state::StateVisitor;
 use fedrecsim::model::table::{Table, TableShape, TableUpdate, floats};
-use fedrecsim::privacy::Mechanism;
+use fedrecsim::privacy::{Mechanism, Protection};
 use fedrecsim::sim::{self, Outcome, RunControl, World};
 use fedrecsim::testing::SixteenBits;
 
@@ -103,7 +103,7 @@ fn a_downlink_that_loses_something_does_not_damage_the_servers_model() {
 struct Shift;
 
 impl Mechanism for Shift {
-    fn protect(&self, update: &mut ModelUpdate, _layout: &Layout, _randomness: Randomness) -> Result<()> {
+    fn protect(&self, update: &mut ModelUpdate, _protection: &Protection<'_>) -> Result<()> {
         for block in &mut update.blocks {
             let shifted: Vec<u8> = floats(&block.values).flat_map(|value| (value + 100.0).to_le_bytes()).collect();
             block.values = shifted.into();

@@ -39,6 +39,18 @@ impl Constants {
     }
 }
 
+/// Returns how far one user can move the sums of a step: bounds of the length of all its gradients together, and of its
+/// x x^T as a matrix, of which the upper triangle is a part. `count` is the number of its positives and `ridge` that of
+/// [`Constants::ridge`].
+///
+/// x minimises a0 sum of (x . y_j)^2 over all items + sum of (x . y_i - 1)^2 over the positives + ridge |x|^2, which is
+/// `count` at x = 0. So |x|^2 is at most count / ridge, and the errors of the positives have squares that add up to at most
+/// `count`. Where uploads are clipped to C, one user moves both sums together by at most C, whatever it has.
+pub fn largest_contribution(count: f64, ridge: f64) -> (f64, f64) {
+    let square = count / ridge;
+    (crate::math::sqrt(square * count), square)
+}
+
 /// Returns the number of values in the upper triangle of a k x k matrix.
 pub const fn triangle_values(dimension: usize) -> usize {
     dimension * (dimension + 1) / 2

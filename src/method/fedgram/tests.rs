@@ -156,3 +156,18 @@ fn recency_weights_fall_with_age_and_keep_their_sum() {
     assert!(weights[0] > weights[1] && weights[1] == weights[2] && weights[2] > weights[3]);
     assert!((weights[3] / weights[0] - (0.1 + (-8f64).exp()) / 1.1).abs() < 1e-12);
 }
+
+/// If this fails, one user can move the sums of gradients or of x x^T further than is written down.
+#[test]
+fn no_user_sends_more_than_the_bound() {
+    let length = |values: &[f32]| values.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
+    for scale in [1e-3f32, 0.1, 1.0, 30.0] {
+        let table = table().mapv(|value| scale * value);
+        for (vector, items) in user_vectors(&table).iter().zip(users()) {
+            let ridge = CONSTANTS.ridge(items.len() as f64, ITEMS as f64);
+            let (gradients, outer) = largest_contribution(items.len() as f64, ridge);
+            let found = (length(&row_gradients(vector, &table.view(), &items)), length(&outer_triangle(vector)));
+            assert!(found.0 <= gradients && found.1 <= outer, "{found:?} is more than {gradients}, {outer}");
+        }
+    }
+}

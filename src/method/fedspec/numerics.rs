@@ -50,6 +50,17 @@ pub fn kernel_sums(table: &Table, items: &[u32], later: &[u32], timeless_share: 
     sums.iter().zip(of_total).map(|(sum, total)| (share * total + (1.0 - share) * sum) as f32).collect()
 }
 
+/// Returns how far one user can move the sum of all uploads: a bound of the length of its rows o together, for so many
+/// positives and columns of A.
+///
+/// K is positive semidefinite with ones on its diagonal, so that it stretches by at most its trace, which is the number of
+/// positives. A has rows of a matrix with orthonormal columns, times n^(-1/4), which is at most 1: a row is no longer than
+/// 1, and all rows together no longer than the root of the number of columns. Where uploads are clipped to C, one user
+/// moves the sum by at most C, whatever it has.
+pub fn largest_contribution(positives: f64, columns: f64) -> f64 {
+    positives * math::sqrt(positives.min(columns))
+}
+
 /// Returns the sum over `items` of their weight times their row of A, with the square of the filter for each column: the
 /// vector whose product with a row of A is that of both rows of the filtered table.
 pub fn profile(table: &Table, items: &[u32], weights: &[f64], filter: &[f32]) -> Vec<f32> {

@@ -108,3 +108,25 @@ fn a_profile_has_the_filter_of_both_sides() {
     assert_eq!(numerics::deviation(&[1.0, 3.0]), 1.0);
     assert_eq!(numerics::deviation(&[]), 0.0);
 }
+
+/// If this fails, one user can move the sum of uploads further than is written down.
+#[test]
+fn no_user_sends_more_than_the_bound() {
+    let drawn = table().view().mapv(f64::from);
+    let columns = crate::model::algebra::qr::thin_qr(&drawn.view()).unwrap().q;
+    let table = Table::from_array(columns.mapv(|value| value as f32));
+    for items in [&[4u32][..], &[0, 2, 3], &[0, 1, 2, 3, 4, 5, 6, 7, 8]] {
+        let later: Vec<u32> = (0..items.len() as u32).rev().collect();
+        for (share, length) in [(1.0, 50.0), (0.3, 5.0), (0.0, 1000.0)] {
+            let sums = numerics::kernel_sums(&table, items, &later, share, length);
+            let found = sums.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
+            let bound = numerics::largest_contribution(items.len() as f64, RANK as f64);
+            assert!(found <= bound * (1.0 + 1e-6), "{found} is more than {bound}");
+        }
+    }
+    // A user of whose items one column has nothing but ones moves the sum as far as the bound says.
+    let ones = Table::from_fn(TableShape { rows: 4, dimension: 1 }, || 0.5);
+    let sums = numerics::kernel_sums(&ones, &[0, 1, 2, 3], &[0; 4], 1.0, 1.0);
+    let found = sums.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
+    assert!((found - numerics::largest_contribution(4.0, 1.0)).abs() < 1e-6, "{found}");
+}

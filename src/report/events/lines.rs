@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::ids::{InvitationId, UserId};
 use crate::legs::Route;
+use crate::sim::outcome::PrivacyRecord;
 use crate::sim::outcome::events::{Booking, Ending, LinkEvent, RoundSpan};
 
 use super::stretch::Stretch;
@@ -38,6 +39,8 @@ struct Line {
     updates: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     r#use: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    privacy: Option<PrivacyRecord>,
 }
 
 /// Writes the line of `booking`, which belongs to a participation of `round` and was made while `open_round` was open.
@@ -97,6 +100,7 @@ pub(super) fn round(out: &mut impl Write, span: &RoundSpan) -> io::Result<()> {
             round: span.round,
             took_ns: Some(span.ended.since(span.began).as_nanos()),
             updates: Some(span.aggregated),
+            privacy: span.privacy,
             ..Line::default()
         },
     )

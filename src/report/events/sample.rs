@@ -30,6 +30,7 @@ pub fn span(round: u32, began: u64, ended: u64, aggregated: u32) -> RoundSpan {
         ended: SimTime::from_nanos(ended),
         aggregated,
         steps: u32::from(aggregated > 0),
+        privacy: None,
     }
 }
 

@@ -12,8 +12,8 @@ use crate::report::exporter::RUN_JSON;
 use crate::report::read::SavedRun;
 use crate::report::record::{
     AuditRecord, ByDirection, DeviceBytes, Distribution, Energy, FORMAT, Flow, LossTotals, NetworkSummary,
-    ParticipationTotals, ProblemSize, RoundRecord, RunRecord, SPARSITY_THRESHOLDS, Sparsity, SplitFigures,
-    VersionsCost, Work,
+    ParticipationTotals, PrivacyRecord, ProblemSize, RoundRecord, RunRecord, SPARSITY_THRESHOLDS, Sparsity,
+    SplitFigures, VersionsCost, Work,
 };
 use crate::scenario::{self, MethodVocabulary, Policy, Scenario};
 
@@ -80,6 +80,8 @@ struct Rest {
     versions_cost: Option<VersionsCost>,
     #[serde(default)]
     audit: Option<AuditRecord>,
+    #[serde(default)]
+    privacy: Option<PrivacyRecord>,
     participations: ParticipationTotals,
     losses: LossTotals,
     #[serde(default)]
@@ -162,6 +164,7 @@ fn record(run: SavedRun, rest: Rest, scenario: Scenario, per_round: Vec<RoundRec
         inference_bytes: run.inference_bytes,
         versions_cost: rest.versions_cost,
         audit: rest.audit,
+        privacy: rest.privacy,
         participations: rest.participations,
         losses: rest.losses,
         network: rest.network,

@@ -19,6 +19,7 @@ mod environment;
 mod evaluation;
 mod fault;
 mod overheads;
+mod privacy;
 mod rounds;
 mod without_effect;
 
@@ -54,7 +55,10 @@ pub(super) fn check(
     checker.codecs(&raw.codec, exchanged.as_ref());
     let (codec, training, exchanged) = (&raw.codec, &raw.training, exchanged.as_ref());
     let (runs_at_server, has_audit) = (known.is_some_and(|known| known.runs_at_server), raw.audit.is_some());
-    checker.overheads(&raw.overheads, &Beside { codec, training, runs_at_server, has_audit, exchanged });
+    let beside = Beside { codec, training, runs_at_server, has_audit, exchanged };
+    checker.overheads(&raw.overheads, &beside);
+    let users = dataset.as_ref().and_then(DatasetSpec::generated_users);
+    checker.privacy(&raw.privacy, &raw.overheads, &beside, users);
     checker.empty_rounds(&raw.training);
     checker.training(&raw.training, dataset.as_ref(), known);
     checker.rates_beside_trace(&raw.network);
@@ -82,6 +86,7 @@ pub(super) fn check(
         faults,
         audit: raw.audit,
         overheads: raw.overheads,
+        privacy: raw.privacy,
         report: raw.report,
     };
     checker.without_effect(&scenario, known);

@@ -3,7 +3,7 @@
 use super::super::modes::{ClientSelection, Mode, OortSpec};
 use super::super::participants::{TooFewUsers, Users, too_few_users};
 use super::super::policy::Policy;
-use super::super::spec::{DatasetSpec, Participation, SourceSpec, TrainingSpec};
+use super::super::spec::{DatasetSpec, Participation, TrainingSpec};
 use super::super::vocabulary::MethodVocabulary;
 use super::Checker;
 
@@ -82,10 +82,7 @@ impl Checker<'_> {
 
     fn users(&mut self, training: &TrainingSpec, dataset: Option<&DatasetSpec>) {
         // The users of a file are counted when it is read.
-        let generated = match dataset.map(|dataset| &dataset.source) {
-            Some(SourceSpec::Generated(generator)) => Some(generator.users),
-            _ => None,
-        };
+        let generated = dataset.and_then(DatasetSpec::generated_users);
         let words = generated.map(|users| format!("`dataset.generator.users` is {users}")).unwrap_or_default();
         // Which users have too little memory is known only when the size of the method's table is.
         let users = generated.map(|users| Users { all: users, able: users, words: &words });

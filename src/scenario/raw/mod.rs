@@ -12,7 +12,7 @@ use serde_json::{Map, Value as Json};
 
 use super::spec::{
     AuditSpec, CodecSpec, DatasetSpec, DelimitedSpec, EvaluationSpec, GeneratorSpec, MethodSpec, NegativesSpec,
-    OverheadsSpec, ReportSpec, Scenario, ServerSpec, SourceSpec, SplitSpec, TrainingSpec,
+    OverheadsSpec, PrivacySpec, ReportSpec, Scenario, ServerSpec, SourceSpec, SplitSpec, TrainingSpec,
 };
 
 mod environment;
@@ -62,6 +62,9 @@ pub(super) struct RawScenario {
     /// Bytes that a deployment would send beside the frames; none if absent.
     #[serde(default, skip_serializing_if = "is_default")]
     pub overheads: OverheadsSpec,
+    /// What is done to uploads to protect the users who send them; nothing if absent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub privacy: PrivacySpec,
     /// What the report holds. Nothing here changes a result.
     #[serde(default, skip_serializing_if = "is_default")]
     pub report: ReportSpec,
@@ -207,6 +210,7 @@ impl From<&Scenario> for RawScenario {
             faults: scenario.faults.iter().map(RawFault::from).collect(),
             audit: scenario.audit,
             overheads: scenario.overheads,
+            privacy: scenario.privacy,
             report: scenario.report,
         }
     }

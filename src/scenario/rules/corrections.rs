@@ -41,13 +41,13 @@ impl<'s> Rules<'s> {
             Value::Float(number) if admits("integer") && number.fract() == 0.0 && number.abs() < 1e15 => {
                 format!("; write `{number}`")
             }
-            // In `participation = 0.5`, the number is the value of the only choice that could take it.
-            Value::Integer(_) | Value::Float(_) => match self.takers(alternatives, value)[..] {
+            Value::Integer(_) => match self.takers(alternatives, value)[..] {
                 [tag] => format!("; write `{name} = {{ {tag} = {} }}`", in_short(value)),
                 _ => String::new(),
             },
-            // In `users = [3, 4]`, the list is the value of one of the choices that take a list of such items.
-            Value::Array(_) => {
+            // In `participation = 0.5`, the number is the value of one of the choices that could take it. In
+            // `users = [3, 4]`, the list is that of one that takes a list of such items.
+            Value::Float(_) | Value::Array(_) => {
                 let written = |tag: &&str| format!("`{name} = {{ {tag} = {} }}`", in_short(value));
                 let choices: Vec<String> = self.takers(alternatives, value).iter().map(written).collect();
                 if choices.is_empty() { String::new() } else { format!("; write {}", suggest::or_list(&choices)) }

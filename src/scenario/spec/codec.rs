@@ -106,6 +106,14 @@ impl CodecChoice {
         matches!(self, Self::Composed(spec) if spec.select == SelectSpec::NeededRows)
     }
 
+    /// Returns whether an upload lists the rows that training touched, so that it says by itself which rows these are.
+    pub fn lists_touched_rows(&self) -> bool {
+        match self {
+            Self::Named(name) => *name == CodecName::RowsF32,
+            Self::Composed(spec) => matches!(spec.select, SelectSpec::TouchedRows | SelectSpec::LowRank(_)),
+        }
+    }
+
     /// Returns whether every row of a table has to be known in order to encode a change of some.
     pub fn takes_the_whole_table(&self) -> bool {
         match self {

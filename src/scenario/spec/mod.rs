@@ -13,6 +13,7 @@ mod codec;
 mod environment;
 mod evaluation;
 mod overheads;
+mod privacy;
 mod report;
 mod training;
 
@@ -28,6 +29,7 @@ pub use environment::{
 };
 pub use evaluation::{EvaluationSpec, Ranking, Selection};
 pub use overheads::{OverheadsSpec, PaillierSpec, SecureAggregationSpec, TransportSpec};
+pub use privacy::{Adjacency, GaussianSpec, LaplaceSpec, PrivacySpec, Trust, VirtualItemsSpec};
 pub use report::ReportSpec;
 pub use training::{Participation, TrainingSpec};
 
@@ -65,6 +67,8 @@ pub struct Scenario {
     pub audit: Option<AuditSpec>,
     /// Bytes that travel with the frames and are not made.
     pub overheads: OverheadsSpec,
+    /// What is done to uploads to protect their senders.
+    pub privacy: PrivacySpec,
     /// What the report holds.
     pub report: ReportSpec,
 }
@@ -82,6 +86,16 @@ pub struct DatasetSpec {
     pub split: SplitSpec,
     /// Training negatives.
     pub negatives: NegativesSpec,
+}
+
+impl DatasetSpec {
+    /// Returns the number of users of a generated population. Those of a file are counted when it is read.
+    pub fn generated_users(&self) -> Option<u32> {
+        match &self.source {
+            SourceSpec::Generated(generator) => Some(generator.users),
+            _ => None,
+        }
+    }
 }
 
 /// How ratings are divided into a part to train on and a part to measure accuracy on.

@@ -113,4 +113,7 @@ pub enum Participation {
     Share(#[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))] f64),
     /// This many users, uniformly without replacement.
     Cohort(#[schemars(range(min = 1))] u32),
+    /// Each user by itself with this probability, so that a round may have any number of participants, or none. It
+    /// belongs to modes in which a round needs no certain number of them, and to uniform selection.
+    Poisson(#[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))] f64),
 }

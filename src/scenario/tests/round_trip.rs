@@ -287,6 +287,18 @@ fn faults() -> impl Strategy<Value = Vec<FaultSpec>> {
     proptest::collection::vec(rule, 0..3)
 }
 
+/// Returns a table with one kind of noise, as Oort and an epsilon exclude each other.
+fn privacy(training: &TrainingSpec) -> PrivacySpec {
+    let (trust, adjacency) = (Trust::Local, Adjacency::Replace);
+    let gaussian = GaussianSpec { clip: 0.1, noise_multiplier: 0.5, trust, adjacency, delta: 1e-9 };
+    let reads_losses = matches!(training.client_selection, ClientSelection::Oort(_));
+    PrivacySpec {
+        laplace: reads_losses.then_some(LaplaceSpec { scale: 0.1 }),
+        gaussian: (!reads_losses).then_some(gaussian),
+        virtual_items: Some(VirtualItemsSpec { per_rated_item: 1.5 }),
+    }
+}
+
 fn scenario() -> impl Strategy<Value = Scenario> {
     let world = (network(), devices(), availability(), faults());
     (0..=i64::MAX as u64, dataset(), method(), training(), world).prop_map(
@@ -302,6 +314,10 @@ fn scenario() -> impl Strategy<Value = Scenario> {
             // The least number of users can be checked only for a generated population.
             if matches!(dataset.source, SourceSpec::Generated(_)) {
                 faults.retain(|rule| !matches!(rule.users, Some(FaultUsers::Numbers(_))));
+            }
+            let is_plain = (training.mode, training.client_selection) == (Mode::Synchronous, ClientSelection::Uniform);
+            if let (Participation::Share(share), true, 0) = (training.participation, is_plain, seed % 2) {
+                training.participation = Participation::Poisson(share);
             }
             let faults = with_groups(faults, &devices, &availability);
             let evaluation = match dataset.split {
@@ -324,6 +340,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
                     transport: Some(TransportSpec { payload_bytes: 1000, header_bytes: 52 }),
                     ..OverheadsSpec::default()
                 },
+                privacy: privacy(&training),
                 name: "test".to_owned(),
                 seed,
                 dataset,

@@ -19,7 +19,7 @@ use crate::method::server::Contribution;
 use crate::model::algebra::eigen::symmetric_eigen;
 use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::layout::{BlockKind, Layout, ValueType};
-use crate::model::table::{Base, TableUpdate, floats};
+use crate::model::table::{Base, RowSet, TableUpdate, floats};
 use crate::scenario::AuditSpec;
 use crate::sim::outcome::{AuditFigures, AuditRecord};
 use crate::sim::world::World;
@@ -206,7 +206,13 @@ fn find(contribution: &Contribution<'_>, asked: &[u32], world: &World) -> Option
     };
     let place = layout.blocks().iter().position(is_table)?;
     let base = contribution.received.base_of(&layout.blocks()[place]);
-    let rows = ChangedRows::of(&contribution.update.blocks[place], base).with_asked(asked);
+    let (update, block) = (&contribution.update.blocks[place], &layout.blocks()[place]);
+    // A row that a frame lists is there to be seen, even if it is unchanged.
+    let listed: &[u32] = match &update.rows {
+        RowSet::Listed(rows) if world.scenario.codec.uplink_of(&block.name).lists_touched_rows() => rows,
+        _ => &[],
+    };
+    let rows = ChangedRows::of(update, base).with_present(asked).with_present(listed);
     let rated = world.dataset.train_items(contribution.user);
     let largest_eigenvalue = outer_product(layout, &contribution.update.blocks, place);
     Some(Found {

@@ -64,9 +64,10 @@ impl ChangedRows {
 }
 
 impl ChangedRows {
-    /// Adds the rows that the sender has asked for (ascending), which count as present even if they are unchanged.
-    pub fn with_asked(self, asked: &[u32]) -> Self {
-        let unchanged = asked.iter().filter(|row| self.rows.binary_search(row).is_err()).map(|row| (*row, 0.0, 0.0));
+    /// Adds rows (ascending) that the server has seen the sender name, in a request or in a list, which count as present
+    /// even if they are unchanged.
+    pub fn with_present(self, seen: &[u32]) -> Self {
+        let unchanged = seen.iter().filter(|row| self.rows.binary_search(row).is_err()).map(|row| (*row, 0.0, 0.0));
         let moved = self.rows.iter().zip(&self.norms).zip(&self.against_mean);
         let mut all: Vec<(u32, f32, f32)> = moved.map(|((row, norm), against)| (*row, *norm, *against)).collect();
         all.extend(unchanged);
@@ -135,7 +136,7 @@ mod tests {
     #[test]
     fn rows_that_were_asked_for_are_present() {
         let changed = ChangedRows { rows: vec![2, 7], norms: vec![0.5, 1.0], against_mean: vec![-1.0, 1.0] };
-        let with = changed.with_asked(&[0, 2, 8]);
+        let with = changed.with_present(&[0, 2, 8]);
         assert_eq!(with.rows, [0, 2, 7, 8]);
         assert_eq!((with.norms, with.against_mean), (vec![0.0, 0.5, 1.0, 0.0], vec![0.0, -1.0, 1.0, 0.0]));
     }

@@ -226,7 +226,8 @@ impl Books {
         // The bytes of the round are booked even if the model cannot be scored.
         self.book(&ended.bookings)?;
         let (round, aggregated, steps) = (ended.round.0 + 1, ended.made.aggregated, ended.made.steps);
-        let span = RoundSpan { round, began: ended.began, ended: ended.ended, aggregated, steps };
+        let privacy = ended.made.privacy;
+        let span = RoundSpan { round, began: ended.began, ended: ended.ended, aggregated, steps, privacy };
         let bookings = std::mem::take(&mut ended.bookings);
         let record = match evaluated {
             Ok(evaluated) => Ok(self.record_round(ended, evaluated)?),
@@ -274,6 +275,7 @@ impl Books {
             }),
             versions: ended.made.versions,
             audit: ended.made.audit,
+            privacy: ended.made.privacy,
         };
         self.digest_round(&ended, &record);
         self.rounds.push(record.clone());

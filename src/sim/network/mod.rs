@@ -340,6 +340,7 @@ impl Network {
         made.model = outcome.model;
         made.versions = outcome.versions;
         made.audit = outcome.audit;
+        made.privacy = outcome.privacy;
         if self.traffic.bookings.len() >= BOOKED_AT_ONCE {
             let bookings = emptied(&mut self.traffic.bookings);
             tell(asked(self.peers.book.send(Book { bookings }), "metrics").await??);

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::codec::FrameParts;
 use crate::ids::{InvitationId, UserId};
 use crate::legs::{Job, Route};
+use crate::privacy::PrivacyRecord;
 use crate::units::SimTime;
 use crate::work::Work;
 
@@ -99,7 +100,7 @@ impl Ending {
 }
 
 /// The time that a round took, with what its steps used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoundSpan {
     /// The number of the round, from 1.
     pub round: u32,
@@ -111,4 +112,6 @@ pub struct RoundSpan {
     pub aggregated: u32,
     /// The number of its steps that had an update.
     pub steps: u32,
+    /// What is claimed of users' privacy up to its end, if something is done to protect it.
+    pub privacy: Option<PrivacyRecord>,
 }

@@ -21,6 +21,7 @@ mod model;
 pub mod network;
 pub mod users;
 
+pub use crate::privacy::{NoEpsilon, PrivacyRecord, Sampling};
 pub use audit::{AuditFigures, AuditRecord};
 pub use flow::{ByDirection, Flow};
 use losses::Losses;
@@ -233,6 +234,9 @@ pub struct RoundRecord {
     /// What a server could have read out of the uploads, where that was asked.
     #[serde(default)]
     pub audit: Option<AuditRecord>,
+    /// What is claimed of users' privacy up to the end of the round; absent where nothing is done to protect it.
+    #[serde(default)]
+    pub privacy: Option<PrivacyRecord>,
 }
 
 #[cfg(test)]

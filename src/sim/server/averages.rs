@@ -8,8 +8,10 @@ use rayon::prelude::*;
 use crate::error::Result;
 use crate::ids::{InvitationId, Round, UserId};
 use crate::method::Server;
-use crate::method::server::{Contribution, StepContext, StepReport, WeightTotals};
+use crate::method::server::{Accumulator, Contribution, StepContext, StepReport, WeightTotals};
 use crate::model::blocks::ModelUpdate;
+use crate::privacy::SumNoise;
+use crate::scenario::StepWeights;
 use crate::sim::audit::Audit;
 use crate::sim::download::{OutgoingDownload, Received};
 use crate::sim::upload::{UploadFrame, UploadOrigin};
@@ -58,12 +60,14 @@ pub(super) fn step(
     // A few frames at a time are decoded, so that they are still in the cache when they are added.
     let longest = arrived.iter().map(|arrived| arrived.frame.total_bytes()).max().unwrap_or(0).max(1);
     let frames_at_once = (BYTES_AT_ONCE / longest as usize).clamp(*FRAMES_AT_ONCE.start(), *FRAMES_AT_ONCE.end());
+    let mut noise = world.sum_noise;
     for frames in arrived.chunks(frames_at_once) {
         let decoded = match frames {
             [arrived] => vec![decode(world, arrived)?],
             _ => frames.par_iter().map(|arrived| decode(world, arrived)).collect::<Result<Vec<_>>>()?,
         };
-        let contributions: Vec<Contribution<'_>> = frames
+        let noisy;
+        let mut contributions: Vec<Contribution<'_>> = frames
             .iter()
             .zip(&decoded)
             .map(|(arrived, (update, received))| Contribution {
@@ -81,9 +85,22 @@ pub(super) fn step(
             .collect();
         let asked: Vec<&[u32]> = frames.iter().map(|arrived| arrived.asked.as_deref().unwrap_or_default()).collect();
         audit.look(round, (&contributions, &asked), world);
+        if let (Some(noise), Some(first)) = (noise.take(), contributions.first_mut()) {
+            // A server that adds up has the noise in its sum, whichever update it comes with.
+            let described = (world.upload_layout(first.phase), first.received);
+            noisy = noise.added_to(first.update, described, (world.streams, step))?;
+            first.update = &noisy;
+        }
         sums.absorb(&contributions)?;
     }
-    let normalise = |totals: &WeightTotals| policy.step_weights(totals);
+    if let Some(noise) = noise {
+        absorb_noise_alone(&noise, world, server, &mut *sums, step)?;
+    }
+    let normalise = |totals: &WeightTotals| match world.sum_noise.and_then(|noise| noise.divisor()) {
+        // The model is g + the sum of x - g over the expected number.
+        Some(expected) => StepWeights { kept: expected - totals.updates, divisor: expected },
+        None => policy.step_weights(totals),
+    };
     let context = StepContext::new(step, world.dataset.users() as u32, &normalise, world.streams)
         .within(round, world.scenario.training.divergence_limit);
     let report = server.step(sums, &context)?;
@@ -94,6 +111,21 @@ pub(super) fn step(
     // most are one and the same, whose count of owners the threads would fight over.
     arrived.into_iter().map(|arrived| arrived.frame).collect::<Vec<_>>().into_par_iter().for_each(drop);
     Ok(report)
+}
+
+/// Adds noise to sums to which nobody has contributed.
+fn absorb_noise_alone(
+    noise: &SumNoise,
+    world: &World,
+    server: &dyn Server,
+    sums: &mut dyn Accumulator,
+    step: u32,
+) -> Result<()> {
+    let (phase, model) = (server.phase(), server.model().clone());
+    let layout = world.upload_layout(phase);
+    let noisy = noise.added_to(&SumNoise::nothing(layout), (layout, &model), (world.streams, step))?;
+    let nobody = (UserId(u32::MAX), InvitationId(u32::MAX));
+    sums.absorb(&[Contribution { phase, ..Contribution::fresh(nobody.0, nobody.1, &noisy, &model) }])
 }
 
 /// Returns whether a step of these updates takes less time than handing it to the worker threads, which takes some ten
@@ -109,6 +141,9 @@ fn decode<'a>(world: &World, arrived: &'a Arrived) -> Result<(ModelUpdate, Cow<'
     let Arrived { user, invitation_id, frame, download, asked, .. } = arrived;
     let origin = UploadOrigin { user: *user, invitation_id: *invitation_id, download };
     let received = download.base_of(asked.as_deref(), (*user, *invitation_id))?;
-    let update = world.uplink.decode(&frame.bytes(&origin, world)?, layout, &received.model)?;
+    let mut update = world.uplink.decode(&frame.bytes(&origin, world)?, layout, &received.model)?;
+    if let Some(noise) = &world.sum_noise {
+        noise.clip(&mut update, layout, &received.model)?;
+    }
     Ok((update, received))
 }

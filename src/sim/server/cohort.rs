@@ -7,7 +7,7 @@ use super::oort::{Seen, Utilities};
 use super::roster::{Roster, SelectionContext};
 use crate::dataset::alias::AliasTable;
 use crate::error::Result;
-use crate::ids::{Step, UserId};
+use crate::ids::{InvitationId, Step, UserId};
 use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::blocks::Utility;
 use crate::rng::{PortableDraws, Purpose, Stream};
@@ -115,7 +115,12 @@ impl Cohorts {
             return Vec::new();
         }
         self.roster.catch_up(at);
-        let mut stream = self.world.streams.stream(Purpose::Cohort, 0, u64::from(at.invitation_id.0));
+        if let Some(drawn) = self.drawn_apart(at.invitation_id) {
+            let chosen: Vec<UserId> = drawn.into_iter().filter(|user| self.can(*user, at)).collect();
+            self.roster.invited(&chosen, at.now);
+            return chosen;
+        }
+        let mut stream = self.stream(at.invitation_id);
         let selection = self.world.scenario.training.client_selection;
         let everybody_can = at.open.is_empty() && self.world.everybody_can_take_part();
         let population = users as u32;
@@ -140,6 +145,24 @@ impl Cohorts {
         }
         self.roster.invited(&chosen, at.now);
         chosen
+    }
+
+    /// Returns whether each user is drawn by itself, and nobody is for this invitation.
+    pub fn draws_nobody(&self, invitation_id: InvitationId) -> bool {
+        self.drawn_apart(invitation_id).is_some_and(|drawn| drawn.is_empty())
+    }
+
+    /// Returns the users who are drawn for an invitation, each by itself with the same probability, ascending; `None` if
+    /// users are found in another way.
+    fn drawn_apart(&self, invitation_id: InvitationId) -> Option<Vec<UserId>> {
+        let probability = self.world.scenario.training.drawn_apart()?;
+        let mut stream = self.stream(invitation_id);
+        let users = (0..self.world.dataset.users()).map(UserId::from);
+        Some(users.filter(|_| stream.open_unit() < probability).collect())
+    }
+
+    fn stream(&self, invitation_id: InvitationId) -> Stream {
+        self.world.streams.stream(Purpose::Cohort, 0, u64::from(invitation_id.0))
     }
 
     /// Returns when the next user becomes available who might be picked and is neither available now nor taking part;

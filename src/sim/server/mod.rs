@@ -38,11 +38,13 @@ mod cohort;
 mod downloads;
 mod oort;
 mod roster;
+mod spending;
 mod steps;
 
 use alone::StepAlone;
 use averages::Arrived;
 use cohort::Cohorts;
+use spending::Spending;
 use steps::OpenStep;
 
 /// The server's actor. It knows the model and what arrives, but no private parameter.
@@ -67,6 +69,7 @@ pub struct ServerActor {
     cohorts: Cohorts,
     /// What is read out of uploads, if the scenario asks for it. It changes nothing.
     audit: Audit,
+    spending: Spending,
     /// The participations under way, of this step or an earlier one.
     open: ByUser<Open>,
     step: OpenStep,
@@ -105,6 +108,7 @@ impl ServerActor {
             invitations_sent: 0,
             cohorts: Cohorts::new(Arc::clone(&world)),
             audit: Audit::new(&world),
+            spending: Spending::default(),
             open: ByUser::default(),
             step: OpenStep::default(),
             arrived: Vec::new(),
@@ -140,6 +144,7 @@ impl ServerActor {
         server.cohorts.restore(archive)?;
         let world = Arc::clone(&server.world);
         server.audit.restore(archive, &world)?;
+        server.spending.restore(archive)?;
         (server.version, server.steps) = archive.take()?;
         let model = restore_model(archive, server.server.model().layout())?;
         server.server.set_model(model)?;
@@ -175,6 +180,7 @@ impl ServerActor {
         ));
         self.cohorts.save(archive);
         self.audit.save(archive);
+        self.spending.save(archive);
         archive.put(&(self.version, self.steps));
         save_model(archive, self.server.model());
         self.server.visit_state(&mut StateVisitor::Save(archive))?;
@@ -319,11 +325,12 @@ impl Handler<CloseStep> for ServerActor {
         let step = self.step_name();
         let (world, server, audit) = (&*self.world, &mut *self.server, &mut self.audit);
         let alone = self.alone.take();
-        let is_step = aggregated > 0 || alone.is_some();
+        let makes_step = aggregated > 0 || alone.is_none() && self.world.steps_on_noise();
+        let is_step = makes_step || alone.is_some();
         let report = match (aggregated, alone) {
             (_, Some(StepAlone { report, .. })) => report,
             // A step without updates leaves the server's own model as it is.
-            (0, None) => StepReport::default(),
+            (0, None) if !makes_step => StepReport::default(),
             _ if averages::is_small(&arrived) => averages::step(world, server, step, arrived, audit)?,
             _ => self.workers.run_and_wait(|| averages::step(world, server, step, arrived, audit))?,
         };
@@ -331,11 +338,11 @@ impl Handler<CloseStep> for ServerActor {
         if is_step {
             self.empty_steps = 0;
         }
-        if aggregated > 0 {
+        if makes_step {
             self.steps += 1;
             self.forget_download();
             self.empty_steps = 0;
-        } else if self.world.trains && !is_step {
+        } else if self.world.trains && !is_step && !self.step.drew_nobody {
             self.empty_steps += 1;
         }
         let audit = if ends_round { self.audit.end_round(step.1, &self.world) } else { None };
@@ -351,6 +358,7 @@ impl Handler<CloseStep> for ServerActor {
             given_up,
             versions: self.versions_cost(),
             audit,
+            privacy: self.spending.record(self.step.step, &self.world),
         })
     }
 }

@@ -22,6 +22,8 @@ pub(super) struct OpenStep {
     needed: Option<usize>,
     /// Whether the step's cohort has been invited.
     invited: bool,
+    /// Whether each user was drawn by itself, and nobody was.
+    pub drew_nobody: bool,
     /// The number of participations of this step that have not come to an end.
     pub open: usize,
     deadline: Option<SimTime>,
@@ -37,7 +39,10 @@ impl OpenStep {
             Placement::Central => users,
             Placement::Federated | Placement::Assisted | Placement::Untrained => world.scenario.training.needed(users),
         };
-        let to_invite = world.policy.invited(participants, users) as usize;
+        let to_invite = match world.scenario.training.drawn_apart() {
+            Some(_) => users as usize,
+            None => world.policy.invited(participants, users) as usize,
+        };
         let needed = world.policy.updates(participants).map(|updates| updates as usize);
         Self { step, to_invite, needed, ..Self::default() }
     }
@@ -65,6 +70,12 @@ impl ServerActor {
         }
         let invitation_id = InvitationId(self.invitations_sent);
         let at = SelectionContext { now, step: self.step.step, invitation_id, open: &self.open };
+        if has_cohorts && self.cohorts.draws_nobody(invitation_id) {
+            // The number of the invitation names the stream of the draw, so that the next step has another one.
+            self.invitations_sent += 1;
+            (self.step.invited, self.step.drew_nobody, orders.step_due) = (true, true, true);
+            return Ok(orders);
+        }
         let cohort = self.cohorts.choose(places, at);
         let missing = places - cohort.len();
         if !cohort.is_empty() {
@@ -137,6 +148,7 @@ impl ServerActor {
 
     fn invite(&mut self, cohort: Vec<UserId>, invitation_id: InvitationId, now: SimTime) -> Result<Invitation> {
         self.invitations_sent += 1;
+        self.spending.invited(&cohort, &self.world);
         let download = self.next_download(&cohort)?;
         let step = self.step.step;
         for user in &cohort {

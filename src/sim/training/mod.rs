@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Step, UserId};
 use crate::method::{LocalTask, LocalUpdate, Scratch};
 use crate::model::blocks::{Model, Utility};
+use crate::privacy::Protection;
 use crate::stages::{Stage, enter};
 use crate::work::Work;
 
@@ -107,7 +108,9 @@ impl Assignment {
         let (user, invitation_id) = (self.user, self.invitation_id);
         let randomness = UploadOrigin { user, invitation_id, download: &self.download }.randomness(world);
         if let Some(mechanism) = &world.privacy {
-            mechanism.protect(&mut update, layout, randomness)?;
+            let rated = world.dataset.train_items(self.user);
+            let protection = Protection { layout, base: &received.model, rated, randomness };
+            mechanism.protect(&mut update, &protection)?;
         }
         if layout.reports_utility() {
             let ratings = world.dataset.train_items(self.user).len() as u32;

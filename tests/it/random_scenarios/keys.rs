@@ -40,6 +40,7 @@ pub fn keys() -> Vec<Key> {
         training(),
         modes(),
         evaluation(),
+        privacy(),
         environment::keys(),
     ]
     .into_iter()
@@ -88,9 +89,10 @@ fn columns() -> Vec<Key> {
 fn training() -> Vec<Key> {
     vec![
         always("training.rounds", integer(1..=6)),
-        maybe("training.participation", one_of(&["all", "share", "cohort"])),
+        maybe("training.participation", one_of(&["all", "share", "cohort", "poisson"])),
         always("training.participation.share", real(0.01, 1.0)),
         always("training.participation.cohort", integer(1..=30)),
+        always("training.participation.poisson", real(0.01, 1.0)),
         maybe("training.client_selection", one_of(&CLIENT_SELECTIONS)),
         always("training.client_selection.oort.exploration", zero_or(0.01, 1.0)),
         maybe("training.client_selection.oort.exploration_decay", real(0.1, 1.0)),
@@ -178,6 +180,19 @@ fn evaluation() -> Vec<Key> {
         maybe("overheads.secure_aggregation.share_bytes", integer(1..=300)),
         maybe("overheads.paillier.ciphertext_bytes", integer(4..=512)),
         maybe("codec.first_download", one_of(&["values", "seed"])),
+    ]
+}
+
+fn privacy() -> Vec<Key> {
+    vec![
+        maybe("privacy.laplace.scale", zero_or(1e-3, 0.1)),
+        // A file names all or none of the next three; `rules` sees to it.
+        maybe("privacy.gaussian.clip", rate(1e-3, 10.0)),
+        always("privacy.gaussian.noise_multiplier", zero_or(0.1, 2.0)),
+        always("privacy.gaussian.trust", one_of(&["local", "central"])),
+        maybe("privacy.gaussian.adjacency", one_of(&["add-or-remove", "replace"])),
+        maybe("privacy.gaussian.delta", magnitude(1e-9, 1e-2).prop_map(Value::Float).boxed()),
+        maybe("privacy.virtual_items.per_rated_item", real(0.1, 5.0)),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! Makes drawn keys fit together, so that a scenario can be run.
 
 mod codecs;
+mod privacy;
 
 use std::collections::BTreeMap;
 
@@ -45,6 +46,7 @@ impl Draft {
         self.mend_availability();
         self.mend_faults(population.users);
         self.mend_overheads();
+        self.mend_privacy();
         if !self.boolean("dataset.validation_item", true) && self.is("evaluation.selection", "best-validation") {
             self.set("evaluation.selection", "last");
         }
@@ -126,6 +128,7 @@ impl Draft {
                 self.remove_below(choice);
             }
         }
+        self.mend_draws_of_each();
         let mode = self.0.get("training.mode").and_then(Value::as_str).unwrap_or("synchronous").to_owned();
         self.cap("training.participation.cohort", population.users);
         self.cap("training.mode.fedbuff.concurrency", population.users);

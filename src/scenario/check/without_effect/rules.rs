@@ -5,7 +5,8 @@ use super::super::super::presets;
 use super::super::super::raw::RawNetwork;
 use super::super::super::spec::{
     AvailabilityPattern, AvailabilitySpec, CodecSpec, DailySpec, DeviceClassSpec, DevicesSpec, EvaluationSpec,
-    NegativesSpec, NetworkSpec, OverheadsSpec, Participation, Ranking, ServerSpec, SpeedSpec, TrainingSpec,
+    NegativesSpec, NetworkSpec, OverheadsSpec, Participation, PrivacySpec, Ranking, ServerSpec, SpeedSpec,
+    TrainingSpec,
 };
 use super::super::environment;
 use super::Case;
@@ -190,6 +191,7 @@ pub(super) const ABOUT_ROUNDS: &[(&[&str], Check)] = &[
     (&["server"], |case| case.scenario.server == ServerSpec::default()),
     (&["availability"], |case| case.scenario.availability == AvailabilitySpec::default()),
     (&["faults"], |case| case.scenario.faults.is_empty()),
+    (&["privacy"], |case| case.scenario.privacy == PrivacySpec::default()),
     (&["overheads"], |case| case.scenario.overheads == OverheadsSpec::default()),
 ];
 

@@ -48,7 +48,7 @@ impl Draft {
         self.remove_below("overheads.secure_aggregation");
     }
 
-    fn downloads_needed_rows(&self) -> bool {
+    pub(super) fn downloads_needed_rows(&self) -> bool {
         let Some(Value::Table(downlink)) = self.0.get("codec.downlink") else { return false };
         downlink.get("select").and_then(Value::as_str) == Some("needed-rows")
     }
