@@ -62,9 +62,9 @@ pub struct PmfParameters {
     /// Latent dimension d.
     #[schemars(range(min = 1, max = MAX_DIMENSION))]
     pub latent_dimension: u32,
-    /// Learning rate gamma.
+    /// Learning rate gamma. Left out: 0.8 for PMF, 0.4 for SVD++.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub learning_rate: f64,
+    pub learning_rate: Option<f64>,
     /// Factor of the learning rate after every pass.
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
     pub learning_rate_decay: f64,
@@ -80,7 +80,7 @@ impl Default for PmfParameters {
     fn default() -> Self {
         let FedRecParameters { latent_dimension, learning_rate_decay, regularization, initial_range, .. } =
             FedRecParameters::default();
-        Self { latent_dimension, learning_rate: 0.8, learning_rate_decay, regularization, initial_range }
+        Self { latent_dimension, learning_rate: None, learning_rate_decay, regularization, initial_range }
     }
 }
 
@@ -99,7 +99,7 @@ impl Pmf {
         let federated = FedRecParameters {
             latent_dimension,
             style: Style::Batch,
-            learning_rate: Some(learning_rate),
+            learning_rate,
             learning_rate_decay,
             regularization,
             initial_range,

@@ -119,7 +119,8 @@ pub struct FedRecParameters {
     pub latent_dimension: u32,
     /// When the user vector moves, and how many users a step has.
     pub style: Style,
-    /// Learning rate gamma of devices and server. Left out: 0.8 for `batch`, 0.01 for `stochastic`.
+    /// Learning rate gamma of devices and server. Left out: 0.01 for `stochastic`; for `batch` 0.8 with PMF, and 0.4 with
+    /// SVD++, where 0.8 diverges, as U and O both take the step.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub learning_rate: Option<f64>,
     /// Factor of the learning rate after every iteration.
@@ -210,10 +211,11 @@ impl FedRec {
     /// Makes the method for a problem of this size, and fills in the defaults of the style.
     pub fn new(factors: Factors, parameters: FedRecParameters, problem: &Problem) -> Self {
         let shape = TableShape::of_items(problem.items, parameters.latent_dimension);
-        let (learning_rate, steps) = match parameters.style {
-            Style::Batch => (0.8, 1),
+        let (learning_rate, steps) = match (parameters.style, factors) {
+            (Style::Batch, Factors::Pmf) => (0.8, 1),
+            (Style::Batch, Factors::SvdPlusPlus) => (0.4, 1),
             // Data sets with 2^32 users or more are refused on reading.
-            Style::Stochastic => (0.01, problem.users as u32),
+            (Style::Stochastic, _) => (0.01, problem.users as u32),
         };
         let filling = match parameters.strategy {
             Strategy::UserAveraging => Filling::UserAveraging,
