@@ -136,6 +136,33 @@ fn bytes_that_are_no_number_are_refused_with_file_and_line() {
     workshop.refused(scenario, &[], &["ratings.tsv:61: "]);
 }
 
+/// If one of these runs, a mistyped rating widens the scale on which MovieLens is predicted.
+#[test]
+fn a_rating_outside_the_stars_of_movielens_is_refused_with_file_and_line() {
+    for (rating, minutes) in [("0", 1), ("6", 2), ("45", 3)] {
+        let workshop = Workshop::new();
+        let text = sound_ratings() + &format!("3\t4\t{rating}\t{minutes}\n");
+        let expected = format!("ratings.tsv:61: expected a rating from 1 to 5 in column 3, found \"{rating}\"");
+        workshop.refused(scenario_over_file(&workshop, &text), &[], &[&expected]);
+    }
+}
+
+/// If this runs, a range that holds no rating, or one of no column, is taken for a check.
+#[test]
+fn a_range_of_ratings_that_cannot_be_is_refused_with_its_place() {
+    let workshop = Workshop::new();
+    workshop.write("own.csv", "1,1,3\n1,2,4\n1,3,5\n");
+    let text = "method = \"user-mean\"\ntraining.rounds = 1\n[dataset]\nname = \"delimited\"\npath = \"own.csv\"\n\
+                [dataset.columns]\nseparator = \",\"\nuser = 1\nitem = 2\n";
+    let scenario = workshop.write("own.toml", text);
+    let range = |range: &str| format!("dataset.columns.rating_range={range}");
+    for wrong in ["[5, 1]", "[3, 3]", "[1, inf]"] {
+        let overrides = ["dataset.columns.rating=3", &range(wrong)];
+        workshop.refused(scenario.clone(), &overrides, &["rating_range", "write the lower rating first"]);
+    }
+    workshop.refused(scenario, &[&range("[1, 5]")], &["`rating_range` needs a column of ratings"]);
+}
+
 /// If this runs, somebody has no item to train on, or none to be tested with.
 #[test]
 fn a_user_with_fewer_than_three_ratings_is_refused_by_name() {
