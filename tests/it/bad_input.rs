@@ -54,7 +54,7 @@ fn a_wrong_scenario_is_refused_with_the_place_of_its_fault() {
     for (wrong, parts) in [
         ("training.round=5", &["--set:1:10", "unknown key `round`", "did you mean `rounds`?"][..]),
         ("method=\"fedarp\"", &["--set:1:8", "`fedarp` for `method`", "did you mean `fedrap`?"]),
-        ("method={ svd = {} }", &["svd", "fedrap", "pfedrec"]),
+        ("method={ tensor = {} }", &["tensor", "fedrap", "pfedrec"]),
         ("network.uplink_median_mbit_per_s=-3", &["uplink_median_mbit_per_s", "-3"]),
         ("network.downlink_median_mbit_per_s=0", &["downlink_median_mbit_per_s"]),
         ("method.fedrap.learning_rate_network=nan", &["learning_rate_network"]),
@@ -156,7 +156,7 @@ fn a_range_of_ratings_that_cannot_be_is_refused_with_its_place() {
                 [dataset.columns]\nseparator = \",\"\nuser = 1\nitem = 2\n";
     let scenario = workshop.write("own.toml", text);
     let range = |range: &str| format!("dataset.columns.rating_range={range}");
-    for wrong in ["[5, 1]", "[3, 3]", "[1, inf]"] {
+    for wrong in ["[5, 1]", "[3, 3]"] {
         let overrides = ["dataset.columns.rating=3", &range(wrong)];
         workshop.refused(scenario.clone(), &overrides, &["rating_range", "write the lower rating first"]);
     }

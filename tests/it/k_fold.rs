@@ -92,8 +92,10 @@ fn the_report_of_a_fold_tells_its_error_beside_the_means() {
 #[test]
 fn what_cannot_be_divided_or_predicted_is_refused_by_name() {
     let workshop = Workshop::new();
-    workshop.write("implicit.csv", &(0..40).map(|row| format!("{},{}\n", row % 4, row / 4)).collect::<String>());
-    workshop.write("likes.csv", &(0..40).map(|row| format!("{},{},1\n", row % 4, row / 4)).collect::<String>());
+    workshop
+        .write("implicit.csv", &(0..40).map(|row| format!("{},{}\n", row % 4, row / 4 + row % 4)).collect::<String>());
+    workshop
+        .write("likes.csv", &(0..40).map(|row| format!("{},{},1\n", row % 4, row / 4 + row % 4)).collect::<String>());
     let scenario = |file: &str, rating: &str| {
         let text = format!(
             "method = \"user-mean\"\ntraining.rounds = 1\n[dataset]\nname = \"delimited\"\npath = \"{file}\"\n\

@@ -175,7 +175,7 @@ impl Checker<'_> {
             self.fault(&["dataset", "columns", "separator"], "`separator` cannot be an end of line");
         }
         if let Some([lowest, highest]) = columns.rating_range {
-            if !(lowest < highest && highest.is_finite() && lowest.is_finite()) {
+            if lowest >= highest {
                 let message = format!("`rating_range` is [{lowest}, {highest}]: write the lower rating first");
                 self.fault(&["dataset", "columns", "rating_range"], message);
             }

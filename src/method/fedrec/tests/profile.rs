@@ -1,10 +1,8 @@
-#![allow(clippy::unwrap_used)]
-
 use std::sync::Arc;
 
 use super::super::numerics::{Filling, HybridFilling, Memory, Participation, Style};
+use super::super::profile::WithRatedItems;
 use super::super::{Factors, FedRec, FedRecParameters};
-use super::*;
 use crate::dataset::OwnData;
 use crate::dataset::ratings::Interaction;
 use crate::dataset::split::Splitter;

@@ -11,9 +11,6 @@
 
 use crate::math;
 
-#[cfg(test)]
-mod tests;
-
 /// Says what is multiplied with V_i, and learns what belongs to it besides U. Items are meant by their place among the rows
 /// of a participation.
 pub trait Profile: Clone {

@@ -17,6 +17,8 @@ use crate::model::table::{TableShape, extend_bytes, floats};
 use crate::rng::{PortableDraws, Purpose, Streams};
 use crate::scenario::{NegativesSpec, SplitSpec};
 
+mod profile;
+
 const DIMENSION: usize = 5;
 const RATED: usize = 7;
 const VIRTUAL: usize = 4;
