@@ -3,7 +3,8 @@
 //! FedRec shuffles all ratings and cuts the list into five parts. Drawing the part of every row in turn, each with a
 //! probability in proportion to the places that the part has left, gives the same distribution (every division into
 //! parts of these sizes is equally likely) and needs no list. The division depends on the seed and the number of folds,
-//! not on the fold: together, the runs of all folds with one seed test on every row once.
+//! not on the fold: together, the runs of all folds with one seed test on every row once. A scenario can name a
+//! division, which then stands in the place of the seed.
 
 use crate::error::{Error, Result};
 use crate::rng::{PortableDraws, Purpose, Stream, Streams};

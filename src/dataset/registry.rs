@@ -39,6 +39,9 @@ pub struct KnownDataset {
 
 const MOVIELENS_LICENCE: &str = "free for research, not for redistribution or commercial use (see its README)";
 
+/// The lowest and the highest rating of MovieLens 100K and 1M.
+const STARS: [f64; 2] = [1.0, 5.0];
+
 static ML_100K: KnownDataset = KnownDataset {
     title: "MovieLens 100K",
     usual_files: &["ml-100k/u.data", "u.data"],
@@ -68,7 +71,7 @@ static LASTFM_2K: KnownDataset = KnownDataset {
     // The third column counts plays, which are a weight and not a rating.
     layout: |_| {
         let plays = Some(ColumnRef::Position(3));
-        Ok(DelimitedSpec { rating: None, weight: plays, ..by_position("\t", true, None) })
+        Ok(DelimitedSpec { rating: None, rating_range: None, weight: plays, ..by_position("\t", true, None) })
     },
     ordered_by_item: true,
 };
@@ -83,7 +86,7 @@ pub fn known(source: &SourceSpec) -> Option<&'static KnownDataset> {
     }
 }
 
-/// Returns a layout with user, item and rating in the first three columns.
+/// Returns a layout with user, item and a rating of one to five stars in the first three columns.
 fn by_position(separator: &str, header: bool, timestamp: Option<u32>) -> DelimitedSpec {
     DelimitedSpec {
         separator: separator.into(),
@@ -91,6 +94,7 @@ fn by_position(separator: &str, header: bool, timestamp: Option<u32>) -> Delimit
         user: ColumnRef::Position(1),
         item: ColumnRef::Position(2),
         rating: Some(ColumnRef::Position(3)),
+        rating_range: Some(STARS),
         label: None,
         weight: None,
         timestamp: timestamp.map(ColumnRef::Position),
@@ -116,6 +120,7 @@ fn ml_1m_layout(path: &Path) -> Result<DelimitedSpec> {
         user: name("user"),
         item: name("movie"),
         rating: Some(name("rating")),
+        rating_range: Some(STARS),
         label: None,
         weight: None,
         timestamp: Some(name("order")),

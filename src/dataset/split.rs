@@ -95,11 +95,11 @@ impl Splitter {
     /// [`Error::Dataset`] for more folds than rows.
     pub fn new(items: u32, spec: &SplitSpec, rows: u64, streams: Streams) -> Result<Self> {
         let rule = match *spec {
-            SplitSpec::LeaveOneOut { validation_item } => {
-                Rule::LeaveOneOut { test: Vec::new(), validation: validation_item.then(Vec::new) }
-            }
-            SplitSpec::KFold { folds, fold } => {
-                let draw = Box::new(FoldDraw::new(folds, fold, rows, streams)?);
+            SplitSpec::LeaveOneOut { validation_item } => return Ok(Self::leave_one_out(items, validation_item)),
+            SplitSpec::KFold { folds, division, .. } => {
+                let part = spec.part(streams.seed()).unwrap_or_default();
+                let streams = division.map_or(streams, |number| Streams::new(number.into()));
+                let draw = Box::new(FoldDraw::new(folds, part, rows, streams)?);
                 Rule::KFold { draw, test: Box::new(UserRows::new()), own: Vec::new() }
             }
         };
@@ -294,12 +294,16 @@ mod tests {
         Ratings { users, interactions, user_names: (0..4).map(|user| format!("u{user}").into()).collect(), items: 100 }
     }
 
+    fn k_fold(folds: u32, fold: u32) -> SplitSpec {
+        SplitSpec::KFold { folds, fold, division: None }
+    }
+
     /// If this fails, a fold trains on what it tests, or loses a rating.
     #[test]
     fn a_fold_and_the_other_folds_are_all_ratings() {
         let ratings = four_users(30);
         for fold in 0..5 {
-            let dataset = split(ratings.clone(), &SplitSpec::KFold { folds: 5, fold }, Streams::new(2)).unwrap();
+            let dataset = split(ratings.clone(), &k_fold(5, fold), Streams::new(2)).unwrap();
             assert!(!dataset.holds_items_out() && dataset.test_item(USER).is_none());
             let mut tested = 0;
             for user in (0..4).map(UserId) {
@@ -321,10 +325,21 @@ mod tests {
         }
     }
 
+    /// If this fails, a study over seeds tests some ratings of a division twice and others never.
+    #[test]
+    fn consecutive_seeds_hold_out_one_part_of_a_division_after_the_other() {
+        let of_division = SplitSpec::KFold { folds: 5, fold: 2, division: Some(3) };
+        let data = |spec: &SplitSpec, seed| split(four_users(30), spec, Streams::new(seed)).unwrap();
+        let items = |spec: &SplitSpec, seed| data(spec, seed).train_items(USER).to_vec();
+        for seed in 11..16 {
+            assert_eq!(items(&of_division, seed), items(&k_fold(5, (2 + seed as u32) % 5), 3), "seed {seed}");
+        }
+    }
+
     #[test]
     fn a_user_without_a_training_rating_in_a_fold_is_named() {
         // With one rating each and two folds, half of the users have no rating to train on.
-        let message = split(four_users(1), &SplitSpec::KFold { folds: 2, fold: 1 }, Streams::new(2)).unwrap_err();
+        let message = split(four_users(1), &k_fold(2, 1), Streams::new(2)).unwrap_err();
         assert!(
             message.to_string().contains("has no rating to train on: all of them are in the test part (fold 1 of 2)"),
             "{message}"

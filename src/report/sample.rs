@@ -150,7 +150,7 @@ pub fn predicting<const N: usize>(errors: [f64; N]) -> RunRecord {
         let test = BTreeMap::from([("rmse".to_owned(), rmse), ("mae".to_owned(), (0.8 * rmse * 1e4).round() / 1e4)]);
         SplitFigures { validation: None, test }
     };
-    record.scenario.dataset.split = SplitSpec::KFold { folds: 5, fold: 0 };
+    record.scenario.dataset.split = SplitSpec::KFold { folds: 5, fold: 0, division: None };
     record.scenario.evaluation.metrics = ["rmse", "mae"].map(String::from).into();
     record.scenario.evaluation.headline = "rmse".to_owned();
     record.protocol = "5-fold, test part 0, last round".into();

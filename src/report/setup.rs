@@ -71,7 +71,10 @@ pub fn protocol(scenario: &Scenario) -> String {
     };
     match scenario.dataset.split {
         SplitSpec::LeaveOneOut { .. } => format!("leave-one-out, {ranking}, negatives `{pool}`, {judged}"),
-        SplitSpec::KFold { folds, fold } => format!("{folds}-fold, test part {fold}, {judged}"),
+        SplitSpec::KFold { folds, fold, division: None } => format!("{folds}-fold, test part {fold}, {judged}"),
+        SplitSpec::KFold { folds, division: Some(division), .. } => {
+            format!("{folds}-fold, division {division}, the seed says the test part, {judged}")
+        }
     }
 }
 
@@ -201,7 +204,10 @@ fn data(record: &RunRecord) -> String {
     let held_out = match dataset.split {
         SplitSpec::LeaveOneOut { validation_item: true } => "a test and a validation item held out per user".to_owned(),
         SplitSpec::LeaveOneOut { validation_item: false } => "a test item held out per user".to_owned(),
-        SplitSpec::KFold { folds, fold } => format!("part {fold} of {folds} (from 0) held out"),
+        SplitSpec::KFold { folds, .. } => {
+            let part = dataset.split.part(record.scenario.seed).unwrap_or_default();
+            format!("part {part} of {folds} (from 0) held out")
+        }
     };
     let file = match (&dataset.source, &dataset.path) {
         (SourceSpec::Generated(_), _) | (_, None) => String::new(),

@@ -54,7 +54,7 @@ fn a_wrong_scenario_is_refused_with_the_place_of_its_fault() {
     for (wrong, parts) in [
         ("training.round=5", &["--set:1:10", "unknown key `round`", "did you mean `rounds`?"][..]),
         ("method=\"fedarp\"", &["--set:1:8", "`fedarp` for `method`", "did you mean `fedrap`?"]),
-        ("method={ svd = {} }", &["svd", "fedrap", "pfedrec"]),
+        ("method={ tensor = {} }", &["tensor", "fedrap", "pfedrec"]),
         ("network.uplink_median_mbit_per_s=-3", &["uplink_median_mbit_per_s", "-3"]),
         ("network.downlink_median_mbit_per_s=0", &["downlink_median_mbit_per_s"]),
         ("method.fedrap.learning_rate_network=nan", &["learning_rate_network"]),
@@ -134,6 +134,33 @@ fn bytes_that_are_no_number_are_refused_with_file_and_line() {
     let bytes = [b"1\t2\t".as_slice(), &[0xff, 0xfe], b"\t9\n"].concat();
     std::fs::write(workshop.path("ratings.tsv"), [sound_ratings().as_bytes(), &bytes].concat()).unwrap();
     workshop.refused(scenario, &[], &["ratings.tsv:61: "]);
+}
+
+/// If one of these runs, a mistyped rating widens the scale on which MovieLens is predicted.
+#[test]
+fn a_rating_outside_the_stars_of_movielens_is_refused_with_file_and_line() {
+    for (rating, minutes) in [("0", 1), ("6", 2), ("45", 3)] {
+        let workshop = Workshop::new();
+        let text = sound_ratings() + &format!("3\t4\t{rating}\t{minutes}\n");
+        let expected = format!("ratings.tsv:61: expected a rating from 1 to 5 in column 3, found \"{rating}\"");
+        workshop.refused(scenario_over_file(&workshop, &text), &[], &[&expected]);
+    }
+}
+
+/// If this runs, a range that holds no rating, or one of no column, is taken for a check.
+#[test]
+fn a_range_of_ratings_that_cannot_be_is_refused_with_its_place() {
+    let workshop = Workshop::new();
+    workshop.write("own.csv", "1,1,3\n1,2,4\n1,3,5\n");
+    let text = "method = \"user-mean\"\ntraining.rounds = 1\n[dataset]\nname = \"delimited\"\npath = \"own.csv\"\n\
+                [dataset.columns]\nseparator = \",\"\nuser = 1\nitem = 2\n";
+    let scenario = workshop.write("own.toml", text);
+    let range = |range: &str| format!("dataset.columns.rating_range={range}");
+    for wrong in ["[5, 1]", "[3, 3]"] {
+        let overrides = ["dataset.columns.rating=3", &range(wrong)];
+        workshop.refused(scenario.clone(), &overrides, &["rating_range", "write the lower rating first"]);
+    }
+    workshop.refused(scenario, &[&range("[1, 5]")], &["`rating_range` needs a column of ratings"]);
 }
 
 /// If this runs, somebody has no item to train on, or none to be tested with.

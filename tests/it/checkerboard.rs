@@ -8,7 +8,7 @@ use fedrecsim::sim::{self, RunControl, World};
 use crate::support::{Workshop, methods, parse};
 
 /// The methods that predict ratings. They can rank as well, but learn nothing from positives alone.
-const PREDICT_RATINGS: [&str; 4] = ["global-mean", "user-mean", "fedrec-pmf", "pmf"];
+const PREDICT_RATINGS: [&str; 6] = ["global-mean", "user-mean", "fedrec-pmf", "fedrec-svdpp", "pmf", "svdpp"];
 
 fn stream() -> Stream {
     Streams::new(5).stream(Purpose::GeneratedRatings, 0, 0)
@@ -51,8 +51,9 @@ fn quickly(name: &str) -> String {
         "fedrecon" => "method.fedrecon={ learning_rate_items = 200 }".to_owned(),
         "metamf" => "method.metamf={ learning_rate = 0.01, hidden_units = 128 }".to_owned(),
         "mf" => "method.mf={ learning_rate = 0.02 }".to_owned(),
-        "fedrec-pmf" => "method.fedrec-pmf={ learning_rate = 0.4, learning_rate_decay = 0.99 }".to_owned(),
-        "pmf" => "method.pmf={ learning_rate = 0.4, learning_rate_decay = 0.99 }".to_owned(),
+        "fedrec-pmf" | "fedrec-svdpp" | "pmf" | "svdpp" => {
+            format!("method.{name}={{ learning_rate = 0.2, learning_rate_decay = 0.99 }}")
+        }
         name => format!("method=\"{name}\""),
     }
 }
@@ -135,5 +136,46 @@ every_rounds = 30
         // Ratings are two away from their mean.
         let learns = entry.placement != Placement::Untrained;
         assert!(if learns { rmse < 0.5 } else { rmse > 1.9 }, "{}: RMSE {rmse}", entry.name);
+    }
+}
+
+/// Returns ratings of 80 users in two groups. Each has rated five of the eight items that only the group rates, all alike,
+/// and one of eight others, which one group likes and the other does not.
+fn telling_items() -> String {
+    let mut stream = stream();
+    let mut text = String::new();
+    for user in 0..80 {
+        let group = user % 2;
+        let mut items: Vec<u32> = (0..8).map(|item| 8 * group + item).collect();
+        stream.shuffle_portably(&mut items);
+        items[..5].iter().for_each(|item| text += &format!("{user} {item} 3\n"));
+        let mut others: Vec<u32> = (16..24).collect();
+        stream.shuffle_portably(&mut others);
+        text += &format!("{user} {} {}\n", others[0], if group == 0 { 5 } else { 1 });
+    }
+    text
+}
+
+/// If this fails, SVD++ does not use which items a user has rated, which is what it has over matrix factorisation.
+#[test]
+fn svd_plus_plus_learns_sooner_from_which_items_are_rated() {
+    let scenario = r#"
+method = "user-mean"
+training.rounds = 20
+[dataset]
+name = "delimited"
+path = "checkerboard.txt"
+columns = { separator = " ", user = 1, item = 2, rating = 3 }
+split = { k-fold = { folds = 5 } }
+[evaluation]
+every_rounds = 20
+"#;
+    let rmse = |name: &str| {
+        let entry = *methods().iter().find(|entry| entry.name == name).unwrap();
+        figure(&entry, &telling_items(), scenario, "rmse")
+    };
+    for (without, with) in [("fedrec-pmf", "fedrec-svdpp"), ("pmf", "svdpp")] {
+        let (without, with) = (rmse(without), rmse(with));
+        assert!(with < 0.8 * without && with < 0.3, "RMSE {with} with O and {without} without it");
     }
 }

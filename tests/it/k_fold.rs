@@ -92,8 +92,10 @@ fn the_report_of_a_fold_tells_its_error_beside_the_means() {
 #[test]
 fn what_cannot_be_divided_or_predicted_is_refused_by_name() {
     let workshop = Workshop::new();
-    workshop.write("implicit.csv", &(0..40).map(|row| format!("{},{}\n", row % 4, row / 4)).collect::<String>());
-    workshop.write("likes.csv", &(0..40).map(|row| format!("{},{},1\n", row % 4, row / 4)).collect::<String>());
+    workshop
+        .write("implicit.csv", &(0..40).map(|row| format!("{},{}\n", row % 4, row / 4 + row % 4)).collect::<String>());
+    workshop
+        .write("likes.csv", &(0..40).map(|row| format!("{},{},1\n", row % 4, row / 4 + row % 4)).collect::<String>());
     let scenario = |file: &str, rating: &str| {
         let text = format!(
             "method = \"user-mean\"\ntraining.rounds = 1\n[dataset]\nname = \"delimited\"\npath = \"{file}\"\n\
@@ -131,6 +133,16 @@ fn what_cannot_be_divided_or_predicted_is_refused_by_name() {
         &["dataset.split.k-fold.fold=0"],
         &["`fedrap` ranks items and predicts no ratings, but the split holds ratings out"],
     );
+    // What learns ratings has none in a file of pairs, and cannot tell ratings that are alike apart.
+    for (file, rating) in [("implicit.csv", ""), ("likes.csv", with_ratings)] {
+        for method in ["fedrec-pmf", "fedrec-svdpp", "pmf", "svdpp"] {
+            let method = format!("method=\"{method}\"");
+            let overrides = [&method, "dataset.split=\"leave-one-out\"", "evaluation.ranking=\"full-catalogue\""];
+            refused(file, rating, &overrides, &["learns ratings, but the data set is implicit"]);
+        }
+    }
+    let errors = ["dataset.split=\"leave-one-out\"", "evaluation.metrics=[\"rmse\"]"];
+    refused("likes.csv", with_ratings, &errors, &["`rmse`", "`dataset.split = { k-fold = {} }`"]);
     let lastfm = "method = \"global-mean\"\ndataset.name = \"lastfm-2k\"\ntraining.rounds = 1\n";
     let lastfm = workshop.write("lastfm.toml", lastfm);
     workshop.write("user_artists.dat", "userID\tartistID\tweight\n1\t1\t5\n1\t2\t9\n1\t3\t2\n1\t4\t7\n1\t5\t1\n");

@@ -59,7 +59,7 @@ pub fn small(overrides: &[&str]) -> Scenario {
 /// and diverge with a handful of them, or take long.
 pub fn parameters_for_few_users(method: &str) -> Option<&'static str> {
     match method {
-        "fedrec-pmf" | "pmf" => Some("{ learning_rate = 0.1 }"),
+        "fedrec-pmf" | "fedrec-svdpp" | "pmf" | "svdpp" => Some("{ learning_rate = 0.1 }"),
         "fedrecon" => Some("{ learning_rate_items = 500 }"),
         // The default width would take half a second of training, and no test depends on it.
         "metamf" => Some("{ hidden_units = 64 }"),

@@ -111,6 +111,8 @@ struct Columns {
     user: usize,
     item: usize,
     rating: Option<usize>,
+    /// The ratings that are expected, and the lowest and highest of them.
+    expected_rating: (String, [f64; 2]),
     label: Option<usize>,
     weight: Option<usize>,
     timestamp: Option<usize>,
@@ -151,6 +153,10 @@ impl Columns {
             user: find("user", &layout.user)?,
             item: find("item", &layout.item)?,
             rating: optional("rating", &layout.rating)?,
+            expected_rating: match layout.rating_range {
+                Some([lowest, highest]) => (format!("a rating from {lowest} to {highest}"), [lowest, highest]),
+                None => ("a finite rating".to_owned(), [f64::MIN, f64::MAX]),
+            },
             label: optional("label", &layout.label)?,
             weight: optional("weight", &layout.weight)?,
             timestamp: optional("timestamp", &layout.timestamp)?,
@@ -202,15 +208,16 @@ impl Rows {
         };
         let user_name = name("user", columns.user)?;
         let item_name = name("item", columns.item)?;
-        let real = |place: Option<usize>, least: f32, expected: &str| {
+        let real = |place: Option<usize>, [least, most]: [f64; 2], expected: &str| {
             place.map_or(Ok(1.0), |place| {
                 number(record, place)
-                    .filter(|value: &f32| value.is_finite() && *value >= least)
+                    .filter(|value: &f32| value.is_finite() && (least..=most).contains(&f64::from(*value)))
                     .ok_or_else(|| wrong_number(expected, record, place))
             })
         };
-        let rating = real(columns.rating, f32::MIN, "a finite rating")?;
-        let weight = real(columns.weight, 0.0, "a weight (a finite number of at least 0)")?;
+        let (expected, range) = &columns.expected_rating;
+        let rating = real(columns.rating, *range, expected)?;
+        let weight = real(columns.weight, [0.0, f64::MAX], "a weight (a finite number of at least 0)")?;
         let is_positive = columns.label.map_or(Ok(true), |place| match number::<f32>(record, place) {
             Some(label) if label == 0.0 || label == 1.0 => Ok(label == 1.0),
             _ => Err(wrong_number("a label (0 or 1)", record, place)),

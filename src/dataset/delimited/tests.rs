@@ -14,6 +14,7 @@ fn four_columns(separator: &str) -> DelimitedSpec {
         user: ColumnRef::Position(1),
         item: ColumnRef::Position(2),
         rating: Some(ColumnRef::Position(3)),
+        rating_range: None,
         label: None,
         weight: None,
         timestamp: Some(ColumnRef::Position(4)),
@@ -156,6 +157,17 @@ fn a_layout_that_contradicts_itself_is_refused() {
 fn names_need_not_be_text() {
     let ratings = read_text(b"\xff,x,1,1\n\xfe,x,1,1\n", &four_columns(",")).unwrap();
     assert_eq!(ratings.users, [0, 1]);
+}
+
+/// If this fails, a mistyped rating widens the range to which predictions are clipped, and trains a method.
+#[test]
+fn a_rating_outside_the_range_is_refused_with_its_line() {
+    let layout = DelimitedSpec { rating_range: Some([0.5, 5.0]), ..four_columns(",") };
+    for rating in ["0.25", "5.5", "-1", "55", "inf", "nan"] {
+        let message = format!("ratings:2: expected a rating from 0.5 to 5 in column 3, found \"{rating}\"");
+        assert_eq!(fault(&format!("a,x,0.5,1\nb,y,{rating},2\n"), &layout), message);
+    }
+    assert_eq!(triples(&read_text("a,x,0.5,1\nb,y,5,2\n", &layout).unwrap()).len(), 2);
 }
 
 /// If this fails, a method that weighs ratings, or learns from what was not wanted, is given something else.

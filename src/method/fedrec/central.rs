@@ -1,33 +1,36 @@
-//! Implements probabilistic matrix factorisation at the server, with which FedRec in its batch style is compared.
+//! Implements probabilistic matrix factorisation and SVD++ at the server, with which FedRec in its batch style is compared.
 //!
 //! The server has the ratings and vectors of all users, and makes the steps that FedRec's devices and server make
-//! without virtual items, in the same order. From the same initial values, U and V have the same bits as those of
-//! FedRec.
+//! without virtual items, in the same order. From the same initial values, U and the item tables have the same bits as
+//! those of FedRec.
 //!
-//! Source: Salakhutdinov and Mnih, Probabilistic Matrix Factorization, NIPS 2007; learning rates and order of steps as
-//! in the authors' code of FedRec (Guanyu-Lin/FedRec 521b7cf).
+//! Source: Salakhutdinov and Mnih, Probabilistic Matrix Factorization, NIPS 2007, and Koren, Factorization Meets the
+//! Neighborhood, KDD 2008; learning rates and order of steps as in the authors' code of FedRec (Guanyu-Lin/FedRec
+//! 521b7cf).
 
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::numerics::{Memory, Participation, Style};
+use super::client::{FedRecScratch, V};
+use super::numerics::Style;
 use super::server::FedRecServer;
-use super::{FedRec, FedRecParameters, Shared};
+use super::{Factors, FedRec, FedRecParameters, Shared};
 use crate::error::Result;
 use crate::ids::{InvitationId, UserId};
 use crate::method::central::{CentralClient, CentralServer, CentralTrainer, UserRatings, ratings_layout};
 use crate::method::network::model_of;
 use crate::method::server::{Contribution, StepContext, StepReport};
-use crate::method::user_vector::score_items;
 use crate::method::{
     Client, Entry, Method, Phase, Placement, Problem, ScoringContext, Server, largest_magnitude, parameters, sizes_by,
 };
-use crate::model::blocks::{Model, ModelUpdate};
+use crate::model::blocks::Model;
 use crate::model::kernel::MAX_DIMENSION;
 use crate::model::layout::{BlockLayout, Layout};
-use crate::model::table::{Table, TableShape, TableUpdate};
+use crate::model::table::{Table, TableShape};
+use crate::scenario::sizes::{BlockSize, ProblemSize};
 
 /// Describes the method to the registry.
 pub const ENTRY: Entry = Entry {
@@ -38,29 +41,37 @@ pub const ENTRY: Entry = Entry {
     resolve: |_| Vec::new(),
     placement: Placement::Central,
     draws_negatives: false,
-    sizes: |value, size| {
-        sizes_by(value, |p: PmfParameters| layout([size.items, size.users], p.latent_dimension as usize))
-    },
-    build: |value, problem| Ok(Box::new(Pmf::new(&parameters("pmf", value)?, problem))),
+    sizes: |value, size| sizes(Factors::Pmf, value, size),
+    build: |value, problem| Ok(Box::new(Pmf::new(Factors::Pmf, &parameters("pmf", value)?, problem))),
 };
 
-/// Parameters of PMF.
+/// Describes SVD++ to the registry.
+pub const SVD_PLUS_PLUS: Entry = Entry {
+    name: "svdpp",
+    summary: "rating prediction by SVD++ at the server; FedRec's batch style with SVD++ without federation",
+    source: "Koren, Factorization Meets the Neighborhood, KDD 2008, with the settings of FedRec 2020",
+    sizes: |value, size| sizes(Factors::SvdPlusPlus, value, size),
+    build: |value, problem| Ok(Box::new(Pmf::new(Factors::SvdPlusPlus, &parameters("svdpp", value)?, problem))),
+    ..ENTRY
+};
+
+/// Parameters of PMF and SVD++ at the server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PmfParameters {
     /// Latent dimension d.
     #[schemars(range(min = 1, max = MAX_DIMENSION))]
     pub latent_dimension: u32,
-    /// Learning rate gamma.
+    /// Learning rate gamma. Left out: 0.8 for PMF, 0.4 for SVD++.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub learning_rate: f64,
+    pub learning_rate: Option<f64>,
     /// Factor of the learning rate after every pass.
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
     pub learning_rate_decay: f64,
     /// Weight lambda of the regulariser.
     #[schemars(range(min = 0))]
     pub regularization: f64,
-    /// U and V start uniformly distributed over an interval of this length around 0.
+    /// U and the item tables start uniformly distributed over an interval of this length around 0.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub initial_range: f64,
 }
@@ -69,7 +80,7 @@ impl Default for PmfParameters {
     fn default() -> Self {
         let FedRecParameters { latent_dimension, learning_rate_decay, regularization, initial_range, .. } =
             FedRecParameters::default();
-        Self { latent_dimension, learning_rate: 0.8, learning_rate_decay, regularization, initial_range }
+        Self { latent_dimension, learning_rate: None, learning_rate_decay, regularization, initial_range }
     }
 }
 
@@ -80,50 +91,57 @@ pub struct Pmf {
     users: usize,
 }
 
-/// The positions of the model's blocks.
-const ITEMS: usize = 0;
-const USERS: usize = 1;
-
 impl Pmf {
     /// Makes the method for a problem of this size, with the initial values of FedRec.
-    pub fn new(parameters: &PmfParameters, problem: &Problem) -> Self {
+    pub fn new(factors: Factors, parameters: &PmfParameters, problem: &Problem) -> Self {
         let PmfParameters { latent_dimension, learning_rate, learning_rate_decay, regularization, initial_range } =
             *parameters;
         let federated = FedRecParameters {
             latent_dimension,
             style: Style::Batch,
-            learning_rate: Some(learning_rate),
+            learning_rate,
             learning_rate_decay,
             regularization,
             initial_range,
             ..FedRecParameters::default()
         };
-        Self { federated: FedRec::new(federated, problem), users: problem.users }
+        Self { federated: FedRec::new(factors, federated, problem), users: problem.users }
     }
 
     fn trainer(&self) -> PmfTrainer {
         let shared = &self.federated.shared;
-        let items = self.federated.initial();
         let dimension = shared.shape.dimension;
         let mut vectors = Table::zeros(TableShape { rows: self.users, dimension });
         (0..self.users)
             .for_each(|user| vectors.row_mut(user).copy_from_slice(&shared.initial_user_vector(UserId::from(user))));
-        let averager = FedRecServer::new(Arc::clone(shared), items, self.federated.upload_layout(Phase::default()));
-        let model = whole_model(averager.model().table(0), vectors);
-        PmfTrainer { shared: Arc::clone(shared), server: averager, model }
+        let upload = self.federated.upload_layout(Phase::default());
+        let server = FedRecServer::new(Arc::clone(shared), self.federated.initial(), upload);
+        let model = whole_model(shared.factors, server.model(), vectors);
+        PmfTrainer { shared: Arc::clone(shared), server, model }
     }
 }
 
-/// Returns the layout of both tables, with `dimension` values in a row.
-fn layout([items, users]: [usize; 2], dimension: usize) -> Layout {
-    let shape = |rows| TableShape { rows, dimension };
-    Layout::new(vec![BlockLayout::item_table("V", shape(items)), BlockLayout::weights("U", shape(users))])
+/// Returns the layout of the item tables and of U, of which rows have the width of `shape`.
+fn layout(factors: Factors, shape: TableShape, users: usize) -> Layout {
+    let of_users = BlockLayout::weights("U", TableShape { rows: users, ..shape });
+    Layout::new([factors.layout(shape).blocks(), &[of_users]].concat())
 }
 
-/// Returns the model that consists of both tables.
-fn whole_model(items: &Arc<Table>, users: Table) -> Model {
-    let layout = layout([items.shape().rows, users.shape().rows], items.shape().dimension);
-    model_of(layout, vec![Table::clone(items), users])
+fn sizes(factors: Factors, value: &Value, size: ProblemSize) -> Vec<BlockSize> {
+    let shape = |p: &PmfParameters| TableShape::of_items(size.items, p.latent_dimension);
+    sizes_by(value, |p: PmfParameters| layout(factors, shape(&p), size.users))
+}
+
+/// Returns the model that consists of the item tables of `items` and of U.
+fn whole_model(factors: Factors, items: &Model, users: Table) -> Model {
+    let layout = layout(factors, items.table(V).shape(), users.shape().rows);
+    let tables = items.tables().map(|(_, table)| Table::clone(table));
+    model_of(layout, tables.chain([users]).collect())
+}
+
+/// Returns U, the last block of the whole model.
+fn users(model: &Model) -> &Table {
+    model.table(model.blocks().len() - 1)
 }
 
 impl Method for Pmf {
@@ -140,9 +158,9 @@ impl Method for Pmf {
     }
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {
-        Box::new(CentralClient::new(|context: &ScoringContext<'_>, items: &[u32], scores: &mut [f32]| {
-            let ScoringContext { user, model, .. } = *context;
-            score_items(model.table(USERS).row(user.index()), model.table(ITEMS), items, scores);
+        let factors = self.federated.shared.factors;
+        Box::new(CentralClient::new(move |context: &ScoringContext<'_>, items: &[u32], scores: &mut [f32]| {
+            factors.score(users(context.model).row(context.user.index()), context, items, scores);
         }))
     }
 
@@ -169,47 +187,37 @@ impl CentralTrainer for PmfTrainer {
 
     fn set_model(&mut self, model: Model) -> Result<()> {
         self.model.check_same_layout(&model)?;
-        self.server.set_model(Model::of_table("V", Arc::clone(model.table(ITEMS))))?;
+        let tables = model.tables().take(model.blocks().len() - 1).map(|(_, table)| Table::clone(table));
+        self.server.set_model(model_of(self.server.model().layout().clone(), tables.collect()))?;
         self.model = model;
         Ok(())
     }
 
     fn pass(&mut self, ratings: &[UserRatings], step: &StepContext<'_>) -> Result<StepReport> {
-        let Shared { parameters, shape, filling, .. } = &*self.shared;
-        let (items, mut users) = (Arc::clone(self.model.table(ITEMS)), Table::clone(self.model.table(USERS)));
-        let received = Model::of_table("V", Arc::clone(&items));
+        let (received, mut vectors) = (self.server.model().clone(), Table::clone(users(&self.model)));
         let iteration = self.shared.iteration(step.step);
-        let (mut rows, mut gradients, mut memory) = (Vec::new(), Vec::new(), Memory::default());
-        let mut sums = self.server.accumulator();
         let (mut visits, mut losses) = (0, 0.0);
+        let mut sums = self.server.accumulator();
+        let scratch = &mut FedRecScratch::default();
         for (number, sent) in ratings.iter().enumerate() {
-            rows.clear();
-            items.append_rows(&sent.items, &mut rows);
-            gradients.clear();
-            gradients.resize(rows.len(), 0.0);
-            let participation = Participation {
-                style: Style::Batch,
-                rows: &rows,
-                ratings: &sent.ratings,
-                filling: *filling,
-                iteration,
-                rate: self.shared.rate(iteration),
-                regularization: parameters.regularization as f32,
-            };
-            visits += participation.row_visits(shape.dimension);
-            losses += participation.train(users.row_mut(sent.user.index()), &mut gradients, &mut memory);
-            let update = TableUpdate::listed(*shape, sent.items.clone(), &gradients, 1.0)?;
-            let (invitation_id, update) = (InvitationId(number as u32), ModelUpdate::of_table(update));
+            scratch.items.clone_from(&sent.items);
+            scratch.ratings.clone_from(&sent.ratings);
+            let vector = vectors.row_mut(sent.user.index());
+            let (loss, row_visits) = self.shared.participate(&received, vector, (iteration, iteration), scratch);
+            (losses, visits) = (losses + loss, visits + row_visits);
+            let update = scratch.update(self.shared.factors, self.shared.shape)?;
+            let invitation_id = InvitationId(number as u32);
             sums.absorb(&[Contribution::fresh(sent.user, invitation_id, &update, &received)])?;
         }
         let report = self.server.step(sums, step)?;
-        let items = self.server.model().table(0);
-        step.check_magnitude("U", largest_magnitude(users.as_slice()))?;
-        step.check_magnitude("V", largest_magnitude(items.as_slice()))?;
+        step.check_magnitude("U", largest_magnitude(vectors.as_slice()))?;
+        for (name, (_, table)) in self.shared.factors.tables().iter().zip(self.server.model().tables()) {
+            step.check_magnitude(name, largest_magnitude(table.as_slice()))?;
+        }
         if !losses.is_finite() {
             return Err(step.diverged("the loss", losses as f32));
         }
-        self.model = whole_model(items, users);
+        self.model = whole_model(self.shared.factors, self.server.model(), vectors);
         let loss = (!ratings.is_empty()).then(|| losses / ratings.len() as f64);
         Ok(StepReport { row_visits: report.row_visits + visits, loss, ..report })
     }

@@ -1,12 +1,15 @@
-//! Implements FedRec with probabilistic matrix factorisation, which predicts ratings from explicit ratings and hides
-//! which items a user has rated among virtual ratings.
+//! Implements FedRec with probabilistic matrix factorisation and with SVD++, which predicts ratings from explicit ratings
+//! and hides which items a user has rated among virtual ratings.
 //!
-//! The user vector U_u is private and the item table V is shared. Uploads are gradients of rows of V. In the **batch**
+//! The user vector U_u is private and the item table V is shared. Uploads are gradients of rows of V. SVD++ has a second
+//! item table O, from which a device takes the rows of the rated items ([`profile`]). It moves them itself, and uploads by
+//! how much, so that without virtual items this reveals I_u once more. In the **batch**
 //! style all users take part in a step, and the server moves a row by the mean over those who sent it (equation 9). In
 //! the **stochastic** style a step has one participant, drawn with replacement, and an iteration has as many steps as
 //! there are users (`training.participation = { cohort = 1 }` and `training.steps_per_round`). Learning rates fall by a
 //! factor after every iteration. In the stochastic style, as in the authors' code, a device's own rate falls with its
-//! participations.
+//! participations. The authors have SVD++ in the stochastic style only. In the batch style, a device moves O, like U, by
+//! the mean gradient over its items, and the server takes the mean of this over those who sent a row.
 //!
 //! With rho > 0 a device also trains on unrated items, rho for every rated one, which are drawn anew in every
 //! participation so that the server cannot tell which of the rows are rated. [`central`] is the same without
@@ -21,25 +24,23 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use self::numerics::{Filling, HybridFilling, Memory, Participation, Style, decayed};
-use super::user_vector::{collect_last_ratings, score_items};
-use super::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
-    largest_magnitude, parameters, sizes_of_item_table,
-};
-use crate::error::Result;
+pub use self::client::FedRecScratch;
+use self::numerics::{Filling, HybridFilling, Style, decayed};
+use super::network::model_of;
+use super::{Client, Entry, Method, Phase, Placement, Problem, Server, parameters, sizes_by};
 use crate::ids::UserId;
-use crate::model::blocks::{Model, ModelUpdate};
+use crate::model::blocks::Model;
 use crate::model::kernel::MAX_DIMENSION;
 use crate::model::layout::{BlockLayout, Layout};
-use crate::model::private::Private;
-use crate::model::state::StateVisitor;
-use crate::model::table::{Table, TableShape, TableUpdate};
+use crate::model::table::{Table, TableShape};
 use crate::rng::{PortableDraws, Purpose, Stream, Streams};
 use crate::scenario::ParameterFault;
+use crate::scenario::sizes::{BlockSize, ProblemSize};
 
 pub mod central;
+mod client;
 pub mod numerics;
+pub mod profile;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -54,9 +55,50 @@ pub const ENTRY: Entry = Entry {
     resolve: without_effect,
     placement: Placement::Federated,
     draws_negatives: false,
-    sizes: |value, size| sizes_of_item_table("V", (value, size), |p: FedRecParameters| p.latent_dimension),
-    build: |value, problem| Ok(Box::new(FedRec::new(parameters("fedrec-pmf", value)?, problem))),
+    sizes: |value, size| sizes(Factors::Pmf, value, size),
+    build: |value, problem| Ok(Box::new(FedRec::new(Factors::Pmf, parameters("fedrec-pmf", value)?, problem))),
 };
+
+/// Describes the method with SVD++ to the registry.
+pub const SVD_PLUS_PLUS: Entry = Entry {
+    name: "fedrec-svdpp",
+    summary: "FedRec with SVD++: a second item table says what follows from which items a user has rated",
+    source: "Lin et al., FedRec: Federated Recommendation with Explicit Feedback, IEEE Intelligent Systems 2020, with \
+             the model of Koren, KDD 2008; Guanyu-Lin/FedRec 521b7cf",
+    sizes: |value, size| sizes(Factors::SvdPlusPlus, value, size),
+    build: |value, problem| {
+        Ok(Box::new(FedRec::new(Factors::SvdPlusPlus, parameters("fedrec-svdpp", value)?, problem)))
+    },
+    ..ENTRY
+};
+
+/// Says which model is trained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Factors {
+    /// Probabilistic matrix factorisation, with the item table V.
+    Pmf,
+    /// SVD++, with the item tables V and O.
+    SvdPlusPlus,
+}
+
+impl Factors {
+    /// Returns the names of the item tables.
+    fn tables(self) -> &'static [&'static str] {
+        match self {
+            Self::Pmf => &["V"],
+            Self::SvdPlusPlus => &["V", "O"],
+        }
+    }
+
+    /// Returns the layout of the item tables.
+    fn layout(self, shape: TableShape) -> Layout {
+        Layout::new(self.tables().iter().map(|name| BlockLayout::item_table(*name, shape)).collect())
+    }
+}
+
+fn sizes(factors: Factors, value: &Value, size: ProblemSize) -> Vec<BlockSize> {
+    sizes_by(value, |p: FedRecParameters| factors.layout(TableShape::of_items(size.items, p.latent_dimension)))
+}
 
 /// Where the ratings of unrated items come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -77,7 +119,8 @@ pub struct FedRecParameters {
     pub latent_dimension: u32,
     /// When the user vector moves, and how many users a step has.
     pub style: Style,
-    /// Learning rate gamma of devices and server. Left out: 0.8 for `batch`, 0.01 for `stochastic`.
+    /// Learning rate gamma of devices and server. Left out: 0.01 for `stochastic`; for `batch` 0.8 with PMF, and 0.4 with
+    /// SVD++, where 0.8 diverges, as U and O both take the step.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub learning_rate: Option<f64>,
     /// Factor of the learning rate after every iteration.
@@ -102,7 +145,7 @@ pub struct FedRecParameters {
     /// T_local: steps over the rated items that hybrid filling takes before it predicts.
     #[schemars(range(min = 0, max = 10_000))]
     pub local_steps: u32,
-    /// U and V start uniformly distributed over an interval of this length around 0.
+    /// U and the item tables start uniformly distributed over an interval of this length around 0.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub initial_range: f64,
 }
@@ -155,6 +198,7 @@ pub struct FedRec {
 
 #[derive(Debug)]
 struct Shared {
+    factors: Factors,
     parameters: FedRecParameters,
     shape: TableShape,
     learning_rate: f64,
@@ -165,12 +209,13 @@ struct Shared {
 
 impl FedRec {
     /// Makes the method for a problem of this size, and fills in the defaults of the style.
-    pub fn new(parameters: FedRecParameters, problem: &Problem) -> Self {
+    pub fn new(factors: Factors, parameters: FedRecParameters, problem: &Problem) -> Self {
         let shape = TableShape::of_items(problem.items, parameters.latent_dimension);
-        let (learning_rate, steps) = match parameters.style {
-            Style::Batch => (0.8, 1),
+        let (learning_rate, steps) = match (parameters.style, factors) {
+            (Style::Batch, Factors::Pmf) => (0.8, 1),
+            (Style::Batch, Factors::SvdPlusPlus) => (0.4, 1),
             // Data sets with 2^32 users or more are refused on reading.
-            Style::Stochastic => (0.01, problem.users as u32),
+            (Style::Stochastic, _) => (0.01, problem.users as u32),
         };
         let filling = match parameters.strategy {
             Strategy::UserAveraging => Filling::UserAveraging,
@@ -182,6 +227,7 @@ impl FedRec {
         };
         Self {
             shared: Arc::new(Shared {
+                factors,
                 learning_rate: parameters.learning_rate.unwrap_or(learning_rate),
                 steps_per_iteration: parameters.steps_per_iteration.unwrap_or(steps).max(1),
                 parameters,
@@ -217,20 +263,23 @@ impl Shared {
 impl Method for FedRec {
     fn initial(&self) -> Model {
         let mut stream = self.shared.streams.stream(Purpose::GlobalInit, 0, 0);
-        Model::of_table("V", Table::from_fn(self.shared.shape, || self.shared.initial_value(&mut stream)))
+        let layout = self.shared.factors.layout(self.shared.shape);
+        let mut table = |block: &BlockLayout| Table::from_fn(block.shape, || self.shared.initial_value(&mut stream));
+        let tables = layout.blocks().iter().map(&mut table).collect();
+        model_of(layout, tables)
+    }
+
+    fn download_layout(&self, _phase: Phase) -> Layout {
+        self.shared.factors.layout(self.shared.shape)
     }
 
     fn upload_layout(&self, _phase: Phase) -> Layout {
-        Layout::new(vec![BlockLayout::item_table("V", self.shared.shape).statistic()])
+        let layout = self.shared.factors.layout(self.shared.shape);
+        Layout::new(layout.blocks().iter().map(|block| block.clone().statistic()).collect())
     }
 
     fn client(&self, user: UserId) -> Box<dyn Client> {
-        let vector = self.shared.initial_user_vector(user);
-        Box::new(FedRecClient {
-            shared: Arc::clone(&self.shared),
-            user_vector: Private::new(vector),
-            participations: 0,
-        })
+        Box::new(client::FedRecClient::new(Arc::clone(&self.shared), user))
     }
 
     fn predicts_ratings(&self) -> bool {
@@ -243,108 +292,5 @@ impl Method for FedRec {
             self.initial(),
             self.upload_layout(Phase::default()),
         ))
-    }
-}
-
-#[derive(Clone)]
-struct FedRecClient {
-    shared: Arc<Shared>,
-    user_vector: Private<Box<[f32]>>,
-    /// The number of the user's participations, by which its own learning rate falls in the stochastic style.
-    participations: u32,
-}
-
-/// Holds the items, rows and gradients of a participation. It is memory of a worker thread.
-#[derive(Debug, Default)]
-pub struct FedRecScratch {
-    /// The rated items, then the virtual ones.
-    items: Vec<u32>,
-    ratings: Vec<f32>,
-    unrated: Vec<u32>,
-    rows: Vec<f32>,
-    gradients: Vec<f32>,
-    order: Vec<u32>,
-    memory: Memory,
-}
-
-impl FedRecScratch {
-    /// Collects the items of a participation: the rated items, each with its last rating, then `per_rated` times as
-    /// many unrated items (or as many as there are), drawn without replacement.
-    fn collect(&mut self, task: &LocalTask<'_>, catalogue: usize, per_rated: usize) {
-        collect_last_ratings(&task.own, &mut self.items, &mut self.ratings);
-        if per_rated == 0 {
-            return;
-        }
-        self.unrated.clear();
-        let mut rated = self.items.iter().copied().peekable();
-        self.unrated.extend((0..catalogue as u32).filter(|item| rated.next_if_eq(item).is_none()));
-        let count = (per_rated * self.items.len()).min(self.unrated.len());
-        let mut stream = task.named_stream("fedrec/virtual-items");
-        for place in 0..count {
-            let chosen = place + stream.below((self.unrated.len() - place) as u32) as usize;
-            self.unrated.swap(place, chosen);
-        }
-        self.items.extend_from_slice(&self.unrated[..count]);
-    }
-
-    /// Returns the update that lists the items in ascending order with their gradients.
-    fn update(&mut self, shape: TableShape) -> Result<TableUpdate> {
-        let d = shape.dimension;
-        if self.items.is_sorted() {
-            return TableUpdate::listed(shape, self.items.clone(), &self.gradients, 1.0);
-        }
-        self.order.clear();
-        self.order.extend(0..self.items.len() as u32);
-        self.order.sort_unstable_by_key(|place| self.items[*place as usize]);
-        let places = self.order.iter().map(|place| *place as usize);
-        let items = places.clone().map(|place| self.items[place]).collect();
-        self.rows.clear();
-        places.for_each(|place| self.rows.extend_from_slice(&self.gradients[place * d..(place + 1) * d]));
-        TableUpdate::listed(shape, items, &self.rows, 1.0)
-    }
-}
-
-impl Client for FedRecClient {
-    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
-        let Shared { parameters, shape, filling, .. } = &*self.shared;
-        let scratch = &mut scratch.fedrec;
-        scratch.collect(task, shape.rows, parameters.virtual_items_per_rated as usize);
-        let table = task.model.table(0);
-        scratch.rows.clear();
-        table.append_rows(&scratch.items, &mut scratch.rows);
-        scratch.gradients.clear();
-        scratch.gradients.resize(scratch.rows.len(), 0.0);
-        let iteration = self.shared.iteration(task.step.0);
-        let decays = match parameters.style {
-            Style::Batch => iteration,
-            Style::Stochastic => self.participations,
-        };
-        let participation = Participation {
-            style: parameters.style,
-            rows: &scratch.rows,
-            ratings: &scratch.ratings,
-            filling: *filling,
-            iteration,
-            rate: self.shared.rate(decays),
-            regularization: parameters.regularization as f32,
-        };
-        let row_visits = participation.row_visits(shape.dimension);
-        let vector = self.user_vector.get_mut();
-        let loss = participation.train(vector, &mut scratch.gradients, &mut scratch.memory);
-        self.participations += 1;
-        task.check_magnitude("U", largest_magnitude(vector))?;
-        task.check_magnitude("gradient of V", largest_magnitude(&scratch.gradients))?;
-        let update = ModelUpdate::of_table(scratch.update(*shape)?);
-        Ok(LocalUpdate::new(update, loss, row_visits))
-    }
-
-    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
-        let table = context.model.table(0);
-        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| score_items(self.user_vector.get(), table, items, scores)))
-    }
-
-    fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
-        state.values(self.user_vector.get_mut())?;
-        state.plain(&mut self.participations)
     }
 }

@@ -1,9 +1,10 @@
-//! Implements FedRec's server, which moves every row against the mean gradient of those who sent it. The learning rate
-//! falls by iteration.
+//! Implements FedRec's server, which moves every row of V against the mean gradient of those who sent it. The learning
+//! rate falls by iteration. A row of O moves as the devices have moved it, by the mean over those who sent it.
 
 use std::sync::Arc;
 
 use super::Shared;
+use super::client::V;
 use crate::error::Result;
 use crate::method::averager::Averager;
 use crate::method::rule::{Combine, Rule};
@@ -22,11 +23,12 @@ pub(super) struct FedRecServer {
 impl FedRecServer {
     /// Makes the server that starts with `model` and takes in uploads of this layout.
     pub fn new(shared: Arc<Shared>, model: Model, upload: Layout) -> Self {
-        let rule = Self::rule(&shared, 0);
-        Self { shared, averager: Averager::with_rules(model, upload, &[rule]) }
+        let of_o = Rule { combine: Combine::MeanPerSender, ..Rule::MEAN };
+        let rules = [Self::rule(&shared, 0), of_o];
+        Self { shared, averager: Averager::with_rules(model, upload, &rules) }
     }
 
-    /// Returns the rule of the item table in the step of this number.
+    /// Returns the rule of V in the step of this number.
     fn rule(shared: &Shared, step: u32) -> Rule {
         let rate = f64::from(shared.rate(shared.iteration(step)));
         // The mean over one sender is its gradient, so that the rule serves both styles.
@@ -48,7 +50,7 @@ impl Server for FedRecServer {
     }
 
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
-        self.averager.set_rule(0, Self::rule(&self.shared, step.step));
+        self.averager.set_rule(V, Self::rule(&self.shared, step.step));
         self.averager.step(sums, step)
     }
 

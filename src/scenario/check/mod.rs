@@ -158,7 +158,7 @@ impl Checker<'_> {
     }
 
     fn split(&mut self, split: RawSplit, validation_item: Option<bool>) -> SplitSpec {
-        let RawSplit::KFold(RawKFold { folds, fold }) = split else {
+        let RawSplit::KFold(RawKFold { folds, fold, division }) = split else {
             return SplitSpec::LeaveOneOut { validation_item: validation_item.unwrap_or(true) };
         };
         if fold >= folds {
@@ -172,12 +172,22 @@ impl Checker<'_> {
                 "`validation_item` belongs to `split = \"leave-one-out\"` only: `k-fold` holds no single item out",
             );
         }
-        SplitSpec::KFold { folds, fold }
+        SplitSpec::KFold { folds, fold, division }
     }
 
     fn columns(&mut self, columns: &DelimitedSpec) {
         if columns.separator.contains(['\n', '\r']) {
             self.fault(&["dataset", "columns", "separator"], "`separator` cannot be an end of line");
+        }
+        if let Some([lowest, highest]) = columns.rating_range {
+            if lowest >= highest {
+                let message = format!("`rating_range` is [{lowest}, {highest}]: write the lower rating first");
+                self.fault(&["dataset", "columns", "rating_range"], message);
+            }
+            if columns.rating.is_none() {
+                let message = "`rating_range` needs a column of ratings: give `rating`";
+                self.fault(&["dataset", "columns", "rating_range"], message);
+            }
         }
         let named = [
             ("user", Some(&columns.user)),

@@ -143,7 +143,7 @@ pub(super) enum RawSplit {
     #[default]
     LeaveOneOut,
     /// One of several random equal parts of all ratings is held out, to be predicted: a run is one fold. The folds of
-    /// one seed cover every rating once.
+    /// one seed, or of one division, cover every rating once.
     KFold(RawKFold),
 }
 
@@ -157,11 +157,15 @@ pub(super) struct RawKFold {
     pub folds: u32,
     /// The part that is held out, from 0.
     pub fold: u32,
+    /// Number of a division that is the same with every seed. Runs whose seeds follow one another then hold out one part
+    /// after the other: part `fold` plus seed, modulo `folds`. Left out: the seed draws the division.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub division: Option<u32>,
 }
 
 impl Default for RawKFold {
     fn default() -> Self {
-        Self { folds: 5, fold: 0 }
+        Self { folds: 5, fold: 0, division: None }
     }
 }
 
@@ -169,7 +173,7 @@ impl From<&SplitSpec> for RawSplit {
     fn from(split: &SplitSpec) -> Self {
         match *split {
             SplitSpec::LeaveOneOut { .. } => Self::LeaveOneOut,
-            SplitSpec::KFold { folds, fold } => Self::KFold(RawKFold { folds, fold }),
+            SplitSpec::KFold { folds, fold, division } => Self::KFold(RawKFold { folds, fold, division }),
         }
     }
 }

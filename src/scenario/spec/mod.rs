@@ -110,12 +110,26 @@ pub enum SplitSpec {
     KFold {
         /// Number of parts.
         folds: u32,
-        /// The part that is held out, from 0.
+        /// The part that is held out, from 0, or what is added to the seed to find it if there is a division.
         fold: u32,
+        /// The number of a division that does not depend on the seed.
+        division: Option<u32>,
     },
 }
 
 impl SplitSpec {
+    /// Returns the part that a run with this seed holds out, from 0; `None` if it holds single items out.
+    pub fn part(&self, seed: u64) -> Option<u32> {
+        match *self {
+            Self::LeaveOneOut { .. } => None,
+            Self::KFold { fold, division: None, .. } => Some(fold),
+            Self::KFold { folds, fold, .. } => {
+                let folds = u64::from(folds.max(1));
+                Some(((u64::from(fold) + seed % folds) % folds) as u32)
+            }
+        }
+    }
+
     /// Returns whether an item is held out for validation besides the test part.
     pub fn has_validation_item(&self) -> bool {
         matches!(self, Self::LeaveOneOut { validation_item: true })
@@ -199,6 +213,9 @@ pub struct DelimitedSpec {
     /// for all others every row is a positive, however low its rating is; `label` tells positives apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rating: Option<ColumnRef>,
+    /// The lowest and the highest rating. A rating outside is refused with its line; without the key none is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rating_range: Option<[f64; 2]>,
     /// Column that says whether the user liked the item (1) or was shown it and did not want it (0); without it every
     /// row is a positive. Only positives are trained on as such, counted as popular and held out; what is labelled 0 is
     /// neither a negative to be drawn nor a candidate, and methods that read labels are given it.

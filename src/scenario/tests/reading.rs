@@ -134,6 +134,7 @@ fn columns_are_named_or_numbered() {
         user: ColumnRef::Name("uid".to_owned()),
         item: ColumnRef::Position(2),
         rating: None,
+        rating_range: None,
         label: None,
         weight: None,
         timestamp: None,

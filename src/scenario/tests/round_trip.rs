@@ -38,6 +38,7 @@ fn source() -> impl Strategy<Value = SourceSpec> {
                 user,
                 item,
                 rating: None,
+                rating_range: None,
                 label: None,
                 weight: None,
                 timestamp,
@@ -50,7 +51,10 @@ fn split() -> impl Strategy<Value = SplitSpec> {
     prop_oneof![
         // A run that is judged by its validation item needs one.
         Just(SplitSpec::LeaveOneOut { validation_item: true }),
-        (2u32..1000).prop_flat_map(|folds| (0..folds).prop_map(move |fold| SplitSpec::KFold { folds, fold })),
+        (2u32..1000).prop_flat_map(|folds| {
+            let rest = (0..folds, proptest::option::of(any::<u32>()));
+            rest.prop_map(move |(fold, division)| SplitSpec::KFold { folds, fold, division })
+        }),
     ]
 }
 

@@ -58,6 +58,7 @@ fn layout(flags: u8, places: u8) -> DelimitedSpec {
         user: column("u", places & 3),
         item: column("i", places >> 2 & 3),
         rating: (flags & 0x20 != 0).then(|| column("r", places >> 4 & 3)),
+        rating_range: None,
         label: None,
         weight: None,
         timestamp: (flags & 0x40 != 0).then(|| column("t", 3)),

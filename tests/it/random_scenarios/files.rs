@@ -65,6 +65,7 @@ pub fn ratings(source: &SourceSpec) -> Option<(&'static str, String)> {
         user: ColumnRef::Position(1),
         item: ColumnRef::Position(2),
         rating: Some(ColumnRef::Position(3)),
+        rating_range: None,
         label: None,
         weight: None,
         timestamp: Some(ColumnRef::Position(4)),

@@ -58,6 +58,7 @@ fn dataset() -> Vec<Key> {
         // There are so many parts that nobody has all ratings in one.
         always("dataset.split.k-fold.folds", integer(30..=60)),
         maybe("dataset.split.k-fold.fold", integer(0..=29)),
+        maybe("dataset.split.k-fold.division", integer(0..=3)),
         maybe("dataset.validation_item", boolean()),
         maybe("dataset.negatives.pool", one_of(&["unrated", "not-in-train"])),
         maybe("dataset.negatives.per_positive", integer(1..=6)),
@@ -71,6 +72,12 @@ fn dataset() -> Vec<Key> {
     ]
 }
 
+/// Draws one of these pairs of numbers, as an array.
+fn one_of_ranges(ranges: &[[f64; 2]]) -> BoxedStrategy<Value> {
+    let array = |range: &[f64; 2]| Value::Array(range.iter().map(|end| Value::Float(*end)).collect());
+    select(ranges.iter().map(array).collect::<Vec<_>>()).boxed()
+}
+
 fn columns() -> Vec<Key> {
     // A column is given by name or by position; `rules` keeps the positions apart.
     let column = |names: &[&'static str]| prop_oneof![one_of(names), integer(1..=6)].boxed();
@@ -80,6 +87,7 @@ fn columns() -> Vec<Key> {
         always("dataset.columns.user", column(&["user", "who"])),
         always("dataset.columns.item", column(&["item", "song, or \"film\""])),
         maybe("dataset.columns.rating", column(&["rating"])),
+        maybe("dataset.columns.rating_range", one_of_ranges(&[[1.0, 5.0], [-0.5, 1e3]])),
         maybe("dataset.columns.timestamp", column(&["time"])),
         maybe("dataset.columns.label", column(&["liked"])),
         maybe("dataset.columns.weight", column(&["plays"])),

@@ -23,7 +23,7 @@ const STALENESS: [&str; 3] = [
 ];
 
 /// The methods that learn ratings.
-const LEARN_RATINGS: [&str; 2] = ["fedrec-pmf", "pmf"];
+const LEARN_RATINGS: [&str; 4] = ["fedrec-pmf", "fedrec-svdpp", "pmf", "svdpp"];
 
 /// A scenario that is being made, as values by dotted path.
 pub struct Draft(pub BTreeMap<&'static str, Value>);
@@ -294,6 +294,9 @@ impl Draft {
 
     /// Gives columns by name only if a header line has their names, and different ones to all.
     fn mend_columns(&mut self) {
+        if !self.0.contains_key("dataset.columns.rating") {
+            self.0.remove("dataset.columns.rating_range");
+        }
         let header = self.boolean("dataset.columns.header", false);
         let mut taken = Vec::new();
         for path in files::COLUMNS {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::central::{Pmf, PmfParameters};
 use super::numerics::*;
-use super::{FedRec, FedRecParameters, FedRecScratch};
+use super::profile::UserAlone;
+use super::{Factors, FedRec, FedRecParameters, FedRecScratch};
+use crate::dataset::Dataset;
 use crate::dataset::ratings::Interaction;
 use crate::dataset::split::Splitter;
 use crate::ids::{InvitationId, Round, UserId};
@@ -14,6 +16,8 @@ use crate::model::state::StateVisitor;
 use crate::model::table::{TableShape, extend_bytes, floats};
 use crate::rng::{PortableDraws, Purpose, Streams};
 use crate::scenario::{NegativesSpec, SplitSpec};
+
+mod profile;
 
 const DIMENSION: usize = 5;
 const RATED: usize = 7;
@@ -44,7 +48,7 @@ impl Example {
     /// Returns U after the participation, and the gradients.
     fn train(&self, participation: &Participation<'_>) -> (Vec<f32>, Vec<f32>) {
         let (mut user, mut gradients) = (self.user.clone(), vec![f32::NAN; participation.rows.len()]);
-        participation.train(&mut user, &mut gradients, &mut Memory::default());
+        participation.train(&mut user, &mut UserAlone, &mut gradients, &mut Memory::default());
         (user, gradients)
     }
 }
@@ -169,8 +173,9 @@ fn an_update_lists_its_items_in_order_with_their_own_rows() {
     for items in [vec![5, 2, 8], vec![2, 5, 8]] {
         let gradients: Vec<f32> =
             items.iter().flat_map(|item| [0.0, 0.25, 0.5].map(|part| *item as f32 + part)).collect();
-        let mut scratch = FedRecScratch { items, gradients, ..FedRecScratch::default() };
-        let update = scratch.update(shape).unwrap();
+        let mut scratch = FedRecScratch::default();
+        (scratch.items, scratch.gradients) = (items, gradients);
+        let update = scratch.update(Factors::Pmf, shape).unwrap().blocks.remove(0);
         let rows: Vec<(usize, Vec<f32>)> = update.iter().map(|(row, bytes)| (row, floats(bytes).collect())).collect();
         let expected = [2, 5, 8].map(|row| (row, [0.0, 0.25, 0.5].map(|part| row as f32 + part).to_vec()));
         assert_eq!(rows, expected);
@@ -183,7 +188,7 @@ fn the_loss_of_a_batch_is_the_mean_square_of_its_errors() {
     let example = example();
     let participation = example.participation(Style::Batch, Filling::UserAveraging);
     let (mut user, mut gradients) = (example.user.clone(), vec![0.0; example.rows.len()]);
-    let found = participation.train(&mut user, &mut gradients, &mut Memory::default());
+    let found = participation.train(&mut user, &mut UserAlone, &mut gradients, &mut Memory::default());
     let rows = example.rows.chunks_exact(DIMENSION);
     let errors = rows.zip(&example.ratings).map(|(row, rating)| f64::from(dot(&example.user, row) - rating));
     let expected = errors.map(|error| error * error).sum::<f64>() / example.ratings.len() as f64;
@@ -192,7 +197,7 @@ fn the_loss_of_a_batch_is_the_mean_square_of_its_errors() {
 
 /// If this fails, federated training gives another result than central training although every participant answers.
 #[test]
-fn the_batch_style_without_virtual_items_is_unfederated_pmf_to_the_bit() {
+fn the_batch_style_without_virtual_items_is_the_unfederated_method_to_the_bit() {
     let rows = |user: u32| {
         let own = (0..12).filter(move |item| !(item + user).is_multiple_of(3));
         own.map(move |item| Interaction::new(item, ((item * user) % 5 + 1) as f32, i64::from(item)))
@@ -201,9 +206,15 @@ fn the_batch_style_without_virtual_items_is_unfederated_pmf_to_the_bit() {
         Splitter::new(12, &SplitSpec::LeaveOneOut { validation_item: false }, 0, Streams::new(1)).unwrap();
     (0..6).for_each(|user| splitter.push_user(|| user.to_string(), &rows(user).collect::<Vec<_>>()));
     let dataset = Arc::new(splitter.finish().unwrap());
-    let problem = Problem::new(&dataset, Streams::new(3), Placement::Federated);
-    let federated = FedRec::new(FedRecParameters::default(), &problem);
-    let central = Pmf::new(&PmfParameters::default(), &problem);
+    for factors in [Factors::Pmf, Factors::SvdPlusPlus] {
+        compare_with_central(factors, &dataset);
+    }
+}
+
+fn compare_with_central(factors: Factors, dataset: &Arc<Dataset>) {
+    let problem = Problem::new(dataset, Streams::new(3), Placement::Federated);
+    let federated = FedRec::new(factors, FedRecParameters::default(), &problem);
+    let central = Pmf::new(factors, &PmfParameters::default(), &problem);
     let (mut server, mut central_server) = (federated.server(), central.server());
     let users = || (0..dataset.users()).map(UserId::from);
     let mut clients: Vec<_> = users().map(|user| federated.client(user)).collect();
@@ -214,7 +225,7 @@ fn the_batch_style_without_virtual_items_is_unfederated_pmf_to_the_bit() {
         let download = server.model().clone();
         let mut take = |client: &mut Box<dyn Client>, user: UserId| {
             let names = (user, Round(step), InvitationId(step));
-            let task = LocalTask::new(names, &download, (&*dataset, &negatives), Streams::new(3), 1e3);
+            let task = LocalTask::new(names, &download, (&**dataset, &negatives), Streams::new(3), 1e3);
             client.train(&task, &mut scratch).unwrap().update
         };
         let updates: Vec<_> = clients.iter_mut().zip(users()).map(|(client, user)| take(client, user)).collect();
@@ -228,13 +239,17 @@ fn the_batch_style_without_virtual_items_is_unfederated_pmf_to_the_bit() {
             gathered.absorb(&users().zip(&ratings).map(contribution).collect::<Vec<_>>()).unwrap();
         }
         central_server.step(gathered, &context).unwrap();
-        assert_eq!(server.model().table(0), central_server.model().table(0), "V after step {step}");
+        for ((name, table), (_, central)) in server.model().tables().zip(central_server.model().tables()) {
+            assert_eq!(table, central, "{name} of {factors:?} after step {step}");
+        }
     }
-    assert_ne!(server.model(), &federated.initial());
+    let tables = factors.tables().len();
+    let initial = federated.initial();
+    assert!((0..tables).all(|table| server.model().table(table) != initial.table(table)), "{factors:?} stands still");
     for (client, user) in clients.iter_mut().zip(users()) {
         let (mut private, mut bytes) = (Vec::new(), Vec::new());
         client.visit_state(&mut StateVisitor::Digest(&mut |values| private.extend_from_slice(values))).unwrap();
-        extend_bytes(&mut bytes, central_server.model().table(1).row(user.index()));
+        extend_bytes(&mut bytes, central_server.model().table(tables).row(user.index()));
         assert_eq!(private[..bytes.len()], bytes, "U of {user}");
     }
 }
