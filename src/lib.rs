@@ -106,6 +106,7 @@
 //! | feature | adds |
 //! |---|---|
 //! | `cli` | the `fedrecsim` command and the module `cli`, with clap and its companions, humantime, indicatif, shlex, rustix, tokio's signals and mimalloc |
+//! | `fetch` | `data fetch`: public data sets from their providers, with ureq, rustls and zip |
 //! | `npz` | the parameters of a trained model as a file for NumPy, with ndarray-npy |
 //! | `plots` | the SVG charts of reports and of the events, with plotters |
 //!

@@ -60,9 +60,9 @@ pub use spec::{
     CodecSpec, ColumnRef, CompositionSpec, DailySpec, DatasetSpec, DeadZoneSpec, DelimitedSpec, DeviceClassSpec,
     DevicesSpec, EntropySpec, EvaluationSpec, FaultEffect, FaultSpec, FaultUsers, FirstDownload, GeneratorSpec,
     LinkTraceSpec, MemorySpec, MethodSpec, NegativePool, NegativesSpec, NetworkSpec, OnOffSpec, OverheadsSpec,
-    PaillierSpec, Participation, PositionsSpec, Ranking, RecurringOutageSpec, ReportSpec, RoundingSpec, ScaleSpec,
-    Scenario, SecureAggregationSpec, SelectSpec, Selection, ServerLinkSpec, ServerSpec, Sharing, SourceSpec, SpeedSpec,
-    SplitSpec, TrainingSpec, TransportSpec, ValuesSpec,
+    PaillierSpec, Participation, PositionsSpec, PublicDataset, Ranking, RecurringOutageSpec, ReportSpec, RoundingSpec,
+    ScaleSpec, Scenario, SecureAggregationSpec, SelectSpec, Selection, ServerLinkSpec, ServerSpec, Sharing, SourceSpec,
+    SpeedSpec, SplitSpec, TrainingSpec, TransportSpec, ValuesSpec,
 };
 pub use vocabulary::{MethodVocabulary, ParameterFault, ParameterFaultKind, schema, unchecked_rules};
 pub use weights::{StepWeights, WeightTotals};
