@@ -162,8 +162,8 @@ fn data_fetch(arguments: &DataFetchArgs, visible: bool) -> (String, Vec<Error>) 
 /// Says that this program was built without what it takes to fetch anything.
 #[cfg(not(feature = "fetch"))]
 fn data_fetch(_arguments: &DataFetchArgs, _visible: bool) -> (String, Vec<Error>) {
-    let message = "this program was built without the feature `fetch`, with which data sets are fetched; `data list` \
-                   says where they can be had";
+    let message = "this program was built without the feature `fetch`, with which data sets are fetched: build it \
+                   with `--features fetch`, or unpack them by hand in a data folder; `data list` has their addresses";
     (String::new(), vec![Error::Usage(message.to_owned())])
 }
 

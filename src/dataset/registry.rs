@@ -82,7 +82,8 @@ fn missing(places: &[PathBuf], known: Option<&KnownDataset>, data_directories: &
         let checksum = set.archive.sha256.map_or_else(String::new, |sha256| format!("\n(sha256 {sha256})"));
         reason += &format!(
             "\n{} is not distributed with fedrecsim; its licence: {}.\nFetch it with `fedrecsim data fetch \
-             {}{folder}`, which takes it from {}{checksum}\nor name the place of its ratings with dataset.path",
+             {}{folder}`, or take it from {}{checksum}\nand unpack it in a data folder, or name its place with \
+             dataset.path",
             set.title, set.licence, set.name, set.archive.url
         );
     }
