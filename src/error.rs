@@ -38,6 +38,14 @@ pub enum Error {
         /// The system's reason, or where the file can be had.
         reason: String,
     },
+    /// A data set that cannot be had from where it was to come from.
+    #[error("cannot fetch {address}: {reason}")]
+    Fetch {
+        /// The address.
+        address: String,
+        /// What went wrong, and what to do.
+        reason: String,
+    },
     /// A result that cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
@@ -252,6 +260,11 @@ impl Error {
         Self::Read { path: path.into(), reason: reason.to_string() }
     }
 
+    /// Returns the error of a failure to fetch `address`.
+    pub fn fetch(address: impl Into<String>, reason: impl ToString) -> Self {
+        Self::Fetch { address: address.into(), reason: reason.to_string() }
+    }
+
     /// Returns the error with `whole` added to its place, if it is about a value that a codec cannot represent: a block
     /// becomes the block of an upload.
     pub(crate) fn within(self, whole: impl std::fmt::Display) -> Self {
@@ -288,6 +301,7 @@ impl Error {
             | Self::Interrupted
             | Self::Stopped { .. } => ErrorKind::EndOfRun,
             Self::OtherDigest { .. }
+            | Self::Fetch { .. }
             | Self::Write { .. }
             | Self::Memory(_)
             | Self::Frame(_)

@@ -101,11 +101,12 @@
 //!
 //! # Features
 //!
-//! All are on by default; `default-features = false` builds the simulator as a library without any of them.
+//! They are on by default, unless the table says otherwise; `default-features = false` builds the simulator as a library without any of them.
 //!
 //! | feature | adds |
 //! |---|---|
 //! | `cli` | the `fedrecsim` command and the module `cli`, with clap and its companions, humantime, indicatif, shlex, rustix, tokio's signals and mimalloc |
+//! | `fetch` | `data fetch`, which takes public data sets from their providers, with ureq, rustls and zip; not on by default |
 //! | `npz` | the parameters of a trained model as a file for NumPy, with ndarray-npy |
 //! | `plots` | the SVG charts of reports and of the events, with plotters |
 //!

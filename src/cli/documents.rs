@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
-use super::{Cli, Command};
+use super::{Cli, Command, DataCommand};
 use crate::method::registry::vocabulary;
 use crate::scenario;
 use crate::study::{self, file::Changes, plan::Plan};
@@ -112,6 +112,7 @@ fn commands_in_the_documents_name_scenarios_that_exist_and_values_that_fit() {
             Command::Events(events) => load(&events.input.scenario, &events.input.overrides()),
             Command::Replay(replay) => load(&replay.input.scenario, &replay.input.overrides()),
             Command::Validate(validate) => validate.scenarios.iter().for_each(|path| load(path, &validate.set)),
+            Command::Data(DataCommand::Describe(data)) => load(&data.scenario, &data.set),
             Command::Study(study) => load_study(&study.study),
             Command::Resume(_)
             | Command::Compare(_)
@@ -122,6 +123,7 @@ fn commands_in_the_documents_name_scenarios_that_exist_and_values_that_fit() {
             | Command::Methods
             | Command::Codecs
             | Command::Codec(_)
+            | Command::Data(_)
             | Command::Presets
             | Command::Completions(_)
             | Command::Man(_) => {}

@@ -2,6 +2,7 @@
 
 use super::estimates::Expected;
 use super::inputs::{Inputs, data_directories, threads_of};
+use crate::dataset::public::known;
 use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
@@ -62,11 +63,9 @@ fn summary(scenario: &Scenario) -> String {
         SourceSpec::Generated(generator) => {
             format!("{} generated users and {} items", generator.users, generator.items)
         }
-        SourceSpec::Ml100k => "ml-100k".to_owned(),
-        SourceSpec::Ml1m => "ml-1m".to_owned(),
-        SourceSpec::LastFm2k => "lastfm-2k".to_owned(),
+        source if let Some(set) = known(source) => set.name.to_owned(),
         // A delimited file always has a path: the check of the scenario demands it.
-        SourceSpec::Delimited(_) => scenario.dataset.path.as_deref().unwrap_or("".as_ref()).display().to_string(),
+        _ => scenario.dataset.path.as_deref().unwrap_or("".as_ref()).display().to_string(),
     };
     let rounds = scenario.training.rounds;
     format!("{} on {data}, {rounds} round{}", scenario.method.name, if rounds == 1 { "" } else { "s" })

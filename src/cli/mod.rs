@@ -7,6 +7,7 @@ mod args;
 mod carry_out;
 mod codecs;
 mod compare;
+mod data;
 mod diff;
 #[cfg(test)]
 mod documents;
@@ -32,14 +33,18 @@ mod study;
 mod width;
 
 pub use args::{
-    Cli, CodecBenchArgs, CodecCommand, Command, CompareArgs, CompletionsArgs, DiffArgs, EventFormat, EventsArgs,
-    ExplainArgs, HtmlArgs, InputArgs, ManArgs, ProgressArg, ReplayArgs, ResumeArgs, RunArgs, StudyArgs, ValidateArgs,
+    Cli, CodecBenchArgs, CodecCommand, Command, CompareArgs, CompletionsArgs, DataCommand, DataDescribeArgs,
+    DataFetchArgs, DataListArgs, DiffArgs, EventFormat, EventsArgs, ExplainArgs, HtmlArgs, InputArgs, ManArgs,
+    ProgressArg, ReplayArgs, ResumeArgs, RunArgs, StudyArgs, ValidateArgs,
 };
 pub use carry_out::Finished;
 #[cfg(feature = "npz")]
 pub use codecs::bench as codec_bench;
 pub use codecs::codecs;
 pub use compare::compare;
+#[cfg(feature = "fetch")]
+pub use data::fetch as data_fetch;
+pub use data::{describe as data_describe, list as data_list};
 pub use diff::diff;
 pub use events::{events, replay};
 pub use explain::explain;

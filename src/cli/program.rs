@@ -8,7 +8,7 @@ use std::time::Instant;
 use clap::Parser;
 
 use super::stage_times::StageTimes;
-use super::{Cli, CodecBenchArgs, CodecCommand, Command, Finished, messages, width};
+use super::{Cli, CodecBenchArgs, CodecCommand, Command, DataCommand, DataFetchArgs, Finished, messages, width};
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::method::Entry;
@@ -120,6 +120,10 @@ fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Done
         Command::Codec(CodecCommand::Bench(arguments)) => {
             (Output::Result(codec_bench(&arguments, methods)?), Vec::new())
         }
+        Command::Data(command) => {
+            let (text, errors) = data(&command, methods)?;
+            (Output::Result(text), errors)
+        }
         Command::Presets => (Output::Result(super::presets(width::of_text())), Vec::new()),
         Command::Completions(arguments) => (Output::Result(super::completions(&arguments)), Vec::new()),
         Command::Man(arguments) => (Output::Result(super::man(&arguments)?), Vec::new()),
@@ -138,6 +142,29 @@ fn codec_bench(arguments: &CodecBenchArgs, methods: &[Entry]) -> Result<String> 
 #[cfg(not(feature = "npz"))]
 fn codec_bench(_arguments: &CodecBenchArgs, _methods: &[Entry]) -> Result<String> {
     Err(Error::Usage("this program was built without the feature `npz`, with which tables are read".to_owned()))
+}
+
+/// Lists, fetches or describes data sets.
+fn data(command: &DataCommand, methods: &[Entry]) -> Result<(String, Vec<Error>)> {
+    Ok(match command {
+        DataCommand::List(arguments) => (super::data_list(arguments, width::of_text()), Vec::new()),
+        DataCommand::Fetch(arguments) => data_fetch(arguments, std::io::stderr().is_terminal()),
+        DataCommand::Describe(arguments) => (super::data_describe(arguments, &vocabulary_of(methods))?, Vec::new()),
+    })
+}
+
+/// Fetches data sets.
+#[cfg(feature = "fetch")]
+fn data_fetch(arguments: &DataFetchArgs, visible: bool) -> (String, Vec<Error>) {
+    super::data_fetch(arguments, visible)
+}
+
+/// Says that this program was built without what it takes to fetch anything.
+#[cfg(not(feature = "fetch"))]
+fn data_fetch(_arguments: &DataFetchArgs, _visible: bool) -> (String, Vec<Error>) {
+    let message = "this program was built without the feature `fetch`, with which data sets are fetched: build it \
+                   with `--features fetch`, or unpack them by hand in a data folder; `data list` has their addresses";
+    (String::new(), vec![Error::Usage(message.to_owned())])
 }
 
 /// Prints where the time of a run went, if that was measured.

@@ -3,7 +3,7 @@
 //! Everything here is a pure function of the specification, the ratings file and the seed. Methods and
 //! actors see only [`Dataset`], [`negatives`] and [`candidates`].
 //!
-//! In reading order: [`registry`] knows the usual data sets and where they lie, [`delimited`] reads any delimited text,
+//! In reading order: [`public`] lists the usual data sets, [`registry`] finds where they lie, [`delimited`] reads any delimited text,
 //! [`ratings`] leaves out users with too few ratings, [`generator`] generates a population, and [`split`] holds out
 //! what accuracy is measured on. A device is given its [`OwnData`].
 
@@ -25,6 +25,7 @@ mod held_out;
 pub mod negatives;
 mod own_data;
 mod pool;
+pub mod public;
 pub mod ratings;
 pub mod registry;
 mod scale;
@@ -73,8 +74,22 @@ pub fn load(spec: &DatasetSpec, data_directories: &[PathBuf], streams: Streams) 
         return generated(population, spec.minimum_interactions, &spec.split, streams);
     }
     let file = registry::locate(&spec.source, spec.path.as_deref(), data_directories)?;
-    let mut ratings = delimited::read(&file.path, &file.layout)?.keep_active_users(spec.minimum_interactions)?;
-    if file.ordered_by_item {
+    let ratings = delimited::read(&file.path, &file.layout)?.keep_active_users(spec.minimum_interactions)?;
+    split_of(ratings, file.ordered_by_item, spec, streams)
+}
+
+/// Splits the ratings of a file, from which inactive users have been left out, as `spec` says. If `ordered_by_item` is
+/// true, an item's first appearance stands for the time of its ratings.
+///
+/// # Errors
+/// Those of [`split::split`].
+pub fn split_of(
+    mut ratings: ratings::Ratings,
+    ordered_by_item: bool,
+    spec: &DatasetSpec,
+    streams: Streams,
+) -> Result<Dataset> {
+    if ordered_by_item {
         ratings.order_by_item_number();
     }
     split::split(ratings, &spec.split, streams)

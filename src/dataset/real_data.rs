@@ -9,11 +9,12 @@ use crate::dataset::negatives::{NegativeSampler, Samples};
 use crate::dataset::{Dataset, load, registry};
 use crate::ids::{InvitationId, UserId};
 use crate::rng::Streams;
-use crate::scenario::{DatasetSpec, EvaluationSpec, NegativePool, NegativesSpec, SourceSpec, SplitSpec};
+use crate::scenario::{DatasetSpec, EvaluationSpec, NegativePool, NegativesSpec, PublicDataset, SourceSpec, SplitSpec};
 
 /// Returns the data set if it is in `$FEDRECSIM_DATA`, `data/` or `../shared/data`. Otherwise prints that and why the
 /// test is skipped, and returns `None`.
-fn load_or_skip(source: SourceSpec, minimum_interactions: u32) -> Option<Dataset> {
+fn load_or_skip(source: PublicDataset, minimum_interactions: u32) -> Option<Dataset> {
+    let source = SourceSpec::Public(source);
     let project = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let named = std::env::var_os("FEDRECSIM_DATA").map(PathBuf::from);
     let folders: Vec<PathBuf> =
@@ -40,19 +41,19 @@ fn size(dataset: &Dataset) -> (usize, usize, usize) {
 
 #[test]
 fn ml_100k_has_its_published_size() {
-    let Some(dataset) = load_or_skip(SourceSpec::Ml100k, 0) else { return };
+    let Some(dataset) = load_or_skip(PublicDataset::Ml100k, 0) else { return };
     assert_eq!(size(&dataset), (100_000, 943, 1_682));
 }
 
 #[test]
 fn ml_1m_has_its_published_size() {
-    let Some(dataset) = load_or_skip(SourceSpec::Ml1m, 0) else { return };
+    let Some(dataset) = load_or_skip(PublicDataset::Ml1m, 0) else { return };
     assert_eq!(size(&dataset), (1_000_209, 6_040, 3_706));
 }
 
 #[test]
 fn lastfm_has_the_size_and_the_lonely_test_items_of_fedraps_split() {
-    let Some(dataset) = load_or_skip(SourceSpec::LastFm2k, 10) else { return };
+    let Some(dataset) = load_or_skip(PublicDataset::LastFm2k, 10) else { return };
     assert_eq!(size(&dataset), (92_780, 1_874, 17_612));
     let mut listeners = dataset.popularity();
     let users = (0..dataset.users()).map(UserId::from);
@@ -86,7 +87,7 @@ fn popularity_accuracy(dataset: &Dataset, seed: u64) -> (f64, f64) {
 #[test]
 fn popularity_on_ml_100k_is_as_measured_elsewhere() {
     // Three draws of candidates give .411 / .230 on average; another split, or candidates that were rated, would show.
-    let Some(dataset) = load_or_skip(SourceSpec::Ml100k, 0) else { return };
+    let Some(dataset) = load_or_skip(PublicDataset::Ml100k, 0) else { return };
     for seed in 1..=3 {
         let (hit_ratio, ndcg) = popularity_accuracy(&dataset, seed);
         println!("popularity, seed {seed}: HR@10 {hit_ratio:.3}, NDCG@10 {ndcg:.3}");
@@ -96,7 +97,7 @@ fn popularity_on_ml_100k_is_as_measured_elsewhere() {
 
 #[test]
 fn every_ml_100k_user_has_negatives_in_both_pools() {
-    let Some(dataset) = load_or_skip(SourceSpec::Ml100k, 0) else { return };
+    let Some(dataset) = load_or_skip(PublicDataset::Ml100k, 0) else { return };
     for pool in [NegativePool::Unrated, NegativePool::NotInTrain] {
         let mut sampler = NegativeSampler::new(dataset.items(), &NegativesSpec { pool, per_positive: 4 });
         let (mut samples, mut total) = (Samples::default(), 0);

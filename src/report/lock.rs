@@ -30,13 +30,21 @@ impl FolderLock {
     /// [`Error::Usage`] if another process holds it, [`Error::Write`] if the folder is not there or cannot be written
     /// to.
     pub fn take(folder: &Path) -> Result<Self> {
+        Self::take_for("the run in", folder)
+    }
+
+    /// Takes the lock of `folder`; `what` are the words for that which another process may be at work on there.
+    ///
+    /// # Errors
+    /// Those of [`Self::take`].
+    pub fn take_for(what: &str, folder: &Path) -> Result<Self> {
         let path = folder.join(FILE_NAME);
         let unwritten = |reason: io::Error| Error::write(&path, reason);
         loop {
             let file = File::options().create(true).append(true).open(&path).map_err(unwritten)?;
             if let Err(TryLockError::WouldBlock) = file.try_lock() {
                 return Err(Error::Usage(format!(
-                    "another process is at work on the run in {}; wait for its end, or name another folder",
+                    "another process is at work on {what} {}; wait for its end, or name another folder",
                     folder.display()
                 )));
             }

@@ -13,8 +13,8 @@ use crate::ids::UserId;
 use crate::math;
 use crate::scenario::{
     AvailabilitySpec, CodecSpec, DatasetSpec, DevicesSpec, EvaluationSpec, MethodSpec, Mode, NegativePool,
-    NegativesSpec, NetworkSpec, OverSelectionSpec, Participation, Policy, ReportSpec, Scenario, Selection,
-    ServerLinkSpec, ServerSpec, Sharing, SourceSpec, SpeedSpec, SplitSpec, TrainingSpec,
+    NegativesSpec, NetworkSpec, OverSelectionSpec, Participation, Policy, PublicDataset, ReportSpec, Scenario,
+    Selection, ServerLinkSpec, ServerSpec, Sharing, SourceSpec, SpeedSpec, SplitSpec, TrainingSpec,
 };
 use crate::sim::outcome::losses::Losses;
 use crate::sim::outcome::network::{Gauges, Level, NetworkRecord, Waits};
@@ -240,7 +240,7 @@ fn scenario(rounds: u32) -> Scenario {
         name: "ml100k-fedrap".into(),
         seed: 1,
         dataset: DatasetSpec {
-            source: SourceSpec::Ml100k,
+            source: SourceSpec::Public(PublicDataset::Ml100k),
             path: None,
             minimum_interactions: 0,
             split: SplitSpec::LeaveOneOut { validation_item: true },

@@ -2,6 +2,7 @@
 
 use super::record::{NoEpsilon, ParticipationTotals, PrivacyRecord, RunRecord, Sampling};
 use super::words::{counted, name_of, percent, thousands};
+use crate::dataset::public::known;
 use crate::scenario::{
     Adjacency, EvaluationSpec, NegativePool, Policy, Ranking, Scenario, Selection, SourceSpec, SplitSpec, TrainingSpec,
     Trust, presets,
@@ -215,20 +216,17 @@ fn data(record: &RunRecord) -> String {
     };
     format!(
         "{}{file}: {} users, {} items, {} training ratings; {held_out}",
-        source(&dataset.source),
+        title(&dataset.source),
         thousands(size.users),
         thousands(size.items),
         thousands(size.training_ratings),
     )
 }
 
-fn source(source: &SourceSpec) -> &'static str {
+fn title(source: &SourceSpec) -> &'static str {
     match source {
         SourceSpec::Generated(_) => "generated population",
-        SourceSpec::Ml100k => "MovieLens 100K",
-        SourceSpec::Ml1m => "MovieLens 1M",
-        SourceSpec::LastFm2k => "LastFM 2K (HetRec 2011)",
-        SourceSpec::Delimited(_) => "delimited file",
+        SourceSpec::Public(_) | SourceSpec::Delimited(_) => known(source).map_or("delimited file", |set| set.title),
     }
 }
 

@@ -60,10 +60,10 @@ pub use spec::{
     CodecName, CodecSpec, ColumnRef, CompositionSpec, DailySpec, DatasetSpec, DeadZoneSpec, DelimitedSpec,
     DeviceClassSpec, DevicesSpec, EntropySpec, EvaluationSpec, FaultEffect, FaultSpec, FaultUsers, FirstDownload,
     GaussianSpec, GeneratorSpec, LaplaceSpec, LinkTraceSpec, MemorySpec, MethodSpec, NegativePool, NegativesSpec,
-    NetworkSpec, OnOffSpec, OverheadsSpec, PaillierSpec, Participation, PositionsSpec, PrivacySpec, Ranking,
-    RecurringOutageSpec, ReportSpec, RoundingSpec, ScaleSpec, Scenario, SecureAggregationSpec, SelectSpec, Selection,
-    ServerLinkSpec, ServerSpec, Sharing, SourceSpec, SpeedSpec, SplitSpec, TrainingSpec, TransportSpec, Trust,
-    ValuesSpec, VirtualItemsSpec,
+    NetworkSpec, OnOffSpec, OverheadsSpec, PaillierSpec, Participation, PositionsSpec, PrivacySpec, PublicDataset,
+    Ranking, RecurringOutageSpec, ReportSpec, RoundingSpec, ScaleSpec, Scenario, SecureAggregationSpec, SelectSpec,
+    Selection, ServerLinkSpec, ServerSpec, Sharing, SourceSpec, SpeedSpec, SplitSpec, TrainingSpec, TransportSpec,
+    Trust, ValuesSpec, VirtualItemsSpec,
 };
 pub use vocabulary::{MethodVocabulary, ParameterFault, ParameterFaultKind, schema, unchecked_rules};
 pub use weights::{StepWeights, WeightTotals};

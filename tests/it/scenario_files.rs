@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
-use fedrecsim::cli::{Cli, Command};
+use fedrecsim::cli::{Cli, Command, DataCommand};
 use fedrecsim::method::registry::vocabulary;
 use fedrecsim::scenario::{self, Scenario, SourceSpec};
 
@@ -154,7 +154,9 @@ fn every_command_that_is_shown_is_accepted() {
             Command::Events(events) => (vec![events.input.scenario.clone()], events.input.overrides()),
             Command::Replay(replay) => (vec![replay.input.scenario.clone()], replay.input.overrides()),
             Command::Validate(validate) => (validate.scenarios, validate.set),
-            Command::Resume(_)
+            Command::Data(DataCommand::Describe(data)) => (vec![data.scenario], data.set),
+            Command::Data(_)
+            | Command::Resume(_)
             | Command::Study(_)
             | Command::Compare(_)
             | Command::Diff(_)

@@ -2,7 +2,7 @@ use std::process::{Command, Output};
 
 use crate::support::Workshop;
 
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "run",
     "resume",
     "diff",
@@ -12,6 +12,7 @@ const COMMANDS: [&str; 12] = [
     "explain",
     "schema",
     "methods",
+    "data",
     "presets",
     "completions",
     "man",

@@ -248,7 +248,7 @@ fn parameters_that_an_override_of_the_method_removes_are_told() {
 #[test]
 fn an_override_of_the_data_set_leaves_out_what_the_file_says_of_its_own() {
     let loaded = load(SMALL, &["dataset.name=\"lastfm-2k\""], Strictness::Lenient).unwrap();
-    assert_eq!(loaded.scenario.dataset.source, scenario::SourceSpec::LastFm2k);
+    assert_eq!(loaded.scenario.dataset.source, scenario::SourceSpec::Public(scenario::PublicDataset::LastFm2k));
     assert_eq!(loaded.warnings.len(), 1);
     assert!(loaded.warnings[0].contains("`generator` falls away, as an override names another data set, `lastfm-2k`"));
     let own = "method = \"popularity\"\ntraining.rounds = 1\n[dataset]\nname = \"delimited\"\npath = \"a.csv\"\n\

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+mod data;
 mod study;
 mod values;
 
 #[cfg(test)]
 mod tests;
 
+pub use data::{DataCommand, DataDescribeArgs, DataFetchArgs, DataListArgs};
 pub use study::{CompareArgs, HtmlArgs, StudyArgs};
 
 use values::{digest, duration, rounds, threads, virtual_seconds};
@@ -86,6 +88,9 @@ pub enum Command {
     /// Measure codecs.
     #[command(subcommand)]
     Codec(CodecCommand),
+    /// List and fetch public data sets, and describe ratings.
+    #[command(subcommand)]
+    Data(DataCommand),
     /// List the presets of links, devices and availability, with the sources of their numbers.
     Presets,
     /// Print a script by which a shell completes commands and options.

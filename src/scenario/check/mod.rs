@@ -7,8 +7,8 @@ use super::faults::Fault;
 use super::raw::{RawDataset, RawKFold, RawMethod, RawScenario, RawSplit, SourceName};
 use super::sizes::{ProblemSize, block_too_large, candidates_too_many, too_large};
 use super::spec::{
-    ColumnRef, DatasetSpec, DelimitedSpec, EvaluationSpec, GeneratorSpec, MethodSpec, Ranking, Scenario, SourceSpec,
-    SplitSpec,
+    ColumnRef, DatasetSpec, DelimitedSpec, EvaluationSpec, GeneratorSpec, MethodSpec, PublicDataset, Ranking, Scenario,
+    SourceSpec, SplitSpec,
 };
 use super::tree::Node;
 use super::vocabulary::{MethodVocabulary, ParameterFaultKind, fill_defaults};
@@ -22,9 +22,6 @@ mod overheads;
 mod privacy;
 mod rounds;
 mod without_effect;
-
-/// The least number of interactions in LastFM-2K, as the FedRAP paper filters it.
-const LASTFM_MINIMUM_INTERACTIONS: u32 = 10;
 
 /// Returns the checked form of `raw`, and warnings about what was written without an effect.
 ///
@@ -136,18 +133,16 @@ impl Checker<'_> {
         let split = self.split(raw.split, raw.validation_item);
         let source = match raw.name {
             SourceName::Generated => Some(SourceSpec::Generated(raw.generator.unwrap_or_default())),
-            SourceName::Ml100k => Some(SourceSpec::Ml100k),
-            SourceName::Ml1m => Some(SourceSpec::Ml1m),
-            SourceName::LastFm2k => Some(SourceSpec::LastFm2k),
             SourceName::Delimited => raw.columns.map(|columns| {
                 self.columns(&columns);
                 SourceSpec::Delimited(columns)
             }),
+            name => name.public().map(SourceSpec::Public),
         };
         if source.is_none() {
             self.fault(&["dataset", "name"], "`name = \"delimited\"` needs the table `[dataset.columns]`");
         }
-        let default_minimum = if raw.name == SourceName::LastFm2k { LASTFM_MINIMUM_INTERACTIONS } else { 0 };
+        let default_minimum = raw.name.public().map_or(0, PublicDataset::default_minimum_interactions);
         Some(DatasetSpec {
             source: source?,
             path: raw.path,

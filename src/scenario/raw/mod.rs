@@ -12,7 +12,7 @@ use serde_json::{Map, Value as Json};
 
 use super::spec::{
     AuditSpec, CodecSpec, DatasetSpec, DelimitedSpec, EvaluationSpec, GeneratorSpec, MethodSpec, NegativesSpec,
-    OverheadsSpec, PrivacySpec, ReportSpec, Scenario, ServerSpec, SourceSpec, SplitSpec, TrainingSpec,
+    OverheadsSpec, PrivacySpec, PublicDataset, ReportSpec, Scenario, ServerSpec, SourceSpec, SplitSpec, TrainingSpec,
 };
 
 mod environment;
@@ -112,8 +112,8 @@ pub(super) struct RawDataset {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub path: Option<PathBuf>,
-    /// Users with fewer ratings are left out. The default is 10 for `lastfm-2k` (the filter of the FedRAP
-    /// paper), else 0.
+    /// Users with fewer ratings are left out. The default is 10 for `lastfm-2k` (the filter of the FedRAP paper), 5 for
+    /// `amazon-instant-video` (that of the PFedRec paper), else 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minimum_interactions: Option<u32>,
     /// How the ratings are divided into a part to train on and a part to measure accuracy on.
@@ -190,12 +190,60 @@ pub(super) enum SourceName {
     /// MovieLens 1M, `ratings.dat` or a `ratings.csv` with an `order` column.
     #[serde(rename = "ml-1m")]
     Ml1m,
+    /// MovieLens 20M, `ratings.csv`.
+    #[serde(rename = "ml-20m")]
+    Ml20m,
+    /// MovieLens 25M, `ratings.csv`.
+    #[serde(rename = "ml-25m")]
+    Ml25m,
+    /// MovieLens 32M, `ratings.csv`.
+    #[serde(rename = "ml-32m")]
+    Ml32m,
     /// LastFM 2K (HetRec 2011), `user_artists.dat`.
     #[serde(rename = "lastfm-2k")]
     LastFm2k,
+    /// Amazon Instant Video (2014), all ratings, `ratings_Amazon_Instant_Video.csv`.
+    #[serde(rename = "amazon-instant-video")]
+    AmazonInstantVideo,
+    /// Amazon Instant Video (2014), ratings of users and items with at least five reviews, as `fedrecsim data fetch`
+    /// writes them.
+    #[serde(rename = "amazon-instant-video-5core")]
+    AmazonInstantVideo5Core,
     /// Any delimited text file, as `[dataset.columns]` describes it.
     #[serde(rename = "delimited")]
     Delimited,
+}
+
+impl SourceName {
+    /// Returns the public data set that has this name.
+    pub fn public(self) -> Option<PublicDataset> {
+        match self {
+            Self::Generated | Self::Delimited => None,
+            Self::Ml100k => Some(PublicDataset::Ml100k),
+            Self::Ml1m => Some(PublicDataset::Ml1m),
+            Self::Ml20m => Some(PublicDataset::Ml20m),
+            Self::Ml25m => Some(PublicDataset::Ml25m),
+            Self::Ml32m => Some(PublicDataset::Ml32m),
+            Self::LastFm2k => Some(PublicDataset::LastFm2k),
+            Self::AmazonInstantVideo => Some(PublicDataset::AmazonInstantVideo),
+            Self::AmazonInstantVideo5Core => Some(PublicDataset::AmazonInstantVideo5Core),
+        }
+    }
+}
+
+impl From<PublicDataset> for SourceName {
+    fn from(dataset: PublicDataset) -> Self {
+        match dataset {
+            PublicDataset::Ml100k => Self::Ml100k,
+            PublicDataset::Ml1m => Self::Ml1m,
+            PublicDataset::Ml20m => Self::Ml20m,
+            PublicDataset::Ml25m => Self::Ml25m,
+            PublicDataset::Ml32m => Self::Ml32m,
+            PublicDataset::LastFm2k => Self::LastFm2k,
+            PublicDataset::AmazonInstantVideo => Self::AmazonInstantVideo,
+            PublicDataset::AmazonInstantVideo5Core => Self::AmazonInstantVideo5Core,
+        }
+    }
 }
 
 impl From<&Scenario> for RawScenario {
@@ -235,9 +283,7 @@ impl From<&DatasetSpec> for RawDataset {
     fn from(dataset: &DatasetSpec) -> Self {
         let (name, generator, columns) = match &dataset.source {
             SourceSpec::Generated(generator) => (SourceName::Generated, Some(generator.clone()), None),
-            SourceSpec::Ml100k => (SourceName::Ml100k, None, None),
-            SourceSpec::Ml1m => (SourceName::Ml1m, None, None),
-            SourceSpec::LastFm2k => (SourceName::LastFm2k, None, None),
+            SourceSpec::Public(dataset) => (SourceName::from(*dataset), None, None),
             SourceSpec::Delimited(columns) => (SourceName::Delimited, None, Some(columns.clone())),
         };
         Self {

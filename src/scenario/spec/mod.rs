@@ -141,14 +141,56 @@ impl SplitSpec {
 pub enum SourceSpec {
     /// Made by the generator; no file.
     Generated(GeneratorSpec),
-    /// MovieLens 100K, `u.data`.
-    Ml100k,
-    /// MovieLens 1M, `ratings.dat` or a `ratings.csv` with an `order` column.
-    Ml1m,
-    /// LastFM 2K (HetRec 2011), `user_artists.dat`.
-    LastFm2k,
+    /// A public data set, whose files [`dataset::public`](crate::dataset::public) knows.
+    Public(PublicDataset),
     /// Any delimited text file.
     Delimited(DelimitedSpec),
+}
+
+/// The public data sets that a scenario can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PublicDataset {
+    /// MovieLens 100K.
+    Ml100k,
+    /// MovieLens 1M.
+    Ml1m,
+    /// MovieLens 20M.
+    Ml20m,
+    /// MovieLens 25M.
+    Ml25m,
+    /// MovieLens 32M.
+    Ml32m,
+    /// LastFM 2K (HetRec 2011).
+    LastFm2k,
+    /// Amazon Instant Video (2014), all ratings.
+    AmazonInstantVideo,
+    /// Amazon Instant Video (2014), users and items with at least five reviews.
+    AmazonInstantVideo5Core,
+}
+
+impl PublicDataset {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Ml100k,
+        Self::Ml1m,
+        Self::Ml20m,
+        Self::Ml25m,
+        Self::Ml32m,
+        Self::LastFm2k,
+        Self::AmazonInstantVideo,
+        Self::AmazonInstantVideo5Core,
+    ];
+
+    /// Returns the number of ratings below which users are left out if a scenario does not say otherwise.
+    pub(in crate::scenario) fn default_minimum_interactions(self) -> u32 {
+        match self {
+            // The filter of the FedRAP paper.
+            Self::LastFm2k => 10,
+            // The filter of the PFedRec paper. Most users have a single rating, of which nothing can be held out.
+            Self::AmazonInstantVideo => 5,
+            _ => 0,
+        }
+    }
 }
 
 /// Parameters of the generated population.

@@ -104,12 +104,13 @@ fn every_listed_preset_value_is_one_that_a_file_may_hold() {
 }
 
 #[test]
-fn lastfm_alone_has_a_filter_by_default() {
+fn lastfm_and_amazon_alone_have_a_filter_by_default() {
     let minimum = |name: &str| {
         let text = MINIMAL.replace("generated", name);
         read(&text).unwrap().dataset.minimum_interactions
     };
-    assert_eq!([minimum("ml-100k"), minimum("ml-1m"), minimum("lastfm-2k")], [0, 0, 10]);
+    assert_eq!([minimum("ml-100k"), minimum("ml-32m"), minimum("amazon-instant-video-5core")], [0, 0, 0]);
+    assert_eq!([minimum("lastfm-2k"), minimum("amazon-instant-video")], [10, 5]);
 }
 
 #[test]

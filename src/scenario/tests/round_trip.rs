@@ -44,7 +44,8 @@ fn source() -> impl Strategy<Value = SourceSpec> {
                 timestamp,
             })
         });
-    prop_oneof![generated, delimited, Just(SourceSpec::Ml100k), Just(SourceSpec::Ml1m), Just(SourceSpec::LastFm2k)]
+    let public = (0..PublicDataset::ALL.len()).prop_map(|place| SourceSpec::Public(PublicDataset::ALL[place]));
+    prop_oneof![generated, delimited, public]
 }
 
 fn split() -> impl Strategy<Value = SplitSpec> {

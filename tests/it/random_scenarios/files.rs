@@ -1,7 +1,8 @@
 //! Makes files for scenarios that read some: the same made-up ratings in the layout that the source has, and small
 //! traces.
 
-use fedrecsim::scenario::{ColumnRef, DelimitedSpec, SourceSpec};
+use fedrecsim::dataset::public::known;
+use fedrecsim::scenario::{ColumnRef, DelimitedSpec, PublicDataset, SourceSpec};
 
 /// The keys of the columns, in the order of [`rows`].
 pub const COLUMNS: [&str; 6] = [
@@ -70,11 +71,26 @@ pub fn ratings(source: &SourceSpec) -> Option<(&'static str, String)> {
         weight: None,
         timestamp: Some(ColumnRef::Position(4)),
     };
+    let by_name = |user: &str, item: &str| DelimitedSpec {
+        user: ColumnRef::Name(user.into()),
+        item: ColumnRef::Name(item.into()),
+        rating: Some(ColumnRef::Name("rating".into())),
+        timestamp: Some(ColumnRef::Name("timestamp".into())),
+        ..by_position(",", true)
+    };
     match source {
         SourceSpec::Generated(_) => None,
-        SourceSpec::Ml100k => Some(("ml-100k/u.data", written(&by_position("\t", false)))),
-        SourceSpec::Ml1m => Some(("ml-1m/ratings.dat", written(&by_position("::", false)))),
-        SourceSpec::LastFm2k => Some(("lastfm-2k/user_artists.dat", written(&by_position("\t", true)))),
+        SourceSpec::Public(set) => {
+            let layout = match set {
+                PublicDataset::Ml100k => by_position("\t", false),
+                PublicDataset::Ml1m => by_position("::", false),
+                PublicDataset::Ml20m | PublicDataset::Ml25m | PublicDataset::Ml32m => by_name("userId", "movieId"),
+                PublicDataset::LastFm2k => by_position("\t", true),
+                PublicDataset::AmazonInstantVideo => by_position(",", false),
+                PublicDataset::AmazonInstantVideo5Core => by_name("user", "item"),
+            };
+            known(source).map(|set| (set.fetched_file(), written(&layout)))
+        }
         SourceSpec::Delimited(layout) => Some(("ratings.txt", written(layout))),
     }
 }

@@ -5,6 +5,7 @@
 
 use std::ops::RangeInclusive;
 
+use fedrecsim::dataset::public::DATASETS;
 use proptest::prelude::*;
 use proptest::sample::select;
 use toml::Value;
@@ -49,7 +50,8 @@ pub fn keys() -> Vec<Key> {
 }
 
 fn dataset() -> Vec<Key> {
-    let sources = ["generated", "generated", "generated", "ml-100k", "ml-1m", "lastfm-2k", "delimited"];
+    let files = DATASETS.iter().map(|set| set.name);
+    let sources: Vec<&str> = ["generated"; 6].into_iter().chain(files).chain(["delimited"; 2]).collect();
     vec![
         always("dataset.name", one_of(&sources)),
         maybe("dataset.path", one_of(&["ratings.txt"])),

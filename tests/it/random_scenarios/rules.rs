@@ -286,6 +286,7 @@ impl Draft {
         } else {
             self.remove_below("dataset.columns");
         }
+        // That of `amazon-instant-video` leaves nobody out: everybody has more ratings.
         let default_minimum = if self.is("dataset.name", "lastfm-2k") { 10 } else { 0 };
         let minimum = self.integer("dataset.minimum_interactions", default_minimum);
         let (users, items) = files::remaining(minimum);

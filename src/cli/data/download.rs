@@ -1,0 +1,223 @@
+//! Downloads a file, and goes on where a download broke off.
+//!
+//! What has arrived is kept under a hidden name beside the file, together with what the server calls this version of it
+//! (`ETag` or `Last-Modified`). Another attempt asks for the rest, on the condition that the file is still that version;
+//! a server that has another one, or knows no parts of files, sends the whole.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ureq::http::header::{CONTENT_RANGE, ETAG, HeaderName, LAST_MODIFIED};
+use ureq::http::{Response, StatusCode};
+use ureq::{Agent, Body};
+
+use crate::error::{Error, Result};
+
+/// The attempts in a row that may end without a new byte.
+const FRUITLESS_MAX: u32 = 3;
+
+/// The attempts in all.
+const ATTEMPTS_MAX: u32 = 1000;
+
+/// Is told how many bytes have arrived, and of how many, where that is known.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, Option<u64>);
+
+/// The way in which an attempt ended that was not refused.
+enum Attempt {
+    /// All of the file has arrived.
+    Whole,
+    /// The connection broke when this many bytes were there.
+    CutOff { length: u64, reason: String },
+}
+
+/// What has arrived of a file.
+struct Partial {
+    /// The bytes.
+    path: PathBuf,
+    /// The file with the version that they are of.
+    version: PathBuf,
+}
+
+/// Downloads the file at the address `url` to `path`. It has that name only when all of it is there.
+///
+/// # Errors
+/// [`Error::Fetch`] if the server cannot be reached, refuses, or cuts the connection again and again, and
+/// [`Error::Write`] if the file cannot be written.
+pub fn download(url: &str, path: &Path, progress: Progress) -> Result<()> {
+    let partial = Partial::of(path);
+    let agent = agent(url);
+    let (mut most, mut fruitless) = (partial.length(), 0);
+    for _ in 0..ATTEMPTS_MAX {
+        match attempt(&agent, url, &partial, progress)? {
+            Attempt::Whole => return partial.publish(path),
+            Attempt::CutOff { length, reason } => {
+                fruitless = if length > most { 0 } else { fruitless + 1 };
+                most = most.max(length);
+                if fruitless == FRUITLESS_MAX {
+                    let kept = partial.length();
+                    let reason = format!(
+                        "the connection broke {FRUITLESS_MAX} times without a new byte ({reason}); {kept} bytes are \
+                         kept, and the same command goes on with them"
+                    );
+                    return Err(Error::fetch(url, reason));
+                }
+            }
+        }
+    }
+    Err(Error::fetch(url, format!("the connection broke {ATTEMPTS_MAX} times; the same command goes on")))
+}
+
+/// Returns a client that follows redirects, but not from https to http.
+fn agent(url: &str) -> Agent {
+    let seconds = |seconds| Some(Duration::from_secs(seconds));
+    let config = Agent::config_builder()
+        .https_only(url.starts_with("https://"))
+        .http_status_as_error(false)
+        .user_agent(concat!("fedrecsim/", env!("CARGO_PKG_VERSION")))
+        // A provider may be slow, but one that says nothing for so long has been lost.
+        .timeout_connect(seconds(30))
+        .timeout_recv_response(seconds(60))
+        .timeout_per_read(seconds(60))
+        .build();
+    config.into()
+}
+
+/// Asks for what is missing of the file, and appends what arrives.
+fn attempt(agent: &Agent, url: &str, partial: &Partial, progress: Progress) -> Result<Attempt> {
+    let mut request = agent.get(url).header("Accept-Encoding", "identity");
+    let version = partial.version();
+    let have = if version.is_some() { partial.length() } else { 0 };
+    if let (Some(version), 1..) = (version, have) {
+        request = request.header("Range", format!("bytes={have}-")).header("If-Range", version);
+    }
+    let response = request.call().map_err(|reason| unreachable(url, &reason))?;
+    let (mut file, start) = match response.status() {
+        StatusCode::OK => (partial.begin(version_of(&response))?, 0),
+        StatusCode::PARTIAL_CONTENT if range_start(&response) == Some(have) => (partial.append()?, have),
+        StatusCode::RANGE_NOT_SATISFIABLE if have > 0 && whole_length(&response) == Some(have) => {
+            return Ok(Attempt::Whole);
+        }
+        StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE if have > 0 => {
+            partial.discard()?;
+            return Ok(Attempt::CutOff { length: 0, reason: "the server sent another part of the file".to_owned() });
+        }
+        status => return Err(refused(url, status)),
+    };
+    let expected = response.body().content_length().map(|length| start + length);
+    let mut body = response.into_body().into_reader();
+    let mut buffer = vec![0; 1 << 16];
+    let mut length = start;
+    loop {
+        progress(length, expected);
+        match body.read(&mut buffer) {
+            Ok(0) if expected.is_none_or(|expected| expected == length) => return Ok(Attempt::Whole),
+            Ok(0) => return Ok(Attempt::CutOff { length, reason: "it ended too early".to_owned() }),
+            Ok(read) => {
+                file.write_all(&buffer[..read]).map_err(|reason| Error::write(&partial.path, reason))?;
+                length += read as u64;
+            }
+            Err(reason) if reason.kind() == io::ErrorKind::Interrupted => {}
+            Err(reason) => return Ok(Attempt::CutOff { length, reason: reason.to_string() }),
+        }
+    }
+}
+
+/// Returns the error of a server that gave no answer.
+fn unreachable(url: &str, reason: &ureq::Error) -> Error {
+    let reason = match reason {
+        ureq::Error::HostNotFound => "there is no such host, or no network".to_owned(),
+        other => other.to_string(),
+    };
+    Error::fetch(
+        url,
+        format!(
+            "{reason}. Without a network, let another machine download the file, and give it with `--archive FILE`; a \
+             copy of it elsewhere is named with `--from URL`"
+        ),
+    )
+}
+
+/// Returns the error of a server that does not give the file.
+fn refused(url: &str, status: StatusCode) -> Error {
+    let meaning = status.canonical_reason().unwrap_or("no reason");
+    let reason = format!(
+        "the server answers {} ({meaning}); a copy of the file elsewhere is named with `--from URL`",
+        status.as_u16()
+    );
+    Error::fetch(url, reason)
+}
+
+fn header(response: &Response<Body>, name: HeaderName) -> Option<&str> {
+    response.headers().get(name)?.to_str().ok()
+}
+
+/// Returns what the server calls this version of the file. A weak tag does not say that all bytes are the same.
+fn version_of(response: &Response<Body>) -> Option<String> {
+    let tag = header(response, ETAG).filter(|tag| !tag.starts_with("W/"));
+    tag.or_else(|| header(response, LAST_MODIFIED)).map(str::to_owned)
+}
+
+/// Returns the first byte of the part that was sent (`bytes 5-9/10`).
+fn range_start(response: &Response<Body>) -> Option<u64> {
+    let (start, _) = header(response, CONTENT_RANGE)?.strip_prefix("bytes ")?.split_once('-')?;
+    start.trim().parse().ok()
+}
+
+/// Returns the length of the whole file, of which no part was sent (`bytes */10`).
+fn whole_length(response: &Response<Body>) -> Option<u64> {
+    header(response, CONTENT_RANGE)?.strip_prefix("bytes */")?.trim().parse().ok()
+}
+
+impl Partial {
+    fn of(path: &Path) -> Self {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let beside = |kind: &str| path.with_file_name(format!(".fedrecsim-{name}.{kind}"));
+        Self { path: beside("partial"), version: beside("version") }
+    }
+
+    /// Returns the number of bytes that are there.
+    fn length(&self) -> u64 {
+        fs::metadata(&self.path).map_or(0, |found| found.len())
+    }
+
+    /// Returns the version that they are of, if it is known.
+    fn version(&self) -> Option<String> {
+        fs::read_to_string(&self.version).ok().filter(|version| !version.is_empty())
+    }
+
+    /// Begins anew.
+    fn begin(&self, version: Option<String>) -> Result<File> {
+        // The version goes first, so that no bytes are ever taken for those of another one.
+        self.discard()?;
+        let unwritten = |reason| Error::write(&self.path, reason);
+        let file = File::create(&self.path).map_err(unwritten)?;
+        fs::write(&self.version, version.unwrap_or_default()).map_err(unwritten)?;
+        Ok(file)
+    }
+
+    /// Goes on at the end.
+    fn append(&self) -> Result<File> {
+        File::options().append(true).open(&self.path).map_err(|reason| Error::write(&self.path, reason))
+    }
+
+    /// Removes what is there.
+    fn discard(&self) -> Result<()> {
+        for path in [&self.version, &self.path] {
+            match fs::remove_file(path) {
+                Err(reason) if reason.kind() != io::ErrorKind::NotFound => return Err(Error::write(path, reason)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the file its name.
+    fn publish(&self, path: &Path) -> Result<()> {
+        fs::rename(&self.path, path).map_err(|reason| Error::write(path, reason))?;
+        // A version that is left over belongs to no bytes, and does no harm.
+        let _ = fs::remove_file(&self.version);
+        Ok(())
+    }
+}

@@ -1,0 +1,188 @@
+//! Carries out `data fetch`: downloads, checks and unpacks public data sets.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::checksum::{self, Mismatch, RECORDS, Verdict};
+use super::download::download;
+use super::unpack::{LIMITS, unpack};
+use crate::cli::DataFetchArgs;
+use crate::cli::inputs::data_directories;
+use crate::dataset::public::{Archive, BY_HAND, DATASETS, KnownDataset};
+use crate::dataset::registry;
+use crate::error::{Error, Result};
+use crate::report::FolderLock;
+use crate::scenario::SourceSpec;
+
+/// Fetches the data sets, and returns what was done and what went wrong. One that cannot be had does not keep the others
+/// from being fetched. Progress is shown if `visible` is true.
+pub fn fetch(arguments: &DataFetchArgs, visible: bool) -> (String, Vec<Error>) {
+    let (mut done, mut errors) = (String::new(), Vec::new());
+    match chosen(arguments) {
+        Ok(sets) => {
+            for set in sets {
+                match fetch_one(set, arguments, visible) {
+                    Ok(text) => done.push_str(&text),
+                    Err(error) => errors.push(error),
+                }
+            }
+        }
+        Err(error) => errors.push(error),
+    }
+    (done, errors)
+}
+
+/// Returns the data sets that are named.
+fn chosen(arguments: &DataFetchArgs) -> Result<Vec<&'static KnownDataset>> {
+    let by_name = |name: &String| {
+        if let Some(set) = BY_HAND.iter().find(|set| set.name == name) {
+            let message = format!("{name} has to be fetched by hand, from {}. {}", set.page, set.steps);
+            return Err(Error::Usage(message));
+        }
+        DATASETS.iter().find(|set| set.name == name).ok_or_else(|| {
+            let known = DATASETS.each_ref().map(|set| set.name).join(", ");
+            Error::Usage(format!("there is no data set {name:?} to fetch; there are {known}"))
+        })
+    };
+    let sets: Vec<_> = arguments.names.iter().map(by_name).collect::<Result<_>>()?;
+    if arguments.archive.is_some() && sets.len() > 1 {
+        return Err(Error::Usage("--archive is the file of one data set; name that one alone".to_owned()));
+    }
+    if let Some(from) = arguments.from.as_ref().filter(|from| !from.contains("://")) {
+        return Err(Error::Usage(format!("--from {from} is no address, such as https://example.org/data")));
+    }
+    Ok(sets)
+}
+
+fn fetch_one(set: &KnownDataset, arguments: &DataFetchArgs, visible: bool) -> Result<String> {
+    let folders = data_directories(arguments.data_dir.as_deref());
+    if let Ok(found) = registry::locate(&SourceSpec::Public(set.id), None, &folders) {
+        return Ok(format!("{}: {} is here already\n", set.name, found.path.display()));
+    }
+    let bar = bar(set.name, visible);
+    let job = Job {
+        archive: &set.archive,
+        file: set.fetched_file(),
+        folder: &folders[0],
+        from: arguments.from.as_deref(),
+        given: arguments.archive.as_deref(),
+    };
+    let fetched = job.run(&mut |length, whole| {
+        whole.into_iter().for_each(|whole| bar.set_length(whole));
+        bar.set_position(length);
+    });
+    bar.finish_and_clear();
+    Ok(format!("{}: {}\n  licence: {}\n  cite: {}\n", set.name, fetched?, set.licence, set.citation))
+}
+
+/// Returns a bar on standard error, or one that nobody sees.
+fn bar(name: &'static str, visible: bool) -> ProgressBar {
+    if !visible {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::no_length();
+    let template = "{msg} [{bar:24}] {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.set_message(name);
+    bar
+}
+
+/// A data set to be fetched.
+pub(super) struct Job<'a> {
+    /// What the provider offers.
+    pub archive: &'a Archive,
+    /// The ratings file, as `FOLDER/NAME` below the data folder.
+    pub file: &'a str,
+    /// The data folder.
+    pub folder: &'a Path,
+    /// The address in place of the provider's, without the name of the file.
+    pub from: Option<&'a str>,
+    /// A file that was downloaded by somebody else.
+    pub given: Option<&'a Path>,
+}
+
+impl Job<'_> {
+    /// Fetches the data set, and says what was done.
+    ///
+    /// # Errors
+    /// [`Error::Fetch`] if the provider's file cannot be had or is another one, [`Error::Read`] if it cannot be used,
+    /// [`Error::Write`] if the data folder cannot be written, [`Error::Usage`] if something else is in its place.
+    pub fn run(&self, progress: super::download::Progress) -> Result<String> {
+        fs::create_dir_all(self.folder).map_err(|reason| Error::write(self.folder, reason))?;
+        let _lock = FolderLock::take_for("the data sets in", self.folder)?;
+        let target = self.folder.join(self.file);
+        let own = target.parent().unwrap_or(self.folder);
+        let ratings = target.file_name().unwrap_or_default().to_string_lossy();
+        if own.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
+            return Err(Error::Usage(format!(
+                "{} is there already, but has no {ratings}; move it out of the way, or name another --data-dir",
+                own.display()
+            )));
+        }
+        let (file, origin, is_temporary) = self.obtain(progress)?;
+        let verdict = self.check(&file, &origin, is_temporary)?;
+        unpack(&file, self.archive.content, own, &ratings, LIMITS)?;
+        if is_temporary {
+            // It takes up room, and what it held is in the folder.
+            let _ = fs::remove_file(&file);
+        }
+        Ok(format!("{} is from {origin}; {verdict}", target.display()))
+    }
+
+    /// Returns the provider's file, where it is from, and whether nobody but this command wants it.
+    fn obtain(&self, progress: super::download::Progress) -> Result<(PathBuf, String, bool)> {
+        let here = self.folder.join(self.archive.file_name());
+        if let Some(file) = self.given.map(Path::to_owned).or_else(|| here.is_file().then(|| here.clone())) {
+            let origin = file.display().to_string();
+            return Ok((file, origin, false));
+        }
+        let url = match self.from {
+            Some(from) => format!("{}/{}", from.trim_end_matches('/'), self.archive.file_name()),
+            None => self.archive.url.to_owned(),
+        };
+        download(&url, &here, progress)?;
+        Ok((here, url, true))
+    }
+
+    /// Checks the file, and says what it was compared with. One that was downloaded and is not the right one is removed.
+    fn check(&self, file: &Path, origin: &str, is_temporary: bool) -> Result<String> {
+        let found = checksum::sha256_of(file)?;
+        let (name, records) = (self.archive.file_name(), self.folder.join(RECORDS));
+        match checksum::compare(&found, self.archive.sha256, name, self.folder)? {
+            Ok(Verdict::Known) => Ok("its SHA-256 is the one that fedrecsim knows".to_owned()),
+            Ok(Verdict::SameAsFirst) => {
+                Ok(format!("its SHA-256 is that of the first download, which is in {}", records.display()))
+            }
+            Ok(Verdict::First) => {
+                checksum::record(&found, name, self.folder)?;
+                Ok(format!(
+                    "fedrecsim knows no SHA-256 of it, so that it is taken as it is, and its SHA-256, {found}, is kept \
+                     in {} for the next time",
+                    records.display()
+                ))
+            }
+            Err(Mismatch { expected, is_recorded }) => {
+                let whose = match is_recorded {
+                    true => format!("that of the first download, which is in {}", records.display()),
+                    false => "the one that fedrecsim knows".to_owned(),
+                };
+                let mut reason = format!("its SHA-256 is {found}, and not {expected}, {whose}");
+                if !is_temporary {
+                    return Err(Error::read(file, reason));
+                }
+                match fs::remove_file(file) {
+                    Ok(()) => {
+                        reason += "; what was downloaded is removed. Either it was damaged on its way, or the \
+                                         provider has another file there now"
+                    }
+                    Err(error) => reason += &format!("; {} cannot be removed ({error})", file.display()),
+                }
+                Err(Error::fetch(origin, reason))
+            }
+        }
+    }
+}

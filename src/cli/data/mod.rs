@@ -1,0 +1,91 @@
+//! Carries out `data list`, `data fetch` and `data describe`: public data sets by name, from their providers, and what
+//! ratings are like.
+
+#[cfg(feature = "fetch")]
+mod checksum;
+mod describe;
+#[cfg(feature = "fetch")]
+mod download;
+#[cfg(feature = "fetch")]
+mod fetch;
+#[cfg(feature = "fetch")]
+mod unpack;
+
+pub use describe::describe;
+#[cfg(feature = "fetch")]
+pub use fetch::fetch;
+
+use super::inputs::data_directories;
+use super::{DataListArgs, wrapped};
+use crate::dataset::public::{BY_HAND, DATASETS};
+use crate::dataset::registry;
+use crate::scenario::SourceSpec;
+
+/// Returns the public data sets with their providers, their licences and their places, in lines of `width` columns.
+pub fn list(arguments: &DataListArgs, width: usize) -> String {
+    let folders = data_directories(arguments.data_dir.as_deref());
+    let mut text = String::new();
+    let mut entry = |name: &str, lines: &[String]| {
+        text.push_str(&format!("{name}\n"));
+        lines.iter().for_each(|line| text.push_str(&wrapped(line, "  ", width)));
+        text.push('\n');
+    };
+    for set in &DATASETS {
+        let place = match registry::locate(&SourceSpec::Public(set.id), None, &folders) {
+            Ok(found) => format!("here: {}", found.path.display()),
+            Err(_) => format!("not here: fedrecsim data fetch {}", set.name),
+        };
+        let lines = [
+            format!("{}: {}", set.title, set.holds),
+            format!("{} ({})", set.archive.url, set.archive.length),
+            format!("licence: {}", set.licence),
+            format!("cite: {}", set.citation),
+            place,
+        ];
+        entry(set.name, &lines);
+    }
+    for set in &BY_HAND {
+        let lines = [
+            format!("{}: {}", set.title, set.holds),
+            set.page.to_owned(),
+            format!("licence: {}", set.licence),
+            format!("cite: {}", set.citation),
+            format!("by hand: {}.", set.steps),
+        ];
+        entry(set.name, &lines);
+    }
+    text
+}
+
+#[cfg(test)]
+mod list_tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::method::registry::vocabulary;
+    use crate::scenario;
+
+    /// If this fails, a scenario cannot name a data set by the name under which it is listed and fetched.
+    #[test]
+    fn every_data_set_is_listed_under_the_name_that_scenarios_have_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("ml-100k")).unwrap();
+        std::fs::write(folder.path().join("ml-100k/u.data"), "1\t2\t3\t4\n").unwrap();
+        let text = list(&DataListArgs { data_dir: Some(folder.path().to_owned()) }, 80);
+        for set in &DATASETS {
+            let text = format!("method = \"popularity\"\ndataset.name = \"{}\"\ntraining.rounds = 1\n", set.name);
+            let read = scenario::parse(&text, "named.toml", &[], &vocabulary()).unwrap();
+            assert_eq!(read.dataset.source, SourceSpec::Public(set.id));
+        }
+        let names = DATASETS.iter().map(|set| set.name).chain(BY_HAND.iter().map(|set| set.name));
+        assert_eq!(
+            text.lines().filter(|line| !line.starts_with(' ') && !line.is_empty()).collect::<Vec<_>>(),
+            names.collect::<Vec<_>>()
+        );
+        assert!(text.contains("  not here: fedrecsim data fetch ml-1m\n"), "{text}");
+        assert_eq!(text.matches("  here: ").count(), 1, "{text}");
+        assert_eq!(text.matches("licence: ").count(), DATASETS.len() + BY_HAND.len());
+    }
+}
+
+#[cfg(all(test, feature = "fetch"))]
+mod tests;

@@ -1,0 +1,171 @@
+//! Makes the folder of a data set from what its provider offers: unpacks, decompresses, or takes the ratings out of
+//! reviews.
+//!
+//! The file was checked, but the checksum may be that of a first download. So an archive is taken for one of a stranger:
+//! no name in it may lead out of the folder, and what comes out of it has a limit.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::{Component, Path, PathBuf};
+
+use flate2::bufread::MultiGzDecoder;
+use serde::Deserialize;
+use zip::ZipArchive;
+
+use crate::dataset::public::Content;
+use crate::error::{Error, Result};
+
+/// The most that may come out of an archive.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// In bytes.
+    pub bytes: u64,
+    /// In files.
+    pub files: usize,
+}
+
+/// The limits of the public data sets, the largest of which has 1.2 GB and 10 files, and the one with the most files 23.
+pub const LIMITS: Limits = Limits { bytes: 4 << 30, files: 1000 };
+
+/// A review, as far as it is a rating.
+#[derive(Deserialize)]
+struct Review {
+    #[serde(rename = "reviewerID")]
+    user: String,
+    #[serde(rename = "asin")]
+    item: String,
+    #[serde(rename = "overall")]
+    rating: f64,
+    #[serde(rename = "unixReviewTime")]
+    time: i64,
+}
+
+/// Makes the new folder `folder` from the file at `archive`. The ratings file in it is called `ratings`.
+///
+/// If that fails, no folder is left.
+///
+/// # Errors
+/// [`Error::Read`] if the file is not what it should be, and [`Error::Write`] if the folder cannot be written.
+pub fn unpack(archive: &Path, content: Content, folder: &Path, ratings: &str, limits: Limits) -> Result<()> {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let partial = folder.with_file_name(format!(".fedrecsim-{name}.unpacked"));
+    remove(&partial)?;
+    fs::create_dir_all(&partial).map_err(|reason| Error::write(&partial, reason))?;
+    let made = match content {
+        Content::Zip => unzip(archive, &partial, ratings, limits),
+        Content::Ratings => {
+            let source = open(archive)?;
+            copy(source, archive, &partial.join(ratings), limits.bytes).map(drop)
+        }
+        Content::Reviews => take_ratings(archive, &partial.join(ratings), limits.bytes),
+    };
+    let made = made.and_then(|()| fs::rename(&partial, folder).map_err(|reason| Error::write(folder, reason)));
+    if made.is_err() {
+        // The first error is the one to tell.
+        let _ = remove(&partial);
+    }
+    made
+}
+
+fn open(path: &Path) -> Result<File> {
+    File::open(path).map_err(|reason| Error::read(path, reason))
+}
+
+/// Removes a folder that a process may have left that was killed.
+fn remove(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(reason) if reason.kind() != io::ErrorKind::NotFound => Err(Error::write(folder, reason)),
+        _ => Ok(()),
+    }
+}
+
+/// Writes what `source` holds, which is part of `archive`, to a new file, and returns its length.
+fn copy(source: impl Read, archive: &Path, path: &Path, most: u64) -> Result<u64> {
+    let unwritten = |reason| Error::write(path, reason);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(unwritten)?;
+    }
+    let mut file = File::create_new(path).map_err(unwritten)?;
+    let mut source = Limited { source, left: most };
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let read = source.read(&mut buffer).map_err(|reason| Error::read(archive, reason))?;
+        if read == 0 {
+            return Ok(most - source.left);
+        }
+        file.write_all(&buffer[..read]).map_err(unwritten)?;
+    }
+}
+
+const TOO_MUCH: &str = "more comes out of it than out of any data set; it is not what it should be";
+
+/// What comes out of an archive. To read more than is allowed is an error, and not the end.
+struct Limited<R> {
+    source: R,
+    /// The bytes that may still come.
+    left: u64,
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.source.read(buffer)?;
+        self.left = self.left.checked_sub(read as u64).ok_or_else(|| io::Error::other(TOO_MUCH))?;
+        Ok(read)
+    }
+}
+
+/// Unpacks the folder of a zip archive in which `ratings` is.
+fn unzip(archive: &Path, folder: &Path, ratings: &str, limits: Limits) -> Result<()> {
+    let unreadable = |reason: zip::result::ZipError| Error::read(archive, reason);
+    let mut zip = ZipArchive::new(BufReader::new(open(archive)?)).map_err(unreadable)?;
+    if zip.len() > limits.files {
+        return Err(Error::read(archive, TOO_MUCH));
+    }
+    let mut paths = Vec::with_capacity(zip.len());
+    for index in 0..zip.len() {
+        let entry = zip.by_index(index).map_err(unreadable)?;
+        let Some(path) = safe(entry.name()).filter(|_| !entry.is_symlink()) else {
+            let reason = format!("{:?} in it would be written outside of its folder", entry.name());
+            return Err(Error::read(archive, reason));
+        };
+        paths.push((path, entry.is_dir()));
+    }
+    let holds_ratings = |path: &&PathBuf| path.file_name().is_some_and(|name| name == ratings);
+    let places = paths.iter().filter(|(_, is_dir)| !is_dir).map(|(path, _)| path).filter(holds_ratings);
+    let Some(place) = places.min_by_key(|path| path.components().count()) else {
+        return Err(Error::read(archive, format!("there is no {ratings} in it")));
+    };
+    let top = place.parent().unwrap_or(Path::new("")).to_owned();
+    let mut left = limits.bytes;
+    for (index, (path, is_dir)) in paths.iter().enumerate() {
+        let Ok(below) = path.strip_prefix(&top) else { continue };
+        if !is_dir {
+            let entry = zip.by_index(index).map_err(unreadable)?;
+            left -= copy(entry, archive, &folder.join(below), left)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the path of a name in an archive; `None` if it could lead out of the folder, here or on another system.
+fn safe(name: &str) -> Option<PathBuf> {
+    let path = Path::new(name);
+    let is_below = path.components().all(|part| matches!(part, Component::Normal(_)));
+    (is_below && !name.is_empty() && !name.contains(['\\', ':', '\0'])).then(|| path.to_owned())
+}
+
+/// Writes the ratings of compressed reviews as a csv with a header.
+fn take_ratings(archive: &Path, path: &Path, most: u64) -> Result<()> {
+    let unwritten = |reason: csv::Error| Error::write(path, reason.into());
+    let text = Limited { source: MultiGzDecoder::new(BufReader::new(open(archive)?)), left: most };
+    let reviews = serde_json::Deserializer::from_reader(BufReader::new(text)).into_iter::<Review>();
+    let file = File::create_new(path).map_err(|reason| Error::write(path, reason))?;
+    let mut csv = csv::Writer::from_writer(BufWriter::new(file));
+    csv.write_record(["user", "item", "rating", "timestamp"]).map_err(unwritten)?;
+    for (index, review) in reviews.enumerate() {
+        let review = review.map_err(|reason| Error::read(archive, format!("review {}: {reason}", index + 1)))?;
+        let row = [review.user, review.item, review.rating.to_string(), review.time.to_string()];
+        csv.write_record(row).map_err(unwritten)?;
+    }
+    csv.flush().map_err(|reason| Error::write(path, reason))
+}
