@@ -134,6 +134,24 @@ pub trait PortableDraws: Rng {
         -mean * math::ln(self.open_unit())
     }
 
+    /// Draws from the Laplace distribution with mean 0 and this scale, by inversion.
+    fn laplace(&mut self, scale: f64) -> f64 {
+        let centred = self.open_unit() - 0.5;
+        let magnitude = -scale * math::ln(1.0 - 2.0 * centred.abs());
+        if centred < 0.0 { -magnitude } else { magnitude }
+    }
+
+    /// Moves `count` of `values` to their front, drawn uniformly without replacement; all of them if there are fewer.
+    fn draw_to_front<T>(&mut self, values: &mut [T], count: usize)
+    where
+        Self: Sized,
+    {
+        for place in 0..count.min(values.len()) {
+            let chosen = place + self.below((values.len() - place) as u32) as usize;
+            values.swap(place, chosen);
+        }
+    }
+
     /// Shuffles `values` in place into a uniformly random permutation (Fisher-Yates from the end).
     fn shuffle_portably<T>(&mut self, values: &mut [T])
     where
@@ -198,6 +216,31 @@ mod tests {
         let mean = draws.iter().sum::<f64>() / 1e5;
         let variance = draws.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / 1e5;
         assert!(mean.abs() < 0.015 && (variance - 1.0).abs() < 0.02, "mean {mean}, variance {variance}");
+    }
+
+    /// If this fails, noise has another spread than the mechanism that is accounted for.
+    #[test]
+    fn laplace_draws_have_the_right_moments() {
+        let mut stream = Streams::new(1).stream(Purpose::Device, 0, 0);
+        let draws: Vec<f64> = (0..100_000).map(|_| stream.laplace(0.5)).collect();
+        let mean = draws.iter().sum::<f64>() / 1e5;
+        let magnitude = draws.iter().map(|x| x.abs()).sum::<f64>() / 1e5;
+        let variance = draws.iter().map(|x| x * x).sum::<f64>() / 1e5;
+        assert!(mean.abs() < 0.01 && (magnitude - 0.5).abs() < 0.01 && (variance - 0.5).abs() < 0.02);
+    }
+
+    /// If this fails, some values are drawn more often than others, or one is drawn twice.
+    #[test]
+    fn a_draw_without_replacement_takes_every_value_equally_often() {
+        let mut stream = Streams::new(1).stream(Purpose::Shuffle, 0, 0);
+        let mut counts = [0; 5];
+        for _ in 0..5_000 {
+            let mut values = [0, 1, 2, 3, 4];
+            stream.draw_to_front(&mut values, 2);
+            assert_ne!(values[0], values[1]);
+            values[..2].iter().for_each(|value| counts[*value] += 1);
+        }
+        assert!(counts.iter().all(|count| (1_850..2_150).contains(count)), "{counts:?}");
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub const METHODS: &[Entry] = &[
     super::fedgram::ENTRY,
     super::fedspec::ENTRY,
     super::fedrec::ENTRY,
+    super::fedpergnn::ENTRY,
     super::mf::ENTRY,
     super::fedrec::central::ENTRY,
     super::item_to_item::ease::ENTRY,

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::numerics::{Filling, HybridFilling, Memory, Participation, Style, decayed};
-use super::user_vector::{collect_last_ratings, score_items};
+use super::user_vector::{collect_last_ratings, draw_unrated, score_items};
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
     largest_magnitude, parameters, sizes_of_item_table,
@@ -275,16 +275,10 @@ impl FedRecScratch {
         if per_rated == 0 {
             return;
         }
-        self.unrated.clear();
-        let mut rated = self.items.iter().copied().peekable();
-        self.unrated.extend((0..catalogue as u32).filter(|item| rated.next_if_eq(item).is_none()));
-        let count = (per_rated * self.items.len()).min(self.unrated.len());
+        let count = per_rated * self.items.len();
         let mut stream = task.named_stream("fedrec/virtual-items");
-        for place in 0..count {
-            let chosen = place + stream.below((self.unrated.len() - place) as u32) as usize;
-            self.unrated.swap(place, chosen);
-        }
-        self.items.extend_from_slice(&self.unrated[..count]);
+        draw_unrated(&self.items, (catalogue, count), &mut stream, &mut self.unrated);
+        self.items.extend_from_slice(&self.unrated);
     }
 
     /// Returns the update that lists the items in ascending order with their gradients.

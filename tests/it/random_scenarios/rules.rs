@@ -22,7 +22,7 @@ const STALENESS: [&str; 3] = [
 ];
 
 /// The methods that learn ratings.
-const LEARN_RATINGS: [&str; 2] = ["fedrec-pmf", "pmf"];
+const LEARN_RATINGS: [&str; 3] = ["fedrec-pmf", "pmf", "fedpergnn"];
 
 /// A scenario that is being made, as values by dotted path.
 pub struct Draft(pub BTreeMap<&'static str, Value>);
