@@ -140,6 +140,17 @@ pub trait PortableDraws: Rng {
         if unit < 0.5 { scale * math::ln(2.0 * unit) } else { -scale * math::ln(2.0 * (1.0 - unit)) }
     }
 
+    /// Moves `count` of `values` to their front, drawn uniformly without replacement; all of them if there are fewer.
+    fn draw_to_front<T>(&mut self, values: &mut [T], count: usize)
+    where
+        Self: Sized,
+    {
+        for place in 0..count.min(values.len()) {
+            let chosen = place + self.below((values.len() - place) as u32) as usize;
+            values.swap(place, chosen);
+        }
+    }
+
     /// Shuffles `values` in place into a uniformly random permutation (Fisher-Yates from the end).
     fn shuffle_portably<T>(&mut self, values: &mut [T])
     where
@@ -216,6 +227,20 @@ mod tests {
         let variance = draws.iter().map(|x| x * x).sum::<f64>() / 1e5;
         assert!(mean.abs() < 0.01 && (deviation - 0.5).abs() < 0.01, "mean {mean}, mean magnitude {deviation}");
         assert!((variance - 0.5).abs() < 0.02, "variance {variance}");
+    }
+
+    /// If this fails, some values are drawn more often than others, or one is drawn twice.
+    #[test]
+    fn a_draw_without_replacement_takes_every_value_equally_often() {
+        let mut stream = Streams::new(1).stream(Purpose::Shuffle, 0, 0);
+        let mut counts = [0; 5];
+        for _ in 0..5_000 {
+            let mut values = [0, 1, 2, 3, 4];
+            stream.draw_to_front(&mut values, 2);
+            assert_ne!(values[0], values[1]);
+            values[..2].iter().for_each(|value| counts[*value] += 1);
+        }
+        assert!(counts.iter().all(|count| (1_850..2_150).contains(count)), "{counts:?}");
     }
 
     #[test]

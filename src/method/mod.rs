@@ -59,6 +59,7 @@ pub mod fcf;
 pub mod fedgram;
 pub mod fedmf;
 pub mod fedncf;
+pub mod fedpergnn;
 pub mod fedrap;
 pub mod fedrec;
 pub mod fedrecon;

@@ -32,13 +32,18 @@ pub(super) fn gradient_layout(items: &'static str, shape: TableShape, network: &
 
 /// Splits flat parameters into the tables of the network's blocks.
 pub(super) fn tables(network: &Perceptron, parameters: &[f32]) -> Vec<Table> {
+    cut(shapes(network).map(|(_, shape)| shape), parameters)
+}
+
+/// Splits flat parameters into tables of these shapes.
+pub(super) fn cut(shapes: impl Iterator<Item = TableShape>, parameters: &[f32]) -> Vec<Table> {
     let mut rest = parameters;
-    let cut = shapes(network).map(|(_, shape)| {
+    let table = |shape: TableShape| {
         let (values, others) = rest.split_at(shape.values());
         rest = others;
         Table::new(shape, values.to_vec())
-    });
-    cut.collect()
+    };
+    shapes.map(table).collect()
 }
 
 /// Makes a model from tables that were made for this layout.

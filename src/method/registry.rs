@@ -22,6 +22,7 @@ pub const METHODS: &[Entry] = &[
     super::fedspec::ENTRY,
     super::fedrec::ENTRY,
     super::fedrec::SVD_PLUS_PLUS,
+    super::fedpergnn::ENTRY,
     super::mf::ENTRY,
     super::fedrec::central::ENTRY,
     super::fedrec::central::SVD_PLUS_PLUS,

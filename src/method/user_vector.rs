@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::model::algebra::AlgebraError;
 use crate::model::kernel::score::{ScaledSum, score_sums};
 use crate::model::table::Table;
+use crate::rng::{PortableDraws, Stream};
 
 /// Holds the positives of a user, each once.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -65,6 +66,21 @@ pub(super) fn collect_last_ratings(own: &OwnData<'_>, items: &mut Vec<u32>, rati
             }
         }
     }
+}
+
+/// Replaces `unrated` by `count` items of the catalogue that are not `rated` (ascending), drawn without replacement; by
+/// all of them if there are fewer.
+pub(super) fn draw_unrated(
+    rated: &[u32],
+    (catalogue, count): (usize, usize),
+    stream: &mut Stream,
+    unrated: &mut Vec<u32>,
+) {
+    let mut rated = rated.iter().copied().peekable();
+    unrated.clear();
+    unrated.extend((0..catalogue as u32).filter(|item| rated.next_if_eq(item).is_none()));
+    stream.draw_to_front(unrated, count);
+    unrated.truncate(count);
 }
 
 /// Returns the error of a participation whose system of equations has no solution, because its table is no longer

@@ -31,12 +31,8 @@ impl VirtualItems {
         let mut distinct = rated.to_vec();
         distinct.dedup();
         let mut unrated: Vec<u32> = (0..items as u32).filter(|item| distinct.binary_search(item).is_err()).collect();
-        let wanted = (self.per_rated_item * distinct.len() as f64 + 0.5) as usize;
-        let count = wanted.min(unrated.len());
-        for place in 0..count {
-            let left = (unrated.len() - place) as u32;
-            unrated.swap(place, place + stream.below(left) as usize);
-        }
+        let count = (self.per_rated_item * distinct.len() as f64 + 0.5) as usize;
+        stream.draw_to_front(&mut unrated, count);
         unrated.truncate(count);
         unrated.sort_unstable();
         unrated

@@ -8,7 +8,8 @@ use fedrecsim::sim::{self, RunControl, World};
 use crate::support::{Workshop, methods, parse};
 
 /// The methods that predict ratings. They can rank as well, but learn nothing from positives alone.
-const PREDICT_RATINGS: [&str; 6] = ["global-mean", "user-mean", "fedrec-pmf", "fedrec-svdpp", "pmf", "svdpp"];
+const PREDICT_RATINGS: [&str; 7] =
+    ["global-mean", "user-mean", "fedrec-pmf", "fedrec-svdpp", "fedpergnn", "pmf", "svdpp"];
 
 fn stream() -> Stream {
     Streams::new(5).stream(Purpose::GeneratedRatings, 0, 0)
@@ -43,8 +44,8 @@ fn rated_checkerboard() -> String {
 
 /// Returns the scenario's value of `method` for a method that is to learn in thirty steps. The methods that are named
 /// here have default rates that are meant for thousands of users or steps.
-fn quickly(name: &str) -> String {
-    match name {
+fn quickly(name: &str) -> Vec<String> {
+    let method = match name {
         "fedncf" => "method.fedncf={ optimizer = \"adam\", local_epochs = 10, learning_rate_user = 0.01, \
                      learning_rate_items = 0.01, learning_rate_network = 0.01 }"
             .to_owned(),
@@ -54,15 +55,23 @@ fn quickly(name: &str) -> String {
         "fedrec-pmf" | "fedrec-svdpp" | "pmf" | "svdpp" => {
             format!("method.{name}={{ learning_rate = 0.2, learning_rate_decay = 0.99 }}")
         }
+        "fedpergnn" => "method.fedpergnn={ predictor = \"product\", latent_dimension = 8, own_items = 8, \
+                        neighbours_per_item = 4, learning_rate = 10, clip_norm = 1000, dropout = 0, \
+                        pseudo_items = 0, epsilon = 0 }"
+            .to_owned(),
         name => format!("method=\"{name}\""),
-    }
+    };
+    // Before user and item interact, the slope of a graph network is hardly steep, so that it takes hundreds of steps.
+    let steps = (name == "fedpergnn").then(|| "training.steps_per_round=12".to_owned());
+    [method].into_iter().chain(steps).collect()
 }
 
 /// Returns a figure of the last round on these ratings.
 fn figure(entry: &Entry, ratings: &str, scenario: &str, metric: &str) -> f64 {
     let workshop = Workshop::new();
     workshop.write("checkerboard.txt", ratings);
-    let scenario = parse(scenario, &[&quickly(entry.name)]);
+    let overrides = quickly(entry.name);
+    let scenario = parse(scenario, &overrides.iter().map(String::as_str).collect::<Vec<_>>());
     let dataset = dataset::load(&scenario.dataset, &[workshop.path("")], Streams::new(scenario.seed)).unwrap();
     let world = World::with_methods(scenario, dataset.into(), &methods()).unwrap();
     let outcome = sim::run(world, &RunControl::with_threads(2), &mut ()).unwrap();

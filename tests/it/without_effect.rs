@@ -73,6 +73,7 @@ const CASES: &[Case] = &[
     (&[FEDREC], "method.fedrec-pmf.predict_from", "3", "10"),
     (&[FEDREC], "method.fedrec-pmf.local_steps", "3", "10"),
     (&[FEDREC], "method.fedrec-pmf.strategy", "\"hybrid-filling\"", "\"user-averaging\""),
+    (&["method={ fedpergnn = { as_published_labels = true } }"], "method.fedpergnn.rating_scale", "10", "5"),
     (&["method=\"mf\""], "training.participation", "{ cohort = 3 }", "\"all\""),
     (&[], "server", "{ ns_per_row_visit = 1 }", "{ ns_per_row_visit = 10 }"),
     (&["method=\"popularity\""], "training.participation", "{ cohort = 3 }", "\"all\""),

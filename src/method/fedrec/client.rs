@@ -7,7 +7,7 @@ use super::profile::{Profile, UserAlone, WithRatedItems};
 use super::{Factors, Shared};
 use crate::error::Result;
 use crate::ids::UserId;
-use crate::method::user_vector::{collect_last_ratings, score_items};
+use crate::method::user_vector::{collect_last_ratings, draw_unrated, score_items};
 use crate::method::{Client, LocalTask, LocalUpdate, Scorer, ScoringContext, Scratch, largest_magnitude};
 use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::private::Private;
@@ -59,16 +59,10 @@ impl FedRecScratch {
         if per_rated == 0 {
             return;
         }
-        self.unrated.clear();
-        let mut rated = self.items.iter().copied().peekable();
-        self.unrated.extend((0..catalogue as u32).filter(|item| rated.next_if_eq(item).is_none()));
-        let count = (per_rated * self.items.len()).min(self.unrated.len());
+        let count = per_rated * self.items.len();
         let mut stream = task.named_stream("fedrec/virtual-items");
-        for place in 0..count {
-            let chosen = place + stream.below((self.unrated.len() - place) as u32) as usize;
-            self.unrated.swap(place, chosen);
-        }
-        self.items.extend_from_slice(&self.unrated[..count]);
+        draw_unrated(&self.items, (catalogue, count), &mut stream, &mut self.unrated);
+        self.items.extend_from_slice(&self.unrated);
     }
 
     /// Returns the update of the tables of `factors` that lists the items in ascending order with what is uploaded for

@@ -2,13 +2,13 @@
 //! network, and back-propagates the gradients with respect to them.
 
 use super::device::prediction_network;
-use crate::method::network::model_of;
+use crate::method::network::{cut, model_of};
 use crate::model::blocks::Model;
 use crate::model::layout::{BlockLayout, Layout};
 use crate::model::neural::dense::{add_scaled, dot};
 use crate::model::neural::optimizer::AdamSettings;
 use crate::model::neural::{Perceptron, PerceptronBuffers};
-use crate::model::table::{Table, TableShape};
+use crate::model::table::TableShape;
 use crate::rng::{PortableDraws, Stream};
 
 /// Describes the sizes of a hypernetwork. Those of the published code are the defaults of the method's parameters.
@@ -178,14 +178,8 @@ impl HyperNetwork {
 
     /// Returns the server's matrices as a model. It never travels.
     pub fn to_model(&self) -> Model {
-        let mut rest = self.parameters.as_slice();
         let layout = self.shape.layout();
-        let mut tables = Vec::with_capacity(layout.blocks().len());
-        for block in layout.blocks() {
-            let (values, others) = rest.split_at(block.shape.values());
-            rest = others;
-            tables.push(Table::new(block.shape, values.to_vec()));
-        }
+        let tables = cut(layout.blocks().iter().map(|block| block.shape), &self.parameters);
         model_of(layout, tables)
     }
 

@@ -28,6 +28,32 @@ pub struct Layer {
     pub bias: Range<usize>,
 }
 
+impl Layer {
+    /// Describes a layer whose parameters begin at `start` of the flat slice, the weights before the bias.
+    pub fn at(start: usize, inputs: usize, outputs: usize) -> Self {
+        let weights = start..start + inputs * outputs;
+        let bias = weights.end..weights.end + outputs;
+        Self { inputs, outputs, weights, bias }
+    }
+
+    /// Returns `W x + b` for a single sample. `parameters` is the flat slice of all layers.
+    pub fn forward_one(&self, parameters: &[f32], x: &[f32]) -> Vec<f32> {
+        let rows = parameters[self.weights.clone()].chunks_exact(self.inputs);
+        rows.zip(&parameters[self.bias.clone()]).map(|(row, bias)| dense::dot(row, x) + bias).collect()
+    }
+
+    /// Back-propagates through the layer for a single sample `x`, whose outputs have the gradient `dz`. Adds the
+    /// gradient of the layer's parameters to `gradient`, which is that of the flat slice, and that of `x` to `dx`.
+    pub fn backward_one(&self, parameters: &[f32], x: &[f32], dz: &[f32], gradient: &mut [f32], dx: &mut [f32]) {
+        dense::add_scaled(1.0, dz, &mut gradient[self.bias.clone()]);
+        let places = self.weights.clone().step_by(self.inputs.max(1));
+        for (start, dz) in places.zip(dz) {
+            dense::add_scaled(*dz, x, &mut gradient[start..start + self.inputs]);
+            dense::add_scaled(*dz, &parameters[start..start + self.inputs], dx);
+        }
+    }
+}
+
 /// Holds the activations and gradients of one batch. The memory is reused, and nothing passes from one batch to the
 /// next.
 #[derive(Clone, Debug, Default)]
@@ -70,11 +96,9 @@ impl Perceptron {
     pub fn new(common: usize, widths: &[usize]) -> Self {
         let mut end = 0;
         let layers = widths.windows(2).enumerate().map(|(number, pair)| {
-            let inputs = pair[0] + if number == 0 { common } else { 0 };
-            let weights = end..end + inputs * pair[1];
-            let bias = weights.end..weights.end + pair[1];
-            end = bias.end;
-            Layer { inputs, outputs: pair[1], weights, bias }
+            let layer = Layer::at(end, pair[0] + if number == 0 { common } else { 0 }, pair[1]);
+            end = layer.bias.end;
+            layer
         });
         Self { common, layers: layers.collect() }
     }

@@ -23,7 +23,7 @@ const STALENESS: [&str; 3] = [
 ];
 
 /// The methods that learn ratings.
-const LEARN_RATINGS: [&str; 4] = ["fedrec-pmf", "fedrec-svdpp", "pmf", "svdpp"];
+const LEARN_RATINGS: [&str; 5] = ["fedrec-pmf", "fedrec-svdpp", "fedpergnn", "pmf", "svdpp"];
 
 /// A scenario that is being made, as values by dotted path.
 pub struct Draft(pub BTreeMap<&'static str, Value>);

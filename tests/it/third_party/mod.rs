@@ -14,6 +14,8 @@ use crate::support::{assert_balanced, assert_finite, small_with};
 
 /// A method that has a third party.
 mod acquainted;
+/// Tests of the method of this crate that has a third party.
+mod fedpergnn;
 
 use acquainted::{ACQUAINTED, LEAKING};
 
