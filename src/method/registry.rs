@@ -25,6 +25,7 @@ pub const METHODS: &[Entry] = &[
     super::fedrec::central::ENTRY,
     super::item_to_item::ease::ENTRY,
     super::item_to_item::itemknn::ENTRY,
+    super::ials::ENTRY,
     super::baselines::POPULARITY,
     super::baselines::RANDOM,
     super::baselines::GLOBAL_MEAN,

@@ -160,7 +160,7 @@ fn methods_of_ratings() -> Vec<Key> {
     ]
 }
 
-/// Returns the keys of the methods that compute a model of all positives at the server.
+/// Returns the keys of the other methods that make a model of all positives at the server.
 fn methods_at_the_server() -> Vec<Key> {
     vec![
         maybe("method.ease.regularization", rate(1.0, 1000.0)),
@@ -170,5 +170,12 @@ fn methods_at_the_server() -> Vec<Key> {
         maybe("method.itemknn.shrinkage", zero_or(1e-2, 100.0)),
         maybe("method.itemknn.recency.tau", rate(0.1, 100.0)),
         maybe("method.itemknn.recency.floor", zero_or(1e-2, 1.0)),
+        maybe("method.ials.latent_dimension", small_dimension()),
+        maybe("method.ials.unobserved_weight", rate(1e-3, 1.0)),
+        maybe("method.ials.regularization", rate(1e-3, 10.0)),
+        maybe("method.ials.regularization_exponent", real(0.0, 1.0)),
+        maybe("method.ials.initial_length", rate(1e-2, 1.0)),
+        maybe("method.ials.recency.tau", rate(0.1, 100.0)),
+        maybe("method.ials.recency.floor", zero_or(1e-2, 1.0)),
     ]
 }
