@@ -22,7 +22,7 @@
 //!    ([`averager::Averager::with_rules`]). A server that does anything else is a [`server::Server`] of the method's
 //!    own, as `examples/trimmed_mean.rs` shows for FedMF.
 //!    A method that runs at the server, to which users send their ratings, is a [`central::CentralMethod`] instead: a
-//!    trainer and a way of scoring.
+//!    trainer and a way of scoring. `bpr_mf.rs` is a short one.
 //! 5. **Third party**: Where clients ask somebody whom the server must not hear, [`Method::exchange`] describes what
 //!    travels, [`Client::request`] asks, and a [`ThirdParty`] answers. `tests/it/third_party/` has a method with one.
 //! 6. **[`Entry`]**: State the method's name, a summary, its source, where it runs and how large its blocks are, and
@@ -55,6 +55,7 @@ use crate::scenario::NegativesSpec;
 
 pub mod averager;
 pub mod baselines;
+pub mod bpr_mf;
 pub mod central;
 mod entry;
 pub mod exchanged;

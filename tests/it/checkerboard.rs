@@ -111,7 +111,7 @@ negatives = { pool = "not-in-train" }
 ranking = "full-catalogue"
 every_rounds = 30
 "#;
-    const NAMES: [&str; 4] = ["popularity", "ease", "itemknn", "ials"];
+    const NAMES: [&str; 5] = ["popularity", "ease", "itemknn", "ials", "bpr-mf"];
     for entry in methods().iter().filter(|entry| NAMES.contains(&entry.name)) {
         let hr = figure(entry, &checkerboard(), scenario, "hr@5");
         assert!(if entry.name == "popularity" { hr < 0.35 } else { hr > 0.6 }, "{}: HR@5 {hr}", entry.name);

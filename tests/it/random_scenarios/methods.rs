@@ -177,5 +177,9 @@ fn methods_at_the_server() -> Vec<Key> {
         maybe("method.ials.initial_length", rate(1e-2, 1.0)),
         maybe("method.ials.recency.tau", rate(0.1, 100.0)),
         maybe("method.ials.recency.floor", zero_or(1e-2, 1.0)),
+        maybe("method.bpr-mf.latent_dimension", dimension()),
+        maybe("method.bpr-mf.learning_rate", rate(1e-4, 0.5)),
+        maybe("method.bpr-mf.regularization", zero_or(1e-6, 0.1)),
+        maybe("method.bpr-mf.deviation", rate(1e-3, 1.0)),
     ]
 }
