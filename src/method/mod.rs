@@ -72,6 +72,7 @@ pub mod item_to_item;
 pub mod metamf;
 pub mod mf;
 mod minibatch;
+pub mod ncf;
 mod network;
 mod pairs;
 pub mod pfedrec;

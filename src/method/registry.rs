@@ -27,6 +27,7 @@ pub const METHODS: &[Entry] = &[
     super::item_to_item::itemknn::ENTRY,
     super::ials::ENTRY,
     super::bpr_mf::ENTRY,
+    super::ncf::ENTRY,
     super::baselines::POPULARITY,
     super::baselines::RANDOM,
     super::baselines::GLOBAL_MEAN,

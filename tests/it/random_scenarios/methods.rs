@@ -181,5 +181,9 @@ fn methods_at_the_server() -> Vec<Key> {
         maybe("method.bpr-mf.learning_rate", rate(1e-4, 0.5)),
         maybe("method.bpr-mf.regularization", zero_or(1e-6, 0.1)),
         maybe("method.bpr-mf.deviation", rate(1e-3, 1.0)),
+        maybe("method.ncf.latent_dimension", dimension()),
+        maybe("method.ncf.batch_size", batch()),
+        maybe("method.ncf.learning_rate", rate(1e-5, 0.1)),
+        maybe("method.ncf.deviation", rate(1e-3, 0.5)),
     ]
 }
