@@ -69,6 +69,7 @@ pub mod fedrecon;
 pub mod fedspec;
 pub mod ials;
 pub mod item_to_item;
+pub mod lightgcn;
 pub mod metamf;
 pub mod mf;
 mod minibatch;

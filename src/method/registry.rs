@@ -28,6 +28,7 @@ pub const METHODS: &[Entry] = &[
     super::ials::ENTRY,
     super::bpr_mf::ENTRY,
     super::ncf::ENTRY,
+    super::lightgcn::ENTRY,
     super::baselines::POPULARITY,
     super::baselines::RANDOM,
     super::baselines::GLOBAL_MEAN,

@@ -52,6 +52,7 @@ fn quickly(name: &str) -> String {
         "metamf" => "method.metamf={ learning_rate = 0.01, hidden_units = 128 }".to_owned(),
         "mf" => "method.mf={ learning_rate = 0.02 }".to_owned(),
         "ncf" => "method.ncf={ learning_rate = 0.01, deviation = 0.1 }".to_owned(),
+        "lightgcn" => "method.lightgcn={ learning_rate = 0.02, batch_size = 256 }".to_owned(),
         "fedrec-pmf" => "method.fedrec-pmf={ learning_rate = 0.4, learning_rate_decay = 0.99 }".to_owned(),
         "pmf" => "method.pmf={ learning_rate = 0.4, learning_rate_decay = 0.99 }".to_owned(),
         name => format!("method=\"{name}\""),
@@ -112,7 +113,7 @@ negatives = { pool = "not-in-train" }
 ranking = "full-catalogue"
 every_rounds = 30
 "#;
-    const NAMES: [&str; 6] = ["popularity", "ease", "itemknn", "ials", "bpr-mf", "ncf"];
+    const NAMES: [&str; 7] = ["popularity", "ease", "itemknn", "ials", "bpr-mf", "ncf", "lightgcn"];
     for entry in methods().iter().filter(|entry| NAMES.contains(&entry.name)) {
         let hr = figure(entry, &checkerboard(), scenario, "hr@5");
         assert!(if entry.name == "popularity" { hr < 0.35 } else { hr > 0.6 }, "{}: HR@5 {hr}", entry.name);

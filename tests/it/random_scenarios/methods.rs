@@ -185,5 +185,12 @@ fn methods_at_the_server() -> Vec<Key> {
         maybe("method.ncf.batch_size", batch()),
         maybe("method.ncf.learning_rate", rate(1e-5, 0.1)),
         maybe("method.ncf.deviation", rate(1e-3, 0.5)),
+        maybe("method.lightgcn.latent_dimension", dimension()),
+        maybe("method.lightgcn.layers", integer(0..=4)),
+        maybe("method.lightgcn.batch_size", batch()),
+        maybe("method.lightgcn.learning_rate", rate(1e-5, 0.1)),
+        maybe("method.lightgcn.regularization", zero_or(1e-6, 0.1)),
+        maybe("method.lightgcn.deviation", rate(1e-3, 1.0)),
+        maybe("method.lightgcn.graph", one_of(&["train", "train-and-test"])),
     ]
 }
