@@ -214,9 +214,15 @@ impl Dataset {
         self.held_out.items(user).filter(is_new).count()
     }
 
+    /// Returns every item that is held out of the ratings of `user`: the test item, then the validation item, or those
+    /// of the test ratings. No device and no server has them; what uses them in training has to say so.
+    pub fn held_out_items(&self, user: UserId) -> impl Iterator<Item = u32> {
+        self.held_out.items(user)
+    }
+
     /// Returns every item that `user` has touched: training items, then the held-out ones.
     fn touched_items(&self, user: UserId) -> impl Iterator<Item = u32> {
-        self.train_items(user).iter().copied().chain(self.held_out.items(user))
+        self.train_items(user).iter().copied().chain(self.held_out_items(user))
     }
 
     /// Feeds everything that a run can depend on to `sink`, as little-endian bytes in a fixed order.

@@ -6,7 +6,7 @@ use crate::dataset::Dataset;
 use crate::dataset::pool::Pool;
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, UserId};
-use crate::rng::{Purpose, Streams};
+use crate::rng::{Purpose, Stream, Streams};
 use crate::scenario::{NegativePool, NegativesSpec};
 
 /// The training samples of one user in one round, in the order of the authors' code: each positive is
@@ -24,6 +24,12 @@ impl Samples {
     pub fn clear(&mut self) {
         self.items.clear();
         self.labels.clear();
+    }
+
+    /// Makes room for so many samples more.
+    fn reserve(&mut self, samples: usize) {
+        self.items.reserve(samples);
+        self.labels.reserve(samples);
     }
 }
 
@@ -87,26 +93,42 @@ impl NegativeSampler {
         samples: &mut Samples,
     ) -> Result<()> {
         let own = dataset.own_data(user);
+        let mut stream = streams.stream(Purpose::Negatives, u64::from(user.0), u64::from(invitation_id.0));
+        samples.clear();
+        samples.reserve(own.len() * (self.spec.per_positive as usize + 1));
+        let held_out = dataset.held_out_items(user);
+        self.append((own.items(), own.positives()), held_out, &mut stream, samples)
+            .map_err(|available| too_few(dataset, user, self.spec.per_positive, available))
+    }
+
+    /// Appends to `samples` each of `positives`, followed by its negatives. Items of `rated` are no negatives, nor are
+    /// those of `held_out` if the pool leaves them out.
+    ///
+    /// # Errors
+    /// The size of the pool, if it has fewer than `per_positive` items.
+    pub fn append(
+        &mut self,
+        (rated, positives): (&[u32], impl Iterator<Item = u32>),
+        held_out: impl Iterator<Item = u32>,
+        stream: &mut Stream,
+        samples: &mut Samples,
+    ) -> Result<(), usize> {
         let per_positive = self.spec.per_positive;
+        let rated = rated.iter().copied();
         match self.spec.pool {
-            NegativePool::Unrated => self.pool.restrict(dataset.touched_items(user), per_positive),
-            NegativePool::NotInTrain => self.pool.restrict(own.items().iter().copied(), per_positive),
+            NegativePool::Unrated => self.pool.restrict(rated.chain(held_out), per_positive),
+            NegativePool::NotInTrain => self.pool.restrict(rated, per_positive),
         }
         if self.pool.available() < per_positive {
-            return Err(too_few(dataset, user, per_positive, self.pool.available() as usize));
+            return Err(self.pool.available() as usize);
         }
-        let group = per_positive as usize + 1;
-        let mut stream = streams.stream(Purpose::Negatives, u64::from(user.0), u64::from(invitation_id.0));
-        samples.items.clear();
-        samples.labels.clear();
-        samples.labels.reserve(own.len() * group);
-        samples.items.reserve(own.len() * group);
-        for item in own.positives() {
+        let (group, first) = (per_positive as usize + 1, samples.items.len());
+        for item in positives {
             samples.items.push(item);
-            self.pool.append_sample(&mut stream, per_positive, &mut samples.items);
+            self.pool.append_sample(stream, per_positive, &mut samples.items);
         }
         samples.labels.resize(samples.items.len(), 0.0);
-        samples.labels.iter_mut().step_by(group).for_each(|label| *label = 1.0);
+        samples.labels[first..].iter_mut().step_by(group).for_each(|label| *label = 1.0);
         Ok(())
     }
 }

@@ -2,6 +2,10 @@
 //!
 //! The ratings travel as frames, so that their bytes and the time that they take are booked like those of every upload.
 //! A step is one pass of the server over all ratings, which takes virtual time at the server's speed.
+//!
+//! A method says how its server trains and how its devices score ([`CentralMethod`]), and is a [`Method`] by that.
+
+use std::fmt::Debug;
 
 use crate::error::Result;
 use crate::ids::UserId;
@@ -12,10 +16,71 @@ use crate::model::table::{RowSet, TableShape, TableUpdate, extend_bytes, floats}
 
 use super::server::{Accumulator, Contribution, Download, Server, StepContext, StepReport, downcast};
 use super::user_vector::collect_last_ratings;
-use super::{Client, LocalTask, LocalUpdate, Scorer, ScoringContext, Scratch};
+use super::{Client, LocalTask, LocalUpdate, Method, Phase, Scorer, ScoringContext, Scratch};
 
 /// Names the block in which users send their ratings.
 const RATINGS: &str = "ratings";
+
+/// Describes a method at the server by its trainer and by how its devices score. Users upload their ratings, and
+/// download nothing.
+pub trait CentralMethod: Send + Sync + Debug {
+    /// How a device scores.
+    type Scoring: CentralScoring;
+
+    /// Returns the number of items of the catalogue.
+    fn items(&self) -> usize;
+
+    /// Makes the trainer as it is before the first pass.
+    fn trainer(&self) -> Box<dyn CentralTrainer>;
+
+    /// Returns how a device scores.
+    fn scoring(&self) -> Self::Scoring;
+}
+
+impl<M: CentralMethod> Method for M {
+    fn initial(&self) -> Model {
+        self.trainer().model().clone()
+    }
+
+    fn download_layout(&self, _phase: Phase) -> Layout {
+        Layout::none()
+    }
+
+    fn upload_layout(&self, _phase: Phase) -> Layout {
+        ratings_layout(self.items())
+    }
+
+    fn client(&self, _user: UserId) -> Box<dyn Client> {
+        Box::new(CentralClient::new(self.scoring()))
+    }
+
+    fn server(&self) -> Box<dyn Server> {
+        Box::new(CentralServer::new(self.trainer()))
+    }
+}
+
+/// Makes the scorer of a device of a central method. A function that writes the scores of items, given what a client
+/// may use to score, does so without any preparation.
+pub trait CentralScoring: Clone + Send + 'static {
+    /// Makes the scorer of the user that `context` describes.
+    ///
+    /// # Errors
+    /// Those of [`Client::scorer`].
+    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>>;
+}
+
+impl<S> CentralScoring for S
+where
+    S: Fn(&ScoringContext<'_>, &[u32], &mut [f32]) + Clone + Send + 'static,
+{
+    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+        let context = *context;
+        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| self(&context, items, scores)))
+    }
+}
+
+/// Is a function that writes the scores of items, given what a client may use to score.
+pub type ScoreFunction = fn(&ScoringContext<'_>, &[u32], &mut [f32]);
 
 /// Trains a central method on the ratings of all users.
 pub trait CentralTrainer: Send {
@@ -135,20 +200,17 @@ impl Accumulator for Gathered {
 /// Implements the device of a user of a central method. It sends its ratings when it is invited, and keeps no state.
 #[derive(Clone, Debug)]
 pub struct CentralClient<S> {
-    score: S,
+    scoring: S,
 }
 
-impl<S> CentralClient<S> {
-    /// Makes a client whose scores are computed by `score` from what a client may use to score, and the items.
-    pub fn new(score: S) -> Self {
-        Self { score }
+impl<S: CentralScoring> CentralClient<S> {
+    /// Makes a client that scores like this.
+    pub fn new(scoring: S) -> Self {
+        Self { scoring }
     }
 }
 
-impl<S> Client for CentralClient<S>
-where
-    S: Fn(&ScoringContext<'_>, &[u32], &mut [f32]) + Clone + Send + 'static,
-{
+impl<S: CentralScoring> Client for CentralClient<S> {
     fn train(&mut self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
         let shape = TableShape { rows: task.items(), dimension: 1 };
         let (mut items, mut ratings): (Vec<u32>, Vec<f32>) = (Vec::new(), Vec::new());
@@ -159,9 +221,8 @@ where
         Ok(LocalUpdate::new(ModelUpdate::of_table(update), 0.0, 0))
     }
 
-    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
-        let context = *context;
-        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| (self.score)(&context, items, scores)))
+    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+        self.scoring.scorer(context, scratch)
     }
 
     fn visit_state(&mut self, _state: &mut StateVisitor<'_>) -> Result<()> {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::server::Download;
-use super::{Entry, Method, Phase, Problem};
+use super::{Entry, Method, Phase, Problem, Protocol};
 use crate::model::layout::{BlockKind, Layout, ValueType};
 use crate::rng::Streams;
 use crate::scenario::{Exchanged, ExchangedBlock, ExchangedOf};
@@ -19,7 +19,8 @@ pub(super) fn of(entry: Entry) -> ExchangedOf {
             return Some(Exchanged::default());
         }
         let (users, items) = SMALL_PROBLEM;
-        let problem = Problem { users, items, streams: Streams::new(0), all_ratings: None };
+        let (streams, protocol) = (Streams::new(0), Protocol::default());
+        let problem = Problem { users, items, streams, all_ratings: None, protocol };
         (entry.build)(parameters, &problem).ok().map(|method| by_method(&*method))
     })
 }

@@ -21,6 +21,8 @@
 //! 4. **Server side**: The default takes the mean of every block. Another [`rule`] for a block takes one line
 //!    ([`averager::Averager::with_rules`]). A server that does anything else is a [`server::Server`] of the method's
 //!    own, as `examples/trimmed_mean.rs` shows for FedMF.
+//!    A method that runs at the server, to which users send their ratings, is a [`central::CentralMethod`] instead: a
+//!    trainer and a way of scoring. `bpr_mf.rs` is a short one.
 //! 5. **Third party**: Where clients ask somebody whom the server must not hear, [`Method::exchange`] describes what
 //!    travels, [`Client::request`] asks, and a [`ThirdParty`] answers. `tests/it/third_party/` has a method with one.
 //! 6. **[`Entry`]**: State the method's name, a summary, its source, where it runs and how large its blocks are, and
@@ -49,9 +51,11 @@ use crate::model::layout::Layout;
 use crate::model::least_squares::LeastSquares;
 use crate::model::state::StateVisitor;
 use crate::rng::Streams;
+use crate::scenario::NegativesSpec;
 
 pub mod averager;
 pub mod baselines;
+pub mod bpr_mf;
 pub mod central;
 mod entry;
 pub mod exchanged;
@@ -64,12 +68,17 @@ pub mod fedrap;
 pub mod fedrec;
 pub mod fedrecon;
 pub mod fedspec;
+pub mod ials;
 pub mod item_to_item;
+pub mod lightgcn;
 pub mod metamf;
 pub mod mf;
 mod minibatch;
+pub mod ncf;
 mod network;
+mod pairs;
 pub mod pfedrec;
+pub mod protocol;
 pub mod recency;
 pub mod registry;
 pub mod rule;
@@ -82,11 +91,13 @@ mod user_vector;
 
 pub use averager::Averager;
 pub use entry::{Entry, Placement, no_blocks, parameters, sizes_by, sizes_of, sizes_of_item_table};
+pub use protocol::Protocol;
 pub use server::Server;
 pub use task::{LocalTask, LocalUpdate, Phase, SampleScratch, Scorer, ScoringContext};
 pub use third_party::{Exchange, LocalRequest, ThirdParty};
 
-/// Describes the problem for which a method is built. A method learns the sizes and, if it trains, nobody's ratings.
+/// Describes the problem for which a method is built. A method learns the sizes and, if it trains, nobody's ratings, but
+/// for what the [`Protocol`] of the experiment leaks.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Problem {
@@ -98,13 +109,25 @@ pub struct Problem {
     pub streams: Streams,
     /// The ratings of all users, for methods that are not trained ([`Placement::Untrained`]).
     all_ratings: Option<Arc<Dataset>>,
+    /// What the protocol lets a method at the server use ([`Placement::Central`]).
+    protocol: Protocol,
 }
 
 impl Problem {
     /// Describes the problem that `dataset` poses, for a method of this placement.
     pub fn new(dataset: &Arc<Dataset>, streams: Streams, placement: Placement) -> Self {
         let all_ratings = (placement == Placement::Untrained).then(|| Arc::clone(dataset));
-        Self { users: dataset.users(), items: dataset.items(), streams, all_ratings }
+        let protocol = match placement {
+            Placement::Central => Protocol::of(dataset),
+            Placement::Untrained | Placement::Federated | Placement::Assisted => Protocol::default(),
+        };
+        Self { users: dataset.users(), items: dataset.items(), streams, all_ratings, protocol }
+    }
+
+    /// Returns the same problem where a method at the server draws its negatives as `negatives` says.
+    #[must_use]
+    pub fn with_negatives(self, negatives: &NegativesSpec) -> Self {
+        Self { protocol: self.protocol.with_negatives(negatives), ..self }
     }
 
     /// Returns the ratings of all users, or `None` if the method is trained, since no server and no device has them

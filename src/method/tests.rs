@@ -1,9 +1,11 @@
 //! Tests what methods have in common: their initial parameters, their scores and the copies of their clients.
 #![allow(clippy::unwrap_used)]
 
+use super::central::UserRatings;
+use super::server::StepContext;
 use super::*;
 use crate::dataset::{Dataset, load};
-use crate::scenario::{DatasetSpec, GeneratorSpec, NegativesSpec, SourceSpec, SplitSpec};
+use crate::scenario::{DatasetSpec, GeneratorSpec, NegativesSpec, SourceSpec, SplitSpec, StepWeights, WeightTotals};
 
 const DIMENSION: usize = 256;
 
@@ -21,6 +23,27 @@ fn dataset() -> Arc<Dataset> {
 
 pub(crate) fn problem() -> Problem {
     Problem::new(&dataset(), Streams::new(4), Placement::Federated)
+}
+
+/// Returns a problem of this size without any data.
+pub(crate) fn problem_of(users: usize, items: usize) -> Problem {
+    Problem { users, items, streams: Streams::new(4), all_ratings: None, protocol: Protocol::default() }
+}
+
+/// Returns what users with these items have sent.
+pub(crate) fn sent(of_users: &[&[u32]]) -> Vec<UserRatings> {
+    let of_user = |(user, items): (usize, &&[u32])| UserRatings {
+        user: UserId::from(user),
+        items: items.to_vec(),
+        ratings: vec![2.5; items.len()],
+    };
+    of_users.iter().enumerate().map(of_user).collect()
+}
+
+/// Calls `then` with a step of this number of a run of six users.
+pub(crate) fn with_step<T>(number: u32, then: impl FnOnce(&StepContext<'_>) -> T) -> T {
+    let normalise = |totals: &WeightTotals| StepWeights { kept: 0.0, divisor: totals.weights };
+    then(&StepContext::new(number, 6, &normalise, Streams::new(1)))
 }
 
 /// Returns the model as user 1 has it: the download of its own where there is one, and the server's model otherwise.

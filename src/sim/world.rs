@@ -95,7 +95,7 @@ impl World {
         let yardstick = Yardstick::new(&scenario.evaluation, &dataset)?;
         let candidates = Candidates::draw(&dataset, &scenario.evaluation, streams)?;
         let placement = registry::find(methods, &scenario.method)?.placement;
-        let problem = Problem::new(&dataset, streams, placement);
+        let problem = Problem::new(&dataset, streams, placement).with_negatives(&scenario.dataset.negatives);
         let method = memory::caught(|| registry::build(methods, &scenario.method, &problem))??;
         let trains = placement.trains();
         check_ratings(&scenario, &dataset, method.predicts_ratings(), trains)?;

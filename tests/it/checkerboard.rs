@@ -59,6 +59,8 @@ fn quickly(name: &str) -> Vec<String> {
                         neighbours_per_item = 4, learning_rate = 10, clip_norm = 1000, dropout = 0, \
                         pseudo_items = 0, epsilon = 0 }"
             .to_owned(),
+        "ncf" => "method.ncf={ learning_rate = 0.01, deviation = 0.1 }".to_owned(),
+        "lightgcn" => "method.lightgcn={ learning_rate = 0.02, batch_size = 256 }".to_owned(),
         name => format!("method=\"{name}\""),
     };
     // Before user and item interact, the slope of a graph network is hardly steep, so that it takes hundreds of steps.
@@ -111,7 +113,7 @@ every_rounds = 30
 fn methods_at_the_server_learn_a_checkerboard_under_the_honest_pool() {
     let scenario = r#"
 method = "random"
-training.rounds = 2
+training.rounds = 30
 [dataset]
 name = "delimited"
 path = "checkerboard.txt"
@@ -119,8 +121,10 @@ columns = { separator = " ", user = 1, item = 2 }
 negatives = { pool = "not-in-train" }
 [evaluation]
 ranking = "full-catalogue"
+every_rounds = 30
 "#;
-    for entry in methods().iter().filter(|entry| ["popularity", "ease", "itemknn"].contains(&entry.name)) {
+    const NAMES: [&str; 7] = ["popularity", "ease", "itemknn", "ials", "bpr-mf", "ncf", "lightgcn"];
+    for entry in methods().iter().filter(|entry| NAMES.contains(&entry.name)) {
         let hr = figure(entry, &checkerboard(), scenario, "hr@5");
         assert!(if entry.name == "popularity" { hr < 0.35 } else { hr > 0.6 }, "{}: HR@5 {hr}", entry.name);
     }

@@ -136,7 +136,7 @@ impl FedGramParameters {
     }
 
     /// Returns the layout of the model for this many items: Y, Y^T Y and, if it has a weight, the items' popularity.
-    fn layout(&self, items: usize) -> Layout {
+    pub(super) fn layout(&self, items: usize) -> Layout {
         let mut blocks = vec![
             BlockLayout::item_table("Y", TableShape::of_items(items, self.latent_dimension)),
             BlockLayout::weights("Y^T Y", self.triangle()),
@@ -146,39 +146,48 @@ impl FedGramParameters {
         }
         Layout::new(blocks)
     }
-
-    fn constants(&self) -> Constants {
-        Constants {
-            unobserved_weight: self.unobserved_weight,
-            regularization: self.regularization,
-            server_rate: self.server_rate,
-        }
-    }
 }
 
 /// Holds what all clients share.
 #[derive(Debug)]
 pub struct FedGram {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
-struct Shared {
+pub(super) struct Shared {
     parameters: FedGramParameters,
-    shape: TableShape,
+    pub constants: Constants,
+    pub shape: TableShape,
     streams: Streams,
 }
 
 /// The positions of the model's blocks.
-const TABLE: usize = 0;
+pub(super) const TABLE: usize = 0;
 const GRAM: usize = 1;
 const POPULARITY: usize = 2;
 
 impl FedGram {
     /// Makes the method for a problem of this size. The rows of Y are drawn from N(0, length^2 / k).
     pub fn new(parameters: FedGramParameters, problem: &Problem) -> Self {
+        Self::with_exponent(parameters, 1.0, problem)
+    }
+
+    /// Makes the method with this exponent of the sum of weights that the regulariser is multiplied by.
+    pub(super) fn with_exponent(parameters: FedGramParameters, exponent: f64, problem: &Problem) -> Self {
         let shape = TableShape::of_items(problem.items, parameters.latent_dimension);
-        Self { shared: Arc::new(Shared { parameters, shape, streams: problem.streams }) }
+        let constants = Constants {
+            unobserved_weight: parameters.unobserved_weight,
+            regularization: parameters.regularization,
+            regularization_exponent: exponent,
+            server_rate: parameters.server_rate,
+        };
+        Self { shared: Arc::new(Shared { parameters, constants, shape, streams: problem.streams }) }
+    }
+
+    /// Returns the device of any user.
+    pub(super) fn device(&self) -> FedGramClient {
+        FedGramClient { shared: Arc::clone(&self.shared) }
     }
 }
 
@@ -191,7 +200,7 @@ impl Shared {
     ///
     /// # Errors
     /// [`Error::Update`] if the table has another shape.
-    fn model(&self, table: Table, popularity: Vec<f32>) -> Result<Model> {
+    pub fn model(&self, table: Table, popularity: Vec<f32>) -> Result<Model> {
         let gram = gram_of_table(&table.view()).map_err(|cause| Error::Update(cause.to_string()))?;
         let mut tables = vec![table, Table::new(self.triangle_shape(), packed_triangle(&gram))];
         if self.parameters.popularity_weight > 0.0 {
@@ -211,7 +220,7 @@ impl Shared {
     ) -> algebra::Result<Vec<f64>> {
         let gram = unpacked_triangle(model.table(GRAM).as_slice(), self.shape.dimension)?;
         let weighted_gram = times(&gram, self.parameters.unobserved_weight);
-        let ridge = self.parameters.constants().ridge(positives.len() as f64, self.shape.rows as f64);
+        let ridge = self.constants.ridge(positives.len() as f64, self.shape.rows as f64);
         let positives = Positives { items: positives, weights, target_offset };
         solver.user_vector(&weighted_gram, &model.table(TABLE).view(), positives, ridge)
     }
@@ -219,7 +228,7 @@ impl Shared {
 
 impl Method for FedGram {
     fn initial(&self) -> Model {
-        let Shared { parameters, shape, streams } = &*self.shared;
+        let Shared { parameters, shape, streams, .. } = &*self.shared;
         let mut stream = streams.stream(Purpose::GlobalInit, 0, 0);
         let deviation = parameters.initial_length / crate::math::sqrt(shape.dimension as f64);
         let table = Table::from_fn(*shape, || (deviation * stream.standard_normal()) as f32);
@@ -233,7 +242,7 @@ impl Method for FedGram {
     }
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {
-        Box::new(FedGramClient { shared: Arc::clone(&self.shared) })
+        Box::new(self.device())
     }
 
     fn server(&self) -> Box<dyn Server> {
@@ -243,7 +252,7 @@ impl Method for FedGram {
 
 /// Implements a device, which keeps no state from one participation to the next.
 #[derive(Clone)]
-struct FedGramClient {
+pub struct FedGramClient {
     shared: Arc<Shared>,
 }
 

@@ -15,6 +15,7 @@
 
 use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 
+use crate::math::pow;
 use crate::model::algebra::eigen::symmetric_eigen;
 use crate::model::algebra::product::product;
 use crate::model::algebra::{AlgebraError, Result};
@@ -27,15 +28,21 @@ pub struct Constants {
     pub unobserved_weight: f64,
     /// The weight lambda of the regulariser.
     pub regularization: f64,
+    /// The exponent nu of the sum of weights that the regulariser is multiplied by, which is 1 in FedGram.
+    pub regularization_exponent: f64,
     /// The share eta of a Newton step that the server makes, 1 for the whole step.
     pub server_rate: f64,
 }
 
 impl Constants {
-    /// Returns the weight lambda (count + a0 others) of the regulariser for a user with `count` positives in a
+    /// Returns the weight lambda (count + a0 others)^nu of the regulariser for a user with `count` positives in a
     /// catalogue of `others` items, or for an item that is a positive of `count` of `others` users.
     pub fn ridge(&self, count: f64, others: f64) -> f64 {
-        self.regularization * (count + self.unobserved_weight * others)
+        let weights = count + self.unobserved_weight * others;
+        match self.regularization_exponent {
+            1.0 => self.regularization * weights,
+            exponent => self.regularization * pow(weights, exponent),
+        }
     }
 }
 

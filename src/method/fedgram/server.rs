@@ -47,7 +47,7 @@ impl Server for GramServer {
         let GramSums { sums, uploads } = *downcast::<GramSums>(sums)?;
         let parameters = &self.shared.parameters;
         let decay = crate::math::pow(parameters.server_rate_decay, f64::from(step.step));
-        let constants = Constants { server_rate: parameters.server_rate * decay, ..parameters.constants() };
+        let constants = Constants { server_rate: parameters.server_rate * decay, ..self.shared.constants };
         let mut table = Table::clone(self.model.table(TABLE));
         sums.step(&mut table.view_mut(), &constants).map_err(|cause| step_error(step, cause))?;
         let popularity = match parameters.popularity_weight > 0.0 {

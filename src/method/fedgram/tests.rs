@@ -9,7 +9,8 @@ use crate::model::algebra::product::product;
 use crate::model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
 use crate::rng::{PortableDraws, Purpose, Streams};
 
-const CONSTANTS: Constants = Constants { unobserved_weight: 0.3, regularization: 0.02, server_rate: 1.0 };
+const CONSTANTS: Constants =
+    Constants { unobserved_weight: 0.3, regularization: 0.02, regularization_exponent: 1.0, server_rate: 1.0 };
 const ITEMS: usize = 12;
 const DIMENSION: usize = 4;
 

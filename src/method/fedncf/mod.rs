@@ -47,7 +47,7 @@ pub const ENTRY: Entry = Entry {
 };
 
 /// The numbers of units of the hidden layers in the paper.
-const HIDDEN_UNITS: [usize; 3] = [32, 16, 8];
+pub(super) const HIDDEN_UNITS: [usize; 3] = [32, 16, 8];
 
 /// Parameters of FedNCF.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -13,7 +13,6 @@ use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::private::Private;
 use crate::model::state::StateVisitor;
 use crate::model::table::{TableShape, TableUpdate};
-use crate::rng::PortableDraws;
 
 /// The positions of the item tables in a model.
 pub(super) const V: usize = 0;

@@ -10,12 +10,11 @@ use std::sync::Arc;
 
 use ndarray::Array2;
 
-use super::central::{CentralClient, CentralServer, CentralTrainer, UserRatings, ratings_layout};
+use super::central::{CentralMethod, CentralScoring, CentralTrainer, UserRatings};
 use super::recency::{Recency, weighted_positives};
 use super::server::{StepContext, StepReport};
-use super::{Client, Method, Phase, Problem, ScoringContext, Server, largest_magnitude};
+use super::{Problem, Scorer, ScoringContext, Scratch, largest_magnitude};
 use crate::error::Result;
-use crate::ids::UserId;
 use crate::model::blocks::Model;
 use crate::model::layout::{BlockLayout, Layout};
 use crate::model::state::StateVisitor;
@@ -59,31 +58,38 @@ fn layout(matrix: &'static str, items: usize) -> Layout {
     Layout::new(vec![BlockLayout::item_table(matrix, TableShape { rows: items, dimension: items })])
 }
 
-impl<W: Weigher> Method for ItemToItem<W> {
-    /// Makes a matrix of zeros.
-    fn initial(&self) -> Model {
-        Model::of_table(W::MATRIX, Table::zeros(TableShape { rows: self.items, dimension: self.items }))
+impl<W: Weigher> CentralMethod for ItemToItem<W> {
+    type Scoring = AddRows;
+
+    fn items(&self) -> usize {
+        self.items
     }
 
-    fn download_layout(&self, _phase: Phase) -> Layout {
-        Layout::none()
+    /// Makes a trainer with a matrix of zeros.
+    fn trainer(&self) -> Box<dyn CentralTrainer> {
+        let matrix = Table::zeros(TableShape { rows: self.items, dimension: self.items });
+        let model = Model::of_table(W::MATRIX, matrix);
+        Box::new(Trainer { weigher: self.weigher.clone(), model, users: 0 })
     }
 
-    fn upload_layout(&self, _phase: Phase) -> Layout {
-        ratings_layout(self.items)
+    fn scoring(&self) -> AddRows {
+        AddRows { recency: self.recency.clone() }
     }
+}
 
-    fn client(&self, _user: UserId) -> Box<dyn Client> {
-        let recency = self.recency.clone();
-        Box::new(CentralClient::new(move |context: &ScoringContext<'_>, items: &[u32], scores: &mut [f32]| {
-            let (own, weights) = weighted_positives(&context.own, recency.as_ref());
-            add_rows(context.model.table(0), (&own, &weights), items, scores);
+/// Adds up the rows of a user's own positives.
+#[derive(Clone, Debug)]
+pub(super) struct AddRows {
+    recency: Option<Recency>,
+}
+
+impl CentralScoring for AddRows {
+    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
+        let (own, weights) = weighted_positives(&context.own, self.recency.as_ref());
+        let model = context.model;
+        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
+            add_rows(model.table(0), (&own, &weights), items, scores);
         }))
-    }
-
-    fn server(&self) -> Box<dyn Server> {
-        let trainer = Trainer { weigher: self.weigher.clone(), model: self.initial(), users: 0 };
-        Box::new(CentralServer::new(Box::new(trainer)))
     }
 }
 

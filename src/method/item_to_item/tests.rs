@@ -4,25 +4,13 @@ use ndarray::Array2;
 use super::*;
 use crate::method::item_to_item::ease::Ease;
 use crate::method::item_to_item::itemknn::ItemKnn;
+use crate::method::tests::{sent, with_step};
 use crate::model::table::TableShape;
-use crate::rng::Streams;
-use crate::scenario::{StepWeights, WeightTotals};
 
 const ITEMS: usize = 7;
 
 fn ratings() -> Vec<UserRatings> {
-    let of_users: [&[u32]; 6] = [&[0, 1, 2], &[1, 2, 5], &[0, 3], &[2, 3, 4, 5], &[1, 4], &[0, 1, 2, 3]];
-    let of_user = |(user, items): (usize, &&[u32])| UserRatings {
-        user: UserId::from(user),
-        items: items.to_vec(),
-        ratings: vec![2.5; items.len()],
-    };
-    of_users.iter().enumerate().map(of_user).collect()
-}
-
-fn with_step<T>(number: u32, then: impl FnOnce(&StepContext<'_>) -> T) -> T {
-    let normalise = |totals: &WeightTotals| StepWeights { kept: 0.0, divisor: totals.weights };
-    then(&StepContext::new(number, 6, &normalise, Streams::new(1)))
+    sent(&[&[0, 1, 2], &[1, 2, 5], &[0, 3], &[2, 3, 4, 5], &[1, 4], &[0, 1, 2, 3]])
 }
 
 fn matrix_of(weigher: &impl Weigher) -> Table {

@@ -4,7 +4,7 @@ use crate::model::kernel::score::{ScaledSum, score_sums};
 use crate::model::neural::SampleMatrix;
 use crate::model::neural::dense::add_scaled;
 use crate::model::neural::loss::{Targets, binary_cross_entropy};
-use crate::model::neural::optimizer::{AdamMoments, AdamSettings, AdamStep};
+use crate::model::neural::optimizer::{AdamParameters, AdamSettings};
 
 /// Holds one training sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,17 +17,13 @@ pub struct Sample {
     pub is_positive: bool,
 }
 
-/// Holds both tables, and the state of Adam for them.
+/// Holds both tables, and what it takes to train them.
 #[derive(Clone, Debug)]
 pub struct Factors {
     /// The latent dimension k.
     pub dimension: usize,
-    /// The user vectors, then the item vectors, row-major.
-    pub values: Vec<f32>,
-    /// Adam's moments of all values.
-    pub moments: AdamMoments,
-    /// The number of steps that were made.
-    pub steps: u64,
+    /// The user vectors, then the item vectors, row-major, and the state of Adam for them.
+    pub parameters: AdamParameters,
     users: usize,
     buffers: Buffers,
 }
@@ -35,7 +31,6 @@ pub struct Factors {
 /// Holds the memory of one batch. Nothing passes from one batch to the next.
 #[derive(Clone, Debug, Default)]
 struct Buffers {
-    gradient: Vec<f32>,
     /// The rows of the gradient that are not zero.
     touched: Vec<u32>,
     logits: SampleMatrix,
@@ -47,22 +42,18 @@ impl Factors {
     /// Makes tables whose values are taken from `draw`, first the users' and then the items', row by row.
     pub fn new(users: usize, items: usize, dimension: usize, draw: impl FnMut() -> f32) -> Self {
         let mut draw = draw;
-        let values: Vec<f32> = (0..(users + items) * dimension).map(|_| draw()).collect();
-        let mut moments = AdamMoments::default();
-        moments.reset(values.len());
-        let gradient = vec![0.0; values.len()];
-        let buffers = Buffers { gradient, ..Buffers::default() };
-        Self { dimension, values, moments, steps: 0, users, buffers }
+        let parameters = AdamParameters::new((0..(users + items) * dimension).map(|_| draw()).collect());
+        Self { dimension, parameters, users, buffers: Buffers::default() }
     }
 
     /// Returns the vector of `user`.
     pub fn user(&self, user: u32) -> &[f32] {
-        &self.values[user as usize * self.dimension..][..self.dimension]
+        &self.parameters.values[user as usize * self.dimension..][..self.dimension]
     }
 
     /// Returns the values of the item table, row-major.
     pub fn items(&self) -> &[f32] {
-        &self.values[self.users * self.dimension..]
+        &self.parameters.values[self.users * self.dimension..]
     }
 
     /// Makes one step of Adam on the mean binary cross-entropy of `batch`, and returns that loss as a sum over the
@@ -73,12 +64,13 @@ impl Factors {
     pub fn step(&mut self, batch: &[Sample], settings: &AdamSettings) -> f32 {
         let (dimension, users) = (self.dimension, self.users);
         let places = |sample: &Sample| [sample.user as usize, users + sample.item as usize];
-        let Buffers { gradient, touched, logits, by_logits, targets } = &mut self.buffers;
+        let AdamParameters { values, gradient, .. } = &mut self.parameters;
+        let Buffers { touched, logits, by_logits, targets } = &mut self.buffers;
         let row = |place: usize| place * dimension..(place + 1) * dimension;
         logits.reset(batch.len(), 1);
         targets.clear();
         for (number, sample) in batch.iter().enumerate() {
-            let [user, item] = places(sample).map(|place| &self.values[row(place)]);
+            let [user, item] = places(sample).map(|place| &values[row(place)]);
             let mut score = [0.0];
             score_sums(user, 0.0, &[ScaledSum { scaled: &[], scale: 0.0, plain: item }], &mut score);
             logits.set_sample(number, &score);
@@ -93,12 +85,11 @@ impl Factors {
             by_logits.read_sample(number, &mut by_logit);
             let [user, item] = places(sample);
             for (place, other) in [(user, item), (item, user)] {
-                add_scaled(by_logit[0], &self.values[row(other)], &mut gradient[row(place)]);
+                add_scaled(by_logit[0], &values[row(other)], &mut gradient[row(place)]);
                 touched.push(place as u32);
             }
         }
-        self.steps += 1;
-        AdamStep::new(settings, self.steps).apply(&mut self.values, gradient, &mut self.moments);
+        self.parameters.step(settings);
         loss
     }
 }
@@ -134,12 +125,12 @@ mod tests {
     #[test]
     fn the_gradient_agrees_with_central_differences() {
         let mut factors = factors();
-        let start: Vec<f64> = factors.values.iter().map(|value| f64::from(*value)).collect();
+        let start: Vec<f64> = factors.parameters.values.iter().map(|value| f64::from(*value)).collect();
         // The second step would show a row that is not cleared between batches. The rate of zero keeps the parameters.
         for _ in 0..2 {
             let loss = factors.step(&batch(), &AdamSettings::with_rate(0.0));
             assert!((f64::from(loss) / 18.0 - mean_loss(&start)).abs() < 1e-6);
-            let gradient: Vec<f64> = factors.buffers.gradient.iter().map(|value| f64::from(*value)).collect();
+            let gradient: Vec<f64> = factors.parameters.gradient.iter().map(|value| f64::from(*value)).collect();
             gradient_check_within(2e-4, &start, &gradient, mean_loss).unwrap_or_else(|wrong| panic!("{wrong}"));
         }
     }

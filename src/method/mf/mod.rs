@@ -10,15 +10,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::central::{CentralClient, CentralServer, CentralTrainer, UserRatings, ratings_layout};
+use super::central::{CentralMethod, CentralTrainer, ScoreFunction, UserRatings};
 use super::network::model_of;
 use super::server::{StepContext, StepReport};
 use super::user_vector::score_items;
-use super::{
-    Client, Entry, Method, Phase, Placement, Problem, ScoringContext, Server, largest_magnitude, parameters, sizes_by,
-};
+use super::{Entry, Placement, Problem, ScoringContext, largest_magnitude, parameters, sizes_by};
 use crate::error::Result;
-use crate::ids::UserId;
 use crate::model::blocks::Model;
 use crate::model::kernel::MAX_DIMENSION;
 use crate::model::layout::{BlockLayout, Layout};
@@ -97,57 +94,47 @@ impl Mf {
     pub fn new(parameters: MfParameters, problem: &Problem) -> Self {
         Self { parameters, users: problem.users, items: problem.items, streams: problem.streams }
     }
+}
 
-    fn trainer(&self) -> Trainer {
+impl CentralMethod for Mf {
+    type Scoring = ScoreFunction;
+
+    fn items(&self) -> usize {
+        self.items
+    }
+
+    /// Draws both tables from N(0, deviation^2).
+    fn trainer(&self) -> Box<dyn CentralTrainer> {
         let mut stream = self.streams.stream(Purpose::GlobalInit, 0, 0);
         let dimension = self.parameters.latent_dimension as usize;
         let draw = || (stream.standard_normal() * self.parameters.deviation) as f32;
         let factors = Factors::new(self.users, self.items, dimension, draw);
-        Trainer { parameters: self.parameters.clone(), model: model(&factors, self.users, self.items), factors }
+        let model = model([self.users, self.items], dimension, &factors.parameters.values);
+        Box::new(Trainer { parameters: self.parameters.clone(), model, factors })
+    }
+
+    fn scoring(&self) -> ScoreFunction {
+        score
     }
 }
 
 /// Returns the layout of both tables, with `dimension` values in a row.
-fn layout([users, items]: [usize; 2], dimension: usize) -> Layout {
+pub(super) fn layout([users, items]: [usize; 2], dimension: usize) -> Layout {
     let shape = |rows| TableShape { rows, dimension };
     Layout::new(vec![BlockLayout::weights("U", shape(users)), BlockLayout::item_table("V", shape(items))])
 }
 
-/// Returns the tables as a model.
-fn model(factors: &Factors, users: usize, items: usize) -> Model {
-    let dimension = factors.dimension;
-    let (of_users, of_items) = factors.values.split_at(users * dimension);
-    let layout = layout([users, items], dimension);
+/// Returns the model of both tables, whose rows stand in `values` one after the other, those of the users first.
+pub(super) fn model(sizes: [usize; 2], dimension: usize, values: &[f32]) -> Model {
+    let layout = layout(sizes, dimension);
+    let (of_users, of_items) = values.split_at(sizes[0] * dimension);
     let table = |(block, values): (usize, &[f32])| Table::new(layout.blocks()[block].shape, values.to_vec());
     let tables = [(0, of_users), (1, of_items)].map(table).into();
     model_of(layout, tables)
 }
 
-impl Method for Mf {
-    /// Draws both tables from N(0, deviation^2).
-    fn initial(&self) -> Model {
-        self.trainer().model
-    }
-
-    fn download_layout(&self, _phase: Phase) -> Layout {
-        Layout::none()
-    }
-
-    fn upload_layout(&self, _phase: Phase) -> Layout {
-        ratings_layout(self.items)
-    }
-
-    fn client(&self, _user: UserId) -> Box<dyn Client> {
-        Box::new(CentralClient::new(score))
-    }
-
-    fn server(&self) -> Box<dyn Server> {
-        Box::new(CentralServer::new(Box::new(self.trainer())))
-    }
-}
-
-/// Writes the user's scores of `items` to `scores`.
-fn score(context: &ScoringContext<'_>, items: &[u32], scores: &mut [f32]) {
+/// Writes to `scores` the scalar products of the user's row of the first table with those of `items` in the second one.
+pub(super) fn score(context: &ScoringContext<'_>, items: &[u32], scores: &mut [f32]) {
     let ScoringContext { user, model, .. } = *context;
     score_items(model.table(0).row(user.index()), model.table(1), items, scores);
 }
@@ -167,8 +154,7 @@ impl CentralTrainer for Trainer {
 
     fn set_model(&mut self, model: Model) -> Result<()> {
         self.model.check_same_layout(&model)?;
-        let values = [0, 1].map(|block| model.table(block).as_slice());
-        self.factors.values = values.concat();
+        self.factors.parameters.values = [0, 1].map(|block| model.table(block).as_slice()).concat();
         self.model = model;
         Ok(())
     }
@@ -187,12 +173,12 @@ impl CentralTrainer for Trainer {
         for batch in samples.chunks(batch_size as usize) {
             loss += f64::from(self.factors.step(batch, &adam));
         }
-        step.check_magnitude("U or V", largest_magnitude(&self.factors.values))?;
+        step.check_magnitude("U or V", largest_magnitude(&self.factors.parameters.values))?;
         if !loss.is_finite() {
             return Err(step.diverged("the loss", loss as f32));
         }
         let users = self.model.table(0).shape().rows;
-        self.model = model(&self.factors, users, items as usize);
+        self.model = model([users, items as usize], self.factors.dimension, &self.factors.parameters.values);
         let visits = 2 * samples.len() as u64;
         Ok(StepReport {
             row_visits: visits,
@@ -202,9 +188,7 @@ impl CentralTrainer for Trainer {
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
-        state.values(&mut self.factors.moments.first)?;
-        state.values(&mut self.factors.moments.second)?;
-        state.plain(&mut self.factors.steps)
+        self.factors.parameters.visit_memory(state)
     }
 }
 
@@ -229,6 +213,7 @@ fn draw_samples(ratings: &UserRatings, items: u32, per_positive: u32, stream: &m
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::UserId;
 
     /// If this fails, the server uses items as negatives that the user has sent, or never stops drawing.
     #[test]

@@ -1,7 +1,9 @@
 //! Steps flat slices of parameters by SGD or Adam, with weight decay and clipping by the norm.
 
+use crate::error::Result;
 use crate::math::{LANES, pow, quad_sum, sqrt};
 use crate::model::instruction_sets::per_instruction_set;
+use crate::model::state::StateVisitor;
 
 /// Subtracts `learning_rate` times (gradient + `weight_decay` times parameter) from every parameter.
 pub fn sgd_step(parameters: &mut [f32], gradient: &[f32], learning_rate: f32, weight_decay: f32) {
@@ -55,6 +57,45 @@ impl AdamMoments {
             moments.clear();
             moments.resize(parameters, 0.0);
         }
+    }
+}
+
+/// Holds parameters in one flat slice, their gradient, and what Adam remembers of them.
+#[derive(Clone, Debug, Default)]
+pub struct AdamParameters {
+    /// The parameters.
+    pub values: Vec<f32>,
+    /// The gradient of the present batch, for the caller to fill.
+    pub gradient: Vec<f32>,
+    /// The moments.
+    pub moments: AdamMoments,
+    /// The number of steps that were made.
+    pub steps: u64,
+}
+
+impl AdamParameters {
+    /// Makes parameters that start at `values`. The gradient and the moments are zero.
+    pub fn new(values: Vec<f32>) -> Self {
+        let mut moments = AdamMoments::default();
+        moments.reset(values.len());
+        let gradient = vec![0.0; values.len()];
+        Self { values, gradient, moments, steps: 0 }
+    }
+
+    /// Moves all parameters by one step against the gradient.
+    pub fn step(&mut self, settings: &AdamSettings) {
+        self.steps += 1;
+        AdamStep::new(settings, self.steps).apply(&mut self.values, &self.gradient, &mut self.moments);
+    }
+
+    /// Visits what a model does not hold, which is the moments and the number of steps.
+    ///
+    /// # Errors
+    /// As [`StateVisitor::values`].
+    pub fn visit_memory(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
+        state.values(&mut self.moments.first)?;
+        state.values(&mut self.moments.second)?;
+        state.plain(&mut self.steps)
     }
 }
 

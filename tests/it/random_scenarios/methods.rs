@@ -188,7 +188,7 @@ fn methods_of_ratings() -> Vec<Key> {
     ]
 }
 
-/// Returns the keys of the methods that compute a model of all positives at the server.
+/// Returns the keys of the other methods that make a model of all positives at the server.
 fn methods_at_the_server() -> Vec<Key> {
     vec![
         maybe("method.ease.regularization", rate(1.0, 1000.0)),
@@ -198,5 +198,27 @@ fn methods_at_the_server() -> Vec<Key> {
         maybe("method.itemknn.shrinkage", zero_or(1e-2, 100.0)),
         maybe("method.itemknn.recency.tau", rate(0.1, 100.0)),
         maybe("method.itemknn.recency.floor", zero_or(1e-2, 1.0)),
+        maybe("method.ials.latent_dimension", small_dimension()),
+        maybe("method.ials.unobserved_weight", rate(1e-3, 1.0)),
+        maybe("method.ials.regularization", rate(1e-3, 10.0)),
+        maybe("method.ials.regularization_exponent", real(0.0, 1.0)),
+        maybe("method.ials.initial_length", rate(1e-2, 1.0)),
+        maybe("method.ials.recency.tau", rate(0.1, 100.0)),
+        maybe("method.ials.recency.floor", zero_or(1e-2, 1.0)),
+        maybe("method.bpr-mf.latent_dimension", dimension()),
+        maybe("method.bpr-mf.learning_rate", rate(1e-4, 0.5)),
+        maybe("method.bpr-mf.regularization", zero_or(1e-6, 0.1)),
+        maybe("method.bpr-mf.deviation", rate(1e-3, 1.0)),
+        maybe("method.ncf.latent_dimension", dimension()),
+        maybe("method.ncf.batch_size", batch()),
+        maybe("method.ncf.learning_rate", rate(1e-5, 0.1)),
+        maybe("method.ncf.deviation", rate(1e-3, 0.5)),
+        maybe("method.lightgcn.latent_dimension", dimension()),
+        maybe("method.lightgcn.layers", integer(0..=4)),
+        maybe("method.lightgcn.batch_size", batch()),
+        maybe("method.lightgcn.learning_rate", rate(1e-5, 0.1)),
+        maybe("method.lightgcn.regularization", zero_or(1e-6, 0.1)),
+        maybe("method.lightgcn.deviation", rate(1e-3, 1.0)),
+        maybe("method.lightgcn.graph", one_of(&["train", "train-and-test"])),
     ]
 }

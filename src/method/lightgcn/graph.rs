@@ -1,0 +1,115 @@
+//! Holds the graph of users and items, along whose edges embeddings are propagated.
+
+use rayon::prelude::*;
+
+use crate::error::{Error, Result};
+use crate::math::sqrt;
+use crate::model::instruction_sets::per_instruction_set;
+
+/// The number of rows that a thread takes at a time.
+const ROWS_AT_ONCE: usize = 64;
+
+/// Holds the sparse matrix D^-1/2 A D^-1/2 for the symmetric adjacency matrix A of users and items and the diagonal
+/// matrix D of their degrees. Nodes are the users and then the items. A node without edges has a row of zeros.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Graph {
+    /// For each node the position of its first edge, and behind them the number of all.
+    starts: Vec<usize>,
+    /// The node at the other end of each edge.
+    ends: Vec<u32>,
+    /// The weight of each edge.
+    weights: Vec<f32>,
+}
+
+/// Holds the memory for propagating. Nothing passes from one propagation to the next.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Layers {
+    present: Vec<f32>,
+    next: Vec<f32>,
+}
+
+impl Graph {
+    /// Makes the graph of `edges`, which are different pairs of a user and an item, in an order that fixes that of all
+    /// sums.
+    ///
+    /// # Errors
+    /// [`Error::Dataset`] if there are no edges.
+    pub fn new([users, items]: [usize; 2], edges: &[(u32, u32)]) -> Result<Self> {
+        if edges.is_empty() {
+            return Err(Error::Dataset(
+                "lightgcn: users have sent no ratings, so that the graph of users and items has no edges".to_owned(),
+            ));
+        }
+        let both = edges.iter().map(|&(user, item)| (user as usize, users + item as usize));
+        let directed = || both.clone().flat_map(|(user, item)| [(user, item), (item, user)]);
+        let mut starts = vec![0; users + items + 1];
+        directed().for_each(|(from, _)| starts[from + 1] += 1);
+        (1..starts.len()).for_each(|node| starts[node] += starts[node - 1]);
+        let root = |node: usize| sqrt((starts[node + 1] - starts[node]) as f64);
+        let (mut ends, mut weights) = (vec![0; 2 * edges.len()], vec![0.0; 2 * edges.len()]);
+        let mut next = starts.clone();
+        for (from, to) in directed() {
+            let place = next[from];
+            next[from] += 1;
+            ends[place] = to as u32;
+            weights[place] = (1.0 / (root(from) * root(to))) as f32;
+        }
+        Ok(Self { starts, ends, weights })
+    }
+
+    /// Returns the number of multiply-adds of [`Self::mean_of_layers`].
+    pub fn multiply_adds(&self, dimension: usize, layers: u32) -> u64 {
+        u64::from(layers) * (self.ends.len() * dimension) as u64
+    }
+
+    /// Replaces `mean` by the mean of E, M E, M^2 E and so on for this number of layers besides E, where M is the matrix
+    /// of the graph and E has a row of `dimension` values for each node.
+    ///
+    /// M is symmetric, so that the gradient with respect to E is the same mean of the gradient with respect to `mean`.
+    pub fn mean_of_layers(
+        &self,
+        embeddings: &[f32],
+        (dimension, layers): (usize, u32),
+        memory: &mut Layers,
+        mean: &mut Vec<f32>,
+    ) {
+        let Layers { present, next } = memory;
+        present.clear();
+        present.extend_from_slice(embeddings);
+        next.resize(embeddings.len(), 0.0);
+        mean.clear();
+        mean.extend_from_slice(embeddings);
+        for _ in 0..layers {
+            self.propagate(present, next, dimension);
+            std::mem::swap(present, next);
+            mean.iter_mut().zip(&*present).for_each(|(sum, value)| *sum += value);
+        }
+        let share = 1.0 / (layers + 1) as f32;
+        mean.iter_mut().for_each(|sum| *sum *= share);
+    }
+
+    /// Replaces `to` by M times `from`. Threads compute rows of their own, each in the order of its edges, so that they
+    /// change no bit.
+    fn propagate(&self, from: &[f32], to: &mut [f32], dimension: usize) {
+        to.par_chunks_mut(ROWS_AT_ONCE * dimension).enumerate().for_each(|(part, rows)| {
+            add_neighbours(self, from, dimension, part * ROWS_AT_ONCE, rows);
+        });
+    }
+}
+
+per_instruction_set! {
+    /// Replaces `rows`, the first of which is that of node `first`, by the weighted sums of the rows of their
+    /// neighbours.
+    fn add_neighbours(graph: &Graph, from: &[f32], dimension: usize, first: usize, rows: &mut [f32]) {
+        for (node, row) in (first..).zip(rows.chunks_exact_mut(dimension)) {
+            row.fill(0.0);
+            let edges = graph.starts[node]..graph.starts[node + 1];
+            for (end, weight) in graph.ends[edges.clone()].iter().zip(&graph.weights[edges]) {
+                let start = *end as usize * dimension;
+                for (sum, value) in row.iter_mut().zip(&from[start..start + dimension]) {
+                    *sum += weight * value;
+                }
+            }
+        }
+    }
+}
