@@ -77,7 +77,9 @@ pub mod task;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod third_party;
+mod tuned_table;
 mod user_vector;
+mod vector_client;
 
 pub use averager::Averager;
 pub use entry::{Entry, Placement, no_blocks, parameters, sizes_by, sizes_of, sizes_of_item_table};

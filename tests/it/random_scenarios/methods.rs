@@ -67,6 +67,8 @@ fn method() -> Vec<Key> {
         maybe("method.fedmf.batch_size", batch()),
         maybe("method.fedmf.learning_rate_user", rate(1e-4, 1.0)),
         maybe("method.fedmf.learning_rate_items", rate(1e-2, 1e4)),
+        maybe("method.fedmf.bias", boolean()),
+        maybe("method.fedmf.dual_personalization", boolean()),
     ]
 }
 
@@ -81,6 +83,7 @@ fn methods_of_published_code() -> Vec<Key> {
         maybe("method.fedncf.learning_rate_items", rate(1e-4, 100.0)),
         maybe("method.fedncf.learning_rate_network", rate(1e-4, 1.0)),
         maybe("method.fedncf.embedding_deviation", rate(1e-2, 1.0)),
+        maybe("method.fedncf.dual_personalization", boolean()),
         maybe("method.fedrecon.latent_dimension", dimension()),
         maybe("method.fedrecon.reconstruction_epochs", epochs()),
         maybe("method.fedrecon.local_epochs", epochs()),
@@ -88,6 +91,7 @@ fn methods_of_published_code() -> Vec<Key> {
         maybe("method.fedrecon.learning_rate_user", rate(1e-4, 1.0)),
         maybe("method.fedrecon.learning_rate_items", rate(1e-2, 1e4)),
         maybe("method.fedrecon.learning_rate_server", rate(1e-2, 10.0)),
+        maybe("method.fedrecon.dual_personalization", boolean()),
         maybe("method.metamf.latent_dimension", small_dimension()),
         maybe("method.metamf.memory_units", integer(1..=40)),
         maybe("method.metamf.hidden_units", integer(1..=64)),
