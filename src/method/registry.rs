@@ -22,6 +22,7 @@ pub const METHODS: &[Entry] = &[
     super::fedspec::ENTRY,
     super::fedrec::ENTRY,
     super::mf::ENTRY,
+    super::fedrap::central::ENTRY,
     super::fedrec::central::ENTRY,
     super::item_to_item::ease::ENTRY,
     super::item_to_item::itemknn::ENTRY,

@@ -50,6 +50,9 @@ fn quickly(name: &str) -> String {
             .to_owned(),
         "fedrecon" => "method.fedrecon={ learning_rate_items = 200 }".to_owned(),
         "metamf" => "method.metamf={ learning_rate = 0.01, hidden_units = 128 }".to_owned(),
+        "centrap" => {
+            "method.centrap={ batch_size = 400, learning_rate_network = 1, learning_rate_tables = 60 }".to_owned()
+        }
         "mf" => "method.mf={ learning_rate = 0.02 }".to_owned(),
         "fedrec-pmf" => "method.fedrec-pmf={ learning_rate = 0.4, learning_rate_decay = 0.99 }".to_owned(),
         "pmf" => "method.pmf={ learning_rate = 0.4, learning_rate_decay = 0.99 }".to_owned(),

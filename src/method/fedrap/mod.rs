@@ -23,6 +23,7 @@ use crate::model::state::StateVisitor;
 use crate::model::table::{Table, TableShape};
 use crate::rng::{PortableDraws, Purpose};
 
+pub mod central;
 mod local;
 mod moving_rows;
 mod parameters;

@@ -105,6 +105,15 @@ fn methods_of_published_code() -> Vec<Key> {
         maybe("method.mf.learning_rate", rate(1e-5, 0.1)),
         maybe("method.mf.weight_decay", zero_or(1e-6, 0.1)),
         maybe("method.mf.deviation", rate(1e-3, 1.0)),
+        maybe("method.centrap.latent_dimension", small_dimension()),
+        maybe("method.centrap.batch_size", batch()),
+        maybe("method.centrap.negatives_per_positive", integer(1..=6)),
+        maybe("method.centrap.learning_rate_network", rate(1e-4, 1.0)),
+        maybe("method.centrap.learning_rate_tables", rate(1e-4, 10.0)),
+        maybe("method.centrap.learning_rate_decay", real(0.1, 1.0)),
+        maybe("method.centrap.weight_decay", zero_or(1e-6, 0.1)),
+        maybe("method.centrap.lambda", zero_or(1e-4, 1.0)),
+        maybe("method.centrap.mu", zero_or(1e-4, 1.0)),
     ]
 }
 
