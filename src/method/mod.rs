@@ -53,6 +53,7 @@ use crate::rng::Streams;
 pub mod averager;
 pub mod baselines;
 pub mod central;
+pub mod colr;
 mod entry;
 pub mod exchanged;
 pub mod fcf;

@@ -16,6 +16,7 @@ pub const METHODS: &[Entry] = &[
     super::fedmf::ENTRY,
     super::fedncf::ENTRY,
     super::fedrecon::ENTRY,
+    super::colr::ENTRY,
     super::metamf::ENTRY,
     super::fcf::ENTRY,
     super::fedgram::ENTRY,
