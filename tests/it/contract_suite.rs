@@ -5,7 +5,8 @@ use fedrecsim::testing::{Clause, Contract};
 use crate::support::{methods, parameters_for_few_users, small_with, world};
 
 /// Names forms of methods that keep other private state, or send something else, than they do by default.
-const FORMS: [(&str, &str); 3] = [
+const FORMS: [(&str, &str); 4] = [
+    ("fedrap", "{ learning_rate_tables = 10, noise = { participants = 40 } }"),
     ("fedmf", "{ bias = true, dual_personalization = true }"),
     ("fedncf", "{ dual_personalization = true }"),
     ("fedrecon", "{ dual_personalization = true, learning_rate_items = 500 }"),

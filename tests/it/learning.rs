@@ -66,6 +66,19 @@ fn the_published_code_trains_alike_under_every_curriculum_and_the_paper_does_not
     assert_eq!(distinct.len(), 4, "{paper:?}");
 }
 
+/// If this fails, FedRAP-noise has no effect, or the two places where its noise can enter are one.
+#[test]
+fn noise_on_the_shared_table_changes_what_is_learned_and_sends_every_row() {
+    let with = |noise: &str| run(small(&["codec.uplink=\"rows-f32\"", noise]), 2);
+    let plain = with("method.fedrap.local_epochs=10");
+    let gradient = with("method.fedrap.noise={}");
+    let upload = with("method.fedrap.noise={ at = \"upload\" }");
+    assert!(plain.digest != gradient.digest && plain.digest != upload.digest && gradient.digest != upload.digest);
+    assert!(plain.bytes.up.sent < gradient.bytes.up.sent, "rows that are left out tell what a user has rated");
+    assert_eq!(gradient.bytes.up.sent, upload.bytes.up.sent);
+    [&gradient, &upload].into_iter().for_each(assert_finite);
+}
+
 /// If this fails, devices that are told the mean of CoLR's updates learn something else than those that download the
 /// table, a secure sum does not fit the method, or it saves nothing.
 #[test]
