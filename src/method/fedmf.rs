@@ -2,27 +2,22 @@
 //!
 //! The user vector u_i is private and the item table V is shared. The logit of item j is u_i . V_j and the loss is the
 //! mean binary cross-entropy. A client trains both parameters at once by mini-batch SGD, and the server takes the plain
-//! mean of V. Items are scored with the averaged V.
+//! mean of V. Items are scored with the averaged V. With dual personalisation a client steps u_i before the rows of V,
+//! and scores with its own V, which makes it PFedRec but for the bias, the start and the rates.
 
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::minibatch::{self, Schedule};
-use super::user_vector::score_items;
-use super::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Placement, Problem, Scorer, ScoringContext, Scratch, parameters,
-    sizes_of_item_table,
-};
-use crate::error::Result;
+use super::tuned_table::TunedTable;
+use super::vector_client::{VectorClient, VectorTraining};
+use super::{Client, Entry, Method, Placement, Problem, parameters, sizes_of_item_table};
 use crate::ids::UserId;
-use crate::model::blocks::{Model, ModelUpdate};
+use crate::model::blocks::Model;
 use crate::model::kernel::MAX_DIMENSION;
 use crate::model::kernel::logistic::{LogisticStep, Target};
-use crate::model::private::Private;
-use crate::model::state::StateVisitor;
-use crate::model::table::{Table, TableShape};
+use crate::model::table::{SharedTable, Table, TableShape};
 use crate::rng::{PortableDraws, Purpose, Streams};
 
 /// Describes the method to the registry.
@@ -58,6 +53,11 @@ pub struct FedMfParameters {
     /// Learning rate of the item rows. The mean over a batch and then over clients makes it large.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub learning_rate_items: f64,
+    /// Whether each user has a private bias as well, which is added to every logit and has the rate of the user vector.
+    pub bias: bool,
+    /// Whether a client steps its user vector first and the item rows after it, and keeps these rows to score with
+    /// (DualPer of PFedRec's authors). They are averaged as before.
+    pub dual_personalization: bool,
 }
 
 impl Default for FedMfParameters {
@@ -68,6 +68,8 @@ impl Default for FedMfParameters {
             batch_size: 256,
             learning_rate_user: 0.1,
             learning_rate_items: 10_000.0,
+            bias: false,
+            dual_personalization: false,
         }
     }
 }
@@ -75,77 +77,115 @@ impl Default for FedMfParameters {
 /// Holds what all clients share.
 #[derive(Debug)]
 pub struct FedMf {
-    shared: Arc<Shared>,
-    shape: TableShape,
-}
-
-#[derive(Debug)]
-struct Shared {
-    parameters: FedMfParameters,
+    training: Arc<VectorTraining>,
+    initial: SharedTable,
     streams: Streams,
+    dual: bool,
 }
 
 impl FedMf {
     /// Makes the method for a problem of this size. V is drawn from N(0, 1), and every user's u_i from U(-1/sqrt k,
-    /// 1/sqrt k).
+    /// 1/sqrt k), as is the bias if there is one.
     pub fn new(parameters: FedMfParameters, problem: &Problem) -> Self {
         let shape = TableShape::of_items(problem.items, parameters.latent_dimension);
-        Self { shared: Arc::new(Shared { parameters, streams: problem.streams }), shape }
+        let mut stream = problem.streams.stream(Purpose::GlobalInit, 0, 0);
+        let initial = Arc::new(Table::from_fn(shape, || stream.standard_normal() as f32));
+        let FedMfParameters { local_epochs, batch_size, bias, dual_personalization: dual, .. } = parameters;
+        let vector_rate = parameters.learning_rate_user as f32;
+        let step = LogisticStep {
+            target: Target::Both,
+            vector_rate,
+            bias_rate: if bias { vector_rate } else { 0.0 },
+            row_rate: parameters.learning_rate_items as f32,
+            weight_decay: 0.0,
+        };
+        let training = VectorTraining {
+            epochs: local_epochs,
+            batch_size: batch_size as usize,
+            steps: if dual { VectorTraining::dual_steps(step) } else { vec![step] },
+            has_bias: bias,
+            names: ["u", "bias", "V"],
+        };
+        Self { training: Arc::new(training), initial, streams: problem.streams, dual }
     }
 }
 
 impl Method for FedMf {
     fn initial(&self) -> Model {
-        let mut stream = self.shared.streams.stream(Purpose::GlobalInit, 0, 0);
-        Model::of_table("V", Table::from_fn(self.shape, || stream.standard_normal() as f32))
+        Model::of_table("V", Arc::clone(&self.initial))
     }
 
     fn trains_on_sampled_rows(&self) -> bool {
-        true
+        !self.dual
     }
 
     fn client(&self, user: UserId) -> Box<dyn Client> {
-        let mut stream = self.shared.streams.stream(Purpose::PrivateInit, u64::from(user.0), 0);
-        let reach = 1.0 / (self.shape.dimension as f64).sqrt();
-        let vector = (0..self.shape.dimension).map(|_| stream.uniform_within(reach) as f32).collect();
-        Box::new(FedMfClient { shared: Arc::clone(&self.shared), user_vector: Private::new(vector) })
+        let mut stream = self.streams.stream(Purpose::PrivateInit, u64::from(user.0), 0);
+        let dimension = self.initial.shape().dimension;
+        let reach = 1.0 / (dimension as f64).sqrt();
+        let mut uniform = || stream.uniform_within(reach) as f32;
+        let vector = (0..dimension).map(|_| uniform()).collect();
+        let bias = if self.training.has_bias { uniform() } else { 0.0 };
+        let table = self.dual.then(|| TunedTable::new(&self.initial));
+        Box::new(VectorClient::new(&self.training, vector, bias, table))
     }
 }
 
-#[derive(Clone)]
-struct FedMfClient {
-    shared: Arc<Shared>,
-    user_vector: Private<Box<[f32]>>,
-}
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::dataset::OwnData;
+    use crate::dataset::negatives::Samples;
+    use crate::ids::{InvitationId, Round};
+    use crate::method::tests::problem;
+    use crate::method::{LocalTask, ScoringContext, Scratch, pfedrec, task};
+    use crate::model::blocks::ModelUpdate;
+    use crate::model::state::StateVisitor;
 
-impl Client for FedMfClient {
-    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
-        let parameters = &self.shared.parameters;
-        let step = LogisticStep {
-            target: Target::Both,
-            vector_rate: parameters.learning_rate_user as f32,
-            bias_rate: 0.0,
-            row_rate: parameters.learning_rate_items as f32,
-            weight_decay: 0.0,
-        };
-        let schedule = Schedule {
-            epochs: parameters.local_epochs,
-            batch_size: parameters.batch_size as usize,
-            steps: &[step],
-            names: ["u", "bias"],
-        };
-        let mut no_bias = 0.0;
-        let trained = minibatch::train(task, &schedule, self.user_vector.get_mut(), &mut no_bias, scratch)?;
-        let table = minibatch::update(task, scratch, trained.others_scale, "V")?;
-        Ok(LocalUpdate::new(ModelUpdate::of_table(table), trained.loss, trained.row_visits))
+    /// The user whose random start in FedMF is the start that all users have in PFedRec.
+    const USER: UserId = UserId(0);
+
+    /// Trains the user for five rounds, each from the table that the round before has made, and returns the updates, the
+    /// scores and the bytes of the private state.
+    fn trained(entry: &Entry, parameters: &serde_json::Value) -> (Vec<ModelUpdate>, Vec<f32>, Vec<u8>) {
+        let problem = problem();
+        let method = (entry.build)(parameters, &problem).unwrap();
+        let (mut client, mut scratch, mut model) = (method.client(USER), Scratch::default(), method.initial());
+        let mut updates = Vec::new();
+        for round in 0..5 {
+            let items: Vec<u32> = (0..30).map(|sample| (7 * sample + 11 * round) % 50).collect();
+            let labels = (0..30).map(|sample| f32::from(sample % 5 == 0)).collect();
+            let (samples, names) = (Samples { items, labels }, (USER, Round(round), InvitationId(round)));
+            let task = LocalTask::with_samples(names, &model, &samples, problem.streams, 1e6);
+            let update = client.train(&task, &mut scratch).unwrap().update;
+            let averaged = update.blocks[0].apply(model.table(0)).unwrap();
+            model.set_table(0, Arc::new(averaged)).unwrap();
+            updates.push(update);
+        }
+        let context = ScoringContext::new(USER, &model, OwnData::new(&[]), problem.streams);
+        let scores = task::score(&*client, &context, &[0, 7, 30, 99], &mut scratch).unwrap();
+        let mut bytes = Vec::new();
+        client.visit_state(&mut StateVisitor::Digest(&mut |part| bytes.extend_from_slice(part))).unwrap();
+        (updates, scores, bytes)
     }
 
-    fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
-        let table = context.model.table(0);
-        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| score_items(self.user_vector.get(), table, items, scores)))
-    }
-
-    fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
-        state.values(self.user_vector.get_mut())
+    /// If this fails, dual personalisation is something else than PFedRec, which is what it is called after.
+    #[test]
+    fn dual_personalization_with_a_bias_is_pfedrec_to_the_bit() {
+        let pfedrec = serde_json::json!({ "latent_dimension": 8, "local_epochs": 2, "batch_size": 7 });
+        // The problem has 100 items; PFedRec multiplies the rate of 0.1 by their number and by 80.
+        let mut fedmf = serde_json::json!({
+            "latent_dimension": 8, "local_epochs": 2, "batch_size": 7, "bias": true, "dual_personalization": true,
+            "learning_rate_user": 0.1, "learning_rate_items": 0.1 * 100.0 * 80.0,
+        });
+        let expected = trained(&pfedrec::ENTRY, &pfedrec);
+        assert_eq!(trained(&ENTRY, &fedmf), expected);
+        for key in ["bias", "dual_personalization"] {
+            fedmf[key] = false.into();
+            let (updates, scores, state) = trained(&ENTRY, &fedmf);
+            assert!(updates != expected.0 && scores != expected.1 && state != expected.2, "{key} has no effect");
+            fedmf[key] = true.into();
+        }
     }
 }

@@ -57,6 +57,7 @@ pub mod averager;
 pub mod baselines;
 pub mod bpr_mf;
 pub mod central;
+pub mod colr;
 mod entry;
 pub mod exchanged;
 pub mod fcf;
@@ -87,7 +88,9 @@ pub mod task;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod third_party;
+mod tuned_table;
 mod user_vector;
+mod vector_client;
 
 pub use averager::Averager;
 pub use entry::{Entry, Placement, no_blocks, parameters, sizes_by, sizes_of, sizes_of_item_table};

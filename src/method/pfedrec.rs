@@ -10,21 +10,14 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::minibatch::{self, Schedule};
-use super::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Placement, Problem, Scorer, ScoringContext, Scratch, parameters,
-    sizes_of_item_table,
-};
-use crate::error::Result;
+use super::tuned_table::TunedTable;
+use super::vector_client::{VectorClient, VectorTraining};
+use super::{Client, Entry, Method, Placement, Problem, parameters, sizes_of_item_table};
 use crate::ids::UserId;
-use crate::model::blocks::{Model, ModelUpdate};
+use crate::model::blocks::Model;
+use crate::model::kernel::MAX_DIMENSION;
 use crate::model::kernel::logistic::{LogisticStep, Target};
-use crate::model::kernel::score::{ScaledSum, score_sums};
-use crate::model::kernel::{MAX_DIMENSION, prefetch};
-use crate::model::layout::ValueType;
-use crate::model::private::Private;
-use crate::model::state::StateVisitor;
-use crate::model::table::{SharedTable, Table, TableShape, TableUpdate};
+use crate::model::table::{SharedTable, Table, TableShape};
 use crate::rng::{PortableDraws, Purpose};
 
 /// Describes the method to the registry.
@@ -81,14 +74,7 @@ impl Default for PFedRecParameters {
 /// Holds what all clients share.
 #[derive(Debug)]
 pub struct PFedRec {
-    shared: Arc<Shared>,
-    shape: TableShape,
-}
-
-#[derive(Debug)]
-struct Shared {
-    parameters: PFedRecParameters,
-    steps: [LogisticStep; 2],
+    training: Arc<VectorTraining>,
     initial: SharedTable,
     initial_w: Vec<f32>,
     initial_b: f32,
@@ -111,99 +97,33 @@ impl PFedRec {
 
     /// Makes the method with these initial values: the table that is downloaded first, and every user's score function.
     pub fn from_start(parameters: PFedRecParameters, initial: Table, initial_w: Vec<f32>, initial_b: f32) -> Self {
-        let shape = initial.shape();
         let rate = parameters.learning_rate as f32;
-        let row_rate = (parameters.learning_rate * shape.rows as f64 * parameters.item_learning_rate_multiplier) as f32;
-        let weight_decay = parameters.weight_decay as f32;
-        let step = |target| LogisticStep { target, vector_rate: rate, bias_rate: rate, row_rate, weight_decay };
-        let steps = [step(Target::Vector), step(Target::Rows)];
-        let shared = Shared { parameters, steps, initial: Arc::new(initial), initial_w, initial_b };
-        Self { shared: Arc::new(shared), shape }
+        let multiplier = parameters.item_learning_rate_multiplier;
+        let step = LogisticStep {
+            target: Target::Both,
+            vector_rate: rate,
+            bias_rate: rate,
+            row_rate: (parameters.learning_rate * initial.shape().rows as f64 * multiplier) as f32,
+            weight_decay: parameters.weight_decay as f32,
+        };
+        let training = VectorTraining {
+            epochs: parameters.local_epochs,
+            batch_size: parameters.batch_size as usize,
+            steps: VectorTraining::dual_steps(step),
+            has_bias: true,
+            names: ["w", "b", "E"],
+        };
+        Self { training: Arc::new(training), initial: Arc::new(initial), initial_w, initial_b }
     }
 }
 
 impl Method for PFedRec {
     fn initial(&self) -> Model {
-        Model::of_table("E", Arc::clone(&self.shared.initial))
+        Model::of_table("E", Arc::clone(&self.initial))
     }
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {
-        Box::new(PFedRecClient {
-            shared: Arc::clone(&self.shared),
-            own: Private::new(PrivateParameters {
-                w: self.shared.initial_w.clone(),
-                b: self.shared.initial_b,
-                downloaded: Arc::clone(&self.shared.initial),
-                tuned: TableUpdate::nothing(self.shape, ValueType::F32),
-            }),
-        })
-    }
-}
-
-/// Holds the private parameters of one user.
-#[derive(Clone)]
-struct PrivateParameters {
-    w: Vec<f32>,
-    b: f32,
-    /// The table that the last participation started from, which the participants of a round share.
-    downloaded: SharedTable,
-    /// The update that fine-tuning made of it, as it was before the uplink's codec or a privacy mechanism changed it.
-    tuned: TableUpdate,
-}
-
-#[derive(Clone)]
-struct PFedRecClient {
-    shared: Arc<Shared>,
-    own: Private<PrivateParameters>,
-}
-
-impl Client for PFedRecClient {
-    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
-        let parameters = &self.shared.parameters;
-        let schedule = Schedule {
-            epochs: parameters.local_epochs,
-            batch_size: parameters.batch_size as usize,
-            steps: &self.shared.steps,
-            names: ["w", "b"],
-        };
-        let own = self.own.get_mut();
-        let trained = minibatch::train(task, &schedule, &mut own.w, &mut own.b, scratch)?;
-        let table = minibatch::update(task, scratch, trained.others_scale, "E")?;
-        own.downloaded = Arc::clone(task.model.table(0));
-        own.tuned = table.clone();
-        Ok(LocalUpdate::new(ModelUpdate::of_table(table), trained.loss, trained.row_visits))
-    }
-
-    fn was_sent(&mut self, update: &ModelUpdate) {
-        if let [table] = &update.blocks[..] {
-            self.own.get_mut().tuned.values = table.values.clone();
-        }
-    }
-
-    fn scorer<'a>(&'a self, _context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
-        let own = self.own.get();
-        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
-            let row = |(&item, position): (&u32, Option<usize>)| match position {
-                Some(position) => {
-                    let plain = own.tuned.row_values(position).as_chunks().0;
-                    prefetch(plain);
-                    ScaledSum { scaled: &[], scale: 0.0, plain }
-                }
-                None => {
-                    let scaled = own.downloaded.row(item as usize);
-                    ScaledSum { scaled, scale: own.tuned.others_scale, plain: &[] }
-                }
-            };
-            let rows: Vec<ScaledSum<'_, [u8; 4]>> = items.iter().zip(own.tuned.positions_of(items)).map(row).collect();
-            score_sums(&own.w, own.b, &rows, scores);
-        }))
-    }
-
-    fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
-        let PrivateParameters { w, b, downloaded, tuned } = self.own.get_mut();
-        state.values(w)?;
-        state.value(b)?;
-        state.shared_table(downloaded)?;
-        state.update(tuned)
+        let table = TunedTable::new(&self.initial);
+        Box::new(VectorClient::new(&self.training, self.initial_w.clone(), self.initial_b, Some(table)))
     }
 }

@@ -123,9 +123,14 @@ pub(super) fn checked_vector(task: &LocalTask<'_>, parameter: &'static str, vect
 
 /// Writes to `scores` the scalar product of `vector` with the row of each of `items`.
 pub(super) fn score_items(vector: &[f32], table: &Table, items: &[u32], scores: &mut [f32]) {
+    score_items_with_bias(vector, 0.0, table, items, scores);
+}
+
+/// Writes to `scores` the scalar product of `vector` with the row of each of `items`, plus `bias`.
+pub(super) fn score_items_with_bias(vector: &[f32], bias: f32, table: &Table, items: &[u32], scores: &mut [f32]) {
     let row = |&item: &u32| ScaledSum { scaled: &[], scale: 0.0, plain: table.row(item as usize) };
     let rows: Vec<ScaledSum<'_>> = items.iter().map(row).collect();
-    score_sums(vector, 0.0, &rows, scores);
+    score_sums(vector, bias, &rows, scores);
 }
 
 #[cfg(test)]

@@ -114,6 +114,18 @@ impl Model {
         }
     }
 
+    /// Returns the tables of several blocks to write to, each copied first if others hold it too.
+    ///
+    /// # Panics
+    /// As [`Self::table`], and if a block is named twice.
+    pub fn tables_mut<const N: usize>(&mut self, positions: [usize; N]) -> [&mut Table; N] {
+        let mut blocks: Vec<Option<&mut BlockValues>> = self.blocks.iter_mut().map(Some).collect();
+        positions.map(|position| match blocks[position].take() {
+            Some(BlockValues::Table(table)) => Arc::make_mut(table),
+            _ => panic!("block {position} holds no single-precision values, or is named twice"),
+        })
+    }
+
     /// Returns the table of the block of this name, if there is one of single precision.
     pub fn named(&self, name: &str) -> Option<&SharedTable> {
         match self.blocks.get(self.layout.position(name)?)? {

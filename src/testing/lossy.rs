@@ -3,6 +3,7 @@
 use crate::codec::{BlockContext, Codec, FrameWriter, OpenedBlock, RowsF32};
 use crate::error::Result;
 use crate::model::table::{Base, Table, TableUpdate, floats};
+use crate::model::value_type::ValueType;
 use crate::rng::PortableDraws;
 
 /// A codec that keeps sixteen bits of every value, rounding up or down at random, and adds what it left out to the next
@@ -17,6 +18,10 @@ impl Codec for SixteenBits {
         context: &mut BlockContext<'_>,
         frame: &mut FrameWriter,
     ) -> Result<()> {
+        // Integers are none of its business.
+        if update.value_type != ValueType::F32 {
+            return RowsF32.encode_block(update, context, frame);
+        }
         let mut stream = context.randomness.stream("sixteen-bits");
         let rows: Vec<u32> = update.iter().map(|(row, _)| row as u32).collect();
         let columns = update.shape.dimension;

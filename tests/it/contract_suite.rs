@@ -1,11 +1,24 @@
-use fedrecsim::method::registry::vocabulary_of;
+use fedrecsim::method::registry::{METHODS, vocabulary_of};
 use fedrecsim::scenario::unchecked_rules;
 use fedrecsim::testing::{Clause, Contract};
 
 use crate::support::{methods, parameters_for_few_users, small_with, world};
 
-/// Checks a clause of the contract for every method of the crate and of the examples.
+/// Names forms of methods that keep other private state, or send something else, than they do by default.
+const FORMS: [(&str, &str); 4] = [
+    ("fedrap", "{ learning_rate_tables = 10, noise = { participants = 40 } }"),
+    ("fedmf", "{ bias = true, dual_personalization = true }"),
+    ("fedncf", "{ dual_personalization = true }"),
+    ("fedrecon", "{ dual_personalization = true, learning_rate_items = 500 }"),
+];
+
+/// Checks a clause of the contract for every method of the crate and of the examples, and for their [`FORMS`].
 fn assert_kept(clause: Clause) {
+    for (name, parameters) in FORMS {
+        let entry = METHODS.iter().find(|entry| entry.name == name).unwrap();
+        let contract = Contract::of(entry).with_parameters(parameters);
+        contract.check_clause(clause).unwrap_or_else(|breach| panic!("{parameters}: {breach}"));
+    }
     for entry in methods() {
         let contract = match parameters_for_few_users(entry.name) {
             Some(parameters) => Contract::of(&entry).with_parameters(parameters),

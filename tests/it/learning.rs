@@ -1,5 +1,8 @@
+use fedrecsim::sim::outcome::RoundRecord;
+use fedrecsim::sim::{self, RunControl};
+
 use crate::determinism::quickstart;
-use crate::support::{assert_balanced, assert_finite, final_hr, load, run, small};
+use crate::support::{assert_balanced, assert_finite, final_hr, load, run, small, world};
 
 const ABLATIONS: [&[&str]; 8] = [
     &[],
@@ -61,6 +64,46 @@ fn the_published_code_trains_alike_under_every_curriculum_and_the_paper_does_not
     assert_eq!(paper[1], paper[3]);
     let distinct: std::collections::BTreeSet<&String> = paper.iter().collect();
     assert_eq!(distinct.len(), 4, "{paper:?}");
+}
+
+/// If this fails, FedRAP-noise has no effect, or the two places where its noise can enter are one.
+#[test]
+fn noise_on_the_shared_table_changes_what_is_learned_and_sends_every_row() {
+    let with = |noise: &str| run(small(&["codec.uplink=\"rows-f32\"", noise]), 2);
+    let plain = with("method.fedrap.local_epochs=10");
+    let gradient = with("method.fedrap.noise={}");
+    let upload = with("method.fedrap.noise={ at = \"upload\" }");
+    assert!(plain.digest != gradient.digest && plain.digest != upload.digest && gradient.digest != upload.digest);
+    assert!(plain.bytes.up.sent < gradient.bytes.up.sent, "rows that are left out tell what a user has rated");
+    assert_eq!(gradient.bytes.up.sent, upload.bytes.up.sent);
+    [&gradient, &upload].into_iter().for_each(assert_finite);
+}
+
+/// If this fails, devices that are told the mean of CoLR's updates learn something else than those that download the
+/// table, a secure sum does not fit the method, or it saves nothing.
+#[test]
+fn colr_learns_the_same_from_the_mean_of_updates_and_sends_a_fraction() {
+    let with = |method: &str| run(small(&[method, "overheads.secure_aggregation={}"]), 2);
+    let table = with("method={ colr = {} }");
+    let mean = with("method={ colr = { download = \"aggregate\" } }");
+    let fedmf = with("method=\"fedmf\"");
+    for (table, mean) in table.rounds.iter().zip(&mean.rounds) {
+        let accuracy = |round: &RoundRecord| round.accuracy.as_ref().map(|accuracy| accuracy.test.clone());
+        assert_eq!((accuracy(table), table.loss), (accuracy(mean), mean.loss));
+    }
+    // An item has 2 of 32 values. Down travel 16 bytes besides, which name the basis.
+    assert_eq!(16 * mean.bytes.up.values, fedmf.bytes.up.values);
+    let named = 16 * mean.bytes.down.frames;
+    assert_eq!(16 * (mean.bytes.down.values - named), table.bytes.down.values - named);
+    assert_balanced(&mean);
+}
+
+/// If this fails, a device whose table lacks an update of CoLR trains on without a word.
+#[test]
+fn colr_refuses_to_go_on_where_devices_miss_the_mean_of_updates() {
+    let scenario = small(&["method={ colr = { download = \"aggregate\" } }", "training.participation={ share = 0.5 }"]);
+    let refused = sim::run(world(scenario), &RunControl::with_threads(2), &mut ()).unwrap_err().to_string();
+    assert!(refused.contains("every user has to take part in every step"), "{refused}");
 }
 
 /// If this fails, the proximal step does not set small values to zero, and a sparse codec saves nothing.

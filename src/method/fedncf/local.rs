@@ -34,6 +34,9 @@ pub struct LocalSettings {
     pub item_rate: f64,
     /// The learning rate of the network.
     pub network_rate: f64,
+    /// Whether the item rows take their step after the user vector and the network, from the new ones, instead of at
+    /// the same time.
+    pub rows_last: bool,
 }
 
 /// Holds the parameters that a client trains, each as a slice.
@@ -50,7 +53,7 @@ pub struct LocalModel<'a> {
 /// Holds what a training yielded, and its work.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LocalResult {
-    /// The mean binary cross-entropy over all samples of all epochs, each batch before its step.
+    /// The mean binary cross-entropy over all samples of all epochs, each batch before its last step.
     pub loss: f64,
     /// The number of item rows read and written, one for each distinct row of a batch.
     pub row_visits: u64,
@@ -101,49 +104,65 @@ impl Group {
 /// Trains `model` on `samples` by mini-batches. If there is more than one batch, `order` shuffles the samples.
 ///
 /// All three groups of parameters take one simultaneous step for each batch, along the gradient of the batch's mean
-/// binary cross-entropy. Rows that are not in the batch have a gradient of zero. Adam still moves those that it has
-/// moved before, as it does in PyTorch with a dense embedding.
+/// binary cross-entropy, unless the item rows come last. Rows that are not in the batch have a gradient of zero. Adam
+/// still moves those that it has moved before, as it does in PyTorch with a dense embedding.
 pub fn train(
     network: &Perceptron,
     settings: &LocalSettings,
     samples: &mut RoundRows,
     order: &mut Stream,
-    model: LocalModel<'_>,
+    mut model: LocalModel<'_>,
     buffers: &mut LocalBuffers,
 ) -> LocalResult {
-    let LocalModel { user, rows, network: weights } = model;
     let LocalSettings { optimizer, .. } = *settings;
-    let dimension = user.len();
-    buffers.user.reset(user.len(), optimizer);
-    buffers.rows.reset(rows.len(), optimizer);
-    buffers.weights.reset(weights.len(), optimizer);
+    buffers.user.reset(model.user.len(), optimizer);
+    buffers.rows.reset(model.rows.len(), optimizer);
+    buffers.weights.reset(model.network.len(), optimizer);
     let (mut result, mut step) = (LocalResult::default(), 0);
+    // Which of score function and rows move, in one step after the other.
+    let moves: &[[bool; 2]] = if settings.rows_last { &[[true, false], [false, true]] } else { &[[true, true]] };
     for _ in 0..settings.epochs {
         if samples.samples().len() > settings.batch_size {
             samples.shuffle(order);
         }
         for chunk in samples.samples().chunks(settings.batch_size) {
             step += 1;
-            let batch = &mut buffers.batch;
-            batch.collect(chunk, samples.rows().len());
-            batch.gather(rows, dimension, buffers.network.inputs_mut());
-            network.forward(weights, user, &mut buffers.network);
-            let (logits, gradient) = buffers.network.outputs_and_gradient();
-            let factor = 1.0 / batch.occurrences() as f32;
-            result.loss += f64::from(binary_cross_entropy(logits, batch.targets(), factor, gradient));
-            let (of_weights, of_user) = (&mut buffers.weights.gradient, &mut buffers.user.gradient);
-            network.backward(weights, user, &mut buffers.network, of_weights, of_user);
-            buffers.rows.gradient.fill(0.0);
-            batch.scatter(buffers.network.input_gradient(), &mut buffers.rows.gradient);
-            buffers.user.step(user, optimizer, settings.user_rate, step);
-            buffers.rows.step(rows, optimizer, settings.item_rate, step);
-            buffers.weights.step(weights, optimizer, settings.network_rate, step);
-            result.row_visits += batch.rows().len() as u64;
-            result.multiply_adds += 3 * network.multiply_adds(batch.rows().len());
+            buffers.batch.collect(chunk, samples.rows().len());
+            let mut loss = 0.0;
+            for [moves_function, moves_rows] in moves {
+                loss = buffers.differentiate(network, &model);
+                let LocalModel { user, rows, network: weights } = &mut model;
+                if *moves_function {
+                    buffers.user.step(user, optimizer, settings.user_rate, step);
+                    buffers.weights.step(weights, optimizer, settings.network_rate, step);
+                }
+                if *moves_rows {
+                    buffers.rows.step(rows, optimizer, settings.item_rate, step);
+                }
+                result.row_visits += buffers.batch.rows().len() as u64;
+                result.multiply_adds += 3 * network.multiply_adds(buffers.batch.rows().len());
+            }
+            result.loss += f64::from(loss);
         }
     }
     result.loss /= samples.samples().len() as f64 * f64::from(settings.epochs);
     result
+}
+
+impl LocalBuffers {
+    /// Finds the gradients of the batch's mean binary cross-entropy, and returns its sum.
+    fn differentiate(&mut self, network: &Perceptron, model: &LocalModel<'_>) -> f32 {
+        let (batch, user) = (&self.batch, &*model.user);
+        batch.gather(model.rows, user.len(), self.network.inputs_mut());
+        network.forward(model.network, user, &mut self.network);
+        let (logits, gradient) = self.network.outputs_and_gradient();
+        let loss = binary_cross_entropy(logits, batch.targets(), 1.0 / batch.occurrences() as f32, gradient);
+        let (of_weights, of_user) = (&mut self.weights.gradient, &mut self.user.gradient);
+        network.backward(model.network, user, &mut self.network, of_weights, of_user);
+        self.rows.gradient.fill(0.0);
+        batch.scatter(self.network.input_gradient(), &mut self.rows.gradient);
+        loss
+    }
 }
 
 #[cfg(test)]
@@ -183,7 +202,8 @@ mod tests {
     }
 
     fn settings(optimizer: Optimizer, rate: f64) -> LocalSettings {
-        LocalSettings { epochs: 1, batch_size: 100, optimizer, user_rate: rate, item_rate: rate, network_rate: rate }
+        let (user_rate, item_rate, network_rate) = (rate, rate, rate);
+        LocalSettings { epochs: 1, batch_size: 100, optimizer, user_rate, item_rate, network_rate, rows_last: false }
     }
 
     /// If this fails, a client does not learn from its own samples.
@@ -220,6 +240,21 @@ mod tests {
             assert_eq!(model.items != before.items, moved == 1);
             assert_eq!(model.network != before.network, moved == 2);
         }
+    }
+
+    /// If this fails, dual personalisation tunes the rows for a score function that is not the user's any more.
+    #[test]
+    fn rows_that_come_last_are_stepped_from_the_new_score_function() {
+        let network = Perceptron::new(DIMENSION, &[DIMENSION, 8, 4, 1]);
+        let at_once = settings(Optimizer::Sgd, 0.1);
+        let (mut together, mut apart) = (start(&network, 40), start(&network, 40));
+        let result = train_on(&LocalSettings { rows_last: true, ..at_once }, &mut together);
+        let of_function = train_on(&LocalSettings { item_rate: 0.0, ..at_once }, &mut apart);
+        let of_rows = train_on(&LocalSettings { user_rate: 0.0, network_rate: 0.0, ..at_once }, &mut apart);
+        assert_eq!([&together.user, &together.items, &together.network], [&apart.user, &apart.items, &apart.network]);
+        assert_eq!(result.loss, of_rows.loss);
+        assert_eq!(result.row_visits, of_function.row_visits + of_rows.row_visits);
+        assert_eq!(result.multiply_adds, of_function.multiply_adds + of_rows.multiply_adds);
     }
 
     /// If this fails, a training depends on the one that used the buffers before.

@@ -4,7 +4,8 @@
 //! The user embedding u is private. The item embeddings V and a network are shared. The network scores item j from u
 //! and V_j side by side (2k -> 32 -> 16 -> 8 -> 1 with rectifiers in between; section 3.2 and He et al., WWW 2017). A
 //! client minimises the mean binary cross-entropy by mini-batches on all three at once, and the server takes the plain
-//! mean of V and of the network. The paper has no public code. The learning rates and the initial values, which it
+//! mean of V and of the network. With dual personalisation the network is private too, V takes its step after it, and a
+//! client scores with its own V. The paper has no public code. The learning rates and the initial values, which it
 //! leaves open, are chosen for this simulator and documented in [`FedNcfParameters`].
 
 use std::sync::Arc;
@@ -12,19 +13,20 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::tuned_table::TunedTable;
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Placement, Problem, Scorer, ScoringContext, Scratch,
     largest_magnitude, network, parameters, sizes_by,
 };
 use crate::error::Result;
 use crate::ids::UserId;
-use crate::model::blocks::Model;
+use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::kernel::MAX_DIMENSION;
 use crate::model::layout::Layout;
 use crate::model::neural::{Layer, Perceptron};
 use crate::model::private::Private;
 use crate::model::state::StateVisitor;
-use crate::model::table::{Table, TableShape};
+use crate::model::table::{SharedTable, Table, TableShape, TableUpdate};
 use crate::rng::{PortableDraws, Purpose, Stream, Streams};
 use local::{LocalBuffers, LocalModel, LocalSettings};
 
@@ -77,6 +79,10 @@ pub struct FedNcfParameters {
     /// Standard deviation of the embeddings at the start.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub embedding_deviation: f64,
+    /// Whether the network stays private, and a client steps its user embedding and network first and the item
+    /// embeddings after them, and keeps these to score with (DualPer of PFedRec's authors). The item embeddings are
+    /// averaged as before.
+    pub dual_personalization: bool,
 }
 
 impl FedNcfParameters {
@@ -103,6 +109,7 @@ impl Default for FedNcfParameters {
             learning_rate_items: 100.0,
             learning_rate_network: 0.5,
             embedding_deviation: 0.5,
+            dual_personalization: false,
         }
     }
 }
@@ -111,7 +118,6 @@ impl Default for FedNcfParameters {
 #[derive(Debug)]
 pub struct FedNcf {
     shared: Arc<Shared>,
-    items: TableShape,
 }
 
 #[derive(Debug)]
@@ -120,10 +126,13 @@ struct Shared {
     settings: LocalSettings,
     network: Perceptron,
     streams: Streams,
+    initial_items: SharedTable,
+    initial_network: Vec<f32>,
 }
 
 impl FedNcf {
-    /// Makes the method for a problem of this size.
+    /// Makes the method for a problem of this size. V is drawn from N(0, deviation^2) and weights from Xavier's uniform
+    /// distribution. Biases are zero.
     pub fn new(parameters: FedNcfParameters, problem: &Problem) -> Self {
         let (items, network) = (TableShape::of_items(problem.items, parameters.latent_dimension), parameters.network());
         let settings = LocalSettings {
@@ -133,74 +142,122 @@ impl FedNcf {
             user_rate: parameters.learning_rate_user,
             item_rate: parameters.learning_rate_items * problem.users as f64,
             network_rate: parameters.learning_rate_network,
+            rows_last: parameters.dual_personalization,
         };
-        Self { shared: Arc::new(Shared { parameters, settings, network, streams: problem.streams }), items }
+        let mut stream = problem.streams.stream(Purpose::GlobalInit, 0, 0);
+        let deviation = parameters.embedding_deviation;
+        let initial_items = Arc::new(Table::from_fn(items, || (stream.standard_normal() * deviation) as f32));
+        let mut initial_network = Vec::with_capacity(network.parameters());
+        for Layer { inputs, outputs, weights, bias } in network.layers() {
+            let reach = (6.0 / (inputs + outputs) as f64).sqrt();
+            initial_network.extend(weights.clone().map(|_| stream.uniform_within(reach) as f32));
+            initial_network.resize(initial_network.len() + bias.len(), 0.0);
+        }
+        let streams = problem.streams;
+        let shared = Shared { parameters, settings, network, streams, initial_items, initial_network };
+        Self { shared: Arc::new(shared) }
+    }
+
+    fn is_dual(&self) -> bool {
+        self.shared.parameters.dual_personalization
     }
 }
 
 impl Method for FedNcf {
-    /// Draws V from N(0, deviation^2) and weights from Xavier's uniform distribution. Biases are zero.
     fn initial(&self) -> Model {
-        let mut stream = self.shared.streams.stream(Purpose::GlobalInit, 0, 0);
-        let deviation = self.shared.parameters.embedding_deviation;
-        let items = Table::from_fn(self.items, || (stream.standard_normal() * deviation) as f32);
-        let mut parameters = Vec::with_capacity(self.shared.network.parameters());
-        for Layer { inputs, outputs, weights, bias } in self.shared.network.layers() {
-            let reach = (6.0 / (inputs + outputs) as f64).sqrt();
-            parameters.extend(weights.clone().map(|_| stream.uniform_within(reach) as f32));
-            parameters.resize(parameters.len() + bias.len(), 0.0);
+        let Shared { network, initial_items, initial_network, .. } = &*self.shared;
+        if self.is_dual() {
+            return Model::of_table("V", Arc::clone(initial_items));
         }
-        let layout = network::layout("V", self.items, &self.shared.network);
-        let values = [items].into_iter().chain(network::tables(&self.shared.network, &parameters));
+        let layout = network::layout("V", initial_items.shape(), network);
+        let values = [Table::clone(initial_items)].into_iter().chain(network::tables(network, initial_network));
         network::model_of(layout, values.collect())
     }
 
     fn trains_on_sampled_rows(&self) -> bool {
-        true
+        !self.is_dual()
     }
 
-    /// Draws the user embedding from N(0, deviation^2), for every user from a stream of its own.
+    /// Draws the user embedding from N(0, deviation^2), for every user from a stream of its own. A private network starts
+    /// alike for all users.
     fn client(&self, user: UserId) -> Box<dyn Client> {
-        let mut stream: Stream = self.shared.streams.stream(Purpose::PrivateInit, u64::from(user.0), 0);
-        let deviation = self.shared.parameters.embedding_deviation;
-        let vector = (0..self.items.dimension).map(|_| (stream.standard_normal() * deviation) as f32).collect();
-        Box::new(FedNcfClient { shared: Arc::clone(&self.shared), user_vector: Private::new(vector) })
+        let Shared { parameters, streams, initial_items, initial_network, .. } = &*self.shared;
+        let mut stream: Stream = streams.stream(Purpose::PrivateInit, u64::from(user.0), 0);
+        let draw = |_| (stream.standard_normal() * parameters.embedding_deviation) as f32;
+        let vector = (0..initial_items.shape().dimension).map(draw).collect();
+        let dual = self.is_dual().then(|| Box::new((initial_network.clone(), TunedTable::new(initial_items))));
+        Box::new(FedNcfClient { shared: Arc::clone(&self.shared), own: Private::new(Own { vector, dual }) })
     }
 }
 
 #[derive(Clone)]
 struct FedNcfClient {
     shared: Arc<Shared>,
-    user_vector: Private<Box<[f32]>>,
+    own: Private<Own>,
+}
+
+/// Holds the private parameters of one user.
+#[derive(Clone)]
+struct Own {
+    vector: Box<[f32]>,
+    /// The network and the item table, under dual personalisation.
+    dual: Option<Box<(Vec<f32>, TunedTable)>>,
 }
 
 impl Client for FedNcfClient {
     fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
         let Shared { settings, network, .. } = &*self.shared;
+        let Own { vector, dual } = self.own.get_mut();
         let mut rows = network::draw_rows(task, scratch)?;
         let round_rows = &mut scratch.round_rows;
-        let mut weights = network::parameters(task.model, 1);
+        let mut weights = match dual {
+            Some(dual) => std::mem::take(&mut dual.0),
+            None => network::parameters(task.model, 1),
+        };
         let mut order = task.stream(Purpose::Shuffle);
-        let model = LocalModel { user: self.user_vector.get_mut(), rows: &mut rows, network: &mut weights };
+        let model = LocalModel { user: vector, rows: &mut rows, network: &mut weights };
         let result = local::train(network, settings, round_rows, &mut order, model, &mut LocalBuffers::default());
-        task.check_magnitude("u", largest_magnitude(self.user_vector.get()))?;
+        task.check_magnitude("u", largest_magnitude(vector))?;
         task.check_magnitude("V", largest_magnitude(&rows))?;
         task.check_magnitude("the network", largest_magnitude(&weights))?;
-        let items = (task.model.table(0).shape(), round_rows.rows(), &rows[..]);
-        let update = network::update(network, items, &weights)?;
+        let downloaded = task.model.table(0);
+        let items = (downloaded.shape(), round_rows.rows(), &rows[..]);
+        let update = match dual {
+            Some(dual) => {
+                let (own, table) = &mut **dual;
+                let update = TableUpdate::listed(items.0, items.1.to_vec(), items.2, 1.0)?;
+                table.keep(downloaded, &update);
+                *own = weights;
+                ModelUpdate::of_table(update)
+            }
+            None => network::update(network, items, &weights)?,
+        };
         let update = LocalUpdate::new(update, result.loss, result.row_visits);
         Ok(update.with_multiply_adds(result.multiply_adds))
     }
 
+    fn was_sent(&mut self, update: &ModelUpdate) {
+        if let Some(dual) = &mut self.own.get_mut().dual {
+            dual.1.was_sent(update);
+        }
+    }
+
     fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
-        let table = context.model.table(0);
-        let parameters = network::parameters(context.model, 1);
+        let Own { vector, dual } = self.own.get();
+        let (parameters, table) = match dual {
+            Some(dual) => (dual.0.clone(), Arc::new(dual.1.whole()?)),
+            None => (network::parameters(context.model, 1), Arc::clone(context.model.table(0))),
+        };
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
-            network::score(&self.shared.network, &parameters, self.user_vector.get(), table, items, scores);
+            network::score(&self.shared.network, &parameters, vector, &table, items, scores);
         }))
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
-        state.values(self.user_vector.get_mut())
+        let Own { vector, dual } = self.own.get_mut();
+        state.values(vector)?;
+        let Some((network, table)) = dual.as_deref_mut() else { return Ok(()) };
+        state.values(network)?;
+        table.visit_state(state)
     }
 }

@@ -2,6 +2,7 @@
 //! back.
 
 use super::moving_rows::{C, D, MovingRows};
+use super::noise::Disturbance;
 use super::parameters::{Objective, Plan, Tables};
 use super::{LocalTask, LocalUpdate, Scratch, Shared};
 use crate::error::Result;
@@ -35,10 +36,9 @@ pub(super) fn train(
     draw_samples(task, &mut scratch.samples)?;
     let gathering = enter(Stage::Gather);
     let (items, labels) = (&scratch.samples.samples.items, &scratch.samples.samples.labels);
-    match plan.objective {
-        Objective::PublishedCode => scratch.round_rows.collect(items, labels, shared.items),
-        // The regularisers run over the whole matrix, so that every row moves.
-        Objective::Paper => scratch.round_rows.collect_whole_catalogue(items, labels, shared.items),
+    match plan.moves_every_row() {
+        false => scratch.round_rows.collect(items, labels, shared.items),
+        true => scratch.round_rows.collect_whole_catalogue(items, labels, shared.items),
     }
     let rows = scratch.round_rows.rows().to_vec();
     let mut epochs = LocalEpochs::new(plan, own, task);
@@ -52,9 +52,12 @@ pub(super) fn train(
     );
     drop(gathering);
     epochs.run(&mut scratch.round_rows, &mut scratch.packed, &mut scratch.weights, &mut moving);
-    let LocalEpochs { w, b, others_scale, loss, row_visits, .. } = epochs;
+    let LocalEpochs { w, b, others_scale, loss, row_visits, disturbance, .. } = epochs;
     moving.move_out_at_once(&scratch.packed, others_scale);
-    let (values, [largest_d, largest_c]) = moving.finish();
+    let (mut values, [largest_d, mut largest_c]) = moving.finish();
+    if let Some(mut disturbance) = disturbance {
+        largest_c = disturbance.disturb_upload(&mut values);
+    }
     unpack_into(&w, &mut own.w);
     own.b = b;
     task.check_magnitude("w", largest_magnitude(&own.w))?;
@@ -73,8 +76,8 @@ fn downloaded_rows<'a>(task: &LocalTask<'a>, plan: &Plan, rows: &'a [u32]) -> Ta
 /// Returns the update that leaves the device: the trained rows of C, and the factor by which all others have decayed.
 fn update(plan: &Plan, task: &LocalTask<'_>, rows: Vec<u32>, others_scale: f32, values: Vec<u8>) -> TableUpdate {
     let shape = task.model.table(0).shape();
-    match plan.objective {
-        Objective::PublishedCode if plan.shares() => {
+    match plan.moves_every_row() {
+        false if plan.shares() => {
             TableUpdate { others_scale, ..TableUpdate::of_rows(shape, RowSet::Listed(rows), values.into()) }
         }
         _ => TableUpdate::of_rows(shape, RowSet::All, values.into()),
@@ -104,6 +107,8 @@ struct LocalEpochs<'a> {
     last_step: usize,
     /// The number of rows that the present batch moves by more than their decay.
     visits_per_step: u64,
+    /// What clips and disturbs C, if something does.
+    disturbance: Option<Disturbance<'a>>,
 }
 
 impl<'a> LocalEpochs<'a> {
@@ -112,12 +117,14 @@ impl<'a> LocalEpochs<'a> {
         // Repeated multiplication gives the same bits on every platform, which a power function need not.
         let decay = (0..round).fold(1.0f64, |decay, _| decay * f64::from(plan.round_decay));
         let factor = plan.curriculum_factor(round);
+        let table_rate = (f64::from(plan.table_rate) * decay) as f32;
+        let noise = plan.noise.as_ref().filter(|_| plan.shares());
         Self {
             plan,
             w: packed_vector(&own.w),
             b: own.b,
             network_rate: (f64::from(plan.network_rate) * decay) as f32,
-            table_rate: (f64::from(plan.table_rate) * decay) as f32,
+            table_rate,
             lambda: plan.lambda * factor,
             mu: plan.mu * factor,
             order: task.stream(Purpose::Shuffle),
@@ -129,6 +136,7 @@ impl<'a> LocalEpochs<'a> {
             steps: 0,
             last_step: 0,
             visits_per_step: 0,
+            disturbance: noise.map(|noise| Disturbance::new(noise, task, table_rate)),
         }
     }
 
@@ -199,7 +207,7 @@ impl<'a> LocalEpochs<'a> {
         let (w, b) = (&mut self.w, &mut self.b);
         let loss = if self.steps == 1 {
             additive::step_while_moving(packed, weights, w, b, &step, moving)
-        } else if self.steps == self.last_step && plan.tables == Tables::Both {
+        } else if self.steps == self.last_step && plan.tables == Tables::Both && self.disturbance.is_none() {
             moving.turn_round(self.others_scale);
             additive::step_while_moving(packed, weights, w, b, &step, moving)
         } else {
@@ -210,6 +218,9 @@ impl<'a> LocalEpochs<'a> {
             (Tables::Both, _) => {}
             (Tables::COnly, _) | (Tables::DOnly, true) => packed.clear_table(D),
             (Tables::DOnly, false) => packed.clear_table(C),
+        }
+        if let Some(disturbance) = &mut self.disturbance {
+            disturbance.disturb_step(packed, self.table_rate);
         }
         self.loss_sum += f64::from(loss) * batch as f64;
         self.occurrences += batch as f64;

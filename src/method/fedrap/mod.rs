@@ -23,15 +23,17 @@ use crate::model::state::StateVisitor;
 use crate::model::table::{Table, TableShape};
 use crate::rng::{PortableDraws, Purpose};
 
+pub mod central;
 mod local;
 mod moving_rows;
+mod noise;
 mod parameters;
 #[cfg(test)]
 mod tests;
 
 use local::PrivateParameters;
 use parameters::Plan;
-pub use parameters::{Curriculum, FedRapParameters, Objective, Regularizer, Tables};
+pub use parameters::{Curriculum, FedRapParameters, Noise, NoiseAt, Objective, Regularizer, Tables};
 
 /// Describes the method to the registry.
 pub const ENTRY: Entry = Entry {
@@ -100,7 +102,11 @@ struct Shared {
 impl FedRap {
     /// Makes the method with initial parameters that are drawn from the run's streams.
     pub fn new(parameters: &FedRapParameters, problem: &Problem) -> Self {
-        Self::from_start(parameters, Start::draw(problem, parameters.latent_dimension as usize))
+        let mut parameters = parameters.clone();
+        if let Some(noise) = &mut parameters.noise {
+            noise.participants.get_or_insert(problem.users as u32);
+        }
+        Self::from_start(&parameters, Start::draw(problem, parameters.latent_dimension as usize))
     }
 
     /// Makes the method with these initial parameters.

@@ -100,3 +100,51 @@ fn fedrap_does_not_depend_on_who_used_its_buffers_before() {
         assert_eq!(reused.loss.to_bits(), fresh.loss.to_bits(), "{variant}");
     }
 }
+
+/// Returns how far every value of C has moved in one step with a learning rate of 2 and this noise.
+fn moves_under(noise: serde_json::Value) -> Vec<f64> {
+    let parameters = serde_json::json!({
+        "latent_dimension": 8, "local_epochs": 1, "learning_rate_tables": 2, "weight_decay": 0, "noise": noise,
+    });
+    let start = (ENTRY.build)(&parameters, &problem()).unwrap().initial();
+    let update = update(&parameters).update;
+    let moved = update.blocks[0].apply(start.table(0)).unwrap();
+    let pairs = moved.as_slice().iter().zip(start.table(0).as_slice());
+    pairs.map(|(after, before)| f64::from(*after) - f64::from(*before)).collect()
+}
+
+fn length(values: &[f64]) -> f64 {
+    values.iter().map(|value| value * value).sum::<f64>().sqrt()
+}
+
+/// If this fails, one user can move C further than the noise is made for, or clipping turns the direction of a step.
+#[test]
+fn a_gradient_longer_than_the_norm_is_shortened_to_it() {
+    let free = moves_under(serde_json::Value::Null);
+    let clipped = moves_under(serde_json::json!({ "multiplier": 0, "clip_norm": 0.01 }));
+    assert!(length(&free) > 0.1, "{}", length(&free));
+    assert!((length(&clipped) - 2.0 * 0.01).abs() < 1e-5, "{}", length(&clipped));
+    let factor = 2.0 * 0.01 / length(&free);
+    // Both are differences of single-precision values near 1.
+    assert!(free.iter().zip(&clipped).all(|(free, clipped)| (factor * free - clipped).abs() < 1e-6));
+    let loose = moves_under(serde_json::json!({ "multiplier": 0, "clip_norm": 1e6 }));
+    assert!(free.iter().zip(&loose).all(|(free, loose)| (free - loose).abs() < 1e-6), "a short gradient is changed");
+}
+
+/// If this fails, the noise is stronger or weaker than its multiplier says, enters elsewhere, or spares the rows that the
+/// user has not rated and thereby shows which ones they are.
+#[test]
+fn noise_has_its_deviation_and_covers_every_row() {
+    for (at, deviation) in [("gradient", 2.0 * 3.0 * 2.0 * 2.0 * 0.1 / 4.0), ("upload", 3.0 * 2.0 * 2.0 * 0.1 / 4.0)] {
+        let noise = |multiplier: f64| {
+            moves_under(serde_json::json!({ "multiplier": multiplier, "clip_norm": 0.1, "participants": 4, "at": at }))
+        };
+        let added: Vec<f64> = noise(3.0).iter().zip(noise(0.0)).map(|(noisy, clipped)| noisy - clipped).collect();
+        assert_eq!(added.len(), 800);
+        let found = length(&added) / 800f64.sqrt();
+        assert!((found / deviation - 1.0).abs() < 0.1, "{at}: {found} and not {deviation}");
+        assert!(added.iter().filter(|noise| noise.abs() > 1e-3).count() > 780, "{at}");
+    }
+    let parameters = serde_json::json!({ "latent_dimension": 8, "learning_rate_tables": 1, "noise": {} });
+    assert_eq!(update(&parameters).update.blocks[0].rows, crate::model::table::RowSet::All);
+}

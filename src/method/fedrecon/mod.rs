@@ -7,6 +7,10 @@
 //! differences, weighted by the number of query samples, times its own rate. For scoring, u is made anew from all of
 //! the user's samples with the present model.
 //!
+//! With dual personalisation a client keeps the V that it has tuned, and scores with it: u is then made anew for that V.
+//! That u comes first and V after it is so in any case. Whether the scoring u is made for the own V or for the average is
+//! nowhere said; the own one is what the scores are computed with.
+//!
 //! The published rates are 0.1 for u and 0.5 for V with batches of five explicit ratings. Here the mean is taken over
 //! batches of 256 and then over all clients, so that the rate of V is much larger, and u takes several passes. Both are
 //! choices of this simulator.
@@ -17,6 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::rule::Rule;
+use super::tuned_table::TunedTable;
 use super::user_vector::score_items;
 use super::{
     Averager, Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext,
@@ -27,9 +32,10 @@ use crate::ids::UserId;
 use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::kernel::MAX_DIMENSION;
 use crate::model::layout::Layout;
+use crate::model::private::Private;
 use crate::model::state::StateVisitor;
-use crate::model::table::{RowSet, Table, TableShape, TableUpdate};
-use crate::rng::{PortableDraws, Purpose, Streams};
+use crate::model::table::{RowSet, SharedTable, Table, TableShape, TableUpdate};
+use crate::rng::{PortableDraws, Purpose};
 use local::{LocalSettings, Session};
 
 pub mod local;
@@ -74,6 +80,9 @@ pub struct FedReconParameters {
     /// How far the server goes along the mean of the differences.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub learning_rate_server: f64,
+    /// Whether a client keeps the item table that it has tuned, and scores with it (DualPer of PFedRec's authors). The
+    /// tables are averaged as before.
+    pub dual_personalization: bool,
 }
 
 impl Default for FedReconParameters {
@@ -86,6 +95,7 @@ impl Default for FedReconParameters {
             learning_rate_user: 1.0,
             learning_rate_items: 10_000.0,
             learning_rate_server: 1.0,
+            dual_personalization: false,
         }
     }
 }
@@ -93,21 +103,18 @@ impl Default for FedReconParameters {
 /// Holds what all clients share.
 #[derive(Debug)]
 pub struct FedRecon {
-    shared: Arc<Shared>,
-    shape: TableShape,
-}
-
-#[derive(Debug)]
-struct Shared {
-    settings: LocalSettings,
+    settings: Arc<LocalSettings>,
     server_rate: f64,
-    streams: Streams,
+    initial: SharedTable,
+    dual: bool,
 }
 
 impl FedRecon {
-    /// Makes the method for a problem of this size.
+    /// Makes the method for a problem of this size. V is drawn from N(0, 1).
     pub fn new(parameters: FedReconParameters, problem: &Problem) -> Self {
         let shape = TableShape::of_items(problem.items, parameters.latent_dimension);
+        let mut stream = problem.streams.stream(Purpose::GlobalInit, 0, 0);
+        let initial = Arc::new(Table::from_fn(shape, || stream.standard_normal() as f32));
         let settings = LocalSettings {
             reconstruction_epochs: parameters.reconstruction_epochs,
             epochs: parameters.local_epochs,
@@ -116,39 +123,40 @@ impl FedRecon {
             item_rate: parameters.learning_rate_items as f32,
             reach: 0.05,
         };
-        let server_rate = parameters.learning_rate_server;
-        Self { shared: Arc::new(Shared { settings, server_rate, streams: problem.streams }), shape }
+        let (server_rate, dual) = (parameters.learning_rate_server, parameters.dual_personalization);
+        Self { settings: Arc::new(settings), server_rate, initial, dual }
     }
 }
 
 impl Method for FedRecon {
-    /// Draws V from N(0, 1).
     fn initial(&self) -> Model {
-        let mut stream = self.shared.streams.stream(Purpose::GlobalInit, 0, 0);
-        Model::of_table("V", Table::from_fn(self.shape, || stream.standard_normal() as f32))
+        Model::of_table("V", Arc::clone(&self.initial))
     }
 
     fn upload_layout(&self, _phase: Phase) -> Layout {
-        Layout::of_table("V", self.shape).weighted()
+        Layout::of_table("V", self.initial.shape()).weighted()
     }
 
     fn trains_on_sampled_rows(&self) -> bool {
-        true
+        !self.dual
     }
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {
-        Box::new(FedReconClient { shared: Arc::clone(&self.shared) })
+        let table = self.dual.then(|| Box::new(Private::new(TunedTable::new(&self.initial))));
+        Box::new(FedReconClient { settings: Arc::clone(&self.settings), table })
     }
 
     fn server(&self) -> Box<dyn Server> {
-        let rule = Rule { rate: self.shared.server_rate, ..Rule::MEAN };
+        let rule = Rule { rate: self.server_rate, ..Rule::MEAN };
         Box::new(Averager::with_rules(self.initial(), self.upload_layout(Phase::default()), &[rule]))
     }
 }
 
 #[derive(Clone)]
 struct FedReconClient {
-    shared: Arc<Shared>,
+    settings: Arc<LocalSettings>,
+    /// The table that the user scores with, under dual personalisation.
+    table: Option<Box<Private<TunedTable>>>,
 }
 
 impl Client for FedReconClient {
@@ -160,33 +168,43 @@ impl Client for FedReconClient {
         let padding_row = minibatch::gather(table, samples, round_rows, packed);
         let mut samples = round_rows.samples().to_vec();
         let mut stream = task.named_stream("fedrecon/participation");
-        let settings = &self.shared.settings;
         let (dimension, stream) = (shape.dimension, &mut stream);
         let mut session = Session { rows: packed, padding_row, dimension, batch, stream };
-        let trained = local::train(settings, &mut session, &mut samples);
+        let trained = local::train(&self.settings, &mut session, &mut samples);
         task.check_magnitude("u", largest_magnitude(&trained.user))?;
         let rows = round_rows.rows();
         task.check_magnitude("V", packed.copy_bytes(rows.len(), shape.dimension, 0, values))?;
         let update = TableUpdate::of_rows(shape, RowSet::Listed(rows.to_vec()), std::mem::take(values).into());
+        if let Some(own) = &mut self.table {
+            own.get_mut().keep(table, &update);
+        }
         let update = ModelUpdate::of_table(update).weighing(trained.query_samples as f32);
         Ok(LocalUpdate::new(update, trained.loss, trained.row_visits))
     }
 
+    fn was_sent(&mut self, update: &ModelUpdate) {
+        if let Some(table) = &mut self.table {
+            table.get_mut().was_sent(update);
+        }
+    }
+
     fn scorer<'a>(&'a self, context: &ScoringContext<'a>, scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
-        let table = context.model.table(0);
+        let table = match &self.table {
+            Some(own) => Arc::new(own.get().whole()?),
+            None => Arc::clone(context.model.table(0)),
+        };
         context.draw_samples(&mut scratch.samples)?;
         let Scratch { samples, round_rows, packed, batch, .. } = scratch;
-        let padding_row = minibatch::gather(table, samples, round_rows, packed);
+        let padding_row = minibatch::gather(&table, samples, round_rows, packed);
         let mut stream = context.named_stream("fedrecon/scoring");
         let mut support = round_rows.samples().to_vec();
         let dimension = table.shape().dimension;
-        let settings = &self.shared.settings;
         let mut session = Session { rows: packed, padding_row, dimension, batch, stream: &mut stream };
-        let (user, _) = local::reconstruct(settings, &mut session, &mut support);
-        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| score_items(&user, table, items, scores)))
+        let (user, _) = local::reconstruct(&self.settings, &mut session, &mut support);
+        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| score_items(&user, &table, items, scores)))
     }
 
-    fn visit_state(&mut self, _state: &mut StateVisitor<'_>) -> Result<()> {
-        Ok(())
+    fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
+        self.table.as_mut().map_or(Ok(()), |table| table.get_mut().visit_state(state))
     }
 }

@@ -194,7 +194,13 @@ impl CentralTrainer for Trainer {
 
 /// Appends to `samples` the positives of a user, each followed by its negatives, which are different items that the
 /// user has not sent.
-fn draw_samples(ratings: &UserRatings, items: u32, per_positive: u32, stream: &mut Stream, samples: &mut Vec<Sample>) {
+pub(super) fn draw_samples(
+    ratings: &UserRatings,
+    items: u32,
+    per_positive: u32,
+    stream: &mut Stream,
+    samples: &mut Vec<Sample>,
+) {
     let user = ratings.user.0;
     let left = items.saturating_sub(ratings.items.len() as u32);
     for &item in &ratings.items {

@@ -56,6 +56,10 @@ fn method() -> Vec<Key> {
         maybe("method.fedrap.tables", one_of(&["both", "c-only", "d-only"])),
         maybe("method.fedrap.aggregate_d", boolean()),
         maybe("method.fedrap.early_stop_tolerance", zero_or(1e-6, 1.0)),
+        maybe("method.fedrap.noise.multiplier", zero_or(1e-3, 10.0)),
+        maybe("method.fedrap.noise.clip_norm", rate(1e-3, 1.0)),
+        maybe("method.fedrap.noise.at", one_of(&["gradient", "upload"])),
+        maybe("method.fedrap.noise.participants", integer(1..=100)),
         maybe("method.pfedrec.latent_dimension", dimension()),
         maybe("method.pfedrec.local_epochs", epochs()),
         maybe("method.pfedrec.batch_size", batch()),
@@ -67,6 +71,8 @@ fn method() -> Vec<Key> {
         maybe("method.fedmf.batch_size", batch()),
         maybe("method.fedmf.learning_rate_user", rate(1e-4, 1.0)),
         maybe("method.fedmf.learning_rate_items", rate(1e-2, 1e4)),
+        maybe("method.fedmf.bias", boolean()),
+        maybe("method.fedmf.dual_personalization", boolean()),
     ]
 }
 
@@ -81,6 +87,7 @@ fn methods_of_published_code() -> Vec<Key> {
         maybe("method.fedncf.learning_rate_items", rate(1e-4, 100.0)),
         maybe("method.fedncf.learning_rate_network", rate(1e-4, 1.0)),
         maybe("method.fedncf.embedding_deviation", rate(1e-2, 1.0)),
+        maybe("method.fedncf.dual_personalization", boolean()),
         maybe("method.fedrecon.latent_dimension", dimension()),
         maybe("method.fedrecon.reconstruction_epochs", epochs()),
         maybe("method.fedrecon.local_epochs", epochs()),
@@ -88,6 +95,14 @@ fn methods_of_published_code() -> Vec<Key> {
         maybe("method.fedrecon.learning_rate_user", rate(1e-4, 1.0)),
         maybe("method.fedrecon.learning_rate_items", rate(1e-2, 1e4)),
         maybe("method.fedrecon.learning_rate_server", rate(1e-2, 10.0)),
+        maybe("method.fedrecon.dual_personalization", boolean()),
+        maybe("method.colr.latent_dimension", dimension()),
+        maybe("method.colr.rank", integer(1..=20)),
+        maybe("method.colr.download", one_of(&["table", "aggregate"])),
+        maybe("method.colr.local_epochs", epochs()),
+        maybe("method.colr.batch_size", batch()),
+        maybe("method.colr.learning_rate_user", rate(1e-4, 1.0)),
+        maybe("method.colr.learning_rate_items", rate(1e-2, 1e4)),
         maybe("method.metamf.latent_dimension", small_dimension()),
         maybe("method.metamf.memory_units", integer(1..=40)),
         maybe("method.metamf.hidden_units", integer(1..=64)),
@@ -101,6 +116,15 @@ fn methods_of_published_code() -> Vec<Key> {
         maybe("method.mf.learning_rate", rate(1e-5, 0.1)),
         maybe("method.mf.weight_decay", zero_or(1e-6, 0.1)),
         maybe("method.mf.deviation", rate(1e-3, 1.0)),
+        maybe("method.centrap.latent_dimension", small_dimension()),
+        maybe("method.centrap.batch_size", batch()),
+        maybe("method.centrap.negatives_per_positive", integer(1..=6)),
+        maybe("method.centrap.learning_rate_network", rate(1e-4, 1.0)),
+        maybe("method.centrap.learning_rate_tables", rate(1e-4, 10.0)),
+        maybe("method.centrap.learning_rate_decay", real(0.1, 1.0)),
+        maybe("method.centrap.weight_decay", zero_or(1e-6, 0.1)),
+        maybe("method.centrap.lambda", zero_or(1e-4, 1.0)),
+        maybe("method.centrap.mu", zero_or(1e-4, 1.0)),
     ]
 }
 

@@ -50,7 +50,17 @@ impl Draft {
         if !self.boolean("dataset.validation_item", true) && self.is("evaluation.selection", "best-validation") {
             self.set("evaluation.selection", "last");
         }
+        self.let_all_take_part_in_every_step();
         self
+    }
+
+    /// Leaves nothing in the file that could keep a user from a step, where the method needs everybody in every one.
+    fn let_all_take_part_in_every_step(&mut self) {
+        const HARMLESS: [&str; 6] = ["seed", "method", "dataset", "evaluation", "codec", "training.rounds"];
+        if self.is("method.colr.download", "aggregate") {
+            self.0
+                .retain(|path, _| HARMLESS.iter().any(|part| *path == *part || path.starts_with(&format!("{part}."))));
+        }
     }
 
     /// Keeps only the keys of the alternative that `choice` takes, and writes an alternative with keys as a table.
@@ -72,6 +82,7 @@ impl Draft {
         if self.boolean("method.fedrap.aggregate_d", false) {
             self.set("method.fedrap.tables", "d-only");
         }
+        self.cap("method.colr.rank", self.integer("method.colr.latent_dimension", 32));
         if self.learns_ratings() && ["lastfm-2k", "delimited"].iter().any(|name| self.is("dataset.name", name)) {
             self.set("dataset.name", "generated");
         }

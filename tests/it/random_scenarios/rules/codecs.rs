@@ -46,6 +46,10 @@ impl Draft {
             self.set("codec.uplink", "rows-f32");
         }
         self.remove_below("overheads.secure_aggregation");
+        // A client that keeps a table of its own keeps all rows of it.
+        if let Some(keeps_own) = self.0.get_mut("method.fedmf.dual_personalization") {
+            *keeps_own = Value::Boolean(false);
+        }
     }
 
     pub(super) fn downloads_needed_rows(&self) -> bool {

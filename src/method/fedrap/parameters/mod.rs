@@ -63,6 +63,40 @@ pub enum Tables {
     DOnly,
 }
 
+/// Where the noise enters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoiseAt {
+    /// In the gradient of every step, after it has been clipped.
+    Gradient,
+    /// In the table that is uploaded, once.
+    Upload,
+}
+
+/// The noise that clients add to C.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Noise {
+    /// The factor z by which the standard deviation is the sensitivity. With 0, gradients are clipped and nothing is
+    /// added.
+    #[schemars(range(min = 0))]
+    pub multiplier: f64,
+    /// The length tau (Frobenius norm) to which the gradient with respect to C is clipped in every step.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub clip_norm: f64,
+    /// Where the noise enters. The paper does not say.
+    pub at: NoiseAt,
+    /// The number n_s of participants in a round. Left out: the number of users.
+    #[schemars(range(min = 1))]
+    pub participants: Option<u32>,
+}
+
+impl Default for Noise {
+    fn default() -> Self {
+        Self { multiplier: 1.0, clip_norm: 0.1, at: NoiseAt::Gradient, participants: None }
+    }
+}
+
 /// Parameters of FedRAP. Where a key is left out, the objective decides.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -118,6 +152,9 @@ pub struct FedRapParameters {
     /// for `published-code`, 0 (never) for `paper`.
     #[schemars(range(min = 0))]
     pub early_stop_tolerance: Option<f64>,
+    /// Clips what a client does to C and adds Gaussian noise to it (FedRAP-noise). All rows of C are sent then. Left out:
+    /// neither.
+    pub noise: Option<Noise>,
 }
 
 impl Default for FedRapParameters {
@@ -140,6 +177,7 @@ impl Default for FedRapParameters {
             tables: Tables::Both,
             aggregate_d: false,
             early_stop_tolerance: None,
+            noise: None,
         }
     }
 }
@@ -164,6 +202,7 @@ pub(super) struct Plan {
     pub tables: Tables,
     pub aggregate_d: bool,
     pub tolerance: f64,
+    pub noise: Option<Noise>,
 }
 
 /// Holds the values that the objective gives to keys that the scenario leaves out.
@@ -228,6 +267,7 @@ impl Plan {
             tables: p.tables,
             aggregate_d: p.aggregate_d,
             tolerance: p.early_stop_tolerance.unwrap_or(defaults.early_stop_tolerance),
+            noise: p.noise.clone(),
         }
     }
 
@@ -243,6 +283,12 @@ impl Plan {
             Tables::COnly => false,
             Tables::DOnly => !self.aggregate_d,
         }
+    }
+
+    /// Returns whether every row of C moves, and not only those of the samples: the regularisers of the paper run over the
+    /// whole matrix, and so does noise.
+    pub fn moves_every_row(&self) -> bool {
+        self.objective == Objective::Paper || self.noise.is_some()
     }
 
     /// Returns the factor of lambda and mu in round `round` (from 0; the a of the paper is round + 1).
@@ -305,6 +351,11 @@ fn without_effect(parameters: &FedRapParameters) -> Vec<ParameterFault> {
             "`tables` leaves one of C and D out, and `lambda` weighs a term of both",
         ),
         (
+            "noise",
+            p.noise.is_some() && without_c && !p.aggregate_d,
+            "`tables` is `d-only` without `aggregate_d`, so that nothing travels that could be disturbed",
+        ),
+        (
             "curriculum",
             p.curriculum != usual.curriculum && p.objective == Objective::PublishedCode,
             "`objective` is `published-code`, which computes it and never uses it",
@@ -315,75 +366,4 @@ fn without_effect(parameters: &FedRapParameters) -> Vec<ParameterFault> {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::expect_used)]
-    use super::*;
-
-    #[test]
-    fn curricula_follow_the_papers_formulas_and_the_code_ignores_them() {
-        let factor = |curriculum, round| {
-            let parameters = FedRapParameters { objective: Objective::Paper, curriculum, ..Default::default() };
-            Plan::new(&parameters).curriculum_factor(round)
-        };
-        assert_eq!(factor(Curriculum::Fixed, 0), 1.0);
-        assert!((factor(Curriculum::Tanh, 9) - 0.761_594_2).abs() < 1e-6);
-        assert!((factor(Curriculum::Sin, 14) - 0.997_495).abs() < 1e-6);
-        assert_eq!(factor(Curriculum::Sin, 39), 0.0, "sin(4) < 0 would turn the penalty into a reward");
-        assert_eq!([0, 9, 10, 19, 20].map(|round| factor(Curriculum::Square, round)), [1.0, 1.0, 0.0, 0.0, 1.0]);
-        assert_eq!(factor(Curriculum::Frac, 0), 0.5);
-        let code = FedRapParameters { curriculum: Curriculum::Frac, ..Default::default() };
-        assert_eq!(Plan::new(&code).curriculum_factor(3), 1.0);
-    }
-
-    #[test]
-    fn ablations_drop_the_terms_that_lose_their_meaning() {
-        let plan = |tables, regularizer| Plan::new(&FedRapParameters { tables, regularizer, ..Default::default() });
-        assert_eq!(plan(Tables::COnly, Regularizer::L1).lambda, 0.0);
-        assert_eq!(plan(Tables::COnly, Regularizer::L1).mu, 0.1);
-        assert_eq!(plan(Tables::DOnly, Regularizer::L1).mu, 0.0);
-        assert_eq!(plan(Tables::Both, Regularizer::None).mu, 0.0);
-        assert_eq!(plan(Tables::Both, Regularizer::None).lambda, 0.1);
-        assert_eq!(plan(Tables::Both, Regularizer::L2).penalty, Penalty::L2);
-        let penalty = |objective, regularizer| {
-            Plan::new(&FedRapParameters { objective, regularizer, ..Default::default() }).penalty
-        };
-        for objective in [Objective::PublishedCode, Objective::Paper] {
-            assert_eq!(penalty(objective, Regularizer::L1Subgradient), Penalty::L1);
-            assert_eq!(penalty(objective, Regularizer::L1Proximal), Penalty::L1Proximal);
-        }
-        assert_eq!(penalty(Objective::PublishedCode, Regularizer::L1), Penalty::L1);
-        assert_eq!(penalty(Objective::Paper, Regularizer::L1), Penalty::L1Proximal);
-    }
-
-    #[test]
-    fn ablations_decide_which_table_is_kept_and_which_travels() {
-        let plan = |tables, aggregate_d| {
-            let plan = Plan::new(&FedRapParameters { tables, aggregate_d, ..Default::default() });
-            (plan.keeps_d(), plan.shares())
-        };
-        assert_eq!(plan(Tables::Both, false), (true, true));
-        assert_eq!(plan(Tables::COnly, false), (false, true));
-        assert_eq!(plan(Tables::DOnly, false), (true, false));
-        assert_eq!(plan(Tables::DOnly, true), (false, true), "the averaged D travels in the place of C");
-    }
-
-    #[test]
-    fn aggregating_d_without_d_only_is_a_fault() {
-        let faults = |mut value: Value| resolve(&mut value).len();
-        assert_eq!(faults(serde_json::json!({ "aggregate_d": true })), 1);
-        assert_eq!(faults(serde_json::json!({ "aggregate_d": true, "tables": "d-only" })), 0);
-    }
-
-    #[test]
-    fn resolving_writes_down_what_training_uses() {
-        for objective in ["published-code", "paper"] {
-            let written = serde_json::json!({ "objective": objective, "weight_decay": 0.5 });
-            let mut resolved = written.clone();
-            assert_eq!(resolve(&mut resolved), []);
-            assert_eq!(resolved["weight_decay"], 0.5, "what was written stays");
-            let plan = |value: Value| Plan::new(&serde_json::from_value(value).expect("parameters"));
-            assert_eq!(plan(resolved.clone()), plan(written));
-            assert!(resolved.get("learning_rate_round_decay").is_some());
-        }
-    }
-}
+mod tests;
