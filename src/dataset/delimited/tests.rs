@@ -165,7 +165,7 @@ fn a_rating_outside_the_range_is_refused_with_its_line() {
     let layout = DelimitedSpec { rating_range: Some([0.5, 5.0]), ..four_columns(",") };
     for rating in ["0.25", "5.5", "-1", "55", "inf", "nan"] {
         let message = format!("ratings:2: expected a rating from 0.5 to 5 in column 3, found \"{rating}\"");
-        assert_eq!(fault(&format!("a,x,0.5,1\nb,y,{rating},2\n"), &layout), message);
+        assert_eq!(fault(format!("a,x,0.5,1\nb,y,{rating},2\n"), &layout), message);
     }
     assert_eq!(triples(&read_text("a,x,0.5,1\nb,y,5,2\n", &layout).unwrap()).len(), 2);
 }

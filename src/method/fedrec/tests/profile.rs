@@ -45,7 +45,7 @@ impl Plain {
 
     /// Returns the profile for an item, of these values.
     fn profile(&self, user: &[f64], o: &[Vec<f64>], place: usize) -> Vec<f64> {
-        let mut sum = vec![0.0; DIMENSION];
+        let mut sum = [0.0; DIMENSION];
         for other in (0..self.ratings.len()).filter(|other| *other != place) {
             sum.iter_mut().zip(&o[other]).for_each(|(sum, value)| *sum += value);
         }
