@@ -63,7 +63,7 @@ impl Draft {
         const PAILLIER: &str = "overheads.paillier";
         let is_method =
             |draft: &Self, name: &str| draft.is("method", name) || draft.has_below(&format!("method.{name}"));
-        let at_server = ["mf", "pmf", "svdpp", "ease", "itemknn", "ials", "bpr-mf", "ncf", "lightgcn"];
+        let at_server = ["mf", "pmf", "svdpp", "ease", "itemknn", "ials", "bpr-mf", "ncf", "lightgcn", "centrap"];
         let works_apart = at_server.iter().chain(&["metamf"]).any(|name| is_method(self, name));
         let selection = "training.client_selection";
         let reads_losses = self.is(selection, "oort") || self.has_below("training.client_selection.oort");
