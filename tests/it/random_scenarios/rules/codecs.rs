@@ -63,7 +63,8 @@ impl Draft {
         const PAILLIER: &str = "overheads.paillier";
         let is_method =
             |draft: &Self, name: &str| draft.is("method", name) || draft.has_below(&format!("method.{name}"));
-        let works_apart = ["metamf", "mf", "pmf", "ease", "itemknn"].iter().any(|name| is_method(self, name));
+        let works_apart =
+            ["metamf", "mf", "pmf", "ease", "itemknn", "centrap"].iter().any(|name| is_method(self, name));
         let selection = "training.client_selection";
         let reads_losses = self.is(selection, "oort") || self.has_below("training.client_selection.oort");
         if works_apart || reads_losses {
