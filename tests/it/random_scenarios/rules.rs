@@ -82,7 +82,10 @@ impl Draft {
         if self.boolean("method.fedrap.aggregate_d", false) {
             self.set("method.fedrap.tables", "d-only");
         }
-        self.cap("method.colr.rank", self.integer("method.colr.latent_dimension", 32));
+        let dimension = self.integer("method.colr.latent_dimension", 32);
+        if self.integer("method.colr.rank", 2) > dimension {
+            self.0.insert("method.colr.rank", Value::Integer(dimension));
+        }
         if self.learns_ratings() && ["lastfm-2k", "delimited"].iter().any(|name| self.is("dataset.name", name)) {
             self.set("dataset.name", "generated");
         }
