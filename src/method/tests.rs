@@ -4,7 +4,10 @@
 use super::central::UserRatings;
 use super::server::StepContext;
 use super::*;
-use crate::dataset::{Dataset, load};
+use crate::dataset::negatives::Samples;
+use crate::dataset::{Dataset, OwnData, load};
+use crate::ids::{InvitationId, Round};
+use crate::model::blocks::ModelUpdate;
 use crate::scenario::{DatasetSpec, GeneratorSpec, NegativesSpec, SourceSpec, SplitSpec, StepWeights, WeightTotals};
 
 const DIMENSION: usize = 256;
@@ -115,5 +118,52 @@ fn a_client_scores_what_it_is_asked_for_and_a_snapshot_scores_the_same() {
         assert!(scores.iter().all(|score| score.is_finite()), "{name}: {scores:?}");
         assert!(scores[0] != scores[1] && scores[2] != scores[3], "{name} does not tell items apart: {scores:?}");
         assert_eq!(scores, copied, "{name}");
+    }
+}
+
+/// The user whose random start in FedMF is the start that all users have in PFedRec.
+const USER: UserId = UserId(0);
+
+/// Trains the user for five rounds, each from the table that the round before has made, and returns the updates, the
+/// scores and the bytes of the private state.
+fn trained(name: &str, parameters: &serde_json::Value) -> (Vec<ModelUpdate>, Vec<f32>, Vec<u8>) {
+    let problem = problem();
+    let entry = registry::METHODS.iter().find(|entry| entry.name == name).unwrap();
+    let method = (entry.build)(parameters, &problem).unwrap();
+    let (mut client, mut scratch, mut model) = (method.client(USER), Scratch::default(), method.initial());
+    let mut updates = Vec::new();
+    for round in 0..5 {
+        let items: Vec<u32> = (0..30).map(|sample| (7 * sample + 11 * round) % 50).collect();
+        let labels = (0..30).map(|sample| f32::from(sample % 5 == 0)).collect();
+        let (samples, names) = (Samples { items, labels }, (USER, Round(round), InvitationId(round)));
+        let task = LocalTask::with_samples(names, &model, &samples, problem.streams, 1e6);
+        let update = client.train(&task, &mut scratch).unwrap().update;
+        let averaged = update.blocks[0].apply(model.table(0)).unwrap();
+        model.set_table(0, Arc::new(averaged)).unwrap();
+        updates.push(update);
+    }
+    let context = ScoringContext::new(USER, &model, OwnData::new(&[]), problem.streams);
+    let scores = task::score(&*client, &context, &[0, 7, 30, 99], &mut scratch).unwrap();
+    let mut bytes = Vec::new();
+    client.visit_state(&mut StateVisitor::Digest(&mut |part| bytes.extend_from_slice(part))).unwrap();
+    (updates, scores, bytes)
+}
+
+/// If this fails, dual personalisation is something else than PFedRec, which is what it is called after.
+#[test]
+fn dual_personalization_with_a_bias_is_pfedrec_to_the_bit() {
+    let published = serde_json::json!({ "latent_dimension": 8, "local_epochs": 2, "batch_size": 7 });
+    // The problem has 100 items; PFedRec multiplies the rate of 0.1 by their number and by 80.
+    let mut dual = serde_json::json!({
+        "latent_dimension": 8, "local_epochs": 2, "batch_size": 7, "bias": true, "dual_personalization": true,
+        "learning_rate_user": 0.1, "learning_rate_items": 0.1 * 100.0 * 80.0,
+    });
+    let expected = trained("pfedrec", &published);
+    assert_eq!(trained("fedmf", &dual), expected);
+    for key in ["bias", "dual_personalization"] {
+        dual[key] = false.into();
+        let (updates, scores, state) = trained("fedmf", &dual);
+        assert!(updates != expected.0 && scores != expected.1 && state != expected.2, "{key} has no effect");
+        dual[key] = true.into();
     }
 }

@@ -16,15 +16,8 @@ fn column() -> impl Strategy<Value = ColumnRef> {
 fn source() -> impl Strategy<Value = SourceSpec> {
     let generated = (2u32..5000, 200u32..5000, 3.0..100.0, 0.0..3.0, 0.0..20.0).prop_map(
         |(users, items, ratings_per_user, popularity_exponent, taste_strength)| {
-            let rest = GeneratorSpec::default();
-            SourceSpec::Generated(GeneratorSpec {
-                users,
-                items,
-                ratings_per_user,
-                popularity_exponent,
-                taste_strength,
-                ..rest
-            })
+            let shape = GeneratorSpec { popularity_exponent, taste_strength, ..GeneratorSpec::default() };
+            SourceSpec::Generated(GeneratorSpec { users, items, ratings_per_user, ..shape })
         },
     );
     let delimited = ("[,;|\t:#\"']{1,3}", column(), column(), proptest::option::of(column()))

@@ -25,10 +25,22 @@ const STALENESS: [&str; 3] = [
 /// The methods that learn ratings.
 const LEARN_RATINGS: [&str; 5] = ["fedrec-pmf", "fedrec-svdpp", "fedpergnn", "pmf", "svdpp"];
 
+/// The methods whose server trains on ratings that users send as they are.
+const AT_SERVER: [&str; 10] = ["mf", "pmf", "svdpp", "ease", "itemknn", "ials", "bpr-mf", "ncf", "lightgcn", "centrap"];
+
+/// The methods whose server does more than add what it receives.
+const DO_MORE_THAN_ADD: [&str; 8] =
+    ["fedgram", "fedrec-pmf", "fedrec-svdpp", "fedrecon", "fedspec", "metamf", "fedpergnn", "colr"];
+
 /// A scenario that is being made, as values by dotted path.
 pub struct Draft(pub BTreeMap<&'static str, Value>);
 
 impl Draft {
+    /// Returns whether the method is one of these.
+    fn is_one_of(&self, methods: &[&str]) -> bool {
+        methods.iter().any(|name| self.is("method", name) || self.has_below(&format!("method.{name}")))
+    }
+
     /// Repairs values that were drawn without regard to one another.
     pub fn mend(mut self) -> Self {
         self.choose_method_for_needed_rows();
@@ -93,7 +105,7 @@ impl Draft {
 
     /// Returns whether the method learns ratings, which not every data set has.
     fn learns_ratings(&self) -> bool {
-        LEARN_RATINGS.iter().any(|name| self.is("method", name) || self.has_below(&format!("method.{name}")))
+        self.is_one_of(&LEARN_RATINGS)
     }
 
     /// Gives k-fold, which holds ratings out, the ratings of so many users that nobody has all of them in one part.

@@ -2,7 +2,7 @@
 
 use toml::Value;
 
-use super::Draft;
+use super::{AT_SERVER, Draft};
 
 impl Draft {
     /// Has only downloads that all users share, and that are differences, begin with a seed.
@@ -61,10 +61,7 @@ impl Draft {
     pub(super) fn mend_overheads(&mut self) {
         const SECURE: &str = "overheads.secure_aggregation";
         const PAILLIER: &str = "overheads.paillier";
-        let is_method =
-            |draft: &Self, name: &str| draft.is("method", name) || draft.has_below(&format!("method.{name}"));
-        let at_server = ["mf", "pmf", "svdpp", "ease", "itemknn", "ials", "bpr-mf", "ncf", "lightgcn", "centrap"];
-        let works_apart = at_server.iter().chain(&["metamf"]).any(|name| is_method(self, name));
+        let works_apart = self.is_one_of(&AT_SERVER) || self.is_one_of(&["metamf"]);
         let selection = "training.client_selection";
         let reads_losses = self.is(selection, "oort") || self.has_below("training.client_selection.oort");
         if works_apart || reads_losses {

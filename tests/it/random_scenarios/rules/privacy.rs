@@ -1,6 +1,6 @@
 //! Repairs what protects uploads asks of methods, modes, codecs and one another.
 
-use super::Draft;
+use super::{AT_SERVER, DO_MORE_THAN_ADD, Draft};
 
 impl Draft {
     /// Draws each user by itself only where rounds need no number of users, and nobody is picked in another way.
@@ -24,9 +24,7 @@ impl Draft {
         if !self.0.contains_key("privacy.gaussian.clip") {
             self.remove_below(GAUSSIAN);
         }
-        let is_method =
-            |draft: &Self, name: &str| draft.is("method", name) || draft.has_below(&format!("method.{name}"));
-        if ["mf", "pmf", "ease", "itemknn"].iter().any(|name| is_method(self, name)) {
+        if self.is_one_of(&AT_SERVER) {
             self.remove_below("privacy");
         }
         let reads_losses =
@@ -38,11 +36,10 @@ impl Draft {
             self.remove_below("privacy.laplace");
         }
         let is_secret = self.has_below("overheads.secure_aggregation");
-        let works_apart =
-            ["fedgram", "fedrec-pmf", "fedrecon", "fedspec", "metamf"].iter().any(|name| is_method(self, name));
         let other_modes = ["semi-synchronous", "fedbuff", "fedasync"];
         let is_mode = |mode: &&str| self.is("training.mode", mode) || self.has_below(&format!("training.mode.{mode}"));
-        let can_be_central = !works_apart && !other_modes.iter().any(is_mode) && !self.downloads_needed_rows();
+        let can_be_central =
+            !self.is_one_of(&DO_MORE_THAN_ADD) && !other_modes.iter().any(is_mode) && !self.downloads_needed_rows();
         match (self.is("privacy.gaussian.trust", "central"), can_be_central, is_secret) {
             (true, false, false) => self.set("privacy.gaussian.trust", "local"),
             (true, false, true) | (false, false, true) => self.remove_below(GAUSSIAN),
