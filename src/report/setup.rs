@@ -26,11 +26,11 @@ fn claim(privacy: &PrivacyRecord) -> String {
     let whom = match privacy.trust {
         Some(Trust::Local) => "no trust in the server: every device adds noise",
         Some(Trust::Central) => "trust in the server, or in a secure sum: noise is added once to each sum",
-        None => "noise without clipping, or none",
+        None => "",
     };
     let (Some(epsilon), Some(delta), Some(adjacency)) = (privacy.epsilon, privacy.delta, privacy.adjacency) else {
         let because = privacy.no_epsilon.map_or("none was worked out", NoEpsilon::words);
-        return format!("no epsilon: {because} ({whom})");
+        return format!("no epsilon: {because}");
     };
     let adjacency = match adjacency {
         Adjacency::AddOrRemove => "a user with all ratings is added or removed",

@@ -129,6 +129,7 @@ fn noise_is_the_same_on_any_number_of_threads_and_after_any_checkpoint() {
         ("fedmf", vec![LOCAL, DENSE, "network.dropout=0.2"]),
         ("fedmf", vec![CENTRAL, POISSON, "training.rounds=5"]),
         ("fedrap", vec![CENTRAL, "training.participation={ poisson = 0.03 }", "training.rounds=5"]),
+        ("colr", vec![CENTRAL, "training.rounds=5"]),
         ("pfedrec", vec!["privacy.laplace.scale=0.1", ROWS, virtual_items, "network.dropout=0.2"]),
         ("fcf", vec![LOCAL, DENSE, "training.mode.fedbuff={ concurrency = 9, buffer = 4 }", "training.rounds=4"]),
     ] {

@@ -42,6 +42,10 @@ impl Server for LowRankServer {
         Ok(())
     }
 
+    fn adds_up(&self) -> bool {
+        true
+    }
+
     fn download(&self) -> Download {
         let parameters = &self.shared.parameters;
         if parameters.download == Downloaded::Table {

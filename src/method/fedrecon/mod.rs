@@ -8,8 +8,8 @@
 //! the user's samples with the present model.
 //!
 //! With dual personalisation a client keeps the V that it has tuned, and scores with it: u is then made anew for that V.
-//! That u comes first and V after it is so in any case. Whether the scoring u is made for the own V or for the average is
-//! nowhere said; the own one is what the scores are computed with.
+//! FedRecon trains u before V anyway. No source says for which table the u that scores is made; here it is made for the
+//! client's own table, which also gives the scores.
 //!
 //! The published rates are 0.1 for u and 0.5 for V with batches of five explicit ratings. Here the mean is taken over
 //! batches of 256 and then over all clients, so that the rate of V is much larger, and u takes several passes. Both are

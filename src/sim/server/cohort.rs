@@ -147,9 +147,9 @@ impl Cohorts {
         chosen
     }
 
-    /// Returns whether each user is drawn by itself, and nobody is for this invitation.
-    pub fn draws_nobody(&self, invitation_id: InvitationId) -> bool {
-        self.drawn_apart(invitation_id).is_some_and(|drawn| drawn.is_empty())
+    /// Returns whether users are drawn for a cohort each by itself.
+    pub fn draws_each_apart(&self) -> bool {
+        self.world.scenario.training.drawn_apart().is_some()
     }
 
     /// Returns the users who are drawn for an invitation, each by itself with the same probability, ascending; `None` if

@@ -70,13 +70,14 @@ impl ServerActor {
         }
         let invitation_id = InvitationId(self.invitations_sent);
         let at = SelectionContext { now, step: self.step.step, invitation_id, open: &self.open };
-        if has_cohorts && self.cohorts.draws_nobody(invitation_id) {
-            // The number of the invitation names the stream of the draw, so that the next step has another one.
+        let cohort = self.cohorts.choose(places, at);
+        if has_cohorts && cohort.is_empty() && self.cohorts.draws_each_apart() {
+            // Nobody was drawn, or nobody who is here, and nobody is waited for. The number of the invitation names the
+            // stream of the draw, so that the next step has another one.
             self.invitations_sent += 1;
             (self.step.invited, self.step.drew_nobody, orders.step_due) = (true, true, true);
             return Ok(orders);
         }
-        let cohort = self.cohorts.choose(places, at);
         let missing = places - cohort.len();
         if !cohort.is_empty() {
             orders.invitation = Some(self.invite(cohort, invitation_id, now)?);

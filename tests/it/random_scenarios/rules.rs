@@ -1,6 +1,7 @@
 //! Makes drawn keys fit together, so that a scenario can be run.
 
 mod codecs;
+mod kinds;
 mod privacy;
 
 use std::collections::BTreeMap;
@@ -8,6 +9,7 @@ use std::collections::BTreeMap;
 use toml::{Table, Value};
 
 use super::files;
+use kinds::LEARN_RATINGS;
 
 /// The most users with ratings, and the least number of items that every user has left unrated.
 struct Population {
@@ -22,25 +24,10 @@ const STALENESS: [&str; 3] = [
     "training.mode.fedasync.staleness_weight",
 ];
 
-/// The methods that learn ratings.
-const LEARN_RATINGS: [&str; 5] = ["fedrec-pmf", "fedrec-svdpp", "fedpergnn", "pmf", "svdpp"];
-
-/// The methods whose server trains on ratings that users send as they are.
-const AT_SERVER: [&str; 10] = ["mf", "pmf", "svdpp", "ease", "itemknn", "ials", "bpr-mf", "ncf", "lightgcn", "centrap"];
-
-/// The methods whose server does more than add what it receives.
-const DO_MORE_THAN_ADD: [&str; 8] =
-    ["fedgram", "fedrec-pmf", "fedrec-svdpp", "fedrecon", "fedspec", "metamf", "fedpergnn", "colr"];
-
 /// A scenario that is being made, as values by dotted path.
 pub struct Draft(pub BTreeMap<&'static str, Value>);
 
 impl Draft {
-    /// Returns whether the method is one of these.
-    fn is_one_of(&self, methods: &[&str]) -> bool {
-        methods.iter().any(|name| self.is("method", name) || self.has_below(&format!("method.{name}")))
-    }
-
     /// Repairs values that were drawn without regard to one another.
     pub fn mend(mut self) -> Self {
         self.choose_method_for_needed_rows();

@@ -2,7 +2,8 @@
 
 use toml::Value;
 
-use super::{AT_SERVER, Draft};
+use super::Draft;
+use super::kinds::AT_SERVER;
 
 impl Draft {
     /// Has only downloads that all users share, and that are differences, begin with a seed.

@@ -1,6 +1,7 @@
 //! Repairs what protects uploads asks of methods, modes, codecs and one another.
 
-use super::{AT_SERVER, DO_MORE_THAN_ADD, Draft};
+use super::Draft;
+use super::kinds::{AT_SERVER, DO_MORE_THAN_ADD};
 
 impl Draft {
     /// Draws each user by itself only where rounds need no number of users, and nobody is picked in another way.

@@ -1,0 +1,21 @@
+//! Tells kinds of methods apart of which scenarios ask different things.
+
+use super::Draft;
+
+/// The methods that learn ratings.
+pub(super) const LEARN_RATINGS: [&str; 5] = ["fedrec-pmf", "fedrec-svdpp", "fedpergnn", "pmf", "svdpp"];
+
+/// The methods whose server trains on ratings that users send as they are.
+pub(super) const AT_SERVER: [&str; 10] =
+    ["mf", "pmf", "svdpp", "ease", "itemknn", "ials", "bpr-mf", "ncf", "lightgcn", "centrap"];
+
+/// The methods whose server does more than add what it receives.
+pub(super) const DO_MORE_THAN_ADD: [&str; 7] =
+    ["fedgram", "fedrec-pmf", "fedrec-svdpp", "fedrecon", "fedspec", "metamf", "fedpergnn"];
+
+impl Draft {
+    /// Returns whether the method is one of these.
+    pub(super) fn is_one_of(&self, methods: &[&str]) -> bool {
+        methods.iter().any(|name| self.is("method", name) || self.has_below(&format!("method.{name}")))
+    }
+}
