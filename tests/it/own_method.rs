@@ -65,6 +65,8 @@ fn a_method_of_this_crate_is_one_file_and_a_line_in_two_lists() {
             let words = code.split(|c: char| !c.is_alphanumeric() && c != '_');
             mentions.extend(words.filter(|word| *word == method).map(|_| path.clone()));
         }
+        // The folder of a method may hold others of its family, each with a line of its own.
+        mentions.dedup();
         assert_eq!(mentions, ["method/mod.rs", "method/registry.rs"], "{method}");
     }
 }

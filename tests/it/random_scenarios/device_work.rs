@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use fedrecsim::ids::UserId;
-use fedrecsim::legs::Route;
+use fedrecsim::legs::{Job, Route};
 use fedrecsim::scenario::Scenario;
 use fedrecsim::sim::RoundObserver;
 use fedrecsim::sim::outcome::events::{Booking, LinkEvent, RoundSpan};
@@ -42,6 +42,8 @@ impl RoundObserver for Watch {
                     // A frame that does not reach its receiver has still been sent.
                     device_work.bytes += if route.direction == Direction::Down && !received { 0 } else { carried };
                 }
+                // What a third party does costs the device nothing.
+                LinkEvent::WorkEnded { job: Job::Reply, .. } => {}
                 LinkEvent::WorkEnded { work, .. } => {
                     device_work.row_visits += work.row_visits;
                     device_work.multiply_adds += work.multiply_adds;
