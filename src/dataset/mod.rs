@@ -78,6 +78,17 @@ pub fn load(spec: &DatasetSpec, data_directories: &[PathBuf], streams: Streams) 
     split_of(ratings, file.ordered_by_item, spec, streams)
 }
 
+/// Looks for the ratings file that `spec` names, as [`load`] does, and reads no more of it than tells its layout.
+///
+/// # Errors
+/// Those of [`registry::locate`].
+pub fn look_for(spec: &DatasetSpec, data_directories: &[PathBuf]) -> Result<()> {
+    match &spec.source {
+        SourceSpec::Generated(_) => Ok(()),
+        source => registry::locate(source, spec.path.as_deref(), data_directories).map(drop),
+    }
+}
+
 /// Splits the ratings of a file, from which inactive users have been left out, as `spec` says. If `ordered_by_item` is
 /// true, an item's first appearance stands for the time of its ratings.
 ///

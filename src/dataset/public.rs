@@ -30,7 +30,7 @@ pub struct KnownDataset {
     /// Whether an item's first appearance stands for the time of its ratings.
     pub(super) ordered_by_item: bool,
     /// Returns the layout of a ratings file of this data set.
-    pub(super) layout: fn(&Path) -> Result<DelimitedSpec>,
+    pub layout: fn(&Path) -> Result<DelimitedSpec>,
 }
 
 /// A file that the provider of a data set offers.
@@ -167,7 +167,7 @@ pub static DATASETS: [KnownDataset; 8] = [
     movielens_csv(
         PublicDataset::Ml20m,
         ["ml-20m", "MovieLens 20M", "20,000,263 ratings by 138,493 users of 26,744 movies"],
-        &["ml-20m/ratings.csv", "ratings.csv"],
+        &["ml-20m/ratings.csv"],
         Archive {
             url: "https://files.grouplens.org/datasets/movielens/ml-20m.zip",
             length: "199 MB",
@@ -178,7 +178,7 @@ pub static DATASETS: [KnownDataset; 8] = [
     movielens_csv(
         PublicDataset::Ml25m,
         ["ml-25m", "MovieLens 25M", "25,000,095 ratings by 162,541 users of 59,047 movies"],
-        &["ml-25m/ratings.csv", "ratings.csv"],
+        &["ml-25m/ratings.csv"],
         Archive {
             url: "https://files.grouplens.org/datasets/movielens/ml-25m.zip",
             length: "262 MB",
@@ -189,7 +189,7 @@ pub static DATASETS: [KnownDataset; 8] = [
     movielens_csv(
         PublicDataset::Ml32m,
         ["ml-32m", "MovieLens 32M", "32,000,204 ratings by 200,948 users of 84,432 movies"],
-        &["ml-32m/ratings.csv", "ratings.csv"],
+        &["ml-32m/ratings.csv"],
         Archive {
             url: "https://files.grouplens.org/datasets/movielens/ml-32m.zip",
             length: "239 MB",
@@ -328,6 +328,16 @@ fn ml_1m_layout(path: &Path) -> Result<DelimitedSpec> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// If this fails, a file that was unpacked without a folder of its own is silently read as any of several data sets.
+    #[test]
+    fn no_file_is_found_for_two_data_sets() {
+        let mut all: Vec<&str> = DATASETS.iter().flat_map(|set| set.usual_files).copied().collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count, "one of {all:?} is a usual file of two data sets");
+    }
 
     /// If this fails, a data set that scenarios can name is in no list, or what is fetched is not found afterwards.
     #[test]

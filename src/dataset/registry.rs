@@ -29,16 +29,7 @@ pub struct RatingsFile {
 /// had; [`Error::Usage`] if `source` is a delimited file without a path, or is generated.
 pub fn locate(source: &SourceSpec, path: Option<&Path>, data_directories: &[PathBuf]) -> Result<RatingsFile> {
     let known = known(source);
-    let usual_files = known.map_or(&[][..], |set| set.usual_files);
-    let places: Vec<PathBuf> = match path {
-        Some(path) if path.is_absolute() => within(path.to_owned(), usual_files),
-        Some(path) => {
-            // If `path` is absolute, joining it discards the folder.
-            let bases = std::iter::once(path.to_owned()).chain(data_directories.iter().map(|folder| folder.join(path)));
-            bases.flat_map(|base| within(base, usual_files)).collect()
-        }
-        None => data_directories.iter().flat_map(|folder| usual_files.iter().map(|file| folder.join(file))).collect(),
-    };
+    let places = places(known, path, data_directories);
     if let Some(found) = places.iter().find(|place| place.is_file()) {
         let (layout, ordered_by_item) = match (source, known) {
             (SourceSpec::Delimited(layout), _) => (layout.clone(), false),
@@ -47,19 +38,47 @@ pub fn locate(source: &SourceSpec, path: Option<&Path>, data_directories: &[Path
         };
         return Ok(RatingsFile { path: found.clone(), layout, ordered_by_item });
     }
-    match path.or_else(|| usual_files.first().map(Path::new)) {
+    match path.or_else(|| known.map(|set| Path::new(set.fetched_file()))) {
         Some(wanted) => Err(Error::read(wanted, missing(&places, known, data_directories))),
         None => Err(Error::Usage("dataset.path must name the ratings file".into())),
     }
 }
 
-/// Returns `base` itself, or, if it is a folder, the usual files in it.
-fn within(base: PathBuf, usual_files: &[&str]) -> Vec<PathBuf> {
-    if base.is_dir() && !usual_files.is_empty() {
-        usual_files.iter().map(|file| base.join(file)).collect()
-    } else {
-        vec![base]
+/// Returns whether there is nothing at any of the places in which [`locate`] looks for the ratings file of `source`. A
+/// file that is there and cannot be read is not missing, and neither is one of generated ratings.
+pub fn is_missing(source: &SourceSpec, path: Option<&Path>, data_directories: &[PathBuf]) -> bool {
+    let known = known(source);
+    let is_absent = |place: &PathBuf| matches!(place.try_exists(), Ok(false));
+    (path.is_some() || known.is_some()) && places(known, path, data_directories).iter().all(is_absent)
+}
+
+/// Returns the places in which a ratings file is looked for, in this order.
+fn places(known: Option<&KnownDataset>, path: Option<&Path>, data_directories: &[PathBuf]) -> Vec<PathBuf> {
+    let usual_files = known.map_or(&[][..], |set| set.usual_files);
+    match path {
+        Some(path) if path.is_absolute() => within(path.to_owned(), usual_files),
+        Some(path) => {
+            // If `path` is absolute, joining it discards the folder.
+            let bases = std::iter::once(path.to_owned()).chain(data_directories.iter().map(|folder| folder.join(path)));
+            bases.flat_map(|base| within(base, usual_files)).collect()
+        }
+        None => data_directories.iter().flat_map(|folder| usual_files.iter().map(|file| folder.join(file))).collect(),
     }
+}
+
+/// Returns `base` itself, or, if it is a folder, the usual files in it, and then those of which it is the usual folder.
+fn within(base: PathBuf, usual_files: &[&str]) -> Vec<PathBuf> {
+    if !base.is_dir() || usual_files.is_empty() {
+        return vec![base];
+    }
+    let mut places: Vec<PathBuf> = usual_files.iter().map(|file| base.join(file)).collect();
+    for (folder, name) in usual_files.iter().filter_map(|file| file.rsplit_once('/')) {
+        let place = base.join(name);
+        if base.ends_with(folder) && !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    places
 }
 
 /// Returns a message that says where a file was looked for, and how it can be had.
@@ -132,6 +151,38 @@ mod tests {
             assert_eq!(found.path, file, "{}", path.display());
             assert!(found.ordered_by_item);
         }
+    }
+
+    /// If this fails, `dataset.path = "DATA/ml-20m"` finds nothing, or a file without a folder of its own is read as a
+    /// data set that it may not be.
+    #[test]
+    fn the_folder_of_a_data_set_may_be_named_and_a_file_outside_of_it_is_not_taken() {
+        let data = folder(&["ml-20m/ratings.csv", "ratings.csv"]);
+        let folders = [data.path().to_owned()];
+        let ml_20m = SourceSpec::Public(PublicDataset::Ml20m);
+        let file = data.path().join("ml-20m/ratings.csv");
+        for path in [None, Some(Path::new("ml-20m")), Some(&data.path().join("ml-20m")), Some(data.path())] {
+            assert_eq!(locate(&ml_20m, path, &folders).unwrap().path, file, "{path:?}");
+        }
+        let ml_25m = SourceSpec::Public(PublicDataset::Ml25m);
+        for path in [None, Some(Path::new("ml-20m")), Some(data.path())] {
+            locate(&ml_25m, path, &folders).unwrap_err();
+        }
+    }
+
+    /// If this fails, a data set that is here and cannot be read is left out of a study as if it were not here.
+    #[test]
+    fn only_what_is_not_there_is_missing() {
+        let data = folder(&["ml-1m/ratings.csv"]);
+        let folders = [data.path().to_owned()];
+        fs::write(data.path().join("ml-1m/ratings.csv"), b"PK\x03\x04 an archive").unwrap();
+        assert!(matches!(locate(&ML_1M, None, &folders), Err(Error::Read { .. })));
+        assert!(!is_missing(&ML_1M, None, &folders));
+        assert!(is_missing(&ML_100K, None, &folders) && is_missing(&ML_1M, Some(Path::new("elsewhere")), &folders));
+        let layout = SourceSpec::Delimited(by_position(",", false, None));
+        assert!(is_missing(&layout, Some(Path::new("mine.csv")), &folders));
+        // A folder in place of the file, and a file that is not named at all, are mistakes.
+        assert!(!is_missing(&layout, Some(data.path()), &folders) && !is_missing(&layout, None, &folders));
     }
 
     #[test]

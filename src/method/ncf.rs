@@ -25,7 +25,7 @@ use crate::model::neural::loss::{Targets, binary_cross_entropy};
 use crate::model::neural::optimizer::{AdamParameters, AdamSettings};
 use crate::model::neural::{Perceptron, PerceptronBuffers};
 use crate::model::state::StateVisitor;
-use crate::model::table::{Table, TableShape};
+use crate::model::table::TableShape;
 use crate::rng::{PortableDraws, Purpose};
 
 /// Describes the method to the registry.
@@ -162,7 +162,7 @@ struct Buffers {
 impl Trainer {
     fn new(parameters: NcfParameters, problem: Problem, values: Vec<f32>) -> Self {
         let network = parameters.network(0, 2 * parameters.latent_dimension);
-        let model = model(parameters.layout([problem.users, problem.items]), &values);
+        let model = network::model(parameters.layout([problem.users, problem.items]), &values);
         let (values, buffers) = (AdamParameters::new(values), Buffers::default());
         Self { parameters, problem, network, values, model, buffers }
     }
@@ -202,18 +202,6 @@ impl Trainer {
     }
 }
 
-/// Cuts `values` into the blocks of `layout`.
-fn model(layout: Layout, values: &[f32]) -> Model {
-    let mut rest = values;
-    let cut = |block: &BlockLayout| {
-        let (values, others) = rest.split_at(block.shape.values());
-        rest = others;
-        Table::new(block.shape, values.to_vec())
-    };
-    let tables = layout.blocks().iter().map(cut).collect();
-    network::model_of(layout, tables)
-}
-
 impl CentralTrainer for Trainer {
     fn model(&self) -> &Model {
         &self.model
@@ -245,7 +233,7 @@ impl CentralTrainer for Trainer {
         if !loss.is_finite() {
             return Err(step.diverged("the loss", loss as f32));
         }
-        self.model = model(self.model.layout().clone(), &self.values.values);
+        self.model = network::model(self.model.layout().clone(), &self.values.values);
         let (row_visits, loss) = (2 * samples.len() as u64, loss / samples.len() as f64);
         let loss = (!samples.is_empty()).then_some(loss);
         Ok(StepReport { row_visits, multiply_adds, loss, ..StepReport::default() })

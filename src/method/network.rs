@@ -46,6 +46,15 @@ pub(super) fn cut(shapes: impl Iterator<Item = TableShape>, parameters: &[f32]) 
     shapes.map(table).collect()
 }
 
+/// Makes a model of this layout from flat values, which have those of one block after the other.
+///
+/// # Panics
+/// If there are fewer values than the layout has, which is a defect of the method.
+pub(super) fn model(layout: Layout, values: &[f32]) -> Model {
+    let tables = cut(layout.blocks().iter().map(|block| block.shape), values);
+    model_of(layout, tables)
+}
+
 /// Makes a model from tables that were made for this layout.
 ///
 /// # Panics

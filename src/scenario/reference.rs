@@ -98,15 +98,15 @@ impl<'a> Walk<'a> {
 
     /// Lists a key and those below it.
     fn key(&mut self, key: &'a Json, path: &str) {
-        let alternatives = self.alternatives(key);
+        let alternatives = tagged(self.alternatives(key));
         let described = |json: &Json| json.get("description").and_then(Json::as_str).map(str::to_owned);
         let description = described(key).or_else(|| described(self.target(key))).unwrap_or_default();
         let choices: Vec<(String, String)> = alternatives
             .iter()
-            .filter_map(|choice| {
+            .filter_map(|(choice, tag)| {
                 let name = choice.get("const").and_then(Json::as_str).map(|name| format!("\"{name}\""));
-                let tagged = || Some(format!("{{ {} = ... }}", tag_of(choice)?));
-                Some((name.or_else(tagged)?, described(choice).unwrap_or_default()))
+                let table = || Some(format!("{{ {} = ... }}", (*tag)?));
+                Some((name.or_else(table)?, described(choice).unwrap_or_default()))
             })
             .collect();
         let is_named_too = |choice: &str| {
@@ -122,8 +122,8 @@ impl<'a> Walk<'a> {
             }
         }
         let mut kinds: Vec<String> = Vec::new();
-        for alternative in &alternatives {
-            if alternative.get("const").is_none() && tag_of(alternative).is_none() {
+        for (alternative, tag) in &alternatives {
+            if alternative.get("const").is_none() && tag.is_none() {
                 kinds.extend(kind_of(alternative));
             }
         }
@@ -133,8 +133,8 @@ impl<'a> Walk<'a> {
         }
         let default = key.get("default").filter(|default| !default.is_null() && !default.is_object()).map(toml_of);
         self.keys.push(Key { path: path.to_owned(), kind: kinds.join(", or "), default, description, choices });
-        for alternative in alternatives {
-            match tag_of(alternative) {
+        for (alternative, tag) in alternatives {
+            match tag {
                 Some(tag) => {
                     let inner = &alternative["properties"][tag];
                     let inner_path = format!("{path}.{tag}");
@@ -159,8 +159,8 @@ impl<'a> Walk<'a> {
             && target.get("type").and_then(Json::as_str) != Some("array")
             && name.is_some()
         {
-            for alternative in self.alternatives(target) {
-                if let Some(tag) = tag_of(alternative) {
+            for (alternative, tag) in tagged(self.alternatives(target)) {
+                if let Some(tag) = tag {
                     self.below(&alternative["properties"][tag], &format!("{path}.{tag}"));
                 }
             }
@@ -188,6 +188,14 @@ impl<'a> Walk<'a> {
             None => vec![target],
         }
     }
+}
+
+/// Returns alternatives with the tags of those that are variants of a choice. Where there is nothing to choose from, a
+/// table of one key that is required is a table like any other.
+fn tagged(alternatives: Vec<&Json>) -> Vec<(&Json, Option<&str>)> {
+    let is_choice = alternatives.len() > 1;
+    let tag = |alternative| if is_choice { tag_of(alternative) } else { None };
+    alternatives.into_iter().map(|alternative| (alternative, tag(alternative))).collect()
 }
 
 /// Returns the only key of an alternative that is a table of one key, such as `{ cohort = ... }`.
@@ -250,6 +258,7 @@ mod tests {
             "properties": {
                 "seed": { "type": "integer", "minimum": 0, "maximum": 9e18, "default": 1, "description": "The seed." },
                 "mode": { "$ref": "#/$defs/Mode", "default": "still" },
+                "noise": { "anyOf": [{ "$ref": "#/$defs/Noise" }], "description": "Noise." },
                 "faults": { "type": "array", "items": { "$ref": "#/$defs/Fault" }, "description": "Rules." },
             },
             "$defs": {
@@ -261,6 +270,9 @@ mod tests {
                 "Moving": { "type": "object", "properties": {
                     "wait_s": { "type": "number", "exclusiveMinimum": 0, "maximum": 1e9, "description": "How long." },
                 } },
+                "Noise": { "type": "object", "required": ["scale"], "properties": {
+                    "scale": { "type": "number", "minimum": 0, "description": "How much." },
+                } },
                 "Fault": { "type": "object", "properties": { "users": { "type": "boolean", "description": "Who." } } },
             },
         })
@@ -271,12 +283,18 @@ mod tests {
     fn every_key_is_listed_with_what_may_be_written_there() {
         let keys = keys(&schema());
         let paths: BTreeSet<&str> = keys.iter().map(|key| key.path.as_str()).collect();
-        assert_eq!(paths, ["faults", "faults[].users", "mode", "mode.moving.wait_s", "seed"].into());
+        assert_eq!(
+            paths,
+            ["faults", "faults[].users", "mode", "mode.moving.wait_s", "noise", "noise.scale", "seed"].into()
+        );
         let key = |path: &str| keys.iter().find(|key| key.path == path).unwrap();
         assert_eq!(key("seed").kind, "an integer from 0");
         assert_eq!(key("seed").default.as_deref(), Some("1"));
         assert_eq!(key("mode").description, "The mode.");
         assert_eq!(key("mode").choices.len(), 2);
+        // A table that needs one key is no choice between tables.
+        assert!(key("noise").choices.is_empty() && key("noise").kind == "a table", "{:?}", key("noise"));
+        assert_eq!(key("noise.scale").kind, "a number from 0");
         assert_eq!(key("mode.moving.wait_s").kind, "a number above 0 to 1e9");
         assert_eq!(key("mode.moving.wait_s").unit(), Some("seconds"));
     }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use fedrecsim::privacy::accountant::Curve;
-use fedrecsim::scenario::Policy;
+use fedrecsim::scenario::{Policy, Trust};
 use fedrecsim::sim::outcome::{AuditRecord, NoEpsilon, Sampling};
 use fedrecsim::sim::{Outcome, World};
 use fedrecsim::testing::check_resumed_runs;
 
-use crate::support::{Workshop, assert_balanced, run, small_with, world};
+use crate::support::{Workshop, assert_balanced, methods, run, small_with, world};
 
 const DENSE: &str = "codec.uplink=\"dense-f32\"";
 const ROWS: &str = "codec.uplink=\"rows-f32\"";
@@ -208,9 +208,21 @@ fn what_protects_nothing_is_refused_with_the_reason() {
 fn what_only_the_data_tell_is_refused_when_they_are_read() {
     let mut scenario = small_with("fedmf", &[CENTRAL]);
     scenario.privacy.gaussian.as_mut().unwrap().delta = 0.5;
-    let dataset = fedrecsim::dataset::load(&scenario.dataset, &[], fedrecsim::rng::Streams::new(3)).unwrap();
-    let error = World::new(scenario, Arc::new(dataset)).unwrap_err().to_string();
+    let of_users = scenario.dataset.clone();
+    let dataset = || fedrecsim::dataset::load(&of_users, &[], fedrecsim::rng::Streams::new(3)).unwrap();
+    let error = World::new(scenario, Arc::new(dataset())).unwrap_err().to_string();
     assert!(error.contains("privacy.gaussian.delta") && error.contains("40"), "{error}");
+    // The file of such a scenario is refused; a program that makes its scenario itself comes as far as the world.
+    let mut scenario = small_with("fedmf-trimmed", &[]);
+    scenario.privacy.gaussian = small_with("fedmf", &[CENTRAL]).privacy.gaussian;
+    let made = |scenario| World::with_methods(scenario, Arc::new(dataset()), &methods()).map(drop);
+    let error = made(scenario.clone()).unwrap_err().to_string();
+    assert!(
+        error.contains("privacy.gaussian.trust") && error.contains("more of the uploads than their sum"),
+        "{error}"
+    );
+    scenario.privacy.gaussian.as_mut().unwrap().trust = Trust::Local;
+    made(scenario).unwrap();
 }
 
 /// If this fails, whoever reads a report does not see what is claimed, or on what it depends.

@@ -242,12 +242,26 @@ fn arms_without_data_are_left_out_where_the_study_allows_it() {
     workshop.write("study.toml", &refused);
     let output = fedrecsim(&workshop, &["study", "study.toml", "--out", "out"]);
     assert_ends(&output, 2, &["arm `elsewhere`", "nowhere"]);
+    // Where another command starts the runs, nothing is estimated, and the files are looked for all the same.
+    let another = arm.replace("elsewhere", "another").replace("ml-1m", "ml-100k");
+    workshop.write("study.toml", &format!("{refused}{another}"));
+    let output = fedrecsim(&workshop, &["study", "study.toml", "--out", "launched", "--launch", "env"]);
+    assert_ends(&output, 2, &["arm `elsewhere`", "arm `another`", "nowhere"]);
+    assert!(!workshop.path("launched/runs").exists(), "something ran");
+    study(&workshop, &["--out", "launched", "--launch", "env", "--arms", "rate=10"]);
     workshop.write("study.toml", &format!("missing_data = \"leave-out\"\n{refused}"));
     study(&workshop, &["--out", "left-out"]);
     let table = std::fs::read_to_string(workshop.path("left-out/study.md")).unwrap();
     assert!(table.contains("| elsewhere | no data |") && table.contains("| 0.5000 ± 0.1000 |"), "{table}");
     let row = summary(&workshop, "left-out")[&("elsewhere".to_owned(), "hr@10".to_owned())].clone();
     assert_eq!((&row[2], &row[3], &row[18], &row[19]), ("0", "", "0.5", "0.1"));
+    // A file that is there and that nobody can read is not one that is missing.
+    workshop.write("nowhere", "PK\u{3}\u{4}, an archive");
+    for launch in [&[][..], &["--launch", "env"]] {
+        let output = fedrecsim(&workshop, &[&["study", "study.toml", "--out", "archive"], launch].concat());
+        assert_ends(&output, 2, &["arm `elsewhere`", "zip archive"]);
+    }
+    assert!(!workshop.path("archive/runs").exists(), "something ran");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::checksum::{self, Mismatch, RECORDS, Verdict};
 use super::download::download;
-use super::unpack::{LIMITS, unpack};
+use super::unpack::{LIMITS, Layout, unpack};
 use crate::cli::DataFetchArgs;
 use crate::cli::inputs::data_directories;
 use crate::dataset::public::{Archive, BY_HAND, DATASETS, KnownDataset};
@@ -64,6 +64,7 @@ fn fetch_one(set: &KnownDataset, arguments: &DataFetchArgs, visible: bool) -> Re
     let bar = bar(set.name, visible);
     let job = Job {
         archive: &set.archive,
+        layout: set.layout,
         file: set.fetched_file(),
         folder: &folders[0],
         from: arguments.from.as_deref(),
@@ -95,6 +96,8 @@ fn bar(name: &'static str, visible: bool) -> ProgressBar {
 pub(super) struct Job<'a> {
     /// What the provider offers.
     pub archive: &'a Archive,
+    /// Tells the layout of the ratings file.
+    pub layout: Layout,
     /// The ratings file, as `FOLDER/NAME` below the data folder.
     pub file: &'a str,
     /// The data folder.
@@ -109,7 +112,8 @@ impl Job<'_> {
     /// Fetches the data set, and says what was done.
     ///
     /// # Errors
-    /// [`Error::Fetch`] if the provider's file cannot be had or is another one, [`Error::Read`] if it cannot be used,
+    /// [`Error::Fetch`] if the provider's file cannot be had or is not the right one, which is then removed,
+    /// [`Error::Read`] or [`Error::MalformedLine`] if a file that somebody else has downloaded is not, which stays,
     /// [`Error::Write`] if the data folder cannot be written, [`Error::Usage`] if something else is in its place.
     pub fn run(&self, progress: super::download::Progress) -> Result<String> {
         fs::create_dir_all(self.folder).map_err(|reason| Error::write(self.folder, reason))?;
@@ -124,13 +128,17 @@ impl Job<'_> {
             )));
         }
         let (file, origin, is_temporary) = self.obtain(progress)?;
-        let verdict = self.check(&file, &origin, is_temporary)?;
-        unpack(&file, self.archive.content, own, &ratings, LIMITS)?;
-        if is_temporary {
-            // It takes up room, and what it held is in the folder.
-            let _ = fs::remove_file(&file);
+        let used = self.check(&file).and_then(|checked| {
+            unpack(&file, (self.archive.content, self.layout), own, &ratings, LIMITS)?;
+            self.told(checked)
+        });
+        // It takes up room, and what it held is in the folder, or else it is of no use.
+        let removed = if is_temporary { Some(fs::remove_file(&file)) } else { None };
+        match (used, removed) {
+            (Ok(verdict), _) => Ok(format!("{} is from {origin}; {verdict}", target.display())),
+            (Err(error), Some(removed)) => Err(of_download(error, origin, &file, removed)),
+            (Err(error), None) => Err(error),
         }
-        Ok(format!("{} is from {origin}; {verdict}", target.display()))
     }
 
     /// Returns the provider's file, where it is from, and whether nobody but this command wants it.
@@ -148,41 +156,57 @@ impl Job<'_> {
         Ok((here, url, true))
     }
 
-    /// Checks the file, and says what it was compared with. One that was downloaded and is not the right one is removed.
-    fn check(&self, file: &Path, origin: &str, is_temporary: bool) -> Result<String> {
+    /// Checks the file, and returns its SHA-256 with what that was compared with.
+    fn check(&self, file: &Path) -> Result<(String, Verdict)> {
         let found = checksum::sha256_of(file)?;
-        let (name, records) = (self.archive.file_name(), self.folder.join(RECORDS));
-        match checksum::compare(&found, self.archive.sha256, name, self.folder)? {
-            Ok(Verdict::Known) => Ok("its SHA-256 is the one that fedrecsim knows".to_owned()),
-            Ok(Verdict::SameAsFirst) => {
-                Ok(format!("its SHA-256 is that of the first download, which is in {}", records.display()))
-            }
-            Ok(Verdict::First) => {
-                checksum::record(&found, name, self.folder)?;
-                Ok(format!(
-                    "fedrecsim knows no SHA-256 of it, so that it is taken as it is, and its SHA-256, {found}, is kept \
-                     in {} for the next time",
-                    records.display()
-                ))
-            }
+        match checksum::compare(&found, self.archive.sha256, self.archive.file_name(), self.folder)? {
+            Ok(verdict) => Ok((found, verdict)),
             Err(Mismatch { expected, is_recorded }) => {
                 let whose = match is_recorded {
-                    true => format!("that of the first download, which is in {}", records.display()),
+                    true => format!("that of the first download, which is in {}", self.records()),
                     false => "the one that fedrecsim knows".to_owned(),
                 };
-                let mut reason = format!("its SHA-256 is {found}, and not {expected}, {whose}");
-                if !is_temporary {
-                    return Err(Error::read(file, reason));
-                }
-                match fs::remove_file(file) {
-                    Ok(()) => {
-                        reason += "; what was downloaded is removed. Either it was damaged on its way, or the \
-                                         provider has another file there now"
-                    }
-                    Err(error) => reason += &format!("; {} cannot be removed ({error})", file.display()),
-                }
-                Err(Error::fetch(origin, reason))
+                Err(Error::read(file, format!("its SHA-256 is {found}, and not {expected}, {whose}")))
             }
         }
     }
+
+    /// Says what the SHA-256 of a file that was unpacked was compared with, and records that of a first one.
+    fn told(&self, (found, verdict): (String, Verdict)) -> Result<String> {
+        let records = self.records();
+        Ok(match verdict {
+            Verdict::Known => "its SHA-256 is the one that fedrecsim knows".to_owned(),
+            Verdict::SameAsFirst => format!("its SHA-256 is that of the first download, which is in {records}"),
+            Verdict::First => {
+                checksum::record(&found, self.archive.file_name(), self.folder)?;
+                format!(
+                    "fedrecsim knows no SHA-256 of it, so that it is taken as it is, and its SHA-256, {found}, is kept \
+                     in {records} for the next time"
+                )
+            }
+        })
+    }
+
+    /// Returns the place of the checksums of first downloads, for messages.
+    fn records(&self) -> String {
+        self.folder.join(RECORDS).display().to_string()
+    }
+}
+
+/// Returns the error of a file from `origin` that was downloaded, was of no use, and was `removed`.
+fn of_download(error: Error, origin: String, file: &Path, removed: std::io::Result<()>) -> Error {
+    let reason = match error {
+        Error::Read { path, reason } if path == file => reason,
+        Error::MalformedLine { path, line, message } if path == file => {
+            format!("line {line} of it is no rating: {message}")
+        }
+        other => return other,
+    };
+    let removed = match removed {
+        Ok(()) => "what was downloaded is removed. It was damaged on its way, or something else is there now, such as \
+                   another version of the data set or the page of a proxy"
+            .to_owned(),
+        Err(reason) => format!("{} cannot be removed ({reason})", file.display()),
+    };
+    Error::fetch(origin, format!("{reason}; {removed}"))
 }

@@ -12,8 +12,13 @@ use flate2::bufread::MultiGzDecoder;
 use serde::Deserialize;
 use zip::ZipArchive;
 
+use crate::dataset::delimited::check_first_row;
 use crate::dataset::public::Content;
 use crate::error::{Error, Result};
+use crate::scenario::DelimitedSpec;
+
+/// Returns the layout of a ratings file.
+pub type Layout = fn(&Path) -> Result<DelimitedSpec>;
 
 /// The most that may come out of an archive.
 #[derive(Clone, Copy, Debug)]
@@ -40,13 +45,21 @@ struct Review {
     time: i64,
 }
 
-/// Makes the new folder `folder` from the file at `archive`. The ratings file in it is called `ratings`.
+/// Makes the new folder `folder` from the file at `archive`. The ratings file in it is called `ratings`. A file of ratings
+/// that does not begin with one of this `layout` is refused.
 ///
 /// If that fails, no folder is left.
 ///
 /// # Errors
-/// [`Error::Read`] if the file is not what it should be, and [`Error::Write`] if the folder cannot be written.
-pub fn unpack(archive: &Path, content: Content, folder: &Path, ratings: &str, limits: Limits) -> Result<()> {
+/// [`Error::Read`] or [`Error::MalformedLine`] if the file is not what it should be, and [`Error::Write`] if the folder
+/// cannot be written.
+pub fn unpack(
+    archive: &Path,
+    (content, layout): (Content, Layout),
+    folder: &Path,
+    ratings: &str,
+    limits: Limits,
+) -> Result<()> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let partial = folder.with_file_name(format!(".fedrecsim-{name}.unpacked"));
     remove(&partial)?;
@@ -54,8 +67,10 @@ pub fn unpack(archive: &Path, content: Content, folder: &Path, ratings: &str, li
     let made = match content {
         Content::Zip => unzip(archive, &partial, ratings, limits),
         Content::Ratings => {
-            let source = open(archive)?;
-            copy(source, archive, &partial.join(ratings), limits.bytes).map(drop)
+            // The page of a proxy comes as a file like any other.
+            let checked = layout(archive).and_then(|layout| check_first_row(archive, &layout));
+            let source = checked.and_then(|()| open(archive));
+            source.and_then(|source| copy(source, archive, &partial.join(ratings), limits.bytes)).map(drop)
         }
         Content::Reviews => take_ratings(archive, &partial.join(ratings), limits.bytes),
     };

@@ -95,8 +95,9 @@ pub fn execute(
     let jobs = arguments.jobs.map_or(threads, usize::from);
     let launcher = launcher(arguments, (threads / jobs).max(1))?;
     let budget_bytes = budget(arguments);
+    let threads = budget_bytes.is_some().then_some(launcher.threads);
+    fit::estimate(arguments, methods, plan, &arms, threads, record, interrupted)?;
     if let Some(budget_bytes) = budget_bytes {
-        fit::estimate(arguments, methods, plan, &arms, launcher.threads, record, interrupted)?;
         fit::refuse_what_does_not_fit(plan, record, &arms, budget_bytes)?;
         folder.write_record(record)?;
     }

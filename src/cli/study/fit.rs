@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::cli::estimates::Expected;
 use crate::cli::inputs::{Inputs, data_directories};
 use crate::cli::{StudyArgs, messages};
+use crate::dataset;
 use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::study::plan::Plan;
 use crate::study::record::StudyRecord;
 use crate::units::Bytes;
 
-/// Rehearses the first rounds of `arms`, as a run does before it begins, and notes in `record` what they take. Arms that
-/// have an estimate already are passed over.
+/// Looks for the ratings files of `arms`, rehearses their first rounds with `threads`, as a run does before it begins, and
+/// notes in `record` what they take. Without `threads`, and for arms that have an estimate already, nothing is rehearsed.
 ///
 /// A rehearsal's memory is that of this process with the arm's data, which may hold some of an earlier arm's: an
 /// estimate is rather too high than too low.
@@ -24,7 +25,7 @@ pub fn estimate(
     methods: &[Entry],
     plan: &Plan,
     arms: &[usize],
-    threads: usize,
+    threads: Option<usize>,
     record: &mut StudyRecord,
     interrupted: &AtomicBool,
 ) -> Result<()> {
@@ -32,18 +33,21 @@ pub fn estimate(
     let mut faults = Vec::new();
     for &arm in arms {
         let (planned, known) = (&plan.arms[arm], &mut record.arms[arm]);
-        if known.memory_bytes.is_some() || interrupted.load(Ordering::Relaxed) {
+        if interrupted.load(Ordering::Relaxed) {
             continue;
         }
-        match Inputs::load(&planned.scenario, &directories, methods) {
+        let rehearsed = threads.filter(|_| known.memory_bytes.is_none()).map(|threads| {
+            let world = Inputs::load(&planned.scenario, &directories, methods)?.world;
             // If the first round fails, the run will say why.
-            Ok(inputs) => {
-                if let Ok(expected) = Expected::of(&inputs.world, threads, false) {
-                    known.memory_bytes = Some(expected.peak_bytes());
-                    known.round_s = Some(expected.round_s());
-                }
+            if let Ok(expected) = Expected::of(&world, threads, false) {
+                known.memory_bytes = Some(expected.peak_bytes());
+                known.round_s = Some(expected.round_s());
             }
-            Err(error) => faults.push(format!("arm `{}`: {error}", planned.arm.name)),
+            Ok(())
+        });
+        let looked = rehearsed.unwrap_or_else(|| dataset::look_for(&planned.scenario.dataset, &directories));
+        if let Err(error) = looked {
+            faults.push(format!("arm `{}`: {error}", planned.arm.name));
         }
     }
     if faults.is_empty() { Ok(()) } else { Err(Error::Usage(faults.join("\n"))) }

@@ -116,8 +116,7 @@ fn without_data(arguments: &StudyArgs, plan: &Plan) -> Vec<usize> {
     let directories = data_directories(arguments.data_dir.as_deref());
     let is_missing = |arm: &PlannedArm| {
         let wanted = &arm.scenario.dataset;
-        let found = dataset::registry::locate(&wanted.source, wanted.path.as_deref(), &directories);
-        matches!(found, Err(Error::Read { .. }))
+        dataset::registry::is_missing(&wanted.source, wanted.path.as_deref(), &directories)
     };
     (0..plan.arms.len()).filter(|arm| is_missing(&plan.arms[*arm])).collect()
 }

@@ -31,6 +31,19 @@ pub fn read(path: &Path, layout: &DelimitedSpec) -> Result<Ratings> {
 /// [`Error::Read`] for a text that cannot be read or holds no rating, [`Error::MalformedLine`] for a line
 /// that does not fit `layout`, [`Error::Usage`] for a layout that contradicts itself.
 pub fn parse(text: impl BufRead, path: &Path, layout: &DelimitedSpec) -> Result<Ratings> {
+    parse_rows(text, path, layout, usize::MAX)
+}
+
+/// Checks that the file at `path` begins with a rating, after its header if it has one.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn check_first_row(path: &Path, layout: &DelimitedSpec) -> Result<()> {
+    parse_rows(compressed::open(path)?, path, layout, 1).map(drop)
+}
+
+/// Reads the first `most` rows of `text`, as [`parse`] does.
+fn parse_rows(text: impl BufRead, path: &Path, layout: &DelimitedSpec, most: usize) -> Result<Ratings> {
     let mut records = Records::new(text, path, &layout.separator)?;
     let mut record = ByteRecord::new();
     if !records.read(&mut record)? {
@@ -56,7 +69,7 @@ pub fn parse(text: impl BufRead, path: &Path, layout: &DelimitedSpec) -> Result<
             fault => fault,
         });
         pushed.map_err(|fault| fault.at(path, &record))?;
-        if !records.read(&mut record)? {
+        if rows.ratings.users.len() >= most || !records.read(&mut record)? {
             return Ok(rows.finish());
         }
     }

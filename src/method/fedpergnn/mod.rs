@@ -30,7 +30,7 @@ use serde_json::Value;
 use self::gradient::Participation;
 use self::graph::{Gathered, GraphNetwork, ITEM, Predictor, USER};
 use self::matching::{Matchmaker, Sizes};
-use super::network::{self, model_of};
+use super::network;
 use super::rule::Rule;
 use super::third_party::{Exchange, LocalRequest};
 use super::user_vector::collect_last_ratings;
@@ -219,7 +219,7 @@ impl Method for FedPerGnn {
             flat.extend(layer.weights.clone().map(|_| stream.uniform_within(reach) as f32));
             flat.extend(layer.bias.clone().map(|_| 0.0));
         }
-        model_of(layout.clone(), network::cut(layout.blocks().iter().map(|block| block.shape), &flat))
+        network::model(layout.clone(), &flat)
     }
 
     fn upload_layout(&self, _phase: Phase) -> Layout {

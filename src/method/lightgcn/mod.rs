@@ -32,7 +32,6 @@ use crate::model::layout::{BlockLayout, Layout};
 use crate::model::neural::dense::{add_scaled, dot};
 use crate::model::neural::optimizer::{AdamParameters, AdamSettings};
 use crate::model::state::StateVisitor;
-use crate::model::table::Table;
 use crate::rng::{PortableDraws, Purpose};
 
 mod graph;
@@ -226,11 +225,9 @@ impl Trainer {
 
 /// Returns the model of the vectors and the embeddings of users and items.
 fn model(layout: Layout, values: [&[f32]; 2]) -> Model {
-    let cut = |(blocks, values): (&[BlockLayout], &[f32])| {
-        let (of_users, of_items) = values.split_at(blocks[0].shape.values());
-        [(&blocks[0], of_users), (&blocks[1], of_items)].map(|(block, values)| Table::new(block.shape, values.to_vec()))
-    };
-    let tables = layout.blocks().chunks_exact(2).zip(values).flat_map(cut).collect();
+    let pairs = layout.blocks().chunks_exact(2).zip(values);
+    let cut = |(blocks, values): (&[BlockLayout], _)| network::cut(blocks.iter().map(|block| block.shape), values);
+    let tables = pairs.flat_map(cut).collect();
     network::model_of(layout, tables)
 }
 

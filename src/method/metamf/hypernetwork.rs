@@ -2,7 +2,7 @@
 //! network, and back-propagates the gradients with respect to them.
 
 use super::device::prediction_network;
-use crate::method::network::{cut, model_of};
+use crate::method::network;
 use crate::model::blocks::Model;
 use crate::model::layout::{BlockLayout, Layout};
 use crate::model::neural::dense::{add_scaled, dot};
@@ -178,9 +178,7 @@ impl HyperNetwork {
 
     /// Returns the server's matrices as a model. It never travels.
     pub fn to_model(&self) -> Model {
-        let layout = self.shape.layout();
-        let tables = cut(layout.blocks().iter().map(|block| block.shape), &self.parameters);
-        model_of(layout, tables)
+        network::model(self.shape.layout(), &self.parameters)
     }
 
     /// Replaces all parameters by those of `model`, which must have the layout of [`Self::to_model`].

@@ -11,17 +11,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::central::{CentralMethod, CentralTrainer, ScoreFunction, UserRatings};
-use super::network::model_of;
 use super::server::{StepContext, StepReport};
 use super::user_vector::score_items;
-use super::{Entry, Placement, Problem, ScoringContext, largest_magnitude, parameters, sizes_by};
+use super::{Entry, Placement, Problem, ScoringContext, largest_magnitude, network, parameters, sizes_by};
 use crate::error::Result;
 use crate::model::blocks::Model;
 use crate::model::kernel::MAX_DIMENSION;
 use crate::model::layout::{BlockLayout, Layout};
 use crate::model::neural::optimizer::AdamSettings;
 use crate::model::state::StateVisitor;
-use crate::model::table::{Table, TableShape};
+use crate::model::table::TableShape;
 use crate::rng::{PortableDraws, Purpose, Stream, Streams};
 use factors::{Factors, Sample};
 
@@ -126,11 +125,7 @@ pub(super) fn layout([users, items]: [usize; 2], dimension: usize) -> Layout {
 
 /// Returns the model of both tables, whose rows stand in `values` one after the other, those of the users first.
 pub(super) fn model(sizes: [usize; 2], dimension: usize, values: &[f32]) -> Model {
-    let layout = layout(sizes, dimension);
-    let (of_users, of_items) = values.split_at(sizes[0] * dimension);
-    let table = |(block, values): (usize, &[f32])| Table::new(layout.blocks()[block].shape, values.to_vec());
-    let tables = [(0, of_users), (1, of_items)].map(table).into();
-    model_of(layout, tables)
+    network::model(layout(sizes, dimension), values)
 }
 
 /// Writes to `scores` the scalar products of the user's row of the first table with those of `items` in the second one.

@@ -13,9 +13,9 @@ use zip::write::SimpleFileOptions;
 
 use super::checksum::{RECORDS, sha256_of};
 use super::fetch::{Job, fetch};
-use super::unpack::{Limits, unpack};
+use super::unpack::{Layout, Limits, unpack};
 use crate::cli::DataFetchArgs;
-use crate::dataset::public::{Archive, Content};
+use crate::dataset::public::{Archive, Content, DATASETS};
 use crate::error::{Error, Result};
 
 mod server;
@@ -48,7 +48,9 @@ impl Workshop {
     }
 
     fn job(&self, from: Option<&str>, given: Option<&Path>) -> Result<String> {
-        let job = Job { archive: &self.archive, file: "plays/plays.csv", folder: self.folder.path(), from, given };
+        let layout = layout_of(self.archive.content);
+        let job =
+            Job { archive: &self.archive, layout, file: "plays/plays.csv", folder: self.folder.path(), from, given };
         job.run(&mut |length, whole| assert!(whole.is_none_or(|whole| length <= whole)))
     }
 
@@ -70,6 +72,12 @@ impl Workshop {
         let unexpected: Vec<_> = self.names().into_iter().filter(|name| name != "plays" && name != RECORDS).collect();
         assert!(unexpected.is_empty(), "{unexpected:?} is left over");
     }
+}
+
+/// Returns the layout of what comes out of a file of the tests, which is that of a public data set.
+fn layout_of(content: Content) -> Layout {
+    let content = if content == Content::Zip { Content::Ratings } else { content };
+    DATASETS.iter().find(|set| set.archive.content == content).unwrap().layout
 }
 
 /// Returns a zip archive with these files.
@@ -266,8 +274,12 @@ fn refused(archive: &[u8], content: Content) -> String {
     let path = folder.path().join("archive");
     fs::write(&path, archive).unwrap();
     let limits = Limits { bytes: 1000, files: 5 };
-    let error = unpack(&path, content, &folder.path().join("plays"), "plays.csv", limits).unwrap_err();
-    assert!(matches!(&error, Error::Read { path: named, .. } if *named == path), "{error}");
+    let what = (content, layout_of(content));
+    let error = unpack(&path, what, &folder.path().join("plays"), "plays.csv", limits).unwrap_err();
+    let (Error::Read { path: named, .. } | Error::MalformedLine { path: named, .. }) = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(*named, path, "{error}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "something is left of it");
     error.to_string()
 }
@@ -290,7 +302,7 @@ fn archives_that_lead_elsewhere_or_never_end_are_refused() {
         let message = refused(&bomb, Content::Zip);
         assert!(message.contains("more comes out of it"), "{message}");
     }
-    refused(&zeros, Content::Ratings);
+    assert!(refused(&RATINGS.repeat(100), Content::Ratings).contains("more comes out of it"));
     let review = r#"{"reviewerID":"a","asin":"1","overall":5.0,"unixReviewTime":100}"#;
     refused(&gzip(&vec![review; 100].join("\n")), Content::Reviews);
 }
@@ -298,15 +310,45 @@ fn archives_that_lead_elsewhere_or_never_end_are_refused() {
 /// If this fails, a page of a proxy or half a file is taken for a data set.
 #[test]
 fn what_is_no_archive_is_refused() {
-    for content in [Content::Zip, Content::Reviews] {
-        refused(b"<html>Please log in to the network</html>", content);
-        refused(b"", Content::Zip);
+    for content in [Content::Zip, Content::Ratings, Content::Reviews] {
+        for page in ["<html>Please log in to the network</html>", "<html>\n<p>a, b, c, d</p>\n</html>\n", "<p>,a,b,c\n"]
+        {
+            refused(page.as_bytes(), content);
+        }
+        refused(b"", content);
     }
+    assert!(refused(b"a,1,6,100\n", Content::Ratings).contains("archive:1: expected a rating from 1 to 5"));
     let whole = zip(&[("plays.csv", RATINGS)]);
     refused(&whole[..whole.len() / 2], Content::Zip);
     assert!(refused(&zip(&[("other.csv", RATINGS)]), Content::Zip).contains("there is no plays.csv in it"));
     let message = refused(&gzip("{\"reviewerID\":\"a\",\"asin\":\"1\",\"overall\":5.0}\n"), Content::Reviews);
     assert!(message.contains("review 1: missing field `unixReviewTime`"), "{message}");
+}
+
+/// If this fails, what was no data set is taken for the first download with which all others are compared, or lies in the
+/// way of the next download.
+#[test]
+fn what_cannot_be_unpacked_is_not_kept_and_its_checksum_neither() {
+    let page = b"<html>Please log in to the network</html>";
+    for (content, offered) in [(Content::Ratings, RATINGS.to_vec()), (Content::Zip, zip(&[("plays.csv", RATINGS)]))] {
+        let mut workshop = Workshop::of_ratings();
+        workshop.archive.content = content;
+        let server = Server::offering(page, &[]);
+        let error = workshop.run(&server).unwrap_err();
+        assert!(matches!(&error, Error::Fetch { .. }) && error.exit_code() == 1, "{error}");
+        assert!(error.to_string().contains("what was downloaded is removed"), "{error}");
+        assert_eq!(workshop.names(), [""; 0]);
+        server.replace(&offered);
+        workshop.run(&server).unwrap();
+        workshop.assert_fetched();
+        // A file of the user's stays, and its checksum is not taken either.
+        fs::remove_dir_all(workshop.path("plays")).unwrap();
+        fs::remove_file(workshop.path(RECORDS)).unwrap();
+        fs::write(workshop.path("ratings.csv"), page).unwrap();
+        let error = workshop.run(&server).unwrap_err();
+        assert!(error.exit_code() == 2 && error.to_string().contains("ratings.csv"), "{error}");
+        assert_eq!(workshop.names(), ["ratings.csv"]);
+    }
 }
 
 /// If this fails, ratings that come as reviews are not those of the reviews.
