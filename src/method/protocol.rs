@@ -1,7 +1,7 @@
 //! Holds what the protocol of an experiment lets a method at the server use besides the ratings that users have sent.
 //!
-//! No real server has any of it. The published protocols do, which is why it is here: negatives that leave out the
-//! held-out items (`pool = "unrated"`), and a graph with the test items among its edges.
+//! No real server could know any of this. The published protocols use it, so it is here to be measured: negatives that
+//! leave out the held-out items (`pool = "unrated"`), and a graph with the test items among its edges.
 
 use std::sync::Arc;
 

@@ -14,7 +14,8 @@ pub enum Sampling {
     /// This share of the users takes part, drawn without replacement, and nobody learns who (Wang, Balle and
     /// Kasiviswanathan, 2019).
     FixedCohort(f64),
-    /// Who takes part is taken to be known. The user who took part most often is counted.
+    /// It is taken to be known who takes part, so that nothing is amplified and the user who took part most often is
+    /// counted.
     Known,
 }
 
@@ -65,7 +66,7 @@ pub struct PrivacyRecord {
     pub delta: Option<f64>,
     /// Which data sets are hard to tell apart: a user is a unit with all its ratings.
     pub adjacency: Option<Adjacency>,
-    /// Who is trusted.
+    /// Whom the users trust, and so who adds the noise; absent without Gaussian noise.
     pub trust: Option<Trust>,
     /// How participants are found, as far as that counts.
     pub sampling: Option<Sampling>,

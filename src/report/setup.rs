@@ -23,14 +23,14 @@ pub fn describe(record: &RunRecord) -> Vec<(&'static str, String)> {
 
 /// Returns in words what is claimed of users' privacy, with everything that it depends on.
 fn claim(privacy: &PrivacyRecord) -> String {
-    let whom = match privacy.trust {
-        Some(Trust::Local) => "no trust in the server: every device adds noise",
-        Some(Trust::Central) => "trust in the server, or in a secure sum: noise is added once to each sum",
-        None => "",
-    };
-    let (Some(epsilon), Some(delta), Some(adjacency)) = (privacy.epsilon, privacy.delta, privacy.adjacency) else {
+    let PrivacyRecord { epsilon, delta, adjacency, trust, .. } = *privacy;
+    let (Some(epsilon), Some(delta), Some(adjacency), Some(trust)) = (epsilon, delta, adjacency, trust) else {
         let because = privacy.no_epsilon.map_or("none was worked out", NoEpsilon::words);
         return format!("no epsilon: {because}");
+    };
+    let whom = match trust {
+        Trust::Local => "no trust in the server: every device adds noise",
+        Trust::Central => "trust in the server, or in a secure sum: noise is added once to each sum",
     };
     let adjacency = match adjacency {
         Adjacency::AddOrRemove => "a user with all ratings is added or removed",

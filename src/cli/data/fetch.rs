@@ -132,7 +132,7 @@ impl Job<'_> {
             unpack(&file, (self.archive.content, self.layout), own, &ratings, LIMITS)?;
             self.told(checked)
         });
-        // It takes up room, and what it held is in the folder, or else it is of no use.
+        // A downloaded archive is not kept: what it held is in the folder by now, or it could not be unpacked.
         let removed = if is_temporary { Some(fs::remove_file(&file)) } else { None };
         match (used, removed) {
             (Ok(verdict), _) => Ok(format!("{} is from {origin}; {verdict}", target.display())),

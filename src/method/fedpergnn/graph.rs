@@ -284,7 +284,7 @@ fn logistic(values: &mut [f32]) {
 /// Replaces logits by their softmax.
 fn softmax(values: &mut [f32]) {
     let largest = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    // No difference to the largest is above zero, so that the exponential of its negated magnitude is its exponential.
+    // After the subtraction no value is above zero, so that exp(-|x|) is exp(x).
     values.iter_mut().for_each(|value| *value -= largest);
     by_lanes(values, math::exp_neg_abs);
     let sum = values.iter().sum::<f32>();
