@@ -8,6 +8,7 @@ use super::simulation::{RunControl, Simulation};
 use super::workers::Rehearsed;
 use super::world::World;
 use crate::error::{Error, Result};
+use crate::scenario::Invitations;
 
 /// The longest time for training the representatives once more, to see how devices grow.
 const GROWING: Duration = Duration::from_millis(100);
@@ -145,10 +146,21 @@ impl World {
 }
 
 impl Shown {
+    /// Returns how many uploads are held at the same time: those of a step, of which a round may have several, or those of
+    /// all who take part at any time.
+    fn uploads_at_once(&self, world: &World) -> u32 {
+        let most_invited = self.rounds.iter().map(|round| round.invited).max().unwrap_or(0);
+        let of_a_step = most_invited.div_ceil(world.scenario.training.steps_per_round);
+        match world.policy.invitations {
+            Invitations::AtOnce { .. } => of_a_step,
+            Invitations::WheneverFree { concurrency } => of_a_step.max(concurrency.min(most_invited)),
+        }
+    }
+
     fn estimate(&self, world: &World, threads: usize) -> Estimate {
         let mean = |amount: &dyn Fn(&RoundShown) -> f64| mean_of_a_round(world, &self.rounds, amount);
         let invited_per_round = mean(&|round| f64::from(round.invited));
-        let most_invited = self.rounds.iter().map(|round| round.invited).max().unwrap_or(0);
+        let uploads_at_once = self.uploads_at_once(world);
         let users = world.dataset.users() as f64;
         // Those who take part at least once, if everybody is picked alike.
         let share = 1.0 - (1.0 - (invited_per_round / users).min(1.0)).powf(f64::from(world.scenario.training.rounds));
@@ -164,7 +176,7 @@ impl Shown {
             wall_time_per_round_s: (parallel + self.rest.as_secs_f64()) / self.timed_rounds as f64,
             memory: MemoryEstimate {
                 devices_bytes: (share * users) as u64 * device,
-                uploads_bytes: u64::from(most_invited) * upload,
+                uploads_bytes: u64::from(uploads_at_once) * upload,
             },
             invited_per_round,
         }
@@ -209,6 +221,24 @@ mod tests {
         assert_eq!(memory.total_bytes(), memory.devices_bytes + memory.uploads_bytes);
         let participations = world.participations_of_a_user(9.8);
         assert!((participations - 5.0 * 9.8 / 21.0).abs() < 1e-12, "{participations}");
+    }
+
+    /// If this fails, a run whose rounds have many steps is refused for uploads that it never holds together.
+    #[test]
+    fn uploads_are_held_for_a_step_or_by_those_who_are_under_way() {
+        let shown = |invited| Shown {
+            rounds: vec![round(0, 0, 1.0, invited)],
+            parallel: Duration::ZERO,
+            rest: Duration::ZERO,
+            timed_rounds: 1,
+            rehearsed: Rehearsed::default(),
+            bytes_of_a_device: 0,
+        };
+        assert_eq!(shown(21).uploads_at_once(&small::world(&[])), 21);
+        assert_eq!(shown(20).uploads_at_once(&small::world(&["training.steps_per_round=6"])), 4);
+        let asynchronous =
+            ["training.steps_per_round=10", "training.mode={ fedbuff = { concurrency = 9, buffer = 2 } }"];
+        assert_eq!(shown(29).uploads_at_once(&small::world(&asynchronous)), 9);
     }
 
     /// If this fails, a run of one round is taken for one of many.
