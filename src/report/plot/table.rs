@@ -79,8 +79,9 @@ pub fn heat_map(title: &str, subtitle: &str, table: &ArrayView2<'_, f64>) -> Res
     let mut magnitudes: Vec<f64> = table.iter().map(|value| value.abs()).collect();
     magnitudes.sort_unstable_by(f64::total_cmp);
     let full = magnitudes.get(magnitudes.len() * 49 / 50).copied().unwrap_or(0.0).max(f64::MIN_POSITIVE);
+    // Each of these lines fits on the narrowest picture.
     let scale = format!(
-        "{subtitle}\nRows 1 to {rows} of {}, {} columns; full colour at a magnitude of {full:.2e}, red above 0, blue below.",
+        "{subtitle}\nRows 1 to {rows} of {}, {} columns.\nFull colour at a magnitude of {full:.2e}, red above 0, blue below.",
         table.nrows(),
         table.ncols()
     );
@@ -98,7 +99,7 @@ pub fn heat_map(title: &str, subtitle: &str, table: &ArrayView2<'_, f64>) -> Res
         let frame = (MARGIN + CELL.0 * table.ncols() as i32, top + CELL.1 * rows as i32);
         root.draw(&Rectangle::new([(MARGIN, top), frame], GREY.stroke_width(1)))
     };
-    picture((width, height), draw, title, &format!("{scale} Heat map."))
+    picture((width, height), draw, title, &format!("{} Heat map.", scale.replace('\n', " ")))
 }
 
 /// Returns the colour of a value in units of the one with full colour.
