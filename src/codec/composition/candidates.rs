@@ -18,10 +18,10 @@ pub(super) struct Candidates {
 }
 
 per_instruction_set! {
-    /// Subtracts `scale` times the rows of `base` from the values of `rows`.
-    fn subtract(values: &mut [f32], rows: &[u32], base: &Table, scale: f32) {
+    /// Adds `factor` times the rows of `base` to the values of `rows`.
+    pub(super) fn add_rows(values: &mut [f32], rows: &[u32], base: &Table, factor: f32) {
         for (values, &row) in values.chunks_exact_mut(base.shape().dimension.max(1)).zip(rows) {
-            values.iter_mut().zip(base.row(row as usize)).for_each(|(value, base)| *value -= base * scale);
+            values.iter_mut().zip(base.row(row as usize)).for_each(|(value, base)| *value += base * factor);
         }
     }
 }
@@ -61,7 +61,7 @@ impl Candidates {
             }
         };
         if let (true, Base::Table(base)) = (choices.changes, context.base) {
-            subtract(&mut values, &rows, base, update.others_scale);
+            add_rows(&mut values, &rows, base, -update.others_scale);
         }
         let mut candidates = Self { rows, values, columns };
         if choices.error_feedback {
@@ -80,14 +80,12 @@ impl Candidates {
         });
     }
 
-    /// Remembers what the receiver does not get, which is the difference from `decoded`.
-    pub fn remember(&self, decoded: &[f32], context: &mut BlockContext<'_>) {
+    /// Remembers the values, which are what the receiver does not get.
+    pub fn remember(&self, context: &mut BlockContext<'_>) {
         let columns = self.columns;
         let residual = context.memory.residual(context.position, columns);
         residual.write_rows(&self.rows, 1.0, &mut Vec::new(), |position, left_out| {
-            let of_row = position * columns..(position + 1) * columns;
-            let pairs = self.values[of_row.clone()].iter().zip(&decoded[of_row]);
-            left_out.iter_mut().zip(pairs).for_each(|(left_out, (value, decoded))| *left_out = value - decoded);
+            left_out.copy_from_slice(&self.values[position * columns..(position + 1) * columns]);
         });
     }
 }
