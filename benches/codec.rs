@@ -66,7 +66,14 @@ fn composed() {
     let update = TableUpdate::listed(SHAPE, rows, &values, 1.0).unwrap_or_else(|error| panic!("{error}"));
     let (update, base) = (ModelUpdate::of_table(update), Model::of_table("C", base));
     let (layout, gigabytes) = (Layout::of_table("C", SHAPE), 4e-9 * values.len() as f64);
-    println!("{:>8} {:>9} {:>9} {:>9}  codec, GB/s of {} values", "bytes", "encode", "decode", "together", values.len());
+    println!(
+        "{:>8} {:>9} {:>9} {:>9}  codec, GB/s of {} values",
+        "bytes",
+        "encode",
+        "decode",
+        "together",
+        values.len()
+    );
     for name in COMPOSED {
         let text = "method = \"popularity\"\ndataset.name = \"generated\"\ntraining.rounds = 1\n";
         let spec = scenario::parse(text, "bench", &[format!("codec.uplink={name}")], &vocabulary());

@@ -40,17 +40,22 @@ impl Probabilities {
     pub fn of(weights: &[u64]) -> Option<Self> {
         debug_assert!(weights.len() <= SYMBOLS && weights.iter().all(|weight| *weight <= MOST_WEIGHT));
         let sum: u64 = weights.iter().sum();
-        let most = weights.iter().enumerate().max_by_key(|(place, weight)| (**weight, usize::MAX - place))?.0;
         if sum == 0 {
             return None;
         }
+        Self::of_shares(weights, |weight| (weight * u64::from(TOTAL) / sum) as u32)
+    }
+
+    /// Returns the same where `share` says what share of their sum a weight is, in units of 2^-14 and rounded down.
+    pub fn of_shares(weights: &[u64], share: impl Fn(u64) -> u32) -> Option<Self> {
+        let most = weights.iter().enumerate().max_by_key(|(place, weight)| (**weight, usize::MAX - place))?.0;
         // At most 256 symbols take 1 or more each, and rounding down leaves something over, which goes to the first of
         // the most frequent symbols. Where the least probabilities take more than there is, that symbol gives. It can: t
         // least ones among n symbols take at most t too much, the greatest of the others has about 2^14 / (n - t) or
         // more, and t (n - t) is at most 128^2 = 2^14.
         let mut own = [0; SYMBOLS];
         for (own, weight) in own.iter_mut().zip(weights).filter(|(_, weight)| **weight > 0) {
-            *own = ((*weight * u64::from(TOTAL) / sum) as u32).max(1);
+            *own = share(*weight).max(1);
         }
         let total: u32 = own.iter().sum();
         own[most] = (own[most] + TOTAL).checked_sub(total).filter(|left| *left > 0)?;
@@ -78,7 +83,7 @@ impl EncoderModel<PRECISION> for Probabilities {
 
 /// Appends the code of `symbols`, each of which has a probability.
 pub(super) fn encode(symbols: &[u8], probabilities: &Probabilities, out: &mut Vec<u8>) {
-    let mut coder: AnsCoder<u32, u64> = AnsCoder::new();
+    let mut coder: AnsCoder<u32, u64> = AnsCoder::with_write_backend(Vec::with_capacity(symbols.len() / 4 + 2));
     for symbol in symbols.iter().rev() {
         let encoded = coder.encode_symbol(*symbol, probabilities);
         debug_assert!(encoded.is_ok());

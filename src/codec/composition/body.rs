@@ -28,6 +28,7 @@ use crate::memory;
 use crate::model::layout::ValueType;
 use crate::model::table::{TableShape, TableUpdate, extend_bytes, floats};
 use rand::Rng;
+use std::borrow::Cow;
 
 const LISTS_ENTRIES: u8 = 1;
 
@@ -51,8 +52,8 @@ pub(super) struct Decoded {
 }
 
 /// The rows that are sent, with the number of values of each.
-struct Sent {
-    rows: Vec<u32>,
+struct Sent<'a> {
+    rows: Cow<'a, [u32]>,
     /// The positions of the values among all values of these rows; `None` if all are sent.
     entries: Option<Vec<u32>>,
     /// The number of values of each row; `None` if all are sent.
@@ -61,24 +62,23 @@ struct Sent {
     columns: usize,
 }
 
-impl Sent {
-    /// Returns what is sent of the candidates. Rows of which nothing is selected are left out where values are changes,
+impl<'a> Sent<'a> {
+    /// Returns what is sent of the candidates, which have these rows of so many columns. Rows of which nothing is selected are left out where values are changes,
     /// since a change that is not sent is none.
-    fn of(choices: &Composition, candidates: &Candidates, selected: Option<&Selected>) -> Self {
-        let columns = candidates.columns;
+    fn of(choices: &Composition, candidates: (&'a [u32], usize), selected: Option<&Selected>) -> Self {
+        let (of_candidates, columns) = candidates;
         let Some(selected) = selected else {
-            return Self { rows: candidates.rows.clone(), entries: None, lengths: None, columns };
+            return Self { rows: of_candidates.into(), entries: None, lengths: None, columns };
         };
         let (mut rows, mut lengths) = (Vec::new(), Vec::new());
         // A seed names the positions among the values of all rows.
         if selected.seed.is_some() {
-            let rows = candidates.rows.clone();
-            let lengths = Some(lengths_of(&selected.places, rows.len(), columns));
-            return Self { rows, entries: Some(selected.places.clone()), lengths, columns };
+            let lengths = Some(lengths_of(&selected.places, of_candidates.len(), columns));
+            return Self { rows: of_candidates.into(), entries: Some(selected.places.clone()), lengths, columns };
         }
         let mut entries = Vec::with_capacity(selected.places.len());
         let mut rest = &selected.places[..];
-        for (position, &row) in candidates.rows.iter().enumerate() {
+        for (position, &row) in of_candidates.iter().enumerate() {
             let end = ((position + 1) * columns) as u32;
             let of_row;
             (of_row, rest) = rest.split_at(rest.partition_point(|entry| *entry < end));
@@ -90,7 +90,7 @@ impl Sent {
             rows.push(row);
             lengths.push(of_row.len());
         }
-        Self { rows, entries: Some(entries), lengths: Some(lengths), columns }
+        Self { rows: rows.into(), entries: Some(entries), lengths: Some(lengths), columns }
     }
 
     /// Returns the number of values that are sent.
@@ -117,7 +117,7 @@ impl Body {
         shape: TableShape,
         randomness: Randomness,
     ) -> Result<Self> {
-        let sent = Sent::of(choices, candidates, selected.as_ref());
+        let sent = Sent::of(choices, (&candidates.rows, candidates.columns), selected.as_ref());
         let Quantized { scales, symbols, escaped } = match &selected {
             None => quantised(choices, &mut candidates.values, &sent, randomness)?,
             Some(Selected { places, .. }) => {
@@ -240,7 +240,7 @@ fn groups(scales: Scales, lengths: Option<&[usize]>, (rows, columns): (usize, us
 }
 
 /// Quantises the values that are sent, and leaves in their places what the receiver does not get of them.
-fn quantised(choices: &Composition, values: &mut [f32], sent: &Sent, randomness: Randomness) -> Result<Quantized> {
+fn quantised(choices: &Composition, values: &mut [f32], sent: &Sent<'_>, randomness: Randomness) -> Result<Quantized> {
     match choices.values {
         Values::Exact => {
             let mut symbols = Vec::with_capacity(4 * values.len());

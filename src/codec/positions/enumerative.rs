@@ -14,7 +14,7 @@
 //! Where more than half of the entries are held, the code is that of the others. An [asymmetric numeral system](ans) codes the
 //! symbols; the bytes 0 at its end are left out.
 
-use super::super::ans::{self, Decoder, Probabilities, WORD_BYTES};
+use super::super::ans::{self, Decoder, PRECISION, Probabilities, WORD_BYTES};
 use super::super::bits::{BitReader, BitWriter};
 use super::{Places, bitmap};
 use crate::error::{Error, Result};
@@ -43,7 +43,7 @@ impl Symbols {
     /// Returns the symbols of a block of `universe` entries of which `held` are held: at least one, and at most half of them.
     fn of(held: usize, universe: usize) -> Self {
         let (held, universe) = (held as u64, universe as u64);
-        let share = ((u128::from(held) << POINT) / u128::from(universe)) as u64;
+        let share = ((u128::from(held) << POINT) / u128::from(universe)).max(1) as u64;
         if held * DENSE_FROM >= universe { Self::bytes(share) } else { Self::gaps(share, universe / held) }
     }
 
@@ -56,8 +56,8 @@ impl Symbols {
             })
         };
         let (of_held, of_others) = (powers(share), powers(ONE - share));
-        let weight = |byte: u8| times(of_held[byte.count_ones() as usize], of_others[byte.count_zeros() as usize]);
-        let weights: [u64; 256] = std::array::from_fn(|byte| weight(byte as u8).max(1));
+        let with: [u64; 9] = std::array::from_fn(|ones| times(of_held[ones], of_others[8 - ones]).max(1));
+        let weights: [u64; 256] = std::array::from_fn(|byte| with[byte.count_ones() as usize]);
         Self::Bytes(probabilities(&weights))
     }
 
@@ -67,19 +67,21 @@ impl Symbols {
         let mut ratio = ONE - share;
         (0..low).for_each(|_| ratio = times(ratio, ratio));
         // A symbol of less than 2^-12 of the first one would have less than the least probability.
-        let of_first = std::iter::successors(Some(ONE), |weight| Some(times(*weight, ratio)));
-        let mut weights: Vec<u64> = of_first.take_while(|weight| *weight >> (POINT - 12) > 0).take(255).collect();
+        let first = ONE - ratio;
+        let steps = std::iter::successors(Some(first), |weight| Some(times(*weight, ratio)));
+        let mut weights: Vec<u64> = steps.take_while(|weight| *weight > first >> 12).take(255).collect();
         let most = weights.len() as u64;
         weights.push(1);
         Self::Gaps { low, most, probabilities: probabilities(&weights) }
     }
 }
 
-/// Returns the probabilities of symbols each of which has a weight.
+/// Returns the probabilities of symbols each of which has a weight. The weights sum to about [`ONE`], or less.
 fn probabilities(weights: &[u64]) -> Probabilities {
-    // `Probabilities::of` returns nothing only if no symbol has a weight, and says why there is room for all of them.
+    // `Probabilities` has nothing only for no weights at all, and says why there is room for all of them.
     #[allow(clippy::expect_used)]
-    Probabilities::of(weights).expect("symbols with weights have probabilities")
+    Probabilities::of_shares(weights, |weight| (weight >> (POINT - PRECISION as u32)) as u32)
+        .expect("symbols with weights have probabilities")
 }
 
 /// Appends the code.

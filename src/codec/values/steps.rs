@@ -105,17 +105,18 @@ fn levels(mut values: &mut [f32], groups: Groups<'_>, most: u8, mut shifts: Shif
         let (group, of_group);
         (group, values) = values.split_at_mut(length);
         (of_group, symbols) = symbols.split_at_mut(length);
-        let scale = bf16_not_below(largest(group) / most);
+        let largest = largest(group);
+        // A scale that is not 0 has an inverse, and all values of a group without one are 0.
+        let scale = bf16_not_below(if largest > 0.0 { (largest / most).max(f32::MIN_POSITIVE) } else { 0.0 });
         out.scales.extend(scale.to_le_bytes());
         let scale = scale.to_f32();
-        // All values of a group without a scale are 0, and so are the steps.
-        let divisor = if scale > 0.0 { scale } else { 1.0 };
+        let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
         let (chunks, rest) = group.as_chunks_mut::<LANES>();
         let (symbols, symbols_of_rest) = of_group.as_chunks_mut::<LANES>();
         for (values, symbols) in chunks.iter_mut().zip(symbols) {
             let shifts = shifts.advance();
             for lane in 0..LANES {
-                let (symbol, decoded) = level(values[lane] / divisor + shifts[lane], most, scale);
+                let (symbol, decoded) = level(values[lane] * inverse + shifts[lane], most, scale);
                 symbols[lane] = symbol;
                 values[lane] -= decoded;
             }
@@ -123,7 +124,7 @@ fn levels(mut values: &mut [f32], groups: Groups<'_>, most: u8, mut shifts: Shif
         if !rest.is_empty() {
             for ((value, shift), symbol) in rest.iter_mut().zip(shifts.advance()).zip(symbols_of_rest) {
                 let decoded;
-                (*symbol, decoded) = level(*value / divisor + shift, most, scale);
+                (*symbol, decoded) = level(*value * inverse + shift, most, scale);
                 *value -= decoded;
             }
         }
@@ -206,6 +207,8 @@ fn restore_groups(
     mut values: &mut [f32],
 ) -> Result<(), &'static str> {
     let mut escaped = escaped.iter();
+    // This is one comparison after the other, which is done for many symbols at once.
+    let has_escapes = symbols.iter().fold(false, |has, symbol| has | (*symbol == ESCAPE));
     for length in groups {
         let (scale, group, of_group);
         (scale, scales) = scales.split_first_chunk::<2>().ok_or("scales")?;
@@ -215,7 +218,7 @@ fn restore_groups(
         let pairs = of_group.iter_mut().zip(group);
         match quantizer {
             Quantizer::Sign => pairs.for_each(|(value, symbol)| *value = if *symbol == 0 { scale } else { -scale }),
-            _ if group.contains(&ESCAPE) => {
+            _ if has_escapes && group.contains(&ESCAPE) => {
                 for (value, symbol) in pairs {
                     let steps = match *symbol {
                         ESCAPE => *escaped.next().ok_or("escaped values")?,
