@@ -54,21 +54,36 @@ impl Shared {
 #[derive(Debug)]
 pub(super) struct Buffer(Vec<f32>);
 
-impl Default for Buffer {
-    /// Returns a buffer without values.
-    fn default() -> Self {
+impl Buffer {
+    /// Returns a buffer of so many values, whatever they are. The caller writes each of them.
+    pub fn of_any(count: usize) -> Self {
+        let mut buffer = Self::used();
+        buffer.0.resize(count, 0.0);
+        buffer
+    }
+
+    /// Returns a buffer with the values that it had last, or none.
+    fn used() -> Self {
         let of_others = || SHARED.lock().unwrap_or_else(PoisonError::into_inner).take();
         Self(FREE.with_borrow_mut(Vec::pop).or_else(of_others).unwrap_or_default())
     }
 }
 
+impl Default for Buffer {
+    /// Returns a buffer without values.
+    fn default() -> Self {
+        let mut buffer = Self::used();
+        buffer.clear();
+        buffer
+    }
+}
+
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let mut values = std::mem::take(&mut self.0);
+        let values = std::mem::take(&mut self.0);
         if values.capacity() > KEPT_VALUES {
             return;
         }
-        values.clear();
         // At the end of a thread its buffers may be gone before this one.
         let _ = FREE.try_with(|free| {
             let mut free = free.borrow_mut();
@@ -161,6 +176,7 @@ mod tests {
         assert!(again.is_empty());
         assert_eq!(again.as_ptr(), place);
         drop(again);
+        assert_eq!(Buffer::of_any(7).len(), 7);
         (0..10).map(|_| Buffer::default()).collect::<Vec<_>>().into_iter().for_each(drop);
         assert!(FREE.with_borrow(Vec::len) <= KEPT);
         assert!(SHARED.lock().unwrap().values <= SHARED_VALUES);

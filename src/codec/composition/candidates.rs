@@ -3,9 +3,10 @@
 use super::{Composition, Select};
 use crate::codec::BlockContext;
 use crate::codec::buffer::Buffer;
+use crate::math::LANES;
 use crate::model::instruction_sets::per_instruction_set;
 use crate::model::row_table::RowTable;
-use crate::model::table::{Base, RowSet, Table, TableUpdate, floats};
+use crate::model::table::{Base, RowSet, Table, TableUpdate};
 
 /// Rows that may be sent, with what is to be sent of each.
 #[derive(Debug)]
@@ -54,25 +55,39 @@ fn gather_inline(sources: &Sources<'_>, values: &mut [f32]) {
         };
         match (listed, base) {
             (Some(listed), _) => {
-                values.iter_mut().zip(floats(update.row_values(listed))).for_each(|(value, own)| *value = own);
+                change(values, update.row_values(listed).as_chunks().0, |_, own| f32::from_le_bytes(own))
             }
-            (None, Some(base)) => values.iter_mut().zip(base).for_each(|(value, base)| *value = base * scale),
+            (None, Some(base)) => change(values, base, |_, base| base * scale),
             (None, None) => values.fill(0.0),
         }
         if let (true, Some(base)) = (are_changes, base) {
-            values.iter_mut().zip(base).for_each(|(value, base)| *value -= base * scale);
+            change(values, base, |value, base| value - base * scale);
         }
         if let Some((left_out, factor)) = left_out.and_then(|(table, slots)| table.held(slots, position)) {
-            values.iter_mut().zip(left_out).for_each(|(value, left_out)| *value += left_out * factor);
+            change(values, left_out, |value, left_out| value + left_out * factor);
         }
     }
+}
+
+/// Replaces each of the values of a row by what `new` makes of it and of its partner in another one. So few values at a time
+/// are one operation each, which a loop over rows as short as these would not be.
+#[allow(clippy::needless_range_loop)] // The form that becomes one vector operation.
+#[inline(always)]
+fn change<T: Copy>(values: &mut [f32], others: &[T], new: impl Fn(f32, T) -> f32) {
+    let ((values, values_rest), (others, others_rest)) = (values.as_chunks_mut::<LANES>(), others.as_chunks::<LANES>());
+    for (values, others) in values.iter_mut().zip(others) {
+        for lane in 0..LANES {
+            values[lane] = new(values[lane], others[lane]);
+        }
+    }
+    values_rest.iter_mut().zip(others_rest).for_each(|(value, other)| *value = new(*value, *other));
 }
 
 per_instruction_set! {
     /// Adds `factor` times the rows of `base` to the values of `rows`.
     pub(super) fn add_rows(values: &mut [f32], rows: &[u32], base: &Table, factor: f32) {
         for (values, &row) in values.chunks_exact_mut(base.shape().dimension.max(1)).zip(rows) {
-            values.iter_mut().zip(base.row(row as usize)).for_each(|(value, base)| *value += base * factor);
+            change(values, base.row(row as usize), |value, base| value + base * factor);
         }
     }
 }
@@ -85,8 +100,7 @@ impl Candidates {
             RowSet::Listed(rows) if !matches!(choices.select, Select::All | Select::NeededRows) => rows.clone(),
             _ => (0..update.shape.rows as u32).collect(),
         };
-        let (mut values, mut slots) = (Buffer::default(), Vec::new());
-        values.resize(rows.len() * columns, 0.0);
+        let (mut values, mut slots) = (Buffer::of_any(rows.len() * columns), Vec::new());
         let left_out = choices.error_feedback.then(|| {
             let table = &*context.memory.residual(context.position, columns);
             table.find(&rows, &mut slots);

@@ -136,8 +136,7 @@ impl Quantizer {
                 _ => shorts.iter().map(|bytes| bf16::from_le_bytes(*bytes).to_f32()).collect(),
             });
         }
-        let mut values = Buffer::default();
-        values.resize(symbols.len(), 0.0);
+        let mut values = Buffer::of_any(symbols.len());
         steps::restore(self, symbols, groups, (scales, escaped), &mut values).map_err(missing)?;
         Ok(values)
     }

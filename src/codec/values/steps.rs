@@ -100,6 +100,7 @@ per_instruction_set! {
 fn levels(mut values: &mut [f32], groups: Groups<'_>, most: u8, mut shifts: Shifts, out: &mut Quantized) {
     let most = f32::from(most);
     out.symbols.resize(values.len(), 0);
+    out.scales.reserve(2 * groups.len());
     let mut symbols = &mut out.symbols[..];
     for length in groups {
         let (group, of_group);
@@ -141,6 +142,7 @@ fn level(steps: f32, most: f32, scale: f32) -> (u8, f32) {
 #[inline(always)]
 fn dead_zone(mut values: &mut [f32], groups: Groups<'_>, step: f32, zone: f32, out: &mut Quantized) {
     out.symbols.resize(values.len(), 0);
+    out.scales.reserve(2 * groups.len());
     let mut symbols = &mut out.symbols[..];
     for length in groups {
         let (group, of_group);
@@ -182,6 +184,7 @@ fn dead_zone(mut values: &mut [f32], groups: Groups<'_>, step: f32, zone: f32, o
 #[inline(always)]
 fn signs(mut values: &mut [f32], groups: Groups<'_>, out: &mut Quantized) {
     out.symbols.resize(values.len(), 0);
+    out.scales.reserve(2 * groups.len());
     let mut symbols = &mut out.symbols[..];
     for length in groups {
         let (group, of_group);
@@ -215,11 +218,10 @@ fn restore_groups(
         (group, symbols) = symbols.split_at_checked(length).ok_or("values")?;
         (of_group, values) = values.split_at_mut(length);
         let scale = bf16::from_le_bytes(*scale).to_f32();
-        let pairs = of_group.iter_mut().zip(group);
         match quantizer {
-            Quantizer::Sign => pairs.for_each(|(value, symbol)| *value = if *symbol == 0 { scale } else { -scale }),
+            Quantizer::Sign => restore_group(of_group, group, |symbol| if symbol == 0 { scale } else { -scale }),
             _ if has_escapes && group.contains(&ESCAPE) => {
-                for (value, symbol) in pairs {
+                for (value, symbol) in of_group.iter_mut().zip(group) {
                     let steps = match *symbol {
                         ESCAPE => *escaped.next().ok_or("escaped values")?,
                         symbol => steps_of(u64::from(symbol)),
@@ -228,13 +230,27 @@ fn restore_groups(
                 }
             }
             Quantizer::DeadZone { zone, .. } => {
-                pairs.for_each(|(value, symbol)| *value = of_few_steps(few_steps_of(*symbol), scale, zone));
+                restore_group(of_group, group, |symbol| of_few_steps(few_steps_of(symbol), scale, zone));
             }
-            _ => pairs.for_each(|(value, symbol)| *value = few_steps_of(*symbol) as f32 * scale),
+            _ => restore_group(of_group, group, |symbol| few_steps_of(symbol) as f32 * scale),
         }
     }
     let is_all = symbols.is_empty() && scales.is_empty() && escaped.next().is_none();
     if is_all { Ok(()) } else { Err("values") }
+}
+
+/// Sets the values of a group, which may be a short row, to those of its symbols.
+#[allow(clippy::needless_range_loop)] // The form that becomes one vector operation.
+#[inline(always)]
+fn restore_group(values: &mut [f32], symbols: &[u8], value_of: impl Fn(u8) -> f32) {
+    let ((values, values_rest), (symbols, symbols_rest)) =
+        (values.as_chunks_mut::<LANES>(), symbols.as_chunks::<LANES>());
+    for (values, symbols) in values.iter_mut().zip(symbols) {
+        for lane in 0..LANES {
+            values[lane] = value_of(symbols[lane]);
+        }
+    }
+    values_rest.iter_mut().zip(symbols_rest).for_each(|(value, symbol)| *value = value_of(*symbol));
 }
 
 /// Returns the value of so many steps around a dead zone.
