@@ -3,10 +3,9 @@
 use super::{Composition, Select};
 use crate::codec::BlockContext;
 use crate::codec::buffer::Buffer;
-use crate::math::LANES;
 use crate::model::instruction_sets::per_instruction_set;
 use crate::model::row_table::RowTable;
-use crate::model::table::{Base, RowSet, Table, TableUpdate};
+use crate::model::table::{Base, RowSet, Table, TableUpdate, VALUE_BYTES};
 
 /// Rows that may be sent, with what is to be sent of each.
 #[derive(Debug)]
@@ -49,45 +48,41 @@ fn gather_inline(sources: &Sources<'_>, values: &mut [f32]) {
     let mut positions = update.positions_of(rows);
     for (position, (values, &row)) in values.chunks_exact_mut(columns).zip(*rows).enumerate() {
         let listed = if lists_every_row { Some(position) } else { positions.next().flatten() };
+        let own = listed.map(|listed| update.row_values(listed).as_chunks::<VALUE_BYTES>().0);
         let base = match base {
             Base::Table(table) => Some(table.row(row as usize)),
             Base::Zeros => None,
         };
-        match (listed, base) {
-            (Some(listed), _) => {
-                change(values, update.row_values(listed).as_chunks().0, |_, own| f32::from_le_bytes(own))
+        let left_out = left_out.and_then(|(table, slots)| table.held(slots, position));
+        // One loop takes less than half the time of three, and most rows are changes.
+        if let (Some(own), Some(base), true) = (own, base, *are_changes) {
+            let changes = values.iter_mut().zip(own).zip(base);
+            match left_out {
+                Some((left_out, factor)) => changes.zip(left_out).for_each(|(((value, own), base), left_out)| {
+                    *value = f32::from_le_bytes(*own) - base * scale + left_out * factor;
+                }),
+                None => changes.for_each(|((value, own), base)| *value = f32::from_le_bytes(*own) - base * scale),
             }
-            (None, Some(base)) => change(values, base, |_, base| base * scale),
-            (None, None) => values.fill(0.0),
+            continue;
         }
-        if let (true, Some(base)) = (are_changes, base) {
-            change(values, base, |value, base| value - base * scale);
+        match (own, base) {
+            (Some(own), _) => values.iter_mut().zip(own).for_each(|(value, own)| *value = f32::from_le_bytes(*own)),
+            (None, Some(base)) if !are_changes => {
+                values.iter_mut().zip(base).for_each(|(value, base)| *value = base * scale);
+            }
+            (None, _) => values.fill(0.0),
         }
-        if let Some((left_out, factor)) = left_out.and_then(|(table, slots)| table.held(slots, position)) {
-            change(values, left_out, |value, left_out| value + left_out * factor);
-        }
-    }
-}
-
-/// Replaces each of the values of a row by what `new` makes of it and of its partner in another one. So few values at a time
-/// are one operation each, which a loop over rows as short as these would not be.
-#[allow(clippy::needless_range_loop)] // The form that becomes one vector operation.
-#[inline(always)]
-fn change<T: Copy>(values: &mut [f32], others: &[T], new: impl Fn(f32, T) -> f32) {
-    let ((values, values_rest), (others, others_rest)) = (values.as_chunks_mut::<LANES>(), others.as_chunks::<LANES>());
-    for (values, others) in values.iter_mut().zip(others) {
-        for lane in 0..LANES {
-            values[lane] = new(values[lane], others[lane]);
+        if let Some((left_out, factor)) = left_out {
+            values.iter_mut().zip(left_out).for_each(|(value, left_out)| *value += left_out * factor);
         }
     }
-    values_rest.iter_mut().zip(others_rest).for_each(|(value, other)| *value = new(*value, *other));
 }
 
 per_instruction_set! {
     /// Adds `factor` times the rows of `base` to the values of `rows`.
     pub(super) fn add_rows(values: &mut [f32], rows: &[u32], base: &Table, factor: f32) {
         for (values, &row) in values.chunks_exact_mut(base.shape().dimension.max(1)).zip(rows) {
-            change(values, base.row(row as usize), |value, base| value + base * factor);
+            values.iter_mut().zip(base.row(row as usize)).for_each(|(value, base)| *value += base * factor);
         }
     }
 }

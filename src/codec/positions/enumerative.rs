@@ -36,7 +36,7 @@ enum Symbols {
 
 /// Returns the product of two numbers of which at most one is more than 1.
 fn times(one: u64, other: u64) -> u64 {
-    (u128::from(one) * u128::from(other) >> POINT) as u64
+    ((u128::from(one) * u128::from(other)) >> POINT) as u64
 }
 
 impl Symbols {
