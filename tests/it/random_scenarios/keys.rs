@@ -58,6 +58,7 @@ fn dataset() -> Vec<Key> {
         maybe("dataset.minimum_interactions", integer(0..=9)),
         // More than any file here has, so that all are kept.
         maybe("dataset.subset.users", integer(10_000..=20_000)),
+        maybe("dataset.subset.items", integer(10_000..=20_000)),
         maybe("dataset.subset.keep", one_of(&["most-rated", "least-rated", "random"])),
         maybe("dataset.split", one_of(&["leave-one-out", "leave-one-out", "k-fold"])),
         // There are so many parts that nobody has all ratings in one.

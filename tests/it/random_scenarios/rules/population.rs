@@ -19,7 +19,7 @@ impl Draft {
 
     pub(super) fn in_a_file(&mut self) -> Population {
         self.remove_below("dataset.generator");
-        if !self.0.contains_key("dataset.subset.users") {
+        if !["dataset.subset.users", "dataset.subset.items"].iter().any(|key| self.0.contains_key(*key)) {
             self.remove_below("dataset.subset");
         }
         if self.is("dataset.name", "delimited") {
