@@ -49,12 +49,13 @@ pub use diff::diff;
 pub use events::{events, replay};
 pub use explain::explain;
 pub use html::html;
+pub use inputs::{Inputs, data_directories};
 pub use inspect::{Validation, presets, schema, validate};
 pub use methods::methods;
-pub use program::program;
+pub use program::{program, program_of};
 pub use resume::resume;
 pub use run::run;
 pub use shells::{completions, man};
-pub use study::{StudyEnd, study};
+pub use study::{StudyEnd, outside, study};
 
 use inspect::wrapped;

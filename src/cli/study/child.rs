@@ -107,16 +107,21 @@ pub fn tell_to_stop(_child: &Child) {}
 /// Returns why a run that has ended has no result; `None` if it has one.
 pub fn failure(folder: &Path, status: ExitStatus) -> Option<String> {
     if status.success() {
-        return match SavedReport::read(folder) {
-            Ok(report) => report.run.failure(),
-            Err(error) => Some(error.to_string()),
-        };
+        return failure_of_report(folder);
     }
     let by_report = SavedRun::read(folder).ok().and_then(|run| run.failure());
     // The report may be that of an earlier run, so the words of the process come first.
     let log = fs::read(log_of(folder)).unwrap_or_default();
     let reason = last_error(&String::from_utf8_lossy(&log)).or(by_report);
     Some(reason.unwrap_or_else(|| format!("the process ended with {status} and no message")))
+}
+
+/// Returns why the report in `folder` is that of a run without a result; `None` if it has one.
+pub fn failure_of_report(folder: &Path) -> Option<String> {
+    match SavedReport::read(folder) {
+        Ok(report) => report.run.failure(),
+        Err(error) => Some(error.to_string()),
+    }
 }
 
 /// Returns whether a run that has ended was stopped by a signal rather than by an error of its own.

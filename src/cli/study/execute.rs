@@ -1,6 +1,7 @@
 //! Starts the runs of a study, as many beside each other as threads and memory allow, and watches them to their ends.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +22,7 @@ use crate::study::record::StudyRecord;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The number of checkpoints that a run leaves if nothing else is asked for.
-const CHECKPOINTS: u32 = 10;
+pub(super) const CHECKPOINTS: u32 = 10;
 
 /// A run that waits for its turn.
 struct Waiting {
@@ -114,14 +115,20 @@ pub fn execute(
 
 /// Returns how runs are started.
 fn launcher(arguments: &StudyArgs, threads: usize) -> Result<Launcher> {
-    let program = std::env::current_exe()
-        .map_err(|reason| Error::Usage(format!("the program does not know where it is: {reason}")))?;
-    let before = match &arguments.launch {
+    let own = match arguments.program.split_last() {
+        Some((last, _)) => Ok(PathBuf::from(last)),
+        None => std::env::current_exe(),
+    };
+    let program = own.map_err(|reason| Error::Usage(format!("the program does not know where it is: {reason}")))?;
+    let mut before = match &arguments.launch {
         None => Vec::new(),
         Some(text) => shlex::split(text).filter(|words| !words.is_empty()).ok_or_else(|| {
             Error::Usage(format!("--launch {text}: expected a command; a quotation mark may be missing"))
         })?,
     };
+    // A program that an interpreter runs is started by more words than one.
+    let others = arguments.program.split_last().map_or(&[][..], |(_, others)| others);
+    before.extend(others.iter().map(|word| word.to_string_lossy().into_owned()));
     Ok(Launcher { before, program, threads, data_dir: arguments.data_dir.clone() })
 }
 

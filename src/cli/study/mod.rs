@@ -2,13 +2,14 @@
 //!
 //! [`folder`](mod@folder) is what a study keeps on the disk, and what became of each run; [`fit`] says how much memory
 //! the runs take; [`child`] is one run's process; [`execute`](mod@execute) starts and watches them; `progress` is what
-//! a user sees of that; [`merge`](mod@merge) puts parts together.
+//! a user sees of that; [`merge`](mod@merge) puts parts together; [`outside`] is for runs that something else starts.
 
 mod child;
 mod execute;
 mod fit;
 mod folder;
 mod merge;
+pub mod outside;
 mod progress;
 
 use std::path::{Path, PathBuf};
