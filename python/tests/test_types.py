@@ -1,0 +1,33 @@
+"""Types: the stub of the native module, and the package as a type checker sees it."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+
+import pytest
+from conftest import PACKAGE
+from fedrecsim import _native
+
+
+def test_the_stub_names_what_the_native_module_has() -> None:
+    """If this fails, an editor offers something that is not there, or hides something that is."""
+    stub = ast.parse((PACKAGE / "fedrecsim" / "_native.pyi").read_text(encoding="utf-8"))
+    told = {node.name for node in stub.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    found = {name for name in dir(_native) if not name.startswith("_")}
+    assert told == found
+    for node in stub.body:
+        if isinstance(node, ast.ClassDef) and not node.name.endswith("Error"):
+            members = {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
+            members |= {part.target.id for part in node.body if isinstance(part, ast.AnnAssign)}
+            missing = members - set(dir(getattr(_native, node.name)))
+            assert not missing, f"{node.name} has no {missing}"
+
+
+def test_the_package_is_sound_for_a_type_checker() -> None:
+    """If this fails, code that uses the package has errors that are not its own."""
+    pytest.importorskip("mypy")
+    command = [sys.executable, "-m", "mypy", "--python-version", "3.10", "--ignore-missing-imports", "fedrecsim"]
+    checked = subprocess.run(command, cwd=PACKAGE, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout
