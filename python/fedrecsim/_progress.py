@@ -37,6 +37,7 @@ def shown(rounds: int) -> tuple[Callable[..., None], Callable[[], None]]:
 
 def is_visible() -> bool:
     """Returns whether somebody is looking: a terminal, or a notebook."""
-    if "ipykernel" in sys.modules:
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if getattr(shell, "kernel", None) is not None:
         return True
     return bool(getattr(sys.stderr, "isatty", lambda: False)())

@@ -221,7 +221,7 @@ def _slurm(words: list[str]) -> Any:
     command = [sys.executable, "-m", "fedrecsim", *words, "--slurm"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        if "--slurm" in done.stderr:
+        if "unexpected argument '--slurm'" in done.stderr:
             raise _native.FedrecsimError("this build of fedrecsim writes no scripts for Slurm: `study` has no --slurm")
         raise _native.FedrecsimError(done.stderr.strip() or f"`study --slurm` ended with {done.returncode}")
     return done.stdout

@@ -13,6 +13,7 @@ import time
 import fedrecsim
 import numpy as np
 import pytest
+from conftest import PACKAGE
 
 
 def test_steps_come_to_the_result_of_a_run(small) -> None:
@@ -142,6 +143,23 @@ def test_ctrl_c_ends_a_step_and_a_run(small) -> None:
             process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 0
     assert told == ["ready", "interrupted interrupted True", "ready", "interrupted"]
+
+
+LEFT = """
+import sys
+sys.path.insert(0, {examples!r})
+import fedrecsim, numpy_fedmf
+simulation = fedrecsim.Simulation({scenario!r})
+simulation.step()
+print("ends", flush=True)
+"""
+
+
+def test_a_program_may_end_while_a_simulation_is_there(in_python) -> None:
+    """If this fails, a script whose simulation is a global variable never ends."""
+    script = LEFT.format(examples=str(PACKAGE / "examples"), scenario=in_python)
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout) == (0, "ends\n"), ended.stderr
 
 
 def _step_in_a_fork(simulation: fedrecsim.Simulation, scenario: dict, told) -> None:

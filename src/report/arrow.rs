@@ -175,6 +175,20 @@ mod tests {
         assert_eq!(Some(text_of(&users(&record).unwrap().unwrap())), users_table::render(&record).unwrap());
     }
 
+    /// If this fails, a Parquet file cannot be read, or has lost something.
+    #[cfg(feature = "parquet")]
+    #[test]
+    fn a_parquet_file_is_read_back_as_the_table() {
+        use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+
+        let table = rounds(&sample::run(3)).unwrap();
+        let file = bytes::Bytes::from(to_parquet("rounds.parquet", &table).unwrap());
+        let read: Vec<RecordBatch> = ParquetRecordBatchReader::try_new(file, 1024).unwrap().map(|b| b.unwrap()).collect();
+        assert_eq!(read, [table]);
+        let files = parquet_files(&sample::with_users(2)).unwrap();
+        assert_eq!(files.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["rounds.parquet", "users.parquet"]);
+    }
+
     /// If this fails, a table of a run that was stopped at once cannot be put below that of another one.
     #[test]
     fn types_do_not_depend_on_the_rounds() {
