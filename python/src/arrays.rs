@@ -5,9 +5,7 @@ use std::sync::Arc;
 use fedrecsim::model::blocks::{BlockValues, Model};
 use fedrecsim::model::layout::{Layout, ValueType};
 use fedrecsim::model::table::{SharedTable, Table, TableShape};
-use numpy::{
-    PyArray1, PyArray2, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods,
-};
+use numpy::{PyArray1, PyArray2, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
@@ -106,7 +104,8 @@ pub fn table(name: &str, value: &Bound<'_, PyAny>, shape: TableShape) -> PyResul
 /// # Errors
 /// [`ScenarioError`](crate::error::ScenarioError) for a block that is missing or unknown, or has another shape.
 pub fn model(layout: &Layout, arrays: &Bound<'_, PyAny>) -> PyResult<Model> {
-    let arrays = arrays.cast::<PyDict>().map_err(|_| refused("a model is a dictionary of arrays by the names of blocks"))?;
+    let arrays =
+        arrays.cast::<PyDict>().map_err(|_| refused("a model is a dictionary of arrays by the names of blocks"))?;
     refuse_unknown(layout, arrays)?;
     let mut tables = Vec::new();
     for block in layout.blocks() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fedrecsim::error::Error;
-use fedrecsim::report::events::{EventLog, EventTable, Form};
+use fedrecsim::report::events::{EventLog, Form};
 use fedrecsim::scenario::Loaded;
 use fedrecsim::sim::outcome::events::{Booking, RoundSpan};
 use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
@@ -33,10 +33,11 @@ pub fn events(
 ) -> PyResult<Table> {
     let (Loaded { scenario: checked, .. }, world) = scenario.world(py)?;
     let last = to_round.unwrap_or(checked.training.rounds);
-    let control = RunControl { threads: scenario.threads(threads, &world), interrupted: Arc::new(AtomicBool::new(false)) };
+    let control =
+        RunControl { threads: scenario.threads(threads, &world), interrupted: Arc::new(AtomicBool::new(false)) };
     let table = watched(py, &control.interrupted, progress.as_ref(), |tell| {
         let unwritten = |reason| Error::write("events", reason);
-        let form = Form::Table(EventTable::default());
+        let form = Form::Table(Box::default());
         let mut log = Log(EventLog::begin(io::sink(), form, from_round..=last).map_err(unwritten)?);
         let mut simulation = Simulation::new(world, &control)?;
         while !log.0.is_complete() {

@@ -53,15 +53,16 @@ impl Report {
         wall: Wall,
     ) -> PyResult<Self> {
         let model: Model = outcome.model.clone();
-        let (json, summary, rounds, users, record) = py.detach(|| {
-            let (mut record, _) = RunRecord::of(scenario, outcome, wall, Vec::new());
-            record.warnings = warnings;
-            check::check(&record)?;
-            let (json, summary) = (json::render(&record)?, terminal::summary(&record, None));
-            let (rounds, users) = (arrow::rounds(&record)?, arrow::users(&record)?);
-            Ok::<_, Error>((json, summary, rounds, users, record))
-        })
-        .or_raise()?;
+        let (json, summary, rounds, users, record) = py
+            .detach(|| {
+                let (mut record, _) = RunRecord::of(scenario, outcome, wall, Vec::new());
+                record.warnings = warnings;
+                check::check(&record)?;
+                let (json, summary) = (json::render(&record)?, terminal::summary(&record, None));
+                let (rounds, users) = (arrow::rounds(&record)?, arrow::users(&record)?);
+                Ok::<_, Error>((json, summary, rounds, users, record))
+            })
+            .or_raise()?;
         Ok(Self {
             json,
             summary,

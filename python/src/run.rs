@@ -29,7 +29,8 @@ pub fn run(
 ) -> PyResult<Report> {
     let started = Instant::now();
     let (Loaded { scenario: checked, warnings }, world) = scenario.world(py)?;
-    let control = RunControl { threads: scenario.threads(threads, &world), interrupted: Arc::new(AtomicBool::new(false)) };
+    let control =
+        RunControl { threads: scenario.threads(threads, &world), interrupted: Arc::new(AtomicBool::new(false)) };
     let headline = checked.evaluation.headline();
     let outcome = watched(py, &control.interrupted, progress.as_ref(), |tell| {
         let mut watch = Watch { tell: tell.clone(), headline, laps: Vec::new(), last: Instant::now() };

@@ -77,7 +77,8 @@ impl Simulation {
         self.check_process()?;
         watched(py, &self.control.interrupted, None, |_| {
             let mut inner = self.lock();
-            let simulation = inner.as_mut().ok_or_else(|| Error::Usage("the simulation has been finished".to_owned()))?;
+            let simulation =
+                inner.as_mut().ok_or_else(|| Error::Usage("the simulation has been finished".to_owned()))?;
             work(simulation)
         })
     }

@@ -64,8 +64,7 @@ pub fn study_prepare(
 ) -> PyResult<Vec<Prepared>> {
     let (arguments, methods) = (study_arguments(words)?, all(&methods));
     let interrupted = Arc::new(AtomicBool::new(false));
-    let prepared =
-        watched(py, &interrupted, None, |_| outside::prepare(&arguments, &methods, threads, &interrupted))?;
+    let prepared = watched(py, &interrupted, None, |_| outside::prepare(&arguments, &methods, threads, &interrupted))?;
     let tuple = |run: outside::Prepared| {
         (run.arm, run.seed, run.folder, run.is_done, run.method, run.rounds, run.memory_bytes, run.round_s)
     };

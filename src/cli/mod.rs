@@ -37,6 +37,8 @@ pub use args::{
     DataFetchArgs, DataListArgs, DiffArgs, EventFormat, EventsArgs, ExplainArgs, HtmlArgs, InputArgs, ManArgs,
     ProgressArg, ReplayArgs, ResumeArgs, RunArgs, StudyArgs, ValidateArgs,
 };
+#[cfg(feature = "parquet")]
+pub use args::TableFormat;
 pub use carry_out::Finished;
 #[cfg(feature = "npz")]
 pub use codecs::bench as codec_bench;

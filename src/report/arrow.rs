@@ -183,7 +183,8 @@ mod tests {
 
         let table = rounds(&sample::run(3)).unwrap();
         let file = bytes::Bytes::from(to_parquet("rounds.parquet", &table).unwrap());
-        let read: Vec<RecordBatch> = ParquetRecordBatchReader::try_new(file, 1024).unwrap().map(|b| b.unwrap()).collect();
+        let read: Vec<RecordBatch> =
+            ParquetRecordBatchReader::try_new(file, 1024).unwrap().map(|b| b.unwrap()).collect();
         assert_eq!(read, [table]);
         let files = parquet_files(&sample::with_users(2)).unwrap();
         assert_eq!(files.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["rounds.parquet", "users.parquet"]);

@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use fedrecsim::error::{Error, Result};
 use fedrecsim::ids::UserId;
-use fedrecsim::method::{
-    Client, LocalTask, LocalUpdate, Scorer, ScoringContext, Scratch,
-};
+use fedrecsim::method::{Client, LocalTask, LocalUpdate, Scorer, ScoringContext, Scratch};
 use fedrecsim::model::private::Private;
 use fedrecsim::model::state::StateVisitor;
 use numpy::{PyArray1, PyUntypedArrayMethods};
@@ -15,9 +13,9 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use super::Shared;
 use super::state::{Attributes, changes};
 use super::task::{Task, read_update};
-use super::Shared;
 use crate::arrays;
 use crate::attached::attached;
 use crate::error::refused;
@@ -109,16 +107,16 @@ impl Client for PythonClient {
 
     fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
         attached(|py| {
-            let parts = self.object(py).and_then(|object| Ok((object.unbind(), arrays::blocks(py, context.model)?.unbind())));
+            let parts =
+                self.object(py).and_then(|object| Ok((object.unbind(), arrays::blocks(py, context.model)?.unbind())));
             let (object, model) = parts.map_err(|raised| self.shared.failed(py, None, Some(self.user), &raised))?;
             Ok(Box::new(PythonScorer { shared: &self.shared, user: self.user, object, model }) as Box<dyn Scorer>)
         })
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
-        let read = attached(|py| {
-            self.attributes(py).map_err(|raised| self.shared.failed(py, None, Some(self.user), &raised))
-        });
+        let read =
+            attached(|py| self.attributes(py).map_err(|raised| self.shared.failed(py, None, Some(self.user), &raised)));
         let mut attributes = read?;
         attributes.visit(state)?;
         if changes(state) {

@@ -70,7 +70,11 @@ fn bridge<'py>(py: Python<'py>, function: &str) -> PyResult<Bound<'py, PyAny>> {
 }
 
 /// Imports a function of the bridge that is called for every participation, once.
-fn often<'a, 'py>(py: Python<'py>, place: &'a PyOnceLock<Py<PyAny>>, function: &str) -> PyResult<&'a Bound<'py, PyAny>> {
+fn often<'a, 'py>(
+    py: Python<'py>,
+    place: &'a PyOnceLock<Py<PyAny>>,
+    function: &str,
+) -> PyResult<&'a Bound<'py, PyAny>> {
     place.import(py, "fedrecsim._bridge", function)
 }
 
@@ -99,10 +103,13 @@ fn layout_of(blocks: Vec<Block>) -> PyResult<Layout> {
     let mut described: Vec<BlockLayout> = Vec::new();
     for (name, rows, dimension, is_item_table, is_statistic) in blocks {
         if described.iter().any(|block| block.name == name) || described.len() == usize::from(u8::MAX) {
-            return Err(refused(format!("a layout has at most 255 blocks, and `{name}` is one too many or there twice")));
+            return Err(refused(format!(
+                "a layout has at most 255 blocks, and `{name}` is one too many or there twice"
+            )));
         }
         let shape = TableShape { rows, dimension };
-        let block = if is_item_table { BlockLayout::item_table(name, shape) } else { BlockLayout::weights(name, shape) };
+        let block =
+            if is_item_table { BlockLayout::item_table(name, shape) } else { BlockLayout::weights(name, shape) };
         described.push(if is_statistic { block.statistic() } else { block });
     }
     Ok(Layout::new(described))

@@ -36,7 +36,7 @@ pub enum Form {
     Trace,
     /// A table, which [`EventLog::into_table`] returns.
     #[cfg(feature = "arrow")]
-    Table(EventTable),
+    Table(Box<EventTable>),
     /// A picture of the participations, as SVG.
     #[cfg(feature = "plots")]
     Picture(Timeline),
@@ -145,7 +145,7 @@ impl<W: Write> EventLog<W> {
     /// Returns the table, if the log is one.
     #[cfg(feature = "arrow")]
     pub fn into_table(self) -> Option<EventTable> {
-        if let Form::Table(table) = self.form { Some(table) } else { None }
+        if let Form::Table(table) = self.form { Some(*table) } else { None }
     }
 
     /// Writes what is left, and returns the destination. A table is written as a Parquet file.
@@ -157,7 +157,7 @@ impl<W: Write> EventLog<W> {
             Form::Lines => {}
             #[cfg(feature = "parquet")]
             Form::Table(table) => {
-                let table = std::mem::take(table).finish();
+                let table = std::mem::take(&mut **table).finish();
                 let file = table.and_then(|table| super::arrow::to_parquet("events.parquet", &table));
                 self.out.write_all(&file.map_err(io::Error::other)?)?;
             }
