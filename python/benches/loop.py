@@ -1,14 +1,14 @@
-"""Compares the time of a run whose method is written in Python with a bare loop around the same clients, and with the same
-clients in Flower's simulation.
+"""Compares the time of a run whose method is written in Python with a bare loop around the same clients, and with the
+same clients in Flower's simulation.
 
     python python/benches/loop.py            # fedrecsim beside a bare loop
     python python/benches/loop.py --flower   # and Flower; needs `pip install "flwr[simulation]"`
 
 The loop trains the clients of the example (NumPy, or PyTorch with --torch) on the samples that the simulator has drawn,
 which were recorded, averages what they send, and scores as often as the run does. It encodes nothing, and knows neither
-network nor time. All three do their work on one thread, one after the other; each is repeated, and the fastest counts. What
-counts of the loop and of fedrecsim is processor time, which other programs on the machine disturb least; Flower works in
-processes of its own, whose time is that of the wall clock.
+network nor time. All three do their work on one thread, one after the other; each is repeated, and the fastest counts.
+What counts of the loop and of fedrecsim is processor time, which other programs on the machine disturb least; Flower
+works in processes of its own, whose time is that of the wall clock.
 """
 
 from __future__ import annotations

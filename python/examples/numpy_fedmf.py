@@ -1,7 +1,7 @@
 """FedMF, federated matrix factorisation for implicit feedback, in NumPy.
 
-The user vector u is private, and the item table V is shared. The logit of item j is u . V_j, the loss is the mean binary
-cross-entropy, and the server takes the mean of V. Run it over any network, codec and data set:
+The user vector u is private, and the item table V is shared. The logit of item j is u . V_j, the loss is the mean
+binary cross-entropy, and the server takes the mean of V. Run it over any network, codec and data set:
 
     python python/examples/numpy_fedmf.py scenarios/quickstart.toml
 """

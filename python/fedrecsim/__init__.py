@@ -1,7 +1,7 @@
 """A simulator of federated recommendation.
 
-It answers what a method's accuracy costs in bytes, in time and in privacy. Every frame is really encoded and decoded, and
-time is virtual.
+It answers what a method's accuracy costs in bytes, in time and in privacy. Every frame is really encoded and decoded,
+and time is virtual.
 
 >>> import fedrecsim
 >>> run = fedrecsim.run({

@@ -14,7 +14,8 @@ Scenario = Union[str, "os.PathLike[str]", Mapping[str, Any]]
 
 
 def plain(value: Any) -> Any:
-    """Returns a value that JSON has no word for as one that it has: numbers of NumPy, paths, and methods by their names."""
+    """Returns a value that JSON has no word for as one that it has: numbers of NumPy, paths, and methods by their
+    names."""
     if isinstance(value, type) and issubclass(value, method.Method):
         return value.name
     if isinstance(value, os.PathLike):

@@ -1,8 +1,8 @@
 """Runs of a study as tasks of a Ray cluster.
 
 A task has the memory and the processors that its run is expected to need. Where its node is lost, Ray starts it anew on
-another one, and it goes on from its last checkpoint in the study's folder, which every node sees. Where the driver is lost,
-the same call goes on with what is missing. No result depends on any of that.
+another one, and it goes on from its last checkpoint in the study's folder, which every node sees. Where the driver is
+lost, the same call goes on with what is missing. No result depends on any of that.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ PATIENCE_S = 60.0
 
 
 def _packed(ray: Any, classes: list[type]) -> bytes:
-    """Returns classes as bytes that a node unpacks although it does not have their modules. What these import themselves
-    has to be there, as by a runtime environment of Ray's."""
+    """Returns classes as bytes that a node unpacks although it does not have their modules. What these import
+    themselves has to be there, as by a runtime environment of Ray's."""
     modules = {sys.modules[cls.__module__] for cls in classes if cls.__module__ in sys.modules}
     own = [module for module in modules if module.__name__ != "__main__" and _is_own(module)]
     for module in own:

@@ -1,8 +1,8 @@
 """Methods that are written in Python.
 
 A method is a class that says what travels (`layout`), what the server starts with (`initial`), and what a user does
-(`client`). It runs under every network, codec, mode and fault. Its name can be written into scenarios as soon as the class
-is there:
+(`client`). It runs under every network, codec, mode and fault. Its name can be written into scenarios as soon as the
+class is there:
 
 >>> import numpy as np, fedrecsim
 >>> class Mean(fedrecsim.Method):
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 class Block:
     """The shape of a block that travels, and what its rows are.
 
-    `items` says whether row j belongs to item j; otherwise rows are dense weights. Rows that an update leaves out are those
-    of the download, or zero in a `statistic`, such as a gradient.
+    `items` says whether row j belongs to item j; otherwise rows are dense weights. Rows that an update leaves out are
+    those of the download, or zero in a `statistic`, such as a gradient.
     """
 
     rows: int
@@ -54,7 +54,8 @@ class Block:
 
 @dataclass(frozen=True)
 class Rows:
-    """Some rows of a block: their numbers (ascending, each once), and their values. All others are times `others_scale`."""
+    """Some rows of a block: their numbers (ascending, each once), and their values. All others are times
+    `others_scale`."""
 
     rows: Array
     values: Array
@@ -65,8 +66,8 @@ class Rows:
 class Update:
     """What a training yields.
 
-    `blocks` has for every block a whole array or `Rows`, and leaves the device. `row_visits` and `multiply_adds` are the
-    work, which takes virtual time at the device's speed; without `row_visits` it is the number of rows in `blocks`.
+    `blocks` has for every block a whole array or `Rows`, and leaves the device. `row_visits` and `multiply_adds` are
+    the work, which takes virtual time at the device's speed; without `row_visits` it is the number of rows in `blocks`.
     """
 
     blocks: Mapping[str, Array | Rows]
@@ -137,7 +138,8 @@ class Client:
 
 
 class Server:
-    """The server side of a method whose server does more than to average. `state` names the attributes that it keeps."""
+    """The server side of a method whose server does more than to average. `state` names the attributes that it
+    keeps."""
 
     state: ClassVar[Sequence[str]] = ()
 
@@ -154,9 +156,9 @@ _classes: dict[str, type[Method]] = {}
 class Method:
     """A method of recommendation. A class with a `name` can be named in scenarios from then on.
 
-    `parameters` are the keys of `[method.NAME]` with their defaults, each a value or a `Parameter`; an object has them as
-    attributes. `rules` says how the server steps a block, as `{"V": {"combine": "mean", "optimizer": "plain", "rate": 1.0}}`;
-    without a rule it takes the mean.
+    `parameters` are the keys of `[method.NAME]` with their defaults, each a value or a `Parameter`; an object has them
+    as attributes. `rules` says how the server steps a block, as `{"V": {"combine": "mean", "optimizer": "plain",
+    "rate": 1.0}}`; without a rule it takes the mean.
     """
 
     _version: ClassVar[str] = ""
@@ -166,8 +168,8 @@ class Method:
     parameters: ClassVar[Mapping[str, Any]] = {}
     #: Whether training draws negatives as `dataset.negatives` says; otherwise a task has no samples.
     draws_negatives: ClassVar[bool] = True
-    #: Whether training reads no other rows of the download than those of its samples, so that clients may download these
-    #: rows alone.
+    #: Whether training reads no other rows of the download than those of its samples, so that clients may download
+    #: these rows alone.
     sampled_rows_only: ClassVar[bool] = False
     #: Whether scores are predictions of ratings.
     predicts_ratings: ClassVar[bool] = False
@@ -217,8 +219,8 @@ def classes() -> list[type[Method]]:
 
 
 def register(cls: type[Method]) -> None:
-    """Makes the method of a class one that scenarios can name, as every class with a `name` becomes by itself. A class that
-    another process has sent needs it."""
+    """Makes the method of a class one that scenarios can name, as every class with a `name` becomes by itself. A class
+    that another process has sent needs it."""
     described = {key: value if isinstance(value, Parameter) else Parameter(value) for key, value in cls.parameters.items()}
     schema = {
         "description": cls.summary,
@@ -234,8 +236,8 @@ def register(cls: type[Method]) -> None:
 
 
 def _version_of(cls: type[Method]) -> str:
-    """Returns a digest of the class's code, by which a checkpoint knows that a method has changed. It is worked out where
-    the class is made, and travels with it."""
+    """Returns a digest of the class's code, by which a checkpoint knows that a method has changed. It is worked out
+    where the class is made, and travels with it."""
     texts = []
     for part in cls.__mro__:
         if part.__module__.startswith("fedrecsim.") or part is object:

@@ -22,8 +22,8 @@ class RunStopped(UserWarning):
 class Run:
     """What remains of a run: figures, tables, charts and the trained model.
 
-    `rounds`, `users` and `events` are tables that pandas, polars and pyarrow read without a copy. `model["C"]` is an array.
-    In a notebook a run shows its summary and its charts.
+    `rounds`, `users` and `events` are tables that pandas, polars and pyarrow read without a copy. `model["C"]` is an
+    array. In a notebook a run shows its summary and its charts.
     """
 
     def __init__(self, report: _native.Report, source: dict[str, Any]) -> None:
@@ -90,7 +90,8 @@ class Run:
 
     @property
     def users(self) -> Table | None:
-        """A row for every user, with the columns of `users.csv`; `None` if there are more than the scenario has listed."""
+        """A row for every user, with the columns of `users.csv`; `None` if there are more than the scenario has
+        listed."""
         users = self._report.users
         return None if users is None else Table(users)
 
@@ -98,8 +99,8 @@ class Run:
     def events(self) -> Table:
         """A row for everything that happened on links and devices.
 
-        A run does not keep it. When it is first asked for, the scenario is run once more without its evaluations, and does
-        the same.
+        A run does not keep it. When it is first asked for, the scenario is run once more without its evaluations, and
+        does the same.
         """
         if self._events is None:
             self._events = self.events_of()
@@ -189,11 +190,11 @@ def run(
 ) -> Run:
     """Runs a scenario, and returns what remains of it.
 
-    `scenario` is the path of a file, TOML text or a dictionary; `set` replaces values in it, as `{"training.rounds": 5}`.
-    `threads` does not affect the result. `data_dir` is the folder with data sets, and `out` one for the report.
+    `scenario` is the path of a file, TOML text or a dictionary; `set` replaces values in it, as `{"training.rounds":
+    5}`. `threads` does not affect the result. `data_dir` is the folder with data sets, and `out` one for the report.
 
-    A run that cannot go on, because training diverged say, ends with the warning `RunStopped`, and its finished rounds are
-    its result. Ctrl-C raises KeyboardInterrupt.
+    A run that cannot go on, because training diverged say, ends with the warning `RunStopped`, and its finished rounds
+    are its result. Ctrl-C raises KeyboardInterrupt.
 
     Raises ScenarioError with the place of every fault of a scenario.
     """

@@ -80,13 +80,13 @@ def study(
     """Runs a study, and returns its tables. What is complete in its folder stays, and what was stopped goes on.
 
     `study` is a file as the command takes it, or a dictionary with the same keys, whose `base` may be a scenario as a
-    dictionary. The executor is "local" (runs beside each other on this machine), "ray" (every run is a task of the cluster
-    that `ray` is connected to, with the memory and the processors that it is expected to need; it goes on from its last
-    checkpoint when its node is lost), or "slurm" (writes a script for `sbatch`, runs nothing, and
-    returns the script).
+    dictionary. The executor is "local" (runs beside each other on this machine), "ray" (every run is a task of the
+    cluster that `ray` is connected to, with the memory and the processors that it is expected to need; it goes on from
+    its last checkpoint when its node is lost), or "slurm" (writes a script for `sbatch`, runs nothing, and returns the
+    script).
 
-    `out` has to be a folder that every node sees. `threads` are those of a run on a cluster, and of all runs together on
-    this machine, where `jobs` run at once. `ray_options` are added to the options of every task.
+    `out` has to be a folder that every node sees. `threads` are those of a run on a cluster, and of all runs together
+    on this machine, where `jobs` run at once. `ray_options` are added to the options of every task.
     """
     if executor not in EXECUTORS:
         raise _native.ScenarioError(f"there is no executor {executor!r}; there are {', '.join(EXECUTORS)}")

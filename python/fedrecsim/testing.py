@@ -10,9 +10,9 @@ from . import _inputs, _native, method
 def contract(checked: type[method.Method], parameters: Mapping[str, Any] | None = None) -> None:
     """Checks that a method keeps what the simulator relies on, in small worlds.
 
-    Its runs repeat their digest, also with several threads and from a checkpoint; no private number stands in a frame; what
-    is saved and restored trains on alike; scores do not depend on the other items; and runs come to their end with every
-    network, codec and dropout. `parameters` replace the method's defaults.
+    Its runs repeat their digest, also with several threads and from a checkpoint; no private number stands in a frame;
+    what is saved and restored trains on alike; scores do not depend on the other items; and runs come to their end with
+    every network, codec and dropout. `parameters` replace the method's defaults.
 
     Raises FedrecsimError with the first clause that is broken, and with what was seen.
     """
