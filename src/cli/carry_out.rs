@@ -9,6 +9,8 @@ use super::args::ProgressArg;
 use super::inputs::threads_of;
 use super::memory;
 use super::messages::warn;
+#[cfg(feature = "npz")]
+use super::saved_users::saved_users;
 use super::width;
 use crate::checkpoint;
 use crate::error::{Error, Result};
@@ -80,7 +82,10 @@ pub fn carry_out(
     let headline = scenario.evaluation.headline();
     let mut watch = Watch { progress, headline, accuracy: None, last: Instant::now(), laps: Vec::new() };
     let control = RunControl { threads, interrupted };
-    let outcome = sim::run_from(world, &control, &mut watch, checkpoints)?;
+    let simulation = sim::run_to_end(world, &control, &mut watch, checkpoints)?;
+    #[cfg(feature = "npz")]
+    let users = output.model_file.as_ref().map_or(Ok(Vec::new()), |file| saved_users(file.users(), &simulation))?;
+    let outcome = simulation.finish_watched(&mut watch)?;
     watch.progress.finish();
     #[cfg(feature = "npz")]
     let model = outcome.model.clone();
@@ -102,7 +107,7 @@ pub fn carry_out(
     }
     #[cfg(feature = "npz")]
     if let Some(file) = output.model_file {
-        file.write(&model)?;
+        file.write(&model, &users)?;
     }
     if let Some(folder) = folder.as_ref().filter(|_| record.complete) {
         remove_checkpoints(folder, output.keep)?;

@@ -126,6 +126,8 @@ fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Done
         Command::Schema => (Output::Result(super::schema(&vocabulary_of(methods))), Vec::new()),
         Command::Methods => (Output::Result(super::methods(methods, width::of_text())), Vec::new()),
         Command::Codecs => (Output::Result(super::codecs(&vocabulary_of(methods), width::of_text())), Vec::new()),
+        #[cfg(feature = "npz")]
+        Command::Table(arguments) => (Output::Result(super::table(&arguments)?), Vec::new()),
         Command::Codec(CodecCommand::Bench(arguments)) => {
             (Output::Result(codec_bench(&arguments, methods)?), Vec::new())
         }

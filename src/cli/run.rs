@@ -54,6 +54,8 @@ pub fn run(
     #[cfg(feature = "npz")]
     let model_file =
         arguments.save_model.as_ref().map(|path| ModelFile::create(path, arguments.overwrite)).transpose()?;
+    #[cfg(feature = "npz")]
+    let model_file = model_file.map(|file| file.with_users(&arguments.save_users));
     let directories = data_directories(input.data_dir.as_deref());
     let inputs = Inputs::load(&scenario, &directories, methods)?;
     warnings.iter().for_each(|text| messages::warn(text));

@@ -30,6 +30,7 @@ pub mod ratings;
 pub mod registry;
 mod scale;
 pub mod split;
+mod subset;
 mod user_rows;
 
 pub use column::{Ranks, Values};
@@ -59,7 +60,7 @@ pub struct Dataset {
     user_names: Vec<Box<str>>,
 }
 
-/// Reads or generates the ratings that `spec` names, leaves out the users with fewer than
+/// Reads or generates the ratings that `spec` names, takes the part of them that it keeps, leaves out the users with fewer than
 /// `minimum_interactions` of them, and splits the rest.
 ///
 /// A relative path is tried as given, then below each of `data_directories`; see [`registry`].
@@ -74,7 +75,12 @@ pub fn load(spec: &DatasetSpec, data_directories: &[PathBuf], streams: Streams) 
         return generated(population, spec.minimum_interactions, &spec.split, streams);
     }
     let file = registry::locate(&spec.source, spec.path.as_deref(), data_directories)?;
-    let ratings = delimited::read(&file.path, &file.layout)?.keep_active_users(spec.minimum_interactions)?;
+    let all = delimited::read(&file.path, &file.layout)?;
+    let part = match &spec.subset {
+        Some(subset) => all.subset(subset, streams)?,
+        None => all,
+    };
+    let ratings = part.keep_active_users(spec.minimum_interactions)?;
     split_of(ratings, file.ordered_by_item, spec, streams)
 }
 

@@ -101,6 +101,6 @@ pub use checkpoints::{CheckpointStore, Checkpoints};
 pub use estimate::{Estimate, MemoryEstimate, RehearsalLength, estimate};
 pub use observer::RoundObserver;
 pub use outcome::Outcome;
-pub use run::{run, run_from};
+pub use run::{run, run_from, run_to_end};
 pub use simulation::{RunControl, Simulation, Until};
 pub use world::World;

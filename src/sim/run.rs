@@ -28,6 +28,20 @@ pub fn run_from(
     observer: &mut dyn RoundObserver,
     checkpoints: Checkpoints,
 ) -> Result<Outcome> {
+    run_to_end(world, control, observer, checkpoints)?.finish_watched(observer)
+}
+
+/// Runs `world` as [`run_from`] does, and returns the simulation that is over, for whoever wants to see more of it than its
+/// outcome.
+///
+/// # Errors
+/// As [`run_from`].
+pub fn run_to_end(
+    world: impl Into<Arc<World>>,
+    control: &RunControl,
+    observer: &mut dyn RoundObserver,
+    checkpoints: Checkpoints,
+) -> Result<Simulation> {
     let Checkpoints { resumed, mut store } = checkpoints;
     let is_new = resumed.is_none();
     let mut simulation = match resumed {
@@ -48,7 +62,7 @@ pub fn run_from(
             left.and(stop.map_or(Ok(()), Err)).or_else(|error| simulation.stop_for(error))?;
         }
     }
-    simulation.finish_watched(observer)
+    Ok(simulation)
 }
 
 fn leave_checkpoint(simulation: &mut Simulation, store: &mut dyn CheckpointStore) -> Result<()> {

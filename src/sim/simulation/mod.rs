@@ -20,7 +20,6 @@ use super::selection::select;
 use super::world::World;
 use crate::error::{Error, Result};
 use crate::model::archive::ArchiveReader;
-use crate::model::blocks::Model;
 use crate::units::SimTime;
 
 mod actors;
@@ -28,6 +27,7 @@ mod baselines;
 mod control;
 mod empty_uploads;
 mod ending;
+mod parameters;
 mod rehearsal;
 
 pub use control::{RunControl, Until};
@@ -203,32 +203,6 @@ impl Simulation {
         written.and(saved)
     }
 
-    /// Returns the server's model.
-    ///
-    /// # Errors
-    /// Defects of the simulator.
-    pub fn model(&self) -> Result<Model> {
-        self.ask(|reply| Command::Model { reply })?
-    }
-
-    /// Replaces the server's model by `model`. The result digest is marked with it, so that it differs from that of
-    /// every run without such a change.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] in the middle of a round or after a stop, and for a model of other blocks or with a value that
-    /// is not finite.
-    pub fn set_model(&mut self, model: Model) -> Result<()> {
-        self.check_is_between_rounds("given another model")?;
-        if model.layout() != self.world.method.initial().layout() {
-            return Err(Error::Usage("the model has other blocks than the method's".to_owned()));
-        }
-        let values = model.tables().flat_map(|(_, table)| table.as_slice());
-        if let Some(value) = values.into_iter().find(|value| !value.is_finite()) {
-            return Err(Error::Usage(format!("the model has a value that is not finite: {value}")));
-        }
-        self.ask(|reply| Command::SetModel { model, reply })?
-    }
-
     /// Ends the simulation where it stands, and returns its outcome. Before the last round, the outcome says why it
     /// stopped.
     ///
@@ -284,6 +258,7 @@ impl Simulation {
             policy,
             rounds,
             selected,
+            draws_negatives: world.draws_negatives,
             baselines,
             bytes,
             third_party_bytes,

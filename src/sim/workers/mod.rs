@@ -17,6 +17,7 @@ use crate::ids::UserId;
 use crate::model::archive::Archive;
 use crate::model::blocks::Model;
 
+mod item_tables;
 mod pool;
 mod rehearsal;
 mod threads;

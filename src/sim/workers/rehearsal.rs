@@ -299,6 +299,8 @@ impl Workers for Rehearsal {
                 cast.parts.remove(&user);
                 FromClient::Done
             }
+            // Nobody studies the users of a rehearsal, most of whom are played by others.
+            ToClient::ShowPersonalTable => FromClient::OutOfTurn,
         }
     }
 

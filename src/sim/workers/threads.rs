@@ -1,19 +1,20 @@
 //! Workers that are threads of this process and keep all users in its memory.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
-use super::{Pool, Workers, Working};
+use super::{Pool, Workers, Working, item_tables};
 use crate::error::{Error, Result};
 use crate::ids::UserId;
-use crate::method::Placement;
+use crate::method::{PersonalTable, Placement};
 use crate::model::archive::Archive;
 use crate::model::blocks::Model;
 use crate::model::state::StateVisitor;
+use crate::scenario::ItemTable;
 use crate::sim::by_user::ByUser;
 use crate::sim::client::{ClientActor, SubmittedTraining};
 use crate::sim::device::Device;
@@ -109,6 +110,42 @@ impl Threads {
         }
         Ok(results)
     }
+
+    /// Scores `users`, of whom the first stands at position `first` of the evaluated users. `donated` holds the item
+    /// tables of the users with whose tables they do so, if they do.
+    async fn score(
+        &self,
+        users: &[UserId],
+        first: usize,
+        donated: BTreeMap<UserId, Option<PersonalTable>>,
+        (download, model): (&Arc<OutgoingDownload>, &Model),
+    ) -> Result<Vec<Scored>> {
+        let (world, download, model) = (Arc::clone(&self.world), Arc::clone(download), model.clone());
+        let standings = self.with_parameters(users.to_vec(), move |place, device| {
+            let _stage = enter(Stage::Evaluate);
+            let (position, client) = (first + place, device.client.as_ref());
+            // A method that runs at the server scores there. Otherwise a device works with what it can decode.
+            if world.placement == Placement::Central {
+                let standing = evaluation::standing(&world, position, client, &model)?;
+                return Ok(Scored { standing, download_bytes: 0 });
+            }
+            let received = download.received(world.candidates.evaluated_users()[position])?;
+            let changed = match world.scenario.evaluation.item_table {
+                ItemTable::Own => None,
+                ItemTable::Shared => Some(item_tables::with_shared_table(client, &received.model)?),
+                ItemTable::AnotherUsers => {
+                    let donor = item_tables::donor_of(world.candidates.evaluated_users()[position], &world);
+                    let table = donated.get(&donor).and_then(Option::as_ref);
+                    Some(item_tables::with_table_of_another(client, table)?)
+                }
+            };
+            let client = changed.as_deref().unwrap_or(client);
+            let standing = evaluation::standing(&world, position, client, &received.model)?;
+            let download_bytes = if world.trains { received.frame_bytes } else { 0 };
+            Ok(Scored { standing, download_bytes })
+        });
+        standings.await?.into_iter().collect()
+    }
 }
 
 impl Devices {
@@ -174,21 +211,25 @@ impl Workers for Threads {
     }
 
     fn evaluate(&self, download: Arc<OutgoingDownload>, model: Model) -> Working<'_, Vec<Scored>> {
-        let world = Arc::clone(&self.world);
-        let users = world.candidates.evaluated_users().to_vec();
-        let standings = self.with_parameters(users, move |position, device| {
-            let _stage = enter(Stage::Evaluate);
-            // A method that runs at the server scores there. Otherwise a device works with what it can decode.
-            if world.placement == Placement::Central {
-                let standing = evaluation::standing(&world, position, device.client.as_ref(), &model)?;
-                return Ok(Scored { standing, download_bytes: 0 });
+        Box::pin(async move {
+            let item_table = self.world.scenario.evaluation.item_table;
+            let users = self.world.candidates.evaluated_users();
+            if item_table != ItemTable::AnotherUsers {
+                return self.score(users, 0, BTreeMap::new(), (&download, &model)).await;
             }
-            let received = download.received(world.candidates.evaluated_users()[position])?;
-            let standing = evaluation::standing(&world, position, device.client.as_ref(), &received.model)?;
-            let download_bytes = if world.trains { received.frame_bytes } else { 0 };
-            Ok(Scored { standing, download_bytes })
-        });
-        Box::pin(async move { standings.await?.into_iter().collect() })
+            let mut scored = Vec::with_capacity(users.len());
+            for users in users.chunks(item_tables::HELD_AT_ONCE) {
+                // Several users may have the same donor, whose device can be lent once at a time.
+                let donors: BTreeSet<UserId> =
+                    users.iter().map(|user| item_tables::donor_of(*user, &self.world)).collect();
+                let donors: Vec<UserId> = donors.into_iter().collect();
+                let tables = self.with_parameters(donors.clone(), |_, device| device.client.personal_table()).await?;
+                let donated = donors.into_iter().zip(tables).map(|(donor, table)| Ok((donor, table?)));
+                let donated = donated.collect::<Result<_>>()?;
+                scored.extend(self.score(users, scored.len(), donated, (&download, &model)).await?);
+            }
+            Ok(scored)
+        })
     }
 
     fn digests(&self) -> Working<'_, Vec<blake3::Hash>> {
