@@ -15,13 +15,13 @@ True
 """
 
 from . import testing
-from ._native import FedrecsimError, ScenarioError, __version__
+from ._native import FedrecsimError, Received, ScenarioError, Task, __version__
 from .compare import Comparison, compare
 from .method import Block, Client, Method, Parameter, Problem, Rows, Server, Update
 from .method import methods as methods
-from .run import Run, RunStopped, estimate, resolve, run
+from .run import Picture, Run, RunStopped, estimate, resolve, run
 from .simulation import Simulation
-from .study import Study, study
+from .study import PlannedRun, Study, study
 from .table import Table
 
 __all__ = [
@@ -31,7 +31,10 @@ __all__ = [
     "FedrecsimError",
     "Method",
     "Parameter",
+    "Picture",
+    "PlannedRun",
     "Problem",
+    "Received",
     "Rows",
     "Run",
     "RunStopped",
@@ -40,6 +43,7 @@ __all__ = [
     "Simulation",
     "Study",
     "Table",
+    "Task",
     "Update",
     "__version__",
     "compare",

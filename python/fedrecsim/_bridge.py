@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import traceback
 from typing import Any
@@ -10,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from . import _native
-from .method import Block, Method, Problem, Server, Update
+from .method import Block, Method, Problem, Update, generator as generator
 
 #: The folder of this package, whose lines are no place to look at for the author of a method.
-_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def _plain(value: Any) -> Any:
@@ -64,7 +65,12 @@ def _blocks(layout: Any) -> list[tuple[str, int, int, bool, bool]]:
         if not isinstance(block, Block):
             rows, columns = block
             block = Block(rows, columns)
-        blocks.append((str(name), int(block.rows), int(block.columns), block.items, block.statistic))
+        shape = operator.index(block.rows), operator.index(block.columns)
+        if min(shape) < 1:
+            raise ValueError(f"the block `{name}` has the shape {shape}, and needs a row and a column at least")
+        blocks.append((str(name), *shape, bool(block.items), bool(block.statistic)))
+    if not blocks:
+        raise ValueError("a layout has a block at least")
     return blocks
 
 
@@ -91,7 +97,7 @@ def facts(method: Method) -> dict[str, bool]:
         "sampled_rows_only": bool(method.sampled_rows_only),
         "predicts_ratings": bool(method.predicts_ratings),
         "weighted": bool(method.weighted),
-        "has_server": type(method).server is not Method.server,
+        "has_server": method.server() is not None,
     }
 
 
@@ -103,11 +109,6 @@ def rules(method: Method) -> str:
 def version(cls: type[Method]) -> str:
     """Returns the version of a method's code."""
     return cls._version
-
-
-def generator(seed: int) -> np.random.Generator:
-    """Returns a generator whose numbers are the same in every version of NumPy that keeps its streams."""
-    return np.random.Generator(np.random.PCG64(seed))
 
 
 def returned(value: Any) -> tuple[dict[str, Any], float, float | None, int | None, int]:
@@ -166,4 +167,6 @@ def restore(owner: Any, pairs: list[tuple[str, np.ndarray]]) -> None:
 
 def restore_report(json_text, summary, rounds, users, model, files) -> _native.Report:
     """Makes a report of what pickling made of it."""
+    for block in model.values():
+        block.flags.writeable = False
     return _native.Report.restore(json_text, summary, rounds, users, model, list(files.items()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 from pathlib import Path
 from typing import Any, Mapping, Union
@@ -40,7 +41,12 @@ def json_of(value: Any) -> str:
 
 def is_path(text: str) -> bool:
     """Returns whether a text is the path of a file rather than the file's content."""
-    return "\n" not in text and (text.endswith(".toml") or "=" not in text)
+    if "\n" in text:
+        return False
+    try:
+        return text.endswith(".toml") or "=" not in text or os.path.isfile(text)
+    except ValueError:
+        return False
 
 
 def overrides(changes: Mapping[str, Any] | None) -> list[tuple[str, str]]:
@@ -82,6 +88,23 @@ def given(
         "data_dir": None if data_dir is None else Path(data_dir),
         "methods": method.entries(),
     }
+
+
+def count_of(name: str, number: int | None) -> None:
+    """Refuses what is no number from 1 to 1,000,000 and not left out."""
+    if number is not None and (isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= 10**6):
+        raise _native.ScenarioError(f"`{name}` is a whole number from 1 to 1000000, and not {number!r}")
+
+
+def seed_of(seed: Any) -> int:
+    """Returns a seed that the native module takes."""
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        number = -1
+    if isinstance(seed, bool) or not 0 <= number < 2**63:
+        raise _native.ScenarioError(f"a seed is a whole number from 0 to 2^63 - 1, and not {seed!r}")
+    return number
 
 
 def threads_of(threads: int | None) -> int | None:

@@ -12,13 +12,16 @@ def words(rounds: int, round_: int, virtual_time_s: float, sent: int, accuracy: 
     return f"round {round_}/{rounds}, {virtual_time_s:,.0f} s of virtual time, {sent / 1e6:,.1f} MB sent{figure}"
 
 
-def shown(rounds: int) -> tuple[Callable[..., None], Callable[[], None]]:
+def shown() -> tuple[Callable[..., None], Callable[[], None]]:
     """Returns a function that shows a round, and one that ends the line. In a notebook and on a terminal the line is
     written over; elsewhere nothing is shown, so that logs stay readable."""
     latest: dict[str, tuple[str, float]] = {}
     length = 0
 
-    def show(round_: int, virtual_time_s: float, sent: int, accuracy: tuple[str, float] | None) -> None:
+    def show(
+        round_: int, rounds: int, virtual_time_s: float, sent: int, accuracy: tuple[str, float] | None
+    ) -> None:
+        """Writes the line of a round over that of the last one."""
         nonlocal length
         if accuracy:
             latest["accuracy"] = accuracy
@@ -28,6 +31,7 @@ def shown(rounds: int) -> tuple[Callable[..., None], Callable[[], None]]:
         length = len(line)
 
     def end() -> None:
+        """Removes the line."""
         if length:
             sys.stderr.write("\r" + " " * length + "\r")
             sys.stderr.flush()

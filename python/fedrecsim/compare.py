@@ -11,10 +11,17 @@ from . import _native, method
 from .run import Picture, Run
 
 
+#: The columns whose cells are names, also where they look like numbers.
+_TEXTS = frozenset({"arm", "compared_to", "quantity"})
+
+
 def rows_of(path: Path) -> list[dict[str, Any]]:
-    """Returns the rows of a CSV file, with numbers as numbers and empty cells as `None`."""
+    """Returns the rows of a CSV file, with numbers as numbers and empty cells as `None`. Names of arms stay texts."""
     with open(path, newline="", encoding="utf-8") as file:
-        return [{key: number(value) for key, value in row.items()} for row in csv.DictReader(file)]
+        return [
+            {key: value if key in _TEXTS else number(value) for key, value in row.items()}
+            for row in csv.DictReader(file)
+        ]
 
 
 def number(text: str | None) -> Any:

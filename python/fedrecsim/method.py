@@ -28,14 +28,14 @@ import inspect
 import json
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Mapping, Sequence
+from typing import Any, ClassVar, Mapping, Sequence
+
+import numpy as np
 
 from . import _native
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array = Any
+#: Whatever NumPy takes for an array: one of its own, a tensor, or lists.
+Array = Any
 
 
 @dataclass(frozen=True)
@@ -114,9 +114,12 @@ class Problem:
 
     def rng(self, name: str, user: int | None = None) -> np.random.Generator:
         """Returns a generator of NumPy's for a name and, if there is one, a user."""
-        import numpy as np
+        return generator(self.seed(name, user))
 
-        return np.random.Generator(np.random.PCG64(self.seed(name, user)))
+
+def generator(seed: int) -> np.random.Generator:
+    """Returns a generator whose numbers are the same in every version of NumPy that keeps its streams."""
+    return np.random.Generator(np.random.PCG64(seed))
 
 
 class Client:
@@ -204,7 +207,7 @@ class Method:
         raise NotImplementedError("a method has a `client`")
 
     def server(self) -> Server | None:
-        """Makes the server side. Without one, the server goes by `rules`."""
+        """Makes the server side as it is before the first round. Without one, the server goes by `rules`."""
         return None
 
 
@@ -221,6 +224,8 @@ def classes() -> list[type[Method]]:
 def register(cls: type[Method]) -> None:
     """Makes the method of a class one that scenarios can name, as every class with a `name` becomes by itself. A class
     that another process has sent needs it."""
+    if taken := sorted({*dir(Method), "problem"}.intersection(cls.parameters)):
+        raise _native.ScenarioError(f"`{taken[0]}` is no name for a parameter: methods have something else of that name")
     described = {key: value if isinstance(value, Parameter) else Parameter(value) for key, value in cls.parameters.items()}
     schema = {
         "description": cls.summary,

@@ -100,7 +100,8 @@ class Run:
         """A row for everything that happened on links and devices.
 
         A run does not keep it. When it is first asked for, the scenario is run once more without its evaluations, and
-        does the same.
+        does the same. Raises FedrecsimError where it does not, as with a method in Python whose results change, and
+        ScenarioError for a simulation whose model was set by hand, which no scenario says.
         """
         if self._events is None:
             self._events = self.events_of()
@@ -111,10 +112,25 @@ class Run:
         rounds = self.record["scenario"]["training"]["rounds"]
         if not self.scenario:
             raise _native.ScenarioError("the scenario of the run cannot be written as TOML")
+        if self._source.get("by_hand"):
+            raise _native.ScenarioError("the model was set by hand, so that no other run of the scenario does the same")
         # What was evaluated takes no virtual time, so that nothing of it is in the events.
         fewer = {"evaluation.every_rounds": rounds, "evaluation.users": 1}
         source = _inputs.given(self.scenario, fewer, data_dir=self._source.get("data_dir"), name=self.name)
-        return Table(_native.events(source, from_round, to_round or max(self.record["rounds"], 1)))
+        # The methods are those of the run, whatever has their names by now. Another process has only those by name.
+        source["methods"] = self._source.get("methods", source["methods"])
+        events, sent, model = _native.events(source, from_round, to_round or max(self.record["rounds"], 1))
+        whole = self.complete and to_round is None
+        if whole and (sent != (self.bytes["up"]["sent"], self.bytes["down"]["sent"]) or not self._has(model)):
+            raise _native.FedrecsimError(
+                "running the scenario once more sends other bytes or ends with another model than the run: its method "
+                "does not do the same each time, or the model was set by hand before a state was saved"
+            )
+        return Table(events)
+
+    def _has(self, model: Mapping[str, Any]) -> bool:
+        """Returns whether this is the run's model, bit by bit."""
+        return all(block.tobytes() == model[name].tobytes() for name, block in self.model.items())
 
     @property
     def model(self) -> dict[str, np.ndarray]:
@@ -160,7 +176,8 @@ class Run:
         return f"<pre>{html.escape(self.summary)}</pre>" + "".join(f"<div>{chart}</div>" for chart in shown)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Run, (self._report, {"data_dir": self._source.get("data_dir")}))
+        kept = {key: self._source[key] for key in ("data_dir", "by_hand") if key in self._source}
+        return (Run, (self._report, kept))
 
 
 class Picture:
@@ -201,7 +218,7 @@ def run(
     source = _inputs.given(scenario, set, seed, data_dir)
     show, end = (None, lambda: None)
     if progress and _progress.is_visible():
-        show, end = _progress.shown(_rounds_of(source))
+        show, end = _progress.shown()
     try:
         report = _native.run(source, _inputs.threads_of(threads), show)
     finally:
@@ -214,24 +231,6 @@ def run(
     if out is not None:
         done.write(out)
     return done
-
-
-def _rounds_of(source: dict[str, Any]) -> int:
-    resolved, _ = _native.resolve(source)
-    return _int_after(resolved, "[training]", "rounds")
-
-
-def _int_after(text: str, table: str, key: str) -> int:
-    """Returns a whole number of resolved TOML, which has a line for every key."""
-    lines = iter(text.splitlines())
-    for line in lines:
-        if line.strip() == table:
-            break
-    for line in lines:
-        name, _, value = line.partition("=")
-        if name.strip() == key:
-            return int(value)
-    return 0
 
 
 def resolve(

@@ -21,6 +21,8 @@ _alive: weakref.WeakSet[Simulation] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
+    """Ends all work of this process: its threads must not ask for an interpreter that is gone."""
+    _native.end_all()
     for simulation in list(_alive):
         simulation._native.close()
 
@@ -53,7 +55,7 @@ class Simulation:
     def restore(
         cls,
         scenario: _inputs.Scenario,
-        saved: bytes | str | os.PathLike[str],
+        saved: bytes | bytearray | memoryview | str | os.PathLike[str],
         *,
         set: Mapping[str, Any] | None = None,
         seed: int | None = None,
@@ -61,12 +63,12 @@ class Simulation:
         data_dir: str | os.PathLike[str] | None = None,
     ) -> Simulation:
         """Restores a simulation of the same scenario, from the bytes or the file that `save` has made."""
-        if not isinstance(saved, bytes):
+        if isinstance(saved, (str, os.PathLike)):
             with open(saved, "rb") as file:
                 saved = file.read()
         self = cls.__new__(cls)
         self._source = _inputs.given(scenario, set, seed, data_dir)
-        self._native = _native.Simulation.restore(self._source, saved, _inputs.threads_of(threads))
+        self._native = _native.Simulation.restore(self._source, bytes(saved), _inputs.threads_of(threads))
         _alive.add(self)
         return self
 
@@ -101,6 +103,7 @@ class Simulation:
     @model.setter
     def model(self, model: Mapping[str, Any]) -> None:
         self._native.model = dict(model)
+        self._source["by_hand"] = True
 
     @property
     def rounds(self) -> int:

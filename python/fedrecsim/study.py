@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
 import sys
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any, Literal, Mapping, Sequence, overload
 
 from . import _inputs, _native, method
 from .compare import Comparison
@@ -29,6 +30,7 @@ class PlannedRun:
     seed: int
     folder: Path
     is_done: bool
+    failure: str | None
     method: str
     rounds: int
     memory_bytes: int | None
@@ -62,6 +64,42 @@ class Study(Comparison):
         return found
 
 
+@overload
+def study(
+    study: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    executor: Literal["local", "ray"] = "local",
+    out: str | os.PathLike[str] | None = None,
+    set: Mapping[str, Any] | None = None,
+    seeds: Sequence[int] = (),
+    threads: int | None = None,
+    jobs: int | None = None,
+    memory_gb: float | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | None = None,
+    progress: bool = True,
+    ray_options: Mapping[str, Any] | None = None,
+) -> Study: ...
+
+
+@overload
+def study(
+    study: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    executor: Literal["slurm"],
+    out: str | os.PathLike[str] | None = None,
+    set: Mapping[str, Any] | None = None,
+    seeds: Sequence[int] = (),
+    threads: int | None = None,
+    jobs: int | None = None,
+    memory_gb: float | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | None = None,
+    progress: bool = True,
+    ray_options: Mapping[str, Any] | None = None,
+) -> str: ...
+
+
 def study(
     study: str | os.PathLike[str] | Mapping[str, Any],
     *,
@@ -76,7 +114,7 @@ def study(
     checkpoint_every: int | None = None,
     progress: bool = True,
     ray_options: Mapping[str, Any] | None = None,
-) -> Study:
+) -> Study | str:
     """Runs a study, and returns its tables. What is complete in its folder stays, and what was stopped goes on.
 
     `study` is a file as the command takes it, or a dictionary with the same keys, whose `base` may be a scenario as a
@@ -90,19 +128,23 @@ def study(
     """
     if executor not in EXECUTORS:
         raise _native.ScenarioError(f"there is no executor {executor!r}; there are {', '.join(EXECUTORS)}")
+    for name, number in (("jobs", jobs), ("checkpoint_every", checkpoint_every)):
+        _inputs.count_of(name, number)
+    if memory_gb is not None and not (isinstance(memory_gb, (int, float)) and 0 < memory_gb < 1e9):
+        raise _native.ScenarioError(f"`memory_gb` is a number above 0, and not {memory_gb!r}")
     path, folder = _placed(study, out)
     words = ["study", os.fspath(path), "--out", os.fspath(folder)]
     for key, value in _inputs.overrides(set):
         words += ["--set", f"{key}={_native.inline_of_json(value)}"]
     if seeds:
-        words += ["--seeds", ",".join(str(int(seed)) for seed in seeds)]
+        words += ["--seeds", ",".join(str(_inputs.seed_of(seed)) for seed in seeds)]
     if data_dir is not None:
         words += ["--data-dir", os.path.abspath(data_dir)]
     if checkpoint_every is not None:
         words += ["--checkpoint-every", str(checkpoint_every)]
-    if executor == "slurm":
-        return _slurm(words)
     order = _Order(words, folder, _inputs.threads_of(threads), jobs, memory_gb, progress, dict(ray_options or {}))
+    if executor == "slurm":
+        return _slurm(order)
     return _ray(order) if executor == "ray" else _local(order)
 
 
@@ -113,24 +155,34 @@ def _placed(study: Any, out: Any) -> tuple[Path, Path]:
             raise _native.ScenarioError(f"a study is the path of a file or a dictionary, and not {study!r:.80}")
         path = Path(study)
         return path.absolute(), Path(out if out is not None else Path("reports") / path.stem).absolute()
+    name = str(study.get("name", "study"))
+    if name in ("", ".", "..") or name != os.path.basename(name):
+        raise _native.ScenarioError(f"the name of a study is that of a file, and not {name!r}")
     folder = Path(out if out is not None else Path("reports") / "study").absolute()
-    hidden = folder / _HIDDEN
-    hidden.mkdir(parents=True, exist_ok=True)
     written = {key: value for key, value in study.items() if key != "name"}
     arms = [dict(arm) for arm in written.get("arms", [])]
-    for place, owner in enumerate([written, *arms]):
+    for owner in [written, *arms]:
         base = owner.get("base")
         if isinstance(base, Mapping):
-            name = hidden / ("scenario.toml" if place == 0 else f"scenario-{place}.toml")
-            name.write_text(_native.toml_of_json(_inputs.json_of(dict(base))), encoding="utf-8")
-            owner["base"] = os.fspath(name)
+            text = _native.toml_of_json(_inputs.json_of(dict(base)))
+            owner["base"] = os.fspath(_kept(folder / _HIDDEN, "scenario", text))
         elif base is not None:
             owner["base"] = os.path.abspath(base)
     if arms:
         written["arms"] = arms
-    path = hidden / f"{study.get('name', 'study')}.toml"
-    path.write_text(_native.toml_of_json(_inputs.json_of(written)), encoding="utf-8")
-    return path, folder
+    return _kept(folder / _HIDDEN, name, _native.toml_of_json(_inputs.json_of(written))), folder
+
+
+def _kept(folder: Path, name: str, text: str) -> Path:
+    """Returns a file with this text, which is written if it is not there. It is in a folder that is named after the text, so
+    that no other call writes over what runs are still to read, and appears whole or not at all."""
+    path = folder / hashlib.blake2b(text.encode(), digest_size=8).hexdigest() / f"{name}.toml"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
+            file.write(text)
+        os.replace(file.name, path)
+    return path
 
 
 @dataclass(frozen=True)
@@ -145,18 +197,36 @@ class _Order:
     progress: bool
     ray_options: dict[str, Any]
 
-    def planned(self, threads: int) -> list[PlannedRun]:
-        """Returns the runs, after the study was checked and its arms were rehearsed."""
-        runs = _native.study_prepare(self.words, method.entries(), threads)
-        return [
-            PlannedRun(arm, seed, self.folder / folder, done, used, rounds, memory, round_s)
-            for arm, seed, folder, done, used, rounds, memory, round_s in runs
-        ]
+    @property
+    def limits(self) -> list[str]:
+        """The words for what all runs together may have."""
+        limits = {"--threads": self.threads, "--jobs": self.jobs, "--memory": self.memory_gb}
+        return [word for key, value in limits.items() if value is not None for word in (key, str(value))]
 
-    def ended(self, planned: Sequence[PlannedRun], failures: Mapping[str, str]) -> Study:
-        """Writes the tables."""
+    def prepared(self, threads: int) -> tuple[_native.Held, list[PlannedRun]]:
+        """Returns the folder, which is held, and the runs, after the study was checked and its arms were rehearsed."""
+        held, runs = _native.study_prepare(self.words, method.entries(), threads)
+        return held, [self._run(run) for run in runs]
+
+    def runs(self) -> list[PlannedRun]:
+        """Returns the runs, and what has become of each."""
+        return [self._run(run) for run in _native.study_runs(self.words, method.entries())]
+
+    def _run(self, run: tuple[Any, ...]) -> PlannedRun:
+        arm, seed, folder, *others = run
+        return PlannedRun(arm, seed, self.folder / folder, *others)
+
+    def ended(self, lost: Mapping[str, str]) -> Study:
+        """Writes the tables. `lost` says why runs are missing whose folders do not say it."""
         markdown, _ = _native.study_tables([*self.words, "--no-run"], method.entries())
-        return Study(self.folder, markdown, planned, failures)
+        return self.of_folder(markdown, lost)
+
+    def of_folder(self, markdown: str, lost: Mapping[str, str] | None = None) -> Study:
+        """Returns the study with what its folder says of each run."""
+        runs = self.runs()
+        told = {run.name: run.failure for run in runs if run.failure is not None}
+        missing = {run.name: reason for run in runs if (reason := (lost or {}).get(run.name)) and not run.is_done}
+        return Study(self.folder, markdown, runs, missing | told)
 
     def tell(self, text: str) -> None:
         """Shows a line, if progress is to be shown."""
@@ -164,61 +234,19 @@ class _Order:
             print(text, file=sys.stderr, flush=True)
 
 
-def _free_bytes() -> int | None:
-    """Returns the memory that this machine has left, if it tells."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            lines = dict(line.split(":", 1) for line in file)
-        return int(lines["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        return None
-
-
 def _local(order: _Order) -> Study:
-    """Runs the runs beside each other in threads of this process, which do their work without the interpreter."""
-    cores = order.threads or os.cpu_count() or 1
-    jobs = order.jobs or cores
-    each = max(cores // jobs, 1)
-    words = [*order.words, "--threads", str(each)]
-    planned = order.planned(each)
-    budget = order.memory_gb * 1e9 if order.memory_gb is not None else _free_bytes()
-    waiting = [run for run in planned if not run.is_done]
-    order.tell(f"{len(waiting)} of {len(planned)} runs to do")
-    entries, stop = method.entries(), _native.Stop()
-    failures: dict[str, str] = {}
-    running: dict[Any, PlannedRun] = {}
-
-    def fits(run: PlannedRun) -> bool:
-        if not running or budget is None:
-            return True
-        taken = sum(other.memory_bytes or 0 for other in running.values())
-        return taken + (run.memory_bytes or 0) <= budget
-
-    with ThreadPoolExecutor(max_workers=jobs) as pool:
-        try:
-            while waiting or running:
-                while len(running) < jobs and (chosen := next(filter(fits, waiting), None)) is not None:
-                    waiting.remove(chosen)
-                    task = pool.submit(_native.study_carry_out, words, entries, chosen.arm, chosen.seed, stop)
-                    running[task] = chosen
-                ended, _ = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
-                for task in ended:
-                    _note(order, running.pop(task), task.result(), failures)
-        except BaseException:
-            stop.set()
-            raise
-    return order.ended(planned, failures)
+    """Has the runs carried out beside each other in threads of this process, as the command does it with processes."""
+    markdown, _ = _native.study_here([*order.words, *order.limits], method.entries(), order.tell)
+    return order.of_folder(markdown)
 
 
-def _note(order: _Order, run: PlannedRun, reason: str | None, failures: dict[str, str]) -> None:
-    if reason is not None:
-        failures[run.name] = reason
-    order.tell(f"{run.name}: {'done' if reason is None else reason}")
-
-
-def _slurm(words: list[str]) -> Any:
+def _slurm(order: _Order) -> str:
     """Has the command write the script for Slurm, and returns its text."""
-    command = [sys.executable, "-m", "fedrecsim", *words, "--slurm"]
+    runs = order.runs()
+    own = {cls.name for cls in method.classes()}
+    if here := sorted({run.method for run in runs} & own):
+        raise _native.ScenarioError(f"a script for Slurm starts the command, which does not have the method `{here[0]}`")
+    command = [sys.executable, "-m", "fedrecsim", *order.words, *order.limits, "--slurm"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         if "unexpected argument '--slurm'" in done.stderr:

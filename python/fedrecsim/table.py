@@ -59,10 +59,12 @@ class Table:
         return polars.DataFrame(self)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Returns the table as a data frame of pandas."""
+        """Returns the table as a data frame of pandas, with the types of the table: what is not there is missing, and counts
+        stay integers. Needs pyarrow, through which pandas reads Arrow."""
         import pandas
 
-        return pandas.DataFrame({name: self[name] for name in self.columns})
+        table = self.to_pyarrow()
+        return table.to_pandas(types_mapper=pandas.ArrowDtype)
 
     def __repr__(self) -> str:
         return f"Table({len(self)} rows: {', '.join(self.columns[:6])}{', ...' if len(self.columns) > 6 else ''})"

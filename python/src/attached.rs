@@ -18,8 +18,8 @@ struct Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         // SAFETY: This is the thread that has made the state and left it behind without the lock, and nothing else on it
-        // has taken the state since without giving it back. The interpreter is there: simulations, whose threads these
-        // are, end before it does (`fedrecsim.simulation` sees to that).
+        // has taken the state since without giving it back. The interpreter is there: all work whose threads these
+        // are ends before it does (`watch::end_all`, which `fedrecsim.simulation` has called at the interpreter's end).
         #[allow(unsafe_code)]
         unsafe {
             if ffi::Py_IsInitialized() != 0 {

@@ -3,18 +3,20 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fedrecsim::cli::{Inputs, data_directories};
 use fedrecsim::method::Entry;
-use fedrecsim::method::registry::{METHODS, vocabulary_of};
+use fedrecsim::method::registry::vocabulary_of;
 use fedrecsim::scenario::{self, Loaded, Strictness};
 use fedrecsim::sim::{self, RehearsalLength, World};
 use pyo3::prelude::*;
 use serde_json::json;
 
 use crate::error::{OrRaise, refused};
-use crate::method::MethodEntry;
+use crate::method::{MethodEntry, all};
+use crate::watch::watched;
 
 /// The length of a rehearsal for an estimate, which is that of the command.
 const REHEARSAL: RehearsalLength =
@@ -35,9 +37,8 @@ pub struct Given {
 
 impl Given {
     /// Returns the methods that the scenario may name: those of the simulator, and those in Python.
-    pub fn methods(&self, _py: Python<'_>) -> Vec<Entry> {
-        let own = self.methods.iter().map(|entry| entry.get().entry());
-        METHODS.iter().copied().chain(own).collect()
+    pub fn methods(&self) -> Vec<Entry> {
+        all(&self.methods)
     }
 
     /// Returns the folders in which data sets are looked for.
@@ -45,22 +46,24 @@ impl Given {
         data_directories(self.data_dir.as_deref())
     }
 
-    /// Reads and checks the scenario.
+    /// Reads and checks the scenario, without the interpreter's lock.
     ///
     /// # Errors
     /// The exception of every fault.
     pub fn load(&self, py: Python<'_>) -> PyResult<Loaded> {
-        let vocabulary = vocabulary_of(&self.methods(py));
+        let (methods, path, text) = (self.methods(), &self.path, &self.text);
         let overrides = self.set.iter().map(|(key, value)| Ok(format!("{key}={}", inline(value)?)));
         let overrides = overrides.collect::<PyResult<Vec<_>>>()?;
-        let loaded = match &self.text {
-            Some(text) => {
-                let name = self.path.display().to_string();
-                scenario::parse_with_warnings(text, &name, &overrides, &vocabulary, Strictness::Lenient)
+        watched(py, &Arc::new(AtomicBool::new(false)), None, |_| {
+            let vocabulary = vocabulary_of(&methods);
+            match text {
+                Some(text) => {
+                    let name = path.display().to_string();
+                    scenario::parse_with_warnings(text, &name, &overrides, &vocabulary, Strictness::Lenient)
+                }
+                None => scenario::load_with_warnings(path, &overrides, &vocabulary, Strictness::Lenient),
             }
-            None => scenario::load_with_warnings(&self.path, &overrides, &vocabulary, Strictness::Lenient),
-        };
-        loaded.or_raise()
+        })
     }
 
     /// Reads the scenario and everything that it needs, without the interpreter's lock.
@@ -69,10 +72,10 @@ impl Given {
     /// The exception of every fault.
     pub fn world(&self, py: Python<'_>) -> PyResult<(Loaded, Arc<World>)> {
         let loaded = self.load(py)?;
-        let (methods, directories) = (self.methods(py), self.directories());
-        let inputs = py.detach(|| Inputs::load(&loaded.scenario, &directories, &methods));
-        let world = inputs.or_raise()?.world;
-        Ok((loaded, world))
+        let (methods, directories) = (self.methods(), self.directories());
+        let load = || Inputs::load(&loaded.scenario, &directories, &methods);
+        let inputs = watched(py, &Arc::new(AtomicBool::new(false)), None, |_| load())?;
+        Ok((loaded, inputs.world))
     }
 
     /// Returns as many threads as were asked for. Without a wish it is one for every core, and one for a method in
@@ -120,7 +123,8 @@ pub fn resolve(py: Python<'_>, scenario: Given) -> PyResult<(String, Vec<String>
 pub fn estimate(py: Python<'_>, scenario: Given, threads: Option<NonZeroUsize>) -> PyResult<String> {
     let (_, world) = scenario.world(py)?;
     let threads = scenario.threads(threads, &world);
-    let estimate = py.detach(|| sim::estimate(&world, threads, REHEARSAL)).or_raise()?;
+    let rehearse = || sim::estimate(&world, threads, REHEARSAL);
+    let estimate = watched(py, &Arc::new(AtomicBool::new(false)), None, |_| rehearse())?;
     Ok(json!({
         "rounds": world.scenario.training.rounds,
         "threads": threads,

@@ -40,11 +40,13 @@ mod _native {
     #[pymodule_export]
     use super::simulation::Simulation;
     #[pymodule_export]
-    use super::study::{Stop, compare, main, study_carry_out, study_prepare, study_tables};
+    use super::study::{Held, compare, main, study_carry_out, study_here, study_prepare, study_runs, study_tables};
     #[pymodule_export]
     use super::table::Table;
     #[pymodule_export]
     use super::testing::contract;
+    #[pymodule_export]
+    use super::watch::end_all;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -8,14 +8,14 @@ use fedrecsim::error::Error;
 use fedrecsim::model::blocks::Model;
 use fedrecsim::report::arrow;
 use fedrecsim::report::record::{RunRecord, Wall};
-use fedrecsim::report::{EXPORTERS, ReportFolder, charts, check, json, terminal};
+use fedrecsim::report::{EXPORTERS, ReportFolder, check, json, terminal};
 use fedrecsim::scenario::Scenario;
 use fedrecsim::sim::Outcome;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::arrays;
-use crate::error::{OrRaise, refused};
+use crate::error::OrRaise;
 use crate::table::Table;
 
 /// The contents of files, by their names.
@@ -33,7 +33,7 @@ pub struct Report {
     model: Py<PyDict>,
     /// What everything is made of; `None` for a report that was pickled.
     record: Option<RunRecord>,
-    /// The charts, the summary and the scenario, which are rendered when they are first asked for.
+    /// The files of the report, which are rendered when they are first asked for.
     files: OnceLock<Files>,
 }
 
@@ -74,18 +74,16 @@ impl Report {
         })
     }
 
-    /// Returns the charts, the summary and the scenario.
-    fn rendered(&self) -> PyResult<&Files> {
+    /// Returns the files of the report.
+    fn rendered(&self, py: Python<'_>) -> PyResult<&Files> {
         if let Some(files) = self.files.get() {
             return Ok(files);
         }
         let mut files = Files::new();
         if let Some(record) = &self.record {
-            let is_small =
-                |names: &[&str]| names == charts::FILE_NAMES || names == ["summary.md"] || names == [SCENARIO_FILE];
-            for exporter in EXPORTERS.iter().filter(|exporter| is_small(exporter.files)) {
-                let made = (exporter.render)(record).or_raise()?;
-                files.extend(made.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)));
+            let made = py.detach(|| EXPORTERS.iter().map(|exporter| (exporter.render)(record)).collect::<Vec<_>>());
+            for of_exporter in made {
+                files.extend(of_exporter.or_raise()?.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)));
             }
         }
         Ok(self.files.get_or_init(|| files))
@@ -124,10 +122,10 @@ impl Report {
         self.model.bind(py).copy()
     }
 
-    /// The charts, `summary.md` and `scenario.toml`, by their names.
+    /// The files of the report by their names.
     fn files<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
-        for (name, bytes) in self.rendered()? {
+        for (name, bytes) in self.rendered(py)? {
             dict.set_item(name, PyBytes::new(py, bytes))?;
         }
         Ok(dict)
@@ -135,21 +133,26 @@ impl Report {
 
     /// The scenario as it was resolved, as TOML; nothing if TOML cannot express it.
     #[getter]
-    fn scenario(&self) -> PyResult<Option<String>> {
+    fn scenario(&self, py: Python<'_>) -> PyResult<Option<String>> {
         if let Some(record) = &self.record {
             return Ok(record.scenario.to_toml().ok().map(|text| scenario_text(&text)));
         }
-        let file = self.rendered()?.iter().find(|(name, _)| name == SCENARIO_FILE);
+        let file = self.rendered(py)?.iter().find(|(name, _)| name == SCENARIO_FILE);
         Ok(file.map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned()))
     }
 
     /// Writes the report to a folder, as the command does.
     #[pyo3(signature = (folder, overwrite=false))]
     fn write(&self, py: Python<'_>, folder: PathBuf, overwrite: bool) -> PyResult<()> {
-        let Some(record) = &self.record else {
-            return Err(refused("a run that was pickled has no report to write; write it where it was made"));
-        };
-        py.detach(|| ReportFolder::create(folder, overwrite)?.write(record)).or_raise()
+        if let Some(record) = &self.record {
+            return py.detach(|| ReportFolder::create(folder, overwrite)?.write(record)).or_raise();
+        }
+        let files = self.rendered(py)?;
+        py.detach(|| {
+            let files: Vec<(&str, &[u8])> = files.iter().map(|(name, bytes)| (&**name, &**bytes)).collect();
+            ReportFolder::create(folder, overwrite)?.write_files(&files)
+        })
+        .or_raise()
     }
 
     /// Makes a report of what pickling made of it.

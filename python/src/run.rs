@@ -15,10 +15,10 @@ use pyo3::prelude::*;
 
 use crate::inputs::Given;
 use crate::report::Report;
-use crate::watch::{Told, watched};
+use crate::watch::{RoundOver, Told, watched};
 
 /// Runs a scenario to its end, and returns what remains. `progress` is called with the number of a round that is over, the
-/// virtual time, the bytes sent so far, and a figure of accuracy.
+/// number of all rounds, the virtual time, the bytes sent so far, and a figure of accuracy.
 #[pyfunction]
 #[pyo3(signature = (scenario, threads=None, progress=None))]
 pub fn run(
@@ -31,9 +31,9 @@ pub fn run(
     let (Loaded { scenario: checked, warnings }, world) = scenario.world(py)?;
     let control =
         RunControl { threads: scenario.threads(threads, &world), interrupted: Arc::new(AtomicBool::new(false)) };
-    let headline = checked.evaluation.headline();
+    let (headline, rounds) = (checked.evaluation.headline(), checked.training.rounds);
     let outcome = watched(py, &control.interrupted, progress.as_ref(), |tell| {
-        let mut watch = Watch { tell: tell.clone(), headline, laps: Vec::new(), last: Instant::now() };
+        let mut watch = Watch { tell: tell.clone(), headline, rounds, laps: Vec::new(), last: Instant::now() };
         let outcome = sim::run(world, &control, &mut watch)?;
         Ok((outcome, watch.laps))
     });
@@ -52,6 +52,7 @@ pub fn run(
 struct Watch {
     tell: Sender<Told>,
     headline: Option<Metric>,
+    rounds: u32,
     /// The wall-clock seconds between the ends of rounds.
     laps: Vec<f64>,
     last: Instant,
@@ -62,17 +63,18 @@ impl RoundObserver for Watch {
         let now = Instant::now();
         self.laps.push((now - std::mem::replace(&mut self.last, now)).as_secs_f64());
         // Nobody listens any more if the run is being stopped.
-        let _ = self.tell.send(told(round, total, self.headline.as_ref()));
+        let _ = self.tell.send(told(round, self.rounds, total, self.headline.as_ref()));
     }
 }
 
-/// Returns what is told of a round.
-pub fn told(round: &RoundRecord, total: ByDirection<Flow>, headline: Option<&Metric>) -> Told {
+/// Returns what is told of a round of so many.
+pub fn told(round: &RoundRecord, rounds: u32, total: ByDirection<Flow>, headline: Option<&Metric>) -> Told {
     let figure = |metric: &Metric| Some((metric.label(), *round.accuracy.as_ref()?.test.get(&metric.name())?));
-    Told {
+    Told::Round(RoundOver {
         round: round.round,
+        rounds,
         virtual_time_s: round.virtual_time_s,
         bytes: total.up.sent + total.down.sent,
         accuracy: headline.and_then(figure),
-    }
+    })
 }

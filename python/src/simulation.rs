@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::arrays;
-use crate::error::{FedrecsimError, refused};
+use crate::error::{FedrecsimError, OrRaise, refused};
 use crate::inputs::Given;
 use crate::report::Report;
 use crate::watch::watched;
@@ -68,6 +68,16 @@ impl Simulation {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Looks at the simulation when no other thread is at work with it.
+    fn look<T: Send>(
+        &self,
+        py: Python<'_>,
+        look: impl FnOnce(&sim::Simulation) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
+        self.check_process()?;
+        py.detach(|| look(self.lock().as_ref().ok_or_else(finished)?)).or_raise()
+    }
+
     /// Works with the simulation on another thread, while this one looks for signals.
     fn with<T: Send>(
         &self,
@@ -77,11 +87,14 @@ impl Simulation {
         self.check_process()?;
         watched(py, &self.control.interrupted, None, |_| {
             let mut inner = self.lock();
-            let simulation =
-                inner.as_mut().ok_or_else(|| Error::Usage("the simulation has been finished".to_owned()))?;
-            work(simulation)
+            work(inner.as_mut().ok_or_else(finished)?)
         })
     }
+}
+
+/// Returns the error of a simulation that has no end left.
+fn finished() -> Error {
+    Error::Usage("the simulation has been finished".to_owned())
 }
 
 /// Returns the record of a round as JSON.
@@ -141,14 +154,14 @@ impl Simulation {
     /// The blocks of the server's model by their names.
     #[getter]
     fn model<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let model = self.with(py, |simulation| simulation.model())?;
+        let model = self.look(py, sim::Simulation::model)?;
         arrays::blocks(py, &model)
     }
 
     /// Replaces the server's model.
     #[setter]
     fn set_model(&self, py: Python<'_>, model: Bound<'_, PyAny>) -> PyResult<()> {
-        let layout = self.with(py, |simulation| Ok(simulation.world().method.initial().layout().clone()))?;
+        let layout = self.look(py, |simulation| Ok(simulation.world().method.initial().layout().clone()))?;
         let model = arrays::model(&layout, &model)?;
         self.with(py, |simulation| simulation.set_model(model))
     }
@@ -156,25 +169,25 @@ impl Simulation {
     /// The number of rounds that are over.
     #[getter]
     fn rounds(&self, py: Python<'_>) -> PyResult<u32> {
-        self.with(py, |simulation| Ok(simulation.rounds()))
+        self.look(py, |simulation| Ok(simulation.rounds()))
     }
 
     /// The virtual time in seconds.
     #[getter]
     fn time_s(&self, py: Python<'_>) -> PyResult<f64> {
-        self.with(py, |simulation| Ok(simulation.now().as_secs_f64()))
+        self.look(py, |simulation| Ok(simulation.now().as_secs_f64()))
     }
 
     /// Whether the last round is over, or something has stopped the simulation.
     #[getter]
     fn is_over(&self, py: Python<'_>) -> PyResult<bool> {
-        self.with(py, |simulation| Ok(simulation.is_over()))
+        self.look(py, |simulation| Ok(simulation.is_over()))
     }
 
     /// Why the simulation has stopped before its last round, if it has.
     #[getter]
     fn stopped_by(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        self.with(py, |simulation| Ok(simulation.stopped_by().map(ToString::to_string)))
+        self.look(py, |simulation| Ok(simulation.stopped_by().map(ToString::to_string)))
     }
 
     /// Ends the simulation and its threads, with nothing left.
@@ -187,10 +200,8 @@ impl Simulation {
     /// Ends the simulation where it stands, and returns what remains.
     fn finish(&self, py: Python<'_>) -> PyResult<Report> {
         self.check_process()?;
-        let outcome = watched(py, &self.control.interrupted, None, |_| {
-            let inner = self.lock().take();
-            inner.ok_or_else(|| Error::Usage("the simulation has been finished".to_owned()))?.finish()
-        })?;
+        // It takes no time to speak of. A signal that comes meanwhile is seen afterwards, when the result is there.
+        let outcome = py.detach(|| self.lock().take().ok_or_else(finished)?.finish()).or_raise()?;
         let wall = Wall { threads: self.control.threads as u32, ..Wall::default() };
         Report::of(py, (self.scenario.clone(), self.warnings.clone()), outcome, wall)
     }

@@ -1,23 +1,17 @@
 //! Carries out runs of studies, compares reports, and is the command `fedrecsim`.
 
 use std::ffi::OsString;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Parser;
 use fedrecsim::cli::{self, Cli, Command, StudyArgs, outside};
-use fedrecsim::method::Entry;
-use fedrecsim::method::registry::{METHODS, vocabulary_of};
+use fedrecsim::method::registry::vocabulary_of;
 use pyo3::prelude::*;
 
 use crate::error::{OrRaise, refused};
-use crate::method::MethodEntry;
-use crate::watch::watched;
-
-/// Returns the methods of the simulator and these.
-fn all(methods: &[Py<MethodEntry>]) -> Vec<Entry> {
-    METHODS.iter().copied().chain(methods.iter().map(|entry| entry.get().entry())).collect()
-}
+use crate::method::{MethodEntry, all};
+use crate::watch::{Told, watched};
 
 /// Reads the words of a command.
 fn command(words: Vec<OsString>) -> PyResult<Command> {
@@ -33,57 +27,85 @@ fn study_arguments(words: Vec<OsString>) -> PyResult<StudyArgs> {
     }
 }
 
-/// Tells runs to stop, from another thread.
+/// The folder of a study, which is held until `release` is called or this is gone.
 #[pyclass(frozen, module = "fedrecsim._native")]
-#[derive(Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct Held(Mutex<Option<outside::Held>>);
 
 #[pymethods]
-impl Stop {
-    #[new]
-    fn new() -> Self {
-        Self::default()
-    }
-
-    /// Tells the runs that were given this to stop.
-    fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
+impl Held {
+    /// Lets go of the folder.
+    fn release(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 
-/// A run of a study as a tuple: arm, seed, folder, whether it is done, method, rounds, memory in bytes, seconds of a round.
-type Prepared = (String, u64, String, bool, String, u32, Option<u64>, Option<f64>);
+/// A run of a study as a tuple: arm, seed, folder, whether it is done, why it has no result, method, rounds, memory in
+/// bytes, seconds of a round.
+type Prepared = (String, u64, String, bool, Option<String>, String, u32, Option<u64>, Option<f64>);
 
-/// Checks a study, begins its folder, and lists its runs with what each takes.
+fn tuple(run: outside::Prepared) -> Prepared {
+    let outside::Prepared { arm, seed, folder, is_done, failure, method, rounds, memory_bytes, round_s } = run;
+    (arm, seed, folder, is_done, failure, method, rounds, memory_bytes, round_s)
+}
+
+/// Checks a study, takes and begins its folder, and lists its runs with what each takes.
 #[pyfunction]
 pub fn study_prepare(
     py: Python<'_>,
     words: Vec<OsString>,
     methods: Vec<Py<MethodEntry>>,
     threads: usize,
-) -> PyResult<Vec<Prepared>> {
+) -> PyResult<(Held, Vec<Prepared>)> {
     let (arguments, methods) = (study_arguments(words)?, all(&methods));
     let interrupted = Arc::new(AtomicBool::new(false));
-    let prepared = watched(py, &interrupted, None, |_| outside::prepare(&arguments, &methods, threads, &interrupted))?;
-    let tuple = |run: outside::Prepared| {
-        (run.arm, run.seed, run.folder, run.is_done, run.method, run.rounds, run.memory_bytes, run.round_s)
-    };
-    Ok(prepared.into_iter().map(tuple).collect())
+    let (held, prepared) =
+        watched(py, &interrupted, None, |_| outside::prepare(&arguments, &methods, threads, &interrupted))?;
+    Ok((Held(Mutex::new(Some(held))), prepared.into_iter().map(tuple).collect()))
+}
+
+/// Lists the runs of a study with what has become of each.
+#[pyfunction]
+pub fn study_runs(py: Python<'_>, words: Vec<OsString>, methods: Vec<Py<MethodEntry>>) -> PyResult<Vec<Prepared>> {
+    let (arguments, methods) = (study_arguments(words)?, all(&methods));
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let runs = watched(py, &interrupted, None, |_| outside::listed(&arguments, &methods))?;
+    Ok(runs.into_iter().map(tuple).collect())
+}
+
+/// Carries out a study in threads of this process, and returns its tables as Markdown with the errors that it has. `tell`
+/// is called with lines of progress.
+#[pyfunction]
+#[pyo3(signature = (words, methods, tell=None))]
+pub fn study_here(
+    py: Python<'_>,
+    words: Vec<OsString>,
+    methods: Vec<Py<MethodEntry>>,
+    tell: Option<Bound<'_, PyAny>>,
+) -> PyResult<(String, Vec<String>)> {
+    let (arguments, methods) = (study_arguments(words)?, all(&methods));
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let end = watched(py, &interrupted, tell.as_ref(), |sender| {
+        let sender = Mutex::new(sender.clone());
+        let told = |line: &str| {
+            // Nobody listens any more if the study is being stopped.
+            let _ = sender.lock().unwrap_or_else(PoisonError::into_inner).send(Told::Line(line.to_owned()));
+        };
+        outside::in_threads(&arguments, &methods, &interrupted, &told)
+    })?;
+    Ok((end.output, end.errors.iter().map(ToString::to_string).collect()))
 }
 
 /// Carries out one run of a study, and returns why it has no result, if it has none.
 #[pyfunction]
-#[pyo3(signature = (words, methods, arm, seed, stop=None))]
 pub fn study_carry_out(
     py: Python<'_>,
     words: Vec<OsString>,
     methods: Vec<Py<MethodEntry>>,
     arm: &str,
     seed: u64,
-    stop: Option<Py<Stop>>,
 ) -> PyResult<Option<String>> {
     let (arguments, methods) = (study_arguments(words)?, all(&methods));
-    let interrupted = stop.map_or_else(Arc::default, |stop| Arc::clone(&stop.get().0));
+    let interrupted = Arc::new(AtomicBool::new(false));
     watched(py, &interrupted, None, |_| outside::carry_out(&arguments, &methods, (arm, seed), &interrupted))
 }
 
@@ -96,7 +118,7 @@ pub fn study_tables(
 ) -> PyResult<(String, Vec<String>)> {
     let (arguments, methods) = (study_arguments(words)?, all(&methods));
     let interrupted = Arc::new(AtomicBool::new(false));
-    let end = py.detach(|| cli::study(&arguments, &methods, &interrupted, false)).or_raise()?;
+    let end = watched(py, &interrupted, None, |_| cli::study(&arguments, &methods, &interrupted, false))?;
     Ok((end.output, end.errors.iter().map(ToString::to_string).collect()))
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 
 import fedrecsim
 import numpy as np
@@ -193,7 +194,14 @@ def made(**attributes) -> type:
     ("attributes", "told"),
     [
         ({"layout": lambda self: {"p": (300,)}}, "not enough values"),
-        ({"layout": lambda self: {"p": (-1, 1)}}, "negative|convert"),
+        ({"layout": lambda self: {"p": (-1, 1)}}, r"shape \(-1, 1\)"),
+        ({"layout": lambda self: {"p": (0, 1)}}, r"shape \(0, 1\)"),
+        ({"layout": lambda self: {"p": (300.7, 1)}}, "float"),
+        ({"layout": lambda self: {}}, "a layout has a block"),
+        ({"initial": lambda self: {"p": np.full((300, 1), np.nan)}}, "initial model has a value of NaN"),
+        ({"upload_layout": lambda self: {"g": fedrecsim.Block(300, 1, statistic=True)}}, "block `g`, which the model"),
+        ({"upload_layout": lambda self: {"p": (300, 2)}}, "another shape in `upload_layout`"),
+        ({"server": lambda self: 1 / 0}, "ZeroDivisionError"),
         ({"layout": lambda self: [("p", 300, 1)]}, "a layout is a dictionary"),
         ({"initial": lambda self: {"p": np.zeros((3, 1))}}, r"`p` has the shape \[3, 1\]"),
         ({"initial": lambda self: {}}, "the block `p` is missing"),
@@ -315,6 +323,121 @@ def test_a_server_that_fails_is_told_with_its_round(small) -> None:
     type("Worse", (Median,), {"name": "worse", "server": lambda self: broken()})
     with pytest.warns(fedrecsim.RunStopped, match=r"round 1 \(at the server\): .*shape"):
         fedrecsim.run(small | {"method": "worse"}, progress=False)
+
+
+class Sums(fedrecsim.Method):
+    """Sends sums up, and has two blocks of the model at the server."""
+
+    name = "sums"
+    draws_negatives = False
+    parameters = {"bad": ""}
+
+    def layout(self):
+        return {"p": (self.problem.items, 1), "q": (self.problem.items, 1)}
+
+    def upload_layout(self):
+        return {"g": fedrecsim.Block(self.problem.items, 1, statistic=True)}
+
+    def initial(self):
+        return {name: np.zeros((self.problem.items, 1)) for name in ("p", "q")}
+
+    def client(self, user):
+        return SumsClient()
+
+    def server(self):
+        return SumsServer(self.bad)
+
+
+class SumsClient(fedrecsim.Client):
+    def train(self, task):
+        return {"g": np.ones(task.model["p"].shape)}, 0.0
+
+    def score(self, model, items):
+        return model["p"][items, 0]
+
+
+class SumsServer(fedrecsim.Server):
+    def __init__(self, bad):
+        self.bad = bad
+
+    def step(self, model, updates, step):
+        if self.bad == "raise" and step == 5:
+            raise RuntimeError("the sixth step")
+        return {name: block + (np.nan if name == self.bad else 1.0) for name, block in model.items()}
+
+
+@pytest.mark.parametrize("block", ["p", "q"])
+def test_a_value_of_the_server_that_is_not_finite_ends_the_run_and_is_named(small, block) -> None:
+    """If this fails, a model of NaN is the result of a complete run, or the error names another block."""
+    with pytest.warns(fedrecsim.RunStopped, match=rf"round 1 \(at the server\): {block} reached NaN"):
+        run = fedrecsim.run(small | {"method": {"sums": {"bad": block}}}, progress=False)
+    assert not run.complete and run.record["rounds"] == 0
+    assert fedrecsim.run(small | {"method": "sums"}, progress=False).complete
+
+
+def test_a_mistake_of_the_server_is_told_with_the_round_of_its_step(small) -> None:
+    """If this fails, a run of three rounds is said to have failed in its sixth."""
+    mode = {"rounds": 3, "steps_per_round": 3, "mode": {"fedbuff": {"buffer": 5, "concurrency": 20}}}
+    scenario = small | {"method": {"sums": {"bad": "raise"}}, "training": mode}
+    with pytest.warns(fedrecsim.RunStopped, match=r"round 2 \(at the server\): RuntimeError: the sixth step"):
+        fedrecsim.run(scenario, progress=False)
+
+
+def test_a_method_may_say_that_it_needs_no_server(small) -> None:
+    """If this fails, `server` cannot decide by a parameter whether there is one."""
+    type("MayBe", (Broken,), {"name": "may-be", "parameters": {}, "how": "", "server": lambda self: None})
+    assert fedrecsim.run(small | {"method": "may-be"}, progress=False).model["p"].max() == 0.5
+
+
+def test_a_parameter_does_not_hide_a_method_of_the_class() -> None:
+    """If this fails, `client` is a number when the simulator calls it."""
+    for name in ("client", "layout", "problem", "name"):
+        with pytest.raises(fedrecsim.ScenarioError, match=f"`{name}` is no name for a parameter"):
+            type("Hidden", (Broken,), {"name": "hidden", "parameters": {name: 3}})
+    assert "hidden" not in fedrecsim.methods()
+
+
+def test_methods_in_python_work_at_once_in_several_threads(in_python) -> None:
+    """If this fails, two runs with methods in Python wait for each other for ever, or share their clients."""
+    digests: list = []
+
+    def carry_out() -> None:
+        digests.append(fedrecsim.run(in_python, progress=False).digest)
+
+    threads = [threading.Thread(target=carry_out) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=120)
+    assert len(digests) == 3 and set(digests) == {fedrecsim.run(in_python, progress=False).digest}
+
+
+def test_the_events_are_those_of_the_run_or_there_are_none(small) -> None:
+    """If this fails, a class that was written anew gives an earlier run other events, or a change by hand goes unseen."""
+
+    def made_with(rate: float) -> type:
+        rules = {"p": {"combine": "mean", "optimizer": "plain", "rate": rate}}
+        return type("Again", (Broken,), {"name": "again", "parameters": {}, "how": "", "rules": rules})
+
+    made_with(1.0)
+    scenario = small | {"method": "again"}
+    run, again = (fedrecsim.run(scenario, progress=False) for _ in range(2))
+    made_with(0.25)
+    names = np.array(run.events["event"])
+    assert np.asarray(run.events["bytes"], dtype=float)[names == "upload-started"].sum() == run.bytes["up"]["sent"]
+    # In another process only the class by that name is known.
+    with pytest.raises(fedrecsim.FedrecsimError, match="running the scenario once more"):
+        pickle.loads(pickle.dumps(again)).events
+
+
+def test_what_was_changed_by_hand_has_no_events(small) -> None:
+    """If this fails, the events of a simulation whose model was set are those of another one."""
+    simulation = fedrecsim.Simulation(small)
+    simulation.step()
+    simulation.model = {"V": simulation.model["V"] * 0.5}
+    list(simulation)
+    with pytest.raises(fedrecsim.ScenarioError, match="set by hand"):
+        simulation.finish().events
 
 
 def test_randomness_is_that_of_the_run(small) -> None:

@@ -92,9 +92,3 @@ def _drive(address: str, study: dict, out: str) -> None:
     """Runs a study from another driver, until it is killed."""
     ray.init(address=address, log_to_driver=False)
     fedrecsim.study(study, executor="ray", out=out, checkpoint_every=50, progress=False)
-
-
-def test_a_run_that_no_node_has_room_for_is_refused(cluster, small, tmp_path: Path) -> None:
-    """If this fails, a study waits for ever for a node that is not there."""
-    with pytest.raises(fedrecsim.FedrecsimError, match="no node of the cluster has 64 processors"):
-        fedrecsim.study({"base": small, "seeds": [1]}, executor="ray", threads=64, out=tmp_path / "s", progress=False)

@@ -33,6 +33,14 @@ def test_a_scenario_is_the_same_as_a_dictionary_as_text_and_as_a_file(small, tmp
     assert runs[0].record["rounds"] == 4 == len(runs[0].rounds)
 
 
+def test_a_file_without_an_ending_whose_path_looks_like_a_key_is_a_file(tmp_path: Path) -> None:
+    """If this fails, `runs/rate=0.1/scenario` is read as TOML."""
+    path = tmp_path / "rate=0.1" / "scenario"
+    path.parent.mkdir()
+    path.write_text(TOML)
+    assert fedrecsim.run(str(path), progress=False).complete
+
+
 def test_a_run_has_the_digest_of_the_command(small, tmp_path: Path) -> None:
     """If this fails, Python and the command do not agree on what a scenario is."""
     path = tmp_path / "scenario.toml"
@@ -61,7 +69,7 @@ def test_the_model_is_an_array_that_cannot_be_written_to(small) -> None:
         model["V"][0, 0] = 1.0
 
 
-def test_a_pickled_run_is_the_run(small) -> None:
+def test_a_pickled_run_is_the_run(small, tmp_path: Path) -> None:
     """If this fails, a run that another process has made has lost something on the way."""
     run = fedrecsim.run(small, progress=False)
     again = pickle.loads(pickle.dumps(run))
@@ -73,8 +81,15 @@ def test_a_pickled_run_is_the_run(small) -> None:
     np.testing.assert_array_equal(again.users["invited"], run.users["invited"])
     np.testing.assert_array_equal(again.model["V"], run.model["V"])
     assert len(again.events) == len(run.events) > 0
-    with pytest.raises(fedrecsim.FedrecsimError, match="pickled"):
-        again.write("anywhere")
+    with pytest.raises(ValueError, match="read-only"):
+        again.model["V"][0, 0] = 1.0
+    for place, made in (("one", run), ("other", again)):
+        made.write(tmp_path / place)
+    files = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert "run.json" in files and files == sorted(path.name for path in (tmp_path / "other").iterdir())
+    for name in files:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "other" / name).read_bytes(), name
+    assert fedrecsim.compare([again, fedrecsim.run(small, seed=8, progress=False)], out=tmp_path / "compared").runs
 
 
 def test_a_notebook_shows_the_summary_and_charts(small) -> None:

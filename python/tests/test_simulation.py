@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -34,7 +35,7 @@ def test_a_saved_simulation_goes_on(small, tmp_path) -> None:
     assert len(simulation.step_until(round=2)) == 2
     saved = simulation.save(tmp_path / "saved")
     digest = fedrecsim.run(small, progress=False).digest
-    for where in (saved, tmp_path / "saved"):
+    for where in (saved, bytearray(saved), tmp_path / "saved"):
         restored = fedrecsim.Simulation.restore(small, where)
         assert restored.rounds == 2 and restored.time_s == simulation.time_s > 0
         assert len(list(restored)) == 2
@@ -94,20 +95,23 @@ def test_simulations_live_beside_each_other(small) -> None:
 
 def test_other_threads_go_on_while_a_simulation_works(small) -> None:
     """If this fails, a simulation keeps the interpreter's lock."""
-    counted, over = 0, threading.Event()
+    simulation = fedrecsim.Simulation(small, set={"training.rounds": 1_000_000, "evaluation.every_rounds": 1_000_000})
+    ended = threading.Event()
 
-    def count() -> None:
-        nonlocal counted
-        while not over.is_set():
-            counted += 1
-            time.sleep(0.001)
+    def step() -> None:
+        with contextlib.suppress(fedrecsim.FedrecsimError, KeyboardInterrupt):
+            simulation.step_until(round=200)
+        ended.set()
 
-    thread = threading.Thread(target=count)
+    thread = threading.Thread(target=step)
     thread.start()
-    fedrecsim.run(small, set={"training.rounds": 200, "evaluation.every_rounds": 200}, threads=1, progress=False)
-    over.set()
+    # This thread counts while the other one is within the call.
+    counted = 0
+    while not ended.is_set():
+        counted += 1
+        time.sleep(0.001)
     thread.join()
-    assert counted > 3
+    assert counted > 3 and simulation.rounds == 200
 
 
 LONG = """
@@ -160,6 +164,72 @@ def test_a_program_may_end_while_a_simulation_is_there(in_python) -> None:
     script = LEFT.format(examples=str(PACKAGE / "examples"), scenario=in_python)
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stdout) == (0, "ends\n"), ended.stderr
+
+
+AT_WORK = """
+import sys, threading, time
+sys.path.insert(0, {examples!r})
+import fedrecsim, numpy_fedmf
+scenario = {scenario!r} | {{"training": {{"rounds": 1000000}}, "evaluation": {{"every_rounds": 1000000}}}}
+seen = threading.Event()
+class Seen(numpy_fedmf.NumpyFedMF):
+    name = "seen"
+    def client(self, user):
+        seen.set()
+        return super().client(user)
+scenario["method"] = "seen"
+def work():
+    {work}
+threading.Thread(target=work, daemon=True).start()
+seen.wait()
+print("ends", flush=True)
+"""
+
+
+@pytest.mark.parametrize("work", ["fedrecsim.run(scenario, progress=False)", "fedrecsim.testing.contract(Seen)"])
+def test_a_program_may_end_while_a_thread_is_at_work(in_python, work) -> None:
+    """If this fails, a notebook that is shut down while a run goes on in a thread is aborted by the system."""
+    script = AT_WORK.format(examples=str(PACKAGE / "examples"), scenario=in_python, work=work)
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stdout) == (0, "ends\n"), ended.stderr
+
+
+CHECKED = """
+import sys
+sys.path.insert(0, {examples!r})
+import fedrecsim, numpy_fedmf
+class Told(numpy_fedmf.NumpyFedMF):
+    name = "told"
+    told = False
+    def client(self, user):
+        if not Told.told:
+            Told.told = True
+            print("ready", flush=True)
+        return super().client(user)
+try:
+    fedrecsim.testing.contract(Told)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+try:
+    Told.told = False
+    fedrecsim.run({scenario!r} | {{"method": "told", "training": {{"rounds": 1000000}}}}, progress=False)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+def test_ctrl_c_in_a_method_in_python_is_no_mistake_of_the_method(in_python) -> None:
+    """If this fails, a check that is stopped by hand says that the method breaks a clause, or a run that it failed."""
+    script = CHECKED.format(examples=str(PACKAGE / "examples"), scenario=in_python)
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, bufsize=1)
+    assert process.stdout is not None
+    told = []
+    for line in process.stdout:
+        told.append(line.strip())
+        if line.startswith("ready"):
+            process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 0
+    assert told == ["ready", "interrupted", "ready", "interrupted"]
 
 
 def _step_in_a_fork(simulation: fedrecsim.Simulation, scenario: dict, told) -> None:

@@ -42,8 +42,12 @@ def test_polars_and_pandas_read_tables(run) -> None:
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame(run.users)
     assert frame.shape == (60, len(run.users.columns)) and frame["invited"].sum() == 240
-    pytest.importorskip("pandas")
+    pandas = pytest.importorskip("pandas")
     assert run.rounds.to_pandas()["round"].tolist() == [1, 2, 3, 4]
+    events = run.events.to_pandas()
+    # A count that is missing somewhere is a count elsewhere.
+    assert pandas.api.types.is_integer_dtype(events["user"]) and events["user"].isna().any()
+    assert int(events["bytes"][events["event"] == "upload-started"].sum()) == run.bytes["up"]["sent"]
     assert run.rounds.to_polars()["round"].to_list() == [1, 2, 3, 4]
 
 

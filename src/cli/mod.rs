@@ -38,13 +38,13 @@ mod width;
 
 #[cfg(feature = "npz")]
 pub use args::TableArgs;
+#[cfg(feature = "parquet")]
+pub use args::TableFormat;
 pub use args::{
     Cli, CodecBenchArgs, CodecCommand, Command, CompareArgs, CompletionsArgs, DataCommand, DataDescribeArgs,
     DataFetchArgs, DataListArgs, DiffArgs, EventFormat, EventsArgs, ExplainArgs, HtmlArgs, InputArgs, ManArgs,
     ProgressArg, ReplayArgs, ResumeArgs, RunArgs, StudyArgs, ValidateArgs,
 };
-#[cfg(feature = "parquet")]
-pub use args::TableFormat;
 pub use carry_out::Finished;
 #[cfg(feature = "npz")]
 pub use codecs::bench as codec_bench;

@@ -4,14 +4,16 @@
 //! The module `fedrecsim._bridge` has what is easier to say in Python. An exception there, or in the code of a method,
 //! ends a run in the way in which training that diverges does, with the round and the user.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use fedrecsim::error::{Error, Result};
 use fedrecsim::ids::{Round, UserId};
 use fedrecsim::method::registry::METHODS;
 use fedrecsim::method::rule::Rule;
-use fedrecsim::method::{Averager, Client, Entry, Method, Placement, Problem, Server, parameters, sizes_of};
+use fedrecsim::method::{
+    Averager, Client, Entry, Method, Placement, Problem, Server, largest_magnitude, parameters, sizes_of,
+};
 use fedrecsim::model::blocks::Model;
 use fedrecsim::model::layout::{BlockLayout, Layout};
 use fedrecsim::model::table::TableShape;
@@ -42,6 +44,8 @@ pub struct Shared {
     object: Py<PyAny>,
     initial: Model,
     upload: Layout,
+    /// The names of the model's blocks, for errors.
+    model_names: Vec<&'static str>,
     /// The names of the blocks of uploads, for errors.
     block_names: Vec<&'static str>,
     rules: Vec<Rule>,
@@ -85,10 +89,22 @@ pub fn in_words(py: Python<'_>, raised: &PyErr) -> String {
     told.unwrap_or_else(|_| raised.to_string())
 }
 
-/// Keeps a text for as long as the program runs. It is for the names of methods and of their blocks, of which there are
-/// few.
+/// Keeps a text for as long as the program runs, and once however often it is asked for. It is for the words about methods
+/// and for the names of their blocks.
 fn kept(text: &str) -> &'static str {
-    Box::leak(text.to_owned().into_boxed_str())
+    static KEPT: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(text) = kept.get(text) {
+        return text;
+    }
+    let text: &'static str = Box::leak(text.to_owned().into_boxed_str());
+    kept.insert(text);
+    text
+}
+
+/// Returns the methods of the simulator and these.
+pub fn all(methods: &[Py<MethodEntry>]) -> Vec<Entry> {
+    METHODS.iter().copied().chain(methods.iter().map(|entry| entry.get().entry())).collect()
 }
 
 impl Shared {
@@ -113,6 +129,36 @@ fn layout_of(blocks: Vec<Block>) -> PyResult<Layout> {
         described.push(if is_statistic { block.statistic() } else { block });
     }
     Ok(Layout::new(described))
+}
+
+/// Refuses uploads that the server without code of its own would pass over: it steps each block of the model by the block
+/// of the same name.
+fn check_uploads(layout: &Layout, upload: &Layout) -> PyResult<()> {
+    for block in upload.blocks() {
+        let name = &block.name;
+        match layout.position(name).map(|place| &layout.blocks()[place]) {
+            Some(of_model) if of_model.shape == block.shape => {}
+            Some(_) => return Err(refused(format!("`{name}` has another shape in `upload_layout` than in `layout`"))),
+            None => {
+                return Err(refused(format!(
+                    "`upload_layout` names the block `{name}`, which the model does not have: nothing is done with it \
+                     without a `server` of the method's own"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a model with a value that is not finite.
+fn check_finite(model: &Model) -> PyResult<()> {
+    for block in model.layout().blocks() {
+        let largest = model.named(&block.name).map_or(0.0, |table| largest_magnitude(table.as_slice()));
+        if !largest.is_finite() {
+            return Err(refused(format!("the block `{}` of the initial model has a value of {largest}", block.name)));
+        }
+    }
+    Ok(())
 }
 
 /// Returns a number for a generator of Python's, drawn from a stream of ours.
@@ -171,8 +217,12 @@ impl Shared {
             None => layout.clone(),
         };
         let facts: Facts = bridge(py, "facts")?.call1((&object,))?.extract()?;
+        if !facts.has_server {
+            check_uploads(&layout, &upload)?;
+        }
         let upload = if facts.weighted { upload.weighted() } else { upload };
         let initial = arrays::model(&layout, &bridge(py, "initial")?.call1((&object,))?)?;
+        check_finite(&initial)?;
         let rules: String = bridge(py, "rules")?.call1((&object,))?.extract()?;
         let mut by_block: BTreeMap<String, Rule> =
             serde_json::from_str(&rules).map_err(|reason| refused(format!("`rules`: {reason}")))?;
@@ -181,9 +231,10 @@ impl Shared {
             return Err(refused(format!("`rules` names the block `{unknown}`, which the layout does not have")));
         }
         let version: String = bridge(py, "version")?.call1((class,))?.extract()?;
-        let block_names = upload.blocks().iter().map(|block| kept(&block.name)).collect();
+        let names = |layout: &Layout| layout.blocks().iter().map(|block| kept(&block.name)).collect();
+        let (model_names, block_names) = (names(&layout), names(&upload));
         let object = object.unbind();
-        Ok(Self { name, object, initial, upload, block_names, rules, facts, version })
+        Ok(Self { name, object, initial, upload, model_names, block_names, rules, facts, version })
     }
 }
 

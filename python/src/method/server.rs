@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use fedrecsim::error::Result;
-use fedrecsim::ids::Round;
 use fedrecsim::method::largest_magnitude;
 use fedrecsim::method::server::{Accumulator, Contribution, Server, StepContext, StepReport, downcast};
 use fedrecsim::model::blocks::{Model, ModelUpdate};
@@ -78,10 +77,10 @@ impl Server for PythonServer {
         let row_visits = updates.iter().map(|update| update.rows).sum();
         let stepped = attached(|py| {
             let stepped = self.stepped(py, updates, step);
-            stepped.map_err(|raised| self.shared.failed(py, Some(Round(step.step)), None, &raised))
+            stepped.map_err(|raised| self.shared.failed(py, Some(step.round()), None, &raised))
         });
         let model = stepped?;
-        for (block, name) in model.layout().blocks().iter().zip(&self.shared.block_names) {
+        for (block, name) in model.layout().blocks().iter().zip(&self.shared.model_names) {
             if let Some(table) = model.named(&block.name) {
                 step.check_magnitude(name, largest_magnitude(table.as_slice()))?;
             }

@@ -77,7 +77,7 @@ impl Launcher {
         let log = log_of(&start.folder);
         let unwritten = |reason| Error::write(&log, reason);
         fs::create_dir_all(start.folder.parent().unwrap_or(Path::new("."))).map_err(unwritten)?;
-        remove(&failure_of(&start.folder))?;
+        forget_failure(&start.folder)?;
         let file = match start.to_do {
             ToDo::Resume => File::options().create(true).append(true).open(&log).map_err(unwritten)?,
             ToDo::Begin | ToDo::BeginAnew | ToDo::Nothing => File::create(&log).map_err(unwritten)?,
@@ -151,8 +151,13 @@ fn last_error(log: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.chars().take(LONGEST_REASON).collect())
 }
 
-fn remove(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
+/// Forgets why a run failed before.
+///
+/// # Errors
+/// [`Error::Write`].
+pub fn forget_failure(folder: &Path) -> Result<()> {
+    let path = failure_of(folder);
+    match fs::remove_file(&path) {
         Err(reason) if reason.kind() != std::io::ErrorKind::NotFound => Err(Error::write(path, reason)),
         _ => Ok(()),
     }

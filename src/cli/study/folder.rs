@@ -145,7 +145,11 @@ impl StudyFolder {
         })
     }
 
-    fn state(&self, plan: &Plan, run: RunId) -> Result<RunState> {
+    /// Returns what has become of a run.
+    ///
+    /// # Errors
+    /// [`Error::Read`] for a report that is complete and cannot be read.
+    pub fn state(&self, plan: &Plan, run: RunId) -> Result<RunState> {
         let folder = self.run(plan, run);
         if self.to_do(plan, run)? == ToDo::Nothing {
             let report = SavedReport::read(&folder)?;

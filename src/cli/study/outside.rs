@@ -1,8 +1,10 @@
-//! Runs of a study that something else than `study` starts, such as the workers of a cluster or a program in another
-//! language.
+//! Runs of a study that something else than the command carries out: threads of a program in another language, or the
+//! workers of a cluster.
 //!
-//! [`prepare`] lists the runs and what each takes, [`carry_out`] does one of them wherever it is called, and `study` with
-//! `--no-run` writes the tables. The folder is that of `study`, so that either may go on with what the other has begun.
+//! [`in_threads`] is `study` with a thread of this process for each run. Elsewhere, [`prepare`] lists the runs and what
+//! each takes, [`carry_out`] does one of them wherever it is called, `study` with `--no-run` writes the tables, and
+//! [`listed`] says what has become of each. The folder is that of `study`, so that either may go on with what the other has
+//! begun.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,18 +13,19 @@ use std::time::Instant;
 
 use clap::Parser;
 
-use super::child::{Launcher, Start, failure_of_report, note_failure};
+use super::carrier::How;
+use super::child::{Launcher, Start, failure_of_report, forget_failure, note_failure};
 use super::execute::CHECKPOINTS;
+use super::fit::{self, Rehearsal};
 use super::folder::{StudyFolder, ToDo};
-use super::{fit, out, refuse_changes, refuse_unknown_arms, wanted_runs, without_data};
+use super::{StudyEnd, begun, carried_out, out, planned, refuse_unknown_arms, wanted_runs, without_data};
 use crate::cli::inputs::threads_of;
 use crate::cli::{Cli, Command, Finished, ProgressArg, StudyArgs, resume, run};
 use crate::error::{Error, Result};
 use crate::method::Entry;
-use crate::method::registry::vocabulary_of;
-use crate::study::file::{self, Changes};
 use crate::study::plan::{Plan, RunId};
 use crate::study::record::StudyRecord;
+use crate::study::results::RunState;
 
 /// A run of a study, and what it takes.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,18 +38,39 @@ pub struct Prepared {
     pub folder: String,
     /// Whether its report is complete.
     pub is_done: bool,
+    /// The reason why it has no result, if it was run and has none.
+    pub failure: Option<String>,
     /// The name of its method.
     pub method: String,
     /// The number of its rounds.
     pub rounds: u32,
-    /// The memory that it is expected to take; `None` if there is no estimate.
+    /// The memory that it is expected to take in a process of its own; `None` if there is no estimate.
     pub memory_bytes: Option<u64>,
     /// The wall-clock time that a round is expected to take; `None` if there is no estimate.
     pub round_s: Option<f64>,
 }
 
-/// Checks a study, rehearses the arms that have runs to do with `threads`, begins its folder, and lists its runs. Arms
-/// whose data set is not there are left out where the study says so.
+/// The folder of a study whose runs are carried out somewhere. Nobody else begins there until it is dropped.
+#[derive(Debug)]
+pub struct Held {
+    _folder: StudyFolder,
+}
+
+/// Carries out a study in threads of this process, and tells lines of progress as runs end.
+///
+/// # Errors
+/// Those of `study`.
+pub fn in_threads(
+    arguments: &StudyArgs,
+    methods: &[Entry],
+    interrupted: &Arc<AtomicBool>,
+    tell: &(dyn Fn(&str) + Sync),
+) -> Result<StudyEnd> {
+    carried_out(arguments, methods, interrupted, How::Threads { tell })
+}
+
+/// Checks a study, takes and begins its folder, rehearses the arms that have runs to do with `threads`, and lists its runs.
+/// Arms whose data set is not there are left out where the study says so.
 ///
 /// # Errors
 /// Those of `study`.
@@ -55,39 +79,65 @@ pub fn prepare(
     methods: &[Entry],
     threads: usize,
     interrupted: &Arc<AtomicBool>,
-) -> Result<Vec<Prepared>> {
+) -> Result<(Held, Vec<Prepared>)> {
+    let rehearsal = Rehearsal::in_any_process(threads);
     let (plan, text) = planned(arguments, methods)?;
     refuse_unknown_arms(arguments, &plan)?;
-    let folder = StudyFolder::open(out(arguments, &plan))?;
-    let earlier = folder.record()?;
-    let mut record = StudyRecord::of(&plan, &text, arguments.shard, earlier.as_ref())?;
-    if let Some(earlier) = &earlier {
-        refuse_changes(earlier, &record, folder.path())?;
+    let (folder, mut record) = begun(arguments, (&plan, &text))?;
+    let runs = runs_with_data(arguments, &plan);
+    let mut arms = Vec::new();
+    for run in &runs {
+        if folder.to_do(&plan, *run)? != ToDo::Nothing {
+            arms.push(run.arm);
+        }
     }
-    let without_data = without_data(arguments, &plan);
-    let runs = wanted_runs(arguments, &plan).into_iter().filter(|run| !without_data.contains(&run.arm));
-    let states = runs.map(|run| Ok((run, folder.to_do(&plan, run)? == ToDo::Nothing))).collect::<Result<Vec<_>>>()?;
-    let mut arms: Vec<usize> = states.iter().filter(|(_, is_done)| !is_done).map(|(run, _)| run.arm).collect();
     arms.dedup();
-    fit::estimate(arguments, methods, &plan, &arms, Some(threads), &mut record, interrupted)?;
+    fit::estimate(arguments, methods, &plan, &arms, Some(rehearsal), &mut record, interrupted)?;
     if interrupted.load(Ordering::Relaxed) {
         return Err(Error::Interrupted);
     }
     folder.write_record(&record)?;
-    let prepared = |(run, is_done): (RunId, bool)| {
-        let known = &record.arms[run.arm];
-        Prepared {
+    let prepared = described(&plan, &record, &folder, &runs)?;
+    Ok((Held { _folder: folder }, prepared))
+}
+
+/// Lists the runs of a study and what has become of each, without taking its folder.
+///
+/// # Errors
+/// Those of a study that is not there or has faults, and of a report that cannot be read.
+pub fn listed(arguments: &StudyArgs, methods: &[Entry]) -> Result<Vec<Prepared>> {
+    let (plan, text) = planned(arguments, methods)?;
+    let folder = StudyFolder::shared(out(arguments, &plan));
+    let record = StudyRecord::of(&plan, &text, arguments.shard, folder.record()?.as_ref())?;
+    described(&plan, &record, &folder, &runs_with_data(arguments, &plan))
+}
+
+/// Returns the wanted runs whose data set is there, or has to be.
+fn runs_with_data(arguments: &StudyArgs, plan: &Plan) -> Vec<RunId> {
+    let without_data = without_data(arguments, plan);
+    wanted_runs(arguments, plan).into_iter().filter(|run| !without_data.contains(&run.arm)).collect()
+}
+
+fn described(plan: &Plan, record: &StudyRecord, folder: &StudyFolder, runs: &[RunId]) -> Result<Vec<Prepared>> {
+    let described = |run: &RunId| {
+        let (known, scenario) = (&record.arms[run.arm], &plan.arms[run.arm].scenario);
+        let failure = match folder.state(plan, *run)? {
+            RunState::Failed(reason) => Some(reason),
+            _ => None,
+        };
+        Ok(Prepared {
             arm: known.name.clone(),
             seed: run.seed,
-            folder: plan.folder(run).display().to_string(),
-            is_done,
-            method: plan.arms[run.arm].scenario.method.name.clone(),
-            rounds: plan.arms[run.arm].scenario.training.rounds,
+            folder: plan.folder(*run).display().to_string(),
+            is_done: folder.to_do(plan, *run)? == ToDo::Nothing,
+            failure,
+            method: scenario.method.name.clone(),
+            rounds: scenario.training.rounds,
             memory_bytes: known.memory_bytes,
             round_s: known.round_s,
-        }
+        })
     };
-    Ok(states.into_iter().map(prepared).collect())
+    runs.iter().map(described).collect()
 }
 
 /// Carries out one run of a study that was [prepared](prepare), from its last checkpoint if there is one, and returns why
@@ -124,33 +174,44 @@ pub fn carry_out(
         seed,
         checkpoint_every: arguments.checkpoint_every.map_or(every, u32::from).max(1),
     };
-    let outcome = finished(arguments, methods, &start, interrupted);
-    let reason = match outcome {
-        Ok(Finished { stopped_by: Some(Error::Interrupted), .. }) | Err(Error::Interrupted) => {
-            return Err(Error::Interrupted);
-        }
-        Ok(_) => failure_of_report(&of_report),
-        Err(error) => Some(error.to_string()),
-    };
+    let threads = threads_of(arguments.threads);
+    let reason = carry(&start, threads, arguments.data_dir.as_deref(), methods, interrupted)?;
     reason.iter().try_for_each(|reason| note_failure(&of_report, reason))?;
     Ok(reason)
 }
 
-/// Carries out the command by which `study` would start a process.
-fn finished(
-    arguments: &StudyArgs,
-    methods: &[Entry],
+/// Carries out in this thread what a process of a study's run does, and returns why the run has no result; `None` if it has
+/// one.
+///
+/// # Errors
+/// [`Error::Interrupted`] if `interrupted` was set.
+pub(super) fn carry(
     start: &Start,
+    threads: usize,
+    data_dir: Option<&Path>,
+    methods: &[Entry],
     interrupted: &Arc<AtomicBool>,
-) -> Result<Finished> {
+) -> Result<Option<String>> {
     let folder = start.folder.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder).map_err(|reason| Error::write(folder, reason))?;
-    let launcher = Launcher {
-        before: Vec::new(),
-        program: "fedrecsim".into(),
-        threads: threads_of(arguments.threads),
-        data_dir: arguments.data_dir.clone(),
-    };
+    forget_failure(&start.folder)?;
+    match finished(start, threads, data_dir, methods, interrupted) {
+        Ok(Finished { stopped_by: Some(Error::Interrupted), .. }) | Err(Error::Interrupted) => Err(Error::Interrupted),
+        Ok(_) => Ok(failure_of_report(&start.folder)),
+        Err(error) => Ok(Some(error.to_string())),
+    }
+}
+
+/// Carries out the command of a run. Its words are read as those of a process are, so that either is the same run.
+fn finished(
+    start: &Start,
+    threads: usize,
+    data_dir: Option<&Path>,
+    methods: &[Entry],
+    interrupted: &Arc<AtomicBool>,
+) -> Result<Finished> {
+    let data_dir = data_dir.map(Path::to_owned);
+    let launcher = Launcher { before: Vec::new(), program: "fedrecsim".into(), threads, data_dir };
     let (now, interrupted) = (Instant::now(), Arc::clone(interrupted));
     match Cli::try_parse_from(launcher.words(start)).map(|cli| cli.command) {
         Ok(Command::Run(mut of_run)) => {
@@ -164,11 +225,4 @@ fn finished(
         Ok(_) => Err(Error::Usage("a run of a study begins or goes on, and nothing else".to_owned())),
         Err(refused) => Err(Error::Usage(refused.to_string())),
     }
-}
-
-/// Reads the study and resolves its arms.
-fn planned(arguments: &StudyArgs, methods: &[Entry]) -> Result<(Plan, String)> {
-    let changes = Changes { set: arguments.set.clone(), seeds: arguments.seeds.clone() };
-    let (study, text) = file::load(&arguments.study, &changes)?;
-    Ok((Plan::of(study, &vocabulary_of(methods))?, text))
 }
