@@ -54,7 +54,7 @@ def overrides(changes: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     if changes is None:
         return []
     if not isinstance(changes, Mapping):
-        raise _native.ScenarioError(f"`set` is a dictionary of values by keys such as training.rounds, not {changes!r}")
+        raise _native.ScenarioError(f"`set` is a dictionary of values by keys like training.rounds, not {changes!r}")
     return [(str(key), json_of(value)) for key, value in changes.items()]
 
 
@@ -77,7 +77,7 @@ def given(
             raise _native.ScenarioError("the path of the scenario is empty")
     else:
         kind = type(scenario).__name__
-        raise _native.ScenarioError(f"a scenario is a path, TOML text or a dictionary, and not {kind}: {scenario!r:.80}")
+        raise _native.ScenarioError(f"a scenario is a path, TOML text or a dictionary, not {kind}: {scenario!r:.80}")
     chosen = overrides(changes)
     if seed is not None:
         chosen.append(("seed", json_of(seed)))

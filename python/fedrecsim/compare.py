@@ -66,7 +66,8 @@ class Comparison:
         """Returns a picture of all arms for a notebook to show."""
         path = self.folder / f"{picture}.svg"
         if not path.is_file():
-            raise _native.ScenarioError(f"there is no picture `{picture}`; there are {', '.join(self.pictures) or 'none'}")
+            there = ", ".join(self.pictures) or "none"
+            raise _native.ScenarioError(f"there is no picture `{picture}`; there are {there}")
         return Picture(path.read_text(encoding="utf-8"))
 
     def _repr_markdown_(self) -> str:

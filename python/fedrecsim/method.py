@@ -225,8 +225,13 @@ def register(cls: type[Method]) -> None:
     """Makes the method of a class one that scenarios can name, as every class with a `name` becomes by itself. A class
     that another process has sent needs it."""
     if taken := sorted({*dir(Method), "problem"}.intersection(cls.parameters)):
-        raise _native.ScenarioError(f"`{taken[0]}` is no name for a parameter: methods have something else of that name")
-    described = {key: value if isinstance(value, Parameter) else Parameter(value) for key, value in cls.parameters.items()}
+        raise _native.ScenarioError(f"`{taken[0]}` is no name for a parameter: methods have it for something else")
+
+    def described_by(value: Any) -> Parameter:
+        """Returns a parameter of which only the default may have been given."""
+        return value if isinstance(value, Parameter) else Parameter(value)
+
+    described = {key: described_by(value) for key, value in cls.parameters.items()}
     schema = {
         "description": cls.summary,
         "type": "object",

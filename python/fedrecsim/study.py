@@ -174,8 +174,8 @@ def _placed(study: Any, out: Any) -> tuple[Path, Path]:
 
 
 def _kept(folder: Path, name: str, text: str) -> Path:
-    """Returns a file with this text, which is written if it is not there. It is in a folder that is named after the text, so
-    that no other call writes over what runs are still to read, and appears whole or not at all."""
+    """Returns a file with this text, which is written if it is not there. Its folder is named after the text, so that no
+    other call writes over what runs are still to read, and it appears whole or not at all."""
     path = folder / hashlib.blake2b(text.encode(), digest_size=8).hexdigest() / f"{name}.toml"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -245,7 +245,7 @@ def _slurm(order: _Order) -> str:
     runs = order.runs()
     own = {cls.name for cls in method.classes()}
     if here := sorted({run.method for run in runs} & own):
-        raise _native.ScenarioError(f"a script for Slurm starts the command, which does not have the method `{here[0]}`")
+        raise _native.ScenarioError(f"a script for Slurm starts the command, which has no method `{here[0]}`")
     command = [sys.executable, "-m", "fedrecsim", *order.words, *order.limits, "--slurm"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:

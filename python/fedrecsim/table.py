@@ -59,8 +59,8 @@ class Table:
         return polars.DataFrame(self)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Returns the table as a data frame of pandas, with the types of the table: what is not there is missing, and counts
-        stay integers. Needs pyarrow, through which pandas reads Arrow."""
+        """Returns the table as a data frame of pandas, which shares its memory: what is not there is missing, and
+        counts stay integers. Needs pyarrow, through which pandas reads Arrow."""
         import pandas
 
         table = self.to_pyarrow()

@@ -61,8 +61,8 @@ fn raw<'py>(py: Python<'py>, bytes: &[u8], value_type: ValueType) -> Bound<'py, 
     }
 }
 
-/// Returns what is like an array (of NumPy, PyTorch or nested lists) as an array of single precision whose values stand in
-/// a row. An array that is one already is not copied.
+/// Returns what is like an array (of NumPy, PyTorch or nested lists) as an array of single precision whose values stand
+/// in a row. An array that is one already is not copied.
 ///
 /// # Errors
 /// The exception of the conversion.

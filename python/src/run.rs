@@ -17,8 +17,8 @@ use crate::inputs::Given;
 use crate::report::Report;
 use crate::watch::{RoundOver, Told, watched};
 
-/// Runs a scenario to its end, and returns what remains. `progress` is called with the number of a round that is over, the
-/// number of all rounds, the virtual time, the bytes sent so far, and a figure of accuracy.
+/// Runs a scenario to its end, and returns what remains. `progress` is called with the number of a round that is over,
+/// the number of all rounds, the virtual time, the bytes sent so far, and a figure of accuracy.
 #[pyfunction]
 #[pyo3(signature = (scenario, threads=None, progress=None))]
 pub fn run(

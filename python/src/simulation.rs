@@ -123,8 +123,8 @@ impl Simulation {
         record.as_ref().map(json_of).transpose()
     }
 
-    /// Goes on to the end of round `round`, or to `time_s` seconds of virtual time, and returns the records of the rounds
-    /// that ended on the way, as JSON.
+    /// Goes on to the end of round `round`, or to `time_s` seconds of virtual time, and returns the records of the
+    /// rounds that ended on the way, as JSON.
     #[pyo3(signature = (round=None, time_s=None))]
     fn step_until(&self, py: Python<'_>, round: Option<u32>, time_s: Option<f64>) -> PyResult<Vec<String>> {
         let until = match (round, time_s) {

@@ -72,8 +72,8 @@ pub fn study_runs(py: Python<'_>, words: Vec<OsString>, methods: Vec<Py<MethodEn
     Ok(runs.into_iter().map(tuple).collect())
 }
 
-/// Carries out a study in threads of this process, and returns its tables as Markdown with the errors that it has. `tell`
-/// is called with lines of progress.
+/// Carries out a study in threads of this process, and returns its tables as Markdown with the errors that it has.
+/// `tell` is called with lines of progress.
 #[pyfunction]
 #[pyo3(signature = (words, methods, tell=None))]
 pub fn study_here(

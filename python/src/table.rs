@@ -1,4 +1,7 @@
 //! Passes the tables of a run to whatever reads Arrow, without a copy.
+//!
+//! The two capsules of Arrow's protocol are made here, as the crate that would make them (`pyo3-arrow`) is for another
+//! major version of `arrow-array` than that of this tree.
 
 use std::io::Cursor;
 

@@ -99,9 +99,9 @@ pub fn end_all(py: Python<'_>) {
     });
 }
 
-/// Carries out `work` on a thread of its own, without the interpreter's lock, so that no exception of a signal is raised
-/// within it. Meanwhile this thread looks for signals, and calls `progress` with what the work tells. A signal sets `interrupted`, and its exception is raised when the work
-/// has ended.
+/// Carries out `work` on a thread of its own, without the interpreter's lock, so that no exception of a signal is
+/// raised within it. Meanwhile this thread looks for signals, and calls `progress` with what the work tells. A signal
+/// sets `interrupted`, and its exception is raised when the work has ended.
 ///
 /// # Errors
 /// The exception of a signal or of `progress`, that of the work's error, and [`FedrecsimError`] for a work that panics.

@@ -68,5 +68,6 @@ def test_a_run_that_diverges_has_its_rounds_and_says_why(small) -> None:
 
 def test_values_of_numpy_and_paths_are_values(small, tmp_path) -> None:
     """If this fails, a sweep over `numpy.arange` has to convert its values."""
-    run = fedrecsim.run(small, set={"training.rounds": np.arange(3)[1], "network.dropout": np.float32(0.5)}, progress=False)
+    changes = {"training.rounds": np.arange(3)[1], "network.dropout": np.float32(0.5)}
+    run = fedrecsim.run(small, set=changes, progress=False)
     assert run.record["rounds"] == 1 and run.record["scenario"]["network"]["dropout"] == 0.5

@@ -413,7 +413,7 @@ def test_methods_in_python_work_at_once_in_several_threads(in_python) -> None:
 
 
 def test_the_events_are_those_of_the_run_or_there_are_none(small) -> None:
-    """If this fails, a class that was written anew gives an earlier run other events, or a change by hand goes unseen."""
+    """If this fails, a class that was written anew gives an earlier run the events of another one."""
 
     def made_with(rate: float) -> type:
         rules = {"p": {"combine": "mean", "optimizer": "plain", "rate": rate}}

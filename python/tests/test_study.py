@@ -38,8 +38,8 @@ def test_a_study_has_the_digests_of_the_command(axes, tmp_path: Path) -> None:
     study = fedrecsim.study(axes, out=tmp_path / "study", progress=False)
     assert len(study.digests) == 8 == len(study.planned) and not study.failures
     (file,) = (tmp_path / "study" / ".fedrecsim").glob("*/study.toml")
-    command = [sys.executable, "-m", "fedrecsim", "study", str(file), "--out", str(tmp_path / "other"), "--progress", "off"]
-    subprocess.run(command, check=True, capture_output=True)
+    command = [sys.executable, "-m", "fedrecsim", "study", str(file), "--out", str(tmp_path / "other")]
+    subprocess.run([*command, "--progress", "off"], check=True, capture_output=True)
     for run in study.planned:
         other = tmp_path / "other" / run.folder.relative_to(tmp_path / "study") / "run.json"
         assert json.loads(other.read_text())["digest"] == study.digests[run.name]
@@ -116,10 +116,11 @@ def test_what_is_no_study_is_refused(axes, small, tmp_path: Path) -> None:
 
 
 def test_slurm_refuses_what_the_command_cannot_run(axes, numpy_method, tmp_path: Path) -> None:
-    """If this fails, a script starts a command that does not know the method, or a build without scripts for Slurm ends in
-    a message on the command line's syntax."""
-    with pytest.raises(fedrecsim.ScenarioError, match="does not have the method `numpy-fedmf`"):
-        fedrecsim.study(axes | {"base": axes["base"] | {"method": numpy_method.name}}, executor="slurm", out=tmp_path / "own")
+    """If this fails, a script starts a command that does not know the method, or a build without scripts for Slurm ends
+    in a message on the command line's syntax."""
+    own = axes | {"base": axes["base"] | {"method": numpy_method.name}}
+    with pytest.raises(fedrecsim.ScenarioError, match="has no method `numpy-fedmf`"):
+        fedrecsim.study(own, executor="slurm", out=tmp_path / "own")
     helped = subprocess.run([sys.executable, "-m", "fedrecsim", "study", "--help"], capture_output=True, text=True)
     if "--slurm" in helped.stdout:
         assert "#SBATCH" in fedrecsim.study(axes, executor="slurm", out=tmp_path / "study", threads=2)

@@ -37,6 +37,17 @@ def test_pyarrow_reads_a_table_without_a_copy(run) -> None:
     assert one.schema.field("round").type == pyarrow.uint64()
 
 
+def test_polars_and_pandas_share_the_memory_of_a_table(run) -> None:
+    """If this fails, a data frame is a copy."""
+    pyarrow = pytest.importorskip("pyarrow")
+    polars = pytest.importorskip("polars")
+    pytest.importorskip("pandas")
+    address = pyarrow.table(run.users)["invited"].chunk(0).buffers()[1].address
+    assert polars.DataFrame(run.users)["invited"].to_arrow().buffers()[1].address == address
+    in_pandas = run.users.to_pandas()["invited"].array.__arrow_array__()
+    assert in_pandas.chunk(0).buffers()[1].address == address
+
+
 def test_polars_and_pandas_read_tables(run) -> None:
     """If this fails, `polars.DataFrame(run.rounds)` or the way to pandas does not work."""
     polars = pytest.importorskip("polars")

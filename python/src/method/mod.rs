@@ -1,5 +1,5 @@
-//! Methods that are written in Python: a class becomes an entry in the list of methods, and its objects a method and its
-//! clients.
+//! Methods that are written in Python: a class becomes an entry in the list of methods, and its objects a method and
+//! its clients.
 //!
 //! The module `fedrecsim._bridge` has what is easier to say in Python. An exception there, or in the code of a method,
 //! ends a run in the way in which training that diverges does, with the round and the user.
@@ -89,8 +89,8 @@ pub fn in_words(py: Python<'_>, raised: &PyErr) -> String {
     told.unwrap_or_else(|_| raised.to_string())
 }
 
-/// Keeps a text for as long as the program runs, and once however often it is asked for. It is for the words about methods
-/// and for the names of their blocks.
+/// Keeps a text for as long as the program runs, and once however often it is asked for. It is for the words about
+/// methods and for the names of their blocks.
 fn kept(text: &str) -> &'static str {
     static KEPT: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -131,8 +131,8 @@ fn layout_of(blocks: Vec<Block>) -> PyResult<Layout> {
     Ok(Layout::new(described))
 }
 
-/// Refuses uploads that the server without code of its own would pass over: it steps each block of the model by the block
-/// of the same name.
+/// Refuses uploads that the server without code of its own would pass over: it steps each block of the model by the
+/// block of the same name.
 fn check_uploads(layout: &Layout, upload: &Layout) -> PyResult<()> {
     for block in upload.blocks() {
         let name = &block.name;

@@ -90,8 +90,8 @@ impl Task {
     }
 }
 
-/// What a method's code has returned from `train`, as the bridge puts it: the blocks, the loss, the weight, the row visits
-/// and the multiply-adds.
+/// What a method's code has returned from `train`, as the bridge puts it: the blocks, the loss, the weight, the row
+/// visits and the multiply-adds.
 type Returned<'py> = (Bound<'py, PyDict>, f64, Option<f32>, Option<u64>, u64);
 
 /// Reads what `train` has returned.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use super::child::{self, Launcher, Start, failure, tell_to_stop};
-use super::outside;
+use super::within::carry;
 use crate::cli::messages;
 use crate::error::{Error, Result};
 use crate::method::Entry;
@@ -104,7 +104,7 @@ impl Here {
         let (here, start, interrupted) = (self.clone(), start.clone(), Arc::clone(&stop));
         let thread = thread::Builder::new()
             .name("run".to_owned())
-            .spawn(move || outside::carry(&start, here.threads, here.data_dir.as_deref(), &here.methods, &interrupted));
+            .spawn(move || carry(&start, here.threads, here.data_dir.as_deref(), &here.methods, &interrupted));
         let thread = thread.map_err(|reason| Error::Usage(format!("cannot start a thread for a run: {reason}")))?;
         Ok(Carrier::Thread { thread: Some(thread), stop })
     }

@@ -25,8 +25,8 @@ pub struct Rehearsal {
 }
 
 impl Rehearsal {
-    /// Describes a rehearsal in a process that holds much else, such as an interpreter with data frames: what it has now
-    /// is no part of a run.
+    /// Describes a rehearsal in a process that holds much else, such as an interpreter with data frames: what it has
+    /// now is no part of a run.
     pub fn in_any_process(threads: usize) -> Self {
         let resident = memory::resident_bytes().unwrap_or(0);
         Self { threads, beside_bytes: resident.saturating_sub(BYTES_OF_A_PROCESS) }
@@ -62,7 +62,8 @@ pub fn estimate(
                 let world = Inputs::load(&planned.scenario, &directories, methods)?.world;
                 // If the first round fails, the run will say why.
                 if let Ok(expected) = Expected::of(&world, threads, false) {
-                    // What an earlier arm has left may be in use again, so that the process has not grown by all that is needed.
+                    // What an earlier arm has left may be in use again, so that the process has not grown by all that
+                    // is needed.
                     let own = expected.peak_bytes().saturating_sub(beside_bytes);
                     known.memory_bytes = Some(own.max(expected.needed_bytes()));
                     known.round_s = Some(expected.round_s());

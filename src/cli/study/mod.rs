@@ -1,8 +1,9 @@
 //! Carries out `study`: runs beside each other, each a process of its own, and the tables of all of them.
 //!
 //! [`folder`](mod@folder) is what a study keeps on the disk, and what became of each run; [`fit`] says how much memory
-//! the runs take; [`child`] is one run's process, and [`carrier`] that or a thread; [`execute`](mod@execute) starts and
-//! watches them; `progress` is what a user sees of that; [`merge`](mod@merge) puts parts together; [`outside`] is for runs that something else starts.
+//! the runs take; [`child`] is one run's process, [`within`] its thread where it has none, and [`carrier`] either;
+//! [`execute`](mod@execute) starts and watches them; `progress` is what a user sees of that; [`merge`](mod@merge) puts
+//! parts together; [`outside`] is for runs that something else starts.
 
 mod carrier;
 mod child;
@@ -12,6 +13,7 @@ mod folder;
 mod merge;
 pub mod outside;
 mod progress;
+mod within;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -3,24 +3,21 @@
 //!
 //! [`in_threads`] is `study` with a thread of this process for each run. Elsewhere, [`prepare`] lists the runs and what
 //! each takes, [`carry_out`] does one of them wherever it is called, `study` with `--no-run` writes the tables, and
-//! [`listed`] says what has become of each. The folder is that of `study`, so that either may go on with what the other has
-//! begun.
+//! [`listed`] says what has become of each. The folder is that of `study`, so that either may go on with what the other
+//! has begun.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
-
-use clap::Parser;
 
 use super::carrier::How;
-use super::child::{Launcher, Start, failure_of_report, forget_failure, note_failure};
+use super::child::{Start, failure_of_report, note_failure};
 use super::execute::CHECKPOINTS;
 use super::fit::{self, Rehearsal};
 use super::folder::{StudyFolder, ToDo};
+use super::within::carry;
 use super::{StudyEnd, begun, carried_out, out, planned, refuse_unknown_arms, wanted_runs, without_data};
+use crate::cli::StudyArgs;
 use crate::cli::inputs::threads_of;
-use crate::cli::{Cli, Command, Finished, ProgressArg, StudyArgs, resume, run};
 use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::study::plan::{Plan, RunId};
@@ -69,8 +66,8 @@ pub fn in_threads(
     carried_out(arguments, methods, interrupted, How::Threads { tell })
 }
 
-/// Checks a study, takes and begins its folder, rehearses the arms that have runs to do with `threads`, and lists its runs.
-/// Arms whose data set is not there are left out where the study says so.
+/// Checks a study, takes and begins its folder, rehearses the arms that have runs to do with `threads`, and lists its
+/// runs. Arms whose data set is not there are left out where the study says so.
 ///
 /// # Errors
 /// Those of `study`.
@@ -140,12 +137,12 @@ fn described(plan: &Plan, record: &StudyRecord, folder: &StudyFolder, runs: &[Ru
     runs.iter().map(described).collect()
 }
 
-/// Carries out one run of a study that was [prepared](prepare), from its last checkpoint if there is one, and returns why
-/// it has no result; `None` if it has one. A run that is complete stays as it is.
+/// Carries out one run of a study that was [prepared](prepare), from its last checkpoint if there is one, and returns
+/// why it has no result; `None` if it has one. A run that is complete stays as it is.
 ///
 /// # Errors
-/// [`Error::Interrupted`] if `interrupted` was set, after a checkpoint that was due; [`Error::Usage`] for a run that the
-/// study does not have, or on which another process is at work.
+/// [`Error::Interrupted`] if `interrupted` was set, after a checkpoint that was due; [`Error::Usage`] for a run that
+/// the study does not have, or on which another process is at work.
 pub fn carry_out(
     arguments: &StudyArgs,
     methods: &[Entry],
@@ -178,51 +175,4 @@ pub fn carry_out(
     let reason = carry(&start, threads, arguments.data_dir.as_deref(), methods, interrupted)?;
     reason.iter().try_for_each(|reason| note_failure(&of_report, reason))?;
     Ok(reason)
-}
-
-/// Carries out in this thread what a process of a study's run does, and returns why the run has no result; `None` if it has
-/// one.
-///
-/// # Errors
-/// [`Error::Interrupted`] if `interrupted` was set.
-pub(super) fn carry(
-    start: &Start,
-    threads: usize,
-    data_dir: Option<&Path>,
-    methods: &[Entry],
-    interrupted: &Arc<AtomicBool>,
-) -> Result<Option<String>> {
-    let folder = start.folder.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder).map_err(|reason| Error::write(folder, reason))?;
-    forget_failure(&start.folder)?;
-    match finished(start, threads, data_dir, methods, interrupted) {
-        Ok(Finished { stopped_by: Some(Error::Interrupted), .. }) | Err(Error::Interrupted) => Err(Error::Interrupted),
-        Ok(_) => Ok(failure_of_report(&start.folder)),
-        Err(error) => Ok(Some(error.to_string())),
-    }
-}
-
-/// Carries out the command of a run. Its words are read as those of a process are, so that either is the same run.
-fn finished(
-    start: &Start,
-    threads: usize,
-    data_dir: Option<&Path>,
-    methods: &[Entry],
-    interrupted: &Arc<AtomicBool>,
-) -> Result<Finished> {
-    let data_dir = data_dir.map(Path::to_owned);
-    let launcher = Launcher { before: Vec::new(), program: "fedrecsim".into(), threads, data_dir };
-    let (now, interrupted) = (Instant::now(), Arc::clone(interrupted));
-    match Cli::try_parse_from(launcher.words(start)).map(|cli| cli.command) {
-        Ok(Command::Run(mut of_run)) => {
-            of_run.progress = ProgressArg::Off;
-            run(&of_run, methods, interrupted, false, now)
-        }
-        Ok(Command::Resume(mut of_run)) => {
-            of_run.progress = ProgressArg::Off;
-            resume(&of_run, methods, interrupted, false, now)
-        }
-        Ok(_) => Err(Error::Usage("a run of a study begins or goes on, and nothing else".to_owned())),
-        Err(refused) => Err(Error::Usage(refused.to_string())),
-    }
 }
