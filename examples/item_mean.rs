@@ -35,12 +35,12 @@ pub const ENTRY: Entry = Entry {
     name: "item-mean",
     summary: "scores an item by the share of users who rated it, which they work out together",
     source: "an example of this project",
-    schema: || schemars::schema_for!(ItemMeanParameters),
-    resolve: |_| Vec::new(),
+    schema: &|| schemars::schema_for!(ItemMeanParameters),
+    resolve: &|_| Vec::new(),
     placement: Placement::Federated,
     draws_negatives: true,
-    sizes: |value, size| sizes_by(value, |_: ItemMeanParameters| Layout::of_table("p", item_table(size.items))),
-    build: |value, problem| Ok(Box::new(ItemMean::new(parameters(ENTRY.name, value)?, problem))),
+    sizes: &|value, size| sizes_by(value, |_: ItemMeanParameters| Layout::of_table("p", item_table(size.items))),
+    build: &|value, problem| Ok(Box::new(ItemMean::new(parameters(ENTRY.name, value)?, problem))),
 };
 
 /// Parameters of the item mean: the keys of `[method.item-mean]`, with their ranges, defaults and documentation.

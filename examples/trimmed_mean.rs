@@ -28,7 +28,7 @@ pub const ENTRY: Entry = Entry {
     name: "fedmf-trimmed",
     summary: "FedMF with a server that drops the largest and the smallest difference of every value",
     source: "an example of this project, after Yin et al., Byzantine-Robust Distributed Learning, ICML 2018",
-    build: |value, problem| {
+    build: &|value, problem| {
         let inner: FedMfParameters = parameters(ENTRY.name, value)?;
         Ok(Box::new(TrimmedFedMf { inner: FedMf::new(inner, problem) }))
     },

@@ -110,6 +110,18 @@ pub enum Error {
         /// What cannot be computed.
         place: &'static str,
     },
+    /// The code of a method that cannot go on, such as an exception of one that is written in another language.
+    #[error("the method `{method}` failed {}: {reason}", place_of(*round, *user))]
+    MethodFailed {
+        /// The method's name.
+        method: String,
+        /// The round, numbered from zero, if it is known.
+        round: Option<Round>,
+        /// The user for whom the method was at work; `None` for a step of the server.
+        user: Option<UserId>,
+        /// What went wrong.
+        reason: String,
+    },
     /// A value that the codec of its block has no symbol for.
     #[error(
         "cannot encode {place}: the value {value:e} {reason}; choose other values in `codec`, or lower the learning rates"
@@ -277,6 +289,16 @@ impl Error {
         }
     }
 
+    /// Returns the error with its round, if it is the failure of a method that does not know which one it is.
+    pub(crate) fn in_round(self, of_round: Round) -> Self {
+        match self {
+            Self::MethodFailed { method, round, user, reason } => {
+                Self::MethodFailed { method, round: round.or(Some(of_round)), user, reason }
+            }
+            other => other,
+        }
+    }
+
     /// Returns in which way an error ends a run or a command. Exit codes and runs go by this one list.
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -289,6 +311,7 @@ impl Error {
             Self::CheckpointUnwritten { .. }
             | Self::Diverged { .. }
             | Self::Unscorable { .. }
+            | Self::MethodFailed { .. }
             | Self::Unrepresentable { .. }
             | Self::TimeOverflow { .. }
             | Self::NobodyFinished { .. }
@@ -348,6 +371,12 @@ fn way_on(path: &Path, left: Option<u32>) -> String {
         ),
         None => "there is none before it: see to the cause, and begin anew with --overwrite".to_owned(),
     }
+}
+
+/// Returns in words where a method was at work.
+fn place_of(round: Option<Round>, user: Option<UserId>) -> String {
+    let who = user.map_or_else(|| "at the server".to_owned(), |user| user.to_string());
+    round.map_or_else(|| format!("({who})"), |round| format!("in round {} ({who})", round.0 + 1))
 }
 
 /// Returns in words how many users `never-twice-in-a-row` keeps from taking part; empty if it keeps nobody.

@@ -107,6 +107,8 @@
 //! |---|---|
 //! | `cli` | the `fedrecsim` command and the module `cli`, with clap and its companions, humantime, indicatif, shlex, rustix, tokio's signals and mimalloc |
 //! | `fetch` | `data fetch`, which takes public data sets from their providers, with ureq, rustls and zip; not on by default |
+//! | `arrow` | the rounds, users and events of a run as Arrow tables, with arrow-array; not on by default |
+//! | `parquet` | the same as Parquet files (`--format parquet`), with parquet; not on by default |
 //! | `npz` | the parameters of a trained model as a file for NumPy, with ndarray-npy |
 //! | `plots` | the SVG charts of reports and of the events, with plotters |
 //!

@@ -24,12 +24,12 @@ const IDLE: Entry = Entry {
     name: "idle",
     summary: "learns nothing",
     source: "this benchmark",
-    schema: || schemars::json_schema!({ "type": "object", "additionalProperties": false }),
-    resolve: |_| Vec::new(),
+    schema: &|| schemars::json_schema!({ "type": "object", "additionalProperties": false }),
+    resolve: &|_| Vec::new(),
     placement: Placement::Federated,
     draws_negatives: false,
-    sizes: no_blocks,
-    build: |_, _| Ok(Box::new(Idle)),
+    sizes: &no_blocks,
+    build: &|_, _| Ok(Box::new(Idle)),
 };
 
 #[derive(Clone, Debug)]

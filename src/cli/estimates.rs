@@ -55,7 +55,7 @@ impl Expected {
     }
 
     /// Returns the memory that the run needs beside what the process has.
-    fn needed_bytes(&self) -> u64 {
+    pub fn needed_bytes(&self) -> u64 {
         self.estimate.memory.total_bytes() + BYTES_OF_ANY_RUN
     }
 

@@ -59,6 +59,8 @@ pub fn events(arguments: &EventsArgs, methods: &[Entry], interrupted: Arc<Atomic
         EventFormat::Trace => Form::Trace,
         #[cfg(feature = "plots")]
         EventFormat::Svg => Form::Picture(timeline(&scenario, &arguments.input)),
+        #[cfg(feature = "parquet")]
+        EventFormat::Parquet => Form::Table(Box::default()),
     };
     let place = arguments.out.as_deref().unwrap_or(Path::new("standard output"));
     let output = arguments.out.as_ref().map(|path| OutputFile::create(path, arguments.overwrite)).transpose()?;

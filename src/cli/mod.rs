@@ -38,6 +38,8 @@ mod width;
 
 #[cfg(feature = "npz")]
 pub use args::TableArgs;
+#[cfg(feature = "parquet")]
+pub use args::TableFormat;
 pub use args::{
     Cli, CodecBenchArgs, CodecCommand, Command, CompareArgs, CompletionsArgs, DataCommand, DataDescribeArgs,
     DataFetchArgs, DataListArgs, DiffArgs, EventFormat, EventsArgs, ExplainArgs, HtmlArgs, InputArgs, ManArgs,
@@ -55,13 +57,14 @@ pub use diff::diff;
 pub use events::{events, replay};
 pub use explain::explain;
 pub use html::html;
+pub use inputs::{Inputs, data_directories};
 pub use inspect::{Validation, presets, schema, validate};
 pub use methods::methods;
-pub use program::program;
+pub use program::{program, program_of};
 pub use resume::resume;
 pub use run::run;
 pub use shells::{completions, man};
-pub use study::{StudyEnd, study};
+pub use study::{StudyEnd, outside, study};
 #[cfg(feature = "npz")]
 pub use table::table;
 

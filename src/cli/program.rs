@@ -19,13 +19,22 @@ use crate::report::terminal;
 ///
 /// A `main` of one line that adds a method of its own is in `examples/item_mean.rs`.
 pub fn program(methods: &[Entry]) -> ExitCode {
+    ExitCode::from(program_of(std::env::args_os().collect(), methods, Vec::new()))
+}
+
+/// Carries out the command line `words`, the first of which is the program's name, and returns the exit code. `itself`
+/// are the words that start this program, such as those of an interpreter and its script; none if its own file does.
+pub fn program_of(words: Vec<OsString>, methods: &[Entry], itself: Vec<OsString>) -> u8 {
     let started = Instant::now();
-    let command = Cli::parse_from(understood(std::env::args_os().collect())).command;
+    let mut command = Cli::parse_from(understood(words)).command;
+    if let Command::Study(arguments) = &mut command {
+        arguments.program = itself;
+    }
     let outcome = memory::caught(|| execute(command, methods, started)).and_then(|outcome| outcome);
     let outcome = outcome.unwrap_or_else(|error| Done::failed(vec![error]));
     let code = outcome.exit_code();
     outcome.errors.iter().for_each(|error| messages::error(&error.to_string()));
-    ExitCode::from(code)
+    code
 }
 
 /// Returns the words of a command line as the parser understands them. It takes `help --help` for the help of a command

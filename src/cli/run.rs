@@ -7,6 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use super::RunArgs;
+#[cfg(feature = "parquet")]
+use super::args::TableFormat;
 use super::carry_out::{Finished, Output, carry_out};
 use super::estimates::Expected;
 use super::inputs::{Inputs, data_directories, threads_of};
@@ -16,9 +18,11 @@ use crate::checkpoint::{self, Build, Header, Keeper};
 use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
+#[cfg(feature = "parquet")]
+use crate::report::arrow;
 #[cfg(feature = "npz")]
 use crate::report::model_file::ModelFile;
-use crate::report::{ReportFolder, html};
+use crate::report::{EXPORTERS, ReportFolder, html};
 use crate::scenario::{self, Loaded, Scenario};
 use crate::sim::{Checkpoints, World};
 
@@ -110,7 +114,13 @@ fn claim(arguments: &RunArgs, scenario: &Scenario) -> Result<ReportFolder> {
         )));
     }
     let folder = ReportFolder::create(path, arguments.overwrite)?;
-    Ok(if arguments.html { folder.with_exporters(html::run::exporters()) } else { folder })
+    let exporters = if arguments.html { html::run::exporters() } else { EXPORTERS.to_vec() };
+    #[cfg(feature = "parquet")]
+    let exporters = match arguments.format {
+        TableFormat::Csv => exporters,
+        TableFormat::Parquet => arrow::with_parquet(exporters),
+    };
+    Ok(folder.with_exporters(exporters))
 }
 
 /// Returns what checkpoints of the run say about it.

@@ -23,7 +23,7 @@ use crate::model::state::StateVisitor;
 pub const POPULARITY: Entry = Entry {
     name: "popularity",
     summary: "scores an item by its number of training ratings; central, untrained, sends nothing",
-    build: |value, problem| {
+    build: &|value, problem| {
         let counts = problem.all_ratings().map(Dataset::popularity).unwrap_or_default();
         build("popularity", value, Baseline::Popularity(counts.into_iter().map(|count| count as f32).collect()))
     },
@@ -35,19 +35,19 @@ pub const RANDOM: Entry = Entry {
     name: "random",
     summary: "scores every item at random; the floor of any accuracy",
     source: "the customary baseline",
-    schema: || schemars::schema_for!(NoParameters),
-    resolve: |_| Vec::new(),
+    schema: &|| schemars::schema_for!(NoParameters),
+    resolve: &|_| Vec::new(),
     placement: Placement::Untrained,
     draws_negatives: false,
-    sizes: no_blocks,
-    build: |value, problem| build("random", value, Baseline::Random { seed: problem.streams.seed() }),
+    sizes: &no_blocks,
+    build: &|value, problem| build("random", value, Baseline::Random { seed: problem.streams.seed() }),
 };
 
 /// Describes the method `global-mean` to the registry.
 pub const GLOBAL_MEAN: Entry = Entry {
     name: "global-mean",
     summary: "predicts the mean of all training ratings; central, untrained, sends nothing",
-    build: |value, problem| {
+    build: &|value, problem| {
         let mean = problem.all_ratings().map(Dataset::mean_training_rating).unwrap_or_default();
         build("global-mean", value, Baseline::GlobalMean(mean as f32))
     },
@@ -58,7 +58,7 @@ pub const GLOBAL_MEAN: Entry = Entry {
 pub const USER_MEAN: Entry = Entry {
     name: "user-mean",
     summary: "predicts the mean of the user's own training ratings; untrained, sends nothing",
-    build: |value, _| build("user-mean", value, Baseline::UserMean),
+    build: &|value, _| build("user-mean", value, Baseline::UserMean),
     ..RANDOM
 };
 

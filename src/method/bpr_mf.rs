@@ -33,14 +33,14 @@ pub const ENTRY: Entry = Entry {
     name: "bpr-mf",
     summary: "centralised matrix factorisation by pairwise ranking (BPR): users send their ratings once",
     source: "Rendle et al., BPR: Bayesian Personalized Ranking from Implicit Feedback, UAI 2009",
-    schema: || schemars::schema_for!(BprMfParameters),
-    resolve: |_| Vec::new(),
+    schema: &|| schemars::schema_for!(BprMfParameters),
+    resolve: &|_| Vec::new(),
     placement: Placement::Central,
     draws_negatives: true,
-    sizes: |value, size| {
+    sizes: &|value, size| {
         sizes_by(value, |p: BprMfParameters| mf::layout([size.users, size.items], p.latent_dimension as usize))
     },
-    build: |value, problem| Ok(Box::new(BprMf { parameters: parameters("bpr-mf", value)?, problem: problem.clone() })),
+    build: &|value, problem| Ok(Box::new(BprMf { parameters: parameters("bpr-mf", value)?, problem: problem.clone() })),
 };
 
 /// Parameters of matrix factorisation by pairwise ranking.

@@ -1,4 +1,10 @@
 //! Describes methods in the form in which lists of methods hold them.
+//!
+//! The functions of an [`Entry`] are references to closures, so that a method may be made while a program runs, as those
+//! that are written in another language are. In a constant `&|value, problem| ...` is such a reference; a closure that
+//! holds something is made one by [`Box::leak`].
+
+use std::fmt;
 
 use serde_json::Value;
 
@@ -6,11 +12,17 @@ use super::{Method, Problem};
 use crate::error::{Error, Result};
 use crate::model::layout::{BlockLayout, Layout};
 use crate::model::table::TableShape;
-use crate::scenario::ParameterFault;
 use crate::scenario::sizes::{BlockSize, ProblemSize};
+use crate::scenario::{Resolve, SizesOf};
+
+/// Returns the JSON schema of a method's parameters.
+pub type SchemaOf = dyn Fn() -> schemars::Schema + Send + Sync;
+
+/// Builds a method from checked parameters.
+pub type Build = dyn Fn(&Value, &Problem) -> Result<Box<dyn Method>> + Send + Sync;
 
 /// Describes a method to scenario files, commands and the simulated world.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Entry {
     /// The name in scenario files.
     pub name: &'static str,
@@ -19,10 +31,10 @@ pub struct Entry {
     /// The paper and the code that the method follows.
     pub source: &'static str,
     /// Returns the JSON schema of the method's parameters.
-    pub schema: fn() -> schemars::Schema,
+    pub schema: &'static SchemaOf,
     /// Fills in defaults that depend on other parameters, and checks what a schema cannot express. Most methods need
     /// neither.
-    pub resolve: fn(&mut Value) -> Vec<ParameterFault>,
+    pub resolve: &'static Resolve,
     /// The place where the method runs.
     pub placement: Placement,
     /// Whether training draws negatives as `dataset.negatives` says. Where it does not, that table has no effect, and a
@@ -31,9 +43,19 @@ pub struct Entry {
     /// Returns the sizes of the largest blocks that a run makes with these parameters: those of its model, its
     /// downloads and whatever all clients start with. They are checked before any block is made.
     /// [`sizes_of_item_table`], [`sizes_by`] and [`no_blocks`] implement it for most methods.
-    pub sizes: fn(&Value, ProblemSize) -> Vec<BlockSize>,
+    pub sizes: &'static SizesOf,
     /// Builds the method from checked parameters.
-    pub build: fn(&Value, &Problem) -> Result<Box<dyn Method>>,
+    pub build: &'static Build,
+}
+
+/// Shows what is no function.
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, placement, draws_negatives, .. } = self;
+        let mut entry = f.debug_struct("Entry");
+        entry.field("name", name).field("placement", placement).field("draws_negatives", draws_negatives);
+        entry.finish_non_exhaustive()
+    }
 }
 
 /// Says where a method runs.

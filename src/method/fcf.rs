@@ -39,12 +39,12 @@ pub const ENTRY: Entry = Entry {
     name: "fcf",
     summary: "implicit least squares: gradients of the whole item table from everybody, Adam on the server",
     source: "Ammad-ud-din et al., Federated Collaborative Filtering, arXiv 1901.09888",
-    schema: || schemars::schema_for!(FcfParameters),
-    resolve: |_| Vec::new(),
+    schema: &|| schemars::schema_for!(FcfParameters),
+    resolve: &|_| Vec::new(),
     placement: Placement::Federated,
     draws_negatives: false,
-    sizes: |value, size| sizes_of_item_table("Y", (value, size), |p: FcfParameters| p.latent_dimension),
-    build: |value, problem| Ok(Box::new(Fcf::new(parameters("fcf", value)?, problem))),
+    sizes: &|value, size| sizes_of_item_table("Y", (value, size), |p: FcfParameters| p.latent_dimension),
+    build: &|value, problem| Ok(Box::new(Fcf::new(parameters("fcf", value)?, problem))),
 };
 
 /// Parameters of FCF.

@@ -26,12 +26,12 @@ pub const ENTRY: Entry = Entry {
     summary: "matrix factorisation: private user vector, averaged item table",
     source: "Chai et al., Secure Federated Matrix Factorization, IEEE Intelligent Systems 2020, in the implicit form \
              that the FedRAP and PFedRec papers compare with",
-    schema: || schemars::schema_for!(FedMfParameters),
-    resolve: |_| Vec::new(),
+    schema: &|| schemars::schema_for!(FedMfParameters),
+    resolve: &|_| Vec::new(),
     placement: Placement::Federated,
     draws_negatives: true,
-    sizes: |value, size| sizes_of_item_table("V", (value, size), |p: FedMfParameters| p.latent_dimension),
-    build: |value, problem| Ok(Box::new(FedMf::new(parameters("fedmf", value)?, problem))),
+    sizes: &|value, size| sizes_of_item_table("V", (value, size), |p: FedMfParameters| p.latent_dimension),
+    build: &|value, problem| Ok(Box::new(FedMf::new(parameters("fedmf", value)?, problem))),
 };
 
 /// Parameters of FedMF.

@@ -43,12 +43,12 @@ pub const ENTRY: Entry = Entry {
     summary: "centralised implicit alternating least squares: users send their ratings once, every row is solved for",
     source: "Hu, Koren and Volinsky, Collaborative Filtering for Implicit Feedback Datasets, ICDM 2008; regulariser of \
              Rendle et al., RecSys 2022",
-    schema: || schemars::schema_for!(IalsParameters),
-    resolve: |_| Vec::new(),
+    schema: &|| schemars::schema_for!(IalsParameters),
+    resolve: &|_| Vec::new(),
     placement: Placement::Central,
     draws_negatives: false,
-    sizes: |value, size| sizes_by(value, |p: IalsParameters| p.of_fedgram().layout(size.items)),
-    build: |value, problem| Ok(Box::new(Ials::new(&parameters("ials", value)?, problem))),
+    sizes: &|value, size| sizes_by(value, |p: IalsParameters| p.of_fedgram().layout(size.items)),
+    build: &|value, problem| Ok(Box::new(Ials::new(&parameters("ials", value)?, problem))),
 };
 
 /// Parameters of implicit alternating least squares.

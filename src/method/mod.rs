@@ -95,7 +95,7 @@ mod user_vector;
 mod vector_client;
 
 pub use averager::Averager;
-pub use entry::{Entry, Placement, no_blocks, parameters, sizes_by, sizes_of, sizes_of_item_table};
+pub use entry::{Build, Entry, Placement, SchemaOf, no_blocks, parameters, sizes_by, sizes_of, sizes_of_item_table};
 pub use protocol::Protocol;
 pub use server::Server;
 pub use task::{LocalTask, LocalUpdate, Phase, SampleScratch, Scorer, ScoringContext};

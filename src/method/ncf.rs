@@ -33,12 +33,12 @@ pub const ENTRY: Entry = Entry {
     name: "ncf",
     summary: "centralised neural collaborative filtering: users send their ratings once, the server trains by Adam",
     source: "He et al., Neural Collaborative Filtering, WWW 2017 (the network without the product of embeddings)",
-    schema: || schemars::schema_for!(NcfParameters),
-    resolve: |_| Vec::new(),
+    schema: &|| schemars::schema_for!(NcfParameters),
+    resolve: &|_| Vec::new(),
     placement: Placement::Central,
     draws_negatives: true,
-    sizes: |value, size| sizes_by(value, |p: NcfParameters| p.layout([size.users, size.items])),
-    build: |value, problem| Ok(Box::new(Ncf { parameters: parameters("ncf", value)?, problem: problem.clone() })),
+    sizes: &|value, size| sizes_by(value, |p: NcfParameters| p.layout([size.users, size.items])),
+    build: &|value, problem| Ok(Box::new(Ncf { parameters: parameters("ncf", value)?, problem: problem.clone() })),
 };
 
 /// Parameters of neural collaborative filtering at the server.

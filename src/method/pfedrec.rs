@@ -26,12 +26,12 @@ pub const ENTRY: Entry = Entry {
     summary: "shared item table, fine-tuned by each client for its own scores; private score function",
     source: "Zhang et al., Dual Personalization on Federated Recommendation, IJCAI 2023; code \
              Zhangcx19/IJCAI-23-PFedRec abc2380",
-    schema: || schemars::schema_for!(PFedRecParameters),
-    resolve: |_| Vec::new(),
+    schema: &|| schemars::schema_for!(PFedRecParameters),
+    resolve: &|_| Vec::new(),
     placement: Placement::Federated,
     draws_negatives: true,
-    sizes: |value, size| sizes_of_item_table("E", (value, size), |p: PFedRecParameters| p.latent_dimension),
-    build: |value, problem| Ok(Box::new(PFedRec::new(parameters("pfedrec", value)?, problem))),
+    sizes: &|value, size| sizes_of_item_table("E", (value, size), |p: PFedRecParameters| p.latent_dimension),
+    build: &|value, problem| Ok(Box::new(PFedRec::new(parameters("pfedrec", value)?, problem))),
 };
 
 /// Parameters of PFedRec; the defaults are the published ones.

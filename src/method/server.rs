@@ -185,6 +185,11 @@ impl<'a> StepContext<'a> {
         Self { round, divergence_limit, ..self }
     }
 
+    /// Returns the round of which the step is a part. Where rounds do not wait for everybody, a round may have several steps.
+    pub fn round(&self) -> Round {
+        self.round
+    }
+
     /// Refuses a parameter of the server whose largest magnitude is above the limit or NaN.
     ///
     /// # Errors

@@ -261,20 +261,24 @@ impl<'a> ScoringContext<'a> {
 pub trait Scorer {
     /// Writes the score of each of `items` (ascending, distinct) to `scores`. A higher score is better, and the score
     /// of an item does not depend on the other items.
-    fn score(&self, items: &[u32], scores: &mut [f32]);
+    ///
+    /// # Errors
+    /// Whatever the method finds wrong. Most methods find it when they make the scorer.
+    fn score(&self, items: &[u32], scores: &mut [f32]) -> Result<()>;
 }
 
-/// Makes every function that scores a scorer.
+/// Makes every function that scores, and cannot fail, a scorer.
 impl<F: Fn(&[u32], &mut [f32])> Scorer for F {
-    fn score(&self, items: &[u32], scores: &mut [f32]) {
+    fn score(&self, items: &[u32], scores: &mut [f32]) -> Result<()> {
         self(items, scores);
+        Ok(())
     }
 }
 
 /// Returns the scores of `items`, for the client of the user that `context` describes.
 ///
 /// # Errors
-/// Those of [`Client::scorer`](super::Client::scorer).
+/// Those of [`Client::scorer`](super::Client::scorer) and [`Scorer::score`].
 pub fn score(
     client: &dyn super::Client,
     context: &ScoringContext<'_>,
@@ -282,6 +286,6 @@ pub fn score(
     scratch: &mut Scratch,
 ) -> Result<Vec<f32>> {
     let mut scores = vec![0.0; items.len()];
-    client.scorer(context, scratch)?.score(items, &mut scores);
+    client.scorer(context, scratch)?.score(items, &mut scores)?;
     Ok(scores)
 }

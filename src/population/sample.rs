@@ -12,12 +12,12 @@ pub(super) fn scenario_with(tables: &str) -> Scenario {
     let vocabulary = [MethodVocabulary {
         name: "popularity",
         schema,
-        resolve: |_| Vec::new(),
+        resolve: &|_| Vec::new(),
         trains: false,
         runs_at_server: false,
         server_computes: false,
         draws_negatives: true,
-        sizes: |_, _| Vec::new(),
+        sizes: &|_, _| Vec::new(),
         exchanged: ExchangedOf::new(|_| None),
     }];
     let text = format!("method = \"popularity\"\ndataset.name = \"ml-100k\"\ntraining.rounds = 1\n{tables}");

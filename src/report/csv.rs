@@ -1,5 +1,6 @@
 //! Writes `rounds.csv`, which has one flat row per finished round and the units in the column names.
 
+use super::cell::Cell;
 use super::record::{Flow, RoundRecord, RunRecord, SPARSITY_THRESHOLDS};
 use super::{check, cost, figures};
 use crate::error::{Error, Result};
@@ -16,11 +17,21 @@ use crate::error::{Error, Result};
 pub fn render(record: &RunRecord) -> Result<String> {
     check::check(record)?;
     let failed = |error: csv::Error| Error::write("rounds.csv", error.into());
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let (names, rows) = table(record);
+    writer.write_record(names).map_err(failed)?;
+    for cells in rows {
+        writer.write_record(cells.iter().map(Cell::to_string)).map_err(failed)?;
+    }
+    finished("rounds.csv", writer)
+}
+
+/// Returns the names of the columns, and the cells of every round.
+pub(super) fn table(record: &RunRecord) -> (Vec<String>, Vec<Vec<Cell>>) {
     let accuracy = figures::of_all_rounds(record);
     let sparsity = record.per_round.iter().any(|round| round.sparsity.is_some());
     let energy =
         |round: &RoundRecord| Some(cost::energy(&record.scenario.devices, &round.bytes, round.work)?.total_j());
-    let mut writer = csv::Writer::from_writer(Vec::new());
     let third_party = record.third_party_bytes.is_some();
     let rules = record.scenario.faults.len();
     let epsilon = |round: &RoundRecord| round.privacy.and_then(|privacy| privacy.epsilon);
@@ -30,19 +41,19 @@ pub fn render(record: &RunRecord) -> Result<String> {
         names.extend(["third_party_up_sent_bytes", "third_party_down_sent_bytes"].map(String::from));
     }
     names.extend(claims_epsilon.then(|| "epsilon".to_owned()));
-    writer.write_record(names).map_err(failed)?;
-    for (round, cost) in record.per_round.iter().zip(cost::by_round(record)) {
+    let rows = record.per_round.iter().zip(cost::by_round(record)).map(|(round, cost)| {
         let mut cells = row(round, &cost, rules, &accuracy, energy(round), sparsity);
         if third_party {
             let bytes = round.third_party_bytes.unwrap_or_default();
-            cells.extend([bytes.up.sent, bytes.down.sent].map(|bytes| bytes.to_string()));
+            cells.extend([bytes.up.sent, bytes.down.sent].map(Cell::count));
         }
         if claims_epsilon {
-            cells.push(epsilon(round).map(|epsilon| epsilon.to_string()).unwrap_or_default());
+            cells.push(Cell::Number(epsilon(round)));
         }
-        writer.write_record(cells).map_err(failed)?;
-    }
-    finished("rounds.csv", writer)
+        cells
+    });
+    let rows = rows.collect();
+    (names, rows)
 }
 
 /// Returns the text that `writer` has written to the file `name`.
@@ -112,43 +123,33 @@ fn row(
     accuracy: &[(&str, &str)],
     energy_j: Option<f64>,
     sparsity: bool,
-) -> Vec<String> {
-    let optional = |value: Option<f64>| value.map(|v| v.to_string()).unwrap_or_default();
-    let mut cells = vec![
-        round.round.to_string(),
-        round.virtual_time_s.to_string(),
-        round.duration_s.to_string(),
-        round.invited.to_string(),
-        round.aggregated.to_string(),
-        round.dropped.to_string(),
-        round.cancelled.to_string(),
-        round.late.to_string(),
-        round.stale.to_string(),
-        round.losses.dropouts.to_string(),
-        round.losses.departures.to_string(),
-    ];
-    cells.extend((0..rules).map(|rule| round.losses.by_fault(rule).to_string()));
-    cells.push(optional(round.loss));
+) -> Vec<Cell> {
+    let mut cells = vec![Cell::count(round.round), Cell::number(round.virtual_time_s), Cell::number(round.duration_s)];
+    let fates = [round.invited, round.aggregated, round.dropped, round.cancelled, round.late, round.stale];
+    cells.extend(fates.map(Cell::count));
+    cells.extend([round.losses.dropouts, round.losses.departures].map(Cell::count));
+    cells.extend((0..rules).map(|rule| Cell::count(round.losses.by_fault(rule))));
+    cells.push(Cell::Number(round.loss));
     for &(split, name) in accuracy {
         let figure = round.accuracy.as_ref().and_then(|measured| {
             figures::splits(measured).find(|&(of, _)| of == split).and_then(|(_, figures)| figures.get(name).copied())
         });
-        cells.push(optional(figure));
+        cells.push(Cell::Number(figure));
     }
     for flow in [&round.bytes.up, &round.bytes.down] {
-        cells.extend(flow_columns(flow).map(|(_, value)| value.to_string()));
+        cells.extend(flow_columns(flow).map(|(_, value)| Cell::count(value)));
     }
-    cells.extend([cost.up_bytes.to_string(), cost.down_bytes.to_string()]);
-    cells.push(round.inference_bytes.map(|bytes| bytes.to_string()).unwrap_or_default());
+    cells.extend([cost.up_bytes, cost.down_bytes].map(Cell::count));
+    cells.push(Cell::Count(round.inference_bytes));
     let work = round.work;
     let amounts = [work.finished, work.lost, work.unused, work.unused_download_bytes];
     let multiply_adds = [work.finished_multiply_adds, work.lost_multiply_adds, work.unused_multiply_adds];
-    cells.extend(amounts.into_iter().chain(multiply_adds).map(|value| value.to_string()));
-    cells.extend(energy_j.map(|energy_j| energy_j.to_string()));
+    cells.extend(amounts.into_iter().chain(multiply_adds).map(Cell::count));
+    cells.extend(energy_j.map(Cell::number));
     if sparsity {
         let shares = round.sparsity.map(|s| [s.uploads, s.averaged].concat());
-        cells.extend((0..2 * SPARSITY_THRESHOLDS.len()).map(|i| optional(shares.as_ref().map(|s| s[i]))));
-        cells.push(optional(round.sparsity.and_then(|sparsity| sparsity.union)));
+        cells.extend((0..2 * SPARSITY_THRESHOLDS.len()).map(|i| Cell::Number(shares.as_ref().map(|s| s[i]))));
+        cells.push(Cell::Number(round.sparsity.and_then(|sparsity| sparsity.union)));
     }
     cells
 }

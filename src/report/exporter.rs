@@ -25,6 +25,9 @@ pub const RUN_JSON: &str = "run.json";
 /// The file with the interactive page, which [`html::run::exporters`](super::html::run::exporters) have made.
 pub const PAGE: &str = "report.html";
 
+/// The files with the tables of a run for Parquet, which `arrow::with_parquet` has made.
+pub const PARQUET: [&str; 2] = ["rounds.parquet", "users.parquet"];
+
 /// The exporters of this crate, in the order in which their files are written.
 pub const EXPORTERS: &[Exporter] = &[
     Exporter { files: &["rounds.csv"], render: |record| text("rounds.csv", csv::render(record)) },
@@ -35,6 +38,7 @@ pub const EXPORTERS: &[Exporter] = &[
     Exporter { files: &[SCENARIO_FILE], render: resolved },
     // The page is made for whoever asks. One of an earlier report, which would show its figures, is removed.
     Exporter { files: &[PAGE], render: |_| Ok(Files::new()) },
+    Exporter { files: &PARQUET, render: |_| Ok(Files::new()) },
     Exporter { files: &[RUN_JSON], render: |record| text(RUN_JSON, json::render(record)) },
 ];
 

@@ -1,7 +1,8 @@
 //! Writes `users.csv`, which has one flat row for every user.
 
-use std::fmt::{self, Write};
+use std::fmt::Write;
 
+use super::cell::Cell;
 use super::csv::flow_columns;
 use super::record::{Energy, Flow, RunRecord, UserRecord};
 use super::words::thousands;
@@ -17,11 +18,16 @@ use crate::sim::outcome::users::UserAccount;
 pub fn render(record: &RunRecord) -> Result<Option<String>> {
     check::check(record)?;
     let Some(users) = &record.per_user else { return Ok(None) };
-    let mut text = header(record.energy.is_some()).join(",") + "\n";
+    let mut text = header(record).join(",") + "\n";
     for user in users {
-        let energy = cost::energy(&record.scenario.devices, &user.bytes, user.account.work);
-        // Writing into a string cannot fail.
-        let _ = write_row(&mut text, user, energy);
+        // All cells are numbers, so that none has to be quoted, and they are written in place, since there may be
+        // millions of them.
+        for (place, cell) in cells(record, user).enumerate() {
+            let separator = if place == 0 { "" } else { "," };
+            // Writing into a string cannot fail.
+            let _ = write!(text, "{separator}{cell}");
+        }
+        text.push('\n');
     }
     Ok(Some(text))
 }
@@ -42,7 +48,8 @@ pub fn remark(record: &RunRecord) -> String {
     )
 }
 
-fn header(energy: bool) -> Vec<String> {
+/// Returns the names of the columns.
+pub(super) fn header(record: &RunRecord) -> Vec<String> {
     let participations = ["invited", "completed", "late", "stale", "lost", "cancelled", "under_way"];
     let mut names = ["user"].into_iter().chain(participations).map(String::from).collect::<Vec<_>>();
     names.push("taking_part_s".to_owned());
@@ -52,26 +59,19 @@ fn header(energy: bool) -> Vec<String> {
     names.extend(["unused_download_bytes", "inference_bytes"].map(String::from));
     names.extend(["row_visits", "lost_row_visits", "unused_row_visits"].map(String::from));
     names.extend(["multiply_adds", "lost_multiply_adds", "unused_multiply_adds"].map(String::from));
-    if energy {
+    if record.energy.is_some() {
         names.extend(["energy_j", "wasted_energy_j"].map(String::from));
     }
     names
 }
 
-/// Appends the line of a user. All cells are numbers, so that none has to be quoted, and they are written in place,
-/// since there may be millions of them.
-fn write_row(text: &mut String, user: &UserRecord, energy: Option<Energy>) -> fmt::Result {
-    let UserRecord { user, bytes, account } = user;
-    let UserAccount { invited, completed, late, stale, lost, cancelled, under_way, .. } = *account;
-    write!(text, "{},{invited},{completed},{late},{stale},{lost},{cancelled},{under_way}", user.0)?;
-    write!(text, ",{}", account.taking_part_ns as f64 / 1e9)?;
-    for flow in [&bytes.up, &bytes.down] {
-        for (_, value) in flow_columns(flow) {
-            write!(text, ",{value}")?;
-        }
-    }
-    let work = account.work;
-    for value in [
+/// Returns the cells of a user, in the order of the columns.
+pub(super) fn cells(record: &RunRecord, user: &UserRecord) -> impl Iterator<Item = Cell> {
+    let energy: Option<Energy> = cost::energy(&record.scenario.devices, &user.bytes, user.account.work);
+    let UserRecord { user, bytes, account } = *user;
+    let UserAccount { invited, completed, late, stale, lost, cancelled, under_way, work, .. } = account;
+    let flows = [bytes.up, bytes.down].into_iter().flat_map(|flow| flow_columns(&flow).map(|(_, value)| value));
+    let amounts = [
         work.unused_download_bytes,
         account.inference_bytes,
         work.finished,
@@ -80,14 +80,11 @@ fn write_row(text: &mut String, user: &UserRecord, energy: Option<Energy>) -> fm
         work.finished_multiply_adds,
         work.lost_multiply_adds,
         work.unused_multiply_adds,
-    ] {
-        write!(text, ",{value}")?;
-    }
-    if let Some(energy) = energy {
-        write!(text, ",{},{}", energy.total_j(), energy.wasted_j)?;
-    }
-    text.push('\n');
-    Ok(())
+    ];
+    let participations = [user.0, invited, completed, late, stale, lost, cancelled, under_way].map(Cell::count);
+    let taking_part = Cell::number(account.taking_part_ns as f64 / 1e9);
+    let joules = energy.into_iter().flat_map(|energy| [energy.total_j(), energy.wasted_j]).map(Cell::number);
+    participations.into_iter().chain([taking_part]).chain(flows.chain(amounts).map(Cell::count)).chain(joules)
 }
 
 #[cfg(test)]

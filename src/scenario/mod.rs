@@ -65,7 +65,7 @@ pub use spec::{
     SelectSpec, Selection, ServerLinkSpec, ServerSpec, Sharing, SourceSpec, SpeedSpec, SplitSpec, SubsetSpec,
     TrainingSpec, TransportSpec, Trust, ValuesSpec, VirtualItemsSpec,
 };
-pub use vocabulary::{MethodVocabulary, ParameterFault, ParameterFaultKind, schema, unchecked_rules};
+pub use vocabulary::{MethodVocabulary, ParameterFault, ParameterFaultKind, Resolve, SizesOf, schema, unchecked_rules};
 pub use weights::{StepWeights, WeightTotals};
 
 pub(crate) use faults::{Fault, Place, Sources};

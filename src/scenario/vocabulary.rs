@@ -3,6 +3,8 @@
 //! This layer knows no method. Each registered one brings its name, the schema of its parameters and a
 //! check for what a schema cannot say.
 
+use std::fmt;
+
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value as Json, json};
 
@@ -11,8 +13,14 @@ use super::raw::RawScenario;
 use super::rules::{KEYWORDS, Rules};
 use super::sizes::{BlockSize, ProblemSize};
 
+/// Fills in what a method's parameters leave out, and returns the faults that a schema cannot state.
+pub type Resolve = dyn Fn(&mut Json) -> Vec<ParameterFault> + Send + Sync;
+
+/// Returns the sizes of the largest blocks that a method makes with these parameters.
+pub type SizesOf = dyn Fn(&Json, ProblemSize) -> Vec<BlockSize> + Send + Sync;
+
 /// What scenario files have to know of a method.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct MethodVocabulary {
     /// Registered name of the method.
     pub name: &'static str,
@@ -22,7 +30,7 @@ pub struct MethodVocabulary {
     pub schema: schemars::Schema,
     /// Fills in defaults that depend on other parameters, so that a report shows what was really used, and returns the
     /// faults that the schema cannot state. The parameters obey the schema and have its defaults.
-    pub resolve: fn(&mut serde_json::Value) -> Vec<ParameterFault>,
+    pub resolve: &'static Resolve,
     /// Whether there is anything to train. Without training, keys that say how rounds are run have no meaning.
     pub trains: bool,
     /// Whether the method trains at the server, to which every user sends its ratings.
@@ -32,9 +40,16 @@ pub struct MethodVocabulary {
     /// Whether training draws negatives as `dataset.negatives` says.
     pub draws_negatives: bool,
     /// Returns the sizes of the largest blocks that the method makes with these parameters.
-    pub sizes: fn(&serde_json::Value, ProblemSize) -> Vec<BlockSize>,
+    pub sizes: &'static SizesOf,
     /// Tells what the method exchanges with the server, by which the codecs of a scenario are checked.
     pub exchanged: ExchangedOf,
+}
+
+/// Shows the name.
+impl fmt::Debug for MethodVocabulary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MethodVocabulary").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 /// A fault in a method's parameters, or one of them that has no effect.

@@ -73,8 +73,8 @@ pub fn standing(world: &World, position: usize, client: &dyn Client, model: &Mod
         let scorer = client.scorer(&context, scratch)?;
         let mut probe = Probe { world, position, scorer: &*scorer, buffers: scoring };
         let standing = match (world.dataset.test_item(user), world.dataset.test_ratings(user)) {
-            (Some(test), _) => probe.places(test, world.dataset.validation_item(user)),
-            (None, Some(test)) => probe.errors(test),
+            (Some(test), _) => probe.places(test, world.dataset.validation_item(user))?,
+            (None, Some(test)) => probe.errors(test)?,
             // A split holds out either items or ratings, so this user has no test ratings.
             (None, None) => Some(Standing::Rated(RatingErrors::default())),
         };
@@ -100,34 +100,36 @@ struct Probe<'a> {
 
 impl Probe<'_> {
     /// Returns the ranks of the held-out items; `None` if a score is NaN.
-    fn places(&mut self, test: ItemId, validation: Option<ItemId>) -> Option<Standing> {
+    fn places(&mut self, test: ItemId, validation: Option<ItemId>) -> Result<Option<Standing>> {
         let Yardstick { among_candidates, in_catalogue, .. } = self.world.yardstick;
         let both: Vec<ItemId> = std::iter::once(test).chain(validation).collect();
         let mut places = [Place::default(); 2];
         if among_candidates {
             // Where both items have the same candidates, one list is scored once for both.
             let ranks = if validation.is_none() || self.world.candidates.are_shared() {
-                self.rank(Against::TestCandidates, &both)?.0
+                let Some((ranks, _)) = self.rank(Against::TestCandidates, &both)? else { return Ok(None) };
+                ranks
             } else {
-                let of_test = self.rank(Against::TestCandidates, &both[..1])?.0;
-                let of_validation = self.rank(Against::ValidationCandidates, &both[1..])?.0;
+                let of_test = self.rank(Against::TestCandidates, &both[..1])?;
+                let of_validation = self.rank(Against::ValidationCandidates, &both[1..])?;
+                let (Some((of_test, _)), Some((of_validation, _))) = (of_test, of_validation) else { return Ok(None) };
                 [of_test[0], of_validation[0]]
             };
             places.iter_mut().zip(ranks).for_each(|(place, rank)| place.among_candidates = Some(rank));
         }
         if in_catalogue {
-            let (ranks, items) = self.rank(Against::Catalogue, &both)?;
+            let Some((ranks, items)) = self.rank(Against::Catalogue, &both)? else { return Ok(None) };
             let drawn = self.world.candidates.drawn_of(items);
             for (place, rank) in places.iter_mut().zip(ranks) {
                 place.in_catalogue = Some(CataloguePlace { rank, items, drawn });
             }
         }
-        Some(Standing::Ranked { test: places[0], validation: validation.map(|_| places[1]) })
+        Ok(Some(Standing::Ranked { test: places[0], validation: validation.map(|_| places[1]) }))
     }
 
     /// Returns the rank of each of `held_out` (at most two) among other items, and the number of these; `None` if a
     /// score is NaN.
-    fn rank(&mut self, against: Against, held_out: &[ItemId]) -> Option<([u32; 2], u32)> {
+    fn rank(&mut self, against: Against, held_out: &[ItemId]) -> Result<Option<([u32; 2], u32)>> {
         let (world, dataset) = (self.world, &self.world.dataset);
         let ScoringBuffers { candidates, items, scores } = &mut *self.buffers;
         let scratch = match candidates {
@@ -148,18 +150,21 @@ impl Probe<'_> {
         }
         scores.clear();
         scores.resize(items.len(), 0.0);
-        self.scorer.score(items, scores);
+        self.scorer.score(items, scores)?;
         let mut ranks = [0; 2];
         for (item, rank_of_item) in held_out.iter().zip(&mut ranks) {
             let place = items.partition_point(|listed| *listed < item.0);
             let others = items.iter().zip(scores.iter()).filter(|(item, _)| !held_out.contains(&ItemId(**item)));
-            *rank_of_item = rank(scores[place], others.map(|(_, score)| *score))?;
+            match rank(scores[place], others.map(|(_, score)| *score)) {
+                Some(found) => *rank_of_item = found,
+                None => return Ok(None),
+            }
         }
-        Some((ranks, others))
+        Ok(Some((ranks, others)))
     }
 
     /// Returns the errors of the predictions of `test`, clipped to the range of ratings; `None` if a score is NaN.
-    fn errors(&mut self, test: TestRatings<'_>) -> Option<Standing> {
+    fn errors(&mut self, test: TestRatings<'_>) -> Result<Option<Standing>> {
         let ScoringBuffers { items, scores, .. } = &mut *self.buffers;
         // A file of ratings may repeat a pair of user and item, but methods score distinct items.
         items.clear();
@@ -167,16 +172,16 @@ impl Probe<'_> {
         items.dedup();
         scores.clear();
         scores.resize(items.len(), 0.0);
-        self.scorer.score(items, scores);
+        self.scorer.score(items, scores)?;
         if scores.iter().any(|score| score.is_nan()) {
-            return None;
+            return Ok(None);
         }
         let Yardstick { metrics, scale, .. } = &self.world.yardstick;
         let predictions = test.items.iter().zip(test.ratings.iter()).map(|(item, rating)| {
             let score = scores[items.partition_point(|listed| listed < item)];
             (scale.map_or(score, |scale| scale.clip(score)), rating)
         });
-        Some(Standing::Rated(RatingErrors::of(metrics, predictions)))
+        Ok(Some(Standing::Rated(RatingErrors::of(metrics, predictions))))
     }
 }
 

@@ -138,7 +138,7 @@ impl Bench {
             .with_negatives(dataset, &scenario.dataset.negatives);
         let scorer = client.scorer(&context, &mut self.scratch)?;
         let mut scores = vec![f32::NAN; items.len()];
-        scorer.score(items, &mut scores);
+        scorer.score(items, &mut scores)?;
         let wrong = items.iter().zip(&scores).find(|(_, score)| !score.is_finite());
         match wrong {
             Some((item, score)) => Err(Seen(format!(

@@ -75,12 +75,12 @@ fn entry<const FLAW: usize>() -> Entry {
         name: "flawed",
         summary: "a method with a flaw",
         source: "this test",
-        schema: || schemars::schema_for!(Strict),
-        resolve: |_| Vec::new(),
+        schema: &|| schemars::schema_for!(Strict),
+        resolve: &|_| Vec::new(),
         placement: Placement::Federated,
         draws_negatives: true,
-        sizes: |value, size| sizes_by(value, |_: Strict| Layout::of_table("p", shape(size.items))),
-        build: |value, problem| {
+        sizes: &|value, size| sizes_by(value, |_: Strict| Layout::of_table("p", shape(size.items))),
+        build: &|value, problem| {
             let Strict { rate } = parameters("flawed", value)?;
             Ok(Box::new(Flawed { flaw: FLAWS[FLAW], rate: rate as f32, shape: shape(problem.items) }))
         },
@@ -330,14 +330,14 @@ fn worlds_that_a_method_cannot_live_in_are_named() {
 #[test]
 fn an_entry_that_says_too_little_is_found() {
     let unchecked = Entry {
-        schema: || {
+        schema: &|| {
             let rate = serde_json::json!({ "type": "number", "default": 0.5, "multipleOf": 0.25 });
             schemars::json_schema!({ "type": "object", "properties": { "rate": rate }, "additionalProperties": false })
         },
         ..entry::<0>()
     };
     assert_broken(&unchecked, Clause::Parameters, &["rules that scenario files are not checked against", "multipleOf"]);
-    let small = Entry { sizes: no_blocks, ..entry::<0>() };
+    let small = Entry { sizes: &no_blocks, ..entry::<0>() };
     let parts = ["block `p` has 150 rows and 1 columns", "announces no block of this name"];
     assert_broken(&small, Clause::Sizes, &parts);
 }

@@ -213,7 +213,7 @@ impl Method for Claims {
 #[test]
 fn rows_that_were_not_asked_for_cannot_be_used() {
     let claiming = Entry {
-        build: |value, problem| Ok(Box::new(Claims((pfedrec::ENTRY.build)(value, problem)?))),
+        build: &|value, problem| Ok(Box::new(Claims((pfedrec::ENTRY.build)(value, problem)?))),
         ..pfedrec::ENTRY
     };
     let stopped_by = |downlink: CodecChoice| {

@@ -184,12 +184,12 @@ const COUNTED: Entry = Entry {
     name: "counted-at-the-server",
     summary: "popularity from what users send",
     source: "this test",
-    schema: || schemars::json_schema!({ "type": "object", "additionalProperties": false }),
-    resolve: |_| Vec::new(),
+    schema: &|| schemars::json_schema!({ "type": "object", "additionalProperties": false }),
+    resolve: &|_| Vec::new(),
     placement: Placement::Central,
     draws_negatives: false,
-    sizes: no_blocks,
-    build: |_, problem| Ok(Box::new(CountedAtTheServer { items: problem.items })),
+    sizes: &no_blocks,
+    build: &|_, problem| Ok(Box::new(CountedAtTheServer { items: problem.items })),
 };
 
 /// If this fails, a method that runs at the server learns from other ratings than those that users sent, or is charged

@@ -183,6 +183,8 @@ impl Workshop {
     /// Returns arguments of `run` for `scenario`; the report goes to [`Self::report`].
     pub fn arguments(&self, scenario: PathBuf, overrides: &[&str]) -> RunArgs {
         RunArgs {
+            #[cfg(feature = "parquet")]
+            format: Default::default(),
             input: self.input(scenario, overrides),
             out: Some(self.report()),
             overwrite: false,

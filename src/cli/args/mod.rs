@@ -19,6 +19,8 @@ pub use study::{CompareArgs, HtmlArgs, StudyArgs};
 #[cfg(feature = "npz")]
 pub use tables::TableArgs;
 pub use tables::{CodecBenchArgs, CodecCommand};
+#[cfg(feature = "parquet")]
+pub use values::TableFormat;
 
 use values::{digest, duration, rounds, threads, virtual_seconds};
 
@@ -157,6 +159,10 @@ pub struct RunArgs {
     /// Write the interactive page, `report.html`, beside the other files of the report.
     #[arg(long, conflicts_with = "no_report")]
     pub html: bool,
+    /// The format of the tables of rounds and users; those of Parquet stand beside the CSV files.
+    #[cfg(feature = "parquet")]
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT", conflicts_with = "no_report")]
+    pub format: TableFormat,
     /// Print one JSON object with the results on standard output, and nothing else there.
     #[arg(long)]
     pub json: bool,
@@ -318,6 +324,9 @@ pub enum EventFormat {
     /// A picture: at most 60 participations as rows.
     #[cfg(feature = "plots")]
     Svg,
+    /// A Parquet file with a row for each event.
+    #[cfg(feature = "parquet")]
+    Parquet,
 }
 
 /// Arguments of `replay`.

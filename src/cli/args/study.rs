@@ -1,5 +1,6 @@
 //! Declares the arguments of `study`, `compare` and `html`.
 
+use std::ffi::OsString;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
@@ -61,6 +62,9 @@ pub struct StudyArgs {
     /// How progress is shown on standard error; a line is for every run that has ended.
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub progress: ProgressArg,
+    /// The words that start this program, which starts the runs; its own file if there are none.
+    #[arg(skip)]
+    pub program: Vec<OsString>,
 }
 
 /// Arguments of `compare`.

@@ -1,7 +1,21 @@
-//! Parses the values of options.
+//! Declares and parses the values of options.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
+
+#[cfg(feature = "parquet")]
+use clap::ValueEnum;
+
+/// The formats of tables.
+#[cfg(feature = "parquet")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum TableFormat {
+    /// `rounds.csv` and `users.csv`.
+    #[default]
+    Csv,
+    /// `rounds.parquet` and `users.parquet` as well.
+    Parquet,
+}
 
 /// Parses a virtual time that the clock can show.
 pub fn virtual_seconds(text: &str) -> Result<f64, String> {

@@ -77,7 +77,7 @@ impl Launcher {
         let log = log_of(&start.folder);
         let unwritten = |reason| Error::write(&log, reason);
         fs::create_dir_all(start.folder.parent().unwrap_or(Path::new("."))).map_err(unwritten)?;
-        remove(&failure_of(&start.folder))?;
+        forget_failure(&start.folder)?;
         let file = match start.to_do {
             ToDo::Resume => File::options().create(true).append(true).open(&log).map_err(unwritten)?,
             ToDo::Begin | ToDo::BeginAnew | ToDo::Nothing => File::create(&log).map_err(unwritten)?,
@@ -107,16 +107,21 @@ pub fn tell_to_stop(_child: &Child) {}
 /// Returns why a run that has ended has no result; `None` if it has one.
 pub fn failure(folder: &Path, status: ExitStatus) -> Option<String> {
     if status.success() {
-        return match SavedReport::read(folder) {
-            Ok(report) => report.run.failure(),
-            Err(error) => Some(error.to_string()),
-        };
+        return failure_of_report(folder);
     }
     let by_report = SavedRun::read(folder).ok().and_then(|run| run.failure());
     // The report may be that of an earlier run, so the words of the process come first.
     let log = fs::read(log_of(folder)).unwrap_or_default();
     let reason = last_error(&String::from_utf8_lossy(&log)).or(by_report);
     Some(reason.unwrap_or_else(|| format!("the process ended with {status} and no message")))
+}
+
+/// Returns why the report in `folder` is that of a run without a result; `None` if it has one.
+pub fn failure_of_report(folder: &Path) -> Option<String> {
+    match SavedReport::read(folder) {
+        Ok(report) => report.run.failure(),
+        Err(error) => Some(error.to_string()),
+    }
 }
 
 /// Returns whether a run that has ended was stopped by a signal rather than by an error of its own.
@@ -146,8 +151,13 @@ fn last_error(log: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.chars().take(LONGEST_REASON).collect())
 }
 
-fn remove(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
+/// Forgets why a run failed before.
+///
+/// # Errors
+/// [`Error::Write`].
+pub fn forget_failure(folder: &Path) -> Result<()> {
+    let path = failure_of(folder);
+    match fs::remove_file(&path) {
         Err(reason) if reason.kind() != std::io::ErrorKind::NotFound => Err(Error::write(path, reason)),
         _ => Ok(()),
     }

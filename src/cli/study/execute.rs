@@ -1,27 +1,28 @@
 //! Starts the runs of a study, as many beside each other as threads and memory allow, and watches them to their ends.
 
 use std::collections::VecDeque;
-use std::process::Child;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::child::{self, Launcher, Start, failure, note_failure, tell_to_stop};
-use super::fit;
+use super::carrier::{Carrier, End, Here, How, Starter};
+use super::child::{Launcher, Start, note_failure};
+use super::fit::{self, Rehearsal};
 use super::folder::{StudyFolder, ToDo, log_of};
 use super::progress::{Ended, StudyProgress};
 use crate::cli::inputs::threads_of;
-use crate::cli::{StudyArgs, memory, messages};
+use crate::cli::{StudyArgs, memory};
 use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::study::plan::{Plan, RunId};
 use crate::study::record::StudyRecord;
 
-/// The time between two looks at the processes.
+/// The time between two looks at the runs.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The number of checkpoints that a run leaves if nothing else is asked for.
-const CHECKPOINTS: u32 = 10;
+pub(super) const CHECKPOINTS: u32 = 10;
 
 /// A run that waits for its turn.
 struct Waiting {
@@ -36,7 +37,7 @@ struct Waiting {
 /// A run that is under way.
 struct Running {
     run: Waiting,
-    child: Child,
+    carrier: Carrier,
     began: Instant,
 }
 
@@ -72,7 +73,7 @@ impl Limits {
 /// Runs those of the `wanted` runs of `plan` that are still to be done, and notes what arms need in `record`.
 ///
 /// # Errors
-/// What keeps the study from starting, and a process that cannot be started. Runs that fail are no error.
+/// What keeps the study from starting, and a process or a thread that cannot be started. Runs that fail are no error.
 pub fn execute(
     arguments: &StudyArgs,
     methods: &[Entry],
@@ -80,7 +81,7 @@ pub fn execute(
     record: &mut StudyRecord,
     folder: &StudyFolder,
     interrupted: &Arc<AtomicBool>,
-    visible: bool,
+    how: How<'_>,
 ) -> Result<()> {
     let mut to_do = Vec::new();
     for run in wanted {
@@ -93,35 +94,54 @@ pub fn execute(
     arms.dedup();
     let threads = threads_of(arguments.threads);
     let jobs = arguments.jobs.map_or(threads, usize::from);
-    let launcher = launcher(arguments, (threads / jobs).max(1))?;
+    let starter = starter(arguments, methods, (threads / jobs).max(1), how)?;
     let budget_bytes = budget(arguments);
-    let threads = budget_bytes.is_some().then_some(launcher.threads);
-    fit::estimate(arguments, methods, plan, &arms, threads, record, interrupted)?;
+    let rehearsal = budget_bytes.is_some().then(|| match how {
+        How::Processes { .. } => Rehearsal { threads: starter.threads(), beside_bytes: 0 },
+        How::Threads { .. } => Rehearsal::in_any_process(starter.threads()),
+    });
+    fit::estimate(arguments, methods, plan, &arms, rehearsal, record, interrupted)?;
     if let Some(budget_bytes) = budget_bytes {
         fit::refuse_what_does_not_fit(plan, record, &arms, budget_bytes)?;
         folder.write_record(record)?;
     }
     if !to_do.is_empty() {
-        fit::announce(plan, record, &arms, to_do.len());
+        how.note(&fit::announcement(plan, record, &arms, to_do.len()));
     }
     let waiting: VecDeque<Waiting> =
         to_do.into_iter().map(|(run, state)| waiting(arguments, plan, record, folder, run, state)).collect();
     let limits = Limits { runs: jobs, memory_bytes: budget_bytes.unwrap_or(u64::MAX) };
     let weights: f64 = waiting.iter().map(|run| run.weight).sum();
-    let progress = StudyProgress::new(waiting.len(), weights, arguments.progress, visible);
-    carry_on((plan, folder), waiting, limits, &launcher, progress, interrupted)
+    let progress = StudyProgress::new(waiting.len(), weights, arguments.progress, how);
+    carry_on((plan, folder), waiting, limits, (&starter, how), progress, interrupted)
 }
 
-/// Returns how runs are started.
+/// Returns what starts runs that have so many threads.
+fn starter(arguments: &StudyArgs, methods: &[Entry], threads: usize, how: How<'_>) -> Result<Starter> {
+    match how {
+        How::Processes { .. } => launcher(arguments, threads).map(Starter::Processes),
+        How::Threads { .. } => {
+            Ok(Starter::Threads(Here { methods: methods.into(), threads, data_dir: arguments.data_dir.clone() }))
+        }
+    }
+}
+
+/// Returns how processes are started.
 fn launcher(arguments: &StudyArgs, threads: usize) -> Result<Launcher> {
-    let program = std::env::current_exe()
-        .map_err(|reason| Error::Usage(format!("the program does not know where it is: {reason}")))?;
-    let before = match &arguments.launch {
+    let own = match arguments.program.split_last() {
+        Some((last, _)) => Ok(PathBuf::from(last)),
+        None => std::env::current_exe(),
+    };
+    let program = own.map_err(|reason| Error::Usage(format!("the program does not know where it is: {reason}")))?;
+    let mut before = match &arguments.launch {
         None => Vec::new(),
         Some(text) => shlex::split(text).filter(|words| !words.is_empty()).ok_or_else(|| {
             Error::Usage(format!("--launch {text}: expected a command; a quotation mark may be missing"))
         })?,
     };
+    // A program that an interpreter runs is started by more words than one.
+    let others = arguments.program.split_last().map_or(&[][..], |(_, others)| others);
+    before.extend(others.iter().map(|word| word.to_string_lossy().into_owned()));
     Ok(Launcher { before, program, threads, data_dir: arguments.data_dir.clone() })
 }
 
@@ -179,8 +199,8 @@ fn carry_on(
     of: (&Plan, &StudyFolder),
     mut waiting: VecDeque<Waiting>,
     limits: Limits,
-    launcher: &Launcher,
-    mut progress: StudyProgress,
+    (starter, how): (&Starter, How<'_>),
+    mut progress: StudyProgress<'_>,
     interrupted: &AtomicBool,
 ) -> Result<()> {
     let (mut running, mut held): (Vec<Running>, Vec<Waiting>) = (Vec::new(), Vec::new());
@@ -189,7 +209,7 @@ fn carry_on(
         if (interrupted.load(Ordering::Relaxed) || unstarted.is_some()) && !told {
             waiting.clear();
             held.clear();
-            running.iter().for_each(|run| tell_to_stop(&run.child));
+            running.iter().for_each(|run| run.carrier.tell_to_stop());
             told = true;
         }
         let taken = running.iter().map(|running| running.run.memory_bytes).sum();
@@ -198,7 +218,7 @@ fn carry_on(
             match look_again(of, &mut run)? {
                 Next::Start => {}
                 Next::Held => {
-                    messages::note(&format!(
+                    how.note(&format!(
                         "{}: a process of an earlier study is still at work on it; waiting for its end",
                         run.name
                     ));
@@ -210,8 +230,8 @@ fn carry_on(
                     continue;
                 }
             }
-            match launcher.start(&run.start) {
-                Ok(child) => running.push(Running { run, child, began: Instant::now() }),
+            match starter.start(&run.start) {
+                Ok(carrier) => running.push(Running { run, carrier, began: Instant::now() }),
                 // The others are told to stop, and keep what they have.
                 Err(error) => unstarted = Some(error),
             }
@@ -219,10 +239,9 @@ fn carry_on(
         }
         let mut still = Vec::new();
         for mut run in running {
-            match run.child.try_wait() {
-                Ok(None) => still.push(run),
-                Ok(Some(status)) => end(&run, status, told, &mut progress)?,
-                Err(reason) => note_failure(&run.run.start.folder, &format!("the process was lost: {reason}"))?,
+            match run.carrier.ended(&run.run.start.folder, told) {
+                None => still.push(run),
+                Some(how) => end(&run, &how, &mut progress)?,
             }
         }
         running = still;
@@ -237,13 +256,12 @@ fn carry_on(
 }
 
 /// Tells of a run that has ended, and notes why it failed if it did. One that was told to stop has not failed.
-fn end(run: &Running, status: std::process::ExitStatus, told: bool, progress: &mut StudyProgress) -> Result<()> {
+fn end(run: &Running, how: &End, progress: &mut StudyProgress<'_>) -> Result<()> {
     let folder = &run.run.start.folder;
-    let reason = failure(folder, status);
-    let outcome = match &reason {
-        None => Ended::Done(folder),
-        Some(_) if told && child::was_stopped(folder) => Ended::Stopped,
-        Some(reason) => {
+    let outcome = match how {
+        End::Done => Ended::Done(folder),
+        End::Stopped => Ended::Stopped,
+        End::Failed(reason) => {
             note_failure(folder, reason)?;
             Ended::Failed(reason)
         }

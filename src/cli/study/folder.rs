@@ -15,11 +15,11 @@ use crate::study::record::{FILE_NAME, StudyRecord};
 use crate::study::results::{ArmResults, Results, RunResult, RunState};
 use crate::study::sharing;
 
-/// A study's folder, which no other process can take meanwhile.
+/// A study's folder, which no other process can take meanwhile if it was opened.
 #[derive(Debug)]
 pub struct StudyFolder {
     path: PathBuf,
-    _lock: FolderLock,
+    _lock: Option<FolderLock>,
 }
 
 /// What is to be done for a run.
@@ -51,7 +51,12 @@ impl StudyFolder {
                 path.display()
             )));
         }
-        Ok(Self { path, _lock: lock })
+        Ok(Self { path, _lock: Some(lock) })
+    }
+
+    /// Returns the folder at `path` without taking it, for a single run of the study, whose own folder is taken instead.
+    pub fn shared(path: PathBuf) -> Self {
+        Self { path, _lock: None }
     }
 
     /// Returns the folder.
@@ -140,7 +145,11 @@ impl StudyFolder {
         })
     }
 
-    fn state(&self, plan: &Plan, run: RunId) -> Result<RunState> {
+    /// Returns what has become of a run.
+    ///
+    /// # Errors
+    /// [`Error::Read`] for a report that is complete and cannot be read.
+    pub fn state(&self, plan: &Plan, run: RunId) -> Result<RunState> {
         let folder = self.run(plan, run);
         if self.to_do(plan, run)? == ToDo::Nothing {
             let report = SavedReport::read(&folder)?;

@@ -1,23 +1,27 @@
 //! Carries out `study`: runs beside each other, each a process of its own, and the tables of all of them.
 //!
 //! [`folder`](mod@folder) is what a study keeps on the disk, and what became of each run; [`fit`] says how much memory
-//! the runs take; [`child`] is one run's process; [`execute`](mod@execute) starts and watches them; `progress` is what
-//! a user sees of that; [`merge`](mod@merge) puts parts together.
+//! the runs take; [`child`] is one run's process, [`within`] its thread where it has none, and [`carrier`] either;
+//! [`execute`](mod@execute) starts and watches them; `progress` is what a user sees of that; [`merge`](mod@merge) puts
+//! parts together; [`outside`] is for runs that something else starts.
 
+mod carrier;
 mod child;
 mod execute;
 mod fit;
 mod folder;
 mod merge;
+pub mod outside;
 mod progress;
+mod within;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::StudyArgs;
 use super::inputs::data_directories;
 use super::output_file::OutputFile;
-use super::{StudyArgs, messages};
 use crate::dataset;
 use crate::error::{Error, Result};
 use crate::method::Entry;
@@ -26,6 +30,7 @@ use crate::study::file::{self, Changes, MissingData};
 use crate::study::plan::{Plan, PlannedArm, RunId};
 use crate::study::record::StudyRecord;
 use crate::study::tables;
+use carrier::How;
 use folder::StudyFolder;
 
 /// The end of a study.
@@ -50,20 +55,23 @@ pub fn study(
     interrupted: &Arc<AtomicBool>,
     visible: bool,
 ) -> Result<StudyEnd> {
-    let changes = Changes { set: arguments.set.clone(), seeds: arguments.seeds.clone() };
-    let (study, text) = file::load(&arguments.study, &changes)?;
-    let plan = Plan::of(study, &vocabulary_of(methods))?;
-    plan.warnings.iter().for_each(|text| messages::warn(text));
+    carried_out(arguments, methods, interrupted, How::Processes { visible })
+}
+
+/// Carries out [`study`] in this way.
+fn carried_out(
+    arguments: &StudyArgs,
+    methods: &[Entry],
+    interrupted: &Arc<AtomicBool>,
+    how: How<'_>,
+) -> Result<StudyEnd> {
+    let (plan, text) = planned(arguments, methods)?;
+    plan.warnings.iter().for_each(|text| how.warn(text));
     refuse_unknown_arms(arguments, &plan)?;
     if arguments.dry_run {
         return Ok(StudyEnd { output: listed(arguments, &plan), errors: Vec::new() });
     }
-    let folder = StudyFolder::open(out(arguments, &plan))?;
-    let earlier = folder.record()?;
-    let mut record = StudyRecord::of(&plan, &text, arguments.shard, earlier.as_ref())?;
-    if let Some(earlier) = &earlier {
-        refuse_changes(earlier, &record, folder.path())?;
-    }
+    let (folder, mut record) = begun(arguments, (&plan, &text))?;
     if !arguments.merge.is_empty() {
         merge::merge(&folder, &plan, &record, &arguments.merge)?;
     }
@@ -71,7 +79,7 @@ pub fn study(
     let without_data = without_data(arguments, &plan);
     if arguments.merge.is_empty() && !arguments.no_run {
         let runs = wanted_runs(arguments, &plan).into_iter().filter(|run| !without_data.contains(&run.arm)).collect();
-        execute::execute(arguments, methods, (&plan, runs), &mut record, &folder, interrupted, visible)?;
+        execute::execute(arguments, methods, (&plan, runs), &mut record, &folder, interrupted, how)?;
     }
     let mut results = folder.results(&plan, arguments.shard, &without_data)?;
     if !arguments.arms.is_empty() {
@@ -89,6 +97,24 @@ pub fn study(
     }
     let output = format!("{}\nwritten to {}\n", tables::markdown(&results), folder.path().display());
     Ok(StudyEnd { output, errors })
+}
+
+/// Reads the study and resolves its arms.
+fn planned(arguments: &StudyArgs, methods: &[Entry]) -> Result<(Plan, String)> {
+    let changes = Changes { set: arguments.set.clone(), seeds: arguments.seeds.clone() };
+    let (study, text) = file::load(&arguments.study, &changes)?;
+    Ok((Plan::of(study, &vocabulary_of(methods))?, text))
+}
+
+/// Takes the folder of a study, and returns it with the record, which is not written yet.
+fn begun(arguments: &StudyArgs, (plan, text): (&Plan, &str)) -> Result<(StudyFolder, StudyRecord)> {
+    let folder = StudyFolder::open(out(arguments, plan))?;
+    let earlier = folder.record()?;
+    let record = StudyRecord::of(plan, text, arguments.shard, earlier.as_ref())?;
+    if let Some(earlier) = &earlier {
+        refuse_changes(earlier, &record, folder.path())?;
+    }
+    Ok((folder, record))
 }
 
 /// Returns the folder of the study.

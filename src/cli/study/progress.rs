@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::cli::{ProgressArg, messages};
+use super::carrier::How;
+use crate::cli::ProgressArg;
 use crate::metric::Metric;
 use crate::report::figures;
 use crate::report::read::SavedReport;
@@ -36,8 +37,8 @@ pub enum Ended<'a> {
 }
 
 /// The progress over all runs.
-#[derive(Debug)]
-pub struct StudyProgress {
+pub struct StudyProgress<'a> {
+    how: How<'a>,
     runs: usize,
     over: usize,
     failed: usize,
@@ -49,10 +50,10 @@ pub struct StudyProgress {
     has_lines: bool,
 }
 
-impl StudyProgress {
+impl<'a> StudyProgress<'a> {
     /// Begins to show the progress of so many runs, which together have this weight.
-    pub fn new(runs: usize, weight: f64, how: ProgressArg, visible: bool) -> Self {
-        let bar = (how == ProgressArg::Auto && visible && runs > 0).then(|| {
+    pub fn new(runs: usize, weight: f64, asked: ProgressArg, how: How<'a>) -> Self {
+        let bar = (asked == ProgressArg::Auto && how.has_bar() && runs > 0).then(|| {
             let bar = ProgressBar::new(WHOLE);
             if let Ok(style) = ProgressStyle::with_template("[{bar:24}] {msg}") {
                 bar.set_style(style.progress_chars("=> "));
@@ -62,8 +63,8 @@ impl StudyProgress {
             bar
         });
         let now = Instant::now();
-        let has_lines = how != ProgressArg::Off;
-        Self { runs, over: 0, failed: 0, weight, done_weight: 0.0, began: now, looked: now, bar, has_lines }
+        let has_lines = asked != ProgressArg::Off;
+        Self { how, runs, over: 0, failed: 0, weight, done_weight: 0.0, began: now, looked: now, bar, has_lines }
     }
 
     /// Tells of a run that has ended.
@@ -80,10 +81,10 @@ impl StudyProgress {
             }
         };
         let left = self.left(0.0).map(|left| format!("; {left} left")).unwrap_or_default();
-        let line = format!("{}/{}: {name}: {what}{left}\n", self.over, self.runs);
+        let line = format!("{}/{}: {name}: {what}{left}", self.over, self.runs);
         match &self.bar {
-            Some(bar) => bar.suspend(|| messages::print(&line)),
-            None if self.has_lines => messages::print(&line),
+            Some(bar) => bar.suspend(|| self.how.line(&line)),
+            None if self.has_lines => self.how.line(&line),
             None => {}
         }
         self.looked = self.began;
@@ -124,7 +125,7 @@ impl StudyProgress {
     }
 }
 
-impl Drop for StudyProgress {
+impl Drop for StudyProgress<'_> {
     fn drop(&mut self) {
         self.finish();
     }
@@ -178,7 +179,7 @@ mod tests {
     /// If this fails, the time that is left is that of another amount of work.
     #[test]
     fn the_share_of_the_work_counts_runs_by_their_weight() {
-        let mut progress = StudyProgress::new(3, 10.0, ProgressArg::Off, false);
+        let mut progress = StudyProgress::new(3, 10.0, ProgressArg::Off, How::Processes { visible: false });
         assert_eq!((progress.share(0.0), progress.left(0.0)), (0.0, None));
         progress.ended("a", 5.0, Duration::from_secs(1), Ended::Stopped);
         assert_eq!(progress.share(2.5), 0.75);

@@ -51,14 +51,14 @@ pub const ENTRY: Entry = Entry {
     summary: "matrix factorisation whose item table moves by updates of low rank in a basis that all clients share",
     source: "Nguyen et al., Towards Efficient Communication and Secure Federated Recommendation System via Low-rank \
              Training, WWW 2024, arXiv 2401.03748; code NNHieu/CoLR-FedRec 9fb99e3",
-    schema: || schemars::schema_for!(ColrParameters),
-    resolve,
+    schema: &|| schemars::schema_for!(ColrParameters),
+    resolve: &resolve,
     placement: Placement::Federated,
     draws_negatives: true,
-    sizes: |value, size| {
+    sizes: &|value, size| {
         sizes_by(value, |p: ColrParameters| Layout::new(vec![p.table(size.items), p.factors(size.items), numbers()]))
     },
-    build: |value, problem| Ok(Box::new(Colr::new(parameters("colr", value)?, problem))),
+    build: &|value, problem| Ok(Box::new(Colr::new(parameters("colr", value)?, problem))),
 };
 
 /// What clients download.

@@ -46,12 +46,12 @@ pub const ENTRY: Entry = Entry {
     name: "fedgram",
     summary: "implicit least squares: devices send their positives' gradients and x x^T, the server makes Newton steps",
     source: "an own method of this project (FCF's objective, arXiv 1901.09888, with a second-order server)",
-    schema: || schemars::schema_for!(FedGramParameters),
-    resolve: |_| Vec::new(),
+    schema: &|| schemars::schema_for!(FedGramParameters),
+    resolve: &|_| Vec::new(),
     placement: Placement::Federated,
     draws_negatives: false,
-    sizes: |value, size| sizes_by(value, |p: FedGramParameters| p.layout(size.items)),
-    build: |value, problem| Ok(Box::new(FedGram::new(parameters("fedgram", value)?, problem))),
+    sizes: &|value, size| sizes_by(value, |p: FedGramParameters| p.layout(size.items)),
+    build: &|value, problem| Ok(Box::new(FedGram::new(parameters("fedgram", value)?, problem))),
 };
 
 /// Parameters of FedGram.

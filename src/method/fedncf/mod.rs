@@ -40,12 +40,12 @@ pub const ENTRY: Entry = Entry {
     summary: "neural collaborative filtering: private user embedding, averaged item embeddings and network",
     source: "Perifanis and Efraimidis, Federated Neural Collaborative Filtering, Knowledge-Based Systems 2022; no \
              public code, so that rates and start are this simulator's",
-    schema: || schemars::schema_for!(FedNcfParameters),
-    resolve: |_| Vec::new(),
+    schema: &|| schemars::schema_for!(FedNcfParameters),
+    resolve: &|_| Vec::new(),
     placement: Placement::Federated,
     draws_negatives: true,
-    sizes: |value, size| sizes_by(value, |p: FedNcfParameters| p.layout(size.items)),
-    build: |value, problem| Ok(Box::new(FedNcf::new(parameters("fedncf", value)?, problem))),
+    sizes: &|value, size| sizes_by(value, |p: FedNcfParameters| p.layout(size.items)),
+    build: &|value, problem| Ok(Box::new(FedNcf::new(parameters("fedncf", value)?, problem))),
 };
 
 /// The numbers of units of the hidden layers in the paper.

@@ -64,12 +64,12 @@ pub const ENTRY: Entry = Entry {
     summary: "rating prediction by a graph network on devices, which a third party tells of anonymous neighbours",
     source: "Wu et al., A federated graph neural network framework for privacy-preserving personalization, Nature \
              Communications 2022; code wuch15/FedPerGNN 290e966",
-    schema: || schemars::schema_for!(FedPerGnnParameters),
-    resolve: without_effect,
+    schema: &|| schemars::schema_for!(FedPerGnnParameters),
+    resolve: &without_effect,
     placement: Placement::Assisted,
     draws_negatives: false,
-    sizes: |value, size| sizes_by(value, |p: FedPerGnnParameters| p.layout(size.items)),
-    build: |value, problem| Ok(Box::new(FedPerGnn::new(parameters("fedpergnn", value)?, problem))),
+    sizes: &|value, size| sizes_by(value, |p: FedPerGnnParameters| p.layout(size.items)),
+    build: &|value, problem| Ok(Box::new(FedPerGnn::new(parameters("fedpergnn", value)?, problem))),
 };
 
 /// Parameters of FedPerGNN; the defaults are those of the published code.

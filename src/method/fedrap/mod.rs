@@ -42,17 +42,17 @@ pub const ENTRY: Entry = Entry {
     summary: "additive personalisation: averaged sparse table C plus private table D and score function",
     source: "Li, Long, Zhou, Federated Recommendation with Additive Personalization, ICLR 2024; code \
              mtics/FedRAP d6ee2ac",
-    schema: || schemars::schema_for!(FedRapParameters),
-    resolve: parameters::resolve,
+    schema: &|| schemars::schema_for!(FedRapParameters),
+    resolve: &parameters::resolve,
     placement: Placement::Federated,
     draws_negatives: true,
-    sizes: |value, size| {
+    sizes: &|value, size| {
         sizes_by(value, |p: FedRapParameters| {
             let shape = TableShape::of_items(size.items, p.latent_dimension);
             Layout::new(["C", "D"].map(|name| BlockLayout::item_table(name, shape)).into())
         })
     },
-    build: |value, problem| Ok(Box::new(FedRap::new(&super::parameters("fedrap", value)?, problem))),
+    build: &|value, problem| Ok(Box::new(FedRap::new(&super::parameters("fedrap", value)?, problem))),
 };
 
 /// Holds the initial parameters, which are the same for all clients.

@@ -37,12 +37,12 @@ pub const ENTRY: Entry = Entry {
     name: "pmf",
     summary: "rating prediction by matrix factorisation at the server; FedRec's batch style without federation",
     source: "Salakhutdinov and Mnih, Probabilistic Matrix Factorization, NIPS 2007, with the settings of FedRec 2020",
-    schema: || schemars::schema_for!(PmfParameters),
-    resolve: |_| Vec::new(),
+    schema: &|| schemars::schema_for!(PmfParameters),
+    resolve: &|_| Vec::new(),
     placement: Placement::Central,
     draws_negatives: false,
-    sizes: |value, size| sizes(Factors::Pmf, value, size),
-    build: |value, problem| Ok(Box::new(Pmf::new(Factors::Pmf, &parameters("pmf", value)?, problem))),
+    sizes: &|value, size| sizes(Factors::Pmf, value, size),
+    build: &|value, problem| Ok(Box::new(Pmf::new(Factors::Pmf, &parameters("pmf", value)?, problem))),
 };
 
 /// Describes SVD++ to the registry.
@@ -50,8 +50,8 @@ pub const SVD_PLUS_PLUS: Entry = Entry {
     name: "svdpp",
     summary: "rating prediction by SVD++ at the server; FedRec's batch style with SVD++ without federation",
     source: "Koren, Factorization Meets the Neighborhood, KDD 2008, with the settings of FedRec 2020",
-    sizes: |value, size| sizes(Factors::SvdPlusPlus, value, size),
-    build: |value, problem| Ok(Box::new(Pmf::new(Factors::SvdPlusPlus, &parameters("svdpp", value)?, problem))),
+    sizes: &|value, size| sizes(Factors::SvdPlusPlus, value, size),
+    build: &|value, problem| Ok(Box::new(Pmf::new(Factors::SvdPlusPlus, &parameters("svdpp", value)?, problem))),
     ..ENTRY
 };
 

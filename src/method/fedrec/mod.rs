@@ -51,12 +51,12 @@ pub const ENTRY: Entry = Entry {
     summary: "rating prediction: private user vector, gradients of rated and of virtually rated item rows",
     source: "Lin et al., FedRec: Federated Recommendation with Explicit Feedback, IEEE Intelligent Systems 2020; \
              Guanyu-Lin/FedRec 521b7cf",
-    schema: || schemars::schema_for!(FedRecParameters),
-    resolve: without_effect,
+    schema: &|| schemars::schema_for!(FedRecParameters),
+    resolve: &without_effect,
     placement: Placement::Federated,
     draws_negatives: false,
-    sizes: |value, size| sizes(Factors::Pmf, value, size),
-    build: |value, problem| Ok(Box::new(FedRec::new(Factors::Pmf, parameters("fedrec-pmf", value)?, problem))),
+    sizes: &|value, size| sizes(Factors::Pmf, value, size),
+    build: &|value, problem| Ok(Box::new(FedRec::new(Factors::Pmf, parameters("fedrec-pmf", value)?, problem))),
 };
 
 /// Describes the method with SVD++ to the registry.
@@ -65,8 +65,8 @@ pub const SVD_PLUS_PLUS: Entry = Entry {
     summary: "FedRec with SVD++: a second item table says what follows from which items a user has rated",
     source: "Lin et al., FedRec: Federated Recommendation with Explicit Feedback, IEEE Intelligent Systems 2020, with \
              the model of Koren, KDD 2008; Guanyu-Lin/FedRec 521b7cf",
-    sizes: |value, size| sizes(Factors::SvdPlusPlus, value, size),
-    build: |value, problem| {
+    sizes: &|value, size| sizes(Factors::SvdPlusPlus, value, size),
+    build: &|value, problem| {
         Ok(Box::new(FedRec::new(Factors::SvdPlusPlus, parameters("fedrec-svdpp", value)?, problem)))
     },
     ..ENTRY

@@ -47,12 +47,12 @@ pub const ENTRY: Entry = Entry {
               the item table trained on the other",
     source: "Singhal et al., Federated Reconstruction: Partially Local Federated Learning, NeurIPS 2021; code \
              google-research/federated 23b1081, in the implicit form that the PFedRec paper compares with",
-    schema: || schemars::schema_for!(FedReconParameters),
-    resolve: |_| Vec::new(),
+    schema: &|| schemars::schema_for!(FedReconParameters),
+    resolve: &|_| Vec::new(),
     placement: Placement::Federated,
     draws_negatives: true,
-    sizes: |value, size| sizes_of_item_table("V", (value, size), |p: FedReconParameters| p.latent_dimension),
-    build: |value, problem| Ok(Box::new(FedRecon::new(parameters("fedrecon", value)?, problem))),
+    sizes: &|value, size| sizes_of_item_table("V", (value, size), |p: FedReconParameters| p.latent_dimension),
+    build: &|value, problem| Ok(Box::new(FedRecon::new(parameters("fedrecon", value)?, problem))),
 };
 
 /// Parameters of FedRecon.

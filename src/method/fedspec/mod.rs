@@ -47,12 +47,12 @@ pub const ENTRY: Entry = Entry {
     name: "fedspec",
     summary: "spectral filter of low rank: devices send sums of rows of their positives, the server finds eigenvectors",
     source: "an own method of this project (block power iteration with Nystroem steps; close to arXiv 2501.16888)",
-    schema: || schemars::schema_for!(FedSpecParameters),
-    resolve: |_| Vec::new(),
+    schema: &|| schemars::schema_for!(FedSpecParameters),
+    resolve: &|_| Vec::new(),
     placement: Placement::Federated,
     draws_negatives: false,
-    sizes: |value, size| sizes_by(value, |p: FedSpecParameters| p.layout(size.items)),
-    build: |value, problem| Ok(Box::new(FedSpec::new(parameters("fedspec", value)?, problem))),
+    sizes: &|value, size| sizes_by(value, |p: FedSpecParameters| p.layout(size.items)),
+    build: &|value, problem| Ok(Box::new(FedSpec::new(parameters("fedspec", value)?, problem))),
 };
 
 /// Parameters of FedSpec.

@@ -25,12 +25,12 @@ pub const ENTRY: Entry = Entry {
     name: "ease",
     summary: "centralised regression of every item on all others (EASE): users send their ratings once, one step",
     source: "Steck, Embarrassingly Shallow Autoencoders for Sparse Data, WWW 2019",
-    schema: || schemars::schema_for!(EaseParameters),
-    resolve: |_| Vec::new(),
+    schema: &|| schemars::schema_for!(EaseParameters),
+    resolve: &|_| Vec::new(),
     placement: Placement::Central,
     draws_negatives: false,
-    sizes: |value, size| sizes_by(value, |_: EaseParameters| layout(Ease::MATRIX, size.items)),
-    build: |value, problem| {
+    sizes: &|value, size| sizes_by(value, |_: EaseParameters| layout(Ease::MATRIX, size.items)),
+    build: &|value, problem| {
         let EaseParameters { regularization, recency } = parameters("ease", value)?;
         Ok(Box::new(ItemToItem::new(Ease { regularization }, recency, problem)))
     },

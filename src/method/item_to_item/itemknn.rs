@@ -25,12 +25,12 @@ pub const ENTRY: Entry = Entry {
     name: "itemknn",
     summary: "centralised neighbourhoods of items by cosine: users send their ratings once, one step",
     source: "Sarwar et al., WWW 2001, and Deshpande and Karypis, Item-based Top-N Recommendation Algorithms, TOIS 2004",
-    schema: || schemars::schema_for!(ItemKnnParameters),
-    resolve: |_| Vec::new(),
+    schema: &|| schemars::schema_for!(ItemKnnParameters),
+    resolve: &|_| Vec::new(),
     placement: Placement::Central,
     draws_negatives: false,
-    sizes: |value, size| sizes_by(value, |_: ItemKnnParameters| layout(ItemKnn::MATRIX, size.items)),
-    build: |value, problem| {
+    sizes: &|value, size| sizes_by(value, |_: ItemKnnParameters| layout(ItemKnn::MATRIX, size.items)),
+    build: &|value, problem| {
         let ItemKnnParameters { neighbours, shrinkage, recency } = parameters("itemknn", value)?;
         Ok(Box::new(ItemToItem::new(ItemKnn { neighbours, shrinkage }, recency, problem)))
     },

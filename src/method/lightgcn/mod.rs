@@ -43,12 +43,12 @@ pub const ENTRY: Entry = Entry {
     name: "lightgcn",
     summary: "centralised graph convolution (LightGCN): users send their ratings once, embeddings travel along them",
     source: "He et al., LightGCN: Simplifying and Powering Graph Convolution Network for Recommendation, SIGIR 2020",
-    schema: || schemars::schema_for!(LightGcnParameters),
-    resolve: |_| Vec::new(),
+    schema: &|| schemars::schema_for!(LightGcnParameters),
+    resolve: &|_| Vec::new(),
     placement: Placement::Central,
     draws_negatives: true,
-    sizes: |value, size| sizes_by(value, |p: LightGcnParameters| p.layout([size.users, size.items])),
-    build: |value, problem| {
+    sizes: &|value, size| sizes_by(value, |p: LightGcnParameters| p.layout([size.users, size.items])),
+    build: &|value, problem| {
         Ok(Box::new(LightGcn { parameters: parameters("lightgcn", value)?, problem: problem.clone() }))
     },
 };

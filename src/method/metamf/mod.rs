@@ -44,12 +44,12 @@ pub const ENTRY: Entry = Entry {
               sent gradients",
     source: "Lin et al., Meta Matrix Factorization for Federated Rating Predictions, SIGIR 2020; code TempSDU/MetaMF \
              26b1497, in the implicit form that the PFedRec paper compares with",
-    schema: || schemars::schema_for!(MetaMfParameters),
-    resolve: |_| Vec::new(),
+    schema: &|| schemars::schema_for!(MetaMfParameters),
+    resolve: &|_| Vec::new(),
     placement: Placement::Federated,
     draws_negatives: true,
-    sizes: |value, size| sizes_by(value, |p: MetaMfParameters| p.layout(size)),
-    build: |value, problem| Ok(Box::new(MetaMf::new(parameters("metamf", value)?, problem))),
+    sizes: &|value, size| sizes_by(value, |p: MetaMfParameters| p.layout(size)),
+    build: &|value, problem| Ok(Box::new(MetaMf::new(parameters("metamf", value)?, problem))),
 };
 
 /// Parameters of MetaMF; the defaults are the published ones.

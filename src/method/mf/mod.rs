@@ -31,14 +31,14 @@ pub const ENTRY: Entry = Entry {
     summary: "centralised matrix factorisation: users send their ratings once, the server trains by Adam",
     source: "Koren et al., Matrix Factorization Techniques for Recommender Systems, Computer 2009, with the logistic \
              loss that the PFedRec paper compares with; rate and start of He et al., WWW 2017",
-    schema: || schemars::schema_for!(MfParameters),
-    resolve: |_| Vec::new(),
+    schema: &|| schemars::schema_for!(MfParameters),
+    resolve: &|_| Vec::new(),
     placement: Placement::Central,
     draws_negatives: true,
-    sizes: |value, size| {
+    sizes: &|value, size| {
         sizes_by(value, |p: MfParameters| layout([size.users, size.items], p.latent_dimension as usize))
     },
-    build: |value, problem| Ok(Box::new(Mf::new(parameters("mf", value)?, problem))),
+    build: &|value, problem| Ok(Box::new(Mf::new(parameters("mf", value)?, problem))),
 };
 
 /// Parameters of centralised matrix factorisation.

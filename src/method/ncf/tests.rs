@@ -78,7 +78,7 @@ fn a_device_scores_with_the_network_of_the_server() {
             ScoringContext::new(UserId::from(user), &trainer.model, OwnData::new(&[]), trainer.problem.streams);
         let scorer = scoring.scorer(&context, &mut Scratch::default()).unwrap();
         let mut scores = [0.0; 3];
-        scorer.score(&[0, 2, 4], &mut scores);
+        scorer.score(&[0, 2, 4], &mut scores).unwrap();
         for (score, item) in scores.into_iter().zip([0, 2, 4]) {
             assert!((f64::from(score) - logit(&values_of(&trainer), user, item)).abs() < 1e-5);
         }

@@ -13,45 +13,39 @@ use super::stretch::Stretch;
 
 /// The fields of one line. Those that do not belong to an event are left out.
 #[derive(Debug, Default, Serialize)]
-struct Line {
-    time_ns: u64,
-    event: String,
+pub(super) struct Line {
+    pub time_ns: u64,
+    pub event: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    user: Option<UserId>,
+    pub user: Option<UserId>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    invitation_id: Option<InvitationId>,
+    pub invitation_id: Option<InvitationId>,
     /// The round of the participation's invitation, or the round itself.
-    round: u32,
+    pub round: u32,
     /// The round that was open at the time, if it is another one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    open_round: Option<u32>,
+    pub open_round: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    bytes: Option<u64>,
+    pub bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    carried_bytes: Option<u64>,
+    pub carried_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    row_visits: Option<u64>,
+    pub row_visits: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    multiply_adds: Option<u64>,
+    pub multiply_adds: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    took_ns: Option<u64>,
+    pub took_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    updates: Option<u32>,
+    pub updates: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    r#use: Option<&'static str>,
+    pub r#use: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    privacy: Option<PrivacyRecord>,
+    pub privacy: Option<PrivacyRecord>,
 }
 
-/// Writes the line of `booking`, which belongs to a participation of `round` and was made while `open_round` was open.
+/// Makes the line of `booking`, which belongs to a participation of `round` and was made while `open_round` was open.
 /// `stretch` is the stretch of time that ended with it.
-pub(super) fn event(
-    out: &mut impl Write,
-    booking: &Booking,
-    round: u32,
-    open_round: u32,
-    stretch: Option<&Stretch>,
-) -> io::Result<()> {
+pub(super) fn event(booking: &Booking, round: u32, open_round: u32, stretch: Option<&Stretch>) -> Line {
     let mut line = Line {
         time_ns: booking.at.as_nanos(),
         user: Some(booking.user),
@@ -87,26 +81,24 @@ pub(super) fn event(
             line.multiply_adds = (work.multiply_adds > 0).then_some(work.multiply_adds);
         }
     }
-    put(out, &line)
+    line
 }
 
-/// Writes the line of a round's end.
-pub(super) fn round(out: &mut impl Write, span: &RoundSpan) -> io::Result<()> {
-    put(
-        out,
-        &Line {
-            time_ns: span.ended.as_nanos(),
-            event: "round-ended".to_owned(),
-            round: span.round,
-            took_ns: Some(span.ended.since(span.began).as_nanos()),
-            updates: Some(span.aggregated),
-            privacy: span.privacy,
-            ..Line::default()
-        },
-    )
+/// Makes the line of a round's end.
+pub(super) fn round(span: &RoundSpan) -> Line {
+    Line {
+        time_ns: span.ended.as_nanos(),
+        event: "round-ended".to_owned(),
+        round: span.round,
+        took_ns: Some(span.ended.since(span.began).as_nanos()),
+        updates: Some(span.aggregated),
+        privacy: span.privacy,
+        ..Line::default()
+    }
 }
 
-fn put(out: &mut impl Write, line: &Line) -> io::Result<()> {
+/// Writes a line.
+pub(super) fn put(out: &mut impl Write, line: &Line) -> io::Result<()> {
     serde_json::to_writer(&mut *out, line)?;
     out.write_all(b"\n")
 }

@@ -12,6 +12,8 @@ mod lines;
 mod sample;
 pub mod state;
 pub mod stretch;
+#[cfg(feature = "arrow")]
+mod table;
 #[cfg(feature = "plots")]
 pub mod timeline;
 mod trace;
@@ -19,6 +21,8 @@ mod trace;
 use crate::sim::outcome::events::{Booking, RoundSpan};
 use crate::sim::outcome::network::GaugesSince;
 use stretch::{Participations, Stretch};
+#[cfg(feature = "arrow")]
+pub use table::EventTable;
 #[cfg(feature = "plots")]
 use timeline::Timeline;
 use trace::Trace;
@@ -30,6 +34,9 @@ pub enum Form {
     Lines,
     /// The Trace Event format of Perfetto and Chrome.
     Trace,
+    /// A table, which [`EventLog::into_table`] returns.
+    #[cfg(feature = "arrow")]
+    Table(Box<EventTable>),
     /// A picture of the participations, as SVG.
     #[cfg(feature = "plots")]
     Picture(Timeline),
@@ -81,7 +88,12 @@ impl<W: Write> EventLog<W> {
             return Ok(());
         }
         match &mut self.form {
-            Form::Lines => lines::round(&mut self.out, &span),
+            Form::Lines => lines::put(&mut self.out, &lines::round(&span)),
+            #[cfg(feature = "arrow")]
+            Form::Table(table) => {
+                table.push(&lines::round(&span));
+                Ok(())
+            }
             Form::Trace => self.trace.round(&mut self.out, &span),
             #[cfg(feature = "plots")]
             Form::Picture(timeline) => {
@@ -108,7 +120,12 @@ impl<W: Write> EventLog<W> {
 
     fn write(&mut self, booking: &Booking, round: u32, stretch: Option<&Stretch>) -> io::Result<()> {
         match (&mut self.form, stretch) {
-            (Form::Lines, _) => lines::event(&mut self.out, booking, round, self.ended + 1, stretch),
+            (Form::Lines, _) => lines::put(&mut self.out, &lines::event(booking, round, self.ended + 1, stretch)),
+            #[cfg(feature = "arrow")]
+            (Form::Table(table), _) => {
+                table.push(&lines::event(booking, round, self.ended + 1, stretch));
+                Ok(())
+            }
             (Form::Trace, Some(stretch)) => self.trace.stretch(&mut self.out, stretch),
             #[cfg(feature = "plots")]
             (Form::Picture(timeline), Some(stretch)) => {
@@ -125,13 +142,27 @@ impl<W: Write> EventLog<W> {
         self.ended >= last && self.participations.earliest_round().is_none_or(|earliest| earliest > last)
     }
 
-    /// Writes what is left, and returns the destination.
+    /// Returns the table, if the log is one.
+    #[cfg(feature = "arrow")]
+    pub fn into_table(self) -> Option<EventTable> {
+        if let Form::Table(table) = self.form { Some(*table) } else { None }
+    }
+
+    /// Writes what is left, and returns the destination. A table is written as a Parquet file.
     ///
     /// # Errors
     /// Returns the error of `out`.
     pub fn finish(mut self) -> io::Result<W> {
-        match &self.form {
+        match &mut self.form {
             Form::Lines => {}
+            #[cfg(feature = "parquet")]
+            Form::Table(table) => {
+                let table = std::mem::take(&mut **table).finish();
+                let file = table.and_then(|table| super::arrow::to_parquet("events.parquet", &table));
+                self.out.write_all(&file.map_err(io::Error::other)?)?;
+            }
+            #[cfg(all(feature = "arrow", not(feature = "parquet")))]
+            Form::Table(_) => {}
             Form::Trace => self.trace.end(&mut self.out)?,
             #[cfg(feature = "plots")]
             Form::Picture(timeline) => {

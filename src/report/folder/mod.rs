@@ -125,6 +125,14 @@ impl ReportFolder {
     /// The errors of the exporters if they refuse the record, or [`Error::Write`] with the file.
     pub fn write(&self, record: &RunRecord) -> Result<()> {
         let files = exporter::render(&self.exporters, record)?;
+        self.write_files(&files.iter().map(|(name, bytes)| (*name, &bytes[..])).collect::<Vec<_>>())
+    }
+
+    /// Writes the files of a report that was rendered before, as [`Self::write`] does.
+    ///
+    /// # Errors
+    /// [`Error::Write`] with the file.
+    pub fn write_files(&self, files: &[(&str, &[u8])]) -> Result<()> {
         let (last, others): (Vec<_>, Vec<_>) = files.iter().partition(|(name, _)| *name == RUN_JSON);
         others.iter().try_for_each(|(name, bytes)| self.put(name, bytes))?;
         for name in exporter::file_names(&self.exporters).filter(|name| files.iter().all(|(other, _)| other != name)) {

@@ -111,7 +111,7 @@ fn size_of_a_table(parameters: &Json, size: ProblemSize) -> Vec<BlockSize> {
 }
 
 fn vocabulary() -> Vec<MethodVocabulary> {
-    let entry = |name, schema, resolve| MethodVocabulary {
+    let entry = |name, schema, resolve: &'static Resolve| MethodVocabulary {
         name,
         schema,
         resolve,
@@ -119,13 +119,13 @@ fn vocabulary() -> Vec<MethodVocabulary> {
         runs_at_server: false,
         server_computes: false,
         draws_negatives: true,
-        sizes: size_of_a_table,
+        sizes: &size_of_a_table,
         exchanged: ExchangedOf::new(|_| None),
     };
     vec![
-        entry("fedrap", schemars::schema_for!(FedrapLike), check_fedrap),
-        entry("pfedrec", schemars::schema_for!(elsewhere::PfedrecLike), no_more_faults),
-        entry("popularity", schemars::schema_for!(NoParameters), no_more_faults),
+        entry("fedrap", schemars::schema_for!(FedrapLike), &check_fedrap),
+        entry("pfedrec", schemars::schema_for!(elsewhere::PfedrecLike), &no_more_faults),
+        entry("popularity", schemars::schema_for!(NoParameters), &no_more_faults),
     ]
 }
 
@@ -176,7 +176,7 @@ fn an_unknown_choice_with_keys_is_told_as_a_choice() {
 /// If this fails, a user is warned of a key that the file does not have.
 #[test]
 fn a_parameter_without_effect_is_told_only_if_it_was_written() {
-    let resolve: fn(&mut Json) -> Vec<ParameterFault> = |_| vec![ParameterFault::without_effect("rate", "it is off")];
+    let resolve: &'static Resolve = &|_| vec![ParameterFault::without_effect("rate", "it is off")];
     let schema = schemars::json_schema!({
         "type": "object",
         "properties": { "rate": { "type": "number", "default": 1.0 } },
@@ -208,12 +208,12 @@ fn a_rule_that_nobody_checks_is_found() {
     let odd = MethodVocabulary {
         name: "odd",
         schema,
-        resolve: no_more_faults,
+        resolve: &no_more_faults,
         trains: true,
         runs_at_server: false,
         server_computes: false,
         draws_negatives: true,
-        sizes: |_, _| Vec::new(),
+        sizes: &|_, _| Vec::new(),
         exchanged: ExchangedOf::new(|_| None),
     };
     assert_eq!(unchecked_rules(&[odd]), ["#/$defs/Method/oneOf/properties/odd/properties/name/pattern"]);

@@ -225,13 +225,14 @@ impl Books {
         let _stage = enter(Stage::Simulate);
         // The bytes of the round are booked even if the model cannot be scored.
         self.book(&ended.bookings)?;
-        let (round, aggregated, steps) = (ended.round.0 + 1, ended.made.aggregated, ended.made.steps);
+        let ended_round = ended.round;
+        let (round, aggregated, steps) = (ended_round.0 + 1, ended.made.aggregated, ended.made.steps);
         let privacy = ended.made.privacy;
         let span = RoundSpan { round, began: ended.began, ended: ended.ended, aggregated, steps, privacy };
         let bookings = std::mem::take(&mut ended.bookings);
         let record = match evaluated {
             Ok(evaluated) => Ok(self.record_round(ended, evaluated)?),
-            Err(error) => Err(error),
+            Err(error) => Err(error.in_round(ended_round)),
         };
         Ok(RoundBooked { span, bookings, total: self.ledger.total(), record })
     }

@@ -223,14 +223,14 @@ pub const ACQUAINTED: Entry = Entry {
     name: "acquainted",
     summary: "asks a third party",
     source: "this test",
-    schema: || schemars::json_schema!({ "type": "object", "additionalProperties": false }),
-    resolve: |_| Vec::new(),
+    schema: &|| schemars::json_schema!({ "type": "object", "additionalProperties": false }),
+    resolve: &|_| Vec::new(),
     placement: Placement::Assisted,
     draws_negatives: false,
-    sizes: |_, size| sizes_of(&Layout::of_table("p", TableShape { rows: size.items, dimension: 1 })),
-    build: |_, problem| Ok(Box::new(Acquainted { items: problem.items, leaks: false })),
+    sizes: &|_, size| sizes_of(&Layout::of_table("p", TableShape { rows: size.items, dimension: 1 })),
+    build: &|_, problem| Ok(Box::new(Acquainted { items: problem.items, leaks: false })),
 };
 
 /// The same method, but its clients tell the third party what they have been told.
 pub const LEAKING: Entry =
-    Entry { build: |_, problem| Ok(Box::new(Acquainted { items: problem.items, leaks: true })), ..ACQUAINTED };
+    Entry { build: &|_, problem| Ok(Box::new(Acquainted { items: problem.items, leaks: true })), ..ACQUAINTED };

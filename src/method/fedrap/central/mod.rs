@@ -36,14 +36,14 @@ pub const ENTRY: Entry = Entry {
     summary: "FedRAP at the server: users send their ratings once, one shared table and a private one for each user",
     source: "Li, Long, Zhou, Federated Recommendation with Additive Personalization, ICLR 2024, section 4.2; no public \
              code, so that batches and rates are this simulator's",
-    schema: || schemars::schema_for!(CentRapParameters),
-    resolve: |_| Vec::new(),
+    schema: &|| schemars::schema_for!(CentRapParameters),
+    resolve: &|_| Vec::new(),
     placement: Placement::Central,
     draws_negatives: true,
-    sizes: |value, size| {
+    sizes: &|value, size| {
         sizes_by(value, |p: CentRapParameters| layout([size.users, size.items], p.latent_dimension as usize))
     },
-    build: |value, problem| Ok(Box::new(CentRap::new(parameters("centrap", value)?, problem))),
+    build: &|value, problem| Ok(Box::new(CentRap::new(parameters("centrap", value)?, problem))),
 };
 
 /// Parameters of CentRAP.

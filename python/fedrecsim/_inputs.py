@@ -1,0 +1,116 @@
+"""Turns what users give for a scenario into what the native module reads."""
+
+from __future__ import annotations
+
+import json
+import operator
+import os
+from pathlib import Path
+from typing import Any, Mapping, Union
+
+from . import _native, method
+
+#: A scenario: the path of a file, TOML text, or a dictionary.
+Scenario = Union[str, "os.PathLike[str]", Mapping[str, Any]]
+
+
+def plain(value: Any) -> Any:
+    """Returns a value that JSON has no word for as one that it has: numbers of NumPy, paths, and methods by their
+    names."""
+    if isinstance(value, type) and issubclass(value, method.Method):
+        return value.name
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    for convert in ("tolist", "item"):
+        if hasattr(value, convert):
+            return getattr(value, convert)()
+    raise _native.ScenarioError(f"{value!r} is no value of a scenario")
+
+
+def json_of(value: Any) -> str:
+    """Returns a value as JSON."""
+    try:
+        return json.dumps(value, default=plain, allow_nan=False)
+    except (TypeError, ValueError) as reason:
+        raise _native.ScenarioError(f"{value!r} is no value of a scenario: {reason}") from None
+
+
+def is_path(text: str) -> bool:
+    """Returns whether a text is the path of a file rather than the file's content."""
+    if "\n" in text:
+        return False
+    try:
+        return text.endswith(".toml") or "=" not in text or os.path.isfile(text)
+    except ValueError:
+        return False
+
+
+def overrides(changes: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """Returns overrides as the native module reads them."""
+    if changes is None:
+        return []
+    if not isinstance(changes, Mapping):
+        raise _native.ScenarioError(f"`set` is a dictionary of values by keys like training.rounds, not {changes!r}")
+    return [(str(key), json_of(value)) for key, value in changes.items()]
+
+
+def given(
+    scenario: Scenario,
+    changes: Mapping[str, Any] | None = None,
+    seed: int | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+    name: str | None = None,
+) -> dict[str, Any]:
+    """Returns a scenario with its overrides."""
+    path, text = f"{name or 'scenario'}.toml", None
+    if isinstance(scenario, Mapping):
+        text = _native.toml_of_json(json_of(dict(scenario)))
+    elif isinstance(scenario, str) and not is_path(scenario):
+        text = scenario
+    elif isinstance(scenario, (str, os.PathLike)) and isinstance(os.fspath(scenario), str):
+        path = os.fspath(scenario)
+        if not path:
+            raise _native.ScenarioError("the path of the scenario is empty")
+    else:
+        kind = type(scenario).__name__
+        raise _native.ScenarioError(f"a scenario is a path, TOML text or a dictionary, not {kind}: {scenario!r:.80}")
+    chosen = overrides(changes)
+    if seed is not None:
+        chosen.append(("seed", json_of(seed)))
+    return {
+        "path": path,
+        "text": text,
+        "set": chosen,
+        "data_dir": None if data_dir is None else Path(data_dir),
+        "methods": method.entries(),
+    }
+
+
+def count_of(name: str, number: int | None) -> None:
+    """Refuses what is no number from 1 to 1,000,000 and not left out."""
+    if number is not None and (isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= 10**6):
+        raise _native.ScenarioError(f"`{name}` is a whole number from 1 to 1000000, and not {number!r}")
+
+
+def seed_of(seed: Any) -> int:
+    """Returns a seed that the native module takes."""
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        number = -1
+    if isinstance(seed, bool) or not 0 <= number < 2**63:
+        raise _native.ScenarioError(f"a seed is a whole number from 0 to 2^63 - 1, and not {seed!r}")
+    return number
+
+
+def threads_of(threads: int | None) -> int | None:
+    """Returns a number of threads that the native module takes."""
+    if threads is None:
+        return None
+    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= 1024:
+        raise _native.ScenarioError(f"`threads` is a whole number from 1 to 1024, and not {threads!r}")
+    return threads

@@ -1,0 +1,142 @@
+"""The native part of the package."""
+
+from typing import Any, Callable, Mapping, Sequence, final
+
+import numpy as np
+
+__version__: str
+
+class FedrecsimError(Exception):
+    """What keeps fedrecsim from doing what it was asked for. The message is that of the command."""
+
+class ScenarioError(FedrecsimError):
+    """A scenario, a study or a value that cannot be used, with the place of every fault."""
+
+@final
+class Table:
+    columns: list[str]
+    types: list[str]
+    def __len__(self) -> int: ...
+    def column(self, name: str) -> Any: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    @staticmethod
+    def restore(bytes: bytes) -> Table: ...
+
+@final
+class Report:
+    json: str
+    summary: str
+    rounds: Table
+    users: Table | None
+    model: dict[str, np.ndarray]
+    scenario: str | None
+    def files(self) -> dict[str, bytes]: ...
+    def write(self, folder: str, overwrite: bool = False) -> None: ...
+    @staticmethod
+    def restore(
+        json: str,
+        summary: str,
+        rounds: bytes,
+        users: bytes | None,
+        model: dict[str, np.ndarray],
+        files: list[tuple[str, bytes]],
+    ) -> Report: ...
+
+@final
+class Simulation:
+    model: dict[str, np.ndarray]
+    rounds: int
+    time_s: float
+    is_over: bool
+    stopped_by: str | None
+    def __init__(self, scenario: Mapping[str, Any], threads: int | None = None) -> None: ...
+    @staticmethod
+    def restore(scenario: Mapping[str, Any], saved: bytes, threads: int | None = None) -> Simulation: ...
+    def step(self) -> str | None: ...
+    def step_until(self, round: int | None = None, time_s: float | None = None) -> list[str]: ...
+    def save(self) -> bytes: ...
+    def close(self) -> None: ...
+    def finish(self) -> Report: ...
+
+@final
+class MethodEntry:
+    name: str
+    def __init__(self, class_: type, name: str, summary: str, source: str, schema: str, draws: bool) -> None: ...
+
+@final
+class Task:
+    """One participation, as a client is told of it."""
+
+    user: int
+    """The user."""
+    round: int
+    """The round, counted from 1."""
+    step: int
+    """The number of steps that the server has made before."""
+    model: dict[str, np.ndarray]
+    """The downloaded blocks by their names. They cannot be written to."""
+    items: np.ndarray
+    """The items of the training samples: the user's own items, each followed by its negatives."""
+    labels: np.ndarray
+    """The labels of the samples: 1 for the user's own items, and 0 for negatives."""
+    rated: np.ndarray
+    """The items that the user has rated in the training part, ascending."""
+    ratings: np.ndarray
+    """The ratings of these items; 1 where the data set has none."""
+    def seed(self, name: str = "train") -> int:
+        """Returns a number for a generator that nothing else uses, for this participation and a name."""
+    def rng(self, name: str = "train") -> np.random.Generator:
+        """Returns a generator of NumPy's for this participation and a name."""
+
+@final
+class Received:
+    """One of the updates that a step of the server consists of."""
+
+    user: int
+    """The sender."""
+    weight: float
+    """The weight of the update by the run's mode and by the method."""
+    base_weight: float
+    """The weight by which what the sender had received is subtracted: 0 where updates count themselves."""
+    blocks: dict[str, np.ndarray]
+    """The blocks as the sender has left them, whole."""
+    received: dict[str, np.ndarray]
+    """The blocks that the sender had received."""
+
+@final
+class Held:
+    def release(self) -> None: ...
+
+def run(
+    scenario: Mapping[str, Any], threads: int | None = None, progress: Callable[..., None] | None = None
+) -> Report: ...
+def events(
+    scenario: Mapping[str, Any],
+    from_round: int = 1,
+    to_round: int | None = None,
+    threads: int | None = None,
+    progress: Callable[..., None] | None = None,
+) -> tuple[Table, tuple[int, int], dict[str, np.ndarray]]: ...
+def end_all() -> None: ...
+def resolve(scenario: Mapping[str, Any]) -> tuple[str, list[str]]: ...
+def estimate(scenario: Mapping[str, Any], threads: int | None = None) -> str: ...
+def toml_of_json(text: str) -> str: ...
+def inline_of_json(text: str) -> str: ...
+def builtin_methods() -> list[tuple[str, str]]: ...
+def contract(method: MethodEntry, parameters: str | None = None) -> None: ...
+def compare(words: Sequence[str], methods: Sequence[MethodEntry]) -> str: ...
+def main(words: Sequence[str], itself: Sequence[str], methods: Sequence[MethodEntry]) -> int: ...
+def study_prepare(
+    words: Sequence[str], methods: Sequence[MethodEntry], threads: int
+) -> tuple[Held, list[tuple[str, int, str, bool, str | None, str, int, int | None, float | None]]]: ...
+def study_runs(
+    words: Sequence[str], methods: Sequence[MethodEntry]
+) -> list[tuple[str, int, str, bool, str | None, str, int, int | None, float | None]]: ...
+def study_here(
+    words: Sequence[str], methods: Sequence[MethodEntry], tell: Callable[[str], None] | None = None
+) -> tuple[str, list[str]]: ...
+def study_carry_out(
+    words: Sequence[str], methods: Sequence[MethodEntry], arm: str, seed: int
+) -> str | None: ...
+def study_tables(words: Sequence[str], methods: Sequence[MethodEntry]) -> tuple[str, list[str]]: ...

@@ -1,0 +1,260 @@
+"""Runs of scenarios, and what remains of them."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import warnings
+from typing import TYPE_CHECKING, Any, Mapping
+
+from . import _inputs, _native, _progress
+from .table import Table
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class RunStopped(UserWarning):
+    """Says that a run ended before its last round, and why. Its finished rounds are its result."""
+
+
+class Run:
+    """What remains of a run: figures, tables, charts and the trained model.
+
+    `rounds`, `users` and `events` are tables that pandas, polars and pyarrow read without a copy. `model["C"]` is an
+    array. In a notebook a run shows its summary and its charts.
+    """
+
+    def __init__(self, report: _native.Report, source: dict[str, Any]) -> None:
+        self._report = report
+        self._source = source
+        #: `run.json` of the report, as a dictionary.
+        self.record: dict[str, Any] = json.loads(report.json)
+        self._events: Table | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the scenario."""
+        return self.record["name"]
+
+    @property
+    def seed(self) -> int:
+        """The seed."""
+        return self.record["seed"]
+
+    @property
+    def digest(self) -> str:
+        """The digest of the result. It is the same on every machine, at any number of threads, and in the command."""
+        return self.record["digest"]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every round of the scenario was finished."""
+        return self.record["complete"]
+
+    @property
+    def stopped_by(self) -> str | None:
+        """Why the run ended before its last round, if it did."""
+        return self.record.get("stopped_by")
+
+    @property
+    def accuracy(self) -> dict[str, Any]:
+        """The figures of accuracy at the round that the run is judged by, as `accuracy["test"]["hr@10"]`."""
+        return self.record["accuracy"]
+
+    @property
+    def baselines(self) -> dict[str, Any]:
+        """The figures of trivial methods on the same items."""
+        return self.record["baselines"]
+
+    @property
+    def bytes(self) -> dict[str, Any]:
+        """The bytes of the whole run, as `bytes["up"]["sent"]`."""
+        return self.record["bytes"]
+
+    @property
+    def virtual_time_s(self) -> float:
+        """The virtual time at the end of the last finished round."""
+        return self.record["virtual_time_s"]
+
+    @property
+    def scenario(self) -> str | None:
+        """The scenario as it was resolved, with every preset and default, as TOML that can be run."""
+        return self._report.scenario
+
+    @property
+    def rounds(self) -> Table:
+        """A row for every finished round, with the columns of `rounds.csv`."""
+        return Table(self._report.rounds)
+
+    @property
+    def users(self) -> Table | None:
+        """A row for every user, with the columns of `users.csv`; `None` if there are more than the scenario has
+        listed."""
+        users = self._report.users
+        return None if users is None else Table(users)
+
+    @property
+    def events(self) -> Table:
+        """A row for everything that happened on links and devices.
+
+        A run does not keep it. When it is first asked for, the scenario is run once more without its evaluations, and
+        does the same. Raises FedrecsimError where it does not, as with a method in Python whose results change, and
+        ScenarioError for a simulation whose model was set by hand, which no scenario says.
+        """
+        if self._events is None:
+            self._events = self.events_of()
+        return self._events
+
+    def events_of(self, from_round: int = 1, to_round: int | None = None) -> Table:
+        """Returns what happened in the participations that began in these rounds."""
+        rounds = self.record["scenario"]["training"]["rounds"]
+        if not self.scenario:
+            raise _native.ScenarioError("the scenario of the run cannot be written as TOML")
+        if self._source.get("by_hand"):
+            raise _native.ScenarioError("the model was set by hand, so that no other run of the scenario does the same")
+        # What was evaluated takes no virtual time, so that nothing of it is in the events.
+        fewer = {"evaluation.every_rounds": rounds, "evaluation.users": 1}
+        source = _inputs.given(self.scenario, fewer, data_dir=self._source.get("data_dir"), name=self.name)
+        # The methods are those of the run, whatever has their names by now. Another process has only those by name.
+        source["methods"] = self._source.get("methods", source["methods"])
+        events, sent, model = _native.events(source, from_round, to_round or max(self.record["rounds"], 1))
+        whole = self.complete and to_round is None
+        if whole and (sent != (self.bytes["up"]["sent"], self.bytes["down"]["sent"]) or not self._has(model)):
+            raise _native.FedrecsimError(
+                "running the scenario once more sends other bytes or ends with another model than the run: its method "
+                "does not do the same each time, or the model was set by hand before a state was saved"
+            )
+        return Table(events)
+
+    def _has(self, model: Mapping[str, Any]) -> bool:
+        """Returns whether this is the run's model, bit by bit."""
+        return all(block.tobytes() == model[name].tobytes() for name, block in self.model.items())
+
+    @property
+    def model(self) -> dict[str, np.ndarray]:
+        """The blocks of the trained model by their names, as arrays that cannot be written to."""
+        return self._report.model
+
+    @property
+    def charts(self) -> dict[str, str]:
+        """The charts of the report as SVG, by the names of their files."""
+        return {name: data.decode() for name, data in self._report.files().items() if name.endswith(".svg")}
+
+    @property
+    def summary(self) -> str:
+        """The summary that the command prints."""
+        return self._report.summary
+
+    def plot(self, chart: str = "accuracy-by-bytes") -> Any:
+        """Returns a chart for a notebook to show: `accuracy-by-bytes`, `-by-round`, `-by-uploads`, `-by-time`, or
+        `sparsity-by-round`."""
+        return Picture(self.charts[f"{chart}.svg"])
+
+    def write(self, folder: str | os.PathLike[str], overwrite: bool = False) -> None:
+        """Writes the report to a folder, as the command does."""
+        self._report.write(os.fspath(folder), overwrite)
+
+    def check(self) -> Run:
+        """Returns the run if it is complete.
+
+        Raises FedrecsimError with the reason if it is not.
+        """
+        if not self.complete:
+            raise _native.FedrecsimError(f"stopped after round {self.record['rounds']}: {self.stopped_by}")
+        return self
+
+    def __repr__(self) -> str:
+        test = ", ".join(f"{name} {value:.3f}" for name, value in list(self.accuracy["test"].items())[:2])
+        ending = "" if self.complete else f", stopped: {self.stopped_by}"
+        return f"Run({self.name}, seed {self.seed}: {self.record['rounds']} rounds, {test or 'not evaluated'}{ending})"
+
+    def _repr_html_(self) -> str:
+        charts = self.charts
+        shown = [charts[name] for name in ("accuracy-by-bytes.svg", "sparsity-by-round.svg") if name in charts]
+        return f"<pre>{html.escape(self.summary)}</pre>" + "".join(f"<div>{chart}</div>" for chart in shown)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kept = {key: self._source[key] for key in ("data_dir", "by_hand") if key in self._source}
+        return (Run, (self._report, kept))
+
+
+class Picture:
+    """A chart that a notebook shows."""
+
+    def __init__(self, svg: str) -> None:
+        self.svg = svg
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the chart to a file."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.svg)
+
+
+def run(
+    scenario: _inputs.Scenario,
+    *,
+    set: Mapping[str, Any] | None = None,
+    seed: int | None = None,
+    threads: int | None = None,
+    progress: bool = True,
+    data_dir: str | os.PathLike[str] | None = None,
+    out: str | os.PathLike[str] | None = None,
+) -> Run:
+    """Runs a scenario, and returns what remains of it.
+
+    `scenario` is the path of a file, TOML text or a dictionary; `set` replaces values in it, as `{"training.rounds":
+    5}`. `threads` does not affect the result. `data_dir` is the folder with data sets, and `out` one for the report.
+
+    A run that cannot go on, because training diverged say, ends with the warning `RunStopped`, and its finished rounds
+    are its result. Ctrl-C raises KeyboardInterrupt.
+
+    Raises ScenarioError with the place of every fault of a scenario.
+    """
+    source = _inputs.given(scenario, set, seed, data_dir)
+    show, end = (None, lambda: None)
+    if progress and _progress.is_visible():
+        show, end = _progress.shown()
+    try:
+        report = _native.run(source, _inputs.threads_of(threads), show)
+    finally:
+        end()
+    done = Run(report, source)
+    for text in done.record.get("warnings", []):
+        warnings.warn(text, UserWarning, stacklevel=2)
+    if not done.complete:
+        warnings.warn(f"stopped after round {done.record['rounds']}: {done.stopped_by}", RunStopped, stacklevel=2)
+    if out is not None:
+        done.write(out)
+    return done
+
+
+def resolve(
+    scenario: _inputs.Scenario, *, set: Mapping[str, Any] | None = None, seed: int | None = None
+) -> str:
+    """Returns a scenario as it is resolved, with every preset and default written out, as TOML.
+
+    Raises ScenarioError with the place of every fault.
+    """
+    resolved, found = _native.resolve(_inputs.given(scenario, set, seed))
+    for text in found:
+        warnings.warn(text, UserWarning, stacklevel=2)
+    return resolved
+
+
+def estimate(
+    scenario: _inputs.Scenario,
+    *,
+    set: Mapping[str, Any] | None = None,
+    seed: int | None = None,
+    threads: int | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+) -> dict[str, Any]:
+    """Rehearses the first rounds of a scenario, and returns what its run is expected to take: bytes, virtual time,
+    wall-clock time and memory."""
+    source = _inputs.given(scenario, set, seed, data_dir)
+    return json.loads(_native.estimate(source, _inputs.threads_of(threads)))

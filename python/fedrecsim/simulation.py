@@ -1,0 +1,130 @@
+"""Simulations that are driven step by step."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import weakref
+from typing import TYPE_CHECKING, Any, Iterator, Mapping
+
+from . import _inputs, _native
+from .run import Run
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+#: The simulations that are there. Their threads end before the interpreter does.
+_alive: weakref.WeakSet[Simulation] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Ends all work of this process: its threads must not ask for an interpreter that is gone."""
+    _native.end_all()
+    for simulation in list(_alive):
+        simulation._native.close()
+
+
+class Simulation:
+    """A simulated world that is under way, between two rounds or in the middle of one.
+
+    It has threads of its own, and lets other threads of Python go on while it works, so that several can be at work at
+    once. Ctrl-C ends a step: the simulation is then over, and `finish` returns the rounds before. Iterating over it
+    steps to the end:
+
+    >>> for round in fedrecsim.Simulation("quickstart.toml"):     # doctest: +SKIP
+    ...     print(round["round"], round["virtual_time_s"])
+    """
+
+    def __init__(
+        self,
+        scenario: _inputs.Scenario,
+        *,
+        set: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        threads: int | None = None,
+        data_dir: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._source = _inputs.given(scenario, set, seed, data_dir)
+        self._native = _native.Simulation(self._source, _inputs.threads_of(threads))
+        _alive.add(self)
+
+    @classmethod
+    def restore(
+        cls,
+        scenario: _inputs.Scenario,
+        saved: bytes | bytearray | memoryview | str | os.PathLike[str],
+        *,
+        set: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        threads: int | None = None,
+        data_dir: str | os.PathLike[str] | None = None,
+    ) -> Simulation:
+        """Restores a simulation of the same scenario, from the bytes or the file that `save` has made."""
+        if isinstance(saved, (str, os.PathLike)):
+            with open(saved, "rb") as file:
+                saved = file.read()
+        self = cls.__new__(cls)
+        self._source = _inputs.given(scenario, set, seed, data_dir)
+        self._native = _native.Simulation.restore(self._source, bytes(saved), _inputs.threads_of(threads))
+        _alive.add(self)
+        return self
+
+    def step(self) -> dict[str, Any] | None:
+        """Goes on to the end of a round, and returns its record; `None` if the simulation is over."""
+        record = self._native.step()
+        return None if record is None else json.loads(record)
+
+    def step_until(self, *, round: int | None = None, time_s: float | None = None) -> list[dict[str, Any]]:
+        """Goes on until a round is over, or until an instant of virtual time, at which a round may be open. Returns the
+        records of the rounds that ended on the way."""
+        return [json.loads(record) for record in self._native.step_until(round, time_s)]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        while (record := self.step()) is not None:
+            yield record
+
+    def save(self, path: str | os.PathLike[str] | None = None) -> bytes:
+        """Returns the state between two rounds, and writes it to a file if one is named."""
+        saved = self._native.save()
+        if path is not None:
+            with open(path, "wb") as file:
+                file.write(saved)
+        return saved
+
+    @property
+    def model(self) -> dict[str, np.ndarray]:
+        """The blocks of the server's model by their names, as arrays that cannot be written to. Setting it replaces the
+        model, which the digest of the result shows."""
+        return self._native.model
+
+    @model.setter
+    def model(self, model: Mapping[str, Any]) -> None:
+        self._native.model = dict(model)
+        self._source["by_hand"] = True
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds that are over."""
+        return self._native.rounds
+
+    @property
+    def time_s(self) -> float:
+        """The virtual time in seconds."""
+        return self._native.time_s
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the last round is over, or something has stopped the simulation."""
+        return self._native.is_over
+
+    @property
+    def stopped_by(self) -> str | None:
+        """Why the simulation has stopped before its last round, if it has."""
+        return self._native.stopped_by
+
+    def finish(self) -> Run:
+        """Ends the simulation where it stands, and returns what remains."""
+        return Run(self._native.finish(), self._source)

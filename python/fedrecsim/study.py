@@ -1,0 +1,262 @@
+"""Studies: many runs that differ in a few keys, over seeds, on this machine or on a cluster."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Mapping, Sequence, overload
+
+from . import _inputs, _native, method
+from .compare import Comparison
+
+#: Who may carry out the runs of a study.
+EXECUTORS = ("local", "ray", "slurm")
+
+#: What a study that is a dictionary leaves in its folder.
+_HIDDEN = ".fedrecsim"
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run of a study, and what it is expected to take."""
+
+    arm: str
+    seed: int
+    folder: Path
+    is_done: bool
+    failure: str | None
+    method: str
+    rounds: int
+    memory_bytes: int | None
+    round_s: float | None
+
+    @property
+    def name(self) -> str:
+        """The name in messages."""
+        return f"{self.arm}, seed {self.seed}"
+
+
+class Study(Comparison):
+    """A study whose runs have ended: its tables, pictures and reports.
+
+    `failures` says of each run that has no result why. The same call goes on with what is missing.
+    """
+
+    def __init__(self, folder: Path, markdown: str, planned: Sequence[PlannedRun], failures: Mapping[str, str]) -> None:
+        super().__init__(folder, markdown, "study")
+        self.planned = list(planned)
+        self.failures = dict(failures)
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """The digest of the result of every run, by its name. They do not depend on the executor."""
+        found = {}
+        for run in self.planned:
+            path = run.folder / "run.json"
+            if path.is_file():
+                found[run.name] = json.loads(path.read_text(encoding="utf-8"))["digest"]
+        return found
+
+
+@overload
+def study(
+    study: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    executor: Literal["local", "ray"] = "local",
+    out: str | os.PathLike[str] | None = None,
+    set: Mapping[str, Any] | None = None,
+    seeds: Sequence[int] = (),
+    threads: int | None = None,
+    jobs: int | None = None,
+    memory_gb: float | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | None = None,
+    progress: bool = True,
+    ray_options: Mapping[str, Any] | None = None,
+) -> Study: ...
+
+
+@overload
+def study(
+    study: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    executor: Literal["slurm"],
+    out: str | os.PathLike[str] | None = None,
+    set: Mapping[str, Any] | None = None,
+    seeds: Sequence[int] = (),
+    threads: int | None = None,
+    jobs: int | None = None,
+    memory_gb: float | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | None = None,
+    progress: bool = True,
+    ray_options: Mapping[str, Any] | None = None,
+) -> str: ...
+
+
+def study(
+    study: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    executor: str = "local",
+    out: str | os.PathLike[str] | None = None,
+    set: Mapping[str, Any] | None = None,
+    seeds: Sequence[int] = (),
+    threads: int | None = None,
+    jobs: int | None = None,
+    memory_gb: float | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | None = None,
+    progress: bool = True,
+    ray_options: Mapping[str, Any] | None = None,
+) -> Study | str:
+    """Runs a study, and returns its tables. What is complete in its folder stays, and what was stopped goes on.
+
+    `study` is a file as the command takes it, or a dictionary with the same keys, whose `base` may be a scenario as a
+    dictionary. The executor is "local" (runs beside each other on this machine), "ray" (every run is a task of the
+    cluster that `ray` is connected to, with the memory and the processors that it is expected to need; it goes on from
+    its last checkpoint when its node is lost), or "slurm" (writes a script for `sbatch`, runs nothing, and returns the
+    script).
+
+    `out` has to be a folder that every node sees. `threads` are those of a run on a cluster, and of all runs together
+    on this machine, where `jobs` run at once. `ray_options` are added to the options of every task.
+    """
+    if executor not in EXECUTORS:
+        raise _native.ScenarioError(f"there is no executor {executor!r}; there are {', '.join(EXECUTORS)}")
+    for name, number in (("jobs", jobs), ("checkpoint_every", checkpoint_every)):
+        _inputs.count_of(name, number)
+    if memory_gb is not None and not (isinstance(memory_gb, (int, float)) and 0 < memory_gb < 1e9):
+        raise _native.ScenarioError(f"`memory_gb` is a number above 0, and not {memory_gb!r}")
+    path, folder = _placed(study, out)
+    words = ["study", os.fspath(path), "--out", os.fspath(folder)]
+    for key, value in _inputs.overrides(set):
+        words += ["--set", f"{key}={_native.inline_of_json(value)}"]
+    if seeds:
+        words += ["--seeds", ",".join(str(_inputs.seed_of(seed)) for seed in seeds)]
+    if data_dir is not None:
+        words += ["--data-dir", os.path.abspath(data_dir)]
+    if checkpoint_every is not None:
+        words += ["--checkpoint-every", str(checkpoint_every)]
+    order = _Order(words, folder, _inputs.threads_of(threads), jobs, memory_gb, progress, dict(ray_options or {}))
+    if executor == "slurm":
+        return _slurm(order)
+    return _ray(order) if executor == "ray" else _local(order)
+
+
+def _placed(study: Any, out: Any) -> tuple[Path, Path]:
+    """Returns the file and the folder of a study, and writes the file if the study is a dictionary."""
+    if not isinstance(study, Mapping):
+        if not isinstance(study, (str, os.PathLike)) or not os.fspath(study):
+            raise _native.ScenarioError(f"a study is the path of a file or a dictionary, and not {study!r:.80}")
+        path = Path(study)
+        return path.absolute(), Path(out if out is not None else Path("reports") / path.stem).absolute()
+    name = str(study.get("name", "study"))
+    if name in ("", ".", "..") or name != os.path.basename(name):
+        raise _native.ScenarioError(f"the name of a study is that of a file, and not {name!r}")
+    folder = Path(out if out is not None else Path("reports") / "study").absolute()
+    written = {key: value for key, value in study.items() if key != "name"}
+    arms = [dict(arm) for arm in written.get("arms", [])]
+    for owner in [written, *arms]:
+        base = owner.get("base")
+        if isinstance(base, Mapping):
+            text = _native.toml_of_json(_inputs.json_of(dict(base)))
+            owner["base"] = os.fspath(_kept(folder / _HIDDEN, "scenario", text))
+        elif base is not None:
+            owner["base"] = os.path.abspath(base)
+    if arms:
+        written["arms"] = arms
+    return _kept(folder / _HIDDEN, name, _native.toml_of_json(_inputs.json_of(written))), folder
+
+
+def _kept(folder: Path, name: str, text: str) -> Path:
+    """Returns a file with this text, which is written if it is not there. Its folder is named after the text, so that no
+    other call writes over what runs are still to read, and it appears whole or not at all."""
+    path = folder / hashlib.blake2b(text.encode(), digest_size=8).hexdigest() / f"{name}.toml"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
+            file.write(text)
+        os.replace(file.name, path)
+    return path
+
+
+@dataclass(frozen=True)
+class _Order:
+    """What was asked for."""
+
+    words: list[str]
+    folder: Path
+    threads: int | None
+    jobs: int | None
+    memory_gb: float | None
+    progress: bool
+    ray_options: dict[str, Any]
+
+    @property
+    def limits(self) -> list[str]:
+        """The words for what all runs together may have."""
+        limits = {"--threads": self.threads, "--jobs": self.jobs, "--memory": self.memory_gb}
+        return [word for key, value in limits.items() if value is not None for word in (key, str(value))]
+
+    def prepared(self, threads: int) -> tuple[_native.Held, list[PlannedRun]]:
+        """Returns the folder, which is held, and the runs, after the study was checked and its arms were rehearsed."""
+        held, runs = _native.study_prepare(self.words, method.entries(), threads)
+        return held, [self._run(run) for run in runs]
+
+    def runs(self) -> list[PlannedRun]:
+        """Returns the runs, and what has become of each."""
+        return [self._run(run) for run in _native.study_runs(self.words, method.entries())]
+
+    def _run(self, run: tuple[Any, ...]) -> PlannedRun:
+        arm, seed, folder, *others = run
+        return PlannedRun(arm, seed, self.folder / folder, *others)
+
+    def ended(self, lost: Mapping[str, str]) -> Study:
+        """Writes the tables. `lost` says why runs are missing whose folders do not say it."""
+        markdown, _ = _native.study_tables([*self.words, "--no-run"], method.entries())
+        return self.of_folder(markdown, lost)
+
+    def of_folder(self, markdown: str, lost: Mapping[str, str] | None = None) -> Study:
+        """Returns the study with what its folder says of each run."""
+        runs = self.runs()
+        told = {run.name: run.failure for run in runs if run.failure is not None}
+        missing = {run.name: reason for run in runs if (reason := (lost or {}).get(run.name)) and not run.is_done}
+        return Study(self.folder, markdown, runs, missing | told)
+
+    def tell(self, text: str) -> None:
+        """Shows a line, if progress is to be shown."""
+        if self.progress:
+            print(text, file=sys.stderr, flush=True)
+
+
+def _local(order: _Order) -> Study:
+    """Has the runs carried out beside each other in threads of this process, as the command does it with processes."""
+    markdown, _ = _native.study_here([*order.words, *order.limits], method.entries(), order.tell)
+    return order.of_folder(markdown)
+
+
+def _slurm(order: _Order) -> str:
+    """Has the command write the script for Slurm, and returns its text."""
+    runs = order.runs()
+    own = {cls.name for cls in method.classes()}
+    if here := sorted({run.method for run in runs} & own):
+        raise _native.ScenarioError(f"a script for Slurm starts the command, which has no method `{here[0]}`")
+    command = [sys.executable, "-m", "fedrecsim", *order.words, *order.limits, "--slurm"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        if "unexpected argument '--slurm'" in done.stderr:
+            raise _native.FedrecsimError("this build of fedrecsim writes no scripts for Slurm: `study` has no --slurm")
+        raise _native.FedrecsimError(done.stderr.strip() or f"`study --slurm` ended with {done.returncode}")
+    return done.stdout
+
+
+def _ray(order: _Order) -> Study:
+    """Runs every run as a task of the cluster that `ray` is connected to."""
+    from . import _ray as tasks
+
+    return tasks.carry_out(order)

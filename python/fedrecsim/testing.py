@@ -1,0 +1,25 @@
+"""Checks of methods that are written in Python."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from . import _inputs, _native, method
+
+
+def contract(checked: type[method.Method], parameters: Mapping[str, Any] | None = None) -> None:
+    """Checks that a method keeps what the simulator relies on, in small worlds.
+
+    Its runs repeat their digest, also with several threads and from a checkpoint; no private number stands in a frame;
+    what is saved and restored trains on alike; scores do not depend on the other items; and runs come to their end with
+    every network, codec and dropout. `parameters` replace the method's defaults.
+
+    Raises FedrecsimError with the first clause that is broken, and with what was seen.
+    """
+    if not (isinstance(checked, type) and issubclass(checked, method.Method) and checked.name):
+        raise _native.ScenarioError(f"a class of a method with a name is checked, and not {checked!r}")
+    entry = next((entry for entry in method.entries() if entry.name == checked.name), None)
+    if entry is None or checked not in method.classes():
+        raise _native.ScenarioError(f"another class has the name `{checked.name}` by now")
+    inline = None if parameters is None else _native.inline_of_json(_inputs.json_of(dict(parameters)))
+    _native.contract(entry, inline)

@@ -1,0 +1,140 @@
+//! Reads scenarios and what they need.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use fedrecsim::cli::{Inputs, data_directories};
+use fedrecsim::method::Entry;
+use fedrecsim::method::registry::vocabulary_of;
+use fedrecsim::scenario::{self, Loaded, Strictness};
+use fedrecsim::sim::{self, RehearsalLength, World};
+use pyo3::prelude::*;
+use serde_json::json;
+
+use crate::error::{OrRaise, refused};
+use crate::method::{MethodEntry, all};
+use crate::watch::watched;
+
+/// The length of a rehearsal for an estimate, which is that of the command.
+const REHEARSAL: RehearsalLength =
+    RehearsalLength { rounds: 3, at_least: Duration::from_secs(2), at_most: Duration::from_secs(20) };
+
+/// A scenario as Python code gives it: a file, or a text with the name under which its faults are told.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Given {
+    /// The file; it is read if there is no text.
+    path: PathBuf,
+    text: Option<String>,
+    /// Overrides: keys, and values as JSON.
+    set: Vec<(String, String)>,
+    data_dir: Option<PathBuf>,
+    methods: Vec<Py<MethodEntry>>,
+}
+
+impl Given {
+    /// Returns the methods that the scenario may name: those of the simulator, and those in Python.
+    pub fn methods(&self) -> Vec<Entry> {
+        all(&self.methods)
+    }
+
+    /// Returns the folders in which data sets are looked for.
+    pub fn directories(&self) -> Vec<PathBuf> {
+        data_directories(self.data_dir.as_deref())
+    }
+
+    /// Reads and checks the scenario, without the interpreter's lock.
+    ///
+    /// # Errors
+    /// The exception of every fault.
+    pub fn load(&self, py: Python<'_>) -> PyResult<Loaded> {
+        let (methods, path, text) = (self.methods(), &self.path, &self.text);
+        let overrides = self.set.iter().map(|(key, value)| Ok(format!("{key}={}", inline(value)?)));
+        let overrides = overrides.collect::<PyResult<Vec<_>>>()?;
+        watched(py, &Arc::new(AtomicBool::new(false)), None, |_| {
+            let vocabulary = vocabulary_of(&methods);
+            match text {
+                Some(text) => {
+                    let name = path.display().to_string();
+                    scenario::parse_with_warnings(text, &name, &overrides, &vocabulary, Strictness::Lenient)
+                }
+                None => scenario::load_with_warnings(path, &overrides, &vocabulary, Strictness::Lenient),
+            }
+        })
+    }
+
+    /// Reads the scenario and everything that it needs, without the interpreter's lock.
+    ///
+    /// # Errors
+    /// The exception of every fault.
+    pub fn world(&self, py: Python<'_>) -> PyResult<(Loaded, Arc<World>)> {
+        let loaded = self.load(py)?;
+        let (methods, directories) = (self.methods(), self.directories());
+        let load = || Inputs::load(&loaded.scenario, &directories, &methods);
+        let inputs = watched(py, &Arc::new(AtomicBool::new(false)), None, |_| load())?;
+        Ok((loaded, inputs.world))
+    }
+
+    /// Returns as many threads as were asked for. Without a wish it is one for every core, and one for a method in
+    /// Python, whose threads would only wait for the interpreter.
+    pub fn threads(&self, asked: Option<NonZeroUsize>, world: &World) -> usize {
+        let is_own = self.methods.iter().any(|entry| entry.get().entry().name == world.scenario.method.name);
+        match asked {
+            Some(threads) => threads.get(),
+            None if is_own => 1,
+            None => std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}
+
+/// Returns a value of JSON as one of TOML, on one line.
+fn inline(value: &str) -> PyResult<String> {
+    let value: toml::Value = serde_json::from_str(value).map_err(|reason| refused(format!("{value}: {reason}")))?;
+    Ok(value.to_string())
+}
+
+/// Returns an object of JSON as an inline table of TOML.
+#[pyfunction]
+pub fn inline_of_json(text: &str) -> PyResult<String> {
+    inline(text)
+}
+
+/// Returns an object of JSON as TOML.
+#[pyfunction]
+pub fn toml_of_json(text: &str) -> PyResult<String> {
+    let refuse = |reason: String| refused(format!("the dictionary is no scenario: {reason}"));
+    let table: toml::Table = serde_json::from_str(text).map_err(|reason| refuse(reason.to_string()))?;
+    toml::to_string(&table).map_err(|reason| refuse(reason.to_string()))
+}
+
+/// Returns the scenario as it is resolved, as TOML, with the warnings about it.
+#[pyfunction]
+pub fn resolve(py: Python<'_>, scenario: Given) -> PyResult<(String, Vec<String>)> {
+    let Loaded { scenario, warnings } = scenario.load(py)?;
+    Ok((scenario.to_toml().or_raise()?, warnings))
+}
+
+/// Returns what a run of the scenario is expected to take, as JSON.
+#[pyfunction]
+#[pyo3(signature = (scenario, threads=None))]
+pub fn estimate(py: Python<'_>, scenario: Given, threads: Option<NonZeroUsize>) -> PyResult<String> {
+    let (_, world) = scenario.world(py)?;
+    let threads = scenario.threads(threads, &world);
+    let rehearse = || sim::estimate(&world, threads, REHEARSAL);
+    let estimate = watched(py, &Arc::new(AtomicBool::new(false)), None, |_| rehearse())?;
+    Ok(json!({
+        "rounds": world.scenario.training.rounds,
+        "threads": threads,
+        "up_bytes_per_round": estimate.bytes_per_round.up,
+        "down_bytes_per_round": estimate.bytes_per_round.down,
+        "virtual_time_per_round_s": estimate.virtual_time_per_round_s,
+        "wall_time_per_round_s": estimate.wall_time_per_round_s,
+        "devices_bytes": estimate.memory.devices_bytes,
+        "uploads_bytes": estimate.memory.uploads_bytes,
+        "invited_per_round": estimate.invited_per_round,
+    })
+    .to_string())
+}

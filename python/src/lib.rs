@@ -1,0 +1,56 @@
+//! The native part of the Python package `fedrecsim`: scenarios, runs, simulations, studies and methods in Python, by
+//! the types of the simulator.
+//!
+//! What users see is written in Python (`fedrecsim/`); this module has what needs the simulator. `inputs` reads
+//! scenarios, `run` and `simulation` carry them out with `watch`, which looks for Ctrl-C meanwhile, `report` is what
+//! remains, `table` its tables, `study` runs of studies and the command, and `method` the methods that are written in
+//! Python.
+
+use pyo3::prelude::pymodule;
+
+mod arrays;
+mod attached;
+mod error;
+mod events;
+mod inputs;
+mod method;
+mod report;
+mod run;
+mod simulation;
+mod study;
+mod table;
+mod testing;
+mod watch;
+
+#[pymodule]
+mod _native {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use super::error::{FedrecsimError, ScenarioError};
+    #[pymodule_export]
+    use super::events::events;
+    #[pymodule_export]
+    use super::inputs::{estimate, inline_of_json, resolve, toml_of_json};
+    #[pymodule_export]
+    use super::method::{MethodEntry, Received, Task, builtin_methods};
+    #[pymodule_export]
+    use super::report::Report;
+    #[pymodule_export]
+    use super::run::run;
+    #[pymodule_export]
+    use super::simulation::Simulation;
+    #[pymodule_export]
+    use super::study::{Held, compare, main, study_carry_out, study_here, study_prepare, study_runs, study_tables};
+    #[pymodule_export]
+    use super::table::Table;
+    #[pymodule_export]
+    use super::testing::contract;
+    #[pymodule_export]
+    use super::watch::end_all;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -1,0 +1,186 @@
+//! What remains of a run, for Python: the record, its tables, charts and files, and the model.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use fedrecsim::checkpoint::{SCENARIO_FILE, scenario_text};
+use fedrecsim::error::Error;
+use fedrecsim::model::blocks::Model;
+use fedrecsim::report::arrow;
+use fedrecsim::report::record::{RunRecord, Wall};
+use fedrecsim::report::{EXPORTERS, ReportFolder, check, json, terminal};
+use fedrecsim::scenario::Scenario;
+use fedrecsim::sim::Outcome;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::arrays;
+use crate::error::OrRaise;
+use crate::table::Table;
+
+/// The contents of files, by their names.
+type Files = Vec<(String, Vec<u8>)>;
+
+/// What remains of a run.
+#[pyclass(frozen, module = "fedrecsim._native")]
+pub struct Report {
+    /// `run.json`.
+    json: String,
+    summary: String,
+    rounds: Table,
+    users: Option<Table>,
+    /// The blocks of the model by their names.
+    model: Py<PyDict>,
+    /// What everything is made of; `None` for a report that was pickled.
+    record: Option<RunRecord>,
+    /// The files of the report, which are rendered when they are first asked for.
+    files: OnceLock<Files>,
+}
+
+/// Everything of a report, as it is pickled.
+type Pickled<'py> =
+    (String, String, Bound<'py, PyBytes>, Option<Bound<'py, PyBytes>>, Bound<'py, PyDict>, Bound<'py, PyDict>);
+
+impl Report {
+    /// Makes the report of an outcome.
+    ///
+    /// # Errors
+    /// Those of a record that does not hold what it must.
+    pub fn of(
+        py: Python<'_>,
+        (scenario, warnings): (Scenario, Vec<String>),
+        outcome: Outcome,
+        wall: Wall,
+    ) -> PyResult<Self> {
+        let model: Model = outcome.model.clone();
+        let (json, summary, rounds, users, record) = py
+            .detach(|| {
+                let (mut record, _) = RunRecord::of(scenario, outcome, wall, Vec::new());
+                record.warnings = warnings;
+                check::check(&record)?;
+                let (json, summary) = (json::render(&record)?, terminal::summary(&record, None));
+                let (rounds, users) = (arrow::rounds(&record)?, arrow::users(&record)?);
+                Ok::<_, Error>((json, summary, rounds, users, record))
+            })
+            .or_raise()?;
+        Ok(Self {
+            json,
+            summary,
+            rounds: Table(rounds),
+            users: users.map(Table),
+            model: arrays::blocks(py, &model)?.unbind(),
+            record: Some(record),
+            files: OnceLock::new(),
+        })
+    }
+
+    /// Returns the files of the report.
+    fn rendered(&self, py: Python<'_>) -> PyResult<&Files> {
+        if let Some(files) = self.files.get() {
+            return Ok(files);
+        }
+        let mut files = Files::new();
+        if let Some(record) = &self.record {
+            let made = py.detach(|| EXPORTERS.iter().map(|exporter| (exporter.render)(record)).collect::<Vec<_>>());
+            for of_exporter in made {
+                files.extend(of_exporter.or_raise()?.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)));
+            }
+        }
+        Ok(self.files.get_or_init(|| files))
+    }
+}
+
+#[pymethods]
+impl Report {
+    /// The text of `run.json`.
+    #[getter]
+    fn json(&self) -> &str {
+        &self.json
+    }
+
+    /// The summary that the command prints.
+    #[getter]
+    fn summary(&self) -> &str {
+        &self.summary
+    }
+
+    /// The rounds.
+    #[getter]
+    fn rounds(&self) -> Table {
+        Table(self.rounds.0.clone())
+    }
+
+    /// The users, if they are listed.
+    #[getter]
+    fn users(&self) -> Option<Table> {
+        self.users.as_ref().map(|table| Table(table.0.clone()))
+    }
+
+    /// The blocks of the model by their names.
+    #[getter]
+    fn model<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.model.bind(py).copy()
+    }
+
+    /// The files of the report by their names.
+    fn files<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for (name, bytes) in self.rendered(py)? {
+            dict.set_item(name, PyBytes::new(py, bytes))?;
+        }
+        Ok(dict)
+    }
+
+    /// The scenario as it was resolved, as TOML; nothing if TOML cannot express it.
+    #[getter]
+    fn scenario(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        if let Some(record) = &self.record {
+            return Ok(record.scenario.to_toml().ok().map(|text| scenario_text(&text)));
+        }
+        let file = self.rendered(py)?.iter().find(|(name, _)| name == SCENARIO_FILE);
+        Ok(file.map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned()))
+    }
+
+    /// Writes the report to a folder, as the command does.
+    #[pyo3(signature = (folder, overwrite=false))]
+    fn write(&self, py: Python<'_>, folder: PathBuf, overwrite: bool) -> PyResult<()> {
+        if let Some(record) = &self.record {
+            return py.detach(|| ReportFolder::create(folder, overwrite)?.write(record)).or_raise();
+        }
+        let files = self.rendered(py)?;
+        py.detach(|| {
+            let files: Vec<(&str, &[u8])> = files.iter().map(|(name, bytes)| (&**name, &**bytes)).collect();
+            ReportFolder::create(folder, overwrite)?.write_files(&files)
+        })
+        .or_raise()
+    }
+
+    /// Makes a report of what pickling made of it.
+    #[staticmethod]
+    fn restore(
+        json: String,
+        summary: String,
+        rounds: Vec<u8>,
+        users: Option<Vec<u8>>,
+        model: Bound<'_, PyDict>,
+        files: Vec<(String, Vec<u8>)>,
+    ) -> PyResult<Self> {
+        Ok(Self {
+            json,
+            summary,
+            rounds: Table::of_ipc(rounds)?,
+            users: users.map(Table::of_ipc).transpose()?,
+            model: model.unbind(),
+            record: None,
+            files: OnceLock::from(files),
+        })
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Pickled<'py>)> {
+        let restore = py.import("fedrecsim._bridge")?.getattr("restore_report")?;
+        let rounds = PyBytes::new(py, &self.rounds.to_ipc()?);
+        let users = self.users.as_ref().map(Table::to_ipc).transpose()?.map(|bytes| PyBytes::new(py, &bytes));
+        let (json, summary) = (self.json.clone(), self.summary.clone());
+        Ok((restore, (json, summary, rounds, users, self.model(py)?, self.files(py)?)))
+    }
+}

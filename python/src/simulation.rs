@@ -1,0 +1,221 @@
+//! A simulation that Python drives step by step.
+
+use std::io::Cursor;
+use std::mem;
+use std::num::NonZeroUsize;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fedrecsim::error::Error;
+use fedrecsim::report::record::Wall;
+use fedrecsim::scenario::{Loaded, Scenario};
+use fedrecsim::sim::outcome::RoundRecord;
+use fedrecsim::sim::{self, RunControl, Until, World};
+use fedrecsim::units::{SimDuration, SimTime};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::arrays;
+use crate::error::{FedrecsimError, OrRaise, refused};
+use crate::inputs::Given;
+use crate::report::Report;
+use crate::watch::watched;
+
+/// A simulation under way. It has threads of its own, and lets other threads of Python go on while it works.
+#[pyclass(frozen, module = "fedrecsim._native")]
+pub struct Simulation {
+    /// `None` after the end.
+    inner: Mutex<Option<sim::Simulation>>,
+    scenario: Scenario,
+    warnings: Vec<String>,
+    control: RunControl,
+    /// The process whose threads carry the simulation out.
+    process: u32,
+}
+
+impl Simulation {
+    /// Starts a simulation, from `saved` if there is one.
+    fn start(py: Python<'_>, given: &Given, threads: Option<NonZeroUsize>, saved: Option<Vec<u8>>) -> PyResult<Self> {
+        let (Loaded { scenario, warnings }, world) = given.world(py)?;
+        let interrupted = Arc::new(AtomicBool::new(false));
+        let control = RunControl { threads: given.threads(threads, &world), interrupted };
+        let inner = watched(py, &control.interrupted, None, |_| match saved {
+            None => sim::Simulation::new(world, &control),
+            Some(saved) => {
+                let world: World = Arc::try_unwrap(world)
+                    .map_err(|_| Error::Usage("the world of the simulation is in use elsewhere".to_owned()))?;
+                sim::Simulation::restore(world, &control, Cursor::new(saved))
+            }
+        })?;
+        Ok(Self { inner: Mutex::new(Some(inner)), scenario, warnings, control, process: std::process::id() })
+    }
+
+    /// Refuses to go on in another process than the one that started the simulation: a fork copies memory, and no
+    /// threads.
+    fn check_process(&self) -> PyResult<()> {
+        if self.process == std::process::id() {
+            return Ok(());
+        }
+        Err(FedrecsimError::new_err(format!(
+            "the simulation was started in process {}, and a fork has not brought its threads along; start it after the \
+             fork, or use the start method `spawn`",
+            self.process
+        )))
+    }
+
+    /// Waits until no other thread is at work with the simulation.
+    fn lock(&self) -> MutexGuard<'_, Option<sim::Simulation>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the simulation when no other thread is at work with it.
+    fn look<T: Send>(
+        &self,
+        py: Python<'_>,
+        look: impl FnOnce(&sim::Simulation) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
+        self.check_process()?;
+        py.detach(|| look(self.lock().as_ref().ok_or_else(finished)?)).or_raise()
+    }
+
+    /// Works with the simulation on another thread, while this one looks for signals.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut sim::Simulation) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
+        self.check_process()?;
+        watched(py, &self.control.interrupted, None, |_| {
+            let mut inner = self.lock();
+            work(inner.as_mut().ok_or_else(finished)?)
+        })
+    }
+}
+
+/// Returns the error of a simulation that has no end left.
+fn finished() -> Error {
+    Error::Usage("the simulation has been finished".to_owned())
+}
+
+/// Returns the record of a round as JSON.
+fn json_of(record: &RoundRecord) -> PyResult<String> {
+    serde_json::to_string(record).map_err(|reason| FedrecsimError::new_err(reason.to_string()))
+}
+
+#[pymethods]
+impl Simulation {
+    #[new]
+    #[pyo3(signature = (scenario, threads=None))]
+    fn new(py: Python<'_>, scenario: Given, threads: Option<NonZeroUsize>) -> PyResult<Self> {
+        Self::start(py, &scenario, threads, None)
+    }
+
+    /// Restores a simulation of the same scenario that `save` has saved.
+    #[staticmethod]
+    #[pyo3(signature = (scenario, saved, threads=None))]
+    fn restore(py: Python<'_>, scenario: Given, saved: Vec<u8>, threads: Option<NonZeroUsize>) -> PyResult<Self> {
+        Self::start(py, &scenario, threads, Some(saved))
+    }
+
+    /// Goes on to the end of a round, and returns its record as JSON; nothing if the simulation is over.
+    fn step(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        let record = self.with(py, sim::Simulation::step)?;
+        record.as_ref().map(json_of).transpose()
+    }
+
+    /// Goes on to the end of round `round`, or to `time_s` seconds of virtual time, and returns the records of the
+    /// rounds that ended on the way, as JSON.
+    #[pyo3(signature = (round=None, time_s=None))]
+    fn step_until(&self, py: Python<'_>, round: Option<u32>, time_s: Option<f64>) -> PyResult<Vec<String>> {
+        let until = match (round, time_s) {
+            (Some(round), None) => Until::Round(round),
+            (None, Some(seconds)) if (0.0..=1e10).contains(&seconds) => {
+                Until::Time(SimTime::ZERO + SimDuration::from_secs_f64(seconds))
+            }
+            (None, Some(seconds)) => return Err(refused(format!("{seconds} is no time from 0 to 1e10 s"))),
+            _ => return Err(refused("step_until takes a round or a time, and not both")),
+        };
+        let records = self.with(py, |simulation| {
+            let mut records: Vec<RoundRecord> = Vec::new();
+            simulation.step_until(until, &mut records).map(|()| records)
+        })?;
+        records.iter().map(json_of).collect()
+    }
+
+    /// Returns the state of the simulation, between two rounds, for `restore`.
+    fn save<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let saved = self.with(py, |simulation| {
+            let mut saved = Vec::new();
+            simulation.save(&mut saved).map(|()| saved)
+        })?;
+        Ok(PyBytes::new(py, &saved))
+    }
+
+    /// The blocks of the server's model by their names.
+    #[getter]
+    fn model<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let model = self.look(py, sim::Simulation::model)?;
+        arrays::blocks(py, &model)
+    }
+
+    /// Replaces the server's model.
+    #[setter]
+    fn set_model(&self, py: Python<'_>, model: Bound<'_, PyAny>) -> PyResult<()> {
+        let layout = self.look(py, |simulation| Ok(simulation.world().method.initial().layout().clone()))?;
+        let model = arrays::model(&layout, &model)?;
+        self.with(py, |simulation| simulation.set_model(model))
+    }
+
+    /// The number of rounds that are over.
+    #[getter]
+    fn rounds(&self, py: Python<'_>) -> PyResult<u32> {
+        self.look(py, |simulation| Ok(simulation.rounds()))
+    }
+
+    /// The virtual time in seconds.
+    #[getter]
+    fn time_s(&self, py: Python<'_>) -> PyResult<f64> {
+        self.look(py, |simulation| Ok(simulation.now().as_secs_f64()))
+    }
+
+    /// Whether the last round is over, or something has stopped the simulation.
+    #[getter]
+    fn is_over(&self, py: Python<'_>) -> PyResult<bool> {
+        self.look(py, |simulation| Ok(simulation.is_over()))
+    }
+
+    /// Why the simulation has stopped before its last round, if it has.
+    #[getter]
+    fn stopped_by(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        self.look(py, |simulation| Ok(simulation.stopped_by().map(ToString::to_string)))
+    }
+
+    /// Ends the simulation and its threads, with nothing left.
+    fn close(&self, py: Python<'_>) {
+        if self.process == std::process::id() {
+            py.detach(|| drop(self.lock().take()));
+        }
+    }
+
+    /// Ends the simulation where it stands, and returns what remains.
+    fn finish(&self, py: Python<'_>) -> PyResult<Report> {
+        self.check_process()?;
+        // It takes no time to speak of. A signal that comes meanwhile is seen afterwards, when the result is there.
+        let outcome = py.detach(|| self.lock().take().ok_or_else(finished)?.finish()).or_raise()?;
+        let wall = Wall { threads: self.control.threads as u32, ..Wall::default() };
+        Report::of(py, (self.scenario.clone(), self.warnings.clone()), outcome, wall)
+    }
+}
+
+impl Drop for Simulation {
+    fn drop(&mut self) {
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if self.process != std::process::id() {
+            // The threads that would have to end are those of another process.
+            mem::forget(inner);
+            return;
+        }
+        // The simulation's threads may need the interpreter to end.
+        Python::attach(|py| py.detach(|| drop(inner)));
+    }
+}

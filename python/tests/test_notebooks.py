@@ -1,0 +1,56 @@
+"""Notebooks and examples of documents run from beginning to end."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import fedrecsim
+import fedrecsim.method
+import pytest
+from conftest import PACKAGE, REPOSITORY
+
+NOTEBOOKS = sorted((PACKAGE / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_from_beginning_to_end(notebook: Path, tmp_path: Path) -> None:
+    """If this fails, a user's first notebook ends in an exception."""
+    nbclient = pytest.importorskip("nbclient")
+    nbformat = pytest.importorskip("nbformat")
+    pytest.importorskip("ipykernel")
+    cells = nbformat.read(notebook, as_version=4)
+    assert not any(cell.get("outputs") for cell in cells.cells), "outputs are not kept in the repository"
+    nbclient.NotebookClient(cells, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    shown = [output for cell in cells.cells for output in cell.get("outputs", [])]
+    assert shown, "the notebook shows nothing"
+
+
+def test_there_are_three_notebooks() -> None:
+    """If this fails, a notebook is not among those that are run."""
+    assert [path.stem for path in NOTEBOOKS] == ["quickstart", "size-a-deployment", "sparse-c"]
+
+
+@pytest.mark.parametrize("module", [fedrecsim, fedrecsim.method], ids=lambda module: module.__name__)
+def test_docstrings_are_true(module) -> None:
+    """If this fails, an example in a docstring does not do what it says."""
+    failed, attempted = doctest.testmod(module)
+    assert failed == 0 and attempted > 0
+
+
+@pytest.mark.parametrize("document", ["python/README.md", "docs/python.md"])
+def test_the_code_of_a_document_runs(document: str, tmp_path: Path, monkeypatch) -> None:
+    """If this fails, a document shows code that does not work."""
+    text = (REPOSITORY / document).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    assert blocks
+    (tmp_path / "scenarios").symlink_to(REPOSITORY / "scenarios")
+    (tmp_path / "studies").symlink_to(REPOSITORY / "studies")
+    monkeypatch.chdir(tmp_path)
+    space: dict = {"__name__": "document"}
+    for block in blocks:
+        if re.search(r"^import (ray|torch)\b", block, flags=re.MULTILINE):
+            compile(block, document, "exec")
+        else:
+            exec(compile(block, document, "exec"), space)
