@@ -2,7 +2,7 @@
 //!
 //! [`folder`](mod@folder) is what a study keeps on the disk, and what became of each run; [`fit`] says how much memory
 //! the runs take; [`child`] is one run's process; [`execute`](mod@execute) starts and watches them; `progress` is what
-//! a user sees of that; [`merge`](mod@merge) puts parts together.
+//! a user sees of that; [`merge`](mod@merge) puts parts together; [`slurm`] has a cluster's scheduler run them.
 
 mod child;
 mod execute;
@@ -10,6 +10,7 @@ mod fit;
 mod folder;
 mod merge;
 mod progress;
+mod slurm;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -68,6 +69,9 @@ pub fn study(
         merge::merge(&folder, &plan, &record, &arguments.merge)?;
     }
     folder.write_record(&record)?;
+    if arguments.slurm.is_some() {
+        return slurm::write(arguments, methods, &plan, &mut record, &folder, interrupted);
+    }
     let without_data = without_data(arguments, &plan);
     if arguments.merge.is_empty() && !arguments.no_run {
         let runs = wanted_runs(arguments, &plan).into_iter().filter(|run| !without_data.contains(&run.arm)).collect();
