@@ -211,6 +211,16 @@ pub enum Error {
         /// The reason, as far as it is known.
         reason: String,
     },
+    /// A process that owns a part of the users is not there any more, so that the run ends with its finished rounds.
+    #[error("rank {rank} of the run was lost: {reason}; {}", way_on.as_deref().unwrap_or("there is no checkpoint to go on from"))]
+    RankLost {
+        /// The number of the process.
+        rank: u32,
+        /// How that was noticed.
+        reason: String,
+        /// What to do, if there is a checkpoint.
+        way_on: Option<String>,
+    },
     /// A run cannot go on from a checkpoint: it is damaged, of another version, scenario or data set, or missing.
     #[error("cannot resume: {0}")]
     Checkpoint(String),
@@ -265,6 +275,19 @@ impl Error {
         Self::Fetch { address: address.into(), reason: reason.to_string() }
     }
 
+    /// Returns the error of a process of the run that is not there any more.
+    pub fn rank_lost(rank: u32, reason: impl ToString) -> Self {
+        Self::RankLost { rank, reason: reason.to_string(), way_on: None }
+    }
+
+    /// Returns the error with `way_on` as what to do, if it is that of a process which is not there any more.
+    pub(crate) fn with_way_on(self, way_on: Option<String>) -> Self {
+        match self {
+            Self::RankLost { rank, reason, way_on: None } => Self::RankLost { rank, reason, way_on },
+            other => other,
+        }
+    }
+
     /// Returns the error with `whole` added to its place, if it is about a value that a codec cannot represent: a block
     /// becomes the block of an upload.
     pub(crate) fn within(self, whole: impl std::fmt::Display) -> Self {
@@ -298,6 +321,7 @@ impl Error {
             | Self::NonFinite { .. }
             | Self::TimeIsUp { .. }
             | Self::RunsFailed { .. }
+            | Self::RankLost { .. }
             | Self::Interrupted
             | Self::Stopped { .. } => ErrorKind::EndOfRun,
             Self::OtherDigest { .. }

@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 
 use super::kernel::little_endian_bytes;
 use super::table::{RowSet, SharedTable, Table, TableShape, TableUpdate, VALUE_BYTES, extend_bytes, floats};
+use super::value_type::ValueType;
 use crate::error::{Error, Result};
 use crate::memory;
 
@@ -156,12 +157,35 @@ pub struct ArchiveReader {
     buffer: Vec<u8>,
     tables: Vec<SharedTable>,
     shared_bytes: Vec<Bytes>,
+    open_part: Option<OpenPart>,
 }
+
+/// Opens a part of an archive that several processes have written, by the number of its writer and of all writers. The
+/// digest of what is in it comes with it.
+pub type OpenPart = Box<dyn Fn(u32, u32) -> Result<(blake3::Hash, ArchiveReader)> + Send>;
 
 impl ArchiveReader {
     /// Makes a reader of the archive that `source` holds.
     pub fn new(source: Box<dyn Read + Send>) -> Self {
-        Self { source, buffer: Vec::new(), tables: Vec::new(), shared_bytes: Vec::new() }
+        Self { source, buffer: Vec::new(), tables: Vec::new(), shared_bytes: Vec::new(), open_part: None }
+    }
+
+    /// Returns the reader with a way to the other parts of the archive.
+    pub fn with_parts(self, open_part: OpenPart) -> Self {
+        Self { open_part: Some(open_part), ..self }
+    }
+
+    /// Opens the part that number `writer` of `writers` has written, in which there must be what has this digest.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] if there is no such part.
+    pub fn part(&self, writer: u32, writers: u32, digest: &[u8; blake3::OUT_LEN]) -> Result<Self> {
+        let open = self.open_part.as_ref().ok_or_else(|| damaged("it has parts, and this is only one of them"))?;
+        let (found, part) = open(writer, writers)?;
+        if found.as_bytes() != digest {
+            return Err(damaged(format!("part {writer} is not the one that was written with it")));
+        }
+        Ok(part)
     }
 
     /// Returns the next value.
@@ -238,9 +262,18 @@ impl ArchiveReader {
     /// # Errors
     /// [`Error::Checkpoint`] if there is none, or if it does not fit such a table.
     pub fn take_update(&mut self, shape: TableShape) -> Result<TableUpdate> {
+        self.take_update_of(shape, ValueType::F32)
+    }
+
+    /// Returns the next update, of a table of `shape` with values of this type.
+    ///
+    /// # Errors
+    /// As [`Self::take_update`].
+    pub fn take_update_of(&mut self, shape: TableShape, value_type: ValueType) -> Result<TableUpdate> {
         let (rows, others_scale): (Option<Vec<u32>>, f32) = self.take()?;
         let rows = rows.map_or(RowSet::All, RowSet::Listed);
-        let update = TableUpdate { others_scale, ..TableUpdate::of_rows(shape, rows, self.take_bytes()?.into()) };
+        let values = self.take_bytes()?.into();
+        let update = TableUpdate { others_scale, value_type, ..TableUpdate::of_rows(shape, rows, values) };
         update.check().map_err(damaged)?;
         Ok(update)
     }

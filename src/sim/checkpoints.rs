@@ -34,6 +34,11 @@ pub trait CheckpointStore {
         false
     }
 
+    /// Says in a sentence how to go on after a crash; `None`, which is the default, if there is no checkpoint.
+    fn way_on(&self) -> Option<String> {
+        None
+    }
+
     /// Begins a checkpoint after `rounds` rounds.
     ///
     /// # Errors

@@ -5,6 +5,8 @@
 
 use std::cell::RefCell;
 
+use serde::{Deserialize, Serialize};
+
 use super::outcome::SplitFigures;
 use super::world::World;
 use super::yardstick::Yardstick;
@@ -17,7 +19,7 @@ use crate::metric::{CataloguePlace, Place, RatingErrors, Sums, rank};
 use crate::model::blocks::Model;
 
 /// The accuracy that was found for one user.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Standing {
     /// The ranks of the held-out items.
     Ranked {

@@ -101,6 +101,7 @@ pub use checkpoints::{CheckpointStore, Checkpoints};
 pub use estimate::{Estimate, MemoryEstimate, RehearsalLength, estimate};
 pub use observer::RoundObserver;
 pub use outcome::Outcome;
-pub use run::{run, run_from};
+pub use run::{run, run_from, run_on_ranks};
 pub use simulation::{RunControl, Simulation, Until};
+pub use workers::ranks::{Crew, Link, Rank, in_memory, serve};
 pub use world::World;

@@ -6,6 +6,7 @@ use super::checkpoints::{CheckpointStore, Checkpoints};
 use super::observer::RoundObserver;
 use super::outcome::Outcome;
 use super::simulation::{RunControl, Simulation};
+use super::workers::ranks::Crew;
 use super::world::World;
 use crate::error::Result;
 
@@ -28,12 +29,39 @@ pub fn run_from(
     observer: &mut dyn RoundObserver,
     checkpoints: Checkpoints,
 ) -> Result<Outcome> {
-    let Checkpoints { resumed, mut store } = checkpoints;
+    let Checkpoints { resumed, store } = checkpoints;
     let is_new = resumed.is_none();
-    let mut simulation = match resumed {
+    let simulation = match resumed {
         Some(archive) => Simulation::resume(world, control, archive)?,
         None => Simulation::new(world, control)?,
     };
+    drive(simulation, is_new, observer, store)
+}
+
+/// Runs `world` as [`run_from`] does, with the users of other ranks in their processes ([`serve`](super::serve)). The
+/// outcome is that of a run in one process.
+///
+/// # Errors
+/// As [`run_from`], and [`Error::RankLost`](crate::error::Error::RankLost) if a rank is lost at its end.
+pub fn run_on_ranks(
+    world: impl Into<Arc<World>>,
+    control: &RunControl,
+    observer: &mut dyn RoundObserver,
+    checkpoints: Checkpoints,
+    crew: Crew,
+) -> Result<Outcome> {
+    let Checkpoints { resumed, store } = checkpoints;
+    let is_new = resumed.is_none();
+    drive(Simulation::on_ranks(world, control, resumed, crew)?, is_new, observer, store)
+}
+
+/// Steps a simulation to its end, with checkpoints on the way.
+fn drive(
+    mut simulation: Simulation,
+    is_new: bool,
+    observer: &mut dyn RoundObserver,
+    mut store: Box<dyn CheckpointStore>,
+) -> Result<Outcome> {
     if is_new && store.is_due_at_start() {
         leave_checkpoint(&mut simulation, store.as_mut()).or_else(|error| simulation.stop_for(error))?;
     }
@@ -48,7 +76,8 @@ pub fn run_from(
             left.and(stop.map_or(Ok(()), Err)).or_else(|error| simulation.stop_for(error))?;
         }
     }
-    simulation.finish_watched(observer)
+    simulation.say_way_on(store.way_on());
+    simulation.finish_watched(observer).map_err(|error| error.with_way_on(store.way_on()))
 }
 
 fn leave_checkpoint(simulation: &mut Simulation, store: &mut dyn CheckpointStore) -> Result<()> {

@@ -91,6 +91,8 @@ mod pinned_digests;
 mod privacy;
 /// Random small scenarios keep the contracts.
 mod random_scenarios;
+/// A run on several ranks comes to the result of one process, and goes on from checkpoints with any number of ranks.
+mod ranks;
 /// The public data sets, if they are at hand, give the known figures.
 mod real_data;
 /// A run that goes on from a checkpoint ends as if it had never been stopped.

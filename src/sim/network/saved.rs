@@ -115,7 +115,7 @@ impl Network {
         }
         let mut archive = Archive::default();
         archive = asked(self.peers.save_server.send(Save(archive)), "server").await??;
-        self.peers.workers.save(&mut archive, &mut |archive| match archive.pending() >= WRITTEN_AT_ONCE {
+        self.peers.workers.save(self.rounds, &mut archive, &mut |archive| match archive.pending() >= WRITTEN_AT_ONCE {
             true => write(archive.take()?),
             false => Ok(()),
         })?;

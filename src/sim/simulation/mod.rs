@@ -28,6 +28,7 @@ mod baselines;
 mod control;
 mod empty_uploads;
 mod ending;
+mod on_ranks;
 mod rehearsal;
 
 pub use control::{RunControl, Until};

@@ -13,7 +13,7 @@ use super::{Workers, Working};
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Step, UserId};
 use crate::method::Placement;
-use crate::model::archive::Archive;
+use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::blocks::Model;
 use crate::model::state::StateVisitor;
 use crate::sim::device::Device;
@@ -316,8 +316,12 @@ impl Workers for Rehearsal {
         Box::pin(async move { Ok(vec![blake3::hash(b""); users]) })
     }
 
-    fn save(&self, _archive: &mut Archive, _flush: &mut dyn FnMut(&mut Archive) -> Result<()>) -> Result<()> {
+    fn save(&self, _: u32, _: &mut Archive, _: &mut dyn FnMut(&mut Archive) -> Result<()>) -> Result<()> {
         Err(Error::Usage("a rehearsal cannot be saved".to_owned()))
+    }
+
+    fn restore(&self, _archive: &mut ArchiveReader) -> Result<()> {
+        Err(Error::Usage("a rehearsal begins anew".to_owned()))
     }
 }
 

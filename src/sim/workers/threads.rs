@@ -1,27 +1,30 @@
-//! Workers that are threads of this process and keep all users in its memory.
+//! Workers that are threads of this process and keep users in its memory: all of them, or those that it owns.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
+use super::saved::{SavedPart, put_device, put_end, take_devices, take_parts};
 use super::{Pool, Workers, Working};
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::method::Placement;
-use crate::model::archive::Archive;
+use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::blocks::Model;
 use crate::model::state::StateVisitor;
 use crate::sim::by_user::ByUser;
 use crate::sim::client::{ClientActor, SubmittedTraining};
 use crate::sim::device::Device;
-use crate::sim::download::OutgoingDownload;
+use crate::sim::download::{OutgoingDownload, Received};
 use crate::sim::evaluation::{self, Scored};
 use crate::sim::exchange::ReplySource;
 use crate::sim::messages::{Effort, FromClient, ToClient};
 use crate::sim::training::{Assignment, Trained};
+use crate::sim::upload::UploadFrame;
 use crate::sim::world::World;
 use crate::stages::{Stage, enter};
 use crate::work::Work;
@@ -33,13 +36,25 @@ const LENT_AT_ONCE: usize = 1 << 14;
 /// although one user has a hundred times the ratings of another, and enough that handing them out costs little.
 const TAKEN_AT_ONCE: usize = 8;
 
-/// All users, in the memory of this process, and the threads that compute for them.
+/// Users in the memory of this process, and the threads that compute for them.
 pub struct Threads {
     world: Arc<World>,
     pool: Pool,
     /// Once this is true, no more trainings are begun.
     interrupted: Arc<AtomicBool>,
+    /// The users who are here, by their numbers.
+    own: Range<u32>,
     devices: RefCell<Devices>,
+}
+
+/// What the users who are scored have received.
+pub enum Scoring {
+    /// Nothing: the server scores with this model.
+    AtServer(Model),
+    /// All the same.
+    Shared(Arc<OutgoingDownload>),
+    /// Each what is for it alone.
+    Personal(Vec<OutgoingDownload>),
 }
 
 /// The users' actors.
@@ -65,18 +80,104 @@ struct WorkedOut {
 impl Threads {
     /// Makes the users of `world`, none of whom has taken part.
     pub fn new(world: Arc<World>, pool: Pool, interrupted: Arc<AtomicBool>) -> Self {
-        Self { world, pool, interrupted, devices: RefCell::default() }
+        // Data sets with 2^32 users or more are refused on reading.
+        let own = 0..world.dataset.users() as u32;
+        Self { world, pool, interrupted, own, devices: RefCell::default() }
     }
 
-    /// Returns these workers with the devices of a checkpoint, which are those that have been made.
-    pub fn restored(self, touched: BTreeMap<UserId, Box<Device>>) -> Self {
-        {
-            let clients = &mut self.devices.borrow_mut().clients;
-            for (user, client) in touched {
-                clients.insert(user, ClientActor::restored(client));
+    /// Returns these workers for these users alone. The others are in other processes.
+    pub fn owning(self, own: Range<u32>) -> Self {
+        Self { own, ..self }
+    }
+
+    /// Returns the places of the users who are here in the list of evaluated users.
+    pub fn evaluated(&self) -> Range<usize> {
+        let place = |first: u32| self.world.candidates.evaluated_users().partition_point(|user| user.0 < first);
+        place(self.own.start)..place(self.own.end)
+    }
+
+    /// Takes over a device from a checkpoint.
+    pub fn adopt(&self, user: UserId, device: Box<Device>) {
+        self.devices.borrow_mut().clients.insert(user, ClientActor::restored(device));
+    }
+
+    /// Takes over the devices of its users from parts of a checkpoint, which `archive` knows.
+    ///
+    /// # Errors
+    /// As [`take_parts`].
+    pub fn adopt_parts(&self, parts: &[SavedPart], archive: &ArchiveReader) -> Result<()> {
+        take_parts(parts, &self.own, archive, &self.world, &mut |user, device| {
+            self.adopt(user, device);
+            Ok(())
+        })
+    }
+
+    /// Appends the devices that have been made, and their end.
+    ///
+    /// # Errors
+    /// Those of `flush`, and an error if a device is in training.
+    pub fn save_devices(
+        &self,
+        archive: &mut Archive,
+        flush: &mut dyn FnMut(&mut Archive) -> Result<()>,
+    ) -> Result<()> {
+        let clients = &mut self.devices.borrow_mut().clients;
+        for user in clients.keys() {
+            let Some(actor) = clients.get_mut(&user) else { continue };
+            if actor.is_away() {
+                let reason = format!("{user} cannot be saved: its parameters are in training");
+                return Err(Error::Actor { actor: "client", reason });
+            }
+            if let Some(device) = actor.parameters() {
+                put_device(user, device, archive)?;
+                flush(archive)?;
             }
         }
-        self
+        put_end(archive);
+        Ok(())
+    }
+
+    /// Gives the upload of a training that has been worked out, or its error, to `send`, for the server's process.
+    ///
+    /// # Errors
+    /// Those of `send`, and an error if no training has been worked out, which is a defect of the simulator.
+    pub fn hand_out_upload<T>(
+        &self,
+        user: UserId,
+        send: impl FnOnce(Result<(UploadFrame, f64), &Error>) -> Result<T>,
+    ) -> Result<T> {
+        let mut devices = self.devices.borrow_mut();
+        match devices.clients.get_mut(&user).and_then(ClientActor::hand_out_upload) {
+            Some(upload) => send(upload),
+            None => Err(Error::Actor { actor: "client", reason: format!("{user} has not trained") }),
+        }
+    }
+
+    /// Scores the evaluated users at these `places` of their list.
+    ///
+    /// # Errors
+    /// As [`Workers::evaluate`].
+    pub async fn score(&self, places: Range<usize>, scoring: Scoring) -> Result<Vec<Scored>> {
+        let world = Arc::clone(&self.world);
+        let (first, users) = (places.start, world.candidates.evaluated_users()[places].to_vec());
+        let scored = self.with_parameters(users, move |offset, device| {
+            let _stage = enter(Stage::Evaluate);
+            let place = first + offset;
+            let user = world.candidates.evaluated_users()[place];
+            let received: Cow<'_, Received> = match &scoring {
+                // A method that runs at the server scores there. Otherwise a device works with what it can decode.
+                Scoring::AtServer(model) => {
+                    let standing = evaluation::standing(&world, place, device.client.as_ref(), model)?;
+                    return Ok(Scored { standing, download_bytes: 0 });
+                }
+                Scoring::Shared(download) => download.received(user)?,
+                Scoring::Personal(downloads) => downloads[offset].received(user)?,
+            };
+            let standing = evaluation::standing(&world, place, device.client.as_ref(), &received.model)?;
+            let download_bytes = if world.trains { received.frame_bytes } else { 0 };
+            Ok(Scored { standing, download_bytes })
+        });
+        scored.await?.into_iter().collect()
     }
 
     /// Runs `work` on the devices of `users`, in parallel, and returns the results in the order of `users`. A device
@@ -174,45 +275,29 @@ impl Workers for Threads {
     }
 
     fn evaluate(&self, download: Arc<OutgoingDownload>, model: Model) -> Working<'_, Vec<Scored>> {
-        let world = Arc::clone(&self.world);
-        let users = world.candidates.evaluated_users().to_vec();
-        let standings = self.with_parameters(users, move |position, device| {
-            let _stage = enter(Stage::Evaluate);
-            // A method that runs at the server scores there. Otherwise a device works with what it can decode.
-            if world.placement == Placement::Central {
-                let standing = evaluation::standing(&world, position, device.client.as_ref(), &model)?;
-                return Ok(Scored { standing, download_bytes: 0 });
-            }
-            let received = download.received(world.candidates.evaluated_users()[position])?;
-            let standing = evaluation::standing(&world, position, device.client.as_ref(), &received.model)?;
-            let download_bytes = if world.trains { received.frame_bytes } else { 0 };
-            Ok(Scored { standing, download_bytes })
-        });
-        Box::pin(async move { standings.await?.into_iter().collect() })
+        let is_central = self.world.placement == Placement::Central;
+        let scoring = if is_central { Scoring::AtServer(model) } else { Scoring::Shared(download) };
+        Box::pin(self.score(self.evaluated(), scoring))
     }
 
     fn digests(&self) -> Working<'_, Vec<blake3::Hash>> {
-        let users = (0..self.world.dataset.users()).map(UserId::from).collect();
-        let digests = self.with_parameters(users, |_, device| digest_of(device));
+        let digests = self.with_parameters(self.own.clone().map(UserId).collect(), |_, device| digest_of(device));
         Box::pin(async move { digests.await?.into_iter().collect() })
     }
 
-    fn save(&self, archive: &mut Archive, flush: &mut dyn FnMut(&mut Archive) -> Result<()>) -> Result<()> {
-        let clients = &mut self.devices.borrow_mut().clients;
-        for user in clients.keys() {
-            let Some(actor) = clients.get_mut(&user) else { continue };
-            if actor.is_away() {
-                let reason = format!("{user} cannot be saved: its parameters are in training");
-                return Err(Error::Actor { actor: "client", reason });
-            }
-            if let Some(device) = actor.parameters() {
-                archive.put(&Some(user));
-                device.visit_state(&mut StateVisitor::Save(archive))?;
-                flush(archive)?;
-            }
-        }
-        archive.put(&None::<UserId>);
+    fn save(&self, _: u32, archive: &mut Archive, flush: &mut dyn FnMut(&mut Archive) -> Result<()>) -> Result<()> {
+        self.save_devices(archive, flush)?;
+        archive.put(&Vec::<SavedPart>::new());
         Ok(())
+    }
+
+    fn restore(&self, archive: &mut ArchiveReader) -> Result<()> {
+        take_devices(archive, &self.world, &mut |user, device| {
+            self.adopt(user, device);
+            Ok(())
+        })?;
+        let parts: Vec<SavedPart> = archive.take()?;
+        self.adopt_parts(&parts, archive)
     }
 }
 

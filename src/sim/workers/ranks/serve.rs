@@ -1,0 +1,179 @@
+//! The other ranks, which answer what rank 0 asks of their users.
+
+use std::io::Cursor;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::errors;
+use super::link::Link;
+use super::share::Shares;
+use super::wire::{Inbox, Question, put_trained};
+use crate::error::{Error, Result};
+use crate::memory;
+use crate::method::Placement;
+use crate::model::archive::{Archive, ArchiveReader};
+use crate::model::state::restore_model;
+use crate::sim::checkpoints::CheckpointStore;
+use crate::sim::download::OutgoingDownload;
+use crate::sim::evaluation::Standing;
+use crate::sim::messages::FromClient;
+use crate::sim::workers::saved::{SavedPart, take_devices};
+use crate::sim::workers::threads::Scoring;
+use crate::sim::workers::{Pool, Threads, Workers};
+use crate::sim::world::World;
+
+/// The number of bytes from which on a piece of a checkpoint is written to the store.
+const WRITTEN_AT_ONCE: usize = 1 << 20;
+
+/// A process of a run other than that with the server.
+pub struct Rank {
+    /// The number of its worker threads, at least 1.
+    pub threads: usize,
+    /// Once this is true, it begins no more trainings.
+    pub interrupted: Arc<AtomicBool>,
+    /// Its number, from 1.
+    pub rank: u32,
+    /// The number of all processes.
+    pub ranks: u32,
+    /// The way to rank 0.
+    pub link: Box<dyn Link>,
+    /// The place for its parts of checkpoints.
+    pub store: Box<dyn CheckpointStore>,
+    /// The checkpoint that the run goes on from, if it does; only its parts are read here.
+    pub resumed: Option<ArchiveReader>,
+}
+
+/// Answers what rank 0 asks of the users of this rank, until it is told to end.
+///
+/// # Errors
+/// [`Error::RankLost`] if rank 0 is not there any more, and those of starting the threads. An error in what was asked is
+/// sent to rank 0, which ends the run.
+pub fn serve(world: Arc<World>, rank: Rank) -> Result<()> {
+    let Rank { threads, interrupted, rank, ranks, mut link, store, resumed } = rank;
+    let refuse = |reason: std::io::Error| Error::Usage(format!("cannot start the runtime of rank {rank}: {reason}"));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(refuse)?;
+    let own = Shares::new(world.dataset.users(), ranks as usize).of(rank);
+    let pool = Pool::start(threads)?;
+    let threads = Threads::new(Arc::clone(&world), pool, interrupted).owning(own.clone());
+    let saved = SavedPart { rank, ranks, users: (own.start, own.end), digest: [0; blake3::OUT_LEN] };
+    let mut serving = Serving { world, threads, inbox: Inbox::default(), store, resumed, saved };
+    loop {
+        let message = link.receive()?;
+        // The runtime is this thread's alone, and nothing else is to be done on it meanwhile.
+        let answer = memory::caught(|| runtime.block_on(serving.answer(message))).and_then(|answer| answer);
+        let answer = match answer {
+            Ok(None) => return Ok(()),
+            Ok(Some(mut answer)) => answer.take(),
+            Err(error) => {
+                let mut answer = Archive::default();
+                answer.put(&false);
+                errors::put(&error, &mut answer);
+                answer.take()
+            }
+        };
+        link.send(answer?)?;
+    }
+}
+
+struct Serving {
+    world: Arc<World>,
+    threads: Threads,
+    inbox: Inbox,
+    store: Box<dyn CheckpointStore>,
+    resumed: Option<ArchiveReader>,
+    /// What rank 0 is told of a part of a checkpoint.
+    saved: SavedPart,
+}
+
+impl Serving {
+    /// Does what a message asks for, and returns the answer; `None` if it asks for the end.
+    async fn answer(&mut self, message: Vec<u8>) -> Result<Option<Archive>> {
+        let threads = &self.threads;
+        let (question, mut archive) = self.inbox.open(message, &self.world, &mut |user, message| {
+            match threads.tell(user, message) {
+                FromClient::OutOfTurn => {
+                    let reason = format!("{user} was told something out of turn");
+                    Err(Error::Actor { actor: "client", reason })
+                }
+                // The server's process has the upload, or the error, since the training was worked out.
+                _ => Ok(()),
+            }
+        })?;
+        let mut answer = Archive::default();
+        answer.put(&true);
+        match question {
+            Question::Stop => return Ok(None),
+            Question::Train => self.train(&mut answer).await?,
+            Question::Evaluate => {
+                let scoring = match self.world.placement {
+                    Placement::Central => {
+                        Scoring::AtServer(restore_model(&mut archive, self.world.method.initial().layout())?)
+                    }
+                    _ => Scoring::Shared(self.inbox.take_download(&mut archive, &self.world)?),
+                };
+                answer.put(&self.score(self.threads.evaluated(), scoring).await?);
+            }
+            Question::EvaluatePersonal { first, end } => {
+                let downloads = (first..end).map(|_| {
+                    let bytes = archive.take_bytes()?;
+                    OutgoingDownload::receive(&mut ArchiveReader::new(Box::new(Cursor::new(bytes))), &self.world)
+                });
+                let downloads = downloads.collect::<Result<_>>()?;
+                answer.put(&self.score(first..end, Scoring::Personal(downloads)).await?);
+            }
+            Question::Digests => {
+                let digests = self.threads.digests().await?;
+                answer.put_bytes(&digests.iter().flat_map(|digest| *digest.as_bytes()).collect::<Vec<u8>>());
+            }
+            Question::Save { rounds } => {
+                let part = self.save(rounds)?;
+                answer.put(&part);
+            }
+            Question::Adopt => {
+                let mut devices = ArchiveReader::new(Box::new(Cursor::new(archive.take_bytes()?)));
+                take_devices(&mut devices, &self.world, &mut |user, device| {
+                    self.threads.adopt(user, device);
+                    Ok(())
+                })?;
+            }
+            Question::AdoptParts => {
+                let parts: Vec<SavedPart> = archive.take()?;
+                let absent = || Error::Checkpoint("this rank has not opened the checkpoint".to_owned());
+                self.threads.adopt_parts(&parts, self.resumed.as_ref().ok_or_else(absent)?)?;
+            }
+        }
+        Ok(Some(answer))
+    }
+
+    async fn train(&self, answer: &mut Archive) -> Result<()> {
+        let trained = self.threads.train().await?;
+        answer.put(&trained.len());
+        for (user, effort) in &trained {
+            self.threads.hand_out_upload(*user, |upload| put_trained(*user, effort, upload, answer))?;
+        }
+        Ok(())
+    }
+
+    async fn score(&self, places: std::ops::Range<usize>, scoring: Scoring) -> Result<Vec<Standing>> {
+        Ok(self.threads.score(places, scoring).await?.into_iter().map(|scored| scored.standing).collect())
+    }
+
+    /// Writes a part of a checkpoint, and returns what rank 0 has to know of it.
+    fn save(&mut self, rounds: u32) -> Result<SavedPart> {
+        let mut digest = blake3::Hasher::new();
+        let store = &mut self.store;
+        store.begin(rounds)?;
+        let mut archive = Archive::default();
+        let mut write = |archive: &mut Archive| {
+            let piece = archive.take()?;
+            digest.update(&piece);
+            store.write(&piece)
+        };
+        self.threads.save_devices(&mut archive, &mut |archive| {
+            if archive.pending() >= WRITTEN_AT_ONCE { write(archive) } else { Ok(()) }
+        })?;
+        write(&mut archive)?;
+        store.commit()?;
+        Ok(SavedPart { digest: *digest.finalize().as_bytes(), ..self.saved.clone() })
+    }
+}

@@ -1,0 +1,65 @@
+//! Says which users each rank owns.
+
+use std::ops::Range;
+
+use crate::ids::UserId;
+
+/// The division of the users among ranks: each owns consecutive users, as many as the others, but for one more or less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shares {
+    users: u32,
+    ranks: u32,
+}
+
+impl Shares {
+    /// Divides so many users among so many ranks, of which there is at least one.
+    pub fn new(users: usize, ranks: usize) -> Self {
+        // Data sets with 2^32 users or more are refused on reading.
+        Self { users: users as u32, ranks: ranks.max(1) as u32 }
+    }
+
+    /// Returns the number of ranks.
+    pub fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
+    /// Returns the users of `rank`, by their numbers.
+    pub fn of(&self, rank: u32) -> Range<u32> {
+        let begin = |rank: u32| (u64::from(rank) * u64::from(self.users) / u64::from(self.ranks)) as u32;
+        begin(rank)..begin(rank + 1)
+    }
+
+    /// Returns the rank that owns `user`.
+    pub fn owner(&self, user: UserId) -> u32 {
+        let guess = (u64::from(user.0) * u64::from(self.ranks) / u64::from(self.users.max(1))) as u32;
+        // Rounding puts a user at most one rank too low.
+        let guess = guess.min(self.ranks - 1);
+        if user.0 >= self.of(guess).end { guess + 1 } else { guess }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// If this fails, a user has no rank, or two that both train it.
+        #[test]
+        fn every_user_has_one_owner_and_shares_are_alike(users in 1usize..2000, ranks in 1usize..70) {
+            let shares = Shares::new(users, ranks);
+            let mut next = 0;
+            for rank in 0..ranks as u32 {
+                let own = shares.of(rank);
+                prop_assert_eq!(own.start, next);
+                prop_assert!(own.len() == users / ranks || own.len() == users / ranks + 1);
+                for user in own.clone() {
+                    prop_assert_eq!(shares.owner(UserId(user)), rank);
+                }
+                next = own.end;
+            }
+            prop_assert_eq!(next as usize, users);
+        }
+    }
+}

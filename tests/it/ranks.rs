@@ -1,0 +1,246 @@
+use std::collections::BTreeMap;
+use std::io::Cursor;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use fedrecsim::error::{Error, Result};
+use fedrecsim::method::Entry;
+use fedrecsim::model::archive::ArchiveReader;
+use fedrecsim::scenario::Scenario;
+use fedrecsim::sim::{self, CheckpointStore, Checkpoints, Crew, Link, Outcome, Rank, RunControl};
+
+use crate::resume::MODES;
+use crate::support::{methods, run, small, small_with, world};
+
+/// The files of a run, by the number of rounds and by who has written them: a rank, and how many ranks there were.
+type Files = Arc<Mutex<BTreeMap<(u32, u32, u32), Vec<u8>>>>;
+
+/// Keeps what one rank writes, and ends the run after some rounds.
+struct Store {
+    files: Files,
+    writer: (u32, u32),
+    ends_after: Option<u32>,
+    open: (u32, Vec<u8>),
+}
+
+impl CheckpointStore for Store {
+    fn is_due(&self, rounds: u32) -> bool {
+        self.ends_after == Some(rounds)
+    }
+    fn stop_after(&self, rounds: u32) -> Option<Error> {
+        self.is_due(rounds).then_some(Error::TimeIsUp { rounds })
+    }
+    fn way_on(&self) -> Option<String> {
+        Some(format!("the last checkpoint is after round {}", self.open.0))
+    }
+    fn begin(&mut self, rounds: u32) -> Result<()> {
+        self.open = (rounds, Vec::new());
+        Ok(())
+    }
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.open.1.extend_from_slice(bytes);
+        Ok(())
+    }
+    fn commit(&mut self) -> Result<()> {
+        let (rounds, bytes) = (self.open.0, std::mem::take(&mut self.open.1));
+        self.files.lock().unwrap().insert((rounds, self.writer.0, self.writer.1), bytes);
+        Ok(())
+    }
+}
+
+/// Returns the checkpoint that so many ranks have written after so many rounds, with the parts that belong to it.
+fn checkpoint(files: &Files, (rounds, ranks): (u32, u32)) -> ArchiveReader {
+    let bytes = files.lock().unwrap()[&(rounds, 0, ranks)].clone();
+    let files = Arc::clone(files);
+    ArchiveReader::new(Box::new(Cursor::new(bytes))).with_parts(Box::new(move |rank, ranks| {
+        let bytes = files.lock().unwrap()[&(rounds, rank, ranks)].clone();
+        Ok((blake3::hash(&bytes), ArchiveReader::new(Box::new(Cursor::new(bytes)))))
+    }))
+}
+
+/// How a run on several ranks is carried out.
+#[derive(Clone, Default)]
+struct Way {
+    ranks: u32,
+    threads: usize,
+    files: Files,
+    /// The rounds and the ranks of the checkpoint that the run goes on from.
+    resumed: Option<(u32, u32)>,
+    ends_after: Option<u32>,
+    /// The rank that is lost, and after how many messages.
+    lost: Option<(u32, u32)>,
+}
+
+/// A way on which the other side hears nothing more after some messages.
+struct Fragile {
+    link: Box<dyn Link>,
+    messages: AtomicU32,
+}
+
+impl Link for Fragile {
+    fn send(&mut self, message: Vec<u8>) -> Result<()> {
+        self.link.send(message)
+    }
+    fn receive(&mut self) -> Result<Vec<u8>> {
+        let message = self.link.receive()?;
+        match self.messages.fetch_sub(1, Ordering::Relaxed) {
+            0 => Err(Error::Usage("this rank is lost, as the test wants it".to_owned())),
+            _ => Ok(message),
+        }
+    }
+}
+
+impl Way {
+    fn new(ranks: u32, threads: usize) -> Self {
+        Self { ranks, threads, ..Self::default() }
+    }
+
+    fn store(&self, rank: u32) -> Box<Store> {
+        let ends_after = self.ends_after.filter(|_| rank == 0);
+        Box::new(Store { files: Arc::clone(&self.files), writer: (rank, self.ranks), ends_after, open: (0, Vec::new()) })
+    }
+
+    /// Runs the scenario on ranks that are threads of this process and share nothing.
+    fn run(&self, scenario: &Scenario) -> Outcome {
+        let (mut links, mut others) = (Vec::new(), Vec::new());
+        for rank in 1..self.ranks {
+            let (of_zero, mut link) = sim::in_memory(rank);
+            links.push(of_zero);
+            if let Some((_, messages)) = self.lost.filter(|(lost, _)| *lost == rank) {
+                link = Box::new(Fragile { link, messages: AtomicU32::new(messages) });
+            }
+            let (way, scenario) = (self.clone(), scenario.clone());
+            others.push(std::thread::spawn(move || {
+                let resumed = way.resumed.map(|at| checkpoint(&way.files, at));
+                let (threads, ranks, store) = (way.threads, way.ranks, way.store(rank));
+                let rank = Rank { threads, interrupted: Arc::default(), rank, ranks, link, store, resumed };
+                sim::serve(Arc::new(world(scenario)), rank)
+            }));
+        }
+        let resumed = self.resumed.map(|at| checkpoint(&self.files, at));
+        let checkpoints = Checkpoints { resumed, store: self.store(0) };
+        let control = RunControl::with_threads(self.threads);
+        let outcome = sim::run_on_ranks(world(scenario.clone()), &control, &mut (), checkpoints, Crew::new(links));
+        for (rank, other) in (1..).zip(others) {
+            let ended = other.join().unwrap();
+            assert_eq!(ended.is_err(), self.lost.is_some_and(|(lost, _)| lost == rank), "rank {rank}: {ended:?}");
+        }
+        outcome.unwrap()
+    }
+}
+
+/// Checks that an outcome on several ranks is that of one process.
+#[track_caller]
+fn assert_same(one: &Outcome, other: &Outcome, what: &str) {
+    assert_eq!(other.rounds, one.rounds, "{what}");
+    assert_eq!((&other.bytes, &other.durations), (&one.bytes, &one.durations), "{what}");
+    assert_eq!(other.digest, one.digest, "{what}");
+    assert_eq!(other.users, one.users, "{what}");
+}
+
+/// If this fails, a method or a mode does not come to the same result on several machines as it does on one.
+#[test]
+fn every_method_in_every_mode_has_the_same_digest_on_three_ranks() {
+    for (mode, overrides) in MODES {
+        let takes_part = |entry: &Entry| mode == "synchronous" || entry.placement.trains();
+        for entry in methods().into_iter().filter(takes_part) {
+            let scenario = small_with(entry.name, &[&["training.rounds=3"], overrides].concat());
+            let what = format!("{} {mode}", entry.name);
+            assert_same(&run(scenario.clone(), 1), &Way::new(3, 1).run(&scenario), &what);
+        }
+    }
+}
+
+/// If this fails, the number of ranks or of their threads reaches a result, such as where users divide without a rest, or
+/// where a rank has nobody.
+#[test]
+fn any_number_of_ranks_and_threads_comes_to_one_digest() {
+    for method in ["fedrap", "fedmf", "metamf"] {
+        let scenario = small_with(method, MODES[0].1);
+        let one = run(scenario.clone(), 1);
+        for (ranks, threads) in [(1, 2), (2, 1), (2, 3), (3, 2), (4, 1), (7, 1), (41, 1)] {
+            let what = format!("{method} on {ranks} ranks with {threads} threads");
+            assert_same(&one, &Way::new(ranks, threads).run(&scenario), &what);
+        }
+    }
+}
+
+/// If this fails, a codec remembers on one machine what it has sent from another, or a device decodes something else there.
+#[test]
+fn every_kind_of_download_and_upload_crosses_between_ranks() {
+    let kinds: [&[&str]; 7] = [
+        &["codec.uplink=\"dense-f32\"", "codec.downlink=\"sparse-f32\""],
+        &["codec.uplink={ delta = true, values = \"int8\", residual = true }", "codec.downlink={ values = \"int8\" }"],
+        &["codec.uplink=\"rows-f32\"", "codec.downlink={ delta = true, values = \"int8\" }"],
+        &["codec.uplink=\"rows-f32\"", "codec.downlink={ select = \"needed-rows\" }"],
+        &["codec.uplink=\"rows-f32\"", "codec.downlink={ select = \"needed-rows\", values = \"int4\" }"],
+        &["codec.uplink=\"rows-f32\"", "evaluation.users=7", "evaluation.ranking=\"full-catalogue\""],
+        &["codec.uplink=\"dense-f32\"", "dataset.generator.items=3000", "report.users=\"all\""],
+    ];
+    for kind in kinds {
+        for mode in [MODES[0], MODES[8]] {
+            let scenario = small_with("fedmf", &[kind, mode.1].concat());
+            let what = format!("{kind:?} {}", mode.0);
+            assert_same(&run(scenario.clone(), 1), &Way::new(3, 1).run(&scenario), &what);
+        }
+    }
+}
+
+/// If this fails, a run that goes on with another number of ranks comes to another result, or loses what a rank has saved.
+#[test]
+fn a_run_goes_on_with_another_number_of_ranks() {
+    for (mode, overrides) in MODES {
+        for method in ["fedrap", "fedmf", "pfedrec", "fedpergnn", "fedgram"] {
+            let scenario = small_with(method, &[&["training.rounds=4"], overrides].concat());
+            let one = run(scenario.clone(), 1);
+            for (before, after) in [(1, 3), (3, 1), (2, 4), (4, 3)] {
+                let first = Way { ends_after: Some(2), ..Way::new(before, 1) };
+                let stopped = first.run(&scenario).stopped_by;
+                assert!(matches!(stopped, Some(Error::TimeIsUp { rounds: 2 })), "{stopped:?}");
+                assert_eq!(first.files.lock().unwrap().len(), before as usize, "each rank writes its part");
+                let second = Way { resumed: Some((2, before)), files: Arc::clone(&first.files), ..Way::new(after, 1) };
+                let what = format!("{method} {mode}, first on {before} ranks and then on {after}");
+                assert_same(&one, &second.run(&scenario), &what);
+            }
+        }
+    }
+}
+
+/// If this fails, a run goes on with a part of another checkpoint, or without some of its users' parameters.
+#[test]
+fn a_part_that_is_not_the_one_of_the_checkpoint_is_refused() {
+    let scenario = small(&["training.rounds=4"]);
+    let first = Way { ends_after: Some(2), ..Way::new(2, 1) };
+    first.run(&scenario);
+    first.files.lock().unwrap().get_mut(&(2, 1, 2)).unwrap().push(0);
+    let resumed = checkpoint(&first.files, (2, 2));
+    let checkpoints = Checkpoints { resumed: Some(resumed), store: first.store(0) };
+    let error = sim::run_from(world(scenario), &RunControl::with_threads(1), &mut (), checkpoints).unwrap_err();
+    assert!(matches!(&error, Error::Checkpoint(text) if text.contains("part 1")), "{error}");
+}
+
+/// If this fails, a run hangs or loses its finished rounds when a machine is lost, or nobody knows what to go on from.
+#[test]
+fn the_loss_of_a_rank_ends_the_run_with_its_finished_rounds() {
+    let scenario = small(&["training.rounds=50", "evaluation.every_rounds=50"]);
+    let way = Way { lost: Some((2, 5)), ..Way::new(3, 1) };
+    let outcome = way.run(&scenario);
+    let stopped = outcome.stopped_by.as_ref().map(ToString::to_string).unwrap_or_default();
+    for part in ["rank 2 of the run was lost", "the last checkpoint is after round 0"] {
+        assert!(stopped.contains(part), "{stopped}");
+    }
+    assert!((1..50).contains(&outcome.rounds.len()), "{}", outcome.rounds.len());
+    assert!(outcome.stopped_by.is_some_and(|error| error.exit_code() == 1));
+}
+
+/// If this fails, a training that fails on another machine ends the run in another way than it would have here.
+#[test]
+fn a_training_that_diverges_elsewhere_ends_the_run_as_it_does_here() {
+    let overrides = ["method.fedrap.objective=\"paper\"", "method.fedrap.lambda=1", "training.rounds=20"];
+    let scenario = small(&[&overrides[..], &["method.fedrap.learning_rate_network=100"]].concat());
+    let outcome = sim::run(world(scenario.clone()), &RunControl::with_threads(1), &mut ()).unwrap();
+    let reason = |outcome: &Outcome| outcome.stopped_by.as_ref().map(ToString::to_string).unwrap();
+    let elsewhere = Way::new(40, 1).run(&scenario);
+    assert!(reason(&outcome).starts_with("training diverged"), "{}", reason(&outcome));
+    assert_eq!((reason(&elsewhere), &elsewhere.digest), (reason(&outcome), &outcome.digest));
+}
