@@ -11,7 +11,9 @@ use crate::error::{Error, Result};
 use crate::model::archive::{Archive, ArchiveReader};
 
 const MAGIC: [u8; 8] = *b"FEDRECSC";
-const VERSION: u32 = 12;
+/// The magic number of a part that another process of the run has written.
+const MAGIC_OF_PART: [u8; 8] = *b"FEDRECSP";
+const VERSION: u32 = 13;
 /// Bytes before the archive: magic number and version.
 const START: u64 = 12;
 /// Bytes after the archive: length and checksum.
@@ -48,6 +50,8 @@ pub struct Header {
     pub keep: bool,
     /// Number of rounds that are over.
     pub rounds: u32,
+    /// Number of processes that have written the checkpoint, each its part.
+    pub ranks: u32,
 }
 
 /// A checkpoint that is sound.
@@ -69,13 +73,23 @@ pub(super) struct Writing {
 impl Writing {
     /// Begins a checkpoint at `path`.
     pub fn create(path: &Path, header: &Header) -> io::Result<Self> {
-        let file = BufWriter::with_capacity(1 << 16, File::create(path)?);
-        let mut writing = Self { file, digest: blake3::Hasher::new(), length: 0 };
-        writing.put(&MAGIC)?;
-        writing.put(&VERSION.to_le_bytes())?;
+        let mut writing = Self::begin(path, MAGIC)?;
         let mut archive = Archive::default();
         archive.put(header);
         writing.append(&archive.take().map_err(io::Error::other)?)?;
+        Ok(writing)
+    }
+
+    /// Begins a part of a checkpoint at `path`.
+    pub fn create_part(path: &Path) -> io::Result<Self> {
+        Self::begin(path, MAGIC_OF_PART)
+    }
+
+    fn begin(path: &Path, magic: [u8; 8]) -> io::Result<Self> {
+        let file = BufWriter::with_capacity(1 << 16, File::create(path)?);
+        let mut writing = Self { file, digest: blake3::Hasher::new(), length: 0 };
+        writing.put(&magic)?;
+        writing.put(&VERSION.to_le_bytes())?;
         Ok(writing)
     }
 
@@ -99,12 +113,47 @@ impl Writing {
     }
 }
 
-/// Opens the checkpoint at `path`, if all of it is there and undamaged.
+/// Opens the checkpoint at `path`, if all of it is there and undamaged, with the parts that other processes have written.
 ///
 /// # Errors
 /// [`Error::Read`] for a file that cannot be read, [`Error::Checkpoint`] for one that is no checkpoint, incomplete,
 /// damaged, or of another version of the layout.
 pub fn open(path: &Path) -> Result<Opened> {
+    let mut world = sound(path, MAGIC, &mut |_| {})?;
+    let header: Header = world.take()?;
+    let (folder, rounds) = (path.parent().unwrap_or(Path::new("")).to_owned(), header.rounds);
+    for rank in 1..header.ranks {
+        open_part(&folder, rounds, (rank, header.ranks))?;
+    }
+    let world = world.with_parts(Box::new(move |rank, ranks| open_part(&folder, rounds, (rank, ranks))));
+    Ok(Opened { header, world })
+}
+
+/// Opens the part that the process `rank` of `ranks` has written of the checkpoint after so many rounds. The digest of its
+/// content comes with it.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_part(
+    folder: &Path,
+    rounds: u32,
+    (rank, ranks): (u32, u32),
+) -> Result<(blake3::Hash, ArchiveReader)> {
+    let mut digest = blake3::Hasher::new();
+    let part = sound(&folder.join(name_of_part(rounds, (rank, ranks))), MAGIC_OF_PART, &mut |piece| {
+        digest.update(piece);
+    })?;
+    Ok((digest.finalize(), part))
+}
+
+/// Returns the name of a part of a checkpoint.
+pub(super) fn name_of_part(rounds: u32, (rank, ranks): (u32, u32)) -> String {
+    format!("checkpoint-{rounds}.part-{rank}-of-{ranks}.bin")
+}
+
+/// Returns the archive in the file at `path`, if all of it is there and undamaged. Its content is shown to `each` on the
+/// way.
+fn sound(path: &Path, magic: [u8; 8], each: &mut dyn FnMut(&[u8])) -> Result<ArchiveReader> {
     let unreadable = |reason: io::Error| Error::read(path, reason);
     let refuse = |what: &str| Err(Error::Checkpoint(format!("{} {what}", path.display())));
     let mut file = File::open(path).map_err(unreadable)?;
@@ -114,8 +163,8 @@ pub fn open(path: &Path) -> Result<Opened> {
         return refuse("is not a whole checkpoint");
     }
     file.read_exact(&mut start).map_err(unreadable)?;
-    let (magic, version) = start.split_at(MAGIC.len());
-    if magic != MAGIC {
+    let (found, version) = start.split_at(magic.len());
+    if found != magic {
         return refuse("is not a checkpoint");
     }
     let version = u32::from_le_bytes(version.try_into().unwrap_or_default());
@@ -124,28 +173,38 @@ pub fn open(path: &Path) -> Result<Opened> {
     }
     let mut digest = blake3::Hasher::new();
     digest.update(&start);
-    let mut rest = size - START - blake3::OUT_LEN as u64;
-    let mut last = [0; 8];
+    let mut rest = size - START - END;
     let mut buffer = vec![0; 1 << 20];
     while rest > 0 {
         let piece = rest.min(buffer.len() as u64) as usize;
         file.read_exact(&mut buffer[..piece]).map_err(unreadable)?;
         digest.update(&buffer[..piece]);
+        each(&buffer[..piece]);
         rest -= piece as u64;
     }
-    let mut checksum = [0; blake3::OUT_LEN];
+    let (mut last, mut checksum) = ([0; 8], [0; blake3::OUT_LEN]);
+    file.read_exact(&mut last).map_err(unreadable)?;
+    digest.update(&last);
     file.read_exact(&mut checksum).map_err(unreadable)?;
     if digest.finalize() != blake3::Hash::from_bytes(checksum) {
         return refuse("is damaged or not whole: its checksum is not that of its content");
     }
-    file.seek(SeekFrom::Start(size - END)).map_err(unreadable)?;
-    file.read_exact(&mut last).map_err(unreadable)?;
     if u64::from_le_bytes(last) != size - START - END {
         return refuse("has another length than it says");
     }
     file.seek(SeekFrom::Start(START)).map_err(unreadable)?;
     let body = BufReader::with_capacity(1 << 16, file).take(size - START - END);
-    let mut world = ArchiveReader::new(Box::new(body));
-    let header: Header = world.take()?;
-    Ok(Opened { header, world })
+    Ok(ArchiveReader::new(Box::new(body)))
+}
+
+/// Forces the names in `folder` to the disk, on systems that can do so.
+pub(super) fn sync_names(folder: &Path) -> io::Result<()> {
+    if !cfg!(unix) {
+        return Ok(());
+    }
+    match File::open(folder)?.sync_all() {
+        // Some file systems cannot do this, which is no error.
+        Err(reason) if matches!(reason.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
+        synced => synced,
+    }
 }

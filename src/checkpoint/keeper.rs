@@ -5,8 +5,9 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use super::file::{Header, Writing};
-use super::folder::{PARTIAL, name_of, numbered, sync_names};
+use super::file::{Header, Writing, sync_names};
+use super::folder::{PARTIAL, name_of, numbered};
+use super::parts;
 use super::scenario_file;
 use crate::error::{Error, Result};
 use crate::sim::CheckpointStore;
@@ -80,11 +81,11 @@ impl Keeper {
         let rounds = self.header.rounds;
         self.left = Some(rounds);
         // Newer checkpoints are damaged ones that were passed over: they do not count, and the run will replace them.
-        let older = numbered(&self.folder).into_iter().flatten().filter(|(number, _)| *number < rounds);
-        for (_, path) in older.skip(KEPT - 1) {
-            // An old checkpoint that stays takes room but does no other harm.
-            let _ = fs::remove_file(path);
-        }
+        let older: Vec<_> = numbered(&self.folder)?.into_iter().filter(|(number, _)| *number < rounds).collect();
+        let kept = older.get(KEPT - 2).map_or(rounds, |(number, _)| *number);
+        // An old checkpoint that stays takes room but does no other harm.
+        older.iter().skip(KEPT - 1).for_each(|(_, path)| drop(fs::remove_file(path)));
+        let _ = parts::remove(&self.folder, |number| number < kept);
         Ok(())
     }
 }
@@ -103,6 +104,14 @@ impl CheckpointStore for Keeper {
 
     fn stop_after(&self, rounds: u32) -> Option<Error> {
         self.deadline.filter(|deadline| Instant::now() >= *deadline).map(|_| Error::TimeIsUp { rounds })
+    }
+
+    fn way_on(&self) -> Option<String> {
+        let (rounds, folder) = (self.left?, self.folder.display());
+        Some(format!(
+            "the last checkpoint is after round {rounds}: `fedrecsim resume {folder}`, on any number of ranks, goes on from \
+             there"
+        ))
     }
 
     fn begin(&mut self, rounds: u32) -> Result<()> {

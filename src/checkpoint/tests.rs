@@ -25,6 +25,7 @@ fn header() -> Header {
         every: 5,
         keep: false,
         rounds: 0,
+        ranks: 1,
     }
 }
 
@@ -175,9 +176,9 @@ fn another_version_and_another_file_are_told() {
     let bench = Bench::new();
     bench.leave(header(), 5);
     let mut bytes = fs::read(bench.file(5)).unwrap();
-    bytes[8] = 13;
+    bytes[8] = 14;
     fs::write(bench.file(5), &bytes).unwrap();
-    assert!(bench.refusal().contains("is a checkpoint of version 13; this program reads version 12"));
+    assert!(bench.refusal().contains("is a checkpoint of version 14; this program reads version 13"));
     bytes[0] = b'X';
     fs::write(bench.file(5), &bytes).unwrap();
     assert!(bench.refusal().contains("is not a checkpoint"));

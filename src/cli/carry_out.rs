@@ -20,7 +20,7 @@ use crate::report::record::{RunRecord, Wall};
 use crate::report::{ReportFolder, check, json, terminal};
 use crate::scenario::Scenario;
 use crate::sim::outcome::{ByDirection, Flow, RoundRecord};
-use crate::sim::{self, Checkpoints, RoundObserver, RunControl, World};
+use crate::sim::{self, Checkpoints, Crew, Outcome, RoundObserver, RunControl, World};
 
 /// The result of a run that has ended, complete or not.
 #[derive(Debug, Default)]
@@ -63,6 +63,8 @@ pub struct Output {
     pub expect_digest: Option<String>,
     /// Whether the last checkpoint of a complete run stays.
     pub keep: bool,
+    /// The other processes of the run, if it has any.
+    pub crew: Option<Crew>,
 }
 
 /// Runs a world to its end, and writes the report.
@@ -80,7 +82,10 @@ pub fn carry_out(
     let headline = scenario.evaluation.headline();
     let mut watch = Watch { progress, headline, accuracy: None, last: Instant::now(), laps: Vec::new() };
     let control = RunControl { threads, interrupted };
-    let outcome = sim::run_from(world, &control, &mut watch, checkpoints)?;
+    let outcome = match output.crew {
+        None => sim::run_from(world, &control, &mut watch, checkpoints)?,
+        Some(crew) => on_ranks(world, &control, &mut watch, checkpoints, crew)?,
+    };
     watch.progress.finish();
     #[cfg(feature = "npz")]
     let model = outcome.model.clone();
@@ -111,6 +116,23 @@ pub fn carry_out(
     let path = folder.as_ref().map(ReportFolder::path);
     let output = if json { json::render(&record)? } else { terminal::summary(&record, path) };
     Ok(Finished { output, stopped_by, mismatch })
+}
+
+/// Runs a world whose users are in several processes. If it is stopped, what to do is told before the report is written, as
+/// there may be no time for that.
+fn on_ranks(
+    world: impl Into<Arc<World>>,
+    control: &RunControl,
+    watch: &mut Watch,
+    checkpoints: Checkpoints,
+    crew: Crew,
+) -> Result<Outcome> {
+    let outcome = sim::run_on_ranks(world, control, watch, checkpoints, crew)?;
+    if let Some(error @ (Error::Interrupted | Error::RankLost { .. })) = &outcome.stopped_by {
+        watch.progress.finish();
+        warn(&error.to_string());
+    }
+    Ok(outcome)
 }
 
 /// Returns how progress is shown where standard error is a terminal, or is none.

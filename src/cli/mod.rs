@@ -23,6 +23,7 @@ mod messages;
 mod methods;
 mod output_file;
 mod program;
+mod ranks;
 mod reproduce;
 mod resume;
 mod run;

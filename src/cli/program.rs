@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use clap::Parser;
 
+use super::ranks::{self, Place};
 use super::stage_times::StageTimes;
 use super::{Cli, CodecBenchArgs, CodecCommand, Command, DataCommand, DataFetchArgs, Finished, messages, width};
 use crate::error::{Error, Result};
@@ -53,6 +54,10 @@ impl Done {
         Self { errors, differs: false }
     }
 
+    fn quietly() -> Self {
+        Self { errors: Vec::new(), differs: false }
+    }
+
     fn exit_code(&self) -> u8 {
         self.errors.iter().map(Error::exit_code).max().unwrap_or(u8::from(self.differs))
     }
@@ -72,15 +77,33 @@ fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Done
     let (output, mut errors) = match command {
         Command::Run(arguments) => {
             let visible = std::io::stderr().is_terminal();
+            let interrupted = super::signals::interrupted()?;
+            let (place, _membership) = ranks::join(&interrupted)?;
             let times = arguments.stage_times.then(StageTimes::measure).transpose()?;
-            let finished = super::run(&arguments, methods, super::signals::interrupted()?, visible, started)?;
+            let crew = match place {
+                Place::Alone => None,
+                Place::Zero(crew) => Some(crew),
+                Place::Other(other) => {
+                    return ranks::follow_run(&arguments, methods, interrupted, other).map(|()| Done::quietly());
+                }
+            };
+            let finished = super::run::run_on_ranks(&arguments, methods, interrupted, visible, (started, crew))?;
             print_times(times.as_deref());
             of_run(finished, arguments.json, arguments.json || arguments.no_report)
         }
         Command::Resume(arguments) => {
             let visible = std::io::stderr().is_terminal();
+            let interrupted = super::signals::interrupted()?;
+            let (place, _membership) = ranks::join(&interrupted)?;
             let times = arguments.stage_times.then(StageTimes::measure).transpose()?;
-            let finished = super::resume(&arguments, methods, super::signals::interrupted()?, visible, started)?;
+            let crew = match place {
+                Place::Alone => None,
+                Place::Zero(crew) => Some(crew),
+                Place::Other(other) => {
+                    return ranks::follow_resume(&arguments, methods, interrupted, other).map(|()| Done::quietly());
+                }
+            };
+            let finished = super::resume::resume_on_ranks(&arguments, methods, interrupted, visible, (started, crew))?;
             print_times(times.as_deref());
             of_run(finished, arguments.json, arguments.json)
         }
@@ -90,6 +113,7 @@ fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Done
             (Output::Result(comparison.to_string()), Vec::new())
         }
         Command::Study(arguments) => {
+            ranks::refuse_several("study")?;
             let visible = std::io::stderr().is_terminal();
             let end = super::study(&arguments, methods, &super::signals::interrupted()?, visible)?;
             (Output::Message(end.output), end.errors)

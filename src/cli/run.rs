@@ -11,7 +11,7 @@ use super::carry_out::{Finished, Output, carry_out};
 use super::estimates::Expected;
 use super::inputs::{Inputs, data_directories, threads_of};
 use super::inspect::strictness;
-use super::{leftovers, messages, reproduce};
+use super::{leftovers, messages, ranks, reproduce};
 use crate::checkpoint::{self, Build, Header, Keeper};
 use crate::error::{Error, Result};
 use crate::method::Entry;
@@ -20,7 +20,7 @@ use crate::method::registry::vocabulary_of;
 use crate::report::model_file::ModelFile;
 use crate::report::{ReportFolder, html};
 use crate::scenario::{self, Loaded, Scenario};
-use crate::sim::{Checkpoints, World};
+use crate::sim::{Checkpoints, Crew, World};
 
 /// Runs a scenario with the one of `methods` that it names, and writes its report.
 ///
@@ -36,6 +36,20 @@ pub fn run(
     interrupted: Arc<AtomicBool>,
     visible: bool,
     started: Instant,
+) -> Result<Finished> {
+    run_on_ranks(arguments, methods, interrupted, visible, (started, None))
+}
+
+/// Runs a scenario as [`run`] does, with the users of the other processes if there are any.
+///
+/// # Errors
+/// As [`run`], and an error if another process is about to do something else.
+pub fn run_on_ranks(
+    arguments: &RunArgs,
+    methods: &[Entry],
+    interrupted: Arc<AtomicBool>,
+    visible: bool,
+    (started, mut crew): (Instant, Option<Crew>),
 ) -> Result<Finished> {
     let input = &arguments.input;
     if arguments.html {
@@ -53,14 +67,23 @@ pub fn run(
     let directories = data_directories(input.data_dir.as_deref());
     let inputs = Inputs::load(&scenario, &directories, methods)?;
     warnings.iter().for_each(|text| messages::warn(text));
-    expect(&inputs.world, input.threads, arguments.force, visible)?;
+    match &mut crew {
+        // What a run takes is estimated for one process.
+        None => expect(&inputs.world, input.threads, arguments.force, visible)?,
+        Some(crew) => {
+            let build = Build::running(&inputs.world.method.version())?.describe();
+            let (name, text) = (&scenario.name, scenario.to_toml()?);
+            crew.agree(&ranks::identity(&build, name, &text, &inputs.fingerprint(), None))?;
+        }
+    }
     let mut checkpoints = Checkpoints::none();
     if let Some(folder) = &folder {
         // The checkpoints of a run that this one replaces would be taken for its own.
         checkpoint::remove_all(folder.path())?;
         if arguments.checkpoint_every.is_some() || arguments.keep_checkpoint || arguments.max_wall_time.is_some() {
             let about = header(arguments, &scenario, &inputs, &directories, folder)?;
-            let header = Header { warnings: warnings.clone(), ..about };
+            let ranks = crew.as_ref().map_or(1, Crew::ranks) as u32;
+            let header = Header { warnings: warnings.clone(), ranks, ..about };
             let keeper = Keeper::new(folder.path(), header, scenario.training.rounds);
             checkpoints.store =
                 Box::new(keeper.until(arguments.max_wall_time.and_then(|limit| started.checked_add(limit))));
@@ -79,6 +102,7 @@ pub fn run(
         other_builds: Vec::new(),
         expect_digest: arguments.expect_digest.clone(),
         keep: arguments.keep_checkpoint,
+        crew,
     };
     carry_out(scenario, inputs.world, checkpoints, output, interrupted, started)
 }
@@ -97,10 +121,15 @@ fn expect(world: &Arc<World>, threads: Option<NonZeroUsize>, force: bool, visibl
     if force { Ok(()) } else { expected.check() }
 }
 
+/// Returns the folder for the report.
+pub fn folder_of(arguments: &RunArgs, scenario: &Scenario) -> PathBuf {
+    let by_default = || PathBuf::from("reports").join(format!("{}-{}", scenario.name, scenario.seed));
+    arguments.out.clone().unwrap_or_else(by_default)
+}
+
 /// Claims the folder for the report.
 fn claim(arguments: &RunArgs, scenario: &Scenario) -> Result<ReportFolder> {
-    let default_folder = || PathBuf::from("reports").join(format!("{}-{}", scenario.name, scenario.seed));
-    let path = arguments.out.clone().unwrap_or_else(default_folder);
+    let path = folder_of(arguments, scenario);
     if !arguments.overwrite && leftovers::stopped_run_is_in(&path)? {
         let path = path.display();
         return Err(Error::Usage(format!(
@@ -135,6 +164,7 @@ fn header(
         every: arguments.checkpoint_every.map_or(0, u32::from),
         keep: arguments.keep_checkpoint,
         rounds: 0,
+        ranks: 1,
     })
 }
 

@@ -103,5 +103,5 @@ pub use observer::RoundObserver;
 pub use outcome::Outcome;
 pub use run::{run, run_from, run_on_ranks};
 pub use simulation::{RunControl, Simulation, Until};
-pub use workers::ranks::{Crew, Link, Rank, in_memory, serve};
+pub use workers::ranks::{Crew, Identity, Link, Rank, announce, in_memory, serve};
 pub use world::World;

@@ -12,6 +12,8 @@
 //!
 //! A [`Link`] is how two ranks talk. The program has one over MPI; [`in_memory`] has one between threads, for tests.
 
+mod agreement;
+mod crew;
 mod errors;
 mod link;
 mod others;
@@ -20,8 +22,8 @@ mod serve;
 mod share;
 mod wire;
 
+pub use agreement::{Identity, announce};
+pub use crew::Crew;
 pub use link::{Link, in_memory};
-pub use others::Crew;
 pub use rank_zero::Ranks;
 pub use serve::{Rank, serve};
-pub use share::Shares;

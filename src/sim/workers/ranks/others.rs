@@ -3,8 +3,8 @@
 use std::io::Cursor;
 use std::sync::Arc;
 
+use super::crew::Crew;
 use super::errors;
-use super::link::Link;
 use super::wire::{Note, Outbox, Question, TrainedElsewhere, take_trained};
 use crate::error::{Error, Result};
 use crate::ids::UserId;
@@ -16,31 +16,6 @@ use crate::sim::upload::UploadFrame;
 use crate::sim::workers::saved::put_end;
 use crate::sim::world::World;
 use crate::stages::{Stage, enter};
-
-/// The ways from rank 0 to the other ranks, in their order. When it is dropped, they are told to end.
-pub struct Crew(Vec<Box<dyn Link>>);
-
-impl Crew {
-    /// Makes the crew of the other ranks, from number 1 on.
-    pub fn new(links: Vec<Box<dyn Link>>) -> Self {
-        Self(links)
-    }
-
-    /// Returns the number of all ranks.
-    pub fn ranks(&self) -> usize {
-        self.0.len() + 1
-    }
-}
-
-impl Drop for Crew {
-    fn drop(&mut self) {
-        for link in &mut self.0 {
-            let stop = Outbox::default().message(Vec::new(), Question::Stop).and_then(|mut message| message.take());
-            // A rank that is not there any more need not be told.
-            let _ = stop.and_then(|message| link.send(message));
-        }
-    }
-}
 
 /// What is known here of the users of other ranks.
 pub(super) struct Others {
@@ -66,7 +41,7 @@ pub(super) enum Part {
 impl Others {
     /// Makes what is known of ranks whose users have not taken part.
     pub fn new(crew: Crew) -> Self {
-        let others = crew.0.len();
+        let others = crew.others();
         Self {
             crew,
             notes: (0..others).map(|_| Vec::new()).collect(),
@@ -104,7 +79,7 @@ impl Others {
         let (notes, outbox) = (std::mem::take(&mut self.notes[place]), &mut self.outboxes[place]);
         let mut message = outbox.message(notes, question)?;
         more(&mut message, outbox)?;
-        self.crew.0[place].send(message.take()?)
+        self.crew.link(place).send(message.take()?)
     }
 
     /// Waits for the answer of a rank.
@@ -113,7 +88,7 @@ impl Others {
     /// [`Error::RankLost`], and the error that the rank has sent in place of an answer.
     pub fn answer(&mut self, place: usize) -> Result<ArchiveReader> {
         let _stage = enter(Stage::Wait);
-        let message = self.crew.0[place].receive()?;
+        let message = self.crew.link(place).receive()?;
         let mut archive = ArchiveReader::new(Box::new(Cursor::new(message)));
         let is_answered: bool = archive.take()?;
         if is_answered { Ok(archive) } else { Err(errors::take(&mut archive)) }

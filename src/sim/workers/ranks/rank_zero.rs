@@ -5,7 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::others::{Crew, Others};
+use super::crew::Crew;
+use super::others::Others;
 use super::share::Shares;
 use super::wire::Question;
 use crate::error::Result;

@@ -1,0 +1,173 @@
+//! Ways between processes over MPI.
+//!
+//! One thread of the process talks to MPI, from its start to its end, and does one thing at a time: every process waits for
+//! one other at a time. While it waits it looks for the message again and again, and sleeps in between, since the cores
+//! belong to the trainings.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use mpi::Threading;
+use mpi::topology::SimpleCommunicator;
+use mpi::traits::{Communicator, Destination, MatchedReceiveVec, Source};
+
+use super::{Other, Place};
+use crate::error::{Error, Result};
+use crate::sim::{Crew, Link};
+
+/// The most bytes of a message of MPI, whose counts have 31 bits. Longer ones are sent in pieces.
+const PIECE: usize = 1 << 30;
+
+/// The time that process 0 waits for an answer once it was told to stop. Whoever is there answers in it; MPI ends the
+/// processes of a group soon after it has told them to stop, since one of them is lost.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The time for which a process looks for a message without a pause, and the longest pause after that.
+const BUSY: Duration = Duration::from_micros(50);
+const PAUSE: Duration = Duration::from_micros(200);
+
+/// What the thread is to do.
+enum Order {
+    Send { to: i32, message: Vec<u8>, done: Sender<()> },
+    Receive { from: i32, message: Sender<Option<Vec<u8>>> },
+}
+
+/// The processes that mpirun has started with this one. When it is dropped, MPI ends.
+pub struct Group {
+    orders: Option<Sender<Order>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Group {
+    /// Joins the processes that were started together.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if MPI does not start.
+    pub fn join(interrupted: Arc<AtomicBool>) -> Result<(Place, Self)> {
+        let (orders, inbox) = channel();
+        let (tell, told) = channel();
+        let thread = std::thread::Builder::new()
+            .name("mpi".to_owned())
+            .spawn(move || talk(&inbox, &tell, &interrupted))
+            .map_err(|reason| Error::Usage(format!("cannot start the thread of MPI: {reason}")))?;
+        let started = told.recv().ok().flatten();
+        let (rank, ranks) = started.ok_or_else(|| Error::Usage("MPI does not start in this process".to_owned()))?;
+        let link = |other: i32| -> Box<dyn Link> { Box::new(Way { other, orders: orders.clone() }) };
+        let place = match (rank, ranks) {
+            (_, 1) => Place::Alone,
+            (0, _) => Place::Zero(Crew::assembling((1..ranks).map(link).collect())),
+            _ => Place::Other(Other { rank: rank as u32, ranks: ranks as u32, link: link(0) }),
+        };
+        Ok((place, Self { orders: Some(orders), thread: Some(thread) }))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // The thread ends when nobody can order anything any more.
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A way to another process.
+struct Way {
+    other: i32,
+    orders: Sender<Order>,
+}
+
+impl Way {
+    fn lost(&self, reason: &str) -> Error {
+        Error::rank_lost(self.other as u32, reason)
+    }
+}
+
+impl Link for Way {
+    fn send(&mut self, message: Vec<u8>) -> Result<()> {
+        let (done, is_done) = channel();
+        let ordered = self.orders.send(Order::Send { to: self.other, message, done });
+        ordered.ok().and_then(|()| is_done.recv().ok()).ok_or_else(|| self.lost("MPI has ended"))
+    }
+
+    fn receive(&mut self) -> Result<Vec<u8>> {
+        let (message, received) = channel();
+        let ordered = self.orders.send(Order::Receive { from: self.other, message });
+        let received = ordered.ok().and_then(|()| received.recv().ok()).ok_or_else(|| self.lost("MPI has ended"))?;
+        received.ok_or_else(|| self.lost("it has not answered since the processes were told to stop"))
+    }
+}
+
+/// Starts MPI, tells the number of this process and of all, and carries out orders until there can be no more.
+fn talk(orders: &Receiver<Order>, tell: &Sender<Option<(i32, i32)>>, interrupted: &AtomicBool) {
+    let Some((universe, _)) = mpi::initialize_with_threading(Threading::Funneled) else {
+        let _ = tell.send(None);
+        return;
+    };
+    let world = universe.world();
+    let _ = tell.send(Some((world.rank(), world.size())));
+    let mut is_anybody_lost = false;
+    for order in orders {
+        // Whoever has given the order waits for its end, or is gone, and then nobody has to know.
+        match order {
+            Order::Send { to, message, done } => {
+                send(&world, to, &message);
+                let _ = done.send(());
+            }
+            Order::Receive { from, message } => {
+                let received = receive(&world, from, interrupted);
+                is_anybody_lost |= received.is_none();
+                let _ = message.send(received);
+            }
+        }
+    }
+    if is_anybody_lost {
+        // The end of MPI waits for all processes, and one of them never comes to it.
+        std::mem::forget(universe);
+    }
+}
+
+fn send(world: &SimpleCommunicator, to: i32, message: &[u8]) {
+    let process = world.process_at_rank(to);
+    process.send(&(message.len() as u64).to_le_bytes()[..]);
+    message.chunks(PIECE).for_each(|piece| process.send(piece));
+}
+
+/// Returns the next message from a process; `None` if it does not come although the run is to end.
+fn receive(world: &SimpleCommunicator, from: i32, interrupted: &AtomicBool) -> Option<Vec<u8>> {
+    let length = receive_piece(world, from, interrupted)?;
+    let length = u64::from_le_bytes(length.try_into().ok()?) as usize;
+    let mut message = Vec::new();
+    while message.len() < length {
+        let mut piece = receive_piece(world, from, interrupted)?;
+        if message.is_empty() { message = piece } else { message.append(&mut piece) }
+    }
+    Some(message)
+}
+
+fn receive_piece(world: &SimpleCommunicator, from: i32, interrupted: &AtomicBool) -> Option<Vec<u8>> {
+    let process = world.process_at_rank(from);
+    let (began, mut told_to_stop) = (Instant::now(), None);
+    loop {
+        if let Some((message, _)) = process.immediate_matched_probe() {
+            return Some(message.matched_receive_vec().0);
+        }
+        // Process 0 alone gives others up. They wait until it ends, as it has a report to write.
+        if world.rank() == 0 && interrupted.load(Ordering::Relaxed) {
+            let since = *told_to_stop.get_or_insert_with(Instant::now);
+            if since.elapsed() > PATIENCE {
+                return None;
+            }
+        }
+        let waited = began.elapsed();
+        match waited {
+            waited if waited < BUSY => std::hint::spin_loop(),
+            waited if waited < 20 * BUSY => std::thread::yield_now(),
+            waited => std::thread::sleep(PAUSE.min(waited / 50)),
+        }
+    }
+}
