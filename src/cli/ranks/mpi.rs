@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,9 @@ const PIECE: usize = 1 << 30;
 /// processes of a group soon after it has told them to stop, since one of them is lost.
 const PATIENCE: Duration = Duration::from_millis(500);
 
+/// The time between two looks at whether the processes were told to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
 /// The time for which a process looks for a message without a pause, and the longest pause after that.
 const BUSY: Duration = Duration::from_micros(50);
 const PAUSE: Duration = Duration::from_micros(200);
@@ -32,13 +35,14 @@ const PAUSE: Duration = Duration::from_micros(200);
 /// What the thread is to do.
 enum Order {
     Send { to: i32, message: Vec<u8>, done: Sender<()> },
-    Receive { from: i32, message: Sender<Option<Vec<u8>>> },
+    Receive { from: i32, message: Sender<Vec<u8>> },
 }
 
 /// The processes that mpirun has started with this one. When it is dropped, MPI ends.
 pub struct Group {
     orders: Option<Sender<Order>>,
     thread: Option<JoinHandle<()>>,
+    lost: Arc<AtomicBool>,
 }
 
 impl Group {
@@ -51,17 +55,22 @@ impl Group {
         let (tell, told) = channel();
         let thread = std::thread::Builder::new()
             .name("mpi".to_owned())
-            .spawn(move || talk(&inbox, &tell, &interrupted))
+            .spawn(move || talk(&inbox, &tell))
             .map_err(|reason| Error::Usage(format!("cannot start the thread of MPI: {reason}")))?;
         let started = told.recv().ok().flatten();
         let (rank, ranks) = started.ok_or_else(|| Error::Usage("MPI does not start in this process".to_owned()))?;
-        let link = |other: i32| -> Box<dyn Link> { Box::new(Way { other, orders: orders.clone() }) };
+        let lost = Arc::new(AtomicBool::new(false));
+        let link = |other: i32| -> Box<dyn Link> {
+            // Process 0 alone gives others up. They wait until it ends, as it has a report to write.
+            let interrupted = (rank == 0).then(|| Arc::clone(&interrupted));
+            Box::new(Way { other, orders: orders.clone(), interrupted, lost: Arc::clone(&lost) })
+        };
         let place = match (rank, ranks) {
             (_, 1) => Place::Alone,
             (0, _) => Place::Zero(Crew::assembling((1..ranks).map(link).collect())),
             _ => Place::Other(Other { rank: rank as u32, ranks: ranks as u32, link: link(0) }),
         };
-        Ok((place, Self { orders: Some(orders), thread: Some(thread) }))
+        Ok((place, Self { orders: Some(orders), thread: Some(thread), lost }))
     }
 }
 
@@ -69,7 +78,8 @@ impl Drop for Group {
     fn drop(&mut self) {
         // The thread ends when nobody can order anything any more.
         self.orders = None;
-        if let Some(thread) = self.thread.take() {
+        // If a process is lost, the thread may wait for it for ever, and so would the end of MPI.
+        if let Some(thread) = self.thread.take().filter(|_| !self.lost.load(Ordering::Relaxed)) {
             let _ = thread.join();
         }
     }
@@ -79,55 +89,68 @@ impl Drop for Group {
 struct Way {
     other: i32,
     orders: Sender<Order>,
+    /// Says that the processes were told to stop, after which this one does not wait for long.
+    interrupted: Option<Arc<AtomicBool>>,
+    /// Whether a process is lost, so that MPI can no longer be talked to.
+    lost: Arc<AtomicBool>,
 }
 
 impl Way {
-    fn lost(&self, reason: &str) -> Error {
-        Error::rank_lost(self.other as u32, reason)
+    /// Gives an order, and waits for its end.
+    fn order<T>(&self, order: impl FnOnce(Sender<T>) -> Order) -> Result<T> {
+        let (tell, told) = channel();
+        let has_ended = || Error::rank_lost(self.other as u32, "MPI has ended");
+        if self.lost.load(Ordering::Relaxed) {
+            return Err(has_ended());
+        }
+        self.orders.send(order(tell)).map_err(|_| has_ended())?;
+        let mut told_to_stop = None;
+        loop {
+            match told.recv_timeout(LOOK_EVERY) {
+                Ok(result) => return Ok(result),
+                Err(RecvTimeoutError::Disconnected) => return Err(has_ended()),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if self.interrupted.as_ref().is_some_and(|interrupted| interrupted.load(Ordering::Relaxed))
+                && told_to_stop.get_or_insert_with(Instant::now).elapsed() > PATIENCE
+            {
+                self.lost.store(true, Ordering::Relaxed);
+                let reason = "it has not answered since the processes of the run were told to stop";
+                return Err(Error::rank_lost(self.other as u32, reason));
+            }
+        }
     }
 }
 
 impl Link for Way {
     fn send(&mut self, message: Vec<u8>) -> Result<()> {
-        let (done, is_done) = channel();
-        let ordered = self.orders.send(Order::Send { to: self.other, message, done });
-        ordered.ok().and_then(|()| is_done.recv().ok()).ok_or_else(|| self.lost("MPI has ended"))
+        self.order(|done| Order::Send { to: self.other, message, done })
     }
 
     fn receive(&mut self) -> Result<Vec<u8>> {
-        let (message, received) = channel();
-        let ordered = self.orders.send(Order::Receive { from: self.other, message });
-        let received = ordered.ok().and_then(|()| received.recv().ok()).ok_or_else(|| self.lost("MPI has ended"))?;
-        received.ok_or_else(|| self.lost("it has not answered since the processes were told to stop"))
+        self.order(|message| Order::Receive { from: self.other, message })
     }
 }
 
 /// Starts MPI, tells the number of this process and of all, and carries out orders until there can be no more.
-fn talk(orders: &Receiver<Order>, tell: &Sender<Option<(i32, i32)>>, interrupted: &AtomicBool) {
+fn talk(orders: &Receiver<Order>, tell: &Sender<Option<(i32, i32)>>) {
     let Some((universe, _)) = mpi::initialize_with_threading(Threading::Funneled) else {
         let _ = tell.send(None);
         return;
     };
     let world = universe.world();
     let _ = tell.send(Some((world.rank(), world.size())));
-    let mut is_anybody_lost = false;
     for order in orders {
-        // Whoever has given the order waits for its end, or is gone, and then nobody has to know.
+        // Whoever has given the order waits for its end, or has given up, and then nobody has to know.
         match order {
             Order::Send { to, message, done } => {
                 send(&world, to, &message);
                 let _ = done.send(());
             }
             Order::Receive { from, message } => {
-                let received = receive(&world, from, interrupted);
-                is_anybody_lost |= received.is_none();
-                let _ = message.send(received);
+                let _ = message.send(receive(&world, from));
             }
         }
-    }
-    if is_anybody_lost {
-        // The end of MPI waits for all processes, and one of them never comes to it.
-        std::mem::forget(universe);
     }
 }
 
@@ -137,31 +160,25 @@ fn send(world: &SimpleCommunicator, to: i32, message: &[u8]) {
     message.chunks(PIECE).for_each(|piece| process.send(piece));
 }
 
-/// Returns the next message from a process; `None` if it does not come although the run is to end.
-fn receive(world: &SimpleCommunicator, from: i32, interrupted: &AtomicBool) -> Option<Vec<u8>> {
-    let length = receive_piece(world, from, interrupted)?;
-    let length = u64::from_le_bytes(length.try_into().ok()?) as usize;
+/// Returns the next message from a process.
+fn receive(world: &SimpleCommunicator, from: i32) -> Vec<u8> {
+    let mut length = [0; size_of::<u64>()];
+    let head = receive_piece(world, from);
+    length.copy_from_slice(&head[..size_of::<u64>()]);
+    let length = u64::from_le_bytes(length) as usize;
     let mut message = Vec::new();
     while message.len() < length {
-        let mut piece = receive_piece(world, from, interrupted)?;
+        let mut piece = receive_piece(world, from);
         if message.is_empty() { message = piece } else { message.append(&mut piece) }
     }
-    Some(message)
+    message
 }
 
-fn receive_piece(world: &SimpleCommunicator, from: i32, interrupted: &AtomicBool) -> Option<Vec<u8>> {
-    let process = world.process_at_rank(from);
-    let (began, mut told_to_stop) = (Instant::now(), None);
+fn receive_piece(world: &SimpleCommunicator, from: i32) -> Vec<u8> {
+    let (process, began) = (world.process_at_rank(from), Instant::now());
     loop {
-        if let Some((message, _)) = process.immediate_matched_probe() {
-            return Some(message.matched_receive_vec().0);
-        }
-        // Process 0 alone gives others up. They wait until it ends, as it has a report to write.
-        if world.rank() == 0 && interrupted.load(Ordering::Relaxed) {
-            let since = *told_to_stop.get_or_insert_with(Instant::now);
-            if since.elapsed() > PATIENCE {
-                return None;
-            }
+        if let Some(found) = process.immediate_matched_probe() {
+            return found.matched_receive_vec().0;
         }
         let waited = began.elapsed();
         match waited {

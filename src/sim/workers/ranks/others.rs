@@ -22,6 +22,8 @@ pub(super) struct Others {
     crew: Crew,
     /// What is to be told to each rank with the next question, from rank 1 on.
     notes: Vec<Vec<Note>>,
+    /// The ranks with users who have submitted a training since the rank was last asked to train.
+    has_trainings: Vec<bool>,
     /// What each rank has.
     outboxes: Vec<Outbox>,
     /// What users of other ranks are doing, between their invitation and the end of their training.
@@ -45,6 +47,7 @@ impl Others {
         Self {
             crew,
             notes: (0..others).map(|_| Vec::new()).collect(),
+            has_trainings: vec![false; others],
             outboxes: (0..others).map(|_| Outbox::default()).collect(),
             parts: ByUser::default(),
             submitted: Vec::new(),
@@ -101,10 +104,17 @@ impl Others {
         answers.into_iter().map(|(place, answer)| answer.map(|answer| (place, answer))).collect()
     }
 
-    /// Returns the ranks that have something to train.
-    pub fn with_trainings(&self) -> Vec<usize> {
-        let is_invited = |note: &Note| matches!(note, Note::Participate { .. });
-        (0..self.notes.len()).filter(|place| self.notes[*place].iter().any(is_invited)).collect()
+    /// Has the ranks train that have something to train, and returns them.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub fn ask_to_train(&mut self) -> Result<Vec<usize>> {
+        let asked: Vec<usize> = (0..self.count()).filter(|place| self.has_trainings[*place]).collect();
+        for &place in &asked {
+            self.has_trainings[place] = false;
+            self.ask(place, Question::Train, &mut |_, _| Ok(()))?;
+        }
+        Ok(asked)
     }
 
     /// Takes in what a rank has trained.
@@ -136,6 +146,7 @@ impl Others {
                     return FromClient::OutOfTurn;
                 }
                 self.parts.insert(user, Part::Submitted(Arc::clone(&download)));
+                self.has_trainings[place] = true;
                 self.notes[place].push(Note::Participate {
                     user,
                     step,

@@ -127,10 +127,7 @@ impl Workers for Ranks {
         Box::pin(async move {
             let (submitted, asked) = {
                 let others = &mut *self.others.borrow_mut();
-                let asked = others.with_trainings();
-                for place in &asked {
-                    others.ask(*place, Question::Train, &mut |_, _| Ok(()))?;
-                }
+                let asked = others.ask_to_train()?;
                 (std::mem::take(&mut others.submitted), asked)
             };
             let own = self.own.train().await;
