@@ -134,11 +134,7 @@ pub fn open(path: &Path) -> Result<Opened> {
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_part(
-    folder: &Path,
-    rounds: u32,
-    (rank, ranks): (u32, u32),
-) -> Result<(blake3::Hash, ArchiveReader)> {
+pub fn open_part(folder: &Path, rounds: u32, (rank, ranks): (u32, u32)) -> Result<(blake3::Hash, ArchiveReader)> {
     let mut digest = blake3::Hasher::new();
     let part = sound(&folder.join(name_of_part(rounds, (rank, ranks))), MAGIC_OF_PART, &mut |piece| {
         digest.update(piece);

@@ -68,7 +68,8 @@ impl CheckpointStore for PartKeeper {
     fn commit(&mut self) -> Result<()> {
         let Some(writing) = self.writing.take() else { return Ok(()) };
         let (partial, path) = (self.partial(), self.path());
-        let published = writing.finish().and_then(|()| fs::rename(partial, path)).and_then(|()| sync_names(&self.folder));
+        let published =
+            writing.finish().and_then(|()| fs::rename(partial, path)).and_then(|()| sync_names(&self.folder));
         self.checked(published)
     }
 }

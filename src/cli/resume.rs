@@ -70,15 +70,18 @@ pub fn resume_on_ranks(
     check_rounds(arguments, &header, complete.as_ref())?;
     let Planned { saved, scenario, placed, directories, extension } =
         plan(arguments, &header, methods, complete.is_some())?;
-    let inputs = Inputs::load(&placed, &directories, methods)?;
+    let inputs = match &mut crew {
+        None => Inputs::load(&placed, &directories, methods)?,
+        Some(crew) => {
+            let plan = ranks::plan(&scenario, Some(header.rounds))?;
+            ranks::assemble(crew, &plan, (&placed, &directories, methods))?
+        }
+    };
     let running = Build::running(&inputs.world.method.version())?;
     if !arguments.other_build {
         header.check_build(&running)?;
     }
     header.check(&saved, &inputs.fingerprint())?;
-    if let Some(crew) = &mut crew {
-        crew.agree(&ranks::resume_identity(&running.describe(), &header, &scenario.to_toml()?, &inputs))?;
-    }
     header.take_over(running);
     header.scenario = scenario.to_toml()?;
     header.ranks = crew.as_ref().map_or(1, Crew::ranks) as u32;

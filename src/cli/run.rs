@@ -65,16 +65,14 @@ pub fn run_on_ranks(
     let model_file =
         arguments.save_model.as_ref().map(|path| ModelFile::create(path, arguments.overwrite)).transpose()?;
     let directories = data_directories(input.data_dir.as_deref());
-    let inputs = Inputs::load(&scenario, &directories, methods)?;
+    let inputs = match &mut crew {
+        None => Inputs::load(&scenario, &directories, methods)?,
+        Some(crew) => ranks::assemble(crew, &ranks::plan(&scenario, None)?, (&scenario, &directories, methods))?,
+    };
     warnings.iter().for_each(|text| messages::warn(text));
-    match &mut crew {
-        // What a run takes is estimated for one process.
-        None => expect(&inputs.world, input.threads, arguments.force, visible)?,
-        Some(crew) => {
-            let build = Build::running(&inputs.world.method.version())?.describe();
-            let (name, text) = (&scenario.name, scenario.to_toml()?);
-            crew.agree(&ranks::identity(&build, name, &text, &inputs.fingerprint(), None))?;
-        }
+    // What a run takes is estimated for one process.
+    if crew.is_none() {
+        expect(&inputs.world, input.threads, arguments.force, visible)?;
     }
     let mut checkpoints = Checkpoints::none();
     if let Some(folder) = &folder {

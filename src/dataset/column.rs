@@ -171,16 +171,6 @@ impl RankColumn {
             Self::Wide(ranks) => RankRepr::Wide(&ranks[range]),
         })
     }
-
-    /// Returns all rows.
-    pub(super) fn all(&self) -> Ranks<'_> {
-        let rows = match self {
-            Self::Narrow(ranks) => ranks.len(),
-            Self::Middle(ranks) => ranks.len(),
-            Self::Wide(ranks) => ranks.len(),
-        };
-        self.rows(0..rows)
-    }
 }
 
 /// An integer for each of some rows, such as how recent each rating of one user is.

@@ -59,13 +59,14 @@ impl HeldOut {
         single.into_iter().flatten().map(|item| item.0).chain(of_ratings.iter().copied())
     }
 
-    /// Feeds everything to `sink`, as little-endian bytes in a fixed order.
-    pub fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
+    /// Returns what is held out of the ratings of these users alone.
+    pub fn of_users(&self, users: std::ops::Range<usize>) -> Self {
         match self {
-            Self::Items { test, validation } => {
-                test.iter().chain(validation.iter().flatten()).for_each(|item| sink(&item.0.to_le_bytes()));
-            }
-            Self::Ratings(rows) => rows.visit_bytes(sink),
+            Self::Items { test, validation } => Self::Items {
+                test: test[users.clone()].to_vec(),
+                validation: validation.as_ref().map(|items| items[users].to_vec()),
+            },
+            Self::Ratings(rows) => Self::Ratings(rows.of_users(users)),
         }
     }
 }

@@ -167,7 +167,8 @@ impl Splitter {
                 HeldOut::Ratings(*test)
             }
         };
-        Ok(Dataset { items: self.items, train: self.train, held_out, user_names: Vec::new() })
+        let (items, train) = (self.items, self.train);
+        Ok(Dataset { items, train, held_out, user_names: Vec::new(), first: 0, totals: None })
     }
 }
 

@@ -60,6 +60,7 @@
 //! types are how the simulation works, and change with it.
 
 mod audit;
+mod baselines;
 mod by_user;
 mod calendar;
 mod checkpoints;
@@ -103,5 +104,5 @@ pub use observer::RoundObserver;
 pub use outcome::Outcome;
 pub use run::{run, run_from, run_on_ranks};
 pub use simulation::{RunControl, Simulation, Until};
-pub use workers::ranks::{Crew, Identity, Link, Rank, announce, in_memory, serve};
+pub use workers::ranks::{Crew, Identity, Link, Rank, Shares, announce, contribute, in_memory, serve};
 pub use world::World;

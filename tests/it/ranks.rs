@@ -3,11 +3,13 @@ use std::io::Cursor;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use fedrecsim::dataset;
 use fedrecsim::error::{Error, Result};
-use fedrecsim::method::Entry;
+use fedrecsim::method::{Entry, Placement};
 use fedrecsim::model::archive::ArchiveReader;
-use fedrecsim::scenario::Scenario;
-use fedrecsim::sim::{self, CheckpointStore, Checkpoints, Crew, Link, Outcome, Rank, RunControl};
+use fedrecsim::rng::Streams;
+use fedrecsim::scenario::{ClientSelection, Scenario};
+use fedrecsim::sim::{self, CheckpointStore, Checkpoints, Crew, Link, Outcome, Rank, RunControl, Shares, World};
 
 use crate::resume::MODES;
 use crate::support::{methods, run, small, small_with, world};
@@ -58,6 +60,18 @@ fn checkpoint(files: &Files, (rounds, ranks): (u32, u32)) -> ArchiveReader {
     }))
 }
 
+/// Returns the world of one rank, in which there are the ratings of its users alone, unless the server needs all.
+fn world_of(scenario: Scenario, (rank, ranks): (u32, u32)) -> World {
+    let whole = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed)).unwrap();
+    let is_central = |entry: &Entry| entry.name == scenario.method.name && entry.placement == Placement::Central;
+    let needs_all = methods().iter().any(is_central)
+        || scenario.training.client_selection == ClientSelection::ByDataSize
+        || scenario.audit.is_some();
+    let own = Shares::new(whole.users(), ranks as usize).of(rank);
+    let dataset = if needs_all { whole } else { whole.of_users(own) };
+    World::with_methods(scenario, Arc::new(dataset), &methods()).unwrap()
+}
+
 /// How a run on several ranks is carried out.
 #[derive(Clone, Default)]
 struct Way {
@@ -97,7 +111,12 @@ impl Way {
 
     fn store(&self, rank: u32) -> Box<Store> {
         let ends_after = self.ends_after.filter(|_| rank == 0);
-        Box::new(Store { files: Arc::clone(&self.files), writer: (rank, self.ranks), ends_after, open: (0, Vec::new()) })
+        Box::new(Store {
+            files: Arc::clone(&self.files),
+            writer: (rank, self.ranks),
+            ends_after,
+            open: (0, Vec::new()),
+        })
     }
 
     /// Runs the scenario on ranks that are threads of this process and share nothing.
@@ -113,14 +132,16 @@ impl Way {
             others.push(std::thread::spawn(move || {
                 let resumed = way.resumed.map(|at| checkpoint(&way.files, at));
                 let (threads, ranks, store) = (way.threads, way.ranks, way.store(rank));
+                let of_rank = (rank, ranks);
                 let rank = Rank { threads, interrupted: Arc::default(), rank, ranks, link, store, resumed };
-                sim::serve(Arc::new(world(scenario)), rank)
+                sim::serve(Arc::new(world_of(scenario, of_rank)), rank)
             }));
         }
         let resumed = self.resumed.map(|at| checkpoint(&self.files, at));
         let checkpoints = Checkpoints { resumed, store: self.store(0) };
         let control = RunControl::with_threads(self.threads);
-        let outcome = sim::run_on_ranks(world(scenario.clone()), &control, &mut (), checkpoints, Crew::new(links));
+        let world = world_of(scenario.clone(), (0, self.ranks));
+        let outcome = sim::run_on_ranks(world, &control, &mut (), checkpoints, Crew::new(links));
         for (rank, other) in (1..).zip(others) {
             let ended = other.join().unwrap();
             assert_eq!(ended.is_err(), self.lost.is_some_and(|(lost, _)| lost == rank), "rank {rank}: {ended:?}");
@@ -133,6 +154,8 @@ impl Way {
 #[track_caller]
 fn assert_same(one: &Outcome, other: &Outcome, what: &str) {
     assert_eq!(other.rounds, one.rounds, "{what}");
+    assert_eq!(other.baselines, one.baselines, "{what}");
+    assert_eq!(other.size, one.size, "{what}");
     assert_eq!((&other.bytes, &other.durations), (&one.bytes, &one.durations), "{what}");
     assert_eq!(other.digest, one.digest, "{what}");
     assert_eq!(other.users, one.users, "{what}");
@@ -178,7 +201,10 @@ fn any_number_of_ranks_and_threads_comes_to_one_digest() {
 fn every_kind_of_download_and_upload_crosses_between_ranks() {
     let kinds: [&[&str]; 7] = [
         &["codec.uplink=\"dense-f32\"", "codec.downlink=\"sparse-f32\""],
-        &["codec.uplink={ delta = true, values = \"int8\", error_feedback = true }", "codec.downlink={ values = \"int8\" }"],
+        &[
+            "codec.uplink={ delta = true, values = \"int8\", error_feedback = true }",
+            "codec.downlink={ values = \"int8\" }",
+        ],
         &["codec.uplink=\"rows-f32\"", "codec.downlink={ delta = true, values = \"int8\" }"],
         &["codec.uplink=\"rows-f32\"", "codec.downlink={ select = \"needed-rows\" }"],
         &["codec.uplink=\"rows-f32\"", "codec.downlink={ select = \"needed-rows\", values = \"int4\" }"],

@@ -1,25 +1,29 @@
 //! What the processes other than the first one do.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::{Other, identity};
-use crate::checkpoint::{self, Build, Header, PartKeeper};
-use crate::cli::inputs::{Inputs, data_directories, threads_of};
+use super::{Other, Side, contents, load, plan};
+use crate::checkpoint::{self, PartKeeper};
+use crate::cli::inputs::{data_directories, threads_of};
 use crate::cli::inspect::strictness;
 use crate::cli::{ResumeArgs, RunArgs, resume, run};
 use crate::error::Result;
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
 use crate::model::archive::ArchiveReader;
-use crate::scenario::{self, Loaded};
+use crate::scenario::{self, Loaded, Scenario};
 use crate::sim::{self, Identity, Rank};
 
-/// What one process has read.
-struct Read {
-    inputs: Inputs,
-    identity: Identity,
+/// What a process is about to do.
+struct Task {
+    plan: Identity,
+    /// The scenario, with its files where this process finds them.
+    scenario: Scenario,
+    directories: Vec<PathBuf>,
+    /// The folder of the run, in which its parts of checkpoints belong.
+    folder: PathBuf,
     resumed: Option<ArchiveReader>,
 }
 
@@ -28,7 +32,7 @@ struct Read {
 /// # Errors
 /// Those of [`sim::serve`].
 pub fn follow_run(arguments: &RunArgs, methods: &[Entry], interrupted: Arc<AtomicBool>, other: Other) -> Result<()> {
-    let read = || {
+    let task = || {
         let input = &arguments.input;
         let Loaded { scenario, .. } = scenario::load_with_warnings(
             &input.scenario,
@@ -36,13 +40,11 @@ pub fn follow_run(arguments: &RunArgs, methods: &[Entry], interrupted: Arc<Atomi
             &vocabulary_of(methods),
             strictness(arguments.strict),
         )?;
-        let inputs = Inputs::load(&scenario, &data_directories(input.data_dir.as_deref()), methods)?;
-        let folder = run::folder_of(arguments, &scenario);
-        let build = Build::running(&inputs.world.method.version())?.describe();
-        let identity = identity(&build, &scenario.name, &scenario.to_toml()?, &inputs.fingerprint(), None);
-        Ok((Read { inputs, identity, resumed: None }, folder))
+        let directories = data_directories(input.data_dir.as_deref());
+        let (plan, folder) = (plan(&scenario, None)?, run::folder_of(arguments, &scenario));
+        Ok(Task { plan, scenario, directories, folder, resumed: None })
     };
-    follow(read(), threads_of(arguments.input.threads), interrupted, other)
+    follow(task(), threads_of(arguments.input.threads), methods, interrupted, other)
 }
 
 /// Answers what process 0 asks in its `resume` with the same arguments.
@@ -55,39 +57,41 @@ pub fn follow_resume(
     interrupted: Arc<AtomicBool>,
     other: Other,
 ) -> Result<()> {
-    let read = || {
+    let task = || {
         let folder = arguments.folder.clone();
         let found = checkpoint::find(&folder)?.checkpoint;
-        let (header, resumed) = (found.header, found.world);
-        let planned = resume::plan(arguments, &header, methods, false)?;
-        let inputs = Inputs::load(&planned.placed, &planned.directories, methods)?;
-        let build = Build::running(&inputs.world.method.version())?.describe();
-        let identity = resume_identity(&build, &header, &planned.scenario.to_toml()?, &inputs);
-        Ok((Read { inputs, identity, resumed: Some(resumed) }, folder))
+        let planned = resume::plan(arguments, &found.header, methods, false)?;
+        let plan = plan(&planned.scenario, Some(found.header.rounds))?;
+        let (scenario, directories) = (planned.placed, planned.directories);
+        Ok(Task { plan, scenario, directories, folder, resumed: Some(found.world) })
     };
-    follow(read(), threads_of(arguments.threads), interrupted, other)
-}
-
-/// Returns what all processes that go on with a run must have in common.
-pub fn resume_identity(build: &str, header: &Header, scenario: &str, inputs: &Inputs) -> Identity {
-    identity(build, &header.name, scenario, &inputs.fingerprint(), Some(header.rounds))
+    follow(task(), threads_of(arguments.threads), methods, interrupted, other)
 }
 
 fn follow(
-    read: Result<(Read, impl AsRef<Path>)>,
+    task: Result<Task>,
     threads: usize,
+    methods: &[Entry],
     interrupted: Arc<AtomicBool>,
-    other: Other,
+    mut other: Other,
 ) -> Result<()> {
-    let Other { rank, ranks, mut link } = other;
-    let (read, folder) = match read {
-        Ok(read) => read,
-        Err(error) => return sim::announce(link.as_mut(), Err(error.to_string())).map(drop),
+    let task = match task {
+        Ok(task) => task,
+        Err(error) => return sim::announce(other.link.as_mut(), Err(error.to_string())).map(drop),
     };
-    let Read { inputs, identity, resumed } = read;
-    if !sim::announce(link.as_mut(), Ok(identity))? {
+    let Task { plan, scenario, directories, folder, resumed } = task;
+    if !sim::announce(other.link.as_mut(), Ok(plan))? {
         return Ok(());
     }
-    let store = Box::new(PartKeeper::new(folder.as_ref(), (rank, ranks)));
+    let inputs = match load(&scenario, &directories, methods, Side::Other(&mut other)) {
+        Ok(Some(inputs)) => inputs,
+        Ok(None) => return Ok(()),
+        Err(error) => return sim::announce(other.link.as_mut(), Err(error.to_string())).map(drop),
+    };
+    if !sim::announce(other.link.as_mut(), Ok(contents(&inputs)))? {
+        return Ok(());
+    }
+    let Other { rank, ranks, link } = other;
+    let store = Box::new(PartKeeper::new(folder, (rank, ranks)));
     sim::serve(inputs.world, Rank { threads, interrupted, rank, ranks, link, store, resumed })
 }

@@ -3,14 +3,22 @@
 //! Process 0 does what `run` and `resume` do in one process, and has the report. The others read the same scenario and data,
 //! and answer what it asks of their users. Before the first round all say what they are about to run.
 
+mod data;
 mod follow;
 #[cfg(feature = "mpi")]
 mod mpi;
 
+use std::path::PathBuf;
+
+use super::inputs::Inputs;
+use crate::checkpoint::Build;
 use crate::error::{Error, Result};
+use crate::method::Entry;
+use crate::scenario::Scenario;
 use crate::sim::{Crew, Identity, Link};
 
-pub use follow::{follow_resume, follow_run, resume_identity};
+pub use data::{Side, load};
+pub use follow::{follow_resume, follow_run};
 
 /// The variables with which launchers tell a process how many there are.
 const SIZES: [&str; 2] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"];
@@ -102,18 +110,48 @@ pub fn refuse_several(command: &str) -> Result<()> {
     }
 }
 
-/// Returns what all processes of a run must have in common.
-pub fn identity(build: &str, name: &str, scenario: &str, fingerprint: &str, checkpoint: Option<u32>) -> Identity {
+/// Returns what all processes must have in common before they read their data. `checkpoint` is the number of rounds of the
+/// checkpoint that they go on from, if they do.
+///
+/// # Errors
+/// Those of a program that cannot read its own file, and of a scenario that cannot be written.
+pub fn plan(scenario: &Scenario, checkpoint: Option<u32>) -> Result<Identity> {
     let checkpoint = checkpoint.map_or("none".to_owned(), |rounds| format!("that after round {rounds}"));
-    [
-        ("build of the program", build),
-        ("scenario", name),
-        ("resolved scenario", scenario),
-        ("digest of the data set and the traces", fingerprint),
-        ("checkpoint", &checkpoint),
-    ]
-    .map(|(what, text)| (what.to_owned(), text.to_owned()))
-    .to_vec()
+    Ok(named([
+        ("build of the program", Build::running("")?.describe().replace(", ", "\n")),
+        ("scenario", scenario.name.clone()),
+        ("resolved scenario", scenario.to_toml()?),
+        ("checkpoint", checkpoint),
+    ]))
+}
+
+/// Returns what all processes must have in common once they have read their data.
+pub fn contents(inputs: &Inputs) -> Identity {
+    named([
+        ("method's own version", inputs.world.method.version()),
+        ("digest of the data set and the traces", inputs.fingerprint()),
+    ])
+}
+
+fn named<const N: usize>(texts: [(&str, String); N]) -> Identity {
+    texts.into_iter().map(|(what, text)| (what.to_owned(), text)).collect()
+}
+
+/// Reads the data of process 0, once all processes have agreed on what they are about to run, and again on what they have
+/// read.
+///
+/// # Errors
+/// Those of reading, and an error if another process cannot begin or is about to run something else.
+pub fn assemble(
+    crew: &mut Crew,
+    plan: &Identity,
+    (scenario, directories, methods): (&Scenario, &[PathBuf], &[Entry]),
+) -> Result<Inputs> {
+    crew.agree(plan, false)?;
+    let inputs = load(scenario, directories, methods, Side::Zero(crew))?;
+    let inputs = inputs.ok_or_else(|| Error::Usage("the data of process 0 are not whole".to_owned()))?;
+    crew.agree(&contents(&inputs), true)?;
+    Ok(inputs)
 }
 
 #[cfg(test)]

@@ -172,7 +172,8 @@ impl Script<'_> {
         let data = std::env::var("FEDRECSIM_DATA").map_or(Ok(String::new()), |folders| {
             word_of(&absolute(Path::new(&folders))).map(|word| format!("export FEDRECSIM_DATA={word}\n"))
         })?;
-        let job: String = name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }).collect();
+        let job: String =
+            name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }).collect();
         let limits = [
             demand.megabytes.map(|megabytes| format!("#SBATCH --mem={megabytes}M\n")),
             demand.minutes.map(|minutes| format!("#SBATCH --time={}:{:02}:00\n", minutes / 60, minutes % 60)),
@@ -274,7 +275,8 @@ mod tests {
     /// If this fails, tasks are ended by their limits, or ask for what no node has.
     #[test]
     fn a_task_asks_for_what_its_greediest_runs_take_at_once() {
-        let part = [(100.0, 3 << 30), (300.0, 1 << 30), (200.0, 2 << 30)].map(|(seconds, bytes)| Taken { seconds, bytes });
+        let part =
+            [(100.0, 3 << 30), (300.0, 1 << 30), (200.0, 2 << 30)].map(|(seconds, bytes)| Taken { seconds, bytes });
         assert_eq!(seconds_of(&part, 1), 600.0);
         assert_eq!(seconds_of(&part, 2), 600.0, "300 s of the longest may begin when the others have ended");
         assert_eq!(seconds_of(&part, 4), 450.0);

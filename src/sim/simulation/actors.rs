@@ -12,6 +12,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use super::super::baselines;
 use super::super::download::RestoredDownloads;
 use super::super::messages::{Booking, Collect, Collected, GetModel, RoundBooked, SetModel};
 use super::super::metrics::MetricsActor;
@@ -24,7 +25,7 @@ use super::super::third_party::ThirdPartyActor;
 use super::super::workers::ranks::{Crew, Ranks};
 use super::super::workers::{Pool, Rehearsal, Rehearsed, Threads, Workers};
 use super::super::world::World;
-use super::{RunControl, baselines};
+use super::RunControl;
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::model::archive::ArchiveReader;
@@ -137,13 +138,6 @@ impl Actors {
         cast: Cast,
     ) -> Result<(Self, Started)> {
         let pool = Pool::start(control.threads)?;
-        let baselines = match &cast {
-            Cast::Everybody | Cast::Ranks(_) => {
-                let world = Arc::clone(&world);
-                pool.run(move || baselines::score(&world)).await??
-            }
-            Cast::Representatives => BTreeMap::new(),
-        };
         let mut downloads = RestoredDownloads::default();
         // A checkpoint is read in the order in which the network writes it.
         let threads = pool.clone();
@@ -161,6 +155,7 @@ impl Actors {
             }
         };
         archive.as_mut().map_or(Ok(()), |archive| workers.restore(archive))?;
+        let baselines = baselines::figures(workers.baselines().await?, &world);
         let mut third_party = ThirdPartyActor::new(Arc::clone(&world))?;
         if let (Some(third_party), Some(archive)) = (&mut third_party, &mut archive) {
             third_party.restore(archive)?;

@@ -24,7 +24,6 @@ use crate::model::blocks::Model;
 use crate::units::SimTime;
 
 mod actors;
-mod baselines;
 mod control;
 mod empty_uploads;
 mod ending;

@@ -9,6 +9,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use super::baselines::Standings;
 use super::download::OutgoingDownload;
 use super::evaluation::Scored;
 use super::messages::{Effort, FromClient, ToClient};
@@ -54,6 +55,15 @@ pub trait Workers {
     /// [`Error::Unscorable`](crate::error::Error::Unscorable) for scores that cannot be ranked.
     fn evaluate(&self, download: Arc<OutgoingDownload>, model: Model) -> Working<'_, Vec<Scored>>;
 
+    /// Scores every evaluated user with each of the trivial baselines, in the order of users. The default is that nobody is
+    /// scored.
+    ///
+    /// # Errors
+    /// As [`Self::evaluate`].
+    fn baselines(&self) -> Working<'_, Standings> {
+        Box::pin(async { Ok(Standings::new()) })
+    }
+
     /// Returns a digest of the private parameters of each user, in the order of users.
     ///
     /// # Errors
@@ -66,12 +76,8 @@ pub trait Workers {
     ///
     /// # Errors
     /// Those of `flush`.
-    fn save(
-        &self,
-        rounds: u32,
-        archive: &mut Archive,
-        flush: &mut dyn FnMut(&mut Archive) -> Result<()>,
-    ) -> Result<()>;
+    fn save(&self, rounds: u32, archive: &mut Archive, flush: &mut dyn FnMut(&mut Archive) -> Result<()>)
+    -> Result<()>;
 
     /// Takes over the private parameters of a checkpoint, from where [`Self::save`] has begun.
     ///

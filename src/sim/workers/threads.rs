@@ -16,6 +16,7 @@ use crate::method::Placement;
 use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::blocks::Model;
 use crate::model::state::StateVisitor;
+use crate::sim::baselines::{self, Standings};
 use crate::sim::by_user::ByUser;
 use crate::sim::client::{ClientActor, SubmittedTraining};
 use crate::sim::device::Device;
@@ -116,11 +117,7 @@ impl Threads {
     ///
     /// # Errors
     /// Those of `flush`, and an error if a device is in training.
-    pub fn save_devices(
-        &self,
-        archive: &mut Archive,
-        flush: &mut dyn FnMut(&mut Archive) -> Result<()>,
-    ) -> Result<()> {
+    pub fn save_devices(&self, archive: &mut Archive, flush: &mut dyn FnMut(&mut Archive) -> Result<()>) -> Result<()> {
         let clients = &mut self.devices.borrow_mut().clients;
         for user in clients.keys() {
             let Some(actor) = clients.get_mut(&user) else { continue };
@@ -278,6 +275,11 @@ impl Workers for Threads {
         let is_central = self.world.placement == Placement::Central;
         let scoring = if is_central { Scoring::AtServer(model) } else { Scoring::Shared(download) };
         Box::pin(self.score(self.evaluated(), scoring))
+    }
+
+    fn baselines(&self) -> Working<'_, Standings> {
+        let (world, places) = (Arc::clone(&self.world), self.evaluated());
+        Box::pin(async move { self.pool.run(move || baselines::standings(&world, places)).await? })
     }
 
     fn digests(&self) -> Working<'_, Vec<blake3::Hash>> {

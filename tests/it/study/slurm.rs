@@ -74,7 +74,8 @@ fn a_study_in_a_job_array_comes_to_the_same_tables() {
     let script = workshop.path(out).join("slurm.sh");
     let text = fs::read_to_string(&script).unwrap();
     assert!(Command::new("bash").arg("-n").arg(&script).status().unwrap().success(), "{text}");
-    for line in ["#SBATCH --array=1-3", "#SBATCH --requeue", "#SBATCH --cpus-per-task=1", "#SBATCH --signal=B:TERM@120"] {
+    for line in ["#SBATCH --array=1-3", "#SBATCH --requeue", "#SBATCH --cpus-per-task=1", "#SBATCH --signal=B:TERM@120"]
+    {
         assert!(text.lines().any(|found| found == line), "no {line} in\n{text}");
     }
     let of_line = |start: &str| {

@@ -8,26 +8,46 @@ use crate::error::{Error, Result};
 /// What the ranks of a run must have in common: a name and a text for each, such as the scenario.
 pub type Identity = Vec<(String, String)>;
 
-/// What a rank says when it has read its input.
+/// What a rank says before the first round.
 #[derive(Serialize, Deserialize)]
 enum Hello {
-    /// It could read everything.
+    /// It is about to run this.
     Ready(Identity),
-    /// It could not.
+    /// It knows this of its users, and waits for what is known of all.
+    Share(Vec<u8>),
+    /// It cannot go on.
     Failed(String),
 }
 
-/// What rank 0 answers if all agree. Anything else means the end.
-const GO: &[u8] = b"go";
+/// What rank 0 answers.
+#[derive(Serialize, Deserialize)]
+enum Answer {
+    /// All agree.
+    Go,
+    /// This is known of all users.
+    Whole(Vec<u8>),
+}
 
-/// Tells rank 0 what this rank is about to run, or why it cannot, and waits for the answer. Returns whether the run begins.
+/// Tells rank 0 what this rank is about to run, or why it cannot, and waits for the answer. Returns whether the run goes on.
 ///
 /// # Errors
 /// [`Error::RankLost`] if rank 0 is not there any more.
 pub fn announce(link: &mut dyn Link, identity: std::result::Result<Identity, String>) -> Result<bool> {
-    let hello = identity.map_or_else(Hello::Failed, Hello::Ready);
-    link.send(postcard::to_stdvec(&hello).map_err(|reason| Error::Usage(reason.to_string()))?)?;
-    Ok(link.receive()? == GO)
+    say(link, &identity.map_or_else(Hello::Failed, Hello::Ready))?;
+    Ok(matches!(postcard::from_bytes(&link.receive()?), Ok(Answer::Go)))
+}
+
+/// Tells rank 0 what is known of the users of this rank, or why nothing is, and returns what is known of all; `None` if the
+/// run does not go on.
+///
+/// # Errors
+/// As [`announce`].
+pub fn contribute(link: &mut dyn Link, share: std::result::Result<Vec<u8>, String>) -> Result<Option<Vec<u8>>> {
+    say(link, &share.map_or_else(Hello::Failed, Hello::Share))?;
+    Ok(match postcard::from_bytes(&link.receive()?) {
+        Ok(Answer::Whole(whole)) => Some(whole),
+        Ok(Answer::Go) | Err(_) => None,
+    })
 }
 
 /// Hears what the rank on the other side of `link`, of this number, is about to run, and compares it with `own`.
@@ -35,10 +55,9 @@ pub fn announce(link: &mut dyn Link, identity: std::result::Result<Identity, Str
 /// # Errors
 /// [`Error::Usage`], with what differs or why the rank cannot run, and [`Error::RankLost`].
 pub(super) fn hear(rank: usize, link: &mut dyn Link, own: &Identity) -> Result<()> {
-    let unreadable = |_| Error::Usage(format!("rank {rank} speaks otherwise; it is another build of the program"));
-    let theirs = match postcard::from_bytes(&link.receive()?).map_err(unreadable)? {
+    let theirs = match heard(rank, link)? {
         Hello::Ready(theirs) => theirs,
-        Hello::Failed(reason) => return Err(Error::Usage(format!("rank {rank} cannot begin: {reason}"))),
+        Hello::Share(_) | Hello::Failed(_) => return Err(otherwise(rank)),
     };
     let text_of = |name: &str| theirs.iter().find(|(other, _)| other == name).map_or("nothing", |(_, text)| text);
     let Some((name, text)) = own.iter().find(|(name, text)| text_of(name) != text) else { return Ok(()) };
@@ -48,9 +67,41 @@ pub(super) fn hear(rank: usize, link: &mut dyn Link, own: &Identity) -> Result<(
     )))
 }
 
-/// Lets the rank on the other side begin.
-pub(super) fn let_begin(link: &mut dyn Link) -> Result<()> {
-    link.send(GO.to_vec())
+/// Hears what the rank on the other side of `link`, of this number, knows of its users.
+///
+/// # Errors
+/// As [`hear`].
+pub(super) fn hear_share(rank: usize, link: &mut dyn Link) -> Result<Vec<u8>> {
+    match heard(rank, link)? {
+        Hello::Share(share) => Ok(share),
+        Hello::Ready(_) | Hello::Failed(_) => Err(otherwise(rank)),
+    }
+}
+
+/// Lets the rank on the other side go on.
+pub(super) fn let_go_on(link: &mut dyn Link) -> Result<()> {
+    say(link, &Answer::Go)
+}
+
+/// Tells the rank on the other side what is known of all users.
+pub(super) fn tell_whole(link: &mut dyn Link, whole: &[u8]) -> Result<()> {
+    say(link, &Answer::Whole(whole.to_vec()))
+}
+
+fn say(link: &mut dyn Link, what: &impl Serialize) -> Result<()> {
+    link.send(postcard::to_stdvec(what).map_err(|reason| Error::Usage(reason.to_string()))?)
+}
+
+fn heard(rank: usize, link: &mut dyn Link) -> Result<Hello> {
+    match postcard::from_bytes(&link.receive()?) {
+        Ok(Hello::Failed(reason)) => Err(Error::Usage(format!("rank {rank} cannot begin: {reason}"))),
+        Ok(hello) => Ok(hello),
+        Err(_) => Err(otherwise(rank)),
+    }
+}
+
+fn otherwise(rank: usize) -> Error {
+    Error::Usage(format!("rank {rank} begins in another way; it may be another build of the program"))
 }
 
 /// Returns both texts in words that follow "has", or their first lines that differ.

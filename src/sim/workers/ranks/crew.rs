@@ -1,6 +1,6 @@
 //! The other ranks, as rank 0 reaches them from the beginning of the program to its end.
 
-use super::agreement::{Identity, hear, let_begin};
+use super::agreement::{Identity, hear, hear_share, let_go_on, tell_whole};
 use super::link::Link;
 use super::wire::{Outbox, Question};
 use crate::error::Result;
@@ -8,19 +8,19 @@ use crate::error::Result;
 /// The ways from rank 0 to the other ranks, in their order. When it is dropped, they are told to end.
 pub struct Crew {
     links: Vec<Box<dyn Link>>,
-    /// The number of ranks that have said what they are about to run.
-    heard: usize,
+    /// Which ranks are about to say something before the first round, and then wait for the answer.
+    speaks: Vec<bool>,
 }
 
 impl Crew {
     /// Makes the crew of the other ranks, from number 1 on, which have nothing to agree on.
     pub fn new(links: Vec<Box<dyn Link>>) -> Self {
-        Self { heard: links.len(), links }
+        Self { speaks: vec![false; links.len()], links }
     }
 
     /// Makes the crew of the other ranks, each of which is about to [`announce`](super::announce) what it runs.
     pub fn assembling(links: Vec<Box<dyn Link>>) -> Self {
-        Self { heard: 0, links }
+        Self { speaks: vec![true; links.len()], links }
     }
 
     /// Returns the number of all ranks.
@@ -38,24 +38,51 @@ impl Crew {
         self.links[place].as_mut()
     }
 
-    /// Hears what every rank is about to run, and has all of them begin if that is what rank 0 runs.
+    /// Hears what every rank is about to run, and has all of them go on if that is what rank 0 runs. They speak once more
+    /// unless it is the last time.
     ///
     /// # Errors
     /// [`Error::Usage`](crate::error::Error::Usage) for the first rank that is about to run something else, or cannot.
-    pub fn agree(&mut self, own: &Identity) -> Result<()> {
-        while self.heard < self.links.len() {
-            self.heard += 1;
-            hear(self.heard, self.links[self.heard - 1].as_mut(), own)?;
+    pub fn agree(&mut self, own: &Identity, is_last: bool) -> Result<()> {
+        for (place, link) in self.links.iter_mut().enumerate() {
+            self.speaks[place] = false;
+            hear(place + 1, link.as_mut(), own)?;
         }
-        self.links.iter_mut().try_for_each(|link| let_begin(link.as_mut()))
+        for (place, link) in self.links.iter_mut().enumerate() {
+            let_go_on(link.as_mut())?;
+            self.speaks[place] = !is_last;
+        }
+        Ok(())
+    }
+
+    /// Hears what every rank knows of its users, gives it to `add`, and tells all ranks the `whole` that comes of it. They
+    /// speak once more.
+    ///
+    /// # Errors
+    /// As [`Self::agree`], and those of `add` and `whole`.
+    pub fn combine(
+        &mut self,
+        add: &mut dyn FnMut(&[u8]) -> Result<()>,
+        whole: impl FnOnce() -> Result<Vec<u8>>,
+    ) -> Result<()> {
+        for (place, link) in self.links.iter_mut().enumerate() {
+            self.speaks[place] = false;
+            add(&hear_share(place + 1, link.as_mut())?)?;
+        }
+        let whole = whole()?;
+        for (place, link) in self.links.iter_mut().enumerate() {
+            tell_whole(link.as_mut(), &whole)?;
+            self.speaks[place] = true;
+        }
+        Ok(())
     }
 }
 
 impl Drop for Crew {
     fn drop(&mut self) {
         for (place, link) in self.links.iter_mut().enumerate() {
-            // A rank that has not been heard waits until it has.
-            if place >= self.heard && link.receive().is_err() {
+            // A rank that has something to say waits until it was heard.
+            if self.speaks[place] && link.receive().is_err() {
                 continue;
             }
             let stop = Outbox::default().message(Vec::new(), Question::Stop).and_then(|mut message| message.take());

@@ -88,7 +88,13 @@ mod tests {
     #[test]
     fn errors_say_on_rank_zero_what_they_said_where_they_occurred() {
         let errors = [
-            Error::Diverged { round: Round(3), user: Some(UserId(7)), parameter: "C", value: f32::INFINITY, limit: 1e6 },
+            Error::Diverged {
+                round: Round(3),
+                user: Some(UserId(7)),
+                parameter: "C",
+                value: f32::INFINITY,
+                limit: 1e6,
+            },
             Error::Unscorable { user: UserId(2), place: "a score" },
             Error::Unrepresentable { place: "C".to_owned(), value: 1e30, reason: "must be small" },
             Error::Dataset("no negatives".to_owned()),

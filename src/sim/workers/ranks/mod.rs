@@ -22,8 +22,9 @@ mod serve;
 mod share;
 mod wire;
 
-pub use agreement::{Identity, announce};
+pub use agreement::{Identity, announce, contribute};
 pub use crew::Crew;
 pub use link::{Link, in_memory};
 pub use rank_zero::Ranks;
 pub use serve::{Rank, serve};
+pub use share::Shares;

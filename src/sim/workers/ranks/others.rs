@@ -68,7 +68,8 @@ impl Others {
         question: Question,
         more: &mut dyn FnMut(usize, &mut Archive, &mut Outbox) -> Result<()>,
     ) -> Result<()> {
-        (0..self.count()).try_for_each(|place| self.ask(place, question, &mut |archive, outbox| more(place, archive, outbox)))
+        (0..self.count())
+            .try_for_each(|place| self.ask(place, question, &mut |archive, outbox| more(place, archive, outbox)))
     }
 
     /// Asks a rank, with all that its users were told before. `more` appends what belongs to the question.
@@ -147,14 +148,7 @@ impl Others {
                 }
                 self.parts.insert(user, Part::Submitted(Arc::clone(&download)));
                 self.has_trainings[place] = true;
-                self.notes[place].push(Note::Participate {
-                    user,
-                    step,
-                    invitation_id,
-                    download,
-                    reply_source,
-                    keep,
-                });
+                self.notes[place].push(Note::Participate { user, step, invitation_id, download, reply_source, keep });
                 FromClient::Done
             }
             ToClient::Received(frame, format) => match self.parts.get(&user) {

@@ -15,6 +15,7 @@ use crate::method::Placement;
 use crate::model::archive::{Archive, ArchiveReader, damaged};
 use crate::model::blocks::Model;
 use crate::model::state::save_model;
+use crate::sim::baselines::Standings;
 use crate::sim::by_user::ByUser;
 use crate::sim::download::OutgoingDownload;
 use crate::sim::evaluation::{Scored, Standing};
@@ -167,6 +168,21 @@ impl Workers for Ranks {
                 self.append(&mut scored, answer.take()?, &download)?;
             }
             Ok(scored)
+        })
+    }
+
+    fn baselines(&self) -> Working<'_, Standings> {
+        Box::pin(async move {
+            self.others.borrow_mut().ask_all(Question::Baselines, &mut |_, _, _| Ok(()))?;
+            let own = self.own.baselines().await;
+            let others = &mut *self.others.borrow_mut();
+            let answers = others.answers(0..others.count());
+            let mut all = own?;
+            for (_, mut answer) in answers? {
+                let next: Standings = answer.take()?;
+                all.iter_mut().zip(next).for_each(|((_, standings), (_, mut next))| standings.append(&mut next));
+            }
+            Ok(all)
         })
     }
 

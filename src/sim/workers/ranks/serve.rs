@@ -121,6 +121,7 @@ impl Serving {
                 let downloads = downloads.collect::<Result<_>>()?;
                 answer.put(&self.score(first..end, Scoring::Personal(downloads)).await?);
             }
+            Question::Baselines => answer.put(&self.threads.baselines().await?),
             Question::Digests => {
                 let digests = self.threads.digests().await?;
                 answer.put_bytes(&digests.iter().flat_map(|digest| *digest.as_bytes()).collect::<Vec<u8>>());

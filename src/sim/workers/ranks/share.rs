@@ -4,7 +4,12 @@ use std::ops::Range;
 
 use crate::ids::UserId;
 
-/// The division of the users among ranks: each owns consecutive users, as many as the others, but for one more or less.
+/// How much of a share of the others each has in quarters, and how much less rank 0 has, which has the server's work to do
+/// and its memory to hold.
+const QUARTERS: u64 = 4;
+const LESS_AT_ZERO: u64 = 1;
+
+/// The division of the users among ranks: each owns consecutive users, rank 0 three quarters as many as each of the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
     users: u32,
@@ -25,16 +30,21 @@ impl Shares {
 
     /// Returns the users of `rank`, by their numbers.
     pub fn of(&self, rank: u32) -> Range<u32> {
-        let begin = |rank: u32| (u64::from(rank) * u64::from(self.users) / u64::from(self.ranks)) as u32;
-        begin(rank)..begin(rank + 1)
+        self.begin(rank)..self.begin(rank + 1)
+    }
+
+    fn begin(&self, rank: u32) -> u32 {
+        let before = |ranks: u32| (QUARTERS * u64::from(ranks)).saturating_sub(LESS_AT_ZERO);
+        (u64::from(self.users) * before(rank) / before(self.ranks)) as u32
     }
 
     /// Returns the rank that owns `user`.
     pub fn owner(&self, user: UserId) -> u32 {
-        let guess = (u64::from(user.0) * u64::from(self.ranks) / u64::from(self.users.max(1))) as u32;
-        // Rounding puts a user at most one rank too low.
-        let guess = guess.min(self.ranks - 1);
-        if user.0 >= self.of(guess).end { guess + 1 } else { guess }
+        let quarters = QUARTERS * u64::from(self.ranks) - LESS_AT_ZERO;
+        let guess = (u64::from(user.0) * quarters / u64::from(self.users.max(1)) + LESS_AT_ZERO) / QUARTERS;
+        // Rounding may put the user one rank too low.
+        let guess = guess.min(u64::from(self.ranks) - 1) as u32;
+        if guess + 1 < self.ranks && user.0 >= self.begin(guess + 1) { guess + 1 } else { guess }
     }
 }
 
@@ -53,7 +63,9 @@ mod tests {
             for rank in 0..ranks as u32 {
                 let own = shares.of(rank);
                 prop_assert_eq!(own.start, next);
-                prop_assert!(own.len() == users / ranks || own.len() == users / ranks + 1);
+                let quarters = if rank == 0 { 3 } else { 4 };
+                let share = users * quarters / (4 * ranks - 1);
+                prop_assert!(own.len() == share || own.len() == share + 1);
                 for user in own.clone() {
                     prop_assert_eq!(shares.owner(UserId(user)), rank);
                 }

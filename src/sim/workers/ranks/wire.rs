@@ -37,6 +37,8 @@ pub enum Question {
         /// The place after the last one.
         end: usize,
     },
+    /// Score the evaluated users with the trivial baselines.
+    Baselines,
     /// Return the digests of the private parameters.
     Digests,
     /// Write a part of the checkpoint after so many rounds.
@@ -247,11 +249,13 @@ impl Inbox {
             SentSource::Saved => Some(ReplySource::Saved(Arc::new(Exchanged::restore(archive)?))),
             SentSource::ThirdParty(number, is_new) => {
                 if is_new {
-                    let mut made = world.method.third_party().ok_or_else(|| damaged("a third party of another method"))?;
+                    let mut made =
+                        world.method.third_party().ok_or_else(|| damaged("a third party of another method"))?;
                     made.visit_state(&mut StateVisitor::Restore(archive))?;
                     self.third_parties.insert(number, made.into());
                 }
-                let known = self.third_parties.get(&number).ok_or_else(|| damaged("a third party that was not sent"))?;
+                let known =
+                    self.third_parties.get(&number).ok_or_else(|| damaged("a third party that was not sent"))?;
                 Some(ReplySource::ThirdParty(Arc::clone(known)))
             }
         };
@@ -332,7 +336,9 @@ pub fn take_trained(
     };
     let download = download_of(user).ok_or_else(|| damaged(format!("{user} was not asked to train")))?;
     let upload = match loss {
-        Some(loss) => UploadFrame::restore(archive, world.upload_layout(download.phase())).map(|frame| (frame, loss))?,
+        Some(loss) => {
+            UploadFrame::restore(archive, world.upload_layout(download.phase())).map(|frame| (frame, loss))?
+        }
         None => {
             let effort = Effort { work, upload: None, exchanged, asked_rows };
             return Ok(TrainedElsewhere { user, effort, upload: Err(errors::take(archive)) });
