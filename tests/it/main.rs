@@ -70,6 +70,8 @@ mod metrics;
 mod model_file;
 /// Modes that mean the same give the same result, and their steps are those that their authors describe.
 mod modes;
+/// The program in several processes, which mpirun has started, comes to one result, and survives what becomes of them.
+mod mpi;
 /// Clients that download the rows that they need learn the same for fewer bytes.
 mod needed_rows;
 /// The rule that nobody is heard twice in a row is kept, or refused where it cannot be.

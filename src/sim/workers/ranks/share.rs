@@ -42,9 +42,15 @@ impl Shares {
     pub fn owner(&self, user: UserId) -> u32 {
         let quarters = QUARTERS * u64::from(self.ranks) - LESS_AT_ZERO;
         let guess = (u64::from(user.0) * quarters / u64::from(self.users.max(1)) + LESS_AT_ZERO) / QUARTERS;
-        // Rounding may put the user one rank too low.
-        let guess = guess.min(u64::from(self.ranks) - 1) as u32;
-        if guess + 1 < self.ranks && user.0 >= self.begin(guess + 1) { guess + 1 } else { guess }
+        let mut owner = guess.min(u64::from(self.ranks) - 1) as u32;
+        // Rounding may put the user in a neighbour's share or, of few users, in that of a rank that has nobody.
+        while owner > 0 && user.0 < self.begin(owner) {
+            owner -= 1;
+        }
+        while owner + 1 < self.ranks && user.0 >= self.begin(owner + 1) {
+            owner += 1;
+        }
+        owner
     }
 }
 
