@@ -14,6 +14,7 @@ mod documents;
 mod estimates;
 mod events;
 mod explain;
+mod follow;
 mod html;
 mod inputs;
 mod inspect;

@@ -9,7 +9,9 @@ use clap::Parser;
 
 use super::ranks::{self, Place};
 use super::stage_times::StageTimes;
-use super::{Cli, CodecBenchArgs, CodecCommand, Command, DataCommand, DataFetchArgs, Finished, messages, width};
+use super::{
+    Cli, CodecBenchArgs, CodecCommand, Command, DataCommand, DataFetchArgs, Finished, follow, messages, width,
+};
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::method::Entry;
@@ -84,7 +86,7 @@ fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Done
                 Place::Alone => None,
                 Place::Zero(crew) => Some(crew),
                 Place::Other(other) => {
-                    return ranks::follow_run(&arguments, methods, interrupted, other).map(|()| Done::quietly());
+                    return follow::follow_run(&arguments, methods, interrupted, other).map(|()| Done::quietly());
                 }
             };
             let finished = super::run::run_on_ranks(&arguments, methods, interrupted, visible, (started, crew))?;
@@ -100,7 +102,7 @@ fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Done
                 Place::Alone => None,
                 Place::Zero(crew) => Some(crew),
                 Place::Other(other) => {
-                    return ranks::follow_resume(&arguments, methods, interrupted, other).map(|()| Done::quietly());
+                    return follow::follow_resume(&arguments, methods, interrupted, other).map(|()| Done::quietly());
                 }
             };
             let finished = super::resume::resume_on_ranks(&arguments, methods, interrupted, visible, (started, crew))?;

@@ -151,7 +151,7 @@ impl UploadFrame {
     pub fn restore(archive: &mut ArchiveReader, layout: &Layout) -> Result<Self> {
         let (parts, is_postponed): (FrameParts, bool) = archive.take()?;
         if !is_postponed {
-            return Ok(Frame::of_saved(archive.take_bytes()?.into(), parts)?.into());
+            return Ok(Frame::of_saved(archive.take_long_bytes()?, parts)?.into());
         }
         let (weight, utility): (Option<f32>, Option<(f32, u32)>) = archive.take()?;
         let blocks = layout.blocks().iter().map(|block| archive.take_update_of(block.shape, block.value_type));

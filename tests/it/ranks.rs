@@ -267,7 +267,7 @@ fn each_download_crosses_once_to_a_rank_and_each_upload_once() {
         let way = Way::new(ranks, 1);
         assert_same(&one, &way.run(&scenario), "counted");
         let [_, sent, _, received] = [0, 1, 2, 3].map(|place| way.crossed[place].load(Ordering::Relaxed) as f64);
-        let elsewhere = f64::from(4 * ranks - 4) / f64::from(4 * ranks - 1);
+        let elsewhere = f64::from(ranks - 1) / f64::from(ranks);
         // A model is downloaded by the participants of every round, and by whoever is scored after the last one.
         let downloads = f64::from(ranks - 1) * (rounds as f64 + 1.0) * download;
         let told = (sent - downloads) / (participations * elsewhere);

@@ -4,7 +4,6 @@
 //! and answer what it asks of their users. Before the first round all say what they are about to run.
 
 mod data;
-mod follow;
 #[cfg(feature = "mpi")]
 mod mpi;
 
@@ -18,7 +17,6 @@ use crate::scenario::Scenario;
 use crate::sim::{Crew, Identity, Link};
 
 pub use data::{Side, load};
-pub use follow::{follow_resume, follow_run};
 
 /// The variables with which launchers tell a process how many there are.
 const SIZES: [&str; 2] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"];

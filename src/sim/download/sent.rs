@@ -70,7 +70,7 @@ impl OutgoingDownload {
             0 => Content::Nothing(Received::nothing()),
             1 | 2 => {
                 let parts: FrameParts = archive.take()?;
-                let frame = Frame::of_saved(archive.take_bytes()?.into(), parts)?;
+                let frame = Frame::of_saved(archive.take_long_bytes()?, parts)?;
                 Content::Held { frame, intended: None, received: OnceLock::new(), is_shared: kind == 1 }
             }
             3 => {

@@ -1,6 +1,5 @@
 //! What rank 0 knows of the users of other ranks, and how it asks these ranks.
 
-use std::io::Cursor;
 use std::sync::Arc;
 
 use super::crew::Crew;
@@ -93,7 +92,7 @@ impl Others {
     pub fn answer(&mut self, place: usize) -> Result<ArchiveReader> {
         let _stage = enter(Stage::Wait);
         let message = self.crew.link(place).receive()?;
-        let mut archive = ArchiveReader::new(Box::new(Cursor::new(message)));
+        let mut archive = ArchiveReader::of_bytes(message);
         let is_answered: bool = archive.take()?;
         if is_answered { Ok(archive) } else { Err(errors::take(&mut archive)) }
     }

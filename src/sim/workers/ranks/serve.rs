@@ -1,6 +1,5 @@
 //! The other ranks, which answer what rank 0 asks of their users.
 
-use std::io::Cursor;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -116,7 +115,7 @@ impl Serving {
             Question::EvaluatePersonal { first, end } => {
                 let downloads = (first..end).map(|_| {
                     let bytes = archive.take_bytes()?;
-                    OutgoingDownload::receive(&mut ArchiveReader::new(Box::new(Cursor::new(bytes))), &self.world)
+                    OutgoingDownload::receive(&mut ArchiveReader::of_bytes(bytes), &self.world)
                 });
                 let downloads = downloads.collect::<Result<_>>()?;
                 answer.put(&self.score(first..end, Scoring::Personal(downloads)).await?);
@@ -131,7 +130,7 @@ impl Serving {
                 answer.put(&part);
             }
             Question::Adopt => {
-                let mut devices = ArchiveReader::new(Box::new(Cursor::new(archive.take_bytes()?)));
+                let mut devices = ArchiveReader::of_bytes(archive.take_bytes()?);
                 take_devices(&mut devices, &self.world, &mut |user, device| {
                     self.threads.adopt(user, device);
                     Ok(())

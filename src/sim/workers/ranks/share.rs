@@ -4,12 +4,7 @@ use std::ops::Range;
 
 use crate::ids::UserId;
 
-/// How much of a share of the others each has in quarters, and how much less rank 0 has, which has the server's work to do
-/// and its memory to hold.
-const QUARTERS: u64 = 4;
-const LESS_AT_ZERO: u64 = 1;
-
-/// The division of the users among ranks: each owns consecutive users, rank 0 three quarters as many as each of the others.
+/// The division of the users among ranks: each owns consecutive users, as many as the others but for one more or less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
     users: u32,
@@ -34,14 +29,12 @@ impl Shares {
     }
 
     fn begin(&self, rank: u32) -> u32 {
-        let before = |ranks: u32| (QUARTERS * u64::from(ranks)).saturating_sub(LESS_AT_ZERO);
-        (u64::from(self.users) * before(rank) / before(self.ranks)) as u32
+        (u64::from(self.users) * u64::from(rank) / u64::from(self.ranks)) as u32
     }
 
     /// Returns the rank that owns `user`.
     pub fn owner(&self, user: UserId) -> u32 {
-        let quarters = QUARTERS * u64::from(self.ranks) - LESS_AT_ZERO;
-        let guess = (u64::from(user.0) * quarters / u64::from(self.users.max(1)) + LESS_AT_ZERO) / QUARTERS;
+        let guess = u64::from(user.0) * u64::from(self.ranks) / u64::from(self.users.max(1));
         let mut owner = guess.min(u64::from(self.ranks) - 1) as u32;
         // Rounding may put the user in a neighbour's share or, of few users, in that of a rank that has nobody.
         while owner > 0 && user.0 < self.begin(owner) {
@@ -69,9 +62,7 @@ mod tests {
             for rank in 0..ranks as u32 {
                 let own = shares.of(rank);
                 prop_assert_eq!(own.start, next);
-                let quarters = if rank == 0 { 3 } else { 4 };
-                let share = users * quarters / (4 * ranks - 1);
-                prop_assert!(own.len() == share || own.len() == share + 1);
+                prop_assert!(own.len() == users / ranks || own.len() == users / ranks + 1);
                 for user in own.clone() {
                     prop_assert_eq!(shares.owner(UserId(user)), rank);
                 }

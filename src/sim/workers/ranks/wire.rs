@@ -4,7 +4,6 @@
 //! users were told since the last one, with the downloads and third parties that are new to the receiver.
 
 use std::collections::BTreeMap;
-use std::io::Cursor;
 use std::sync::{Arc, Weak};
 
 use serde::{Deserialize, Serialize};
@@ -224,7 +223,7 @@ impl Inbox {
         world: &World,
         tell: &mut dyn FnMut(UserId, ToClient) -> Result<()>,
     ) -> Result<(Question, ArchiveReader)> {
-        let mut archive = ArchiveReader::new(Box::new(Cursor::new(message)));
+        let mut archive = ArchiveReader::of_bytes(message);
         let (downloads, third_parties): (Vec<u32>, Vec<u32>) = archive.take()?;
         downloads.iter().for_each(|number| drop(self.downloads.remove(number)));
         third_parties.iter().for_each(|number| drop(self.third_parties.remove(number)));

@@ -1,14 +1,14 @@
-//! What the processes other than the first one do.
+//! What the processes of a run other than the first one do.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::{Other, Side, contents, load, plan};
+use super::inputs::{data_directories, threads_of};
+use super::inspect::strictness;
+use super::ranks::{Other, Side, contents, load, plan};
+use super::{ResumeArgs, RunArgs, resume, run};
 use crate::checkpoint::{self, PartKeeper};
-use crate::cli::inputs::{data_directories, threads_of};
-use crate::cli::inspect::strictness;
-use crate::cli::{ResumeArgs, RunArgs, resume, run};
 use crate::error::Result;
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
