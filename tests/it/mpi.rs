@@ -50,7 +50,7 @@ mod with_mpi {
     use super::*;
 
     /// A run that takes long enough to be stopped in the middle.
-    const LONG: [&str; 4] = ["--set", "training.rounds=3000", "--set", "evaluation.every_rounds=1000"];
+    const LONG: [&str; 4] = ["--set", "training.rounds=300", "--set", "evaluation.every_rounds=100"];
 
     /// Returns the command that starts `words` in so many processes; `None`, with a message, where there is no mpirun.
     fn mpirun(workshop: &Workshop, ranks: usize, words: &[&str]) -> Option<Command> {
