@@ -1,12 +1,16 @@
 //! Measures microseconds per frame of each codec, at the size of one FedRAP round on ML-100K: 1,682 rows of 32 values,
-//! 445 of them touched. `cargo bench --bench codec`.
+//! 445 of them touched. For composed codecs it prints gigabytes of single precision per second and core. `cargo bench --bench codec`.
 
 use std::hint::black_box;
 use std::time::Instant;
 
-use fedrecsim::codec;
+use fedrecsim::codec::{self, BlockCodecs, CodecMemory, EncodeContext, Randomness};
+use fedrecsim::method::registry::vocabulary;
+use fedrecsim::model::blocks::{Model, ModelUpdate};
+use fedrecsim::model::layout::Layout;
 use fedrecsim::model::table::{RowSet, Table, TableShape, TableUpdate};
-use fedrecsim::scenario::CodecName;
+use fedrecsim::rng::{PortableDraws, Streams};
+use fedrecsim::scenario::{self, CodecName};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -36,7 +40,66 @@ fn sparse(table: &Table, percent: usize) -> Table {
     sparse
 }
 
+/// The codecs of touched rows that are composed, as values of `codec.uplink`.
+const COMPOSED: [&str; 12] = [
+    "\"rows-f32\"",
+    "{ delta = true }",
+    "{ delta = true, entropy = \"ans\" }",
+    "{ delta = true, entropy = \"zstd\" }",
+    "{ delta = true, entropy = \"auto\" }",
+    "{ delta = true, values = \"int8\", positions = \"bitmap\" }",
+    "{ delta = true, values = \"int8\" }",
+    "{ delta = true, values = \"int8\", error_feedback = true }",
+    "{ delta = true, values = \"int8\", entropy = \"ans\" }",
+    "{ delta = true, values = \"int8\", entropy = \"zstd\" }",
+    "{ delta = true, values = \"int8\", entropy = \"auto\" }",
+    "{ delta = true, select = { top-share = 0.05 }, values = \"int8\" }",
+];
+
+/// Prints how fast composed codecs are on rows that were chosen at random, with changes from a normal distribution.
+fn composed() {
+    let mut stream = Streams::new(1).named("bench/codec", 0, 0);
+    let base = Table::from_fn(SHAPE, || 0.1 * stream.standard_normal() as f32);
+    let rows: Vec<u32> = (0..SHAPE.rows as u32).filter(|_| stream.open_unit() < 445.0 / SHAPE.rows as f64).collect();
+    let values: Vec<f32> = rows.iter().flat_map(|row| base.row(*row as usize).to_vec()).collect();
+    let values: Vec<f32> = values.iter().map(|value| value + 0.01 * stream.standard_normal() as f32).collect();
+    let update = TableUpdate::listed(SHAPE, rows, &values, 1.0).unwrap_or_else(|error| panic!("{error}"));
+    let (update, base) = (ModelUpdate::of_table(update), Model::of_table("C", base));
+    let (layout, gigabytes) = (Layout::of_table("C", SHAPE), 4e-9 * values.len() as f64);
+    println!(
+        "{:>8} {:>9} {:>9} {:>9}  codec, GB/s of {} values",
+        "bytes",
+        "encode",
+        "decode",
+        "together",
+        values.len()
+    );
+    for name in COMPOSED {
+        let text = "method = \"popularity\"\ndataset.name = \"generated\"\ntraining.rounds = 1\n";
+        let spec = scenario::parse(text, "bench", &[format!("codec.uplink={name}")], &vocabulary());
+        let codecs = BlockCodecs::of_uplink(&spec.unwrap_or_else(|error| panic!("{error}")).codec);
+        let mut memory = CodecMemory::default();
+        let randomness = Randomness::of_upload(Streams::new(0), 0, 0);
+        let mut encode = || {
+            let mut context = EncodeContext { base: &base, memory: &mut memory, randomness };
+            codecs.encode(&update, &layout, &mut context).unwrap_or_else(|error| panic!("{error}"))
+        };
+        let bytes = encode().bytes;
+        let decode = || codecs.decode(&bytes, &layout, &base).unwrap_or_else(|error| panic!("{error}"));
+        let encode_s = microseconds(|| drop(black_box(encode()))) * 1e-6;
+        let decode_s = microseconds(|| drop(black_box(decode()))) * 1e-6;
+        let [encoding, decoding, together] = [encode_s, decode_s, encode_s + decode_s].map(|time| gigabytes / time);
+        println!("{:>8} {encoding:>9.3} {decoding:>9.3} {together:>9.3}  {name}", bytes.len());
+    }
+}
+
 fn main() {
+    named();
+    composed();
+}
+
+/// Prints how fast the codecs are that have a name.
+fn named() {
     let mut next = 0.0;
     let base = Table::from_fn(SHAPE, || {
         next += 1.0;

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fedrecsim::codec::{self, Beginning, Codec, HEADER_BYTES};
+use fedrecsim::codec::{self, Beginning, Codec, HEADER_BYTES, PositionCode};
 use fedrecsim::method::registry::vocabulary;
 use fedrecsim::model::table::{Table, TableShape, TableUpdate};
 use fedrecsim::scenario::{self, CodecName};
@@ -24,6 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     composed(&folder("decode-composed")?)?;
     bundles(&folder("decode-bundle")?)?;
+    row_requests(&folder("decode-row-request")?)?;
     scenarios(&folder("read-scenario")?)?;
     ratings(&folder("read-ratings")?)
 }
@@ -84,6 +85,32 @@ fn bundles(folder: &Path) -> Result<(), Box<dyn Error>> {
         for (number, beginning) in [Beginning::Held, Beginning::Whole, Beginning::Seed(7)].into_iter().enumerate() {
             let frame = codec::bundle(beginning, (0..count).map(|version| (version * 200, &own)));
             fs::write(folder.join(format!("{count}-{number}")), &frame.bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// A sound request in each code of positions, for few and many rows of small and large tables.
+fn row_requests(folder: &Path) -> Result<(), Box<dyn Error>> {
+    let codes = [
+        PositionCode::Bitmap,
+        PositionCode::Gaps,
+        PositionCode::Rice,
+        PositionCode::EliasFano,
+        PositionCode::Enumerative,
+    ];
+    for of_all in [1u16, 9, 100, 3000] {
+        for (kind, every) in [("all", 1), ("most", 0), ("half", 2), ("few", 40), ("one", u16::MAX)] {
+            let is_asked = |row: &u32| match every {
+                0 => row % 30 != 7,
+                every => row * row % u32::from(every) == 0,
+            };
+            let rows: Vec<u32> = (0..u32::from(of_all)).filter(is_asked).collect();
+            for code in codes {
+                let frame = codec::encode_row_request(&rows, usize::from(of_all), Some(code)).bytes;
+                let input = [&of_all.to_le_bytes()[..], &frame[3..4], &frame[8..]].concat();
+                fs::write(folder.join(format!("{of_all}-{kind}-{code:?}")), input)?;
+            }
         }
     }
     Ok(())

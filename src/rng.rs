@@ -134,12 +134,6 @@ pub trait PortableDraws: Rng {
         -mean * math::ln(self.open_unit())
     }
 
-    /// Draws from the Laplace distribution with mean 0 and this scale, by inversion.
-    fn laplace(&mut self, scale: f64) -> f64 {
-        let unit = self.open_unit();
-        if unit < 0.5 { scale * math::ln(2.0 * unit) } else { -scale * math::ln(2.0 * (1.0 - unit)) }
-    }
-
     /// Moves `count` of `values` to their front, drawn uniformly without replacement; all of them if there are fewer.
     fn draw_to_front<T>(&mut self, values: &mut [T], count: usize)
     where
@@ -215,18 +209,6 @@ mod tests {
         let mean = draws.iter().sum::<f64>() / 1e5;
         let variance = draws.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / 1e5;
         assert!(mean.abs() < 0.015 && (variance - 1.0).abs() < 0.02, "mean {mean}, variance {variance}");
-    }
-
-    /// If this fails, noise of the Laplace distribution has another scale, or leans to one side.
-    #[test]
-    fn laplace_draws_have_the_right_moments() {
-        let mut stream = Streams::new(1).stream(Purpose::Device, 0, 0);
-        let draws: Vec<f64> = (0..100_000).map(|_| stream.laplace(0.5)).collect();
-        let mean = draws.iter().sum::<f64>() / 1e5;
-        let deviation = draws.iter().map(|x| x.abs()).sum::<f64>() / 1e5;
-        let variance = draws.iter().map(|x| x * x).sum::<f64>() / 1e5;
-        assert!(mean.abs() < 0.01 && (deviation - 0.5).abs() < 0.01, "mean {mean}, mean magnitude {deviation}");
-        assert!((variance - 0.5).abs() < 0.02, "variance {variance}");
     }
 
     /// If this fails, some values are drawn more often than others, or one is drawn twice.

@@ -9,6 +9,8 @@ use super::args::ProgressArg;
 use super::inputs::threads_of;
 use super::memory;
 use super::messages::warn;
+#[cfg(feature = "npz")]
+use super::saved_users::saved_users;
 use super::width;
 use crate::checkpoint;
 use crate::error::{Error, Result};
@@ -20,7 +22,7 @@ use crate::report::record::{RunRecord, Wall};
 use crate::report::{ReportFolder, check, json, terminal};
 use crate::scenario::Scenario;
 use crate::sim::outcome::{ByDirection, Flow, RoundRecord};
-use crate::sim::{self, Checkpoints, Crew, Outcome, RoundObserver, RunControl, World};
+use crate::sim::{self, Checkpoints, Crew, RoundObserver, RunControl, Simulation, World};
 
 /// The result of a run that has ended, complete or not.
 #[derive(Debug, Default)]
@@ -82,10 +84,13 @@ pub fn carry_out(
     let headline = scenario.evaluation.headline();
     let mut watch = Watch { progress, headline, accuracy: None, last: Instant::now(), laps: Vec::new() };
     let control = RunControl { threads, interrupted };
-    let outcome = match output.crew {
-        None => sim::run_from(world, &control, &mut watch, checkpoints)?,
+    let simulation = match output.crew {
+        None => sim::run_to_end(world, &control, &mut watch, checkpoints)?,
         Some(crew) => on_ranks(world, &control, &mut watch, checkpoints, crew)?,
     };
+    #[cfg(feature = "npz")]
+    let users = output.model_file.as_ref().map_or(Ok(Vec::new()), |file| saved_users(file.users(), &simulation))?;
+    let outcome = simulation.finish_watched(&mut watch)?;
     watch.progress.finish();
     #[cfg(feature = "npz")]
     let model = outcome.model.clone();
@@ -107,7 +112,7 @@ pub fn carry_out(
     }
     #[cfg(feature = "npz")]
     if let Some(file) = output.model_file {
-        file.write(&model)?;
+        file.write(&model, &users)?;
     }
     if let Some(folder) = folder.as_ref().filter(|_| record.complete) {
         remove_checkpoints(folder, output.keep)?;
@@ -126,13 +131,13 @@ fn on_ranks(
     watch: &mut Watch,
     checkpoints: Checkpoints,
     crew: Crew,
-) -> Result<Outcome> {
-    let outcome = sim::run_on_ranks(world, control, watch, checkpoints, crew)?;
-    if let Some(error @ (Error::Interrupted | Error::RankLost { .. })) = &outcome.stopped_by {
+) -> Result<Simulation> {
+    let simulation = sim::run_to_end_on_ranks(world, control, watch, checkpoints, crew)?;
+    if let Some(error @ (Error::Interrupted | Error::RankLost { .. })) = simulation.stopped_by() {
         watch.progress.finish();
         warn(&error.to_string());
     }
-    Ok(outcome)
+    Ok(simulation)
 }
 
 /// Returns how progress is shown where standard error is a terminal, or is none.

@@ -123,6 +123,7 @@ fn commands_in_the_documents_name_scenarios_that_exist_and_values_that_fit() {
             | Command::Methods
             | Command::Codecs
             | Command::Codec(_)
+            | Command::Table(_)
             | Command::Data(_)
             | Command::Presets
             | Command::Completions(_)

@@ -28,12 +28,18 @@ mod ranks;
 mod reproduce;
 mod resume;
 mod run;
+#[cfg(feature = "npz")]
+mod saved_users;
 mod shells;
 mod signals;
 mod stage_times;
 mod study;
+#[cfg(feature = "npz")]
+mod table;
 mod width;
 
+#[cfg(feature = "npz")]
+pub use args::TableArgs;
 pub use args::{
     Cli, CodecBenchArgs, CodecCommand, Command, CompareArgs, CompletionsArgs, DataCommand, DataDescribeArgs,
     DataFetchArgs, DataListArgs, DiffArgs, EventFormat, EventsArgs, ExplainArgs, HtmlArgs, InputArgs, ManArgs,
@@ -58,5 +64,7 @@ pub use resume::resume;
 pub use run::run;
 pub use shells::{completions, man};
 pub use study::{StudyEnd, study};
+#[cfg(feature = "npz")]
+pub use table::table;
 
 use inspect::wrapped;

@@ -90,6 +90,8 @@ pub fn resume_on_ranks(
     header.every = arguments.checkpoint_every.map_or(header.every, u32::from);
     #[cfg(feature = "npz")]
     let model_file = arguments.save_model.as_ref().map(|path| ModelFile::create(path, true)).transpose()?;
+    #[cfg(feature = "npz")]
+    let model_file = model_file.map(|file| file.with_users(&arguments.save_users));
     let (command, warnings) = (header.command.clone(), header.warnings.clone());
     let (other_builds, keep) = (header.other_builds.clone(), header.keep);
     let keeper = Keeper::new(folder.path(), header, scenario.training.rounds);

@@ -64,6 +64,8 @@ pub fn run_on_ranks(
     #[cfg(feature = "npz")]
     let model_file =
         arguments.save_model.as_ref().map(|path| ModelFile::create(path, arguments.overwrite)).transpose()?;
+    #[cfg(feature = "npz")]
+    let model_file = model_file.map(|file| file.with_users(&arguments.save_users));
     let directories = data_directories(input.data_dir.as_deref());
     let inputs = match &mut crew {
         None => Inputs::load(&scenario, &directories, methods)?,

@@ -1,10 +1,16 @@
-//! Memory for the values of a block, which a thread uses for one block after another.
+//! Memory for the values of a block, which is used for one block after another.
 //!
 //! A block is encoded and decoded within microseconds. Memory that is asked for and given back as often is given back to
 //! the system, too, and then takes longer than the values.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+
+use crate::model::kernel::little_endian_bytes;
 
 /// The number of buffers that a thread keeps, which is as many as it uses at once.
 const KEPT: usize = 3;
@@ -12,35 +18,104 @@ const KEPT: usize = 3;
 /// The most values of a buffer that is kept, which is 4 MiB.
 const KEPT_VALUES: usize = 1 << 20;
 
+/// The most values of all buffers together that threads have left to others, which is 16 MiB. The server decodes some of
+/// them at the same time and drops them in another thread.
+const SHARED_VALUES: usize = 1 << 22;
+
 thread_local! {
     static FREE: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Values in memory that goes back to the thread that drops them.
+static SHARED: Mutex<Shared> = Mutex::new(Shared { free: Vec::new(), values: 0 });
+
+/// Memory that any thread may use.
+struct Shared {
+    free: Vec<Vec<f32>>,
+    /// The number of values for which there is room in it.
+    values: usize,
+}
+
+impl Shared {
+    fn take(&mut self) -> Option<Vec<f32>> {
+        let values = self.free.pop()?;
+        self.values -= values.capacity();
+        Some(values)
+    }
+
+    fn keep(&mut self, values: Vec<f32>) {
+        if self.values + values.capacity() <= SHARED_VALUES {
+            self.values += values.capacity();
+            self.free.push(values);
+        }
+    }
+}
+
+/// Values in memory that is used again once they are dropped.
 #[derive(Debug)]
 pub(super) struct Buffer(Vec<f32>);
+
+impl Buffer {
+    /// Returns a buffer of so many values, whatever they are. The caller writes each of them.
+    pub fn of_any(count: usize) -> Self {
+        let mut buffer = Self::used();
+        buffer.0.resize(count, 0.0);
+        buffer
+    }
+
+    /// Returns a buffer with the values that it had last, or none.
+    fn used() -> Self {
+        let of_others = || SHARED.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Self(FREE.with_borrow_mut(Vec::pop).or_else(of_others).unwrap_or_default())
+    }
+}
 
 impl Default for Buffer {
     /// Returns a buffer without values.
     fn default() -> Self {
-        Self(FREE.with_borrow_mut(Vec::pop).unwrap_or_default())
+        let mut buffer = Self::used();
+        buffer.clear();
+        buffer
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let mut values = std::mem::take(&mut self.0);
+        let values = std::mem::take(&mut self.0);
         if values.capacity() > KEPT_VALUES {
             return;
         }
-        values.clear();
         // At the end of a thread its buffers may be gone before this one.
         let _ = FREE.try_with(|free| {
             let mut free = free.borrow_mut();
             if free.len() < KEPT {
                 free.push(values);
+            } else if values.capacity() > 0 {
+                SHARED.lock().unwrap_or_else(PoisonError::into_inner).keep(values);
             }
         });
+    }
+}
+
+/// Gives access to values as bytes in the layout of the wire.
+struct LittleEndian(Buffer);
+
+impl AsRef<[u8]> for LittleEndian {
+    fn as_ref(&self) -> &[u8] {
+        match little_endian_bytes(&self.0) {
+            Cow::Borrowed(bytes) => bytes,
+            // This type is made only where bytes are borrowed.
+            Cow::Owned(_) => &[],
+        }
+    }
+}
+
+impl From<Buffer> for Bytes {
+    /// Returns the values in the layout of the wire, without a copy on little-endian machines.
+    fn from(values: Buffer) -> Self {
+        if let Cow::Owned(bytes) = little_endian_bytes(&values) {
+            return bytes.into();
+        }
+        Self::from_owner(LittleEndian(values))
     }
 }
 
@@ -68,7 +143,27 @@ impl DerefMut for Buffer {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+
+    /// If this fails, a server that decodes many blocks before it drops them asks the system for memory each time, or a
+    /// receiver reads other values than were decoded.
+    #[test]
+    fn memory_that_another_thread_drops_is_used_again() {
+        let values = || Buffer::from_iter([1.0, -2.5]);
+        let bytes: Bytes = values().into();
+        assert_eq!(bytes, [1.0f32.to_le_bytes(), (-2.5f32).to_le_bytes()].concat());
+        let many: Vec<Bytes> = (0..3 * KEPT).map(|_| values().into()).collect();
+        std::thread::scope(|scope| scope.spawn(move || drop(many)).join().unwrap());
+        let mut shared = Shared { free: Vec::new(), values: 0 };
+        let first = Vec::with_capacity(100);
+        let place = first.as_ptr();
+        shared.keep(first);
+        (0..9).for_each(|_| shared.keep(Vec::with_capacity(SHARED_VALUES / 4)));
+        assert_eq!((shared.free.len(), shared.values), (4, 100 + 3 * (SHARED_VALUES / 4)));
+        let again: Vec<Vec<f32>> = std::iter::from_fn(|| shared.take()).collect();
+        assert_eq!((again[3].as_ptr(), shared.values), (place, 0));
+    }
 
     /// If this fails, a block begins with the values of another one, or every block asks the system for memory.
     #[test]
@@ -81,8 +176,10 @@ mod tests {
         assert!(again.is_empty());
         assert_eq!(again.as_ptr(), place);
         drop(again);
+        assert_eq!(Buffer::of_any(7).len(), 7);
         (0..10).map(|_| Buffer::default()).collect::<Vec<_>>().into_iter().for_each(drop);
         assert!(FREE.with_borrow(Vec::len) <= KEPT);
+        assert!(SHARED.lock().unwrap().values <= SHARED_VALUES);
         let mut large = Buffer::default();
         large.reserve(KEPT_VALUES + 1);
         drop(large);

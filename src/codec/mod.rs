@@ -129,6 +129,7 @@
 //! let frame = Frame { bytes: vec![1, 2, 3].into(), parts: FrameParts::default() };
 //! ```
 
+mod ans;
 mod bitmap;
 mod bits;
 mod block_codecs;

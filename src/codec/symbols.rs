@@ -1,109 +1,27 @@
-//! Codes a list of symbols with an asymmetric numeral system, by a table of their frequencies that is sent with them.
+//! Codes a list of symbols with an [asymmetric numeral system](super::ans), by a table of their frequencies that is sent with
+//! them.
 //!
-//! The code begins with the table: for every symbol up to the largest that occurs, its count as a number with three bits
-//! behind the leading one. Sender and receiver turn these into the same probabilities, with integers alone. The words of
-//! the coder's state follow.
+//! The code begins with the number of bytes of the table (u16, little-endian). The table has for every symbol up to the
+//! largest that occurs its count as a number with three bits behind the leading one. Sender and receiver turn these into the
+//! same probabilities, with integers alone. The words of the coder's state follow.
+//!
+//! Where the symbols are nearly uniform, so that there is nothing to gain, and where their code would not be shorter, the
+//! table has no bytes, and the symbols follow as they are.
 
-use std::borrow::Borrow;
-use std::num::NonZero;
-
-use constriction::backends::Cursor;
-use constriction::stream::model::{DecoderModel, EncoderModel, EntropyModel};
-use constriction::stream::stack::AnsCoder;
-use constriction::stream::{Decode, Encode};
-
+use super::ans::{self, Decoder, MOST_WEIGHT, Probabilities};
 use super::bits::{BitReader, BitWriter};
 use crate::error::{Error, Result};
-
-/// The bits of a probability.
-const PRECISION: usize = 14;
-const TOTAL: u32 = 1 << PRECISION;
 
 /// The bits of a count behind its leading one that the table keeps.
 const MANTISSA_BITS: u32 = 3;
 
-/// The probability of each symbol, in units of 2^-14, and what comes before it.
-struct Probabilities {
-    /// The sum of the probabilities of all smaller symbols, and the symbol's own.
-    parts: Vec<(u16, u16)>,
-}
+/// The bytes of the length of the table.
+const LENGTH_BYTES: usize = 2;
 
-impl Probabilities {
-    /// Returns probabilities that are about in proportion to `weights` and sum to 1. A symbol of weight 0 has none.
-    /// Returns `None` if no symbol has a weight.
-    fn of(weights: &[u64]) -> Option<Self> {
-        let sum: u128 = weights.iter().map(|weight| u128::from(*weight)).sum();
-        let most = weights.iter().enumerate().max_by_key(|(place, weight)| (**weight, usize::MAX - place))?.0;
-        if sum == 0 {
-            return None;
-        }
-        // At most 256 symbols take 1 or more each, and rounding down leaves something over, which goes to the first of
-        // the most frequent symbols. Where the least probabilities take more than there is, that symbol gives. It can: t
-        // least ones among n symbols take at most t too much, the greatest of the others has about 2^14 / (n - t) or
-        // more, and t (n - t) is at most 128^2 = 2^14.
-        let probability = |weight: &u64| match *weight {
-            0 => 0,
-            weight => ((u128::from(weight) * u128::from(TOTAL) / sum) as u32).max(1),
-        };
-        let mut own: Vec<u32> = weights.iter().map(probability).collect();
-        let total: u32 = own.iter().sum();
-        own[most] = (own[most] + TOTAL).checked_sub(total).filter(|left| *left > 0)?;
-        let mut left = 0;
-        let place = |own: u32| {
-            left += own;
-            ((left - own) as u16, own as u16)
-        };
-        let parts = own.into_iter().map(place).collect();
-        Some(Self { parts })
-    }
-}
-
-/// Encodes symbols by their probabilities.
-struct Encoding<'a>(&'a Probabilities);
-
-impl EntropyModel<PRECISION> for Encoding<'_> {
-    type Symbol = u8;
-    type Probability = u16;
-}
-
-impl EncoderModel<PRECISION> for Encoding<'_> {
-    #[inline]
-    fn left_cumulative_and_probability(&self, symbol: impl Borrow<u8>) -> Option<(u16, NonZero<u16>)> {
-        let (left, own) = *self.0.parts.get(usize::from(*symbol.borrow()))?;
-        Some((left, NonZero::new(own)?))
-    }
-}
-
-/// Decodes symbols by their probabilities.
-struct Decoding<'a> {
-    probabilities: &'a Probabilities,
-    /// The symbol of every quantile.
-    symbols: Vec<u8>,
-}
-
-impl<'a> Decoding<'a> {
-    fn of(probabilities: &'a Probabilities) -> Self {
-        let mut symbols = Vec::with_capacity(TOTAL as usize);
-        for (symbol, (_, own)) in probabilities.parts.iter().enumerate() {
-            symbols.resize(symbols.len() + usize::from(*own), symbol as u8);
-        }
-        Self { probabilities, symbols }
-    }
-}
-
-impl EntropyModel<PRECISION> for Decoding<'_> {
-    type Symbol = u8;
-    type Probability = u16;
-}
-
-impl DecoderModel<PRECISION> for Decoding<'_> {
-    #[inline]
-    fn quantile_function(&self, quantile: u16) -> (u8, u16, NonZero<u16>) {
-        let symbol = self.symbols[usize::from(quantile)];
-        let (left, own) = self.probabilities.parts[usize::from(symbol)];
-        (symbol, left, NonZero::new(own).unwrap_or(NonZero::<u16>::MIN))
-    }
-}
+/// How often symbols may be alike, against uniform ones, and be taken for uniform: the probability that two of them are the
+/// same is at most so many thousandths of 1/256. Their entropy is then at least 7.9 bits (it is no less than Renyi's of
+/// order 2).
+const NEARLY_UNIFORM: u128 = 1072;
 
 /// Returns the bits of a count behind the leading one that the table keeps, and how many there are.
 fn mantissa(count: u64) -> (u64, u32) {
@@ -144,62 +62,87 @@ fn of_parts(digits: u32, mantissa: u64, kept: u32) -> u64 {
 
 /// Appends the code of `symbols`, of which there is at least one.
 pub(super) fn write(symbols: &[u8], out: &mut Vec<u8>) {
-    let mut counts = [0u64; 256];
-    symbols.iter().for_each(|symbol| counts[usize::from(*symbol)] += 1);
+    let start = out.len();
+    out.extend([0; LENGTH_BYTES]);
+    let counts = counts_of(symbols);
+    if !are_nearly_uniform(&counts, symbols.len()) {
+        write_coded(symbols, &counts, out);
+        if out.len() < start + LENGTH_BYTES + symbols.len() {
+            return;
+        }
+        out.truncate(start);
+        out.extend([0; LENGTH_BYTES]);
+    }
+    out.extend_from_slice(symbols);
+}
+
+/// Returns how often each symbol occurs.
+fn counts_of(symbols: &[u8]) -> [u64; 256] {
+    // Four counts of each, since a count that has just been written would have to be waited for.
+    let mut counts = [[0u32; 256]; 4];
+    let (fours, rest) = symbols.as_chunks::<4>();
+    for four in fours {
+        for (counts, symbol) in counts.iter_mut().zip(four) {
+            counts[usize::from(*symbol)] += 1;
+        }
+    }
+    rest.iter().for_each(|symbol| counts[0][usize::from(*symbol)] += 1);
+    std::array::from_fn(|symbol| counts.iter().map(|counts| u64::from(counts[symbol])).sum())
+}
+
+/// Returns whether so many symbols, with these counts, are taken for uniform ones.
+fn are_nearly_uniform(counts: &[u64; 256], symbols: usize) -> bool {
+    // Of all pairs of two symbols, those that are the same.
+    let same: u128 = counts.iter().map(|count| u128::from(*count) * u128::from(count.saturating_sub(1))).sum();
+    let pairs = symbols as u128 * (symbols as u128 - 1);
+    256 * 1000 * same <= NEARLY_UNIFORM * pairs
+}
+
+/// Writes the length of the table into the last bytes of `out`, and appends table and words. The code is incomplete if the
+/// table alone is as long as the symbols.
+fn write_coded(symbols: &[u8], counts: &[u64; 256], out: &mut Vec<u8>) {
+    let start = out.len();
     let largest = counts.iter().rposition(|count| *count > 0).unwrap_or(0);
-    let length_place = out.len();
-    out.extend([0; 2]);
     let table = write_table(&counts[..=largest], out);
-    let table_bytes = (out.len() - length_place - 2) as u16;
-    out[length_place..length_place + 2].copy_from_slice(&table_bytes.to_le_bytes());
+    let table_bytes = out.len() - start;
+    if table_bytes >= symbols.len() {
+        return;
+    }
+    out[start - LENGTH_BYTES..start].copy_from_slice(&(table_bytes as u16).to_le_bytes());
     // There is a symbol, so the table has a weight, and `Probabilities::of` says why there is room for all of them.
     #[allow(clippy::expect_used)]
     let probabilities = Probabilities::of(&table).expect("symbols that occur have probabilities");
-    let mut coder: AnsCoder<u32, u64> = AnsCoder::new();
-    let model = Encoding(&probabilities);
-    for symbol in symbols.iter().rev() {
-        let encoded = coder.encode_symbol(*symbol, &model);
-        debug_assert!(encoded.is_ok());
-    }
-    let words = match coder.into_compressed() {
-        Ok(words) => words,
-        Err(never) => match never {},
-    };
-    out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    ans::encode(symbols, &probabilities, out);
 }
 
 /// Reads `count` symbols.
 ///
 /// # Errors
-/// [`Error::Frame`] for anything but a code that [`write`] makes.
+/// [`Error::Frame`] for anything but a code of so many symbols.
 pub(super) fn read(code: &[u8], count: usize, out: &mut Vec<u8>) -> Result<()> {
     let refuse = |reason: &str| Err(Error::Frame(format!("a list of symbols {reason}")));
-    let Some((table_bytes, code)) = code.split_first_chunk::<2>() else { return refuse("is cut off") };
-    let Some((table, words)) = code.split_at_checked(usize::from(u16::from_le_bytes(*table_bytes))) else {
+    let Some((table_bytes, code)) = code.split_first_chunk::<LENGTH_BYTES>() else { return refuse("is cut off") };
+    let table_bytes = usize::from(u16::from_le_bytes(*table_bytes));
+    if table_bytes == 0 {
+        if code.len() != count {
+            return refuse("has more or fewer of them than it needs");
+        }
+        out.extend_from_slice(code);
+        return Ok(());
+    }
+    let Some((table, words)) = code.split_at_checked(table_bytes) else {
         return refuse("is cut off within its table");
     };
     let weights = read_table(table)?;
     let Some(probabilities) = Probabilities::of(&weights) else { return refuse("has a table without probabilities") };
-    let (words, rest) = words.as_chunks::<4>();
+    let (words, rest) = words.as_chunks();
     if !rest.is_empty() {
         return refuse("has bytes left over");
     }
-    let words: Vec<u32> = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
-    let Ok(mut coder) = AnsCoder::<u32, u64, Cursor<u32, Vec<u32>>>::from_compressed(Cursor::new_at_write_end(words))
-    else {
-        return refuse("has no sound state");
-    };
-    let model = Decoding::of(&probabilities);
-    for _ in 0..count {
-        match coder.decode_symbol(&model) {
-            Ok(symbol) => out.push(symbol),
-            Err(_) => return refuse("has too few words"),
-        }
-    }
-    if !coder.is_empty() {
-        return refuse("is followed by others");
-    }
-    Ok(())
+    let words = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
+    let mut decoder = Decoder::new(words, &probabilities)?;
+    out.extend((0..count).map(|_| decoder.symbol()));
+    decoder.finish()
 }
 
 fn read_table(table: &[u8]) -> Result<Vec<u64>> {
@@ -212,7 +155,7 @@ fn read_table(table: &[u8]) -> Result<Vec<u64>> {
     for _ in 0..=*largest {
         let zigzag = bits.read_unary()?;
         digits += (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
-        if !(0..=63).contains(&digits) {
+        if !(0..=i64::from(MOST_WEIGHT.ilog2())).contains(&digits) {
             return Err(Error::Frame("a table of symbols has a count that cannot be".into()));
         }
         if digits == 0 {
@@ -230,6 +173,7 @@ fn read_table(table: &[u8]) -> Result<Vec<u64>> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use proptest::prelude::*;
+    use rand::Rng;
 
     use super::*;
     use crate::rng::{PortableDraws, Purpose, Streams};
@@ -263,6 +207,27 @@ mod tests {
             let _ = read(&code, count, &mut symbols);
             prop_assert!(symbols.len() <= count);
         }
+    }
+
+    /// If this fails, time is spent on symbols that cannot become shorter, or symbols become longer than they are; or a
+    /// receiver takes what is cut off.
+    #[test]
+    fn symbols_without_redundancy_are_sent_as_they_are() {
+        let mut stream = Streams::new(1).stream(Purpose::Line, 0, 0);
+        let noise: Vec<u8> = (0..50_000).map(|_| stream.next_u32() as u8).collect();
+        let of_code = |symbols: &[u8]| {
+            let mut code = vec![7];
+            write(symbols, &mut code);
+            code.split_off(1)
+        };
+        for count in [1, 2, 10, 300, 50_000] {
+            let code = of_code(&noise[..count]);
+            assert_eq!(code, [&[0, 0], &noise[..count]].concat());
+            assert!(read(&code[..code.len() - 1], count, &mut Vec::new()).is_err());
+        }
+        // One value in ten is another one than would be uniform, which is worth a tenth of a bit in eight.
+        let most: Vec<u8> = noise.iter().map(|symbol| if *symbol < 26 { 0 } else { *symbol }).collect();
+        assert!(of_code(&most).len() < 48_500);
     }
 
     /// If this fails, symbols take more bytes than their frequencies allow: 3 % from 20,000 symbols on, and 64 bytes

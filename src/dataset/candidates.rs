@@ -231,6 +231,7 @@ mod tests {
             source: SourceSpec::Generated(population),
             path: None,
             minimum_interactions: 0,
+            subset: None,
             split: SplitSpec::LeaveOneOut { validation_item },
             negatives: NegativesSpec::default(),
         };

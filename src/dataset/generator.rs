@@ -192,6 +192,7 @@ mod tests {
             source: SourceSpec::Generated(spec.clone()),
             path: None,
             minimum_interactions: 0,
+            subset: None,
             split: SplitSpec::LeaveOneOut { validation_item: true },
             negatives: NegativesSpec::default(),
         };
@@ -299,6 +300,7 @@ mod tests {
             source: SourceSpec::Generated(GeneratorSpec::default()),
             path: None,
             minimum_interactions: 30,
+            subset: None,
             split: SplitSpec::LeaveOneOut { validation_item: false },
             negatives: NegativesSpec::default(),
         };

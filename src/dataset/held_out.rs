@@ -1,5 +1,7 @@
 //! Holds what is kept from training to measure accuracy on.
 
+use serde::{Deserialize, Serialize};
+
 use super::column::Values;
 use super::user_rows::UserRows;
 use crate::ids::{ItemId, UserId};
@@ -16,6 +18,17 @@ pub(super) enum HeldOut {
     },
     /// Ratings that are predicted (k-fold).
     Ratings(UserRows),
+}
+
+/// The items of one user, by what they are for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptItems {
+    /// Those that it trains on, ascending.
+    pub training: Vec<u32>,
+    /// The held-out validation item, if there is one.
+    pub validation: Option<ItemId>,
+    /// The held-out test item, if there is one.
+    pub test: Option<ItemId>,
 }
 
 /// The test ratings of one user, in the order of ascending items.

@@ -31,10 +31,11 @@ pub mod registry;
 mod scale;
 pub mod share;
 pub mod split;
+mod subset;
 mod user_rows;
 
 pub use column::{Ranks, Values};
-pub use held_out::TestRatings;
+pub use held_out::{KeptItems, TestRatings};
 pub use own_data::OwnData;
 pub use scale::RatingScale;
 
@@ -64,7 +65,7 @@ pub struct Dataset {
     totals: Option<Box<share::Totals>>,
 }
 
-/// Reads or generates the ratings that `spec` names, leaves out the users with fewer than
+/// Reads or generates the ratings that `spec` names, takes the part of them that it keeps, leaves out the users with fewer than
 /// `minimum_interactions` of them, and splits the rest.
 ///
 /// A relative path is tried as given, then below each of `data_directories`; see [`registry`].
@@ -79,7 +80,12 @@ pub fn load(spec: &DatasetSpec, data_directories: &[PathBuf], streams: Streams) 
         return generated(population, spec.minimum_interactions, &spec.split, streams);
     }
     let file = registry::locate(&spec.source, spec.path.as_deref(), data_directories)?;
-    let ratings = delimited::read(&file.path, &file.layout)?.keep_active_users(spec.minimum_interactions)?;
+    let all = delimited::read(&file.path, &file.layout)?;
+    let part = match &spec.subset {
+        Some(subset) => all.subset(subset, streams)?,
+        None => all,
+    };
+    let ratings = part.keep_active_users(spec.minimum_interactions)?;
     split_of(ratings, file.ordered_by_item, spec, streams)
 }
 
@@ -141,8 +147,12 @@ impl Dataset {
 
     /// Returns the number of `user` among those whose ratings are here.
     fn place(&self, user: UserId) -> UserId {
-        // Nobody asks for the ratings of a user who is elsewhere, as there is no place with this number.
-        UserId(user.0.wrapping_sub(self.first))
+        let place = user.0.wrapping_sub(self.first);
+        assert!(
+            (place as usize) < self.train.users(),
+            "the ratings of {user} are in another process; what looks at those of all users can run in one process alone"
+        );
+        UserId(place)
     }
 
     /// Returns the number of items in the catalogue.
@@ -178,6 +188,12 @@ impl Dataset {
     /// Returns the held-out validation item of `user`, where there is one.
     pub fn validation_item(&self, user: UserId) -> Option<ItemId> {
         self.held_out.validation_item(self.place(user))
+    }
+
+    /// Returns the items of `user`, by what they are for.
+    pub fn kept_items(&self, user: UserId) -> KeptItems {
+        let training = self.own_data(user).items().to_vec();
+        KeptItems { training, validation: self.validation_item(user), test: self.test_item(user) }
     }
 
     /// Returns the held-out ratings of `user`, of which there may be none; `None` where the split holds single items

@@ -43,7 +43,7 @@ impl Ratings {
     ///
     /// # Errors
     /// [`Error::Dataset`] if nobody is left.
-    pub fn keep_active_users(mut self, minimum: u32) -> Result<Self> {
+    pub fn keep_active_users(self, minimum: u32) -> Result<Self> {
         let mut rows_of_user = vec![0usize; self.user_names.len()];
         for &user in &self.users {
             rows_of_user[user as usize] += 1;
@@ -55,11 +55,17 @@ impl Ratings {
         if rows_of_user.iter().all(|&rows| rows >= minimum as usize) {
             return Ok(self);
         }
+        Ok(self.only(|user, _| rows_of_user[user as usize] >= minimum as usize))
+    }
+
+    /// Leaves only the rows whose user and item `is_kept` accepts, and numbers the remaining users and items anew in the
+    /// order of first appearance.
+    pub(super) fn only(mut self, is_kept: impl Fn(u32, u32) -> bool) -> Self {
         let mut users = Numbering::of(self.user_names.len());
         let mut items = Numbering::of(self.items as usize);
         let mut kept = Self::default();
         for (&user, interaction) in self.users.iter().zip(&self.interactions) {
-            if rows_of_user[user as usize] < minimum as usize {
+            if !is_kept(user, interaction.item) {
                 continue;
             }
             let number = users.number(user);
@@ -70,7 +76,7 @@ impl Ratings {
             kept.interactions.push(Interaction { item: items.number(interaction.item), ..*interaction });
         }
         kept.items = items.next;
-        Ok(kept)
+        kept
     }
 
     /// Replaces the time of every rating by its item's number, which is the item's place in the order of first

@@ -28,6 +28,7 @@ fn load_or_skip(source: PublicDataset, minimum_interactions: u32) -> Option<Data
         source,
         path: None,
         minimum_interactions,
+        subset: None,
         split: SplitSpec::LeaveOneOut { validation_item: true },
         negatives: NegativesSpec::default(),
     };

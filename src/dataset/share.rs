@@ -192,6 +192,7 @@ mod tests {
             let spec = DatasetSpec {
                 source: SourceSpec::Generated(population),
                 path: None,
+                subset: None,
                 minimum_interactions: 0,
                 split,
                 negatives: NegativesSpec::default(),
@@ -228,6 +229,7 @@ mod tests {
             let spec = DatasetSpec {
                 source: SourceSpec::Generated(population),
                 path: None,
+                subset: None,
                 minimum_interactions: 0,
                 split: SplitSpec::LeaveOneOut { validation_item: true },
                 negatives: NegativesSpec::default(),

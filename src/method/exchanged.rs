@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::server::Download;
 use super::{Entry, Method, Phase, Problem, Protocol};
+use crate::ids::UserId;
 use crate::model::layout::{BlockKind, Layout, ValueType};
 use crate::rng::Streams;
 use crate::scenario::{Exchanged, ExchangedBlock, ExchangedOf};
@@ -41,6 +42,8 @@ pub fn by_method(method: &dyn Method) -> Exchanged {
         add(&method.download_layout(phase), false);
     }
     exchanged.trains_on_sampled_rows = method.trains_on_sampled_rows();
+    let client = method.client(UserId(0));
+    exchanged.keeps_personal_tables = client.personal_table().is_ok_and(|table| table.is_some());
     let server = method.server();
     exchanged.adds_uploads_up = server.adds_up();
     exchanged.has_personal_downloads = matches!(server.download(), Download::PerUser(_));

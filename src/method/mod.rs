@@ -50,6 +50,7 @@ use crate::model::kernel::{PackedRows, RowWeights};
 use crate::model::layout::Layout;
 use crate::model::least_squares::LeastSquares;
 use crate::model::state::StateVisitor;
+use crate::model::table::Table;
 use crate::rng::Streams;
 use crate::scenario::NegativesSpec;
 
@@ -83,6 +84,7 @@ pub mod protocol;
 pub mod recency;
 pub mod registry;
 pub mod rule;
+pub mod samples;
 pub mod server;
 pub mod task;
 #[cfg(test)]
@@ -232,6 +234,24 @@ pub trait Client: CloneClient + Send {
     /// Whatever the method finds wrong, such as a singular system.
     fn scorer<'a>(&'a self, context: &ScoringContext<'a>, scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>>;
 
+    /// Returns the item table that this user keeps for itself; `None`, which is the default, if there is none. It is for
+    /// whoever studies a method, and reaches no codec.
+    ///
+    /// # Errors
+    /// As [`TableUpdate::apply`](crate::model::table::TableUpdate::apply).
+    fn personal_table(&self) -> Result<Option<PersonalTable>> {
+        Ok(None)
+    }
+
+    /// Has this user score with `values` in the place of the table that [`Self::personal_table`] returns, whose shape they
+    /// have. It is for measuring what personal tables are worth, on a copy of the client.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] from a client that keeps no such table, which is the default.
+    fn replace_personal_table(&mut self, _values: Table) -> Result<()> {
+        Err(Error::Usage("the users of this method keep no item table of their own".to_owned()))
+    }
+
     /// Visits every private parameter, in a fixed order. The digest of the result, checkpoints and their restoration
     /// all use this definition. A client that [`Method::client`] has just made and that is then restored must have the
     /// same bits as the one that was saved.
@@ -239,6 +259,18 @@ pub trait Client: CloneClient + Send {
     /// # Errors
     /// As [`StateVisitor::values`].
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()>;
+}
+
+/// Holds the item table that a user keeps for itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PersonalTable {
+    /// The name in the papers, such as `D`.
+    pub name: &'static str,
+    /// The values, with a row for each item.
+    pub values: Table,
+    /// Whether scores are computed with the sum of this table and the shared one, as in FedRAP. Otherwise this one stands
+    /// for the shared one, as in PFedRec.
+    pub is_added: bool,
 }
 
 /// Copies a client, for a participation that may be cut off before its training ends. Every client that is `Clone`

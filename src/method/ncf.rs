@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::central::{CentralMethod, CentralScoring, CentralTrainer, UserRatings};
 use super::fedncf::HIDDEN_UNITS;
-use super::mf::factors::Sample;
+use super::samples::{self, Sample};
 use super::server::{StepContext, StepReport};
 use super::{
     Entry, Placement, Problem, Scorer, ScoringContext, Scratch, largest_magnitude, network, parameters, sizes_by,
@@ -215,14 +215,8 @@ impl CentralTrainer for Trainer {
     }
 
     fn pass(&mut self, ratings: &[UserRatings], step: &StepContext<'_>) -> Result<StepReport> {
-        let mut samples = Vec::new();
-        let mut stream = step.named_stream("ncf/negatives");
         let rated = (ratings, self.problem.items);
-        self.problem.protocol.draw_negatives(rated, &mut stream, |user, item, negatives| {
-            samples.push(Sample { user, item, is_positive: true });
-            samples.extend(negatives.iter().map(|&item| Sample { user, item, is_positive: false }));
-        })?;
-        step.named_stream("ncf/order").shuffle_portably(&mut samples);
+        let samples = samples::draw(&self.problem.protocol, rated, step, "ncf")?;
         let adam = AdamSettings::with_rate(self.parameters.learning_rate);
         let (mut loss, mut multiply_adds) = (0.0, 0);
         for batch in samples.chunks(self.parameters.batch_size as usize) {

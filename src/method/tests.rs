@@ -5,7 +5,7 @@ use super::central::UserRatings;
 use super::server::StepContext;
 use super::*;
 use crate::dataset::negatives::Samples;
-use crate::dataset::{Dataset, OwnData, load};
+use crate::dataset::{Dataset, load};
 use crate::ids::{InvitationId, Round};
 use crate::model::blocks::ModelUpdate;
 use crate::scenario::{DatasetSpec, GeneratorSpec, NegativesSpec, SourceSpec, SplitSpec, StepWeights, WeightTotals};
@@ -18,6 +18,7 @@ fn dataset() -> Arc<Dataset> {
         source: SourceSpec::Generated(population),
         path: None,
         minimum_interactions: 0,
+        subset: None,
         split: SplitSpec::LeaveOneOut { validation_item: false },
         negatives: NegativesSpec::default(),
     };
@@ -124,9 +125,9 @@ fn a_client_scores_what_it_is_asked_for_and_a_snapshot_scores_the_same() {
 /// The user whose random start in FedMF is the start that all users have in PFedRec.
 const USER: UserId = UserId(0);
 
-/// Trains the user for five rounds, each from the table that the round before has made, and returns the updates, the
-/// scores and the bytes of the private state.
-fn trained(name: &str, parameters: &serde_json::Value) -> (Vec<ModelUpdate>, Vec<f32>, Vec<u8>) {
+/// Trains the user for five rounds, each from the table that the round before has made, and returns the user, the last
+/// table's model and the updates.
+fn train(name: &str, parameters: &serde_json::Value) -> (Box<dyn Client>, Model, Vec<ModelUpdate>) {
     let problem = problem();
     let entry = registry::METHODS.iter().find(|entry| entry.name == name).unwrap();
     let method = (entry.build)(parameters, &problem).unwrap();
@@ -142,11 +143,52 @@ fn trained(name: &str, parameters: &serde_json::Value) -> (Vec<ModelUpdate>, Vec
         model.set_table(0, Arc::new(averaged)).unwrap();
         updates.push(update);
     }
-    let context = ScoringContext::new(USER, &model, OwnData::new(&[]), problem.streams);
-    let scores = task::score(&*client, &context, &[0, 7, 30, 99], &mut scratch).unwrap();
-    let mut bytes = Vec::new();
-    client.visit_state(&mut StateVisitor::Digest(&mut |part| bytes.extend_from_slice(part))).unwrap();
-    (updates, scores, bytes)
+    (client, model, updates)
+}
+
+fn scores(client: &dyn Client, model: &Model) -> Vec<f32> {
+    let (dataset, negatives) = (dataset(), NegativesSpec::default());
+    let context = ScoringContext::new(USER, model, dataset.own_data(USER), Streams::new(4));
+    let context = context.with_negatives(&dataset, &negatives);
+    task::score(client, &context, &[0, 7, 30, 99], &mut Scratch::default()).unwrap()
+}
+
+/// Returns the updates, the scores and the bytes of the private state of a user whom [`train`] has trained.
+fn trained(name: &str, parameters: &serde_json::Value) -> (Vec<ModelUpdate>, Vec<f32>, Vec<u8>) {
+    let (client, model, updates) = train(name, parameters);
+    let scores = scores(&*client, &model);
+    (updates, scores, private_bytes(client))
+}
+
+/// If this fails, the table that is shown as a user's own is not the one that the user scores with, or a run that
+/// measures what another table is worth scores with the user's own.
+#[test]
+fn the_personal_table_is_the_one_that_scores() {
+    let small = serde_json::json!({ "latent_dimension": 8 });
+    let dual = serde_json::json!({ "latent_dimension": 8, "dual_personalization": true });
+    // At the rates that are meant for means over many users, the network of a single one would be constant, and its rows
+    // would leave every bound.
+    let slow = serde_json::json!({
+        "latent_dimension": 8, "dual_personalization": true,
+        "learning_rate_user": 0.1, "learning_rate_items": 0.1, "learning_rate_network": 0.01,
+    });
+    let few = serde_json::json!({ "latent_dimension": 8, "dual_personalization": true, "learning_rate_items": 10.0 });
+    for (name, parameters) in
+        [("pfedrec", &small), ("fedrap", &small), ("fedmf", &dual), ("fedncf", &slow), ("fedrecon", &few)]
+    {
+        let (mut client, model, _) = train(name, parameters);
+        let expected = scores(&*client, &model);
+        let PersonalTable { values, is_added, .. } = client.personal_table().unwrap().unwrap();
+        assert_eq!(is_added, name == "fedrap");
+        client.replace_personal_table(values.clone()).unwrap();
+        assert_eq!(client.personal_table().unwrap().unwrap().values, values, "{name}");
+        let again = scores(&*client, &model);
+        assert!(expected.iter().zip(&again).all(|(one, two)| (one - two).abs() <= 1e-5 * one.abs()), "{name}");
+        client.replace_personal_table(Table::zeros(values.shape())).unwrap();
+        let without = scores(&*client, &model);
+        assert!(without.iter().zip(&expected).all(|(one, two)| one != two), "{name}: {without:?} and {expected:?}");
+    }
+    assert_eq!(train("fedmf", &small).0.personal_table().unwrap(), None);
 }
 
 /// If this fails, dual personalisation is something else than PFedRec, which is what it is called after.

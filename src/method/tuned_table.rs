@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use super::PersonalTable;
 use crate::error::Result;
 use crate::model::blocks::ModelUpdate;
 use crate::model::kernel::prefetch;
@@ -50,6 +51,14 @@ impl TunedTable {
     /// As [`TableUpdate::apply`].
     pub fn whole(&self) -> Result<Table> {
         self.tuned.apply(&self.downloaded)
+    }
+
+    /// Returns the whole table for whoever studies the method, under this name.
+    ///
+    /// # Errors
+    /// As [`TableUpdate::apply`].
+    pub fn shown_as(&self, name: &'static str) -> Result<PersonalTable> {
+        Ok(PersonalTable { name, values: self.whole()?, is_added: false })
     }
 
     /// Writes to `scores` the scalar product of `vector` with the row of each of `items` (ascending), plus `bias`.

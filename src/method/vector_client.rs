@@ -9,12 +9,13 @@ use std::sync::Arc;
 use super::minibatch::{self, Schedule};
 use super::tuned_table::TunedTable;
 use super::user_vector::score_items_with_bias;
-use super::{Client, LocalTask, LocalUpdate, Scorer, ScoringContext, Scratch};
+use super::{Client, LocalTask, LocalUpdate, PersonalTable, Scorer, ScoringContext, Scratch};
 use crate::error::Result;
 use crate::model::blocks::ModelUpdate;
 use crate::model::kernel::logistic::{LogisticStep, Target};
 use crate::model::private::Private;
 use crate::model::state::StateVisitor;
+use crate::model::table::Table;
 
 /// Describes how the clients of a method train.
 #[derive(Debug)]
@@ -91,6 +92,16 @@ impl Client for VectorClient {
             Some(table) => table.score(vector, *bias, items, scores),
             None => score_items_with_bias(vector, *bias, shared, items, scores),
         }))
+    }
+
+    fn personal_table(&self) -> Result<Option<PersonalTable>> {
+        let table = self.own.get().table.as_ref();
+        table.map(|table| table.shown_as(self.training.names[2])).transpose()
+    }
+
+    fn replace_personal_table(&mut self, values: Table) -> Result<()> {
+        self.own.get_mut().table = Some(Box::new(TunedTable::new(&Arc::new(values))));
+        Ok(())
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {

@@ -18,6 +18,7 @@ pub mod layout;
 pub mod least_squares;
 pub mod magnitude;
 pub mod neural;
+pub mod noise;
 pub mod private;
 mod row_index;
 pub mod row_table;

@@ -67,19 +67,20 @@ impl RowTable {
         }
     }
 
-    /// Reads those of `rows` that were ever written. Calls `take` for each with its position in `rows`, its values as
-    /// stored, and the factor that brings them up to date. `slots` is scratch memory.
-    pub fn read_held<'a>(&'a self, rows: &[u32], slots: &mut Vec<u32>, mut take: impl FnMut(usize, &'a [f32], f32)) {
+    /// Replaces `slots` by those of `rows`, for [`Self::held`] and [`Self::write_found`].
+    pub fn find(&self, rows: &[u32], slots: &mut Vec<u32>) {
         self.index.find(rows, slots);
-        for (position, &slot) in slots.iter().enumerate() {
-            if let Some(&later) = slots.get(position + ROWS_AHEAD) {
-                self.prefetch_slot(later);
-            }
-            if slot == ABSENT {
-                continue;
-            }
-            take(position, self.slot_values(slot as usize), self.scales[slot as usize]);
+    }
+
+    /// Returns the values as stored of the row whose slot is at `position` of `slots`, and the factor that brings them up
+    /// to date; `None` if it was never written. It prefetches rows that come later.
+    #[inline(always)]
+    pub fn held(&self, slots: &[u32], position: usize) -> Option<(&[f32], f32)> {
+        if let Some(&later) = slots.get(position + ROWS_AHEAD) {
+            self.prefetch_slot(later);
         }
+        let slot = slots[position];
+        (slot != ABSENT).then(|| (self.slot_values(slot as usize), self.scales[slot as usize]))
     }
 
     /// Ends a participation. All rows decay by `others_scale`, except `rows` (ascending, distinct), which get the
@@ -89,9 +90,20 @@ impl RowTable {
         rows: &[u32],
         others_scale: f32,
         slots: &mut Vec<u32>,
-        mut write: impl FnMut(usize, &mut [f32]),
+        write: impl FnMut(usize, &mut [f32]),
     ) {
         self.index.find(rows, slots);
+        self.write_found(rows, others_scale, slots, write);
+    }
+
+    /// Does what [`Self::write_rows`] does for rows whose slots [`Self::find`] has found.
+    pub fn write_found(
+        &mut self,
+        rows: &[u32],
+        others_scale: f32,
+        slots: &mut Vec<u32>,
+        mut write: impl FnMut(usize, &mut [f32]),
+    ) {
         let mut places = self.places_of(rows, others_scale, slots);
         (0..rows.len()).for_each(|position| write(position, places.row_mut(position)));
     }
@@ -199,14 +211,14 @@ impl RowTable {
     }
 
     /// Prefetches the values of a slot, unless it is [`ABSENT`].
-    #[inline]
+    #[inline(always)]
     fn prefetch_slot(&self, slot: u32) {
         if slot != ABSENT {
             prefetch(self.slot_values(slot as usize));
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn slot_values(&self, slot: usize) -> &[f32] {
         let start = slot % ROWS_PER_CHUNK * self.dimension;
         &self.chunks[slot / ROWS_PER_CHUNK][start..start + self.dimension]

@@ -1,12 +1,12 @@
 //! Adds noise, by every device to its own update or by the server to the sum of all.
 
 use super::{Mechanism, Protection, change};
-use crate::codec::Randomness;
 use crate::error::Result;
 use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::layout::{BlockKind, BlockLayout, Layout, ValueType};
-use crate::model::table::{TableUpdate, floats};
-use crate::rng::{PortableDraws, Stream, Streams};
+use crate::model::noise::{Law, Noise};
+use crate::model::table::{TableUpdate, extend_bytes, floats};
+use crate::rng::Streams;
 use crate::scenario::{CodecSpec, GaussianSpec, LaplaceSpec};
 
 /// Adds noise to every value of an upload. Where the codec sends a table whole or chooses what it sends by its values, the
@@ -14,26 +14,21 @@ use crate::scenario::{CodecSpec, GaussianSpec, LaplaceSpec};
 #[derive(Clone, Debug)]
 pub struct DeviceNoise {
     law: Law,
+    /// The length to which a contribution is clipped before, if it is.
+    clip: Option<f64>,
     codec: CodecSpec,
-}
-
-/// Says how noise is distributed, and what precedes it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Law {
-    Laplace { scale: f64 },
-    Gaussian { clip: f64, deviation: f64 },
 }
 
 impl DeviceNoise {
     /// Makes noise of the Laplace distribution, on uploads of this codec.
     pub fn laplace(spec: LaplaceSpec, codec: &CodecSpec) -> Self {
-        Self { law: Law::Laplace { scale: spec.scale }, codec: codec.clone() }
+        Self { law: Law::Laplace { scale: spec.scale }, clip: None, codec: codec.clone() }
     }
 
     /// Makes Gaussian noise on contributions that are clipped before, on uploads of this codec.
     pub fn gaussian(spec: GaussianSpec, codec: &CodecSpec) -> Self {
-        let law = Law::Gaussian { clip: spec.clip, deviation: spec.noise_multiplier * spec.clip };
-        Self { law, codec: codec.clone() }
+        let law = Law::Gaussian { deviation: spec.noise_multiplier * spec.clip };
+        Self { law, clip: Some(spec.clip), codec: codec.clone() }
     }
 
     fn has_noise_on_every_row(&self, block: &BlockLayout) -> bool {
@@ -44,24 +39,15 @@ impl DeviceNoise {
 impl Mechanism for DeviceNoise {
     fn protect(&self, update: &mut ModelUpdate, protection: &Protection<'_>) -> Result<()> {
         let Protection { layout, base, randomness, .. } = *protection;
-        if let Law::Gaussian { clip, .. } = self.law {
+        if let Some(clip) = self.clip {
             change::clip(update, layout, base, clip)?;
         }
-        let mut stream = self.law.stream(randomness);
-        let mut draw = || match self.law {
-            Law::Laplace { scale } => stream.laplace(scale),
-            Law::Gaussian { deviation, .. } => deviation * stream.standard_normal(),
+        let name = match self.law {
+            Law::Laplace { .. } => "privacy/laplace",
+            Law::Gaussian { .. } => "privacy/gaussian",
         };
-        add(update, layout, base, |block| self.has_noise_on_every_row(block), &mut draw)
-    }
-}
-
-impl Law {
-    fn stream(self, randomness: Randomness) -> Stream {
-        match self {
-            Self::Laplace { .. } => randomness.stream("privacy/laplace"),
-            Self::Gaussian { .. } => randomness.stream("privacy/gaussian"),
-        }
+        let mut noise = Noise::new(self.law, randomness.stream(name));
+        add(update, layout, base, |block| self.has_noise_on_every_row(block), &mut noise)
     }
 }
 
@@ -106,8 +92,9 @@ impl SumNoise {
         (streams, step): (Streams, u32),
     ) -> Result<ModelUpdate> {
         let mut noisy = update.clone();
-        let mut stream = streams.named("privacy/gaussian-of-sums", u64::MAX, u64::from(step));
-        add(&mut noisy, layout, base, |_| true, &mut || self.deviation * stream.standard_normal())?;
+        let stream = streams.named("privacy/gaussian-of-sums", u64::MAX, u64::from(step));
+        let mut noise = Noise::new(Law::Gaussian { deviation: self.deviation }, stream);
+        add(&mut noisy, layout, base, |_| true, &mut noise)?;
         Ok(noisy)
     }
 
@@ -125,7 +112,7 @@ fn add(
     layout: &Layout,
     base: &Model,
     on_every_row: impl Fn(&BlockLayout) -> bool,
-    draw: &mut dyn FnMut() -> f64,
+    noise: &mut Noise,
 ) -> Result<()> {
     for (block, described) in update.blocks.iter_mut().zip(layout.blocks()) {
         if block.value_type != ValueType::F32 {
@@ -134,11 +121,11 @@ fn add(
         if on_every_row(described) {
             change::list_every_row(block, base.base_of(described))?;
         }
-        let mut values = Vec::with_capacity(block.values.len());
-        floats(&block.values).for_each(|value| {
-            values.extend_from_slice(&((f64::from(value) + draw()) as f32).to_le_bytes());
-        });
-        block.values = values.into();
+        let mut values: Vec<f32> = floats(&block.values).collect();
+        noise.add_to(&mut values);
+        let mut bytes = Vec::with_capacity(block.values.len());
+        extend_bytes(&mut bytes, &values);
+        block.values = bytes.into();
     }
     Ok(())
 }
@@ -147,6 +134,7 @@ fn add(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::codec::Randomness;
     use crate::model::table::{RowSet, Table, TableShape};
     use crate::scenario::{Adjacency, CodecChoice, CodecName, Trust};
 

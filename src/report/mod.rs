@@ -38,6 +38,7 @@ pub mod record;
 pub(crate) mod sample;
 pub mod setup;
 mod summing_up;
+pub mod table;
 pub mod terminal;
 pub mod users;
 pub(crate) mod words;

@@ -6,10 +6,12 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use ndarray::Array2;
+use ndarray::{Array1, Array2};
 use ndarray_npy::{NpzWriter, WriteNpzError};
 
 use crate::error::{Error, Result};
+use crate::ids::UserId;
+use crate::method::PersonalTable;
 use crate::model::blocks::{BlockValues, Model};
 use crate::model::layout::ValueType;
 
@@ -22,6 +24,19 @@ use crate::model::layout::ValueType;
 pub struct ModelFile {
     path: PathBuf,
     partial: PathBuf,
+    /// The users whose own tables are written too.
+    users: Vec<UserId>,
+}
+
+/// What the file says of one user.
+#[derive(Clone, Debug)]
+pub struct UserArrays {
+    /// The user.
+    pub user: UserId,
+    /// The item table that it keeps for itself.
+    pub table: PersonalTable,
+    /// For each item 1 if the user trains on it, 2 and 3 if it is held out for validation and for the test, else 0.
+    pub items: Vec<u8>,
 }
 
 impl ModelFile {
@@ -44,7 +59,18 @@ impl ModelFile {
         let partial = path.with_file_name(format!(".fedrecsim-{}.partial", name.to_string_lossy()));
         File::create(&partial)
             .map_err(|reason| Error::Usage(format!("the model cannot be written to {shown}: {reason}")))?;
-        Ok(Self { path, partial })
+        Ok(Self { path, partial, users: Vec::new() })
+    }
+
+    /// Has the file say what these users keep for themselves, too.
+    pub fn with_users(mut self, users: &[u32]) -> Self {
+        self.users = users.iter().map(|user| UserId(*user)).collect();
+        self
+    }
+
+    /// Returns the users whose own tables are written too.
+    pub fn users(&self) -> &[UserId] {
+        &self.users
     }
 
     /// Returns where the model will stand.
@@ -52,13 +78,13 @@ impl ModelFile {
         &self.path
     }
 
-    /// Writes every block of `model` under its name, as [`write_npz`] does.
+    /// Writes every block of `model` under its name and what is said of users, as [`write_npz`] does.
     ///
     /// # Errors
     /// [`Error::Write`] with the file.
-    pub fn write(self, model: &Model) -> Result<()> {
+    pub fn write(self, model: &Model, users: &[UserArrays]) -> Result<()> {
         let written = File::create(&self.partial)
-            .and_then(|file| write_npz(BufWriter::new(file), model).map_err(io::Error::other))
+            .and_then(|file| write_npz(BufWriter::new(file), model, users).map_err(io::Error::other))
             .and_then(|_| fs::rename(&self.partial, &self.path));
         written.map_err(|reason| Error::write(&self.path, reason))
     }
@@ -73,11 +99,16 @@ impl Drop for ModelFile {
 }
 
 /// Writes the blocks of `model` (rows x columns each, of the block's type) to `out` as an uncompressed `.npz` archive
-/// with one array for each, under the block's name, and returns `out`.
+/// with one array for each, under the block's name, and returns `out`. Behind them come, of user 7, the table that it
+/// keeps for itself, as `D-7` if its name is D, and as `items-7` which items it rated.
 ///
 /// # Errors
 /// Returns the error of `out`.
-pub fn write_npz<W: Write + Seek>(out: W, model: &Model) -> std::result::Result<W, WriteNpzError> {
+pub fn write_npz<W: Write + Seek>(
+    out: W,
+    model: &Model,
+    users: &[UserArrays],
+) -> std::result::Result<W, WriteNpzError> {
     let mut archive = NpzWriter::new(out);
     for (block, values) in model.layout().blocks().iter().zip(model.blocks()) {
         let (name, shape) = (&*block.name, (block.shape.rows, block.shape.dimension));
@@ -96,6 +127,10 @@ pub fn write_npz<W: Write + Seek>(out: W, model: &Model) -> std::result::Result<
                 archive.add_array(name, &array(shape, bytes, |byte| byte))?;
             }
         }
+    }
+    for UserArrays { user, table, items } in users {
+        archive.add_array(format!("{}-{}", table.name, user.0), &table.values.view())?;
+        archive.add_array(format!("items-{}", user.0), &Array1::from_vec(items.clone()))?;
     }
     archive.finish()
 }
@@ -149,7 +184,7 @@ mod tests {
     /// If this fails, NumPy reads other parameters than the run ended with.
     #[test]
     fn every_block_is_read_back_to_the_bit_under_its_name() {
-        let bytes = write_npz(Cursor::new(Vec::new()), &model()).unwrap();
+        let bytes = write_npz(Cursor::new(Vec::new()), &model(), &[]).unwrap();
         let mut reader = NpzReader::new(Cursor::new(bytes.into_inner())).unwrap();
         let mut names = reader.names().unwrap();
         names.sort();
@@ -170,7 +205,7 @@ mod tests {
     /// If this fails, two runs with the same digest leave different model files.
     #[test]
     fn no_date_is_in_the_file() {
-        let bytes = write_npz(Cursor::new(Vec::new()), &model()).unwrap().into_inner();
+        let bytes = write_npz(Cursor::new(Vec::new()), &model(), &[]).unwrap().into_inner();
         // A zip entry's time and date stand after its signature, version, flags and method; these are midnight of 1
         // January 1980.
         assert_eq!(bytes[10..14], [0, 0, 0x21, 0]);
@@ -187,7 +222,7 @@ mod tests {
         assert!(matches!(ModelFile::create(&path, false), Err(Error::Usage(text)) if text.contains("--overwrite")));
         drop(ModelFile::create(&path, true).unwrap());
         assert_eq!(fs::read_to_string(&path).unwrap(), "an earlier one");
-        ModelFile::create(&path, true).unwrap().write(&model()).unwrap();
+        ModelFile::create(&path, true).unwrap().write(&model(), &[]).unwrap();
         assert_eq!(names(root.path()), ["model.npz"]);
         assert_eq!(NpzReader::new(File::open(&path).unwrap()).unwrap().len(), 5);
         let nowhere = root.path().join("nowhere/model.npz");

@@ -49,6 +49,8 @@ pub struct RunRecord {
     pub accuracy: SplitFigures,
     /// Protocol in words, to stand beside every accuracy: pool, ranking, selection.
     pub protocol: String,
+    /// Whether the method draws negatives. If not, the pool that the scenario names has no part in the accuracy.
+    pub draws_negatives: bool,
     /// The trivial baselines on the same split and candidates, by name.
     pub baselines: BTreeMap<String, SplitFigures>,
     /// Bytes of the whole run.

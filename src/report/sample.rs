@@ -191,6 +191,7 @@ fn empty(rounds: u32) -> RunRecord {
         selected_round: None,
         accuracy: SplitFigures::default(),
         protocol: "negatives from unrated, 99 sampled candidates shared by validation and test, last round".into(),
+        draws_negatives: true,
         baselines: BTreeMap::from([
             ("popularity".into(), split(&figures(0.4110, 0.2301))),
             ("random".into(), split(&figures(0.1004, 0.0457))),
@@ -243,6 +244,7 @@ fn scenario(rounds: u32) -> Scenario {
             source: SourceSpec::Public(PublicDataset::Ml100k),
             path: None,
             minimum_interactions: 0,
+            subset: None,
             split: SplitSpec::LeaveOneOut { validation_item: true },
             negatives: NegativesSpec { pool: NegativePool::Unrated, per_positive: 4 },
         },

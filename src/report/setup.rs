@@ -4,8 +4,8 @@ use super::record::{NoEpsilon, ParticipationTotals, PrivacyRecord, RunRecord, Sa
 use super::words::{counted, name_of, percent, thousands};
 use crate::dataset::public::known;
 use crate::scenario::{
-    Adjacency, EvaluationSpec, NegativePool, Policy, Ranking, Scenario, Selection, SourceSpec, SplitSpec, TrainingSpec,
-    Trust, presets,
+    Adjacency, EvaluationSpec, ItemTable, NegativePool, Policy, Ranking, Scenario, Selection, SourceSpec, SplitSpec,
+    TrainingSpec, Trust, presets,
 };
 
 /// Returns what was run as (name, words). Everything else that a scenario says is in its own text.
@@ -57,21 +57,30 @@ pub fn rounds(policy: &Policy, training: &TrainingSpec) -> String {
     }
 }
 
-/// Returns the protocol in a few words, to stand beside every accuracy.
-pub fn protocol(scenario: &Scenario) -> String {
+/// Returns the protocol in a few words, to stand beside every accuracy. The pool of negatives is part of it if the method
+/// draws any.
+pub fn protocol(scenario: &Scenario, draws_negatives: bool) -> String {
     let evaluation = &scenario.evaluation;
     let ranking = match evaluation.ranking {
         Ranking::Sampled => format!("{} sampled candidates", thousands(u64::from(evaluation.candidates))),
         Ranking::FullCatalogue => "full catalogue".to_owned(),
     };
-    let pool = name_of(&scenario.dataset.negatives.pool);
+    let negatives = match draws_negatives {
+        true => format!("negatives `{}`", name_of(&scenario.dataset.negatives.pool)),
+        false => "no negatives".to_owned(),
+    };
+    let tables = match evaluation.item_table {
+        ItemTable::Own => "",
+        ItemTable::Shared => "scored with the shared item table alone, ",
+        ItemTable::AnotherUsers => "scored with another user's item table, ",
+    };
     let judged = match evaluation.selection {
         Selection::Last => "last round",
         Selection::BestValidation => "best validation round",
         Selection::BestTest => "best test round",
     };
     match scenario.dataset.split {
-        SplitSpec::LeaveOneOut { .. } => format!("leave-one-out, {ranking}, negatives `{pool}`, {judged}"),
+        SplitSpec::LeaveOneOut { .. } => format!("leave-one-out, {ranking}, {negatives}, {tables}{judged}"),
         SplitSpec::KFold { folds, fold, division: None } => format!("{folds}-fold, test part {fold}, {judged}"),
         SplitSpec::KFold { folds, division: Some(division), .. } => {
             format!("{folds}-fold, division {division}, the seed says the test part, {judged}")
@@ -166,9 +175,9 @@ pub fn excluded(record: &RunRecord) -> Option<String> {
 }
 
 /// Returns what in the protocol makes the accuracy look better than a deployment's would be.
-pub fn protocol_caveats(scenario: &Scenario) -> Vec<Caveat> {
+pub fn protocol_caveats(scenario: &Scenario, draws_negatives: bool) -> Vec<Caveat> {
     let mut caveats = Vec::new();
-    if scenario.dataset.negatives.pool == NegativePool::Unrated {
+    if draws_negatives && scenario.dataset.negatives.pool == NegativePool::Unrated {
         caveats.push(Caveat {
             headline: "Negatives come from the `unrated` pool.".to_owned(),
             text: "The held-out items are never drawn as training negatives while every other unrated item \
@@ -238,13 +247,14 @@ mod tests {
     #[test]
     fn only_an_honest_protocol_goes_without_a_caveat() {
         let mut scenario = sample::run(1).scenario;
-        assert!(protocol_caveats(&scenario)[0].text.contains("elimination"), "the pool leaks the held-out item");
+        assert!(protocol_caveats(&scenario, true)[0].text.contains("elimination"), "the pool leaks the held-out item");
+        assert_eq!(protocol_caveats(&scenario, false), [], "nobody draws from the pool");
         scenario.dataset.negatives.pool = NegativePool::NotInTrain;
-        assert_eq!(protocol_caveats(&scenario), []);
+        assert_eq!(protocol_caveats(&scenario, true), []);
         scenario.evaluation.selection = Selection::BestTest;
-        assert!(protocol_caveats(&scenario)[0].headline.contains("test accuracy"));
+        assert!(protocol_caveats(&scenario, true)[0].headline.contains("test accuracy"));
         scenario.evaluation.selection = Selection::BestValidation;
-        assert_eq!(protocol_caveats(&scenario), []);
+        assert_eq!(protocol_caveats(&scenario, true), []);
     }
 
     /// If this fails, the digest of a run that two builds have made is taken for that of one.

@@ -37,7 +37,7 @@ pub fn summary(record: &RunRecord, report: Option<&Path>) -> String {
     lines.extend(report.map(|report| entry("report", &report.display().to_string())));
     // The summary file explains what makes the figures optimistic; here it must be impossible to miss.
     let see = if report.is_some() { " See summary.md." } else { "" };
-    for caveat in setup::protocol_caveats(&record.scenario) {
+    for caveat in setup::protocol_caveats(&record.scenario, record.draws_negatives) {
         lines.push(format!("note: {}{see}", caveat.headline));
     }
     lines.join("\n") + "\n"

@@ -29,6 +29,8 @@ pub struct Exchanged {
     pub has_personal_downloads: bool,
     /// Whether training reads no other rows of downloaded item tables than those of the participation's samples.
     pub trains_on_sampled_rows: bool,
+    /// Whether each user keeps an item table of its own to score with.
+    pub keeps_personal_tables: bool,
     /// Whether the server uses nothing of the uploads but their sum, in which all users count alike.
     pub adds_uploads_up: bool,
 }
@@ -185,6 +187,7 @@ mod tests {
             blocks: vec![block("C", true, true), block("C", false, true), block("counts", true, false)],
             has_personal_downloads: true,
             trains_on_sampled_rows: false,
+            keeps_personal_tables: false,
             adds_uploads_up: true,
         };
         let composed = |delta| CodecChoice::Composed(CompositionSpec { delta, ..CompositionSpec::default() });

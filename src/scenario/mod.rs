@@ -59,11 +59,11 @@ pub use spec::{
     Adjacency, AuditSpec, AvailabilityPattern, AvailabilitySpec, AvailabilityTraceSpec, BlockCodecSpec, CodecChoice,
     CodecName, CodecSpec, ColumnRef, CompositionSpec, DailySpec, DatasetSpec, DeadZoneSpec, DelimitedSpec,
     DeviceClassSpec, DevicesSpec, EntropySpec, EvaluationSpec, FaultEffect, FaultSpec, FaultUsers, FirstDownload,
-    GaussianSpec, GeneratorSpec, LaplaceSpec, LinkTraceSpec, MemorySpec, MethodSpec, NegativePool, NegativesSpec,
-    NetworkSpec, OnOffSpec, OverheadsSpec, PaillierSpec, Participation, PositionsSpec, PrivacySpec, PublicDataset,
-    Ranking, RecurringOutageSpec, ReportSpec, RoundingSpec, ScaleSpec, Scenario, SecureAggregationSpec, SelectSpec,
-    Selection, ServerLinkSpec, ServerSpec, Sharing, SourceSpec, SpeedSpec, SplitSpec, TrainingSpec, TransportSpec,
-    Trust, ValuesSpec, VirtualItemsSpec,
+    GaussianSpec, GeneratorSpec, ItemTable, Kept, LaplaceSpec, LinkTraceSpec, MemorySpec, MethodSpec, NegativePool,
+    NegativesSpec, NetworkSpec, OnOffSpec, OverheadsSpec, PaillierSpec, Participation, PositionsSpec, PrivacySpec,
+    PublicDataset, Ranking, RecurringOutageSpec, ReportSpec, RoundingSpec, ScaleSpec, Scenario, SecureAggregationSpec,
+    SelectSpec, Selection, ServerLinkSpec, ServerSpec, Sharing, SourceSpec, SpeedSpec, SplitSpec, SubsetSpec,
+    TrainingSpec, TransportSpec, Trust, ValuesSpec, VirtualItemsSpec,
 };
 pub use vocabulary::{MethodVocabulary, ParameterFault, ParameterFaultKind, schema, unchecked_rules};
 pub use weights::{StepWeights, WeightTotals};

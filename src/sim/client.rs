@@ -85,6 +85,9 @@ impl ClientActor {
                 FromClient::Sound(format.reads(&frame))
             }
             (ToClient::TrainingEnded, Part::Trained(_)) => self.end_training(),
+            (ToClient::ShowPersonalTable, _) if !self.is_away() => {
+                FromClient::PersonalTable(self.parameters().map(|device| device.client.personal_table()))
+            }
             // If the training has not ended, the parameters from before it are here. If the upload is on its way, the
             // parameters from after the training are, and they stay.
             (ToClient::CutOff, _) if !matches!(self.parameters, Parameters::Away) => {

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::outcome::{ByDirection, Flow, RoundRecord};
+use super::outcome::{ByDirection, Flow, RoundRecord, VersionsCost};
 use super::simulation::{RunControl, Simulation};
 use super::workers::Rehearsed;
 use super::world::World;
 use crate::error::{Error, Result};
+use crate::scenario::{FirstDownload, Invitations};
 
 /// The longest time for training the representatives once more, to see how devices grow.
 const GROWING: Duration = Duration::from_millis(100);
@@ -88,6 +89,59 @@ struct RoundShown {
     bytes: ByDirection<Flow>,
     duration_s: f64,
     invited: u32,
+    /// What it has cost so far to keep versions of the model; `None` if downloads are no differences.
+    versions: Option<VersionsCost>,
+}
+
+/// How long downloads are that bring the differences since the version that a user has.
+#[derive(Clone, Copy, Debug)]
+struct Differences {
+    /// The bytes of the differences from one version to the next.
+    each: f64,
+    /// The bytes of a whole version.
+    whole: f64,
+    /// Whether users who have no version draw the first one.
+    begin_with_seed: bool,
+    /// The share of all users who are invited in a round, everybody alike.
+    invited: f64,
+}
+
+impl Differences {
+    /// Returns what the first rounds have shown; `None` if downloads are no differences.
+    fn shown(world: &World, rounds: &[RoundShown]) -> Option<Self> {
+        let (first, last) = (rounds.first()?, rounds.last()?);
+        let cost = last.versions?;
+        let begin_with_seed = world.scenario.codec.first_download == FirstDownload::Seed;
+        let of_participant = first.bytes.down.sent as f64 / f64::from(first.invited.max(1));
+        Some(Self {
+            // Every round has added the differences of its step.
+            each: cost.differences_bytes as f64 / rounds.len() as f64,
+            whole: if begin_with_seed { cost.model_bytes as f64 } else { of_participant },
+            begin_with_seed,
+            invited: (f64::from(last.invited) / world.dataset.users().max(1) as f64).min(1.0),
+        })
+    }
+
+    /// Returns the bytes that a participant downloads on average after so many rounds.
+    fn after(&self, rounds: u32) -> f64 {
+        let (mut sum, mut is_left) = (0.0, 1.0);
+        // With the probability `is_left`, the participant has not taken part in any of the last rounds.
+        for behind in 1..=rounds {
+            let bytes = f64::from(behind) * self.each;
+            if bytes >= self.whole {
+                return sum + is_left * self.whole;
+            }
+            sum += is_left * self.invited * bytes;
+            is_left *= 1.0 - self.invited;
+        }
+        let of_others = if self.begin_with_seed { f64::from(rounds) * self.each } else { self.whole };
+        sum + is_left * of_others
+    }
+
+    /// Returns the bytes that a participant downloads, as the mean of so many rounds from the first one on.
+    fn mean(&self, rounds: u32) -> f64 {
+        (0..rounds).map(|before| self.after(before)).sum::<f64>() / f64::from(rounds.max(1))
+    }
 }
 
 fn rehearse(world: &Arc<World>, threads: usize, length: RehearsalLength) -> Result<Shown> {
@@ -101,8 +155,8 @@ fn rehearse(world: &Arc<World>, threads: usize, length: RehearsalLength) -> Resu
     };
     while !is_enough(shown.len(), began.elapsed()) {
         let Some(record) = simulation.step()? else { break };
-        let RoundRecord { bytes, duration_s, invited, .. } = record;
-        shown.push(RoundShown { bytes, duration_s, invited });
+        let RoundRecord { bytes, duration_s, invited, versions, .. } = record;
+        shown.push(RoundShown { bytes, duration_s, invited, versions });
         if shown.len() == 1 && !is_enough(1, began.elapsed()) {
             before = (began.elapsed(), simulation.rehearsed(0, Duration::ZERO)?.0);
         }
@@ -145,10 +199,34 @@ impl World {
 }
 
 impl Shown {
+    /// Returns how many uploads are held at the same time: those of a step, of which a round may have several, or those of
+    /// all who take part at any time.
+    fn uploads_at_once(&self, world: &World) -> u32 {
+        let most_invited = self.rounds.iter().map(|round| round.invited).max().unwrap_or(0);
+        let of_a_step = most_invited.div_ceil(world.scenario.training.steps_per_round);
+        match world.policy.invitations {
+            Invitations::AtOnce { .. } => of_a_step,
+            Invitations::WheneverFree { concurrency } => of_a_step.max(concurrency.min(most_invited)),
+        }
+    }
+
+    /// Returns the bytes that are sent down in a round. Where downloads are the differences since the version that a user
+    /// has, they are the shorter the more users have a version, which is a matter of more rounds than were rehearsed.
+    fn down_per_round(&self, world: &World) -> f64 {
+        let mean = mean_of_a_round(world, &self.rounds, |round| round.bytes.down.sent as f64);
+        let Some(differences) = Differences::shown(world, &self.rounds) else { return mean };
+        let rehearsed = self.rounds.len() as u32;
+        let sent = self.rounds.iter().map(|round| round.bytes.down.sent as f64).sum::<f64>() / f64::from(rehearsed);
+        match differences.mean(rehearsed) {
+            expected if expected > 0.0 => sent * differences.mean(world.scenario.training.rounds) / expected,
+            _ => mean,
+        }
+    }
+
     fn estimate(&self, world: &World, threads: usize) -> Estimate {
         let mean = |amount: &dyn Fn(&RoundShown) -> f64| mean_of_a_round(world, &self.rounds, amount);
         let invited_per_round = mean(&|round| f64::from(round.invited));
-        let most_invited = self.rounds.iter().map(|round| round.invited).max().unwrap_or(0);
+        let uploads_at_once = self.uploads_at_once(world);
         let users = world.dataset.users() as f64;
         // Those who take part at least once, if everybody is picked alike.
         let share = 1.0 - (1.0 - (invited_per_round / users).min(1.0)).powf(f64::from(world.scenario.training.rounds));
@@ -158,13 +236,13 @@ impl Shown {
         Estimate {
             bytes_per_round: ByDirection {
                 up: mean(&|round| round.bytes.up.sent as f64),
-                down: mean(&|round| round.bytes.down.sent as f64),
+                down: self.down_per_round(world),
             },
             virtual_time_per_round_s: mean(&|round| round.duration_s),
             wall_time_per_round_s: (parallel + self.rest.as_secs_f64()) / self.timed_rounds as f64,
             memory: MemoryEstimate {
                 devices_bytes: (share * users) as u64 * device,
-                uploads_bytes: u64::from(most_invited) * upload,
+                uploads_bytes: u64::from(uploads_at_once) * upload,
             },
             invited_per_round,
         }
@@ -179,7 +257,7 @@ mod tests {
 
     fn round(up: u64, down: u64, duration_s: f64, invited: u32) -> RoundShown {
         let flow = |sent| Flow { sent, ..Flow::default() };
-        RoundShown { bytes: ByDirection { up: flow(up), down: flow(down) }, duration_s, invited }
+        RoundShown { bytes: ByDirection { up: flow(up), down: flow(down) }, duration_s, invited, versions: None }
     }
 
     /// If this fails, an estimate is not what its rehearsal has shown.
@@ -209,6 +287,40 @@ mod tests {
         assert_eq!(memory.total_bytes(), memory.devices_bytes + memory.uploads_bytes);
         let participations = world.participations_of_a_user(9.8);
         assert!((participations - 5.0 * 9.8 / 21.0).abs() < 1e-12, "{participations}");
+    }
+
+    /// If this fails, a run whose rounds have many steps is refused for uploads that it never holds together.
+    #[test]
+    fn uploads_are_held_for_a_step_or_by_those_who_are_under_way() {
+        let shown = |invited| Shown {
+            rounds: vec![round(0, 0, 1.0, invited)],
+            parallel: Duration::ZERO,
+            rest: Duration::ZERO,
+            timed_rounds: 1,
+            rehearsed: Rehearsed::default(),
+            bytes_of_a_device: 0,
+        };
+        assert_eq!(shown(21).uploads_at_once(&small::world(&[])), 21);
+        assert_eq!(shown(20).uploads_at_once(&small::world(&["training.steps_per_round=6"])), 4);
+        let asynchronous =
+            ["training.steps_per_round=10", "training.mode={ fedbuff = { concurrency = 9, buffer = 2 } }"];
+        assert_eq!(shown(29).uploads_at_once(&small::world(&asynchronous)), 9);
+    }
+
+    /// If this fails, a run in which few users take part in a round is expected to send them the whole model each time.
+    #[test]
+    fn downloads_become_differences_as_users_come_back() {
+        let differences = Differences { each: 10.0, whole: 100.0, begin_with_seed: false, invited: 0.5 };
+        assert_eq!(differences.after(0), 100.0);
+        // Half of them have the version before, a quarter the one before that, and the others none.
+        assert_eq!(differences.after(1), 0.5 * 10.0 + 0.5 * 100.0);
+        assert_eq!(differences.after(2), 0.5 * 10.0 + 0.25 * 20.0 + 0.25 * 100.0);
+        assert_eq!(differences.mean(2), (100.0 + 55.0) / 2.0);
+        let seeded = Differences { begin_with_seed: true, ..differences };
+        assert_eq!((seeded.after(0), seeded.after(2)), (0.0, 0.5 * 10.0 + 0.5 * 20.0));
+        // Nobody gets differences that take more than the whole.
+        assert!(differences.after(1000) < 20.0 && Differences { each: 200.0, ..differences }.after(1000) == 100.0);
+        assert_eq!(Differences { invited: 1.0, ..differences }.after(7), 10.0);
     }
 
     /// If this fails, a run of one round is taken for one of many.

@@ -19,7 +19,7 @@ use super::outcome::{AuditRecord, ByDirection, Flow, PrivacyRecord, RoundRecord,
 use super::upload::UploadFrame;
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Round, Step, UserId};
-use crate::method::{Phase, ThirdParty};
+use crate::method::{PersonalTable, Phase, ThirdParty};
 use crate::model::blocks::Model;
 use crate::model::magnitude::{MagnitudeCounts, SupportCount};
 pub use crate::units::Direction;
@@ -81,6 +81,8 @@ pub enum ToClient {
     Received(Bytes, FrameFormat),
     /// Your training has come to its virtual end, so upload its result.
     TrainingEnded,
+    /// Somebody who studies the method asks for the item table that you keep for yourself, if you have taken part.
+    ShowPersonalTable,
     /// You are cut off. If your training has not ended, go back to the parameters from before it.
     CutOff,
 }
@@ -98,6 +100,8 @@ pub enum FromClient {
     },
     /// The answer to [`ToClient::TrainingEnded`] if the training has failed.
     Failed(Error),
+    /// The answer to [`ToClient::ShowPersonalTable`]; `None` if the parameters are still as the method makes them.
+    PersonalTable(Option<Result<Option<PersonalTable>>>),
     /// The answer to the other messages.
     Done,
     /// The answer to a message that makes no sense in the client's state, which is a defect of the simulator.

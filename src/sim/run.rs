@@ -29,6 +29,20 @@ pub fn run_from(
     observer: &mut dyn RoundObserver,
     checkpoints: Checkpoints,
 ) -> Result<Outcome> {
+    run_to_end(world, control, observer, checkpoints)?.finish_watched(observer)
+}
+
+/// Runs `world` as [`run_from`] does, and returns the simulation that is over, for whoever wants to see more of it than its
+/// outcome.
+///
+/// # Errors
+/// As [`run_from`].
+pub fn run_to_end(
+    world: impl Into<Arc<World>>,
+    control: &RunControl,
+    observer: &mut dyn RoundObserver,
+    checkpoints: Checkpoints,
+) -> Result<Simulation> {
     let Checkpoints { resumed, store } = checkpoints;
     let is_new = resumed.is_none();
     let simulation = match resumed {
@@ -38,18 +52,18 @@ pub fn run_from(
     drive(simulation, is_new, observer, store)
 }
 
-/// Runs `world` as [`run_from`] does, with the users of other ranks in their processes ([`serve`](super::serve)). The
+/// Runs `world` as [`run_to_end`] does, with the users of other ranks in their processes ([`serve`](super::serve)). The
 /// outcome is that of a run in one process.
 ///
 /// # Errors
-/// As [`run_from`], and [`Error::RankLost`](crate::error::Error::RankLost) if a rank is lost at its end.
-pub fn run_on_ranks(
+/// As [`run_from`], and [`Error::Usage`](crate::error::Error::Usage) for what is done in one process alone.
+pub fn run_to_end_on_ranks(
     world: impl Into<Arc<World>>,
     control: &RunControl,
     observer: &mut dyn RoundObserver,
     checkpoints: Checkpoints,
     crew: Crew,
-) -> Result<Outcome> {
+) -> Result<Simulation> {
     let Checkpoints { resumed, store } = checkpoints;
     let is_new = resumed.is_none();
     drive(Simulation::on_ranks(world, control, resumed, crew)?, is_new, observer, store)
@@ -61,7 +75,7 @@ fn drive(
     is_new: bool,
     observer: &mut dyn RoundObserver,
     mut store: Box<dyn CheckpointStore>,
-) -> Result<Outcome> {
+) -> Result<Simulation> {
     if is_new && store.is_due_at_start() {
         leave_checkpoint(&mut simulation, store.as_mut()).or_else(|error| simulation.stop_for(error))?;
     }
@@ -76,8 +90,8 @@ fn drive(
             left.and(stop.map_or(Ok(()), Err)).or_else(|error| simulation.stop_for(error))?;
         }
     }
-    simulation.say_way_on(store.way_on());
-    simulation.finish_watched(observer).map_err(|error| error.with_way_on(store.way_on()))
+    simulation.know_way_on(store.way_on());
+    Ok(simulation)
 }
 
 fn leave_checkpoint(simulation: &mut Simulation, store: &mut dyn CheckpointStore) -> Result<()> {

@@ -44,6 +44,8 @@ pub struct World {
     pub placement: Placement,
     /// Whether there is anything to train. Without training, nobody takes part in any step.
     pub trains: bool,
+    /// Whether the method draws negatives as the scenario says.
+    pub draws_negatives: bool,
     /// What is exchanged in each phase of the method.
     layouts: Vec<PhaseLayouts>,
     /// The users' devices and links.
@@ -94,7 +96,7 @@ impl World {
         let streams = Streams::new(scenario.seed);
         let yardstick = Yardstick::new(&scenario.evaluation, &dataset)?;
         let candidates = Candidates::draw(&dataset, &scenario.evaluation, streams)?;
-        let placement = registry::find(methods, &scenario.method)?.placement;
+        let Entry { placement, draws_negatives, .. } = *registry::find(methods, &scenario.method)?;
         let problem = Problem::new(&dataset, streams, placement).with_negatives(&scenario.dataset.negatives);
         let method = memory::caught(|| registry::build(methods, &scenario.method, &problem))??;
         let trains = placement.trains();
@@ -133,6 +135,7 @@ impl World {
             method,
             placement,
             trains,
+            draws_negatives,
             layouts,
             population,
             excluded,

@@ -45,6 +45,7 @@ pub fn resuming(folder: &Path, data: &Path) -> ResumeArgs {
         progress: ProgressArg::Off,
         stage_times: false,
         save_model: None,
+        save_users: Vec::new(),
     }
 }
 

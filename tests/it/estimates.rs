@@ -43,6 +43,32 @@ fn bytes_and_virtual_time_of_a_round_are_as_estimated() {
     }
 }
 
+/// If this fails, somebody who has differences sent down is told that everybody downloads the whole model each time, or
+/// that nobody does.
+#[test]
+fn downloads_of_differences_are_as_estimated() {
+    let int8 = "codec.downlink={ delta = true, values = \"int8\" }";
+    let dead_zone =
+        "codec.downlink={ delta = true, values = { dead-zone = { step = 1.0, zone = 1.5 } }, entropy = \"auto\" }";
+    let seed = "codec.first_download=\"seed\"";
+    let cohort = |size: u32| format!("training.participation={{ cohort = {size} }}");
+    let cases: [(&str, &[&str]); 5] = [
+        ("fedmf", &[int8]),
+        ("fedmf", &[int8, &cohort(10)]),
+        ("fedmf", &[dead_zone, &cohort(4)]),
+        ("fedrap", &[int8, seed, &cohort(10)]),
+        ("fedncf", &[dead_zone, &cohort(15), "network.dropout=0.1"]),
+    ];
+    for (method, overrides) in cases {
+        let rounds = ["training.rounds=30"];
+        let world = Arc::new(world(small_with(method, &[overrides, &rounds].concat())));
+        let estimated = sim::estimate(&world, 2, of_rounds(3)).unwrap().bytes_per_round.down;
+        let outcome = sim::run(world, &RunControl::with_threads(2), &mut ()).unwrap();
+        let found = outcome.bytes.down.sent as f64 / outcome.rounds.len() as f64;
+        assert_near(&format!("{method} {overrides:?}"), estimated, found);
+    }
+}
+
 /// If this fails, an estimate in front of a run reaches its result.
 #[test]
 fn a_rehearsal_leaves_the_run_as_it_is() {

@@ -1,7 +1,7 @@
 use fedrecsim::error::Result;
 use fedrecsim::scenario::CodecName;
 
-use crate::fuzz_case::{composed, frame, ratings, scenario};
+use crate::fuzz_case::{composed, frame, ratings, row_request, scenario};
 use crate::support::repository;
 
 /// Replays the recorded inputs of the fuzz target `target`. Inputs with names `sound-...` and `hostile-...` must be
@@ -31,6 +31,7 @@ fn recorded_frames_are_decoded_within_bounds_or_refused() {
     replay("decode-sparse-f32", |input| frame::check(CodecName::SparseF32, input));
     replay("decode-composed", composed::check);
     replay("decode-bundle", composed::check_bundle);
+    replay("decode-row-request", row_request::check);
 }
 
 /// If this fails, a text that is no scenario stops the program, or one that is a scenario reads differently when it is

@@ -87,6 +87,8 @@ mod own_method;
 mod own_policy;
 /// Training replays the recordings of the authors' code.
 mod parity;
+/// Users can be shown, drawn and scored with the item tables that they keep for themselves.
+mod personal_tables;
 /// Each mode still computes what it computed when its digest was pinned.
 mod pinned_digests;
 /// Noise, draws of each user by itself and virtual items do what they claim, and no more is claimed.

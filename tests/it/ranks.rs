@@ -5,11 +5,15 @@ use std::sync::{Arc, Mutex};
 
 use fedrecsim::dataset;
 use fedrecsim::error::{Error, Result};
+use fedrecsim::ids::UserId;
 use fedrecsim::method::{Entry, Placement};
 use fedrecsim::model::archive::ArchiveReader;
 use fedrecsim::rng::Streams;
 use fedrecsim::scenario::{ClientSelection, Scenario};
-use fedrecsim::sim::{self, CheckpointStore, Checkpoints, Crew, Link, Outcome, Rank, RunControl, Shares, World};
+use fedrecsim::sim::outcome::users::UserRecord;
+use fedrecsim::sim::{
+    self, CheckpointStore, Checkpoints, Crew, Link, Outcome, Rank, RunControl, Shares, Simulation, World,
+};
 
 use crate::resume::MODES;
 use crate::support::{methods, run, small, small_with, world};
@@ -148,6 +152,11 @@ impl Way {
 
     /// Runs the scenario on ranks that are threads of this process and share nothing.
     fn run(&self, scenario: &Scenario) -> Outcome {
+        self.watch(scenario, |_| ()).0
+    }
+
+    /// Runs the scenario as [`Self::run`] does, and has `look` see the simulation before it ends.
+    fn watch<T>(&self, scenario: &Scenario, look: impl FnOnce(&Simulation) -> T) -> (Outcome, T) {
         let (mut links, mut others) = (Vec::new(), Vec::new());
         for rank in 1..self.ranks {
             let (of_zero, mut link) = sim::in_memory(rank);
@@ -168,12 +177,15 @@ impl Way {
         let checkpoints = Checkpoints { resumed, store: self.store(0) };
         let control = RunControl::with_threads(self.threads);
         let world = world_of(scenario.clone(), (0, self.ranks));
-        let outcome = sim::run_on_ranks(world, &control, &mut (), checkpoints, Crew::new(links));
+        let simulation = sim::run_to_end_on_ranks(world, &control, &mut (), checkpoints, Crew::new(links));
+        let simulation = simulation.unwrap();
+        let seen = look(&simulation);
+        let outcome = simulation.finish().unwrap();
         for (rank, other) in (1..).zip(others) {
             let ended = other.join().unwrap();
             assert_eq!(ended.is_err(), self.lost.is_some_and(|(lost, _)| lost == rank), "rank {rank}: {ended:?}");
         }
-        outcome.unwrap()
+        (outcome, seen)
     }
 }
 
@@ -257,11 +269,12 @@ fn each_download_crosses_once_to_a_rank_and_each_upload_once() {
         "codec.uplink=\"rows-f32\"",
         "codec.downlink=\"dense-f32\"",
         "dataset.generator.users=400",
+        "report.users_csv_limit=1000",
     ];
     let scenario = small_with("fedmf", &overrides);
     let one = run(scenario.clone(), 1);
-    let (up, down) = (one.bytes.up.sent as f64, one.bytes.down.sent as f64);
-    let (users, participations) = (400.0, 400.0 * rounds as f64);
+    let (users, down) = (one.users.as_ref().unwrap(), one.bytes.down.sent as f64);
+    let participations = (users.len() * rounds) as f64;
     let download = down / participations;
     for ranks in [2u32, 4] {
         let way = Way::new(ranks, 1);
@@ -272,11 +285,13 @@ fn each_download_crosses_once_to_a_rank_and_each_upload_once() {
         let downloads = f64::from(ranks - 1) * (rounds as f64 + 1.0) * download;
         let told = (sent - downloads) / (participations * elsewhere);
         assert!((20.0..80.0).contains(&told), "{ranks} ranks: {told} bytes of notes for each participation");
-        let uploads = up * elsewhere;
+        let own = Shares::new(users.len(), ranks as usize).of(0);
+        let is_elsewhere = |record: &&UserRecord| !own.contains(&record.user.0);
+        let uploads = users.iter().filter(is_elsewhere).map(|record| record.bytes.up.sent as f64).sum::<f64>();
         let answered = (received - uploads) / (participations * elsewhere);
         // Beside its frame, each training has its work and its loss, and each scoring the ranks of two items.
         assert!((40.0..140.0).contains(&answered), "{ranks} ranks: {answered} bytes beside each upload");
-        println!("{ranks} ranks: {told:.1} bytes of notes and {answered:.1} beside an upload, of {users} users");
+        println!("{ranks} ranks: {told:.1} bytes of notes and {answered:.1} beside an upload");
     }
 }
 
@@ -338,4 +353,32 @@ fn a_training_that_diverges_elsewhere_ends_the_run_as_it_does_here() {
     let elsewhere = Way::new(40, 1).run(&scenario);
     assert!(reason(&outcome).starts_with("training diverged"), "{}", reason(&outcome));
     assert_eq!((reason(&elsewhere), &elsewhere.digest), (reason(&outcome), &outcome.digest));
+}
+
+/// If this fails, whoever studies a user of another machine sees somebody else's table or items, or none.
+#[test]
+fn users_of_other_ranks_can_be_studied() {
+    for method in ["fedrap", "pfedrec"] {
+        let scenario = small_with(method, &["training.rounds=3", "training.participation.cohort=9"]);
+        let see = |simulation: &Simulation| {
+            let users = [0, 3, 17, 29, 39].map(UserId);
+            users.map(|user| (simulation.personal_table(user).unwrap(), simulation.items_of(user).unwrap()))
+        };
+        let (one, seen) = Way::new(1, 1).watch(&scenario, see);
+        let (three, seen_on_three) = Way::new(3, 1).watch(&scenario, see);
+        assert_eq!(seen, seen_on_three, "{method}");
+        assert!(seen.iter().all(|(table, items)| table.is_some() && !items.training.is_empty()));
+        assert_same(&one, &three, method);
+    }
+}
+
+/// If this fails, users are scored with other tables than in one process, and nothing says so.
+#[test]
+fn what_only_one_process_does_is_refused_before_the_first_round() {
+    let scenario = small_with("pfedrec", &["evaluation.item_table=\"another-users\""]);
+    let (of_zero, _of_one) = sim::in_memory(1);
+    let (control, crew) = (RunControl::with_threads(1), Crew::new(vec![of_zero]));
+    let refused = sim::run_to_end_on_ranks(world(scenario), &control, &mut (), Checkpoints::none(), crew).err();
+    let told = refused.map(|error| (error.exit_code(), error.to_string())).unwrap();
+    assert!(told.0 == 2 && told.1.contains("another-users") && told.1.contains("one process"), "{told:?}");
 }

@@ -166,6 +166,7 @@ fn every_command_that_is_shown_is_accepted() {
             | Command::Methods
             | Command::Codecs
             | Command::Codec(_)
+            | Command::Table(_)
             | Command::Presets
             | Command::Completions(_)
             | Command::Man(_) => continue,

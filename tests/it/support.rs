@@ -198,6 +198,7 @@ impl Workshop {
             stage_times: false,
             max_wall_time: None,
             save_model: None,
+            save_users: Vec::new(),
         }
     }
 

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 mod data;
 mod study;
+mod tables;
 mod values;
 
 #[cfg(test)]
@@ -15,6 +16,9 @@ mod tests;
 
 pub use data::{DataCommand, DataDescribeArgs, DataFetchArgs, DataListArgs};
 pub use study::{CompareArgs, HtmlArgs, StudyArgs};
+#[cfg(feature = "npz")]
+pub use tables::TableArgs;
+pub use tables::{CodecBenchArgs, CodecCommand};
 
 use values::{digest, duration, rounds, threads, virtual_seconds};
 
@@ -85,6 +89,9 @@ pub enum Command {
     Methods,
     /// List the codecs, and what a codec can be composed of.
     Codecs,
+    /// Describe the tables of parameters that `run --save-model` has written, and draw them.
+    #[cfg(feature = "npz")]
+    Table(TableArgs),
     /// Measure codecs.
     #[command(subcommand)]
     Codec(CodecCommand),
@@ -99,24 +106,6 @@ pub enum Command {
     Completions(CompletionsArgs),
     /// Print the manual page, or that of a command: fedrecsim man run | man -l -
     Man(ManArgs),
-}
-
-/// What to do with codecs.
-#[derive(Clone, Debug, Subcommand)]
-pub enum CodecCommand {
-    /// Show what codecs make of a table of your own: bytes, errors, and the speed of encoding and decoding.
-    Bench(CodecBenchArgs),
-}
-
-/// Arguments of `codec bench`.
-#[derive(Clone, Debug, Args)]
-pub struct CodecBenchArgs {
-    /// The table: a NumPy array of two dimensions, of float32 or float64, saved with numpy.save.
-    #[arg(value_name = "FILE.npy")]
-    pub file: PathBuf,
-    /// Measure this codec besides, as `codec.uplink` has it, such as '{ values = "int4" }'; may be given several times.
-    #[arg(long = "codec", value_name = "CODEC")]
-    pub codecs: Vec<String>,
 }
 
 /// What is run.
@@ -207,6 +196,14 @@ pub struct RunArgs {
     #[cfg(feature = "npz")]
     #[arg(long, value_name = "FILE.npz")]
     pub save_model: Option<PathBuf>,
+    /// Write to that file also the item table that each of these users keeps for itself, and which items it rated.
+    ///
+    /// Users are named by their numbers, from 0, as in users.csv. The arrays of user 7 are D-7, if the table is called D,
+    /// and items-7, which has a number for each item: 1 if it is trained on, 2 and 3 if it is held out for validation and
+    /// test, else 0.
+    #[cfg(feature = "npz")]
+    #[arg(long, value_name = "USER,...", value_delimiter = ',', requires = "save_model")]
+    pub save_users: Vec<u32>,
 }
 
 /// How progress is shown.
@@ -267,6 +264,14 @@ pub struct ResumeArgs {
     #[cfg(feature = "npz")]
     #[arg(long, value_name = "FILE.npz")]
     pub save_model: Option<PathBuf>,
+    /// Write to that file also the item table that each of these users keeps for itself, and which items it rated.
+    ///
+    /// Users are named by their numbers, from 0, as in users.csv. The arrays of user 7 are D-7, if the table is called D,
+    /// and items-7, which has a number for each item: 1 if it is trained on, 2 and 3 if it is held out for validation and
+    /// test, else 0.
+    #[cfg(feature = "npz")]
+    #[arg(long, value_name = "USER,...", value_delimiter = ',', requires = "save_model")]
+    pub save_users: Vec<u32>,
 }
 
 /// Arguments of `diff`.

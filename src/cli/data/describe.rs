@@ -23,6 +23,15 @@ pub fn describe(arguments: &DataDescribeArgs, vocabulary: &[MethodVocabulary]) -
     let file = registry::locate(&spec.source, spec.path.as_deref(), &data_directories(arguments.data_dir.as_deref()))?;
     let all = delimited::read(&file.path, &file.layout)?;
     let mut text = format!("{}: {}\n", file.path.display(), size(&all));
+    let streams = Streams::new(scenario.seed);
+    let all = match &spec.subset {
+        Some(subset) => {
+            let part = all.subset(subset, streams)?;
+            text.push_str(&format!("  the subset that the scenario keeps: {}\n", size(&part)));
+            part
+        }
+        None => all,
+    };
     let (users, rows) = (all.user_names.len() as u64, all.interactions.len() as u64);
     let kept = all.keep_active_users(spec.minimum_interactions)?;
     let left_out = (users - kept.user_names.len() as u64, rows - kept.interactions.len() as u64);
@@ -52,7 +61,7 @@ pub fn describe(arguments: &DataDescribeArgs, vocabulary: &[MethodVocabulary]) -
         ));
     }
     line(values(&kept));
-    let split = dataset::split_of(kept, file.ordered_by_item, spec, Streams::new(scenario.seed))?;
+    let split = dataset::split_of(kept, file.ordered_by_item, spec, streams)?;
     line(format!("{} of them to train on, after the split", thousands(split.training_ratings() as u64)));
     Ok(text)
 }

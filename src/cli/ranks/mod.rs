@@ -14,7 +14,7 @@ use crate::checkpoint::Build;
 use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::scenario::Scenario;
-use crate::sim::{Crew, Identity, Link};
+use crate::sim::{self, Crew, Identity, Link};
 
 pub use data::{Side, load};
 
@@ -42,10 +42,10 @@ pub struct Other {
     pub link: Box<dyn Link>,
 }
 
-/// The membership of this process in its group, which it leaves when this is dropped.
+/// The membership of this process in the group of its run. A process that ends without leaving it has mpirun end the others.
 pub struct Membership {
     #[cfg(feature = "mpi")]
-    _group: Option<mpi::Group>,
+    group: Option<mpi::Group>,
 }
 
 /// Finds out what this process is.
@@ -65,7 +65,7 @@ fn join_group(
     interrupted: &std::sync::Arc<std::sync::atomic::AtomicBool>,
 ) -> Result<(Place, Membership)> {
     let (place, group) = mpi::Group::join(std::sync::Arc::clone(interrupted))?;
-    Ok((place, Membership { _group: Some(group) }))
+    Ok((place, Membership { group: Some(group) }))
 }
 
 #[cfg(not(feature = "mpi"))]
@@ -81,10 +81,16 @@ fn join_group(
 }
 
 impl Membership {
+    /// Leaves the group, which waits until all other processes do so.
+    pub fn leave(self) {
+        #[cfg(feature = "mpi")]
+        self.group.into_iter().for_each(mpi::Group::leave);
+    }
+
     fn alone() -> Self {
         Self {
             #[cfg(feature = "mpi")]
-            _group: None,
+            group: None,
         }
     }
 }
@@ -112,8 +118,9 @@ pub fn refuse_several(command: &str) -> Result<()> {
 /// checkpoint that they go on from, if they do.
 ///
 /// # Errors
-/// Those of a program that cannot read its own file, and of a scenario that cannot be written.
+/// Those of [`sim::check_on_ranks`], of a program that cannot read its own file, and of a scenario that cannot be written.
 pub fn plan(scenario: &Scenario, checkpoint: Option<u32>) -> Result<Identity> {
+    sim::check_on_ranks(scenario)?;
     let checkpoint = checkpoint.map_or("none".to_owned(), |rounds| format!("that after round {rounds}"));
     Ok(named([
         ("build of the program", Build::running("")?.describe().replace(", ", "\n")),

@@ -38,7 +38,7 @@ enum Order {
     Receive { from: i32, message: Sender<Vec<u8>> },
 }
 
-/// The processes that mpirun has started with this one. When it is dropped, MPI ends.
+/// The processes that mpirun has started with this one.
 pub struct Group {
     orders: Option<Sender<Order>>,
     thread: Option<JoinHandle<()>>,
@@ -74,14 +74,25 @@ impl Group {
     }
 }
 
-impl Drop for Group {
-    fn drop(&mut self) {
+impl Group {
+    /// Ends MPI, which waits until every other process does so.
+    pub fn leave(mut self) {
+        // If a process is lost, the thread may wait for it for ever, and so would the end of MPI.
+        if self.lost.load(Ordering::Relaxed) {
+            return;
+        }
         // The thread ends when nobody can order anything any more.
         self.orders = None;
-        // If a process is lost, the thread may wait for it for ever, and so would the end of MPI.
-        if let Some(thread) = self.thread.take().filter(|_| !self.lost.load(Ordering::Relaxed)) {
+        if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // The thread waits for orders until the process ends, so that the end of MPI is not begun without the others.
+        std::mem::forget(self.orders.take());
     }
 }
 

@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(seconds_of(&part, 1), 600.0);
         assert_eq!(seconds_of(&part, 2), 600.0, "300 s of the longest may begin when the others have ended");
         assert_eq!(seconds_of(&part, 4), 450.0);
-        assert_eq!(bytes_of(part.to_vec(), 2), (3 + 2 + 3 << 30) + MEMORY_BESIDE);
+        assert_eq!(bytes_of(part.to_vec(), 2), ((3 + 2 + 3) << 30) + MEMORY_BESIDE);
         assert_eq!((seconds_of(&[], 1), bytes_of(Vec::new(), 1)), (0.0, MEMORY_BESIDE));
     }
 }

@@ -37,6 +37,8 @@ const LISTS_ENTRIES: u8 = 1;
 pub(super) struct Body {
     description: Vec<u8>,
     index: Vec<u8>,
+    /// The scales and the escaped numbers.
+    scales: Vec<u8>,
     values: Vec<u8>,
 }
 
@@ -50,8 +52,8 @@ pub(super) struct Decoded {
 }
 
 /// The rows that are sent, with the number of values of each.
-struct Sent {
-    rows: Vec<u32>,
+struct Sent<'a> {
+    rows: Cow<'a, [u32]>,
     /// The positions of the values among all values of these rows; `None` if all are sent.
     entries: Option<Vec<u32>>,
     /// The number of values of each row; `None` if all are sent.
@@ -60,24 +62,23 @@ struct Sent {
     columns: usize,
 }
 
-impl Sent {
-    /// Returns what is sent of the candidates. Rows of which nothing is selected are left out where values are changes,
+impl<'a> Sent<'a> {
+    /// Returns what is sent of the candidates, which have these rows of so many columns. Rows of which nothing is selected are left out where values are changes,
     /// since a change that is not sent is none.
-    fn of(choices: &Composition, candidates: &Candidates, selected: Option<&Selected>) -> Self {
-        let columns = candidates.columns;
+    fn of(choices: &Composition, candidates: (&'a [u32], usize), selected: Option<&Selected>) -> Self {
+        let (of_candidates, columns) = candidates;
         let Some(selected) = selected else {
-            return Self { rows: candidates.rows.clone(), entries: None, lengths: None, columns };
+            return Self { rows: of_candidates.into(), entries: None, lengths: None, columns };
         };
         let (mut rows, mut lengths) = (Vec::new(), Vec::new());
         // A seed names the positions among the values of all rows.
         if selected.seed.is_some() {
-            let rows = candidates.rows.clone();
-            let lengths = Some(lengths_of(&selected.places, rows.len(), columns));
-            return Self { rows, entries: Some(selected.places.clone()), lengths, columns };
+            let lengths = Some(lengths_of(&selected.places, of_candidates.len(), columns));
+            return Self { rows: of_candidates.into(), entries: Some(selected.places.clone()), lengths, columns };
         }
         let mut entries = Vec::with_capacity(selected.places.len());
         let mut rest = &selected.places[..];
-        for (position, &row) in candidates.rows.iter().enumerate() {
+        for (position, &row) in of_candidates.iter().enumerate() {
             let end = ((position + 1) * columns) as u32;
             let of_row;
             (of_row, rest) = rest.split_at(rest.partition_point(|entry| *entry < end));
@@ -89,7 +90,12 @@ impl Sent {
             rows.push(row);
             lengths.push(of_row.len());
         }
-        Self { rows, entries: Some(entries), lengths: Some(lengths), columns }
+        Self { rows: rows.into(), entries: Some(entries), lengths: Some(lengths), columns }
+    }
+
+    /// Returns the number of values that are sent.
+    fn count(&self) -> usize {
+        self.entries.as_ref().map_or(self.rows.len() * self.columns, Vec::len)
     }
 
     /// Returns the groups of values that have a scale each.
@@ -99,35 +105,30 @@ impl Sent {
 }
 
 impl Body {
-    /// Encodes the selected values of the candidates, and returns what the receiver gets of all their values.
+    /// Encodes the selected values of the candidates, and leaves in the places of the values what the receiver does not get
+    /// of them.
     ///
     /// # Errors
     /// [`Error::Unrepresentable`] for a value that cannot be represented.
     pub fn encode(
         choices: &Composition,
-        candidates: &Candidates,
+        candidates: &mut Candidates,
         selected: Option<Selected>,
         shape: TableShape,
         randomness: Randomness,
-    ) -> Result<(Self, Buffer)> {
-        let values: Cow<'_, [f32]> = match &selected {
-            None => Cow::Borrowed(&candidates.values),
-            Some(selected) => selected.places.iter().map(|place| candidates.values[*place as usize]).collect(),
-        };
-        let sent = Sent::of(choices, candidates, selected.as_ref());
-        let quantized = quantised(choices, &values, &sent, randomness)?;
-        let decoded = match &selected {
-            None => quantized.decoded,
+    ) -> Result<Self> {
+        let sent = Sent::of(choices, (&candidates.rows, candidates.columns), selected.as_ref());
+        let Quantized { scales, symbols, escaped } = match &selected {
+            None => quantised(choices, &mut candidates.values, &sent, randomness)?,
             Some(Selected { places, .. }) => {
-                let mut decoded = Buffer::default();
-                decoded.resize(candidates.values.len(), 0.0);
-                places
-                    .iter()
-                    .zip(quantized.decoded.iter())
-                    .for_each(|(place, value)| decoded[*place as usize] = *value);
-                decoded
+                let mut values: Buffer = places.iter().map(|place| candidates.values[*place as usize]).collect();
+                let quantized = quantised(choices, &mut values, &sent, randomness)?;
+                let left_out = places.iter().zip(values.iter());
+                left_out.for_each(|(place, left_out)| candidates.values[*place as usize] = *left_out);
+                quantized
             }
         };
+        let values = sent.count();
         let mut body = Self::default();
         let rows_code =
             positions::write(&Places { held: &sent.rows, universe: shape.rows }, choices.positions, &mut body.index);
@@ -141,17 +142,17 @@ impl Body {
                 _ => positions::write(&places, choices.positions, &mut body.index),
             };
         }
-        body.values.extend(&quantized.scales);
-        quantized.escaped.iter().for_each(|steps| varint::write(&mut body.values, symbol_of(*steps)));
-        let form = Form::of(choices, values.len());
-        let coding = payload::write(&quantized.symbols, form, choices.entropy, &mut body.values)?;
+        body.scales = scales;
+        escaped.iter().for_each(|steps| varint::write(&mut body.scales, symbol_of(*steps)));
+        let coding;
+        (coding, body.values) = payload::coded(symbols, Form::of(choices, values), choices.entropy)?;
         let flags = if sent.entries.is_some() { LISTS_ENTRIES } else { 0 } | (coding as u8) << 1;
         body.description.extend([number_of(choices.values), rows_code as u8 | (entries_code as u8) << 4, flags]);
         let entries_bytes = body.index.len() - rows_bytes;
-        for number in [sent.rows.len(), rows_bytes, values.len(), entries_bytes, quantized.escaped.len()] {
+        for number in [sent.rows.len(), rows_bytes, values, entries_bytes, escaped.len()] {
             varint::write(&mut body.description, number as u64);
         }
-        Ok((body, decoded))
+        Ok(body)
     }
 
     /// Puts a seed in front of the block.
@@ -161,8 +162,8 @@ impl Body {
 
     /// Appends the block to `frame`.
     pub fn write(self, update: &TableUpdate, frame: &mut FrameWriter) {
-        let Self { description, index, values } = self;
-        let count = description.len() + index.len() + values.len();
+        let Self { description, index, scales, values } = self;
+        let count = description.len() + index.len() + scales.len() + values.len();
         let TableUpdate { shape, others_scale, .. } = *update;
         let header = Header {
             codec: CodecId::Composed,
@@ -173,7 +174,7 @@ impl Body {
             others_scale,
         };
         let bytes = frame.begin_block(header, 0);
-        [&description, &index, &values].into_iter().for_each(|part| bytes.extend(part));
+        [&description, &index, &scales, &values].into_iter().for_each(|part| bytes.extend_from_slice(part));
         frame.count_within_block(description.len(), index.len());
     }
 
@@ -238,12 +239,14 @@ fn groups(scales: Scales, lengths: Option<&[usize]>, (rows, columns): (usize, us
     }
 }
 
-fn quantised(choices: &Composition, values: &[f32], sent: &Sent, randomness: Randomness) -> Result<Quantized> {
+/// Quantises the values that are sent, and leaves in their places what the receiver does not get of them.
+fn quantised(choices: &Composition, values: &mut [f32], sent: &Sent<'_>, randomness: Randomness) -> Result<Quantized> {
     match choices.values {
         Values::Exact => {
             let mut symbols = Vec::with_capacity(4 * values.len());
             extend_bytes(&mut symbols, values);
-            Ok(Quantized { symbols, decoded: values.iter().copied().collect(), ..Quantized::default() })
+            values.fill(0.0);
+            Ok(Quantized { symbols, ..Quantized::default() })
         }
         Values::Quantized(quantizer, scales) => {
             let seed = || {

@@ -9,19 +9,19 @@ mod selection;
 #[cfg(test)]
 mod tests;
 
+use super::buffer::Buffer;
 use super::frame::{CodecId, OpenedBlock};
 use super::positions::PositionCode;
 use super::values::Quantizer;
 use super::writer::FrameWriter;
 use super::{BlockContext, Codec, RowsF32};
 use crate::error::{Error, Result};
-use crate::memory;
 use crate::model::layout::ValueType;
-use crate::model::table::{Base, RowSet, TableShape, TableUpdate, VALUE_BYTES, extend_bytes};
+use crate::model::table::{Base, RowSet, TableShape, TableUpdate};
 use rand::Rng;
 
 use body::{Body, Decoded};
-use candidates::Candidates;
+use candidates::{Candidates, add_rows};
 use projection::Basis;
 
 /// Which entries of a block are sent.
@@ -109,14 +109,14 @@ impl Codec for Composition {
         if u32::try_from(update.shape.values()).is_err() {
             return Err(Error::Update(format!("a {} table has too many values for a composed codec", update.shape)));
         }
-        let candidates = Candidates::of(self, update, context);
+        let mut candidates = Candidates::of(self, update, context);
         if let Select::LowRank(rank) = self.select {
-            return self.encode_projected(rank, update, &candidates, (context, frame));
+            return self.encode_projected(rank, update, candidates, (context, frame));
         }
         let selected = selection::select(self.select, &candidates, update.shape, context.randomness);
-        let (body, decoded) = Body::encode(self, &candidates, selected, update.shape, context.randomness)?;
+        let body = Body::encode(self, &mut candidates, selected, update.shape, context.randomness)?;
         if self.error_feedback {
-            candidates.remember(&decoded, context);
+            candidates.remember(context);
         }
         body.write(update, frame);
         Ok(())
@@ -129,7 +129,7 @@ impl Codec for Composition {
     }
 
     fn format(&self) -> &'static str {
-        "composed 2, zstd 1.5.7"
+        "composed 3, zstd 1.5.7"
     }
 
     fn sends_changes(&self) -> bool {
@@ -153,17 +153,17 @@ impl Codec for Composition {
             return RowsF32.decode_block(block, base);
         }
         let own = block.of_codec(CodecId::Composed)?;
-        let decoded = match self.select {
+        let mut decoded = match self.select {
             Select::LowRank(rank) => self.decode_projected(rank, &own.values, block.shape)?,
             _ => Body::decode(self, &own.values, block.shape)?,
         };
+        if let (true, Base::Table(base)) = (self.changes, base) {
+            TableUpdate::nothing(block.shape, ValueType::F32).check_base(Base::Table(base))?;
+            add_rows(&mut decoded.values, &decoded.rows, base, own.others_scale);
+        }
         let rows = if decoded.rows.len() == block.shape.rows { RowSet::All } else { RowSet::Listed(decoded.rows) };
-        let mut bytes = Vec::new();
-        memory::reserve(&mut bytes, VALUE_BYTES * decoded.values.len(), || "the rows of an update".to_owned())?;
-        extend_bytes(&mut bytes, &decoded.values);
-        let update = TableUpdate::of_rows(block.shape, rows, bytes.into());
-        let update = TableUpdate { others_scale: own.others_scale, ..update };
-        if self.changes { update.added_to(base) } else { Ok(update) }
+        let update = TableUpdate::of_rows(block.shape, rows, decoded.values.into());
+        Ok(TableUpdate { others_scale: own.others_scale, ..update })
     }
 }
 
@@ -173,15 +173,20 @@ impl Composition {
         &self,
         rank: usize,
         update: &TableUpdate,
-        candidates: &Candidates,
+        mut candidates: Candidates,
         (context, frame): (&mut BlockContext<'_>, &mut FrameWriter),
     ) -> Result<()> {
         let seed = context.randomness.stream("codec/low-rank").next_u64();
         let basis = Basis::of_seed(seed, rank, candidates.columns);
         let shape = TableShape { dimension: basis.rank(), ..update.shape };
-        let (mut body, decoded) = Body::encode(self, &basis.project(candidates), None, shape, context.randomness)?;
+        let mut projected = basis.project(&candidates);
+        let meant: Buffer = projected.values.iter().copied().collect();
+        let mut body = Body::encode(self, &mut projected, None, shape, context.randomness)?;
         if self.error_feedback {
-            candidates.remember(&basis.expand(&decoded), context);
+            let sent: Buffer = meant.iter().zip(projected.values.iter()).map(|(meant, left)| meant - left).collect();
+            let received = basis.expand(&sent);
+            candidates.values.iter_mut().zip(received.iter()).for_each(|(value, received)| *value -= received);
+            candidates.remember(context);
         }
         body.begin_with_seed(seed);
         body.write(update, frame);

@@ -1,7 +1,8 @@
 //! Writes and reads the bytes of values, in one of three codings.
 //!
 //! Values of several bytes are written plane by plane: first the first byte of each, then the second byte of each. Bytes
-//! of one plane are alike, those of exponents above all, so that a coding by frequencies makes them fewer.
+//! of one plane are alike, those of exponents above all, so that a coding by frequencies makes them fewer. Those of the
+//! last digits are noise, which it leaves as it is.
 
 use std::borrow::Cow;
 
@@ -9,6 +10,7 @@ use super::{Composition, Entropy, Values};
 use crate::codec::{symbols, varint};
 use crate::error::{Error, Result};
 use crate::memory;
+use crate::model::instruction_sets::per_instruction_set;
 
 /// The level of zstd.
 const LEVEL: i32 = 3;
@@ -65,8 +67,11 @@ impl Form {
     }
 }
 
-/// Appends `bytes`, which have this form, in the coding that `entropy` says, and returns which it is.
-pub(super) fn write(bytes: &[u8], form: Form, entropy: Entropy, out: &mut Vec<u8>) -> Result<Coding> {
+/// Returns `bytes`, which have this form, in the coding that `entropy` says, and which it is.
+///
+/// # Errors
+/// [`Error::Update`] if zstd fails.
+pub(super) fn coded(bytes: Vec<u8>, form: Form, entropy: Entropy) -> Result<(Coding, Vec<u8>)> {
     let codings: &[Coding] = match entropy {
         _ if bytes.is_empty() => &[Coding::Plain],
         Entropy::None => &[Coding::Plain],
@@ -74,48 +79,55 @@ pub(super) fn write(bytes: &[u8], form: Form, entropy: Entropy, out: &mut Vec<u8
         Entropy::Zstd => &[Coding::Zstd],
         Entropy::Shortest => &[Coding::Plain, Coding::Frequencies, Coding::Zstd],
     };
-    let mut shortest: Option<(Coding, Cow<'_, [u8]>)> = None;
+    let mut shortest: Option<(usize, Coding, Option<Vec<u8>>)> = None;
     for &coding in codings {
-        let code = coded(bytes, form, coding)?;
-        if shortest.as_ref().is_none_or(|(_, other)| code.len() < other.len()) {
-            shortest = Some((coding, code));
+        let code = code_of(&bytes, form, coding)?;
+        let length = code.as_ref().map_or(bytes.len(), Vec::len);
+        if shortest.as_ref().is_none_or(|(other, ..)| length < *other) {
+            shortest = Some((length, coding, code));
         }
     }
-    let (coding, code) = shortest.unwrap_or((Coding::Plain, Cow::Borrowed(&[])));
-    out.extend_from_slice(&code);
-    Ok(coding)
+    let (_, coding, code) = shortest.unwrap_or((0, Coding::Plain, None));
+    Ok((coding, code.unwrap_or(bytes)))
 }
 
-fn coded(bytes: &[u8], form: Form, coding: Coding) -> Result<Cow<'_, [u8]>> {
+/// Returns the code of `bytes`; `None` if it is these bytes.
+fn code_of(bytes: &[u8], form: Form, coding: Coding) -> Result<Option<Vec<u8>>> {
     match coding {
-        Coding::Plain if form.bits < 8 => Ok(Cow::Owned(packed(bytes, form))),
-        Coding::Plain => Ok(Cow::Borrowed(bytes)),
-        Coding::Frequencies => {
-            let mut out = Vec::new();
-            let width = form.width();
-            for place in 0..width {
-                let plane: Vec<u8> = bytes.iter().skip(place).step_by(width).copied().collect();
-                let mut code = Vec::new();
-                symbols::write(&plane, &mut code);
-                if place + 1 < width {
-                    varint::write(&mut out, code.len() as u64);
-                }
-                out.extend(code);
-            }
-            Ok(Cow::Owned(out))
-        }
+        Coding::Plain => Ok((form.bits < 8).then(|| packed(bytes, form))),
+        Coding::Frequencies => Ok(Some(by_frequencies(bytes, form))),
         Coding::Zstd => {
-            let plain = if form.bits < 8 { packed(bytes, form) } else { by_plane(bytes, form) };
+            let plain = if form.bits < 8 { packed(bytes, form) } else { by_plane(bytes, form.width()) };
             let code = zstd::bulk::compress(&plain, LEVEL);
-            code.map(Cow::Owned).map_err(|error| Error::Update(format!("zstd fails: {error}")))
+            code.map(Some).map_err(|error| Error::Update(format!("zstd fails: {error}")))
         }
     }
+}
+
+/// Returns the codes of all planes, one behind the other.
+fn by_frequencies(bytes: &[u8], form: Form) -> Vec<u8> {
+    let width = form.width();
+    let mut out = Vec::with_capacity(bytes.len() / 2);
+    if width == 1 {
+        symbols::write(bytes, &mut out);
+        return out;
+    }
+    let (planes, mut code) = (by_plane(bytes, form.width()), Vec::new());
+    for (place, plane) in planes.chunks_exact(form.values).enumerate() {
+        code.clear();
+        symbols::write(plane, &mut code);
+        if place + 1 < width {
+            varint::write(&mut out, code.len() as u64);
+        }
+        out.extend_from_slice(&code);
+    }
+    out
 }
 
 /// Reads values of this form.
 ///
 /// # Errors
-/// [`Error::Frame`] for anything but what [`write`] appends in this coding.
+/// [`Error::Frame`] for anything but what [`coded`] returns in this coding.
 pub(super) fn read(code: &[u8], form: Form, coding: Coding) -> Result<Cow<'_, [u8]>> {
     let wrong = || Error::Frame("a composed block has more or fewer bytes of values than it needs".into());
     let mut bytes = Vec::new();
@@ -138,7 +150,7 @@ pub(super) fn read(code: &[u8], form: Form, coding: Coding) -> Result<Cow<'_, [u
                 };
                 symbols::read(plane, form.values, &mut bytes)?;
             }
-            Ok(Cow::Owned(by_value(bytes, form)))
+            Ok(Cow::Owned(by_value(bytes, form.width())))
         }
         Coding::Zstd => {
             // Whatever the frame says, nothing is written behind the length that its values need.
@@ -149,7 +161,7 @@ pub(super) fn read(code: &[u8], form: Form, coding: Coding) -> Result<Cow<'_, [u
             if bytes.len() != length {
                 return Err(wrong());
             }
-            let bytes = if form.bits < 8 { unpacked(&bytes, form)? } else { by_value(bytes, form) };
+            let bytes = if form.bits < 8 { unpacked(&bytes, form)? } else { by_value(bytes, form.width()) };
             Ok(Cow::Owned(bytes))
         }
     }
@@ -175,21 +187,46 @@ fn unpacked(code: &[u8], form: Form) -> Result<Vec<u8>> {
     if is_zero { Ok(symbols) } else { Err(wrong("goes on behind its symbols")) }
 }
 
-/// Returns the planes of values, one behind the other.
-fn by_plane(bytes: &[u8], form: Form) -> Vec<u8> {
-    let width = form.width();
-    (0..width).flat_map(|place| bytes.iter().skip(place).step_by(width).copied()).collect()
+per_instruction_set! {
+    /// Returns the planes of values of so many bytes, one behind the other.
+    fn by_plane(bytes: &[u8], width: usize) -> Vec<u8> {
+        match width {
+            2 => planes_of::<2>(bytes),
+            4 => planes_of::<4>(bytes),
+            _ => bytes.to_vec(),
+        }
+    }
 }
 
-/// Returns the values whose planes these are.
-fn by_value(planes: Vec<u8>, form: Form) -> Vec<u8> {
-    let width = form.width();
-    if width == 1 {
-        return planes;
+#[inline(always)]
+fn planes_of<const WIDTH: usize>(bytes: &[u8]) -> Vec<u8> {
+    let (values, _) = bytes.as_chunks::<WIDTH>();
+    let mut planes = Vec::with_capacity(bytes.len());
+    for place in 0..WIDTH {
+        planes.extend(values.iter().map(|value| value[place]));
     }
+    planes
+}
+
+per_instruction_set! {
+    /// Returns the values of so many bytes whose planes these are.
+    fn by_value(planes: Vec<u8>, width: usize) -> Vec<u8> {
+        match width {
+            2 => values_of::<2>(&planes),
+            4 => values_of::<4>(&planes),
+            _ => planes,
+        }
+    }
+}
+
+#[inline(always)]
+fn values_of<const WIDTH: usize>(planes: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; planes.len()];
-    for (place, plane) in planes.chunks_exact(form.values.max(1)).enumerate() {
-        bytes.iter_mut().skip(place).step_by(width).zip(plane).for_each(|(byte, plane)| *byte = *plane);
+    let (values, _) = bytes.as_chunks_mut::<WIDTH>();
+    let count = values.len();
+    let planes: [&[u8]; WIDTH] = std::array::from_fn(|place| &planes[place * count..][..count]);
+    for (at, value) in values.iter_mut().enumerate() {
+        *value = std::array::from_fn(|place| planes[place][at]);
     }
     bytes
 }
@@ -219,8 +256,7 @@ mod tests {
                 let mask = if bits < 8 { (1 << bits) - 1 } else { u8::MAX };
                 let bytes: Vec<u8> = bytes[..form.bytes()].iter().map(|byte| byte & mask).collect();
                 for entropy in [Entropy::None, Entropy::Ans, Entropy::Zstd, Entropy::Shortest] {
-                    let mut code = Vec::new();
-                    let coding = write(&bytes, form, entropy, &mut code).unwrap();
+                    let (coding, code) = coded(bytes.clone(), form, entropy).unwrap();
                     prop_assert_eq!(&*read(&code, form, coding).unwrap(), &bytes[..]);
                     if !code.is_empty() {
                         prop_assert!(read(&code[..code.len() - 1], form, coding).is_err());
@@ -256,8 +292,7 @@ mod tests {
     fn the_shortest_coding_is_chosen() {
         let of = |bytes: &[u8], bits| {
             let form = form(bits, bytes.len() * 8 / bits.max(8) as usize);
-            let mut code = Vec::new();
-            write(bytes, form, Entropy::Shortest, &mut code).unwrap()
+            coded(bytes.to_vec(), form, Entropy::Shortest).unwrap().0
         };
         let mut stream = Streams::new(1).stream(Purpose::Line, 0, 0);
         let noise: Vec<u8> = (0..4000).map(|_| stream.next_u32() as u8).collect();

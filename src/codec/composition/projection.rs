@@ -53,7 +53,7 @@ impl Basis {
             let product = |vector: &[f32]| row.iter().zip(vector).map(|(value, other)| value * other).sum::<f32>();
             values.extend(self.vectors.chunks_exact(self.columns.max(1)).map(product));
         }
-        Candidates { rows: candidates.rows.clone(), values, columns: self.rank }
+        Candidates { rows: candidates.rows.clone(), values, columns: self.rank, slots: Vec::new() }
     }
 
     /// Returns the rows of which these are the products with the vectors.
@@ -112,8 +112,8 @@ mod tests {
     #[test]
     fn what_is_in_the_subspace_comes_back() {
         let basis = Basis::of_seed(3, 4, 4);
-        let rows =
-            Candidates { rows: vec![2, 9], values: (0..8).map(|value| value as f32 - 3.0).collect(), columns: 4 };
+        let values = (0..8).map(|value| value as f32 - 3.0).collect();
+        let rows = Candidates { rows: vec![2, 9], values, columns: 4, slots: Vec::new() };
         let back = basis.expand(&basis.project(&rows).values);
         assert!(back.iter().zip(rows.values.iter()).all(|(back, value)| (back - value).abs() < 1e-5), "{back:?}");
     }

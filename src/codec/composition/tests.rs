@@ -145,11 +145,14 @@ proptest! {
                 }
             }
             let residual = memory.residual(0, columns);
-            residual.read_held(&rows, &mut Vec::new(), |position, left_out, scale| {
+            let mut slots = Vec::new();
+            residual.find(&rows, &mut slots);
+            for position in 0..rows.len() {
+                let (left_out, scale) = residual.held(&slots, position).unwrap();
                 for (column, value) in left_out.iter().enumerate() {
                     sum[position * columns + column] += f64::from(value * scale);
                 }
-            });
+            }
             for (position, (row, values)) in update.iter().enumerate() {
                 for (column, value) in floats(values).enumerate() {
                     let change = f64::from(value) - f64::from(base.row(row)[column] * update.others_scale);

@@ -1,10 +1,8 @@
 //! Codes which entries of a block a frame holds.
 //!
 //! There are five codes beside that of all entries, which takes no bytes. For a choice that is as likely as any other,
-//! [`enumerative`] is the shortest but for a few bytes; the others are faster to read, and shorter where the positions
-//! have a pattern.
+//! [`enumerative`] is the shortest but for a few bytes; the others are shorter where the positions have a pattern.
 
-mod binary_range;
 mod elias_fano;
 mod enumerative;
 mod rice;
@@ -44,7 +42,7 @@ pub enum PositionCode {
     Rice = 3,
     /// The code of Elias and Fano.
     EliasFano = 4,
-    /// The number of the choice among all choices of as many.
+    /// A code of about as many bits as the number of the choice among all choices of as many.
     Enumerative = 5,
     /// The seed from which the positions were drawn.
     Seed = 6,
@@ -65,11 +63,7 @@ impl PositionCode {
         match self {
             // The positions do not tell their seed, see `write_seed`.
             Self::All | Self::Seed => {}
-            Self::Bitmap => {
-                let start = out.len();
-                out.resize(start + bitmap::byte_length(places.universe), 0);
-                held().for_each(|place| bitmap::insert(&mut out[start..], place));
-            }
+            Self::Bitmap => out.extend(bitmap::of(held(), places.universe)),
             Self::Gaps => index::write_gaps(out, held()),
             Self::Rice => rice::write(places, rice::plan(places).0, out),
             Self::EliasFano => elias_fano::write(places, out),

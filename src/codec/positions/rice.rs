@@ -15,13 +15,15 @@ pub(super) fn plan(places: &Places<'_>) -> (u32, usize) {
     // The best number is close to the logarithm of the mean gap, in whatever way the gaps are distributed.
     let mean = (places.universe / places.count().max(1)) as u64;
     let about = mean.max(1).ilog2();
-    let bits_with = |low: u32| {
-        let fixed = places.count() as u64 * u64::from(low + 1);
-        fixed + gaps(places.held).map(|gap| gap >> low).sum::<u64>()
-    };
-    let candidates = about.saturating_sub(2)..=(about + 1).min(MOST_LOW_BITS);
-    let best = candidates.map(|low| (bits_with(low), low)).min().unwrap_or((0, 0));
-    (best.1, 1 + best.0.div_ceil(8) as usize)
+    let candidates: [u32; 4] = std::array::from_fn(|place| (about.saturating_sub(2) + place as u32).min(MOST_LOW_BITS));
+    // One walk adds up what all of them would write in unary.
+    let mut highs = [0; 4];
+    for gap in gaps(places.held) {
+        highs.iter_mut().zip(candidates).for_each(|(high, low)| *high += gap >> low);
+    }
+    let bits = |(low, high)| (places.count() as u64 * u64::from(low + 1) + high, low);
+    let (bits, low) = candidates.into_iter().zip(highs).map(bits).min().unwrap_or((0, 0));
+    (low, 1 + bits.div_ceil(8) as usize)
 }
 
 /// Appends the code with so many low bits.

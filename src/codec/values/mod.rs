@@ -55,8 +55,6 @@ pub(super) struct Quantized {
     pub symbols: Vec<u8>,
     /// The numbers of steps that have no symbol of their own, in their order.
     pub escaped: Vec<i64>,
-    /// The values that the receiver gets.
-    pub decoded: Buffer,
 }
 
 impl Quantizer {
@@ -76,13 +74,14 @@ impl Quantizer {
         !matches!(self, Self::F16 | Self::Bf16)
     }
 
-    /// Quantises `values`, which consist of these groups. `seed` is asked only if values are rounded at random.
+    /// Quantises `values`, which consist of these groups, and leaves in their places what the receiver does not get of
+    /// them. `seed` is asked only if values are rounded at random.
     ///
     /// # Errors
     /// [`Error::Unrepresentable`] if a value is not finite, or too large for half precision.
     pub(super) fn quantise(
         self,
-        values: &[f32],
+        values: &mut [f32],
         groups: Groups<'_>,
         seed: impl FnOnce() -> [u32; LANES],
     ) -> Result<Quantized> {
@@ -94,21 +93,21 @@ impl Quantizer {
         match self {
             Self::F16 => {
                 out.symbols.reserve(2 * values.len());
-                for &value in values {
-                    let short = f16::from_f32(value);
+                for value in values {
+                    let short = f16::from_f32(*value);
                     if !short.is_finite() {
-                        return Err(unrepresentable(value, "is too large for half precision, which ends at 65504"));
+                        return Err(unrepresentable(*value, "is too large for half precision, which ends at 65504"));
                     }
                     out.symbols.extend(short.to_le_bytes());
-                    out.decoded.push(short.to_f32());
+                    *value -= short.to_f32();
                 }
             }
             Self::Bf16 => {
                 out.symbols.reserve(2 * values.len());
-                for &value in values {
-                    let short = nearest_bf16(value);
+                for value in values {
+                    let short = nearest_bf16(*value);
                     out.symbols.extend(short.to_le_bytes());
-                    out.decoded.push(short.to_f32());
+                    *value -= short.to_f32();
                 }
             }
             Self::Levels { most, stochastic } => {
@@ -137,8 +136,7 @@ impl Quantizer {
                 _ => shorts.iter().map(|bytes| bf16::from_le_bytes(*bytes).to_f32()).collect(),
             });
         }
-        let mut values = Buffer::default();
-        values.resize(symbols.len(), 0.0);
+        let mut values = Buffer::of_any(symbols.len());
         steps::restore(self, symbols, groups, (scales, escaped), &mut values).map_err(missing)?;
         Ok(values)
     }
@@ -149,16 +147,6 @@ impl Quantizer {
             Self::DeadZone { zone, .. } => steps::of_steps_around(steps, scale, zone),
             _ => steps as f32 * scale,
         }
-    }
-}
-
-impl Quantized {
-    /// Makes room for symbols and values, and returns where both begin.
-    fn room_for(&mut self, values: usize) -> (usize, usize) {
-        let starts = (self.symbols.len(), self.decoded.len());
-        self.symbols.resize(starts.0 + values, 0);
-        self.decoded.resize(starts.1 + values, 0.0);
-        starts
     }
 }
 
@@ -236,12 +224,14 @@ mod tests {
             let values: Vec<f32> = groups.concat().iter().map(|value| value * 2f32.powi(magnitude)).collect();
             let lengths: Vec<usize> = groups.iter().map(Vec::len).collect();
             for quantizer in ALL {
-                let Quantized { scales, symbols, escaped, decoded } =
-                    quantizer.quantise(&values, Groups::of(&lengths), || seed).unwrap();
+                let mut left_out = values.clone();
+                let Quantized { scales, symbols, escaped } =
+                    quantizer.quantise(&mut left_out, Groups::of(&lengths), || seed).unwrap();
                 let received = quantizer.restore(&symbols, Groups::of(&lengths), &scales, &escaped).unwrap();
-                let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
-                prop_assert_eq!(bits(&received), bits(&decoded), "{:?}", quantizer);
                 prop_assert_eq!(received.len(), values.len());
+                for ((value, received), left_out) in values.iter().zip(received.iter()).zip(&left_out) {
+                    prop_assert_eq!((value - received).to_bits(), left_out.to_bits(), "{:?}", quantizer);
+                }
                 let mut scales = scales.as_chunks::<2>().0.iter().map(|bytes| bf16::from_le_bytes(*bytes).to_f32());
                 let (mut values, mut received) = (values.iter(), received.iter());
                 for group in &groups {
@@ -259,20 +249,22 @@ mod tests {
     #[test]
     fn rounding_at_random_keeps_the_mean() {
         let quantizer = Quantizer::Levels { most: 1, stochastic: true };
-        let values: Vec<f32> = [1.0].into_iter().chain(std::iter::repeat_n(0.3, 65_536)).collect();
-        let quantized = quantizer.quantise(&values, Groups::even(values.len(), 1), || SEED).unwrap();
-        let sum: f64 = quantized.decoded[1..].iter().map(|value| f64::from(*value)).sum();
+        let mut values: Vec<f32> = [1.0].into_iter().chain(std::iter::repeat_n(0.3, 65_536)).collect();
+        let groups = Groups::even(values.len(), 1);
+        quantizer.quantise(&mut values, groups, || SEED).unwrap();
+        let left_out: f64 = values[1..].iter().map(|value| f64::from(*value)).sum();
         // The standard deviation of the mean is 0.0018.
-        assert!((sum / 65_536.0 - 0.3).abs() < 0.006, "{sum}");
+        assert!((left_out / 65_536.0).abs() < 0.006, "{left_out}");
     }
 
     #[test]
     fn numbers_too_large_for_a_format_do_not_become_infinite() {
-        let refused = Quantizer::F16.quantise(&[70_000.0], Groups::even(1, 1), || SEED).unwrap_err();
+        let refused = Quantizer::F16.quantise(&mut [70_000.0], Groups::even(1, 1), || SEED).unwrap_err();
         assert!(refused.to_string().contains("too large for half precision"), "{refused}");
         for quantizer in [Quantizer::Bf16, Quantizer::Levels { most: 127, stochastic: false }, Quantizer::Sign] {
-            let decoded = quantizer.quantise(&[f32::MAX], Groups::even(1, 1), || SEED).unwrap().decoded;
-            assert!(decoded[0].is_finite() && decoded[0] > 0.99 * f32::MAX, "{quantizer:?}: {decoded:?}");
+            let mut left_out = [f32::MAX];
+            quantizer.quantise(&mut left_out, Groups::even(1, 1), || SEED).unwrap();
+            assert!(left_out[0].abs() < 0.01 * f32::MAX, "{quantizer:?}: {left_out:?}");
         }
     }
 }

@@ -55,22 +55,22 @@ impl Shifts {
 
 per_instruction_set! {
     /// Appends whole steps from -`most` to `most`, where the largest value of a group is `most` steps, to `out`. `shifts`
-    /// are added before steps are rounded down.
-    pub(super) fn quantise_levels(values: &[f32], groups: Groups<'_>, most: u8, shifts: Shifts, out: &mut Quantized) {
+    /// are added before steps are rounded down. As with every function here, what is lost takes the place of the values.
+    pub(super) fn quantise_levels(values: &mut [f32], groups: Groups<'_>, most: u8, shifts: Shifts, out: &mut Quantized) {
         levels(values, groups, most, shifts, out);
     }
 }
 
 per_instruction_set! {
     /// Appends steps of a multiple `step` of the root of the mean square of each group to `out`.
-    pub(super) fn quantise_dead_zone(values: &[f32], groups: Groups<'_>, step: f32, zone: f32, out: &mut Quantized) {
+    pub(super) fn quantise_dead_zone(values: &mut [f32], groups: Groups<'_>, step: f32, zone: f32, out: &mut Quantized) {
         dead_zone(values, groups, step, zone, out);
     }
 }
 
 per_instruction_set! {
     /// Appends the signs of the values to `out`, with the mean magnitude of each group.
-    pub(super) fn quantise_signs(values: &[f32], groups: Groups<'_>, out: &mut Quantized) {
+    pub(super) fn quantise_signs(values: &mut [f32], groups: Groups<'_>, out: &mut Quantized) {
         signs(values, groups, out);
     }
 }
@@ -97,34 +97,38 @@ per_instruction_set! {
 }
 
 #[inline(always)]
-fn levels(values: &[f32], groups: Groups<'_>, most: u8, mut shifts: Shifts, out: &mut Quantized) {
+fn levels(mut values: &mut [f32], groups: Groups<'_>, most: u8, mut shifts: Shifts, out: &mut Quantized) {
     let most = f32::from(most);
-    let (symbols, decoded) = out.room_for(values.len());
-    let mut start = 0;
+    out.symbols.resize(values.len(), 0);
+    out.scales.reserve(2 * groups.len());
+    let mut symbols = &mut out.symbols[..];
     for length in groups {
-        let of_group = start..start + length;
-        let group = &values[of_group.clone()];
-        let scale = bf16_not_below(largest(group) / most);
+        let (group, of_group);
+        (group, values) = values.split_at_mut(length);
+        (of_group, symbols) = symbols.split_at_mut(length);
+        let largest = largest(group);
+        // A scale that is not 0 has an inverse, and all values of a group without one are 0.
+        let scale = bf16_not_below(if largest > 0.0 { (largest / most).max(f32::MIN_POSITIVE) } else { 0.0 });
         out.scales.extend(scale.to_le_bytes());
         let scale = scale.to_f32();
-        // All values of a group without a scale are 0, and so are the steps.
-        let divisor = if scale > 0.0 { scale } else { 1.0 };
-        let (chunks, rest) = group.as_chunks::<LANES>();
-        let (symbols, symbols_of_rest) = out.symbols[symbols..][of_group.clone()].as_chunks_mut::<LANES>();
-        let (decoded, decoded_of_rest) = out.decoded[decoded..][of_group.clone()].as_chunks_mut::<LANES>();
-        for ((values, symbols), decoded) in chunks.iter().zip(symbols).zip(decoded) {
+        let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
+        let (chunks, rest) = group.as_chunks_mut::<LANES>();
+        let (symbols, symbols_of_rest) = of_group.as_chunks_mut::<LANES>();
+        for (values, symbols) in chunks.iter_mut().zip(symbols) {
             let shifts = shifts.advance();
             for lane in 0..LANES {
-                (symbols[lane], decoded[lane]) = level(values[lane] / divisor + shifts[lane], most, scale);
+                let (symbol, decoded) = level(values[lane] * inverse + shifts[lane], most, scale);
+                symbols[lane] = symbol;
+                values[lane] -= decoded;
             }
         }
         if !rest.is_empty() {
-            let places = symbols_of_rest.iter_mut().zip(decoded_of_rest);
-            for ((value, shift), (symbol, decoded)) in rest.iter().zip(shifts.advance()).zip(places) {
-                (*symbol, *decoded) = level(value / divisor + shift, most, scale);
+            for ((value, shift), symbol) in rest.iter_mut().zip(shifts.advance()).zip(symbols_of_rest) {
+                let decoded;
+                (*symbol, decoded) = level(*value * inverse + shift, most, scale);
+                *value -= decoded;
             }
         }
-        start = of_group.end;
     }
 }
 
@@ -136,32 +140,33 @@ fn level(steps: f32, most: f32, scale: f32) -> (u8, f32) {
 }
 
 #[inline(always)]
-fn dead_zone(values: &[f32], groups: Groups<'_>, step: f32, zone: f32, out: &mut Quantized) {
-    let (symbols, decoded) = out.room_for(values.len());
-    let mut start = 0;
+fn dead_zone(mut values: &mut [f32], groups: Groups<'_>, step: f32, zone: f32, out: &mut Quantized) {
+    out.symbols.resize(values.len(), 0);
+    out.scales.reserve(2 * groups.len());
+    let mut symbols = &mut out.symbols[..];
     for length in groups {
-        let of_group = start..start + length;
-        let group = &values[of_group.clone()];
+        let (group, of_group);
+        (group, values) = values.split_at_mut(length);
+        (of_group, symbols) = symbols.split_at_mut(length);
         let squares = sum_of(group, |value| f64::from(value) * f64::from(value));
         let rms = crate::math::sqrt(squares / group.len().max(1) as f64) as f32;
         let scale = bf16_not_below(rms * step);
         out.scales.extend(scale.to_le_bytes());
         let scale = scale.to_f32();
         let divisor = if scale > 0.0 { scale } else { f32::INFINITY };
-        let places =
-            out.symbols[symbols..][of_group.clone()].iter_mut().zip(&mut out.decoded[decoded..][of_group.clone()]);
-        let pairs = group.iter().zip(places);
-        if largest(group) / divisor < FEW_STEPS {
-            for (value, (symbol, decoded)) in pairs {
+        let has_few_steps = largest(group) / divisor < FEW_STEPS;
+        let pairs = group.iter_mut().zip(of_group);
+        if has_few_steps {
+            for (value, symbol) in pairs {
                 let magnitude = value.abs() / divisor;
                 let steps =
                     if magnitude < zone || magnitude == 0.0 { 0 } else { whole((magnitude - zone).floor()) + 1 };
                 let steps = if *value < 0.0 { -steps } else { steps };
                 *symbol = symbol_of_few(steps);
-                *decoded = of_few_steps(steps, scale, zone);
+                *value -= of_few_steps(steps, scale, zone);
             }
         } else {
-            for (value, (symbol, decoded)) in pairs {
+            for (value, symbol) in pairs {
                 let magnitude = value.abs() / divisor;
                 let is_zero = magnitude < zone || magnitude == 0.0;
                 let steps = if is_zero { 0 } else { (magnitude - zone).floor().min(1e15) as i64 + 1 };
@@ -170,31 +175,29 @@ fn dead_zone(values: &[f32], groups: Groups<'_>, step: f32, zone: f32, out: &mut
                 if *symbol == ESCAPE {
                     out.escaped.push(steps);
                 }
-                *decoded = of_steps_around(steps, scale, zone);
+                *value -= of_steps_around(steps, scale, zone);
             }
         }
-        start = of_group.end;
     }
 }
 
 #[inline(always)]
-fn signs(values: &[f32], groups: Groups<'_>, out: &mut Quantized) {
-    let (symbols, decoded) = out.room_for(values.len());
-    let mut start = 0;
+fn signs(mut values: &mut [f32], groups: Groups<'_>, out: &mut Quantized) {
+    out.symbols.resize(values.len(), 0);
+    out.scales.reserve(2 * groups.len());
+    let mut symbols = &mut out.symbols[..];
     for length in groups {
-        let of_group = start..start + length;
-        let group = &values[of_group.clone()];
+        let (group, of_group);
+        (group, values) = values.split_at_mut(length);
+        (of_group, symbols) = symbols.split_at_mut(length);
         let sum = sum_of(group, |value| f64::from(value.abs()));
         let scale = bf16_not_below((sum / group.len().max(1) as f64) as f32);
         out.scales.extend(scale.to_le_bytes());
         let scale = scale.to_f32();
-        let places =
-            out.symbols[symbols..][of_group.clone()].iter_mut().zip(&mut out.decoded[decoded..][of_group.clone()]);
-        for (value, (symbol, decoded)) in group.iter().zip(places) {
+        for (value, symbol) in group.iter_mut().zip(of_group) {
             *symbol = u8::from(*value < 0.0);
-            *decoded = if *value < 0.0 { -scale } else { scale };
+            *value -= if *value < 0.0 { -scale } else { scale };
         }
-        start = of_group.end;
     }
 }
 
@@ -207,17 +210,18 @@ fn restore_groups(
     mut values: &mut [f32],
 ) -> Result<(), &'static str> {
     let mut escaped = escaped.iter();
+    // This is one comparison after the other, which is done for many symbols at once.
+    let has_escapes = symbols.iter().fold(false, |has, symbol| has | (*symbol == ESCAPE));
     for length in groups {
         let (scale, group, of_group);
         (scale, scales) = scales.split_first_chunk::<2>().ok_or("scales")?;
         (group, symbols) = symbols.split_at_checked(length).ok_or("values")?;
         (of_group, values) = values.split_at_mut(length);
         let scale = bf16::from_le_bytes(*scale).to_f32();
-        let pairs = of_group.iter_mut().zip(group);
         match quantizer {
-            Quantizer::Sign => pairs.for_each(|(value, symbol)| *value = if *symbol == 0 { scale } else { -scale }),
-            _ if group.contains(&ESCAPE) => {
-                for (value, symbol) in pairs {
+            Quantizer::Sign => restore_group(of_group, group, |symbol| if symbol == 0 { scale } else { -scale }),
+            _ if has_escapes && group.contains(&ESCAPE) => {
+                for (value, symbol) in of_group.iter_mut().zip(group) {
                     let steps = match *symbol {
                         ESCAPE => *escaped.next().ok_or("escaped values")?,
                         symbol => steps_of(u64::from(symbol)),
@@ -226,13 +230,27 @@ fn restore_groups(
                 }
             }
             Quantizer::DeadZone { zone, .. } => {
-                pairs.for_each(|(value, symbol)| *value = of_few_steps(few_steps_of(*symbol), scale, zone));
+                restore_group(of_group, group, |symbol| of_few_steps(few_steps_of(symbol), scale, zone));
             }
-            _ => pairs.for_each(|(value, symbol)| *value = few_steps_of(*symbol) as f32 * scale),
+            _ => restore_group(of_group, group, |symbol| few_steps_of(symbol) as f32 * scale),
         }
     }
     let is_all = symbols.is_empty() && scales.is_empty() && escaped.next().is_none();
     if is_all { Ok(()) } else { Err("values") }
+}
+
+/// Sets the values of a group, which may be a short row, to those of its symbols.
+#[allow(clippy::needless_range_loop)] // The form that becomes one vector operation.
+#[inline(always)]
+fn restore_group(values: &mut [f32], symbols: &[u8], value_of: impl Fn(u8) -> f32) {
+    let ((values, values_rest), (symbols, symbols_rest)) =
+        (values.as_chunks_mut::<LANES>(), symbols.as_chunks::<LANES>());
+    for (values, symbols) in values.iter_mut().zip(symbols) {
+        for lane in 0..LANES {
+            values[lane] = value_of(symbols[lane]);
+        }
+    }
+    values_rest.iter_mut().zip(symbols_rest).for_each(|(value, symbol)| *value = value_of(*symbol));
 }
 
 /// Returns the value of so many steps around a dead zone.

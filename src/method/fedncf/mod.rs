@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::tuned_table::TunedTable;
 use super::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Placement, Problem, Scorer, ScoringContext, Scratch,
+    Client, Entry, LocalTask, LocalUpdate, Method, PersonalTable, Placement, Problem, Scorer, ScoringContext, Scratch,
     largest_magnitude, network, parameters, sizes_by,
 };
 use crate::error::Result;
@@ -251,6 +251,17 @@ impl Client for FedNcfClient {
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
             network::score(&self.shared.network, &parameters, vector, &table, items, scores);
         }))
+    }
+
+    fn personal_table(&self) -> Result<Option<PersonalTable>> {
+        self.own.get().dual.as_ref().map(|dual| dual.1.shown_as("V")).transpose()
+    }
+
+    fn replace_personal_table(&mut self, values: Table) -> Result<()> {
+        if let Some(dual) = &mut self.own.get_mut().dual {
+            dual.1 = TunedTable::new(&Arc::new(values));
+        }
+        Ok(())
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {

@@ -313,7 +313,7 @@ impl Client for FedPerGnnClient {
         // A step moves the embedding by the rate times a clipped gradient, and the noise follows from that.
         let noise = parameters.learning_rate * parameters.gradient_noise();
         let mut embedding = self.embedding.get().clone();
-        upload::add_noise(&mut embedding, noise, &mut task.named_stream("fedpergnn/noise-of-embedding"));
+        upload::add_noise(&mut embedding, noise, task.named_stream("fedpergnn/noise-of-embedding"));
         Ok(LocalRequest::new(parameters.sizes().request(key, &own, embedding), Work::of_row_visits(own.len() as u64)))
     }
 
@@ -344,8 +344,8 @@ impl Client for FedPerGnnClient {
         self.gathered = Private::new(gathered);
 
         let mut blocks = vec![upload::of_items(parameters, task, table.shape(), (&items, &gradient.rows))?];
-        let mut stream = task.named_stream("fedpergnn/noise-of-network");
-        upload::add_noise(&mut gradient.network, parameters.gradient_noise(), &mut stream);
+        let stream = task.named_stream("fedpergnn/noise-of-network");
+        upload::add_noise(&mut gradient.network, parameters.gradient_noise(), stream);
         task.check_magnitude("gradient of the network, with noise", largest_magnitude(&gradient.network))?;
         let shapes = layout.blocks()[1..].iter().map(|block| block.shape);
         blocks.extend(network::cut(shapes, &gradient.network).iter().map(TableUpdate::whole));

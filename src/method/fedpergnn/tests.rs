@@ -289,7 +289,7 @@ fn noise_has_the_scale_that_epsilon_and_the_norm_give() {
     let values: Vec<f32> = floats(&update_of_items(&noisy).blocks[0].values).collect();
     assert!(values.iter().any(|value| value.abs() > 6.0), "{values:?}");
     let mut many = vec![0.0; 20_000];
-    upload::add_noise(&mut many, noisy.gradient_noise(), &mut Streams::new(1).named("test", 0, 0));
+    upload::add_noise(&mut many, noisy.gradient_noise(), Streams::new(1).named("test", 0, 0));
     let magnitude = many.iter().map(|value| f64::from(value.abs())).sum::<f64>() / many.len() as f64;
     assert!((11.5..12.5).contains(&magnitude), "{magnitude}");
 }

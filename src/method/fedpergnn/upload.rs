@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::method::user_vector::draw_unrated;
 use crate::method::{LocalTask, largest_magnitude};
 use crate::model::neural::optimizer::{clipping_factor, scale, squared_norm};
+use crate::model::noise::{Law, Noise};
 use crate::model::table::{TableShape, TableUpdate};
 use crate::rng::{PortableDraws, Stream};
 
@@ -20,9 +21,9 @@ pub(super) fn clip(gradient: &mut Gradient, limit: f64) {
 }
 
 /// Adds noise of the Laplace distribution to every value. A scale of 0 adds none.
-pub(super) fn add_noise(values: &mut [f32], noise: f64, stream: &mut Stream) {
-    if noise > 0.0 {
-        values.iter_mut().for_each(|value| *value += stream.laplace(noise) as f32);
+pub(super) fn add_noise(values: &mut [f32], scale: f64, stream: Stream) {
+    if scale > 0.0 {
+        Noise::new(Law::Laplace { scale }, stream).add_to(values);
     }
 }
 
@@ -49,7 +50,7 @@ pub(super) fn of_items(
             None => values.extend((0..shape.dimension).map(|_| (width * stream.standard_normal()) as f32)),
         }
     }
-    add_noise(&mut values, parameters.gradient_noise(), &mut task.named_stream("fedpergnn/noise-of-items"));
+    add_noise(&mut values, parameters.gradient_noise(), task.named_stream("fedpergnn/noise-of-items"));
     task.check_magnitude("gradient of the item embeddings, with noise", largest_magnitude(&values))?;
     TableUpdate::listed(shape, items, &values, 1.0)
 }

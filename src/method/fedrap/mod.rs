@@ -10,7 +10,8 @@ use super::averager::Averager;
 use super::rule::Rule;
 use super::server::Server;
 use super::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, sizes_by,
+    Client, Entry, LocalTask, LocalUpdate, Method, PersonalTable, Phase, Placement, Problem, Scorer, ScoringContext,
+    Scratch, sizes_by,
 };
 use crate::error::Result;
 use crate::ids::UserId;
@@ -161,6 +162,27 @@ impl Client for FedRapClient {
             }
             score_sums(&own.w, own.b, &rows, scores);
         }))
+    }
+
+    fn personal_table(&self) -> Result<Option<PersonalTable>> {
+        let Shared { plan, start, items } = &*self.shared;
+        if !plan.keeps_d() {
+            return Ok(None);
+        }
+        let mut values = Table::zeros(start.d.shape());
+        let rows: Vec<u32> = (0..*items as u32).collect();
+        self.own.get().d.read_rows(&rows, &start.d, &mut Vec::new(), |row, stored, scale| {
+            values.row_mut(row).iter_mut().zip(stored).for_each(|(value, stored)| *value = stored * scale);
+        });
+        Ok(Some(PersonalTable { name: "D", values, is_added: true }))
+    }
+
+    fn replace_personal_table(&mut self, values: Table) -> Result<()> {
+        let mut own = RowTable::new(values.shape().dimension);
+        let rows: Vec<u32> = (0..values.shape().rows as u32).collect();
+        own.write_rows(&rows, 1.0, &mut Vec::new(), |row, own| own.copy_from_slice(values.row(row)));
+        self.own.get_mut().d = own;
+        Ok(())
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {

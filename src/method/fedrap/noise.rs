@@ -9,9 +9,10 @@
 use super::moving_rows::C;
 use super::parameters::{Noise, NoiseAt};
 use crate::method::{LocalTask, largest_magnitude};
+use crate::model;
 use crate::model::kernel::{PackedRows, unpack_into};
+use crate::model::noise::Law;
 use crate::model::table::{extend_bytes, floats};
-use crate::rng::{PortableDraws, Stream};
 
 impl Noise {
     /// Returns the standard deviation z 2 eta tau / n_s, where `rate` is eta.
@@ -24,7 +25,8 @@ impl Noise {
 /// Disturbs the C of one participation, of which every row is packed.
 pub(super) struct Disturbance<'a> {
     noise: &'a Noise,
-    stream: Stream,
+    /// Noise of standard deviation 1.
+    normal: model::noise::Noise,
     dimension: usize,
     /// The standard deviation at the rate with which the participation begins.
     deviation: f64,
@@ -38,7 +40,7 @@ impl<'a> Disturbance<'a> {
         let table = task.model.table(0);
         Self {
             noise,
-            stream: task.named_stream("fedrap/noise"),
+            normal: model::noise::Noise::new(Law::Gaussian { deviation: 1.0 }, task.named_stream("fedrap/noise")),
             dimension: table.shape().dimension,
             deviation: noise.deviation(rate),
             before: table.as_slice().to_vec(),
@@ -59,7 +61,7 @@ impl<'a> Disturbance<'a> {
         let deviation = f64::from(rate) * self.noise.deviation(rate);
         let is_noisy = self.noise.at == NoiseAt::Gradient && deviation > 0.0;
         for (before, after) in self.before.iter_mut().zip(after) {
-            let noise = if is_noisy { deviation * self.stream.standard_normal() } else { 0.0 };
+            let noise = if is_noisy { deviation * self.normal.draw() } else { 0.0 };
             *before = (f64::from(*before) + factor * (f64::from(after) - f64::from(*before)) + noise) as f32;
         }
         for (position, row) in self.before.chunks_exact(self.dimension).enumerate() {
@@ -71,7 +73,7 @@ impl<'a> Disturbance<'a> {
     pub fn disturb_upload(&mut self, values: &mut Vec<u8>) -> f32 {
         let mut table: Vec<f32> = floats(values).collect();
         if self.noise.at == NoiseAt::Upload {
-            table.iter_mut().for_each(|value| *value += (self.deviation * self.stream.standard_normal()) as f32);
+            table.iter_mut().for_each(|value| *value += (self.deviation * self.normal.draw()) as f32);
             values.clear();
             extend_bytes(values, &table);
         }

@@ -24,8 +24,8 @@ use super::rule::Rule;
 use super::tuned_table::TunedTable;
 use super::user_vector::score_items;
 use super::{
-    Averager, Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext,
-    Scratch, Server, largest_magnitude, minibatch, parameters, sizes_of_item_table,
+    Averager, Client, Entry, LocalTask, LocalUpdate, Method, PersonalTable, Phase, Placement, Problem, Scorer,
+    ScoringContext, Scratch, Server, largest_magnitude, minibatch, parameters, sizes_of_item_table,
 };
 use crate::error::Result;
 use crate::ids::UserId;
@@ -202,6 +202,15 @@ impl Client for FedReconClient {
         let mut session = Session { rows: packed, padding_row, dimension, batch, stream: &mut stream };
         let (user, _) = local::reconstruct(&self.settings, &mut session, &mut support);
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| score_items(&user, &table, items, scores)))
+    }
+
+    fn personal_table(&self) -> Result<Option<PersonalTable>> {
+        self.table.as_ref().map(|table| table.get().shown_as("V")).transpose()
+    }
+
+    fn replace_personal_table(&mut self, values: Table) -> Result<()> {
+        self.table = Some(Box::new(Private::new(TunedTable::new(&Arc::new(values)))));
+        Ok(())
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {

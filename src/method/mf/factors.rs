@@ -1,21 +1,11 @@
 //! Trains centralised matrix factorisation on plain slices, by mini-batches over the samples of all users.
 
+use crate::method::samples::Sample;
 use crate::model::kernel::score::{ScaledSum, score_sums};
 use crate::model::neural::SampleMatrix;
 use crate::model::neural::dense::add_scaled;
 use crate::model::neural::loss::{Targets, binary_cross_entropy};
 use crate::model::neural::optimizer::{AdamParameters, AdamSettings};
-
-/// Holds one training sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
-    /// The user.
-    pub user: u32,
-    /// The item.
-    pub item: u32,
-    /// Says whether the item is a positive of the user.
-    pub is_positive: bool,
-}
 
 /// Holds both tables, and what it takes to train them.
 #[derive(Clone, Debug)]

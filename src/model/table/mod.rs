@@ -14,7 +14,6 @@ use super::instruction_sets::per_instruction_set;
 use super::kernel::little_endian_bytes;
 use crate::memory;
 
-mod change;
 mod update;
 
 /// The number of bytes of one value in IEEE 754 single precision.

@@ -74,6 +74,8 @@ impl Rows {
 struct Rest {
     #[serde(default)]
     uploads_were_empty: bool,
+    #[serde(default = "yes")]
+    draws_negatives: bool,
     #[serde(default)]
     third_party_bytes: Option<ByDirection<Flow>>,
     #[serde(default)]
@@ -130,6 +132,11 @@ pub(super) fn read(folder: &Path, vocabulary: &[MethodVocabulary]) -> Result<(Ru
     Ok((record(run, rest, scenario, per_round), network))
 }
 
+/// Says that negatives were drawn, where an older report says nothing about it.
+fn yes() -> bool {
+    true
+}
+
 /// Returns the scenario that `run.json` holds.
 fn scenario_of(name: &str, saved: &Value, vocabulary: &[MethodVocabulary]) -> Result<Scenario> {
     let text = toml::to_string(saved).map_err(|reason| Error::Usage(format!("scenario {name}: {reason}")))?;
@@ -158,6 +165,7 @@ fn record(run: SavedRun, rest: Rest, scenario: Scenario, per_round: Vec<RoundRec
         selected_round: run.selected_round,
         accuracy: run.accuracy,
         protocol: run.protocol,
+        draws_negatives: rest.draws_negatives,
         baselines: run.baselines,
         bytes: run.bytes,
         third_party_bytes: rest.third_party_bytes,

@@ -22,7 +22,9 @@ mod systems;
 pub fn render(record: &RunRecord) -> Result<String> {
     check::check(record)?;
     let mut blocks = vec![format!("# {}, seed {}", record.name, record.seed)];
-    let caveats = setup::caveats_of_the_run(record).into_iter().chain(setup::protocol_caveats(&record.scenario));
+    let caveats = setup::caveats_of_the_run(record)
+        .into_iter()
+        .chain(setup::protocol_caveats(&record.scenario, record.draws_negatives));
     let caveats = caveats.chain(setup::assumptions(&record.scenario)).chain(setup::warnings(record));
     blocks.extend(caveats.map(|Caveat { headline, text }| format!("> **{headline}** {text}")));
     blocks.push(what_was_run(record));

@@ -10,6 +10,7 @@ mod legend;
 mod notes;
 mod sparsity;
 mod svg;
+pub mod table;
 pub mod timeline;
 
 use super::charts::FILE_NAMES;

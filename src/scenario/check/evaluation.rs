@@ -1,6 +1,7 @@
 //! The rules of `[evaluation]`: the figures must fit the split and the data, and the headline must be one of them.
 
-use super::super::spec::{DatasetSpec, EvaluationSpec, Ranking, Selection, SourceSpec, SplitSpec};
+use super::super::exchanged::Exchanged;
+use super::super::spec::{DatasetSpec, EvaluationSpec, ItemTable, Ranking, Selection, SourceSpec, SplitSpec};
 use super::super::suggest;
 use super::Checker;
 use crate::metric::{FAMILIES, Metric, Needs};
@@ -37,6 +38,16 @@ impl Checker<'_> {
             self.fault(&["evaluation", "selection"], message);
         }
         evaluation
+    }
+
+    /// Refuses another item table than the users' own where they keep none. A method about which nothing is known before
+    /// the data are read is refused when users are scored.
+    pub(super) fn item_table(&mut self, item_table: ItemTable, exchanged: Option<&Exchanged>) {
+        if item_table != ItemTable::Own && exchanged.is_some_and(|exchanged| !exchanged.keeps_personal_tables) {
+            let message = "the users of this method keep no item table of their own, in whose place they could score with \
+                           another one";
+            self.fault(&["evaluation", "item_table"], message);
+        }
     }
 
     /// Refuses keys that say how held-out items are ranked where no item is held out. Keys with their default values

@@ -8,7 +8,7 @@ use super::raw::{RawDataset, RawKFold, RawMethod, RawScenario, RawSplit, SourceN
 use super::sizes::{ProblemSize, block_too_large, candidates_too_many, too_large};
 use super::spec::{
     ColumnRef, DatasetSpec, DelimitedSpec, EvaluationSpec, GeneratorSpec, MethodSpec, PublicDataset, Ranking, Scenario,
-    SourceSpec, SplitSpec,
+    SourceSpec, SplitSpec, SubsetSpec,
 };
 use super::tree::Node;
 use super::vocabulary::{MethodVocabulary, ParameterFaultKind, fill_defaults};
@@ -53,6 +53,7 @@ pub(super) fn check(
     let (codec, training, exchanged) = (&raw.codec, &raw.training, exchanged.as_ref());
     let (runs_at_server, has_audit) = (known.is_some_and(|known| known.runs_at_server), raw.audit.is_some());
     let beside = Beside { codec, training, runs_at_server, has_audit, exchanged };
+    checker.item_table(evaluation.item_table, exchanged);
     checker.overheads(&raw.overheads, &beside);
     let users = dataset.as_ref().and_then(DatasetSpec::generated_users);
     checker.privacy(&raw.privacy, &raw.overheads, &beside, users);
@@ -142,14 +143,28 @@ impl Checker<'_> {
         if source.is_none() {
             self.fault(&["dataset", "name"], "`name = \"delimited\"` needs the table `[dataset.columns]`");
         }
+        self.subset(raw.subset.as_ref(), raw.name);
         let default_minimum = raw.name.public().map_or(0, PublicDataset::default_minimum_interactions);
         Some(DatasetSpec {
             source: source?,
             path: raw.path,
             minimum_interactions: raw.minimum_interactions.unwrap_or(default_minimum),
+            subset: raw.subset,
             split,
             negatives: raw.negatives,
         })
+    }
+
+    fn subset(&mut self, subset: Option<&SubsetSpec>, name: SourceName) {
+        let Some(subset) = subset else { return };
+        let message = if name == SourceName::Generated {
+            "a generated population has as many users and items as `[dataset.generator]` says, and no `subset`"
+        } else if subset.users.is_none() && subset.items.is_none() {
+            "`subset` needs `users` or `items`: how many of them are to be kept"
+        } else {
+            return;
+        };
+        self.fault(&["dataset", "subset"], message);
     }
 
     fn split(&mut self, split: RawSplit, validation_item: Option<bool>) -> SplitSpec {

@@ -12,7 +12,8 @@ use serde_json::{Map, Value as Json};
 
 use super::spec::{
     AuditSpec, CodecSpec, DatasetSpec, DelimitedSpec, EvaluationSpec, GeneratorSpec, MethodSpec, NegativesSpec,
-    OverheadsSpec, PrivacySpec, PublicDataset, ReportSpec, Scenario, ServerSpec, SourceSpec, SplitSpec, TrainingSpec,
+    OverheadsSpec, PrivacySpec, PublicDataset, ReportSpec, Scenario, ServerSpec, SourceSpec, SplitSpec, SubsetSpec,
+    TrainingSpec,
 };
 
 mod environment;
@@ -116,6 +117,10 @@ pub(super) struct RawDataset {
     /// `amazon-instant-video` (that of the PFedRec paper), else 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minimum_interactions: Option<u32>,
+    /// A part of the users and items, to study other sizes and densities; not with `name = "generated"`. It is taken before
+    /// users with few ratings are left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subset: Option<SubsetSpec>,
     /// How the ratings are divided into a part to train on and a part to measure accuracy on.
     #[serde(default)]
     pub split: RawSplit,
@@ -290,6 +295,7 @@ impl From<&DatasetSpec> for RawDataset {
             name,
             path: dataset.path.clone(),
             minimum_interactions: Some(dataset.minimum_interactions),
+            subset: dataset.subset.clone(),
             split: RawSplit::from(&dataset.split),
             validation_item: match dataset.split {
                 SplitSpec::LeaveOneOut { validation_item } => Some(validation_item),

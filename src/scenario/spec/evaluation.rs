@@ -33,6 +33,9 @@ pub struct EvaluationSpec {
     /// number of sampled candidates.
     #[schemars(length(min = 1, max = 16), inner(range(min = 1, max = 100_000)))]
     pub cutoffs: Vec<u32>,
+    /// The item table that users score with, where the method has each keep one of its own (FedRAP's D_i, the E_i of
+    /// PFedRec). Training is not affected.
+    pub item_table: ItemTable,
     /// Which round a run is judged by.
     pub selection: Selection,
     /// Evaluate this many users, the same ones throughout; 0 means all.
@@ -49,6 +52,7 @@ impl Default for EvaluationSpec {
             candidates: 99,
             shared_candidates: true,
             cutoffs: vec![5, 10, 20],
+            item_table: ItemTable::Own,
             selection: Selection::Last,
             users: 0,
         }
@@ -87,6 +91,18 @@ pub enum Ranking {
     Sampled,
     /// Every item that the user never rated.
     FullCatalogue,
+}
+
+/// The item table that users score with, where each keeps one of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ItemTable {
+    /// The user's own, as the method has it.
+    Own,
+    /// The shared one alone, as every user can download it.
+    Shared,
+    /// The own one of another user, who is drawn for each user once per run.
+    AnotherUsers,
 }
 
 /// Which round a run is judged by.

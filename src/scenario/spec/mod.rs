@@ -27,7 +27,7 @@ pub use environment::{
     FaultSpec, FaultUsers, LinkTraceSpec, MemorySpec, NetworkSpec, OnOffSpec, RecurringOutageSpec, ServerLinkSpec,
     ServerSpec, Sharing, SpeedSpec,
 };
-pub use evaluation::{EvaluationSpec, Ranking, Selection};
+pub use evaluation::{EvaluationSpec, ItemTable, Ranking, Selection};
 pub use overheads::{OverheadsSpec, PaillierSpec, SecureAggregationSpec, TransportSpec};
 pub use privacy::{Adjacency, GaussianSpec, LaplaceSpec, PrivacySpec, Trust, VirtualItemsSpec};
 pub use report::ReportSpec;
@@ -82,10 +82,43 @@ pub struct DatasetSpec {
     pub path: Option<PathBuf>,
     /// Users with fewer ratings are left out (before renumbering).
     pub minimum_interactions: u32,
+    /// The part of the users and items that is left, before users with few ratings are left out; `None` leaves all.
+    pub subset: Option<SubsetSpec>,
     /// What accuracy is measured on.
     pub split: SplitSpec,
     /// Training negatives.
     pub negatives: NegativesSpec,
+}
+
+/// A part of the users and items of a file. Items are chosen first, and users by the ratings that are then left to them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Subset")]
+pub struct SubsetSpec {
+    /// The number of users to keep; all if it is absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub users: Option<u32>,
+    /// The number of items to keep; all if it is absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub items: Option<u32>,
+    /// Which of them are kept.
+    #[serde(default)]
+    pub keep: Kept,
+}
+
+/// The users or items of a file that a part of it keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kept {
+    /// Those with the most ratings.
+    #[default]
+    MostRated,
+    /// Those with the fewest ratings.
+    LeastRated,
+    /// Some that are drawn at random, by the seed.
+    Random,
 }
 
 impl DatasetSpec {

@@ -113,6 +113,16 @@ fn lastfm_and_amazon_alone_have_a_filter_by_default() {
     assert_eq!([minimum("lastfm-2k"), minimum("amazon-instant-video")], [10, 5]);
 }
 
+/// If this fails, a subset that leaves nothing out goes unnoticed, or a generated population is thought to have one.
+#[test]
+fn a_subset_says_how_many_are_kept_of_a_file() {
+    let of = |name: &str, keys: &str| read(&format!("{}[dataset.subset]\n{keys}", MINIMAL.replace("generated", name)));
+    let subset = of("ml-100k", "users = 50\n").unwrap().dataset.subset.unwrap();
+    assert_eq!(subset, SubsetSpec { users: Some(50), items: None, keep: Kept::MostRated });
+    assert!(of("ml-100k", "keep = \"random\"\n").unwrap_err().to_string().contains("needs `users` or `items`"));
+    assert!(of("generated", "items = 50\n").unwrap_err().to_string().contains("[dataset.generator]"));
+}
+
 #[test]
 fn ten_is_always_among_the_sorted_cutoffs() {
     let scenario = read(&format!("{MINIMAL}[evaluation]\ncutoffs = [20, 5, 20]\n")).unwrap();

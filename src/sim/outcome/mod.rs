@@ -38,6 +38,8 @@ pub struct Outcome {
     pub rounds: Vec<RoundRecord>,
     /// The position in `rounds` of the round by which the run is judged; `None` if none was evaluated.
     pub selected: Option<usize>,
+    /// Whether the method drew negatives as the scenario says. If not, the pool of negatives says nothing about accuracy.
+    pub draws_negatives: bool,
     /// The trivial baselines on the same split and candidates.
     pub baselines: BTreeMap<String, SplitFigures>,
     /// The bytes of the whole run, an unfinished round included.

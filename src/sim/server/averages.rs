@@ -19,7 +19,7 @@ use crate::sim::user_order::sort_by_user;
 use crate::sim::world::World;
 use crate::stages::{Stage, enter};
 
-/// The bytes of frames that are decoded and then added at a time, so that what was decoded is still in the cache.
+/// The bytes that are decoded and then added at a time, so that what was decoded is still in the cache.
 const BYTES_AT_ONCE: usize = 8 << 20;
 
 /// The least and the largest number of frames that are decoded at a time.
@@ -58,8 +58,8 @@ pub(super) fn step(
     let policy = &world.policy;
     let mut sums = server.accumulator();
     // A few frames at a time are decoded, so that they are still in the cache when they are added.
-    let longest = arrived.iter().map(|arrived| arrived.frame.total_bytes()).max().unwrap_or(0).max(1);
-    let frames_at_once = (BYTES_AT_ONCE / longest as usize).clamp(*FRAMES_AT_ONCE.start(), *FRAMES_AT_ONCE.end());
+    let longest = arrived.iter().map(|arrived| decoded_bytes(world, arrived)).max().unwrap_or(0).max(1);
+    let frames_at_once = (BYTES_AT_ONCE / longest).clamp(*FRAMES_AT_ONCE.start(), *FRAMES_AT_ONCE.end());
     let mut noise = world.sum_noise;
     for frames in arrived.chunks(frames_at_once) {
         let decoded = match frames {
@@ -132,6 +132,13 @@ fn absorb_noise_alone(
 /// microseconds. This holds for a single small update.
 pub(super) fn is_small(arrived: &[Arrived]) -> bool {
     matches!(arrived, [arrived] if arrived.frame.total_bytes() < 1 << 16)
+}
+
+/// Returns about how many bytes a frame is once it is decoded, or more. A codec that loses something may have made it many
+/// times shorter.
+fn decoded_bytes(world: &World, arrived: &Arrived) -> usize {
+    let bytes = arrived.frame.total_bytes() as usize;
+    if world.uplink.is_lossless() { bytes } else { bytes.max(world.upload_layout(arrived.download.phase()).bytes()) }
 }
 
 /// Decodes an update, and returns it with what its sender had received.

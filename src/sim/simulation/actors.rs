@@ -14,7 +14,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::super::baselines;
 use super::super::download::RestoredDownloads;
-use super::super::messages::{Booking, Collect, Collected, GetModel, RoundBooked, SetModel};
+use super::super::messages::{Booking, Collect, Collected, FromClient, GetModel, RoundBooked, SetModel, ToClient};
 use super::super::metrics::MetricsActor;
 use super::super::network::{Network, NetworkState, Peers, ThirdPartyPorts};
 use super::super::outcome::network::GaugesSince;
@@ -26,8 +26,11 @@ use super::super::workers::ranks::{Crew, Ranks};
 use super::super::workers::{Pool, Rehearsal, Rehearsed, Threads, Workers};
 use super::super::world::World;
 use super::RunControl;
+use crate::dataset::KeptItems;
 use crate::error::{Error, Result};
+use crate::ids::UserId;
 use crate::memory;
+use crate::method::PersonalTable;
 use crate::model::archive::ArchiveReader;
 use crate::model::blocks::Model;
 use crate::units::SimTime;
@@ -44,6 +47,10 @@ pub(super) enum Command {
     Save { pieces: SyncSender<Vec<u8>>, reply: Sender<Result<()>> },
     /// Return the server's model.
     Model { reply: Sender<Result<Model>> },
+    /// Return the item table that a user keeps for itself.
+    PersonalTable { user: UserId, reply: Sender<Result<Option<PersonalTable>>> },
+    /// Return the items of this user.
+    Items { user: UserId, reply: Sender<Result<KeptItems>> },
     /// Replace the model.
     SetModel { model: Model, reply: Sender<Result<()>> },
     /// Return what a rehearsal has measured, and the bytes of a device after so many participations.
@@ -126,6 +133,8 @@ struct Actors {
     network: Network,
     server: Addr<Mailbox<ServerActor>>,
     metrics: Addr<MetricsActor>,
+    world: Arc<World>,
+    workers: Rc<dyn Workers>,
     /// The workers, if this is a rehearsal.
     rehearsal: Option<Rc<Rehearsal>>,
 }
@@ -185,19 +194,19 @@ impl Actors {
             alarm_rang: server.port(),
             close_step: mailbox.clone().recipient(),
             third_party,
-            workers,
+            workers: Rc::clone(&workers),
             book: metrics.clone().recipient(),
             round_ended: metrics.clone().recipient(),
             book_unfinished: metrics.clone().recipient(),
             save_server: mailbox.clone().recipient(),
             save_metrics: metrics.clone().recipient(),
         };
-        let mut network = Network::new(world, pool, peers, control.interrupted);
+        let mut network = Network::new(Arc::clone(&world), pool, peers, control.interrupted);
         if let Some(state) = state {
             network.resume(state).await?;
         }
         let started = Started { baselines, rounds: network.rounds(), now: network.now(), total };
-        Ok((Self { network, server: mailbox, metrics, rehearsal }, started))
+        Ok((Self { network, server: mailbox, metrics, world, workers, rehearsal }, started))
     }
 
     async fn serve(mut self, mut commands: UnboundedReceiver<Command>) {
@@ -225,6 +234,12 @@ impl Actors {
                     let model = self.server.send(GetModel).await;
                     let _ = reply.send(model.unwrap_or_else(|reason| Err(defect("server", reason))));
                 }
+                Command::PersonalTable { user, reply } => {
+                    let _ = reply.send(self.personal_table(user));
+                }
+                Command::Items { user, reply } => {
+                    let _ = reply.send(self.workers.items_of(user));
+                }
                 Command::SetModel { model, reply } => {
                     let _ = reply.send(self.set_model(model).await);
                 }
@@ -248,6 +263,15 @@ impl Actors {
         let set = SetModel(model);
         self.server.send(set.clone()).await.map_err(|reason| defect("server", reason))??;
         self.metrics.send(set).await.map_err(|reason| defect("metrics", reason))?
+    }
+
+    /// Returns the item table that `user` keeps for itself.
+    fn personal_table(&self, user: UserId) -> Result<Option<PersonalTable>> {
+        match self.workers.tell(user, ToClient::ShowPersonalTable) {
+            FromClient::PersonalTable(Some(table)) => table,
+            FromClient::PersonalTable(None) => self.world.method.client(user).personal_table(),
+            _ => Err(Error::Usage(format!("{user} is in training, and its item table cannot be seen now"))),
+        }
     }
 
     async fn finish(&mut self, private_parameters: bool) -> Result<Closed> {

@@ -20,7 +20,6 @@ use super::selection::select;
 use super::world::World;
 use crate::error::{Error, Result};
 use crate::model::archive::ArchiveReader;
-use crate::model::blocks::Model;
 use crate::units::SimTime;
 
 mod actors;
@@ -28,9 +27,11 @@ mod control;
 mod empty_uploads;
 mod ending;
 mod on_ranks;
+mod parameters;
 mod rehearsal;
 
 pub use control::{RunControl, Until};
+pub use on_ranks::check_on_ranks;
 
 use actors::{Advanced, Cast, Closed, Command, Started};
 use ending::Ending;
@@ -50,6 +51,8 @@ pub struct Simulation {
     now: SimTime,
     round_is_open: bool,
     stopped_by: Option<Error>,
+    /// What to do if the loss of another process ends the simulation.
+    way_on: Option<String>,
     happened: Option<(RoundSpan, Vec<Booking>)>,
     total: ByDirection<Flow>,
 }
@@ -98,6 +101,7 @@ impl Simulation {
             now,
             round_is_open: false,
             stopped_by: None,
+            way_on: None,
             happened: None,
             total,
         })
@@ -203,32 +207,6 @@ impl Simulation {
         written.and(saved)
     }
 
-    /// Returns the server's model.
-    ///
-    /// # Errors
-    /// Defects of the simulator.
-    pub fn model(&self) -> Result<Model> {
-        self.ask(|reply| Command::Model { reply })?
-    }
-
-    /// Replaces the server's model by `model`. The result digest is marked with it, so that it differs from that of
-    /// every run without such a change.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] in the middle of a round or after a stop, and for a model of other blocks or with a value that
-    /// is not finite.
-    pub fn set_model(&mut self, model: Model) -> Result<()> {
-        self.check_is_between_rounds("given another model")?;
-        if model.layout() != self.world.method.initial().layout() {
-            return Err(Error::Usage("the model has other blocks than the method's".to_owned()));
-        }
-        let values = model.tables().flat_map(|(_, table)| table.as_slice());
-        if let Some(value) = values.into_iter().find(|value| !value.is_finite()) {
-            return Err(Error::Usage(format!("the model has a value that is not finite: {value}")));
-        }
-        self.ask(|reply| Command::SetModel { model, reply })?
-    }
-
     /// Ends the simulation where it stands, and returns its outcome. Before the last round, the outcome says why it
     /// stopped.
     ///
@@ -249,8 +227,9 @@ impl Simulation {
         }
         // After a stop within a round, the parameters of some users are lost with their trainings.
         let private_parameters = self.stopped_by.is_none();
-        let Closed { unfinished, changes, collected } =
-            self.ask(|reply| Command::Finish { private_parameters, reply })??;
+        let Closed { unfinished, changes, collected } = self
+            .ask(|reply| Command::Finish { private_parameters, reply })?
+            .map_err(|error| self.with_way_on(error))?;
         observer.server_changed(&changes);
         observer.happened(None, &unfinished);
         let world = &self.world;
@@ -284,6 +263,7 @@ impl Simulation {
             policy,
             rounds,
             selected,
+            draws_negatives: world.draws_negatives,
             baselines,
             bytes,
             third_party_bytes,

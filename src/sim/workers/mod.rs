@@ -3,8 +3,8 @@
 //! The actors of the simulated world say what is to be computed and when its result counts, and [`Workers`] decide
 //! where it is computed. A device's private parameters belong to its user's actor
 //! ([`ClientActor`](super::client::ClientActor)), and this lives with the workers, so no other actor ever holds them.
-//! [`Threads`] keep users in the memory of this process. [`ranks`] keep each user in the process that owns it: nothing that
-//! crosses this trait is larger than a frame, and callers never wait for one user at a time.
+//! [`Threads`] keep users in the memory of this process. [`ranks`] keep each user in the process that owns it, so what is
+//! worked out is asked for in batches, and not for one user at a time.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,15 +13,18 @@ use super::baselines::Standings;
 use super::download::OutgoingDownload;
 use super::evaluation::Scored;
 use super::messages::{Effort, FromClient, ToClient};
+use crate::dataset::KeptItems;
 use crate::error::Result;
 use crate::ids::UserId;
 use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::blocks::Model;
 
+mod item_tables;
 mod pool;
 pub mod ranks;
 mod rehearsal;
 mod saved;
+mod scoring;
 mod threads;
 
 pub use pool::Pool;
@@ -35,6 +38,12 @@ pub type Working<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + 'a>>;
 pub trait Workers {
     /// Delivers `message` to a user's actor, which answers at once.
     fn tell(&self, user: UserId, message: ToClient) -> FromClient;
+
+    /// Returns the items that `user` has.
+    ///
+    /// # Errors
+    /// Those of the workers themselves.
+    fn items_of(&self, user: UserId) -> Result<KeptItems>;
 
     /// Takes the hint that `user` will soon be told that its training has ended. What a user has trained is in no near
     /// cache by then.

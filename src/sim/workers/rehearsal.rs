@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Workers, Working};
+use crate::dataset::KeptItems;
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Step, UserId};
 use crate::method::Placement;
@@ -299,7 +300,13 @@ impl Workers for Rehearsal {
                 cast.parts.remove(&user);
                 FromClient::Done
             }
+            // Nobody studies the users of a rehearsal, most of whom are played by others.
+            ToClient::ShowPersonalTable => FromClient::OutOfTurn,
         }
+    }
+
+    fn items_of(&self, user: UserId) -> Result<KeptItems> {
+        Ok(self.world.dataset.kept_items(user))
     }
 
     fn train(&self) -> Working<'_, Vec<(UserId, Effort)>> {

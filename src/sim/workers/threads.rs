@@ -1,7 +1,7 @@
 //! Workers that are threads of this process and keep users in its memory: all of them, or those that it owns.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,19 +9,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rayon::prelude::*;
 
 use super::saved::{SavedPart, put_device, put_end, take_devices, take_parts};
-use super::{Pool, Workers, Working};
+use super::scoring::{Donated, Scoring, scored};
+use super::{Pool, Workers, Working, item_tables};
+use crate::dataset::KeptItems;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::method::Placement;
 use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::blocks::Model;
 use crate::model::state::StateVisitor;
+use crate::scenario::ItemTable;
 use crate::sim::baselines::{self, Standings};
 use crate::sim::by_user::ByUser;
 use crate::sim::client::{ClientActor, SubmittedTraining};
 use crate::sim::device::Device;
-use crate::sim::download::{OutgoingDownload, Received};
-use crate::sim::evaluation::{self, Scored};
+use crate::sim::download::OutgoingDownload;
+use crate::sim::evaluation::Scored;
 use crate::sim::exchange::ReplySource;
 use crate::sim::messages::{Effort, FromClient, ToClient};
 use crate::sim::training::{Assignment, Trained};
@@ -46,16 +49,6 @@ pub struct Threads {
     /// The users who are here, by their numbers.
     own: Range<u32>,
     devices: RefCell<Devices>,
-}
-
-/// What the users who are scored have received.
-pub enum Scoring {
-    /// Nothing: the server scores with this model.
-    AtServer(Model),
-    /// All the same.
-    Shared(Arc<OutgoingDownload>),
-    /// Each what is for it alone.
-    Personal(Vec<OutgoingDownload>),
 }
 
 /// The users' actors.
@@ -134,6 +127,23 @@ impl Threads {
         Ok(())
     }
 
+    /// Appends the device of `user`, if it has been made, and the end of the devices. Returns whether this is possible; it is
+    /// not while the device is in training.
+    ///
+    /// # Errors
+    /// As [`put_device`].
+    pub fn show_device(&self, user: UserId, archive: &mut Archive) -> Result<bool> {
+        let clients = &mut self.devices.borrow_mut().clients;
+        if let Some(actor) = clients.get_mut(&user) {
+            if actor.is_away() {
+                return Ok(false);
+            }
+            actor.parameters().map_or(Ok(()), |device| put_device(user, device, archive))?;
+        }
+        put_end(archive);
+        Ok(true)
+    }
+
     /// Gives the upload of a training that has been worked out, or its error, to `send`, for the server's process.
     ///
     /// # Errors
@@ -150,31 +160,35 @@ impl Threads {
         }
     }
 
-    /// Scores the evaluated users at these `places` of their list.
+    /// Scores the evaluated users at these `places` of their list. `donated` holds the item tables of the users with whose
+    /// tables they do so, if they do.
     ///
     /// # Errors
     /// As [`Workers::evaluate`].
-    pub async fn score(&self, places: Range<usize>, scoring: Scoring) -> Result<Vec<Scored>> {
-        let world = Arc::clone(&self.world);
+    pub async fn score(&self, places: Range<usize>, donated: Donated, scoring: &Arc<Scoring>) -> Result<Vec<Scored>> {
+        let (world, scoring) = (Arc::clone(&self.world), Arc::clone(scoring));
         let (first, users) = (places.start, world.candidates.evaluated_users()[places].to_vec());
-        let scored = self.with_parameters(users, move |offset, device| {
+        let all = self.with_parameters(users, move |offset, device| {
             let _stage = enter(Stage::Evaluate);
-            let place = first + offset;
-            let user = world.candidates.evaluated_users()[place];
-            let received: Cow<'_, Received> = match &scoring {
-                // A method that runs at the server scores there. Otherwise a device works with what it can decode.
-                Scoring::AtServer(model) => {
-                    let standing = evaluation::standing(&world, place, device.client.as_ref(), model)?;
-                    return Ok(Scored { standing, download_bytes: 0 });
-                }
-                Scoring::Shared(download) => download.received(user)?,
-                Scoring::Personal(downloads) => downloads[offset].received(user)?,
-            };
-            let standing = evaluation::standing(&world, place, device.client.as_ref(), &received.model)?;
-            let download_bytes = if world.trains { received.frame_bytes } else { 0 };
-            Ok(Scored { standing, download_bytes })
+            scored(&world, (first, offset), device.client.as_ref(), &donated, &scoring)
         });
-        scored.await?.into_iter().collect()
+        all.await?.into_iter().collect()
+    }
+
+    /// Scores the evaluated users at these `places` with the item tables of others, some users at a time.
+    async fn score_with_tables_of_others(&self, places: Range<usize>, scoring: &Arc<Scoring>) -> Result<Vec<Scored>> {
+        let mut scored = Vec::with_capacity(places.len());
+        for first in places.clone().step_by(item_tables::HELD_AT_ONCE) {
+            let places = first..places.end.min(first + item_tables::HELD_AT_ONCE);
+            let users = &self.world.candidates.evaluated_users()[places.clone()];
+            // Several users may have the same donor, whose device can be lent once at a time.
+            let donors: BTreeSet<UserId> = users.iter().map(|user| item_tables::donor_of(*user, &self.world)).collect();
+            let donors: Vec<UserId> = donors.into_iter().collect();
+            let tables = self.with_parameters(donors.clone(), |_, device| device.client.personal_table()).await?;
+            let donated = donors.into_iter().zip(tables).map(|(donor, table)| Ok((donor, table?)));
+            scored.extend(self.score(places, donated.collect::<Result<_>>()?, scoring).await?);
+        }
+        Ok(scored)
     }
 
     /// Runs `work` on the devices of `users`, in parallel, and returns the results in the order of `users`. A device
@@ -243,6 +257,10 @@ impl Workers for Threads {
         devices.clients.get_or_insert_with(user, ClientActor::default).receive(message)
     }
 
+    fn items_of(&self, user: UserId) -> Result<KeptItems> {
+        Ok(self.world.dataset.kept_items(user))
+    }
+
     fn expect_end_of_training(&self, user: UserId) {
         if let Some(client) = self.devices.borrow().clients.get(&user) {
             client.prefetch();
@@ -272,9 +290,14 @@ impl Workers for Threads {
     }
 
     fn evaluate(&self, download: Arc<OutgoingDownload>, model: Model) -> Working<'_, Vec<Scored>> {
-        let is_central = self.world.placement == Placement::Central;
-        let scoring = if is_central { Scoring::AtServer(model) } else { Scoring::Shared(download) };
-        Box::pin(self.score(self.evaluated(), scoring))
+        Box::pin(async move {
+            let is_central = self.world.placement == Placement::Central;
+            let scoring = Arc::new(if is_central { Scoring::AtServer(model) } else { Scoring::Shared(download) });
+            match self.world.scenario.evaluation.item_table {
+                ItemTable::AnotherUsers => self.score_with_tables_of_others(self.evaluated(), &scoring).await,
+                ItemTable::Own | ItemTable::Shared => self.score(self.evaluated(), Donated::new(), &scoring).await,
+            }
+        })
     }
 
     fn baselines(&self) -> Working<'_, Standings> {

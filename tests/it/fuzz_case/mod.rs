@@ -4,5 +4,7 @@ pub mod composed;
 pub mod frame;
 /// Checks of the reader of ratings files.
 pub mod ratings;
+/// Checks of the reader of requests for rows.
+pub mod row_request;
 /// Checks of the reader of scenario files.
 pub mod scenario;

@@ -56,6 +56,10 @@ fn dataset() -> Vec<Key> {
         always("dataset.name", one_of(&sources)),
         maybe("dataset.path", one_of(&["ratings.txt"])),
         maybe("dataset.minimum_interactions", integer(0..=9)),
+        // More than any file here has, so that all are kept.
+        maybe("dataset.subset.users", integer(10_000..=20_000)),
+        maybe("dataset.subset.items", integer(10_000..=20_000)),
+        maybe("dataset.subset.keep", one_of(&["most-rated", "least-rated", "random"])),
         maybe("dataset.split", one_of(&["leave-one-out", "leave-one-out", "k-fold"])),
         // There are so many parts that nobody has all ratings in one.
         always("dataset.split.k-fold.folds", integer(30..=60)),
@@ -178,6 +182,7 @@ fn evaluation() -> Vec<Key> {
         always("evaluation.candidates", integer(10..=25)),
         maybe("evaluation.shared_candidates", boolean()),
         maybe("evaluation.cutoffs", cutoffs),
+        maybe("evaluation.item_table", one_of(&["own", "shared", "another-users"])),
         maybe("evaluation.selection", one_of(&["last", "best-validation", "best-test"])),
         maybe("evaluation.users", integer(0..=30)),
         maybe("codec.uplink", prop_oneof![codec(), composition(true)].boxed()),

@@ -1,7 +1,7 @@
 //! Makes CentRAP's steps, on plain slices.
 
 use super::{B, C, D, W};
-use crate::method::mf::factors::Sample;
+use crate::method::samples::Sample;
 use crate::model::blocks::Model;
 use crate::model::kernel::score::{ScaledSum, score_sums};
 use crate::model::neural::SampleMatrix;

@@ -5,8 +5,7 @@
 //! FedRAP has, and from the same start. It minimises the loss of FedRAP's published code, over mini-batches of the
 //! samples of all users: the mean binary cross-entropy - lambda times the mean of (D_j - C_j)^2 + mu times the mean of
 //! |C_j| over the values of the batch's rows. A step of the server is one pass over every positive with freshly drawn
-//! negatives. The server draws them from the items that the user has not sent. It cannot tell which of those are held
-//! out, so that a held-out item can be a negative whatever the scenario's pool is.
+//! negatives, from the pool that the scenario names.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,8 +14,9 @@ use super::Start;
 use crate::error::Result;
 use crate::ids::UserId;
 use crate::method::central::{CentralClient, CentralServer, CentralTrainer, UserRatings, ratings_layout};
-use crate::method::mf::draw_samples;
 use crate::method::network::model_of;
+use crate::method::protocol::Protocol;
+use crate::method::samples;
 use crate::method::server::{Server, StepContext, StepReport};
 use crate::method::{
     Client, Entry, Method, Phase, Placement, Problem, ScoringContext, largest_magnitude, parameters, sizes_by,
@@ -26,7 +26,6 @@ use crate::model::kernel::MAX_DIMENSION;
 use crate::model::kernel::score::{ScaledSum, score_sums};
 use crate::model::layout::{BlockLayout, Layout};
 use crate::model::table::{Table, TableShape};
-use crate::rng::PortableDraws;
 use factors::{Batch, Rates, Tables};
 
 mod factors;
@@ -40,7 +39,7 @@ pub const ENTRY: Entry = Entry {
     schema: || schemars::schema_for!(CentRapParameters),
     resolve: |_| Vec::new(),
     placement: Placement::Central,
-    draws_negatives: false,
+    draws_negatives: true,
     sizes: |value, size| {
         sizes_by(value, |p: CentRapParameters| layout([size.users, size.items], p.latent_dimension as usize))
     },
@@ -57,9 +56,6 @@ pub struct CentRapParameters {
     /// Samples per batch.
     #[schemars(range(min = 1))]
     pub batch_size: u32,
-    /// Negatives that the server draws for each positive.
-    #[schemars(range(min = 1, max = 1000))]
-    pub negatives_per_positive: u32,
     /// Learning rate of every user's w and b.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub learning_rate_network: f64,
@@ -85,7 +81,6 @@ impl Default for CentRapParameters {
         Self {
             latent_dimension: 32,
             batch_size: 2048,
-            negatives_per_positive: 4,
             learning_rate_network: 20.0,
             learning_rate_tables: 300.0,
             learning_rate_decay: 0.97,
@@ -118,14 +113,14 @@ fn layout([users, items]: [usize; 2], dimension: usize) -> Layout {
 pub struct CentRap {
     parameters: CentRapParameters,
     start: Start,
-    users: usize,
+    problem: Problem,
 }
 
 impl CentRap {
     /// Makes the method for a problem of this size.
     pub fn new(parameters: CentRapParameters, problem: &Problem) -> Self {
         let start = Start::draw(problem, parameters.latent_dimension as usize);
-        Self { parameters, start, users: problem.users }
+        Self { parameters, start, problem: problem.clone() }
     }
 }
 
@@ -133,9 +128,9 @@ impl Method for CentRap {
     /// Gives every user the same D, w and b, as FedRAP does.
     fn initial(&self) -> Model {
         let Start { c, d, w, b } = &self.start;
-        let layout = layout([self.users, c.shape().rows], c.shape().dimension);
+        let layout = layout([self.problem.users, c.shape().rows], c.shape().dimension);
         let repeated = |values: &[f32], block: usize| {
-            let repeated = std::iter::repeat_n(values, self.users).flatten().copied();
+            let repeated = std::iter::repeat_n(values, self.problem.users).flatten().copied();
             let mut table = Table::zeros(layout.blocks()[block].shape);
             table.as_mut_slice().iter_mut().zip(repeated).for_each(|(value, initial)| *value = initial);
             table
@@ -157,7 +152,8 @@ impl Method for CentRap {
     }
 
     fn server(&self) -> Box<dyn Server> {
-        Box::new(CentralServer::new(Box::new(Trainer { parameters: self.parameters.clone(), model: self.initial() })))
+        let (parameters, protocol) = (self.parameters.clone(), self.problem.protocol.clone());
+        Box::new(CentralServer::new(Box::new(Trainer { parameters, protocol, model: self.initial() })))
     }
 }
 
@@ -176,6 +172,7 @@ fn score(context: &ScoringContext<'_>, items: &[u32], scores: &mut [f32]) {
 /// Trains the server's tables on the ratings.
 struct Trainer {
     parameters: CentRapParameters,
+    protocol: Protocol,
     model: Model,
 }
 
@@ -196,13 +193,8 @@ impl CentralTrainer for Trainer {
         let decay = (0..step.step).fold(1.0, |decay, _| decay * p.learning_rate_decay);
         let (network, tables) = (p.learning_rate_network * decay, p.learning_rate_tables * decay);
         let rates = Rates { network: network as f32, tables: tables as f32, lambda: p.lambda as f32, mu: p.mu as f32 };
-        let items = self.model.table(C).shape().rows as u32;
-        let mut negatives = step.named_stream("centrap/negatives");
-        let mut samples = Vec::new();
-        for of_user in ratings {
-            draw_samples(of_user, items, p.negatives_per_positive, &mut negatives, &mut samples);
-        }
-        step.named_stream("centrap/order").shuffle_portably(&mut samples);
+        let items = self.model.table(C).shape().rows;
+        let samples = samples::draw(&self.protocol, (ratings, items), step, "centrap")?;
         let (mut batch, mut loss) = (Batch::default(), 0.0);
         let shrink = [tables, tables, network, network].map(|rate| (1.0 - rate * p.weight_decay) as f32);
         for chunk in samples.chunks(p.batch_size as usize) {

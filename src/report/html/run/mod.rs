@@ -86,7 +86,7 @@ fn note(Caveat { headline, text }: Caveat) -> Part {
 /// Returns what a reader has to know before believing a number.
 fn caveats(record: &RunRecord) -> Vec<Caveat> {
     let of_run = setup::caveats_of_the_run(record).into_iter();
-    let of_protocol = setup::protocol_caveats(&record.scenario);
+    let of_protocol = setup::protocol_caveats(&record.scenario, record.draws_negatives);
     of_run.chain(of_protocol).chain(setup::assumptions(&record.scenario)).chain(setup::warnings(record)).collect()
 }
 

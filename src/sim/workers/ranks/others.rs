@@ -12,7 +12,7 @@ use crate::sim::by_user::ByUser;
 use crate::sim::download::OutgoingDownload;
 use crate::sim::messages::{Effort, FromClient, ToClient};
 use crate::sim::upload::UploadFrame;
-use crate::sim::workers::saved::put_end;
+use crate::sim::workers::saved::{put_end, take_devices};
 use crate::sim::world::World;
 use crate::stages::{Stage, enter};
 
@@ -167,7 +167,28 @@ impl Others {
                 self.notes[place].push(Note::CutOff(user));
                 FromClient::Done
             }
+            // Its rank is asked ([`Self::shown`]).
+            ToClient::ShowPersonalTable => FromClient::OutOfTurn,
         }
+    }
+
+    /// Asks for the device of a user of the rank at `place`, and returns its item table as its actor would.
+    ///
+    /// # Errors
+    /// As [`Self::ask`] and [`Self::answer`].
+    pub fn shown(&mut self, place: usize, user: UserId, world: &World) -> Result<FromClient> {
+        self.ask(place, Question::Show(user), &mut |_, _| Ok(()))?;
+        let mut answer = self.answer(place)?;
+        let (is_here, bytes): (bool, _) = (answer.take()?, answer.take_bytes()?);
+        if !is_here {
+            return Ok(FromClient::OutOfTurn);
+        }
+        let mut table = None;
+        take_devices(&mut ArchiveReader::of_bytes(bytes), world, &mut |_, device| {
+            table = Some(device.client.personal_table());
+            Ok(())
+        })?;
+        Ok(FromClient::PersonalTable(table))
     }
 
     /// Sends devices to their owner, and waits until it has them.

@@ -9,6 +9,7 @@ use super::crew::Crew;
 use super::others::Others;
 use super::share::Shares;
 use super::wire::Question;
+use crate::dataset::KeptItems;
 use crate::error::Result;
 use crate::ids::UserId;
 use crate::method::Placement;
@@ -114,10 +115,23 @@ impl Workers for Ranks {
         if let ToClient::Participate { .. } = message {
             others.submitted.push(user);
         }
-        match self.shares.owner(user) {
-            0 => self.own.tell(user, message),
-            rank => others.tell(rank as usize - 1, user, message),
+        let Some(place) = (self.shares.owner(user) as usize).checked_sub(1) else {
+            return self.own.tell(user, message);
+        };
+        match message {
+            ToClient::ShowPersonalTable => {
+                let shown = others.shown(place, user, &self.world);
+                shown.unwrap_or_else(|error| FromClient::PersonalTable(Some(Err(error))))
+            }
+            message => others.tell(place, user, message),
         }
+    }
+
+    fn items_of(&self, user: UserId) -> Result<KeptItems> {
+        let Some(place) = (self.shares.owner(user) as usize).checked_sub(1) else { return self.own.items_of(user) };
+        let mut others = self.others.borrow_mut();
+        others.ask(place, Question::Items(user), &mut |_, _| Ok(()))?;
+        others.answer(place)?.take()
     }
 
     fn expect_end_of_training(&self, user: UserId) {

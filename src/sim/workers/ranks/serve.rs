@@ -17,7 +17,7 @@ use crate::sim::download::OutgoingDownload;
 use crate::sim::evaluation::Standing;
 use crate::sim::messages::FromClient;
 use crate::sim::workers::saved::{SavedPart, take_devices};
-use crate::sim::workers::threads::Scoring;
+use crate::sim::workers::scoring::{Donated, Scoring};
 use crate::sim::workers::{Pool, Threads, Workers};
 use crate::sim::world::World;
 
@@ -129,6 +129,12 @@ impl Serving {
                 let part = self.save(rounds)?;
                 answer.put(&part);
             }
+            Question::Show(user) => {
+                let mut device = Archive::default();
+                answer.put(&self.threads.show_device(user, &mut device)?);
+                answer.put_bytes(&device.take()?);
+            }
+            Question::Items(user) => answer.put(&self.threads.items_of(user)?),
             Question::Adopt => {
                 let mut devices = ArchiveReader::of_bytes(archive.take_bytes()?);
                 take_devices(&mut devices, &self.world, &mut |user, device| {
@@ -155,7 +161,13 @@ impl Serving {
     }
 
     async fn score(&self, places: std::ops::Range<usize>, scoring: Scoring) -> Result<Vec<Standing>> {
-        Ok(self.threads.score(places, scoring).await?.into_iter().map(|scored| scored.standing).collect())
+        Ok(self
+            .threads
+            .score(places, Donated::new(), &Arc::new(scoring))
+            .await?
+            .into_iter()
+            .map(|scored| scored.standing)
+            .collect())
     }
 
     /// Writes a part of a checkpoint, and returns what rank 0 has to know of it.

@@ -45,6 +45,10 @@ pub enum Question {
         /// The number of rounds that are over.
         rounds: u32,
     },
+    /// Return the device of this user, whom somebody studies.
+    Show(UserId),
+    /// Return the items of this user.
+    Items(UserId),
     /// Take over the devices that follow.
     Adopt,
     /// Take over the devices in the parts of the checkpoint that follow.

@@ -18,4 +18,19 @@ impl Draft {
     pub(super) fn is_one_of(&self, methods: &[&str]) -> bool {
         methods.iter().any(|name| self.is("method", name) || self.has_below(&format!("method.{name}")))
     }
+
+    /// Has users score with their own item tables where they keep none that another could stand for.
+    pub(super) fn mend_item_table(&mut self) {
+        let keeps_tuned_one = ["fedmf", "fedncf", "fedrecon"]
+            .iter()
+            .any(|name| self.boolean(&format!("method.{name}.dual_personalization"), false));
+        let keeps_d = match self.0.get("method.fedrap.tables").and_then(toml::Value::as_str) {
+            Some("c-only") => false,
+            Some("d-only") => !self.boolean("method.fedrap.aggregate_d", false),
+            _ => self.is_one_of(&["fedrap"]),
+        };
+        if !keeps_tuned_one && !keeps_d && !self.is_one_of(&["pfedrec"]) {
+            self.0.remove("evaluation.item_table");
+        }
+    }
 }
