@@ -54,6 +54,9 @@ pub struct Header {
     pub ranks: u32,
 }
 
+/// The checksum at the end of a file.
+pub(super) type Checksum = [u8; blake3::OUT_LEN];
+
 /// A checkpoint that is sound.
 #[derive(Debug)]
 pub struct Opened {
@@ -99,8 +102,9 @@ impl Writing {
         self.put(bytes)
     }
 
-    /// Ends the checkpoint, and returns when it is on the disk.
-    pub fn finish(mut self) -> io::Result<()> {
+    /// Ends the checkpoint with the checksums of its parts, and returns when it is on the disk.
+    pub fn finish(mut self, parts: &[Checksum]) -> io::Result<()> {
+        parts.iter().try_for_each(|checksum| self.append(checksum))?;
         self.put(&self.length.to_le_bytes())?;
         let checksum = self.digest.finalize();
         self.file.write_all(checksum.as_bytes())?;
@@ -117,13 +121,33 @@ impl Writing {
 ///
 /// # Errors
 /// [`Error::Read`] for a file that cannot be read, [`Error::Checkpoint`] for one that is no checkpoint, incomplete,
-/// damaged, or of another version of the layout.
+/// damaged, of another version of the layout, or has a part that was written for another one.
 pub fn open(path: &Path) -> Result<Opened> {
+    open_with(path, |folder, rounds, part| open_part(folder, rounds, part).map(drop))
+}
+
+/// Opens the checkpoint at `path` as [`open`] does, for a process that leaves it to another one to check that the parts are
+/// undamaged. Those of them that it reads, it checks.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_unchecked_parts(path: &Path) -> Result<Opened> {
+    open_with(path, |_, _, _| Ok(()))
+}
+
+fn open_with(path: &Path, check: impl Fn(&Path, u32, (u32, u32)) -> Result<()>) -> Result<Opened> {
     let mut world = sound(path, MAGIC, &mut |_| {})?;
     let header: Header = world.take()?;
     let (folder, rounds) = (path.parent().unwrap_or(Path::new("")).to_owned(), header.rounds);
-    for rank in 1..header.ranks {
-        open_part(&folder, rounds, (rank, header.ranks))?;
+    let checksums = checksums_at_end(path, header.ranks.saturating_sub(1))?;
+    for (rank, checksum) in (1..header.ranks).zip(checksums) {
+        let part = (rank, header.ranks);
+        let path = folder.join(name_of_part(rounds, part));
+        if checksum_of_part(&folder, rounds, part).map_err(|reason| Error::read(&path, reason))? != checksum {
+            let path = path.display();
+            return Err(Error::Checkpoint(format!("{path} is not the part that was written for the checkpoint")));
+        }
+        check(&folder, rounds, part)?;
     }
     let world = world.with_parts(Box::new(move |rank, ranks| open_part(&folder, rounds, (rank, ranks))));
     Ok(Opened { header, world })
@@ -140,6 +164,28 @@ pub fn open_part(folder: &Path, rounds: u32, (rank, ranks): (u32, u32)) -> Resul
         digest.update(piece);
     })?;
     Ok((digest.finalize(), part))
+}
+
+/// Returns the checksum at the end of a part, without a look at the rest of it.
+///
+/// # Errors
+/// Those of the system, also for a file that is too short.
+pub(super) fn checksum_of_part(folder: &Path, rounds: u32, part: (u32, u32)) -> io::Result<Checksum> {
+    let mut file = File::open(folder.join(name_of_part(rounds, part)))?;
+    file.seek(SeekFrom::End(-(blake3::OUT_LEN as i64)))?;
+    let mut checksum = Checksum::default();
+    file.read_exact(&mut checksum)?;
+    Ok(checksum)
+}
+
+/// Returns the checksums of the parts, of which there are so many, at the end of the sound checkpoint at `path`.
+fn checksums_at_end(path: &Path, parts: u32) -> Result<Vec<Checksum>> {
+    let unreadable = |reason: io::Error| Error::read(path, reason);
+    let mut file = File::open(path).map_err(unreadable)?;
+    file.seek(SeekFrom::End(-(END as i64) - i64::from(parts) * blake3::OUT_LEN as i64)).map_err(unreadable)?;
+    let mut checksums = vec![Checksum::default(); parts as usize];
+    checksums.iter_mut().try_for_each(|checksum| file.read_exact(checksum)).map_err(unreadable)?;
+    Ok(checksums)
 }
 
 /// Returns the name of a part of a checkpoint.

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::file::{Opened, open, sync_names};
+use super::file::{Opened, open, open_unchecked_parts, sync_names};
 use super::parts;
 use crate::error::{Error, Result};
 
@@ -57,6 +57,14 @@ pub fn find(folder: &Path) -> Result<Found> {
         )));
     }
     Err(Error::Checkpoint(format!("no checkpoint in {folder} can be used: {}", passed_over.join("; "))))
+}
+
+/// Opens the checkpoint after so many rounds in `folder`, in which another process has found it and checked its parts.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_after(folder: &Path, rounds: u32) -> Result<Opened> {
+    open_unchecked_parts(&folder.join(name_of(rounds)))
 }
 
 /// Returns whether there is a checkpoint in `folder`, sound or not.

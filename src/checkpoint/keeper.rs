@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use super::file::{Header, Writing, sync_names};
+use super::file::{Checksum, Header, Writing, checksum_of_part, sync_names};
 use super::folder::{PARTIAL, name_of, numbered};
 use super::parts;
 use super::scenario_file;
@@ -68,6 +68,19 @@ impl Keeper {
         let _ = fs::remove_file(self.partial());
     }
 
+    /// Returns the checksums of the parts that the other processes have written.
+    fn checksums_of_parts(&self) -> io::Result<Vec<Checksum>> {
+        let Header { rounds, ranks, .. } = self.header;
+        let checksum = |rank| {
+            checksum_of_part(&self.folder, rounds, (rank, ranks)).map_err(|reason| {
+                io::Error::other(format!(
+                    "what rank {rank} has written of it cannot be seen from here ({reason}); all ranks must see one folder"
+                ))
+            })
+        };
+        (1..ranks).map(checksum).collect()
+    }
+
     /// Renames the file to its final name, and removes older checkpoints.
     fn publish(&mut self) -> io::Result<()> {
         if !self.is_named {
@@ -114,6 +127,16 @@ impl CheckpointStore for Keeper {
         ))
     }
 
+    fn part_unwritten(&mut self, error: Error) -> Error {
+        match error {
+            Error::Write { path, source } => {
+                self.give_up();
+                Error::CheckpointUnwritten { path, rounds: self.header.rounds, left: self.left, source }
+            }
+            other => other,
+        }
+    }
+
     fn begin(&mut self, rounds: u32) -> Result<()> {
         self.header.rounds = rounds;
         let writing = Writing::create(&self.partial(), &self.header);
@@ -128,7 +151,7 @@ impl CheckpointStore for Keeper {
 
     fn commit(&mut self) -> Result<()> {
         let Some(writing) = self.writing.take() else { return Ok(()) };
-        let published = writing.finish().and_then(|()| self.publish());
+        let published = self.checksums_of_parts().and_then(|parts| writing.finish(&parts)).and_then(|()| self.publish());
         self.checked(published)
     }
 }

@@ -69,7 +69,7 @@ impl CheckpointStore for PartKeeper {
         let Some(writing) = self.writing.take() else { return Ok(()) };
         let (partial, path) = (self.partial(), self.path());
         let published =
-            writing.finish().and_then(|()| fs::rename(partial, path)).and_then(|()| sync_names(&self.folder));
+            writing.finish(&[]).and_then(|()| fs::rename(partial, path)).and_then(|()| sync_names(&self.folder));
         self.checked(published)
     }
 }

@@ -10,6 +10,7 @@ use super::ranks::{Other, Side, contents, load, plan};
 use super::{ResumeArgs, RunArgs, resume, run};
 use crate::checkpoint::{self, PartKeeper};
 use crate::error::Result;
+use crate::memory;
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
 use crate::model::archive::ArchiveReader;
@@ -55,11 +56,14 @@ pub fn follow_resume(
     arguments: &ResumeArgs,
     methods: &[Entry],
     interrupted: Arc<AtomicBool>,
-    other: Other,
+    mut other: Other,
 ) -> Result<()> {
+    // Process 0 has found the checkpoint, and has looked at all of it.
+    let Some(rounds) = sim::contribute(other.link.as_mut(), Ok(Vec::new()))? else { return Ok(()) };
+    let rounds = u32::from_le_bytes(rounds.try_into().unwrap_or_default());
     let task = || {
         let folder = arguments.folder.clone();
-        let found = checkpoint::find(&folder)?.checkpoint;
+        let found = checkpoint::open_after(&folder, rounds)?;
         let planned = resume::plan(arguments, &found.header, methods, false)?;
         let plan = plan(&planned.scenario, Some(found.header.rounds))?;
         let (scenario, directories) = (planned.placed, planned.directories);
@@ -83,7 +87,7 @@ fn follow(
     if !sim::announce(other.link.as_mut(), Ok(plan))? {
         return Ok(());
     }
-    let inputs = match load(&scenario, &directories, methods, Side::Other(&mut other)) {
+    let inputs = match memory::contained(|| load(&scenario, &directories, methods, Side::Other(&mut other))) {
         Ok(Some(inputs)) => inputs,
         Ok(None) => return Ok(()),
         Err(error) => return sim::announce(other.link.as_mut(), Err(error.to_string())).map(drop),

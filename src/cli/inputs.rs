@@ -49,6 +49,11 @@ pub fn data_directories(data_dir: Option<&Path>) -> Vec<PathBuf> {
     named.into_iter().chain(["data", "../shared/data"].map(PathBuf::from)).collect()
 }
 
+/// Returns the file or folder as an absolute path, which is valid for a process that starts in another folder.
+pub fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
 /// Returns as many worker threads as were asked for, or one for every core.
 pub fn threads_of(asked: Option<NonZeroUsize>) -> usize {
     match asked {

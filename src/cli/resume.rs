@@ -73,6 +73,8 @@ pub fn resume_on_ranks(
     let inputs = match &mut crew {
         None => Inputs::load(&placed, &directories, methods)?,
         Some(crew) => {
+            let rounds = header.rounds.to_le_bytes().to_vec();
+            crew.combine(&mut |_| Ok(()), || Ok(rounds))?;
             let plan = ranks::plan(&scenario, Some(header.rounds))?;
             ranks::assemble(crew, &plan, (&placed, &directories, methods))?
         }

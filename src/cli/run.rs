@@ -9,7 +9,7 @@ use std::time::Instant;
 use super::RunArgs;
 use super::carry_out::{Finished, Output, carry_out};
 use super::estimates::Expected;
-use super::inputs::{Inputs, data_directories, threads_of};
+use super::inputs::{Inputs, absolute, data_directories, threads_of};
 use super::inspect::strictness;
 use super::{leftovers, messages, ranks, reproduce};
 use crate::checkpoint::{self, Build, Header, Keeper};
@@ -166,9 +166,4 @@ fn header(
         rounds: 0,
         ranks: 1,
     })
-}
-
-/// Returns the folder as an absolute path, which is valid for a process that starts in another folder.
-fn absolute(folder: &Path) -> PathBuf {
-    std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned())
 }

@@ -39,6 +39,12 @@ pub trait CheckpointStore {
         None
     }
 
+    /// Gives up the open checkpoint because another process could not write its part, and returns the error for that, which
+    /// the default leaves as it is.
+    fn part_unwritten(&mut self, error: Error) -> Error {
+        error
+    }
+
     /// Begins a checkpoint after `rounds` rounds.
     ///
     /// # Errors

@@ -96,6 +96,7 @@ fn drive(
 
 fn leave_checkpoint(simulation: &mut Simulation, store: &mut dyn CheckpointStore) -> Result<()> {
     store.begin(simulation.rounds())?;
-    simulation.save_in_pieces(&mut |piece| store.write(piece))?;
+    // What the store itself could not write is told already.
+    simulation.save_in_pieces(&mut |piece| store.write(piece)).map_err(|error| store.part_unwritten(error))?;
     store.commit()
 }

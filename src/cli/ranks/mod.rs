@@ -21,6 +21,12 @@ pub use data::{Side, load};
 /// The variables with which launchers tell a process how many there are.
 const SIZES: [&str; 2] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"];
 
+/// The variables with which launchers that do not tell this number tell a process which one it is.
+const NUMBERS: [&str; 2] = ["PMIX_RANK", "PMI_RANK"];
+
+/// The variable with which Slurm's `srun` tells how many processes it has started.
+const SIZE_OF_STEP: &str = "SLURM_STEP_NUM_TASKS";
+
 /// What this process is among those of its run.
 #[cfg_attr(not(feature = "mpi"), allow(dead_code))]
 pub enum Place {
@@ -30,6 +36,18 @@ pub enum Place {
     Zero(Crew),
     /// It has some of the users.
     Other(Other),
+}
+
+#[cfg_attr(not(feature = "mpi"), allow(dead_code))]
+impl Place {
+    /// Returns the number of all processes.
+    fn ranks(&self) -> u32 {
+        match self {
+            Self::Alone => 1,
+            Self::Zero(crew) => crew.ranks() as u32,
+            Self::Other(other) => other.ranks,
+        }
+    }
 }
 
 /// A process other than the first one.
@@ -54,27 +72,28 @@ pub struct Membership {
 /// [`Error::Usage`] if it is one of several and was built without MPI, or MPI does not work.
 pub fn join(interrupted: &std::sync::Arc<std::sync::atomic::AtomicBool>) -> Result<(Place, Membership)> {
     match launched(|name| std::env::var(name).ok()) {
-        None | Some(1) => Ok((Place::Alone, Membership::alone())),
-        Some(processes) => join_group(processes, interrupted),
+        Launched::Alone | Launched::Of(1) => Ok((Place::Alone, Membership::alone())),
+        launched => join_group(launched, interrupted),
     }
 }
 
 #[cfg(feature = "mpi")]
 fn join_group(
-    _processes: u32,
+    launched: Launched,
     interrupted: &std::sync::Arc<std::sync::atomic::AtomicBool>,
 ) -> Result<(Place, Membership)> {
     let (place, group) = mpi::Group::join(std::sync::Arc::clone(interrupted))?;
+    launched.check(place.ranks())?;
     Ok((place, Membership { group: Some(group) }))
 }
 
 #[cfg(not(feature = "mpi"))]
 fn join_group(
-    processes: u32,
+    launched: Launched,
     _interrupted: &std::sync::Arc<std::sync::atomic::AtomicBool>,
 ) -> Result<(Place, Membership)> {
     Err(Error::Usage(format!(
-        "this is one of {processes} processes that a launcher such as mpirun has started, and the program was built without \
+        "this is one of {launched} processes that a launcher such as mpirun has started, and the program was built without \
          MPI, so that each would carry out the whole run; build it with `cargo build --release --features mpi`, which takes \
          OpenMPI and libclang (docs/scale.md), or start it without the launcher"
     )))
@@ -95,9 +114,54 @@ impl Membership {
     }
 }
 
-/// Returns how many processes a launcher has started; `None` if none has.
-fn launched(variable: impl Fn(&str) -> Option<String>) -> Option<u32> {
-    SIZES.iter().filter_map(|name| variable(name)?.trim().parse().ok()).max()
+/// How this process was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Launched {
+    /// By no launcher.
+    Alone,
+    /// As one of so many.
+    Of(u32),
+    /// As one of an unknown number.
+    OfSome,
+}
+
+impl Launched {
+    /// Checks that MPI knows of the processes that were started.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if it does not, as each would carry out the whole run.
+    #[cfg_attr(not(feature = "mpi"), allow(dead_code))]
+    fn check(self, found: u32) -> Result<()> {
+        match self {
+            Self::Of(started) if started != found => Err(Error::Usage(format!(
+                "a launcher has started {started} processes, and MPI knows of {found}: the launcher is that of another MPI than \
+                 the one that this program was built with; start it with the mpirun of the OpenMPI that it was built with"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl std::fmt::Display for Launched {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Alone => formatter.write_str("1"),
+            Self::Of(processes) => write!(formatter, "{processes}"),
+            Self::OfSome => formatter.write_str("several"),
+        }
+    }
+}
+
+/// Returns how this process was started, by the variables that launchers set.
+fn launched(variable: impl Fn(&str) -> Option<String>) -> Launched {
+    let number = |name: &str| variable(name)?.trim().parse().ok();
+    if let Some(processes) = SIZES.iter().filter_map(|name| number(name)).max() {
+        return Launched::Of(processes);
+    }
+    if NUMBERS.iter().all(|name| number(name).is_none()) {
+        return Launched::Alone;
+    }
+    number(SIZE_OF_STEP).map_or(Launched::OfSome, Launched::Of)
 }
 
 /// Returns an error unless the command is carried out by one process.
@@ -106,11 +170,11 @@ fn launched(variable: impl Fn(&str) -> Option<String>) -> Option<u32> {
 /// [`Error::Usage`].
 pub fn refuse_several(command: &str) -> Result<()> {
     match launched(|name| std::env::var(name).ok()) {
-        Some(processes) if processes > 1 => Err(Error::Usage(format!(
+        Launched::Alone | Launched::Of(1) => Ok(()),
+        processes => Err(Error::Usage(format!(
             "`{command}` is carried out by one process, and a launcher such as mpirun has started {processes}; only `run` \
              and `resume` have a use for several"
         ))),
-        _ => Ok(()),
     }
 }
 
@@ -169,9 +233,15 @@ mod tests {
         let with = |set: &'static [(&str, &str)]| {
             launched(move |name| set.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned()))
         };
-        assert_eq!(with(&[]), None);
-        assert_eq!(with(&[("OMPI_COMM_WORLD_SIZE", "4")]), Some(4));
-        assert_eq!(with(&[("PMI_SIZE", "2"), ("OMPI_COMM_WORLD_SIZE", "no number")]), Some(2));
-        assert_eq!(with(&[("PMI_SIZE", "1")]), Some(1));
+        assert_eq!(with(&[]), Launched::Alone);
+        assert_eq!(with(&[("SLURM_STEP_NUM_TASKS", "4")]), Launched::Alone);
+        assert_eq!(with(&[("OMPI_COMM_WORLD_SIZE", "4")]), Launched::Of(4));
+        assert_eq!(with(&[("PMI_SIZE", "2"), ("OMPI_COMM_WORLD_SIZE", "no number")]), Launched::Of(2));
+        assert_eq!(with(&[("PMI_SIZE", "1")]), Launched::Of(1));
+        assert_eq!(with(&[("PMIX_RANK", "3"), ("SLURM_STEP_NUM_TASKS", "4")]), Launched::Of(4));
+        assert_eq!(with(&[("PMI_RANK", "0")]), Launched::OfSome);
+        let refused = |launched: Launched, found| launched.check(found).err().map(|error| error.to_string());
+        assert_eq!([refused(Launched::Of(4), 4), refused(Launched::OfSome, 1)], [None, None]);
+        assert!(refused(Launched::Of(4), 1).is_some_and(|text| text.contains("another MPI")));
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::folder::StudyFolder;
 use super::{StudyEnd, fit, wanted_runs, without_data};
 use crate::cli::StudyArgs;
-use crate::cli::inputs::threads_of;
+use crate::cli::inputs::{absolute, threads_of};
 use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::report::words::duration;
@@ -70,13 +70,13 @@ pub fn write(
     let threads = (cores / jobs).max(1).min(threads_of(None));
     fit::estimate(arguments, methods, plan, &arms, Some(threads), record, interrupted)?;
     folder.write_record(record)?;
-    let parts = match arguments.slurm {
-        Some(0) | None => plan.runs(None).len().min(MOST_PARTS),
-        Some(parts) => parts.min(plan.runs(None).len()),
-    };
+    let most = arguments.slurm.flatten().map_or(MOST_PARTS, usize::from);
+    let parts = plan.runs(None).len().min(most);
+    // Of a study of which some arms are wanted, some parts may have nothing to do.
+    let tasks: Vec<usize> = (1..=parts).filter(|index| has_runs(plan, &runs, (*index, parts))).collect();
     let demand = demand(plan, record, &runs, (parts, cores, jobs));
     let name = plan.study.name.clone();
-    let text = Script { name: &name, arguments, folder: folder.path(), parts, demand }.text()?;
+    let text = Script { name: &name, arguments, folder: folder.path(), parts, tasks: &tasks, demand }.text()?;
     super::write_files(folder.path(), vec![(SCRIPT.to_owned(), text.into_bytes())], true)?;
     let script = folder.path().join(SCRIPT);
     let script = script.display();
@@ -87,12 +87,18 @@ pub fn write(
         _ => "no limits, since the rounds of an arm could not be rehearsed".to_owned(),
     };
     let output = format!(
-        "written to {script}: {} runs in {parts} tasks with {cores} core{}, {limits}\n`bash {script}` submits them, and a \
+        "written to {script}: {} runs in {} tasks with {cores} core{}, {limits}\n`bash {script}` submits them, and a \
          job that puts them together\n",
         runs.len(),
+        tasks.len(),
         if cores == 1 { "" } else { "s" }
     );
     Ok(StudyEnd { output, errors: Vec::new() })
+}
+
+/// Returns whether there are some of `runs` in this part of so many.
+fn has_runs(plan: &Plan, runs: &[RunId], (index, count): (usize, usize)) -> bool {
+    plan.runs(Some(Shard { index, count })).iter().any(|run| runs.contains(run))
 }
 
 /// Returns what a task asks for: as much as the greediest part takes, with room.
@@ -136,13 +142,15 @@ struct Script<'a> {
     arguments: &'a StudyArgs,
     folder: &'a Path,
     parts: usize,
+    /// The numbers of the parts that have something to do, ascending.
+    tasks: &'a [usize],
     demand: Demand,
 }
 
 impl Script<'_> {
     /// Returns the text of the script.
     fn text(&self) -> Result<String> {
-        let Self { name, arguments, folder, parts, demand } = self;
+        let Self { name, arguments, folder, parts, tasks, demand } = self;
         let program = std::env::current_exe()
             .map_err(|reason| Error::Usage(format!("the program does not know where it is: {reason}")))?;
         let log = absolute(&folder.join("slurm-")).display().to_string().replace('%', "%%");
@@ -181,14 +189,15 @@ impl Script<'_> {
         let head = format!(
             "#!/usr/bin/env bash\n\
              #SBATCH --job-name={job}\n\
-             #SBATCH --array=1-{parts}\n\
+             #SBATCH --array={}\n\
              #SBATCH --nodes=1\n\
              #SBATCH --ntasks=1\n\
              #SBATCH --cpus-per-task={}\n\
              {}#SBATCH --requeue\n\
              #SBATCH --open-mode=append\n\
-             #SBATCH --signal=B:TERM@120\n\
+             #SBATCH --signal=B:USR1@120\n\
              #SBATCH --output=\"{log}%a.log\"\n",
+            ranges(tasks),
             demand.cores,
             limits.into_iter().flatten().collect::<String>(),
         );
@@ -210,7 +219,7 @@ const ABOUT: &str = r"
 #   bash slurm.sh merge    puts together what there is
 #
 # A part that comes near its time limit stops and queues again, as does one whose node is lost; both go on from their
-# checkpoints. The same commands go on with a study that has ended early.
+# checkpoints. One that is cancelled (scancel) leaves its checkpoints and ends. The same commands go on with a study that has ended early.
 set -euo pipefail
 
 ";
@@ -237,23 +246,32 @@ fi
 part="$SLURM_ARRAY_TASK_ID"
 "${study[@]}" --out "$folder-part-$part-of-$parts" --shard "$part/$parts" "${of_a_part[@]}" &
 run=$!
-stopped=no
-trap 'stopped=yes; kill -TERM "$run" 2> /dev/null || true' TERM
+requeue=no
+stop() { kill -TERM "$run" 2> /dev/null || true; }
+# Slurm sends USR1 two minutes before the time limit, and TERM to a task that is cancelled.
+trap 'requeue=yes; stop' USR1
+trap 'requeue=no; stop' TERM
 code=0
 wait "$run" || code=$?
-if [[ $stopped == yes ]]; then
-    # The signal has ended the first wait, and the study is leaving its checkpoints.
+# A signal ends the wait, while the study is still leaving its checkpoints.
+while kill -0 "$run" 2> /dev/null; do
     code=0
     wait "$run" || code=$?
-    if [[ $code -ne 0 && "${SLURM_RESTART_COUNT:-0}" -lt 100 ]]; then
-        scontrol requeue "${SLURM_ARRAY_JOB_ID}_$part"
-    fi
+done
+if [[ $requeue == yes && $code -ne 0 && "${SLURM_RESTART_COUNT:-0}" -lt 100 ]]; then
+    scontrol requeue "${SLURM_ARRAY_JOB_ID}_$part"
 fi
 exit "$code"
 "#;
 
-fn absolute(path: &Path) -> std::path::PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+/// Returns ascending numbers as Slurm takes them: `1-3,5`.
+fn ranges(numbers: &[usize]) -> String {
+    let runs = numbers.chunk_by(|one, next| one + 1 == *next).filter_map(|run| match run {
+        [] => None,
+        [only] => Some(only.to_string()),
+        [first, .., last] => Some(format!("{first}-{last}")),
+    });
+    runs.collect::<Vec<_>>().join(",")
 }
 
 /// Returns a path as a word of a shell script.
@@ -281,6 +299,7 @@ mod tests {
         assert_eq!(seconds_of(&part, 2), 600.0, "300 s of the longest may begin when the others have ended");
         assert_eq!(seconds_of(&part, 4), 450.0);
         assert_eq!(bytes_of(part.to_vec(), 2), ((3 + 2 + 3) << 30) + MEMORY_BESIDE);
+        assert_eq!([ranges(&[1, 2, 3, 5, 8, 9]), ranges(&[4])], ["1-3,5,8-9", "4"]);
         assert_eq!((seconds_of(&[], 1), bytes_of(Vec::new(), 1)), (0.0, MEMORY_BESIDE));
     }
 }

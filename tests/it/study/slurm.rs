@@ -74,7 +74,7 @@ fn a_study_in_a_job_array_comes_to_the_same_tables() {
     let script = workshop.path(out).join("slurm.sh");
     let text = fs::read_to_string(&script).unwrap();
     assert!(Command::new("bash").arg("-n").arg(&script).status().unwrap().success(), "{text}");
-    for line in ["#SBATCH --array=1-3", "#SBATCH --requeue", "#SBATCH --cpus-per-task=1", "#SBATCH --signal=B:TERM@120"]
+    for line in ["#SBATCH --array=1-3", "#SBATCH --requeue", "#SBATCH --cpus-per-task=1", "#SBATCH --signal=B:USR1@120"]
     {
         assert!(text.lines().any(|found| found == line), "no {line} in\n{text}");
     }
@@ -108,19 +108,24 @@ fn a_part_that_is_told_to_stop_queues_again_and_goes_on() {
         task.stdout(Stdio::null()).stderr(Stdio::null());
         task
     };
-    let mut child = task().spawn().unwrap();
     let run = "out-part-1-of-1/runs/long/1";
-    let has_checkpoint = || {
+    let checkpoints = || {
         let names = fs::read_dir(workshop.path(run)).into_iter().flatten().flatten().map(|entry| entry.file_name());
-        names.into_iter().any(|name| name.to_string_lossy().starts_with("checkpoint-"))
+        let names = names.filter(|name| name.to_string_lossy().starts_with("checkpoint-"));
+        names.collect::<std::collections::BTreeSet<_>>()
     };
-    while !has_checkpoint() {
-        assert!(child.try_wait().unwrap().is_none(), "it ended before it could be stopped");
-        std::thread::yield_now();
+    // A task that is cancelled leaves its checkpoints and ends, and one that comes near its time limit queues again.
+    for (signal, queues_again) in [("-TERM", false), ("-USR1", true)] {
+        let before = checkpoints();
+        let mut child = task().spawn().unwrap();
+        while checkpoints() == before {
+            assert!(child.try_wait().unwrap().is_none(), "it ended before it could be stopped");
+            std::thread::yield_now();
+        }
+        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(1));
+        assert_eq!(told(&workshop).contains("scontrol requeue 5_1\n"), queues_again, "{}", told(&workshop));
     }
-    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
-    assert_eq!(child.wait().unwrap().code(), Some(1));
-    assert!(told(&workshop).contains("scontrol requeue 5_1\n"), "{}", told(&workshop));
     assert_eq!(run_json(&workshop, run)["complete"], false);
     assert!(task().status().unwrap().success());
     assert_eq!(run_json(&workshop, run)["complete"], true);

@@ -26,6 +26,8 @@ enum Answer {
     Go,
     /// This is known of all users.
     Whole(Vec<u8>),
+    /// The run does not begin.
+    End,
 }
 
 /// Tells rank 0 what this rank is about to run, or why it cannot, and waits for the answer. Returns whether the run goes on.
@@ -46,7 +48,7 @@ pub fn contribute(link: &mut dyn Link, share: std::result::Result<Vec<u8>, Strin
     say(link, &share.map_or_else(Hello::Failed, Hello::Share))?;
     Ok(match postcard::from_bytes(&link.receive()?) {
         Ok(Answer::Whole(whole)) => Some(whole),
-        Ok(Answer::Go) | Err(_) => None,
+        Ok(Answer::Go | Answer::End) | Err(_) => None,
     })
 }
 
@@ -86,6 +88,11 @@ pub(super) fn let_go_on(link: &mut dyn Link) -> Result<()> {
 /// Tells the rank on the other side what is known of all users.
 pub(super) fn tell_whole(link: &mut dyn Link, whole: &[u8]) -> Result<()> {
     say(link, &Answer::Whole(whole.to_vec()))
+}
+
+/// Tells the rank on the other side that the run does not begin.
+pub(super) fn tell_end(link: &mut dyn Link) -> Result<()> {
+    say(link, &Answer::End)
 }
 
 fn say(link: &mut dyn Link, what: &impl Serialize) -> Result<()> {

@@ -1,6 +1,6 @@
 //! The other ranks, as rank 0 reaches them from the beginning of the program to its end.
 
-use super::agreement::{Identity, hear, hear_share, let_go_on, tell_whole};
+use super::agreement::{Identity, hear, hear_share, let_go_on, tell_end, tell_whole};
 use super::link::Link;
 use super::wire::{Outbox, Question};
 use crate::error::Result;
@@ -10,17 +10,19 @@ pub struct Crew {
     links: Vec<Box<dyn Link>>,
     /// Which ranks are about to say something before the first round, and then wait for the answer.
     speaks: Vec<bool>,
+    /// How many answers each rank still owes.
+    owed: Vec<u32>,
 }
 
 impl Crew {
     /// Makes the crew of the other ranks, from number 1 on, which have nothing to agree on.
     pub fn new(links: Vec<Box<dyn Link>>) -> Self {
-        Self { speaks: vec![false; links.len()], links }
+        Self { speaks: vec![false; links.len()], owed: vec![0; links.len()], links }
     }
 
     /// Makes the crew of the other ranks, each of which is about to [`announce`](super::announce) what it runs.
     pub fn assembling(links: Vec<Box<dyn Link>>) -> Self {
-        Self { speaks: vec![true; links.len()], links }
+        Self { speaks: vec![true; links.len()], owed: vec![0; links.len()], links }
     }
 
     /// Returns the number of all ranks.
@@ -33,9 +35,24 @@ impl Crew {
         self.links.len()
     }
 
-    /// Returns the way to the other rank at `place`, which is one less than its number.
-    pub(super) fn link(&mut self, place: usize) -> &mut dyn Link {
-        self.links[place].as_mut()
+    /// Asks the other rank at `place`, which is one less than its number.
+    ///
+    /// # Errors
+    /// [`Error::RankLost`](crate::error::Error::RankLost) if it is not there any more.
+    pub(super) fn ask(&mut self, place: usize, message: Vec<u8>) -> Result<()> {
+        self.links[place].send(message)?;
+        self.owed[place] += 1;
+        Ok(())
+    }
+
+    /// Returns the next piece of the answer of the rank at `place`, and whether it is the last one.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub(super) fn answer(&mut self, place: usize) -> Result<(Vec<u8>, bool)> {
+        let (piece, is_last) = parted(self.links[place].receive()?);
+        self.owed[place] -= u32::from(is_last);
+        Ok((piece, is_last))
     }
 
     /// Hears what every rank is about to run, and has all of them go on if that is what rank 0 runs. They speak once more
@@ -78,11 +95,32 @@ impl Crew {
     }
 }
 
+/// Returns a piece of an answer for rank 0, with a byte at its end that says whether it is the last one.
+pub(super) fn piece(mut bytes: Vec<u8>, is_last: bool) -> Vec<u8> {
+    bytes.push(u8::from(is_last));
+    bytes
+}
+
+/// Returns what [`piece`] was given.
+fn parted(mut message: Vec<u8>) -> (Vec<u8>, bool) {
+    let is_last = message.pop() != Some(0);
+    (message, is_last)
+}
+
 impl Drop for Crew {
     fn drop(&mut self) {
         for (place, link) in self.links.iter_mut().enumerate() {
-            // A rank that has something to say waits until it was heard.
+            // A rank that has something to say waits until it was heard, before the first round and after.
             if self.speaks[place] && link.receive().is_err() {
+                continue;
+            }
+            let mut owed = self.owed[place];
+            while owed > 0 {
+                let Ok(message) = link.receive() else { break };
+                owed -= u32::from(parted(message).1);
+            }
+            if self.speaks[place] {
+                let _ = tell_end(link.as_mut());
                 continue;
             }
             let stop = Outbox::default().message(Vec::new(), Question::Stop).and_then(|mut message| message.take());

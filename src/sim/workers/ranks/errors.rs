@@ -1,5 +1,8 @@
 //! Carries errors from the rank where they occur to rank 0, where they end the run as they would have on one machine.
 
+use std::io;
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -18,7 +21,10 @@ enum Carried {
     Diverged { round: Round, user: Option<UserId>, parameter: String, value: f32, limit: f32 },
     Unscorable { user: UserId, place: String },
     Unrepresentable { place: String, value: f32, reason: String },
+    Write { path: PathBuf, reason: String },
+    Read { path: PathBuf, reason: String },
     Interrupted,
+    Actor(String),
     Other(String),
 }
 
@@ -42,7 +48,10 @@ pub fn put(error: &Error, archive: &mut Archive) {
         Error::Unrepresentable { place, value, reason } => {
             Carried::Unrepresentable { place: place.clone(), value: *value, reason: (*reason).to_owned() }
         }
+        Error::Write { path, source } => Carried::Write { path: path.clone(), reason: source.to_string() },
+        Error::Read { path, reason } => Carried::Read { path: path.clone(), reason: reason.clone() },
         Error::Interrupted => Carried::Interrupted,
+        Error::Actor { reason, .. } => Carried::Actor(reason.clone()),
         other => Carried::Other(other.to_string()),
     });
 }
@@ -68,7 +77,9 @@ pub fn take(archive: &mut ArchiveReader) -> Error {
             Error::Unrepresentable { place, value, reason: kept(reason) }
         }
         Carried::Interrupted => Error::Interrupted,
-        Carried::Other(reason) => Error::Actor { actor: "workers", reason },
+        Carried::Write { path, reason } => Error::write(path, io::Error::other(reason)),
+        Carried::Read { path, reason } => Error::read(path, reason),
+        Carried::Actor(reason) | Carried::Other(reason) => Error::Actor { actor: "workers", reason },
     }
 }
 

@@ -82,7 +82,7 @@ impl Others {
         let (notes, outbox) = (std::mem::take(&mut self.notes[place]), &mut self.outboxes[place]);
         let mut message = outbox.message(notes, question)?;
         more(&mut message, outbox)?;
-        self.crew.link(place).send(message.take()?)
+        self.crew.ask(place, message.take()?)
     }
 
     /// Waits for the answer of a rank.
@@ -90,11 +90,16 @@ impl Others {
     /// # Errors
     /// [`Error::RankLost`], and the error that the rank has sent in place of an answer.
     pub fn answer(&mut self, place: usize) -> Result<ArchiveReader> {
+        Ok(self.next_piece(place)?.0)
+    }
+
+    /// Waits for the next piece of the answer of a rank, and says whether it is the last one.
+    fn next_piece(&mut self, place: usize) -> Result<(ArchiveReader, bool)> {
         let _stage = enter(Stage::Wait);
-        let message = self.crew.link(place).receive()?;
+        let (message, is_last) = self.crew.answer(place)?;
         let mut archive = ArchiveReader::of_bytes(message);
         let is_answered: bool = archive.take()?;
-        if is_answered { Ok(archive) } else { Err(errors::take(&mut archive)) }
+        if is_answered { Ok((archive, is_last)) } else { Err(errors::take(&mut archive)) }
     }
 
     /// Returns the answers of these ranks, or the first error among them. All answers are waited for, as otherwise a rank
@@ -117,15 +122,36 @@ impl Others {
         Ok(asked)
     }
 
-    /// Takes in what a rank has trained.
+    /// Takes in what these ranks have trained, piece by piece.
+    ///
+    /// # Errors
+    /// As [`Self::answer`], of the first of the ranks.
     pub fn take_trainings(
+        &mut self,
+        places: Vec<usize>,
+        world: &World,
+        efforts: &mut ByUser<Effort>,
+    ) -> Result<()> {
+        for place in places {
+            loop {
+                let (mut piece, is_last) = self.next_piece(place)?;
+                self.take_trained(&mut piece, world, efforts)?;
+                if is_last {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in a piece of what a rank has trained.
+    fn take_trained(
         &mut self,
         archive: &mut ArchiveReader,
         world: &World,
         efforts: &mut ByUser<Effort>,
     ) -> Result<()> {
-        let trainings: usize = archive.take()?;
-        for _ in 0..trainings {
+        while archive.take()? {
             let parts = &self.parts;
             let download_of = |user: UserId| match parts.get(&user) {
                 Some(Part::Submitted(download)) => Some(Arc::clone(download)),

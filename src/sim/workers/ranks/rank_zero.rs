@@ -147,12 +147,9 @@ impl Workers for Ranks {
             };
             let own = self.own.train().await;
             let others = &mut *self.others.borrow_mut();
-            let answers = others.answers(asked);
             let mut efforts = ByUser::default();
             own?.into_iter().for_each(|(user, effort)| drop(efforts.insert(user, effort)));
-            for (_, mut answer) in answers? {
-                others.take_trainings(&mut answer, &self.world, &mut efforts)?;
-            }
+            others.take_trainings(asked, &self.world, &mut efforts)?;
             Ok(submitted.into_iter().filter_map(|user| Some((user, efforts.remove(&user)?))).collect())
         })
     }

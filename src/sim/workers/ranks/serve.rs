@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::crew::piece;
 use super::errors;
 use super::link::Link;
 use super::share::Shares;
@@ -23,6 +24,9 @@ use crate::sim::world::World;
 
 /// The number of bytes from which on a piece of a checkpoint is written to the store.
 const WRITTEN_AT_ONCE: usize = 1 << 20;
+
+/// The number of bytes from which on a piece of what was trained is sent.
+const SENT_AT_ONCE: usize = 16 << 20;
 
 /// A process of a run other than that with the server.
 pub struct Rank {
@@ -49,29 +53,46 @@ pub struct Rank {
 /// sent to rank 0, which ends the run.
 pub fn serve(world: Arc<World>, rank: Rank) -> Result<()> {
     let Rank { threads, interrupted, rank, ranks, mut link, store, resumed } = rank;
-    let refuse = |reason: std::io::Error| Error::Usage(format!("cannot start the runtime of rank {rank}: {reason}"));
-    let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(refuse)?;
-    let own = Shares::new(world.dataset.users(), ranks as usize).of(rank);
-    let pool = Pool::start(threads)?;
-    let threads = Threads::new(Arc::clone(&world), pool, interrupted).owning(own.clone());
-    let saved = SavedPart { rank, ranks, users: (own.start, own.end), digest: [0; blake3::OUT_LEN] };
-    let mut serving = Serving { world, threads, inbox: Inbox::default(), store, resumed, saved };
+    let started = memory::contained(|| {
+        let refuse = |reason: std::io::Error| Error::Usage(format!("cannot start the runtime of rank {rank}: {reason}"));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(refuse)?;
+        let own = Shares::new(world.dataset.users(), ranks as usize).of(rank);
+        let pool = Pool::start(threads)?;
+        let threads = Threads::new(Arc::clone(&world), pool, interrupted).owning(own.clone());
+        let saved = SavedPart { rank, ranks, users: (own.start, own.end), digest: [0; blake3::OUT_LEN] };
+        Ok((runtime, Serving { world, threads, inbox: Inbox::default(), store, resumed, saved }))
+    });
+    let (runtime, mut serving) = match started {
+        Ok(started) => started,
+        Err(error) => {
+            // Rank 0 learns of it from the answer to its first question, and ends the run.
+            link.receive()?;
+            link.send(refusal(&error)?)?;
+            return link.receive().map(drop);
+        }
+    };
     loop {
         let message = link.receive()?;
-        // The runtime is this thread's alone, and nothing else is to be done on it meanwhile.
-        let answer = memory::caught(|| runtime.block_on(serving.answer(message))).and_then(|answer| answer);
-        let answer = match answer {
+        let answer = memory::contained(|| {
+            // The runtime is this thread's alone, and nothing else is to be done on it meanwhile.
+            let answer = runtime.block_on(serving.answer(message, link.as_mut()))?;
+            answer.map(|mut answer| answer.take()).transpose()
+        });
+        match answer {
             Ok(None) => return Ok(()),
-            Ok(Some(mut answer)) => answer.take(),
-            Err(error) => {
-                let mut answer = Archive::default();
-                answer.put(&false);
-                errors::put(&error, &mut answer);
-                answer.take()
-            }
-        };
-        link.send(answer?)?;
+            Ok(Some(answer)) => link.send(piece(answer, true))?,
+            Err(error @ Error::RankLost { .. }) => return Err(error),
+            Err(error) => link.send(refusal(&error)?)?,
+        }
     }
+}
+
+/// Returns the answer that something cannot be done.
+fn refusal(error: &Error) -> Result<Vec<u8>> {
+    let mut answer = Archive::default();
+    answer.put(&false);
+    errors::put(error, &mut answer);
+    Ok(piece(answer.take()?, true))
 }
 
 struct Serving {
@@ -85,8 +106,9 @@ struct Serving {
 }
 
 impl Serving {
-    /// Does what a message asks for, and returns the answer; `None` if it asks for the end.
-    async fn answer(&mut self, message: Vec<u8>) -> Result<Option<Archive>> {
+    /// Does what a message asks for, and returns the answer; `None` if it asks for the end. Of a long answer, all pieces but
+    /// the last one are sent.
+    async fn answer(&mut self, message: Vec<u8>, link: &mut dyn Link) -> Result<Option<Archive>> {
         let threads = &self.threads;
         let (question, mut archive) = self.inbox.open(message, &self.world, &mut |user, message| {
             match threads.tell(user, message) {
@@ -102,7 +124,7 @@ impl Serving {
         answer.put(&true);
         match question {
             Question::Stop => return Ok(None),
-            Question::Train => self.train(&mut answer).await?,
+            Question::Train => self.train(&mut answer, link).await?,
             Question::Evaluate => {
                 let scoring = match self.world.placement {
                     Placement::Central => {
@@ -151,12 +173,19 @@ impl Serving {
         Ok(Some(answer))
     }
 
-    async fn train(&self, answer: &mut Archive) -> Result<()> {
+    async fn train(&self, answer: &mut Archive, link: &mut dyn Link) -> Result<()> {
         let trained = self.threads.train().await?;
-        answer.put(&trained.len());
         for (user, effort) in &trained {
+            if answer.pending() >= SENT_AT_ONCE {
+                // What a rank has trained is as large as all that its users upload, and is not to be in memory twice.
+                answer.put(&false);
+                link.send(piece(std::mem::take(answer).take()?, false))?;
+                answer.put(&true);
+            }
+            answer.put(&true);
             self.threads.hand_out_upload(*user, |upload| put_trained(*user, effort, upload, answer))?;
         }
+        answer.put(&false);
         Ok(())
     }
 
