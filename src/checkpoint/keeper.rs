@@ -151,7 +151,8 @@ impl CheckpointStore for Keeper {
 
     fn commit(&mut self) -> Result<()> {
         let Some(writing) = self.writing.take() else { return Ok(()) };
-        let published = self.checksums_of_parts().and_then(|parts| writing.finish(&parts)).and_then(|()| self.publish());
+        let published =
+            self.checksums_of_parts().and_then(|parts| writing.finish(&parts)).and_then(|()| self.publish());
         self.checked(published)
     }
 }

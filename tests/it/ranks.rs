@@ -1,193 +1,21 @@
-use std::collections::BTreeMap;
-use std::io::Cursor;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+//! Runs on several ranks, which are threads of this process: their results are those of one process.
 
-use fedrecsim::dataset;
-use fedrecsim::error::{Error, Result};
+mod data;
+mod failures;
+mod harness;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use fedrecsim::error::Error;
 use fedrecsim::ids::UserId;
-use fedrecsim::method::{Entry, Placement};
-use fedrecsim::model::archive::ArchiveReader;
-use fedrecsim::rng::Streams;
-use fedrecsim::scenario::{ClientSelection, Scenario};
+use fedrecsim::method::Entry;
 use fedrecsim::sim::outcome::users::UserRecord;
-use fedrecsim::sim::{
-    self, CheckpointStore, Checkpoints, Crew, Link, Outcome, Rank, RunControl, Shares, Simulation, World,
-};
+use fedrecsim::sim::{Outcome, Shares, Simulation};
 
 use crate::resume::MODES;
-use crate::support::{methods, run, small, small_with, world};
-
-/// The files of a run, by the number of rounds and by who has written them: a rank, and how many ranks there were.
-type Files = Arc<Mutex<BTreeMap<(u32, u32, u32), Vec<u8>>>>;
-
-/// Keeps what one rank writes, and ends the run after some rounds.
-struct Store {
-    files: Files,
-    writer: (u32, u32),
-    ends_after: Option<u32>,
-    open: (u32, Vec<u8>),
-}
-
-impl CheckpointStore for Store {
-    fn is_due(&self, rounds: u32) -> bool {
-        self.ends_after == Some(rounds)
-    }
-    fn stop_after(&self, rounds: u32) -> Option<Error> {
-        self.is_due(rounds).then_some(Error::TimeIsUp { rounds })
-    }
-    fn way_on(&self) -> Option<String> {
-        Some(format!("the last checkpoint is after round {}", self.open.0))
-    }
-    fn begin(&mut self, rounds: u32) -> Result<()> {
-        self.open = (rounds, Vec::new());
-        Ok(())
-    }
-    fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.open.1.extend_from_slice(bytes);
-        Ok(())
-    }
-    fn commit(&mut self) -> Result<()> {
-        let (rounds, bytes) = (self.open.0, std::mem::take(&mut self.open.1));
-        self.files.lock().unwrap().insert((rounds, self.writer.0, self.writer.1), bytes);
-        Ok(())
-    }
-}
-
-/// Returns the checkpoint that so many ranks have written after so many rounds, with the parts that belong to it.
-fn checkpoint(files: &Files, (rounds, ranks): (u32, u32)) -> ArchiveReader {
-    let bytes = files.lock().unwrap()[&(rounds, 0, ranks)].clone();
-    let files = Arc::clone(files);
-    ArchiveReader::new(Box::new(Cursor::new(bytes))).with_parts(Box::new(move |rank, ranks| {
-        let bytes = files.lock().unwrap()[&(rounds, rank, ranks)].clone();
-        Ok((blake3::hash(&bytes), ArchiveReader::new(Box::new(Cursor::new(bytes)))))
-    }))
-}
-
-/// Returns the world of one rank, in which there are the ratings of its users alone, unless the server needs all.
-fn world_of(scenario: Scenario, (rank, ranks): (u32, u32)) -> World {
-    let whole = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed)).unwrap();
-    let is_central = |entry: &Entry| entry.name == scenario.method.name && entry.placement == Placement::Central;
-    let needs_all = methods().iter().any(is_central)
-        || scenario.training.client_selection == ClientSelection::ByDataSize
-        || scenario.audit.is_some();
-    let own = Shares::new(whole.users(), ranks as usize).of(rank);
-    let dataset = if needs_all { whole } else { whole.of_users(own) };
-    World::with_methods(scenario, Arc::new(dataset), &methods()).unwrap()
-}
-
-/// How a run on several ranks is carried out.
-#[derive(Clone, Default)]
-struct Way {
-    ranks: u32,
-    threads: usize,
-    files: Files,
-    /// The rounds and the ranks of the checkpoint that the run goes on from.
-    resumed: Option<(u32, u32)>,
-    ends_after: Option<u32>,
-    /// The rank that is lost, and after how many messages.
-    lost: Option<(u32, u32)>,
-    /// What has crossed between rank 0 and the others: messages and bytes from rank 0, and to it.
-    crossed: Arc<[AtomicU64; 4]>,
-}
-
-/// A way that counts what crosses: the messages and the bytes.
-struct Counted {
-    link: Box<dyn Link>,
-    crossed: Arc<[AtomicU64; 4]>,
-}
-
-impl Counted {
-    fn count(&self, place: usize, bytes: usize) {
-        self.crossed[place].fetch_add(1, Ordering::Relaxed);
-        self.crossed[place + 1].fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-}
-
-impl Link for Counted {
-    fn send(&mut self, message: Vec<u8>) -> Result<()> {
-        self.count(0, message.len());
-        self.link.send(message)
-    }
-    fn receive(&mut self) -> Result<Vec<u8>> {
-        let message = self.link.receive()?;
-        self.count(2, message.len());
-        Ok(message)
-    }
-}
-
-/// A way on which the other side hears nothing more after some messages.
-struct Fragile {
-    link: Box<dyn Link>,
-    messages: AtomicU32,
-}
-
-impl Link for Fragile {
-    fn send(&mut self, message: Vec<u8>) -> Result<()> {
-        self.link.send(message)
-    }
-    fn receive(&mut self) -> Result<Vec<u8>> {
-        let message = self.link.receive()?;
-        match self.messages.fetch_sub(1, Ordering::Relaxed) {
-            0 => Err(Error::Usage("this rank is lost, as the test wants it".to_owned())),
-            _ => Ok(message),
-        }
-    }
-}
-
-impl Way {
-    fn new(ranks: u32, threads: usize) -> Self {
-        Self { ranks, threads, ..Self::default() }
-    }
-
-    fn store(&self, rank: u32) -> Box<Store> {
-        let ends_after = self.ends_after.filter(|_| rank == 0);
-        Box::new(Store {
-            files: Arc::clone(&self.files),
-            writer: (rank, self.ranks),
-            ends_after,
-            open: (0, Vec::new()),
-        })
-    }
-
-    /// Runs the scenario on ranks that are threads of this process and share nothing.
-    fn run(&self, scenario: &Scenario) -> Outcome {
-        self.watch(scenario, |_| ()).0
-    }
-
-    /// Runs the scenario as [`Self::run`] does, and has `look` see the simulation before it ends.
-    fn watch<T>(&self, scenario: &Scenario, look: impl FnOnce(&Simulation) -> T) -> (Outcome, T) {
-        let (mut links, mut others) = (Vec::new(), Vec::new());
-        for rank in 1..self.ranks {
-            let (of_zero, mut link) = sim::in_memory(rank);
-            links.push(Box::new(Counted { link: of_zero, crossed: Arc::clone(&self.crossed) }) as Box<dyn Link>);
-            if let Some((_, messages)) = self.lost.filter(|(lost, _)| *lost == rank) {
-                link = Box::new(Fragile { link, messages: AtomicU32::new(messages) });
-            }
-            let (way, scenario) = (self.clone(), scenario.clone());
-            others.push(std::thread::spawn(move || {
-                let resumed = way.resumed.map(|at| checkpoint(&way.files, at));
-                let (threads, ranks, store) = (way.threads, way.ranks, way.store(rank));
-                let of_rank = (rank, ranks);
-                let rank = Rank { threads, interrupted: Arc::default(), rank, ranks, link, store, resumed };
-                sim::serve(Arc::new(world_of(scenario, of_rank)), rank)
-            }));
-        }
-        let resumed = self.resumed.map(|at| checkpoint(&self.files, at));
-        let checkpoints = Checkpoints { resumed, store: self.store(0) };
-        let control = RunControl::with_threads(self.threads);
-        let world = world_of(scenario.clone(), (0, self.ranks));
-        let simulation = sim::run_to_end_on_ranks(world, &control, &mut (), checkpoints, Crew::new(links));
-        let simulation = simulation.unwrap();
-        let seen = look(&simulation);
-        let outcome = simulation.finish().unwrap();
-        for (rank, other) in (1..).zip(others) {
-            let ended = other.join().unwrap();
-            assert_eq!(ended.is_err(), self.lost.is_some_and(|(lost, _)| lost == rank), "rank {rank}: {ended:?}");
-        }
-        (outcome, seen)
-    }
-}
+use crate::support::{methods, run, small_with};
+use harness::Way;
 
 /// Checks that an outcome on several ranks is that of one process.
 #[track_caller]
@@ -316,45 +144,6 @@ fn a_run_goes_on_with_another_number_of_ranks() {
     }
 }
 
-/// If this fails, a run goes on with a part of another checkpoint, or without some of its users' parameters.
-#[test]
-fn a_part_that_is_not_the_one_of_the_checkpoint_is_refused() {
-    let scenario = small(&["training.rounds=4"]);
-    let first = Way { ends_after: Some(2), ..Way::new(2, 1) };
-    first.run(&scenario);
-    first.files.lock().unwrap().get_mut(&(2, 1, 2)).unwrap().push(0);
-    let resumed = checkpoint(&first.files, (2, 2));
-    let checkpoints = Checkpoints { resumed: Some(resumed), store: first.store(0) };
-    let error = sim::run_from(world(scenario), &RunControl::with_threads(1), &mut (), checkpoints).unwrap_err();
-    assert!(matches!(&error, Error::Checkpoint(text) if text.contains("part 1")), "{error}");
-}
-
-/// If this fails, a run hangs or loses its finished rounds when a machine is lost, or nobody knows what to go on from.
-#[test]
-fn the_loss_of_a_rank_ends_the_run_with_its_finished_rounds() {
-    let scenario = small(&["training.rounds=50", "evaluation.every_rounds=50"]);
-    let way = Way { lost: Some((2, 5)), ..Way::new(3, 1) };
-    let outcome = way.run(&scenario);
-    let stopped = outcome.stopped_by.as_ref().map(ToString::to_string).unwrap_or_default();
-    for part in ["rank 2 of the run was lost", "the last checkpoint is after round 0"] {
-        assert!(stopped.contains(part), "{stopped}");
-    }
-    assert!((1..50).contains(&outcome.rounds.len()), "{}", outcome.rounds.len());
-    assert!(outcome.stopped_by.is_some_and(|error| error.exit_code() == 1));
-}
-
-/// If this fails, a training that fails on another machine ends the run in another way than it would have here.
-#[test]
-fn a_training_that_diverges_elsewhere_ends_the_run_as_it_does_here() {
-    let overrides = ["method.fedrap.objective=\"paper\"", "method.fedrap.lambda=1", "training.rounds=20"];
-    let scenario = small(&[&overrides[..], &["method.fedrap.learning_rate_network=100"]].concat());
-    let outcome = sim::run(world(scenario.clone()), &RunControl::with_threads(1), &mut ()).unwrap();
-    let reason = |outcome: &Outcome| outcome.stopped_by.as_ref().map(ToString::to_string).unwrap();
-    let elsewhere = Way::new(40, 1).run(&scenario);
-    assert!(reason(&outcome).starts_with("training diverged"), "{}", reason(&outcome));
-    assert_eq!((reason(&elsewhere), &elsewhere.digest), (reason(&outcome), &outcome.digest));
-}
-
 /// If this fails, whoever studies a user of another machine sees somebody else's table or items, or none.
 #[test]
 fn users_of_other_ranks_can_be_studied() {
@@ -372,13 +161,20 @@ fn users_of_other_ranks_can_be_studied() {
     }
 }
 
-/// If this fails, users are scored with other tables than in one process, and nothing says so.
+/// If this fails, what a rank has trained is lost where it is too much for one message.
 #[test]
-fn what_only_one_process_does_is_refused_before_the_first_round() {
-    let scenario = small_with("pfedrec", &["evaluation.item_table=\"another-users\""]);
-    let (of_zero, _of_one) = sim::in_memory(1);
-    let (control, crew) = (RunControl::with_threads(1), Crew::new(vec![of_zero]));
-    let refused = sim::run_to_end_on_ranks(world(scenario), &control, &mut (), Checkpoints::none(), crew).err();
-    let told = refused.map(|error| (error.exit_code(), error.to_string())).unwrap();
-    assert!(told.0 == 2 && told.1.contains("another-users") && told.1.contains("one process"), "{told:?}");
+fn what_is_trained_crosses_in_pieces() {
+    let overrides = [
+        "training.rounds=1",
+        "codec.uplink=\"dense-f32\"",
+        "method.fedmf.latent_dimension=32",
+        "dataset.generator.users=520",
+        "dataset.generator.ratings_per_user=100",
+    ];
+    let scenario = small_with("fedmf", &overrides);
+    let way = Way { waits: true, ..Way::new(2, 1) };
+    assert_same(&run(scenario.clone(), 1), &way.run(&scenario), "in pieces");
+    let [asked, _, answered, _] = [0, 1, 2, 3].map(|place| way.crossed[place].load(Ordering::Relaxed));
+    // The last message of rank 0 says that the run is over, and has no answer.
+    assert!(answered > asked - 1, "{answered} messages answer {asked}, so that no answer had several pieces");
 }

@@ -8,10 +8,9 @@ use crate::cli::inputs::Inputs;
 use crate::dataset::share::{self, Totals};
 use crate::dataset::{self, Dataset};
 use crate::error::{Error, Result};
-use crate::method::registry::find;
-use crate::method::{Entry, Placement};
+use crate::method::Entry;
 use crate::rng::Streams;
-use crate::scenario::{ClientSelection, Scenario};
+use crate::scenario::Scenario;
 use crate::sim::{self, Crew, Shares};
 
 /// The side of a process on which data are read.
@@ -22,21 +21,13 @@ pub enum Side<'a> {
     Other(&'a mut Other),
 }
 
-/// Returns whether process 0 needs the ratings of all users, since the method runs at the server, or the server picks users
-/// by what they have, or an audit compares uploads with it. All processes then keep them.
-fn needs_all(scenario: &Scenario, methods: &[Entry]) -> Result<bool> {
-    let placement = find(methods, &scenario.method)?.placement;
-    let by_size = scenario.training.client_selection == ClientSelection::ByDataSize;
-    Ok(placement == Placement::Central || by_size || scenario.audit.is_some())
-}
-
 /// Reads the ratings and traces of a scenario, as [`Inputs::load`] does, and keeps the ratings of the users of this process.
 /// Generated ones are drawn where they belong. Returns `None` if the run does not go on.
 ///
 /// # Errors
 /// Those of reading, and of talking to the other processes.
 pub fn load(scenario: &Scenario, directories: &[PathBuf], methods: &[Entry], side: Side<'_>) -> Result<Option<Inputs>> {
-    if needs_all(scenario, methods)? {
+    if sim::server_needs_ratings(scenario, methods)? {
         return Inputs::load(scenario, directories, methods).map(Some);
     }
     let (spec, streams) = (&scenario.dataset, Streams::new(scenario.seed));

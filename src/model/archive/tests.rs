@@ -3,12 +3,12 @@
 use std::io::Cursor;
 
 use super::*;
-use crate::model::tests::counting_table;
 
 const SHAPE: TableShape = TableShape { rows: 50, dimension: 4 };
 
 fn table(step: f32) -> SharedTable {
-    Arc::new(counting_table(SHAPE, step))
+    let values = (0..SHAPE.rows * SHAPE.dimension).map(|place| place as f32 * step).collect();
+    Arc::new(Table::from_values(SHAPE, values).unwrap())
 }
 
 fn reader(archive: &mut Archive) -> ArchiveReader {

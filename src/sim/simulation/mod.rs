@@ -31,7 +31,7 @@ mod parameters;
 mod rehearsal;
 
 pub use control::{RunControl, Until};
-pub use on_ranks::check_on_ranks;
+pub use on_ranks::{check_on_ranks, server_needs_ratings};
 
 use actors::{Advanced, Cast, Closed, Command, Started};
 use ending::Ending;

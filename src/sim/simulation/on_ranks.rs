@@ -5,8 +5,10 @@ use std::sync::Arc;
 use super::actors::Cast;
 use super::{RunControl, Simulation};
 use crate::error::{Error, Result};
+use crate::method::registry::find;
+use crate::method::{Entry, Placement};
 use crate::model::archive::ArchiveReader;
-use crate::scenario::{ItemTable, Scenario};
+use crate::scenario::{ClientSelection, ItemTable, Scenario};
 use crate::sim::workers::ranks::Crew;
 use crate::sim::world::World;
 
@@ -23,6 +25,17 @@ pub fn check_on_ranks(scenario: &Scenario) -> Result<()> {
                 .to_owned(),
         )),
     }
+}
+
+/// Returns whether the server needs the ratings of all users, since the method runs there, or the server picks users by how
+/// many they have, or an audit compares uploads with them. All ranks then hold them.
+///
+/// # Errors
+/// [`Error::Usage`] for a method that is not among `methods`.
+pub fn server_needs_ratings(scenario: &Scenario, methods: &[Entry]) -> Result<bool> {
+    let placement = find(methods, &scenario.method)?.placement;
+    let by_size = scenario.training.client_selection == ClientSelection::ByDataSize;
+    Ok(placement == Placement::Central || by_size || scenario.audit.is_some())
 }
 
 impl Simulation {

@@ -126,12 +126,7 @@ impl Others {
     ///
     /// # Errors
     /// As [`Self::answer`], of the first of the ranks.
-    pub fn take_trainings(
-        &mut self,
-        places: Vec<usize>,
-        world: &World,
-        efforts: &mut ByUser<Effort>,
-    ) -> Result<()> {
+    pub fn take_trainings(&mut self, places: Vec<usize>, world: &World, efforts: &mut ByUser<Effort>) -> Result<()> {
         for place in places {
             loop {
                 let (mut piece, is_last) = self.next_piece(place)?;
@@ -145,12 +140,7 @@ impl Others {
     }
 
     /// Takes in a piece of what a rank has trained.
-    fn take_trained(
-        &mut self,
-        archive: &mut ArchiveReader,
-        world: &World,
-        efforts: &mut ByUser<Effort>,
-    ) -> Result<()> {
+    fn take_trained(&mut self, archive: &mut ArchiveReader, world: &World, efforts: &mut ByUser<Effort>) -> Result<()> {
         while archive.take()? {
             let parts = &self.parts;
             let download_of = |user: UserId| match parts.get(&user) {

@@ -26,7 +26,7 @@ use crate::sim::world::World;
 const WRITTEN_AT_ONCE: usize = 1 << 20;
 
 /// The number of bytes from which on a piece of what was trained is sent.
-const SENT_AT_ONCE: usize = 16 << 20;
+const SENT_AT_ONCE: usize = 4 << 20;
 
 /// A process of a run other than that with the server.
 pub struct Rank {
@@ -54,7 +54,8 @@ pub struct Rank {
 pub fn serve(world: Arc<World>, rank: Rank) -> Result<()> {
     let Rank { threads, interrupted, rank, ranks, mut link, store, resumed } = rank;
     let started = memory::contained(|| {
-        let refuse = |reason: std::io::Error| Error::Usage(format!("cannot start the runtime of rank {rank}: {reason}"));
+        let refuse =
+            |reason: std::io::Error| Error::Usage(format!("cannot start the runtime of rank {rank}: {reason}"));
         let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(refuse)?;
         let own = Shares::new(world.dataset.users(), ranks as usize).of(rank);
         let pool = Pool::start(threads)?;
