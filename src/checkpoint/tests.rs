@@ -389,7 +389,10 @@ fn a_checkpoint_counts_with_the_very_parts_that_were_written_for_it() {
     assert_eq!(open_after(bench.path(), 10).unwrap().header.rounds, 10);
     leave_part(bench.path(), 2, 10, b"again");
     let Found { checkpoint, passed_over, .. } = find(bench.path()).unwrap();
-    assert!(checkpoint.header.rounds == 5 && passed_over[0].contains("not the part that was written"), "{passed_over:?}");
+    assert!(
+        checkpoint.header.rounds == 5 && passed_over[0].contains("not the part that was written"),
+        "{passed_over:?}"
+    );
     assert!(open_after(bench.path(), 10).is_err());
     fs::write(bench.path().join("checkpoint-5.part-1-of-3.bin"), "short").unwrap();
     let error = find(bench.path()).unwrap_err().to_string();

@@ -1,13 +1,15 @@
 //! Data sets of which a process holds the ratings of its own users, and what all processes know of everybody's.
 
 use std::ops::Range;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::delimited::OwnRatings;
 use super::held_out::HeldOut;
 use super::scale::{self, RatingScale};
 use super::user_rows::UserRows;
-use super::{Dataset, generator, split};
+use super::{Dataset, delimited, generator, registry, split};
 use crate::error::Result;
 use crate::ids::UserId;
 use crate::rng::Streams;
@@ -114,6 +116,48 @@ pub fn draw(spec: &DatasetSpec, own: Range<u32>, streams: Streams) -> Result<Dat
     Ok(Dataset { first, totals: Some(Box::new(totals)), ..dataset })
 }
 
+/// Reads the ratings of those users of a file whom `own_of` names out of so many, and keeps no others. What is known of all
+/// users is yet to be added. The digest of the file comes with it, since whoever reads a part of it cannot tell by that whether
+/// all read the same. Returns `None` for a data set that has to be read as a whole: a subset, which goes by the ratings of all,
+/// or ratings with fractions whose sum depends on the order.
+///
+/// # Errors
+/// As [`load`](super::load).
+pub fn read_own(
+    spec: &DatasetSpec,
+    data_directories: &[PathBuf],
+    own_of: impl FnOnce(usize) -> Range<u32>,
+    streams: Streams,
+) -> Result<Option<(Dataset, [u8; blake3::OUT_LEN])>> {
+    if spec.subset.is_some() || matches!(spec.source, SourceSpec::Generated(_)) {
+        return Ok(None);
+    }
+    let file = registry::locate(&spec.source, spec.path.as_deref(), data_directories)?;
+    let own = delimited::read_own(&file.path, &file.layout, spec.minimum_interactions, own_of)?;
+    let Some(mut own) = own else { return Ok(None) };
+    if file.ordered_by_item {
+        own.ratings.order_by_item_number();
+    }
+    let digest = own.digest;
+    let dataset = split_own(own, &spec.split, streams)?;
+    let totals = Totals { users: dataset.user_names.len() as u32, ..Totals::of(&dataset) };
+    Ok(Some((Dataset { totals: Some(Box::new(totals)), ..dataset }, digest)))
+}
+
+/// Splits the ratings of some users of a file as [`split::split`] splits those of all.
+fn split_own(own: OwnRatings, spec: &SplitSpec, streams: Streams) -> Result<Dataset> {
+    let OwnRatings { mut ratings, own, rows: (rows, before), .. } = own;
+    let mut splitter = split::Splitter::new(ratings.items, spec, rows, streams)?;
+    splitter.pass_over(before);
+    ratings.users.iter_mut().for_each(|user| *user -= own.start);
+    let (starts, grouped) = ratings.by_user(own.len());
+    drop((std::mem::take(&mut ratings.users), std::mem::take(&mut ratings.interactions)));
+    for (bounds, name) in starts.windows(2).zip(&ratings.user_names[own.start as usize..]) {
+        splitter.push_user(|| format!("user {name:?}"), &grouped[bounds[0]..bounds[1]]);
+    }
+    splitter.finish().map(|dataset| Dataset { user_names: ratings.user_names, first: own.start, ..dataset })
+}
+
 impl Dataset {
     /// Returns what is known here of all users; `None` if all of their ratings are here.
     pub fn totals(&self) -> Option<&Totals> {
@@ -178,7 +222,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::dataset::load;
-    use crate::scenario::{GeneratorSpec, NegativesSpec};
+    use crate::scenario::{ColumnRef, DelimitedSpec, GeneratorSpec, NegativesSpec};
 
     /// If this fails, what a process draws for its own users is not what one that draws everybody has of them, or several
     /// processes know something else of all users than one does.
@@ -238,5 +282,61 @@ mod tests {
         };
         assert_eq!(data(1, 30), data(1, 30));
         assert!(data(1, 30) != data(2, 30) && data(1, 30) != data(1, 31));
+    }
+
+    /// If this fails, what a rank keeps of a file is not what one process has of its users.
+    #[test]
+    fn the_own_users_of_a_file_are_those_of_the_whole_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ratings.csv");
+        let mut text = "user,item,rating,time\n".to_owned();
+        for row in 0..900u32 {
+            let (user, item) = (row * 7919 % 41, row * row % 97);
+            let time = if row == 500 { "0.5".to_owned() } else { (row * 31 % 200).to_string() };
+            text += &format!("u{user},i{item},{},{time}\n", f64::from(row % 9) / 2.0 + 0.5);
+            // Some users with few ratings, who are left out.
+            if row % 200 == 0 {
+                text += &format!("rare{row},only{row},3,1\n");
+            }
+        }
+        std::fs::write(&path, &text).unwrap();
+        let named = |name: &str| ColumnRef::Name(name.to_owned());
+        let layout = DelimitedSpec {
+            separator: ",".to_owned(),
+            header: true,
+            user: named("user"),
+            item: named("item"),
+            rating: Some(named("rating")),
+            rating_range: None,
+            label: None,
+            weight: None,
+            timestamp: Some(named("time")),
+        };
+        let k_fold = SplitSpec::KFold { folds: 5, fold: 1, division: None };
+        for split in [SplitSpec::LeaveOneOut { validation_item: true }, k_fold] {
+            let spec = DatasetSpec {
+                source: SourceSpec::Delimited(layout.clone()),
+                path: Some(path.clone()),
+                subset: None,
+                minimum_interactions: 3,
+                split,
+                negatives: NegativesSpec::default(),
+            };
+            let whole = load(&spec, &[], Streams::new(7)).unwrap();
+            assert_eq!(whole.users(), 41);
+            let bounds = [0, 17, 17, 40, 41];
+            let read = |own: &[u32]| read_own(&spec, &[], |_| own[0]..own[1], Streams::new(7)).unwrap().unwrap();
+            let parts: Vec<_> = bounds.windows(2).map(read).collect();
+            let mut totals = parts[0].0.totals().unwrap().clone();
+            parts[1..].iter().for_each(|(part, _)| totals.add(part.totals().unwrap()));
+            for (own, (part, digest)) in bounds.windows(2).zip(parts) {
+                let (part, whole_part) = (part.knowing(totals.clone()), whole.clone().of_users(own[0]..own[1]));
+                assert_eq!(part.rating_scale(), whole.rating_scale());
+                assert_eq!(part.mean_training_rating(), whole_part.mean_training_rating());
+                assert_eq!((part.summed(), part.popularity()), (whole.summed(), whole.popularity()));
+                assert!(part == whole_part.knowing(totals.clone()), "{own:?}");
+                assert_eq!(digest, read(&[0, 1]).1);
+            }
+        }
     }
 }

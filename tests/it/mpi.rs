@@ -19,8 +19,8 @@ fn a_program_without_mpi_says_how_to_get_it() {
     let workshop = Workshop::new();
     workshop.small();
     let run = ["run", "small.toml", "--out", "report", "--progress", "off"];
-    for variable in ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"] {
-        let output = program(&workshop).args(run).env(variable, "2").output().unwrap();
+    for variable in ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"] {
+        let output = program(&workshop).args(run).env("PMIX_RANK", "1").env(variable, "2").output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{told}");
         assert!(told.contains("one of 2 processes") && told.contains("--features mpi"), "{told}");
@@ -52,22 +52,18 @@ mod with_mpi {
     /// A run that takes long enough to be stopped in the middle.
     const LONG: [&str; 4] = ["--set", "training.rounds=300", "--set", "evaluation.every_rounds=100"];
 
-    /// Returns the command that starts `words` in so many processes; `None`, with a message, where there is no mpirun.
-    fn mpirun(workshop: &Workshop, ranks: usize, words: &[&str]) -> Option<Command> {
-        if Command::new("mpirun").arg("--version").output().is_err() {
-            println!("skipped: there is no mpirun");
-            return None;
-        }
+    /// Returns the command that starts `words` in so many processes. The feature takes an OpenMPI, which has mpirun.
+    fn mpirun(workshop: &Workshop, ranks: usize, words: &[&str]) -> Command {
         // Whatever goes wrong must not hold up the tests for ever.
         let mut command = Command::new("timeout");
         command.args(["120", "mpirun", "-n", &ranks.to_string(), "--oversubscribe"]);
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         command.args(words).current_dir(workshop.path("")).stdin(Stdio::null());
-        Some(command)
+        command
     }
 
     /// Returns the command of a run in so many processes.
-    fn run(workshop: &Workshop, ranks: usize, more: &[&str]) -> Option<Command> {
+    fn run(workshop: &Workshop, ranks: usize, more: &[&str]) -> Command {
         let program = env!("CARGO_BIN_EXE_fedrecsim");
         let words = [program, "run", "small.toml", "--threads", "1", "--progress", "off"];
         mpirun(workshop, ranks, &[&words, more].concat())
@@ -82,9 +78,9 @@ mod with_mpi {
     }
 
     /// Starts a run of three processes, and waits until it has left some checkpoints in `folder`.
-    fn started(workshop: &Workshop, folder: &str) -> Option<Child> {
+    fn started(workshop: &Workshop, folder: &str) -> Child {
         let more = [&LONG[..], &["--out", folder, "--checkpoint-every", "3"]].concat();
-        let mut command = run(workshop, 3, &more)?;
+        let mut command = run(workshop, 3, &more);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let is_late = |name: &str| {
             let rounds =
@@ -99,7 +95,7 @@ mod with_mpi {
             assert!(child.try_wait().unwrap().is_none(), "it ended before it could be stopped");
             std::thread::yield_now();
         }
-        Some(child)
+        child
     }
 
     /// Sends SIGKILL to those of the processes of the run in `folder` whose rank is among `ranks`.
@@ -128,8 +124,7 @@ mod with_mpi {
         assert!(alone.unwrap().status.success());
         for ranks in 1..=4 {
             let folder = format!("on-{ranks}");
-            let Some(mut command) = run(&workshop, ranks, &["--out", &folder]) else { return };
-            let output = command.output().unwrap();
+            let output = run(&workshop, ranks, &["--out", &folder]).output().unwrap();
             assert!(output.status.success(), "{}", told(&output));
             assert_eq!(report(&workshop, &folder)["digest"], report(&workshop, "alone")["digest"], "{ranks} processes");
         }
@@ -140,12 +135,12 @@ mod with_mpi {
     fn a_run_whose_processes_are_all_killed_goes_on_with_another_number() {
         let workshop = Workshop::new();
         workshop.small();
-        let Some(child) = started(&workshop, "killed") else { return };
+        let child = started(&workshop, "killed");
         kill(&workshop, &[0, 1, 2]);
         assert!(!child.wait_with_output().unwrap().status.success());
         let program = env!("CARGO_BIN_EXE_fedrecsim");
         let resume = [program, "resume", "killed", "--threads", "1", "--progress", "off"];
-        let output = mpirun(&workshop, 2, &resume).unwrap().output().unwrap();
+        let output = mpirun(&workshop, 2, &resume).output().unwrap();
         assert!(output.status.success(), "{}", told(&output));
         let left = fs::read_dir(workshop.path("killed")).unwrap().flatten().map(|entry| entry.file_name());
         let left: Vec<_> = left.filter(|name| name.to_string_lossy().contains("checkpoint")).collect();
@@ -160,7 +155,7 @@ mod with_mpi {
     fn the_loss_of_a_process_ends_the_run_and_names_the_last_checkpoint() {
         let workshop = Workshop::new();
         workshop.small();
-        let Some(child) = started(&workshop, "lost") else { return };
+        let child = started(&workshop, "lost");
         kill(&workshop, &[2]);
         let output = child.wait_with_output().unwrap();
         let told = told(&output);
@@ -189,9 +184,63 @@ mod with_mpi {
                 "if [ $OMPI_COMM_WORLD_RANK = 1 ]; then exec {program_of_one} run small.toml --no-report {more}; \
                  else exec {program} run small.toml --no-report; fi"
             );
-            let Some(mut command) = mpirun(&workshop, 3, &["bash", "-c", &script]) else { return };
-            let output = command.output().unwrap();
+            let output = mpirun(&workshop, 3, &["bash", "-c", &script]).output().unwrap();
             assert!(output.status.code() == Some(2) && told(&output).contains(part), "{part}: {}", told(&output));
         }
+    }
+
+    /// If this fails, a ratings file is read otherwise by several processes, of which each keeps the ratings of its own users,
+    /// or processes that read different files begin a run together.
+    #[test]
+    fn processes_read_the_ratings_of_their_own_users_out_of_one_file() {
+        let workshop = Workshop::new();
+        let ratings = |last: u32| {
+            let row =
+                |row: u32| format!("u{} i{} {} {}\n", row * 7919 % 31, row * row % 89, row % 5 + 1, row * 31 % 200);
+            (0..899).map(row).collect::<String>() + &format!("u1 i1 {last} 7\n")
+        };
+        workshop.write("ratings.txt", &ratings(3));
+        workshop.write("elsewhere/ratings.txt", &ratings(4));
+        let columns = "columns = { separator = \" \", user = 1, item = 2, rating = 3, timestamp = 4 }";
+        for (method, more) in [
+            ("fedmf", "[evaluation]\ncandidates = 20\n"),
+            ("pmf", "[dataset.split.k-fold]\n"),
+            ("fedrec-pmf", "[dataset.split.k-fold]\n"),
+        ] {
+            let text = format!(
+                "seed = 3\nmethod = \"{method}\"\ntraining.rounds = 2\n[dataset]\nname = \"delimited\"\n\
+                 path = \"ratings.txt\"\n{columns}\nminimum_interactions = 5\n{more}"
+            );
+            workshop.write("small.toml", &text);
+            let one = run(&workshop, 1, &["--data-dir", ".", "--out", &format!("{method}-1")]).output().unwrap();
+            assert!(one.status.success(), "{}", told(&one));
+            let three = run(&workshop, 3, &["--data-dir", ".", "--out", &format!("{method}-3")]).output().unwrap();
+            assert!(three.status.success(), "{}", told(&three));
+            let digest = |ranks: u32| report(&workshop, &format!("{method}-{ranks}"))["digest"].clone();
+            assert_eq!(digest(1), digest(3), "{method}");
+        }
+        let program = env!("CARGO_BIN_EXE_fedrecsim");
+        let script = format!(
+            "if [ $OMPI_COMM_WORLD_RANK = 2 ]; then cd elsewhere; fi; exec {program} run {} --no-report",
+            workshop.path("small.toml").display()
+        );
+        let output = mpirun(&workshop, 3, &["bash", "-c", &script]).output().unwrap();
+        assert!(output.status.code() == Some(2), "{}", told(&output));
+        assert!(told(&output).contains("rank 2 has read another ratings file"), "{}", told(&output));
+    }
+
+    /// If this fails, what `--save-users` writes depends on how many processes there are.
+    #[cfg(feature = "npz")]
+    #[test]
+    fn users_of_other_processes_are_saved() {
+        let workshop = Workshop::new();
+        workshop.small();
+        for ranks in ["1", "3"] {
+            let file = format!("{ranks}.npz");
+            let more = ["--no-report", "--save-model", &file, "--save-users", "0,20,39"];
+            let output = run(&workshop, ranks.parse().unwrap(), &more).output().unwrap();
+            assert!(output.status.success(), "{}", told(&output));
+        }
+        assert_eq!(fs::read(workshop.path("1.npz")).unwrap(), fs::read(workshop.path("3.npz")).unwrap());
     }
 }
