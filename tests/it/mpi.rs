@@ -200,10 +200,11 @@ mod with_mpi {
             (0..899).map(row).collect::<String>() + &format!("u1 i1 {last} 7\n")
         };
         workshop.write("ratings.txt", &ratings(3));
+        fs::create_dir(workshop.path("elsewhere")).unwrap();
         workshop.write("elsewhere/ratings.txt", &ratings(4));
         let columns = "columns = { separator = \" \", user = 1, item = 2, rating = 3, timestamp = 4 }";
         for (method, more) in [
-            ("fedmf", "[evaluation]\ncandidates = 20\n"),
+            ("fedmf", "[evaluation]\ncandidates = 12\n"),
             ("pmf", "[dataset.split.k-fold]\n"),
             ("fedrec-pmf", "[dataset.split.k-fold]\n"),
         ] {

@@ -108,12 +108,12 @@ fn each_download_crosses_once_to_a_rank_and_each_upload_once() {
         let way = Way::new(ranks, 1);
         assert_same(&one, &way.run(&scenario), "counted");
         let [_, sent, _, received] = [0, 1, 2, 3].map(|place| way.crossed[place].load(Ordering::Relaxed) as f64);
-        let elsewhere = f64::from(ranks - 1) / f64::from(ranks);
+        let own = Shares::new(users.len(), ranks as usize).of(0);
+        let elsewhere = (users.len() - own.len()) as f64 / users.len() as f64;
         // A model is downloaded by the participants of every round, and by whoever is scored after the last one.
         let downloads = f64::from(ranks - 1) * (rounds as f64 + 1.0) * download;
         let told = (sent - downloads) / (participations * elsewhere);
         assert!((20.0..80.0).contains(&told), "{ranks} ranks: {told} bytes of notes for each participation");
-        let own = Shares::new(users.len(), ranks as usize).of(0);
         let is_elsewhere = |record: &&UserRecord| !own.contains(&record.user.0);
         let uploads = users.iter().filter(is_elsewhere).map(|record| record.bytes.up.sent as f64).sum::<f64>();
         let answered = (received - uploads) / (participations * elsewhere);

@@ -29,7 +29,7 @@ fn files_and_held_out_ratings_come_to_the_same_digest() {
     let file = |method: &str, more: &str| {
         parse(&format!("seed = 3\nmethod = \"{method}\"\ntraining.rounds = 2\n{dataset}{more}"), &[])
     };
-    let ranked = "[evaluation]\ncandidates = 20\n";
+    let ranked = "[evaluation]\ncandidates = 12\n";
     let scenarios = [
         file("fedmf", ranked),
         file("popularity", ranked),
