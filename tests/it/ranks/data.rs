@@ -34,7 +34,7 @@ fn files_and_held_out_ratings_come_to_the_same_digest() {
         file("fedmf", ranked),
         file("popularity", ranked),
         file("fedrec-pmf", "[dataset.split.k-fold]\n"),
-        file("mf", "[dataset.split.k-fold]\n"),
+        file("pmf", "[dataset.split.k-fold]\n"),
         small_of_ratings("fedrec-pmf", &[]),
         small_of_ratings("pmf", &[]),
     ];
