@@ -3,6 +3,7 @@
 //! A variant is a kind of place to look at (a line, a file, a round and user), not a module that failed. The exit code
 //! of a command follows from it.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use crate::ids::{Round, UserId};
@@ -94,7 +95,7 @@ pub enum Error {
         /// The user whose training produced the value; `None` for a step of the server.
         user: Option<UserId>,
         /// The parameter, by its name in the papers.
-        parameter: &'static str,
+        parameter: Cow<'static, str>,
         /// The offending value (its magnitude, or NaN).
         value: f32,
         /// The largest magnitude that the scenario allows.
@@ -108,7 +109,7 @@ pub enum Error {
         /// The user.
         user: UserId,
         /// What cannot be computed.
-        place: &'static str,
+        place: Cow<'static, str>,
     },
     /// A value that the codec of its block has no symbol for.
     #[error(
@@ -120,7 +121,7 @@ pub enum Error {
         /// The value.
         value: f32,
         /// What the codec asks of a value.
-        reason: &'static str,
+        reason: Cow<'static, str>,
     },
     /// Virtual time beyond what 64 bits of nanoseconds hold, which is 584 years.
     #[error("round {} takes longer than 584 years of virtual time ({user}); check the network's and the devices' speeds", round.0 + 1)]

@@ -80,7 +80,7 @@ pub fn standing(world: &World, position: usize, client: &dyn Client, model: &Mod
             // A split holds out either items or ratings, so this user has no test ratings.
             (None, None) => Some(Standing::Rated(RatingErrors::default())),
         };
-        standing.ok_or(Error::Unscorable { user, place: "a score" })
+        standing.ok_or(Error::Unscorable { user, place: "a score".into() })
     })
 }
 

@@ -126,7 +126,8 @@ impl Way {
                 && told_to_stop.get_or_insert_with(Instant::now).elapsed() > PATIENCE
             {
                 self.lost.store(true, Ordering::Relaxed);
-                let reason = "it has not answered since the processes of the run were told to stop";
+                let reason =
+                    "the processes of the run were told to stop, and it has not answered since; it may be busy";
                 return Err(Error::rank_lost(self.other as u32, reason));
             }
         }

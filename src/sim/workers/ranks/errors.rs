@@ -1,5 +1,6 @@
 //! Carries errors from the rank where they occur to rank 0, where they end the run as they would have on one machine.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 
@@ -18,9 +19,9 @@ enum Carried {
     Frame(String),
     Update(String),
     Checkpoint(String),
-    Diverged { round: Round, user: Option<UserId>, parameter: String, value: f32, limit: f32 },
-    Unscorable { user: UserId, place: String },
-    Unrepresentable { place: String, value: f32, reason: String },
+    Diverged { round: Round, user: Option<UserId>, parameter: Cow<'static, str>, value: f32, limit: f32 },
+    Unscorable { user: UserId, place: Cow<'static, str> },
+    Unrepresentable { place: String, value: f32, reason: Cow<'static, str> },
     Write { path: PathBuf, reason: String },
     Read { path: PathBuf, reason: String },
     Interrupted,
@@ -37,16 +38,12 @@ pub fn put(error: &Error, archive: &mut Archive) {
         Error::Frame(text) => Carried::Frame(text.clone()),
         Error::Update(text) => Carried::Update(text.clone()),
         Error::Checkpoint(text) => Carried::Checkpoint(text.clone()),
-        Error::Diverged { round, user, parameter, value, limit } => Carried::Diverged {
-            round: *round,
-            user: *user,
-            parameter: (*parameter).to_owned(),
-            value: *value,
-            limit: *limit,
-        },
-        Error::Unscorable { user, place } => Carried::Unscorable { user: *user, place: (*place).to_owned() },
+        Error::Diverged { round, user, parameter, value, limit } => {
+            Carried::Diverged { round: *round, user: *user, parameter: parameter.clone(), value: *value, limit: *limit }
+        }
+        Error::Unscorable { user, place } => Carried::Unscorable { user: *user, place: place.clone() },
         Error::Unrepresentable { place, value, reason } => {
-            Carried::Unrepresentable { place: place.clone(), value: *value, reason: (*reason).to_owned() }
+            Carried::Unrepresentable { place: place.clone(), value: *value, reason: reason.clone() }
         }
         Error::Write { path, source } => Carried::Write { path: path.clone(), reason: source.to_string() },
         Error::Read { path, reason } => Carried::Read { path: path.clone(), reason: reason.clone() },
@@ -70,22 +67,15 @@ pub fn take(archive: &mut ArchiveReader) -> Error {
         Carried::Update(text) => Error::Update(text),
         Carried::Checkpoint(text) => Error::Checkpoint(text),
         Carried::Diverged { round, user, parameter, value, limit } => {
-            Error::Diverged { round, user, parameter: kept(parameter), value, limit }
+            Error::Diverged { round, user, parameter, value, limit }
         }
-        Carried::Unscorable { user, place } => Error::Unscorable { user, place: kept(place) },
-        Carried::Unrepresentable { place, value, reason } => {
-            Error::Unrepresentable { place, value, reason: kept(reason) }
-        }
+        Carried::Unscorable { user, place } => Error::Unscorable { user, place },
+        Carried::Unrepresentable { place, value, reason } => Error::Unrepresentable { place, value, reason },
         Carried::Interrupted => Error::Interrupted,
         Carried::Write { path, reason } => Error::write(path, io::Error::other(reason)),
         Carried::Read { path, reason } => Error::read(path, reason),
         Carried::Actor(reason) | Carried::Other(reason) => Error::Actor { actor: "workers", reason },
     }
-}
-
-/// Returns a text that is never released. An error ends its run, so this is a few bytes for each run of a process.
-fn kept(text: String) -> &'static str {
-    text.leak()
 }
 
 #[cfg(test)]
@@ -102,12 +92,12 @@ mod tests {
             Error::Diverged {
                 round: Round(3),
                 user: Some(UserId(7)),
-                parameter: "C",
+                parameter: "C".into(),
                 value: f32::INFINITY,
                 limit: 1e6,
             },
-            Error::Unscorable { user: UserId(2), place: "a score" },
-            Error::Unrepresentable { place: "C".to_owned(), value: 1e30, reason: "must be small" },
+            Error::Unscorable { user: UserId(2), place: "a score".into() },
+            Error::Unrepresentable { place: "C".to_owned(), value: 1e30, reason: "must be small".into() },
             Error::Dataset("no negatives".to_owned()),
             Error::Memory("none".to_owned()),
             Error::Frame("damaged".to_owned()),
