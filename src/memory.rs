@@ -70,6 +70,21 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T> {
         .map_err(|carried| shortage_of(&*carried).unwrap_or_else(|| resume_unwind(carried)))
 }
 
+/// Runs `work` of one process of several, and makes an error of any panic, which is told to the process that waits for it.
+///
+/// # Errors
+/// [`Error::Memory`] if memory was refused, [`Error::Actor`] for another panic, and what `work` returns.
+pub fn contained<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(result) => result,
+        Err(carried) => Err(shortage_of(&*carried).unwrap_or_else(|| {
+            let text = carried.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| carried.downcast_ref::<&str>().copied()).unwrap_or("no reason is known");
+            Error::Actor { actor: "workers", reason: format!("it panicked: {text}") }
+        })),
+    }
+}
+
 /// Returns the error that a caught unwinding carried, if memory was refused and nothing else went wrong.
 fn shortage_of(carried: &(dyn Any + Send)) -> Option<Error> {
     carried.downcast_ref().map(|Shortage(message)| Error::Memory(message.clone()))

@@ -11,7 +11,9 @@ use crate::error::{Error, Result};
 use crate::model::archive::{Archive, ArchiveReader};
 
 const MAGIC: [u8; 8] = *b"FEDRECSC";
-const VERSION: u32 = 12;
+/// The magic number of a part that another process of the run has written.
+const MAGIC_OF_PART: [u8; 8] = *b"FEDRECSP";
+const VERSION: u32 = 13;
 /// Bytes before the archive: magic number and version.
 const START: u64 = 12;
 /// Bytes after the archive: length and checksum.
@@ -48,7 +50,12 @@ pub struct Header {
     pub keep: bool,
     /// Number of rounds that are over.
     pub rounds: u32,
+    /// Number of processes that have written the checkpoint, each its part.
+    pub ranks: u32,
 }
+
+/// The checksum at the end of a file.
+pub(super) type Checksum = [u8; blake3::OUT_LEN];
 
 /// A checkpoint that is sound.
 #[derive(Debug)]
@@ -69,13 +76,23 @@ pub(super) struct Writing {
 impl Writing {
     /// Begins a checkpoint at `path`.
     pub fn create(path: &Path, header: &Header) -> io::Result<Self> {
-        let file = BufWriter::with_capacity(1 << 16, File::create(path)?);
-        let mut writing = Self { file, digest: blake3::Hasher::new(), length: 0 };
-        writing.put(&MAGIC)?;
-        writing.put(&VERSION.to_le_bytes())?;
+        let mut writing = Self::begin(path, MAGIC)?;
         let mut archive = Archive::default();
         archive.put(header);
         writing.append(&archive.take().map_err(io::Error::other)?)?;
+        Ok(writing)
+    }
+
+    /// Begins a part of a checkpoint at `path`.
+    pub fn create_part(path: &Path) -> io::Result<Self> {
+        Self::begin(path, MAGIC_OF_PART)
+    }
+
+    fn begin(path: &Path, magic: [u8; 8]) -> io::Result<Self> {
+        let file = BufWriter::with_capacity(1 << 16, File::create(path)?);
+        let mut writing = Self { file, digest: blake3::Hasher::new(), length: 0 };
+        writing.put(&magic)?;
+        writing.put(&VERSION.to_le_bytes())?;
         Ok(writing)
     }
 
@@ -85,8 +102,9 @@ impl Writing {
         self.put(bytes)
     }
 
-    /// Ends the checkpoint, and returns when it is on the disk.
-    pub fn finish(mut self) -> io::Result<()> {
+    /// Ends the checkpoint with the checksums of its parts, and returns when it is on the disk.
+    pub fn finish(mut self, parts: &[Checksum]) -> io::Result<()> {
+        parts.iter().try_for_each(|checksum| self.append(checksum))?;
         self.put(&self.length.to_le_bytes())?;
         let checksum = self.digest.finalize();
         self.file.write_all(checksum.as_bytes())?;
@@ -99,12 +117,85 @@ impl Writing {
     }
 }
 
-/// Opens the checkpoint at `path`, if all of it is there and undamaged.
+/// Opens the checkpoint at `path`, if all of it is there and undamaged, with the parts that other processes have written.
 ///
 /// # Errors
 /// [`Error::Read`] for a file that cannot be read, [`Error::Checkpoint`] for one that is no checkpoint, incomplete,
-/// damaged, or of another version of the layout.
+/// damaged, of another version of the layout, or has a part that was written for another one.
 pub fn open(path: &Path) -> Result<Opened> {
+    open_with(path, |folder, rounds, part| open_part(folder, rounds, part).map(drop))
+}
+
+/// Opens the checkpoint at `path` as [`open`] does, for a process that leaves it to another one to check that the parts are
+/// undamaged. Those of them that it reads, it checks.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_unchecked_parts(path: &Path) -> Result<Opened> {
+    open_with(path, |_, _, _| Ok(()))
+}
+
+fn open_with(path: &Path, check: impl Fn(&Path, u32, (u32, u32)) -> Result<()>) -> Result<Opened> {
+    let mut world = sound(path, MAGIC, &mut |_| {})?;
+    let header: Header = world.take()?;
+    let (folder, rounds) = (path.parent().unwrap_or(Path::new("")).to_owned(), header.rounds);
+    let checksums = checksums_at_end(path, header.ranks.saturating_sub(1))?;
+    for (rank, checksum) in (1..header.ranks).zip(checksums) {
+        let part = (rank, header.ranks);
+        let path = folder.join(name_of_part(rounds, part));
+        if checksum_of_part(&folder, rounds, part).map_err(|reason| Error::read(&path, reason))? != checksum {
+            let path = path.display();
+            return Err(Error::Checkpoint(format!("{path} is not the part that was written for the checkpoint")));
+        }
+        check(&folder, rounds, part)?;
+    }
+    let world = world.with_parts(Box::new(move |rank, ranks| open_part(&folder, rounds, (rank, ranks))));
+    Ok(Opened { header, world })
+}
+
+/// Opens the part that the process `rank` of `ranks` has written of the checkpoint after so many rounds. The digest of its
+/// content comes with it.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_part(folder: &Path, rounds: u32, (rank, ranks): (u32, u32)) -> Result<(blake3::Hash, ArchiveReader)> {
+    let mut digest = blake3::Hasher::new();
+    let part = sound(&folder.join(name_of_part(rounds, (rank, ranks))), MAGIC_OF_PART, &mut |piece| {
+        digest.update(piece);
+    })?;
+    Ok((digest.finalize(), part))
+}
+
+/// Returns the checksum at the end of a part, without a look at the rest of it.
+///
+/// # Errors
+/// Those of the system, also for a file that is too short.
+pub(super) fn checksum_of_part(folder: &Path, rounds: u32, part: (u32, u32)) -> io::Result<Checksum> {
+    let mut file = File::open(folder.join(name_of_part(rounds, part)))?;
+    file.seek(SeekFrom::End(-(blake3::OUT_LEN as i64)))?;
+    let mut checksum = Checksum::default();
+    file.read_exact(&mut checksum)?;
+    Ok(checksum)
+}
+
+/// Returns the checksums of the parts, of which there are so many, at the end of the sound checkpoint at `path`.
+fn checksums_at_end(path: &Path, parts: u32) -> Result<Vec<Checksum>> {
+    let unreadable = |reason: io::Error| Error::read(path, reason);
+    let mut file = File::open(path).map_err(unreadable)?;
+    file.seek(SeekFrom::End(-(END as i64) - i64::from(parts) * blake3::OUT_LEN as i64)).map_err(unreadable)?;
+    let mut checksums = vec![Checksum::default(); parts as usize];
+    checksums.iter_mut().try_for_each(|checksum| file.read_exact(checksum)).map_err(unreadable)?;
+    Ok(checksums)
+}
+
+/// Returns the name of a part of a checkpoint.
+pub(super) fn name_of_part(rounds: u32, (rank, ranks): (u32, u32)) -> String {
+    format!("checkpoint-{rounds}.part-{rank}-of-{ranks}.bin")
+}
+
+/// Returns the archive in the file at `path`, if all of it is there and undamaged. Its content is shown to `each` on the
+/// way.
+fn sound(path: &Path, magic: [u8; 8], each: &mut dyn FnMut(&[u8])) -> Result<ArchiveReader> {
     let unreadable = |reason: io::Error| Error::read(path, reason);
     let refuse = |what: &str| Err(Error::Checkpoint(format!("{} {what}", path.display())));
     let mut file = File::open(path).map_err(unreadable)?;
@@ -114,8 +205,8 @@ pub fn open(path: &Path) -> Result<Opened> {
         return refuse("is not a whole checkpoint");
     }
     file.read_exact(&mut start).map_err(unreadable)?;
-    let (magic, version) = start.split_at(MAGIC.len());
-    if magic != MAGIC {
+    let (found, version) = start.split_at(magic.len());
+    if found != magic {
         return refuse("is not a checkpoint");
     }
     let version = u32::from_le_bytes(version.try_into().unwrap_or_default());
@@ -124,28 +215,38 @@ pub fn open(path: &Path) -> Result<Opened> {
     }
     let mut digest = blake3::Hasher::new();
     digest.update(&start);
-    let mut rest = size - START - blake3::OUT_LEN as u64;
-    let mut last = [0; 8];
+    let mut rest = size - START - END;
     let mut buffer = vec![0; 1 << 20];
     while rest > 0 {
         let piece = rest.min(buffer.len() as u64) as usize;
         file.read_exact(&mut buffer[..piece]).map_err(unreadable)?;
         digest.update(&buffer[..piece]);
+        each(&buffer[..piece]);
         rest -= piece as u64;
     }
-    let mut checksum = [0; blake3::OUT_LEN];
+    let (mut last, mut checksum) = ([0; 8], [0; blake3::OUT_LEN]);
+    file.read_exact(&mut last).map_err(unreadable)?;
+    digest.update(&last);
     file.read_exact(&mut checksum).map_err(unreadable)?;
     if digest.finalize() != blake3::Hash::from_bytes(checksum) {
         return refuse("is damaged or not whole: its checksum is not that of its content");
     }
-    file.seek(SeekFrom::Start(size - END)).map_err(unreadable)?;
-    file.read_exact(&mut last).map_err(unreadable)?;
     if u64::from_le_bytes(last) != size - START - END {
         return refuse("has another length than it says");
     }
     file.seek(SeekFrom::Start(START)).map_err(unreadable)?;
     let body = BufReader::with_capacity(1 << 16, file).take(size - START - END);
-    let mut world = ArchiveReader::new(Box::new(body));
-    let header: Header = world.take()?;
-    Ok(Opened { header, world })
+    Ok(ArchiveReader::new(Box::new(body)))
+}
+
+/// Forces the names in `folder` to the disk, on systems that can do so.
+pub(super) fn sync_names(folder: &Path) -> io::Result<()> {
+    if !cfg!(unix) {
+        return Ok(());
+    }
+    match File::open(folder)?.sync_all() {
+        // Some file systems cannot do this, which is no error.
+        Err(reason) if matches!(reason.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
+        synced => synced,
+    }
 }

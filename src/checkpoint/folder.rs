@@ -4,7 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::file::{Opened, open};
+use super::file::{Opened, open, open_unchecked_parts, sync_names};
+use super::parts;
 use crate::error::{Error, Result};
 
 /// The name of the file that is being written, which no user's file has.
@@ -16,17 +17,6 @@ pub(super) const PARTIAL: &str = ".fedrecsim-checkpoint.partial";
 /// [`Error::Write`] if that fails.
 pub fn sync_folder(folder: &Path) -> Result<()> {
     sync_names(folder).map_err(|reason| Error::write(folder, reason))
-}
-
-pub(super) fn sync_names(folder: &Path) -> io::Result<()> {
-    if !cfg!(unix) {
-        return Ok(());
-    }
-    match fs::File::open(folder)?.sync_all() {
-        // Some file systems cannot do this, which is no error.
-        Err(reason) if matches!(reason.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
-        synced => synced,
-    }
 }
 
 /// The checkpoint that a run can go on from.
@@ -69,6 +59,14 @@ pub fn find(folder: &Path) -> Result<Found> {
     Err(Error::Checkpoint(format!("no checkpoint in {folder} can be used: {}", passed_over.join("; "))))
 }
 
+/// Opens the checkpoint after so many rounds in `folder`, in which another process has found it and checked its parts.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_after(folder: &Path, rounds: u32) -> Result<Opened> {
+    open_unchecked_parts(&folder.join(name_of(rounds)))
+}
+
 /// Returns whether there is a checkpoint in `folder`, sound or not.
 pub fn is_in(folder: &Path) -> bool {
     numbered(folder).is_ok_and(|found| !found.is_empty())
@@ -82,10 +80,11 @@ pub fn is_in(folder: &Path) -> bool {
 pub fn remove_others(folder: &Path) -> Result<()> {
     let Ok(Found { path: kept, .. }) = find(folder) else { return Ok(()) };
     let found = numbered(folder).map_err(|reason| Error::write(folder, reason))?;
+    let rounds_kept = found.iter().find(|(_, path)| *path == kept).map(|(rounds, _)| *rounds);
     for (_, path) in found.into_iter().filter(|(_, path)| *path != kept) {
         fs::remove_file(&path).map_err(|reason| Error::write(path, reason))?;
     }
-    Ok(())
+    parts::remove(folder, |rounds| Some(rounds) != rounds_kept).map_err(|reason| Error::write(folder, reason))
 }
 
 /// Removes every checkpoint from `folder`, and what a crash left of one, when a run is complete or replaced.
@@ -96,6 +95,8 @@ pub fn remove_all(folder: &Path) -> Result<()> {
     for (_, path) in numbered(folder).map_err(|reason| Error::write(folder, reason))? {
         fs::remove_file(&path).map_err(|reason| Error::write(path, reason))?;
     }
+    let unremoved = |reason| Error::write(folder, reason);
+    parts::remove(folder, |_| true).and_then(|()| parts::remove_partial(folder)).map_err(unremoved)?;
     let partial = folder.join(PARTIAL);
     match fs::remove_file(&partial) {
         Err(reason) if reason.kind() != io::ErrorKind::NotFound => Err(Error::write(partial, reason)),

@@ -5,8 +5,9 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use super::file::{Header, Writing};
-use super::folder::{PARTIAL, name_of, numbered, sync_names};
+use super::file::{Checksum, Header, Writing, checksum_of_part, sync_names};
+use super::folder::{PARTIAL, name_of, numbered};
+use super::parts;
 use super::scenario_file;
 use crate::error::{Error, Result};
 use crate::sim::CheckpointStore;
@@ -67,6 +68,19 @@ impl Keeper {
         let _ = fs::remove_file(self.partial());
     }
 
+    /// Returns the checksums of the parts that the other processes have written.
+    fn checksums_of_parts(&self) -> io::Result<Vec<Checksum>> {
+        let Header { rounds, ranks, .. } = self.header;
+        let checksum = |rank| {
+            checksum_of_part(&self.folder, rounds, (rank, ranks)).map_err(|reason| {
+                io::Error::other(format!(
+                    "what rank {rank} has written of it cannot be seen from here ({reason}); all ranks must see one folder"
+                ))
+            })
+        };
+        (1..ranks).map(checksum).collect()
+    }
+
     /// Renames the file to its final name, and removes older checkpoints.
     fn publish(&mut self) -> io::Result<()> {
         if !self.is_named {
@@ -80,11 +94,11 @@ impl Keeper {
         let rounds = self.header.rounds;
         self.left = Some(rounds);
         // Newer checkpoints are damaged ones that were passed over: they do not count, and the run will replace them.
-        let older = numbered(&self.folder).into_iter().flatten().filter(|(number, _)| *number < rounds);
-        for (_, path) in older.skip(KEPT - 1) {
-            // An old checkpoint that stays takes room but does no other harm.
-            let _ = fs::remove_file(path);
-        }
+        let older: Vec<_> = numbered(&self.folder)?.into_iter().filter(|(number, _)| *number < rounds).collect();
+        let kept = older.get(KEPT - 2).map_or(rounds, |(number, _)| *number);
+        // An old checkpoint that stays takes room but does no other harm.
+        older.iter().skip(KEPT - 1).for_each(|(_, path)| drop(fs::remove_file(path)));
+        let _ = parts::remove(&self.folder, |number| number < kept);
         Ok(())
     }
 }
@@ -105,6 +119,24 @@ impl CheckpointStore for Keeper {
         self.deadline.filter(|deadline| Instant::now() >= *deadline).map(|_| Error::TimeIsUp { rounds })
     }
 
+    fn way_on(&self) -> Option<String> {
+        let (rounds, folder) = (self.left?, self.folder.display());
+        Some(format!(
+            "the last checkpoint is after round {rounds}: `fedrecsim resume {folder}`, on any number of ranks, goes on from \
+             there"
+        ))
+    }
+
+    fn part_unwritten(&mut self, error: Error) -> Error {
+        match error {
+            Error::Write { path, source } => {
+                self.give_up();
+                Error::CheckpointUnwritten { path, rounds: self.header.rounds, left: self.left, source }
+            }
+            other => other,
+        }
+    }
+
     fn begin(&mut self, rounds: u32) -> Result<()> {
         self.header.rounds = rounds;
         let writing = Writing::create(&self.partial(), &self.header);
@@ -119,7 +151,8 @@ impl CheckpointStore for Keeper {
 
     fn commit(&mut self) -> Result<()> {
         let Some(writing) = self.writing.take() else { return Ok(()) };
-        let published = writing.finish().and_then(|()| self.publish());
+        let published =
+            self.checksums_of_parts().and_then(|parts| writing.finish(&parts)).and_then(|()| self.publish());
         self.checked(published)
     }
 }

@@ -10,23 +10,29 @@
 //! | bytes | field |
 //! |---|---|
 //! | 8 | magic: `FEDRECSC` |
-//! | 4 | version of the layout, little-endian: 8 |
-//! | n | the values of an [`archive`](crate::model::archive): the header, then the world |
+//! | 4 | version of the layout, little-endian: 13 |
+//! | n | the values of an [`archive`](crate::model::archive): the header, then the world; and 32 bytes for each part |
 //! | 8 | n, little-endian |
 //! | 32 | BLAKE3 of everything before |
+//!
+//! A run on several machines writes a part in each process, with the magic number `FEDRECSP` and no header. The checkpoint
+//! ends with the checksums of the parts.
 
 mod build;
 mod file;
 mod folder;
 mod keeper;
+mod parts;
 mod scenario_file;
 #[cfg(test)]
 mod tests;
 
 pub use build::{Build, versions};
 pub use file::{Header, Opened, open};
+pub use folder::open_after;
 pub use folder::{Found, find, is_in, remove_all, remove_others, sync_folder};
 pub use keeper::Keeper;
+pub use parts::PartKeeper;
 pub use scenario_file::{FILE_NAME as SCENARIO_FILE, is_in_the_way, text_of as scenario_text};
 
 use std::path::Path;

@@ -25,6 +25,7 @@ fn header() -> Header {
         every: 5,
         keep: false,
         rounds: 0,
+        ranks: 1,
     }
 }
 
@@ -175,9 +176,9 @@ fn another_version_and_another_file_are_told() {
     let bench = Bench::new();
     bench.leave(header(), 5);
     let mut bytes = fs::read(bench.file(5)).unwrap();
-    bytes[8] = 13;
+    bytes[8] = 14;
     fs::write(bench.file(5), &bytes).unwrap();
-    assert!(bench.refusal().contains("is a checkpoint of version 13; this program reads version 12"));
+    assert!(bench.refusal().contains("is a checkpoint of version 14; this program reads version 13"));
     bytes[0] = b'X';
     fs::write(bench.file(5), &bytes).unwrap();
     assert!(bench.refusal().contains("is not a checkpoint"));
@@ -358,4 +359,42 @@ fn checkpoints_are_due_at_intervals_before_the_last_round_and_when_time_is_up() 
     let later = now + std::time::Duration::from_secs(1 << 20);
     assert!(keeper(0, false, 12).until(Some(later)).stop_after(3).is_none());
     assert!(keeper(0, false, 12).until(None).stop_after(3).is_none());
+}
+
+/// Writes the part of one of three processes.
+fn leave_part(folder: &Path, rank: u32, rounds: u32, bytes: &[u8]) {
+    let mut keeper = PartKeeper::new(folder, (rank, 3));
+    keeper.begin(rounds).unwrap();
+    keeper.write(bytes).unwrap();
+    keeper.commit().unwrap();
+}
+
+/// If this fails, a run whose machines do not share its folder learns so after the crash, or one goes on with parts that
+/// were written again for a checkpoint that never came to be.
+#[test]
+fn a_checkpoint_counts_with_the_very_parts_that_were_written_for_it() {
+    let bench = Bench::new();
+    let of_three = Header { ranks: 3, ..header() };
+    leave_part(bench.path(), 1, 5, b"of one");
+    let error = write_with(&mut bench.keeper(of_three.clone()), 5).unwrap_err();
+    assert!(matches!(error, Error::CheckpointUnwritten { rounds: 5, left: None, .. }), "{error}");
+    assert!(error.to_string().contains("rank 2") && error.to_string().contains("one folder"), "{error}");
+    leave_part(bench.path(), 2, 5, b"of two");
+    bench.leave(of_three.clone(), 5);
+    for rank in [1, 2] {
+        leave_part(bench.path(), rank, 10, b"first");
+    }
+    bench.leave(of_three, 10);
+    assert_eq!(find(bench.path()).unwrap().checkpoint.header.rounds, 10);
+    assert_eq!(open_after(bench.path(), 10).unwrap().header.rounds, 10);
+    leave_part(bench.path(), 2, 10, b"again");
+    let Found { checkpoint, passed_over, .. } = find(bench.path()).unwrap();
+    assert!(
+        checkpoint.header.rounds == 5 && passed_over[0].contains("not the part that was written"),
+        "{passed_over:?}"
+    );
+    assert!(open_after(bench.path(), 10).is_err());
+    fs::write(bench.path().join("checkpoint-5.part-1-of-3.bin"), "short").unwrap();
+    let error = find(bench.path()).unwrap_err().to_string();
+    assert!(error.contains("part-1-of-3"), "{error}");
 }

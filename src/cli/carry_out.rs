@@ -22,7 +22,7 @@ use crate::report::record::{RunRecord, Wall};
 use crate::report::{ReportFolder, check, json, terminal};
 use crate::scenario::Scenario;
 use crate::sim::outcome::{ByDirection, Flow, RoundRecord};
-use crate::sim::{self, Checkpoints, RoundObserver, RunControl, World};
+use crate::sim::{self, Checkpoints, Crew, RoundObserver, RunControl, Simulation, World};
 
 /// The result of a run that has ended, complete or not.
 #[derive(Debug, Default)]
@@ -65,6 +65,8 @@ pub struct Output {
     pub expect_digest: Option<String>,
     /// Whether the last checkpoint of a complete run stays.
     pub keep: bool,
+    /// The other processes of the run, if it has any.
+    pub crew: Option<Crew>,
 }
 
 /// Runs a world to its end, and writes the report.
@@ -82,7 +84,10 @@ pub fn carry_out(
     let headline = scenario.evaluation.headline();
     let mut watch = Watch { progress, headline, accuracy: None, last: Instant::now(), laps: Vec::new() };
     let control = RunControl { threads, interrupted };
-    let simulation = sim::run_to_end(world, &control, &mut watch, checkpoints)?;
+    let simulation = match output.crew {
+        None => sim::run_to_end(world, &control, &mut watch, checkpoints)?,
+        Some(crew) => on_ranks(world, &control, &mut watch, checkpoints, crew)?,
+    };
     #[cfg(feature = "npz")]
     let users = output.model_file.as_ref().map_or(Ok(Vec::new()), |file| saved_users(file.users(), &simulation))?;
     let outcome = simulation.finish_watched(&mut watch)?;
@@ -116,6 +121,23 @@ pub fn carry_out(
     let path = folder.as_ref().map(ReportFolder::path);
     let output = if json { json::render(&record)? } else { terminal::summary(&record, path) };
     Ok(Finished { output, stopped_by, mismatch })
+}
+
+/// Runs a world whose users are in several processes. If it is stopped, what to do is told before the report is written, as
+/// there may be no time for that.
+fn on_ranks(
+    world: impl Into<Arc<World>>,
+    control: &RunControl,
+    watch: &mut Watch,
+    checkpoints: Checkpoints,
+    crew: Crew,
+) -> Result<Simulation> {
+    let simulation = sim::run_to_end_on_ranks(world, control, watch, checkpoints, crew)?;
+    if let Some(error @ (Error::Interrupted | Error::RankLost { .. })) = simulation.stopped_by() {
+        watch.progress.finish();
+        warn(&error.to_string());
+    }
+    Ok(simulation)
 }
 
 /// Returns how progress is shown where standard error is a terminal, or is none.

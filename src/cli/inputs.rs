@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::checkpoint;
-use crate::dataset;
+use crate::dataset::{self, Dataset};
 use crate::error::Result;
 use crate::method::Entry;
 use crate::population::Traces;
@@ -23,8 +23,13 @@ pub struct Inputs {
 impl Inputs {
     /// Reads the ratings and traces of a scenario, and puts its world together.
     pub fn load(scenario: &Scenario, directories: &[PathBuf], methods: &[Entry]) -> Result<Self> {
-        let traces = Traces::load(scenario, directories)?;
         let dataset = Arc::new(dataset::load(&scenario.dataset, directories, Streams::new(scenario.seed))?);
+        Self::of(scenario, dataset, directories, methods)
+    }
+
+    /// Reads the traces of a scenario, and puts its world together with these ratings.
+    pub fn of(scenario: &Scenario, dataset: Arc<Dataset>, directories: &[PathBuf], methods: &[Entry]) -> Result<Self> {
+        let traces = Traces::load(scenario, directories)?;
         let world = World::with_traces(scenario.clone(), dataset, &traces, methods)?;
         Ok(Self { world: Arc::new(world), traces })
     }
@@ -42,6 +47,11 @@ pub fn data_directories(data_dir: Option<&Path>) -> Vec<PathBuf> {
     }
     let named = std::env::var_os("FEDRECSIM_DATA").map(PathBuf::from);
     named.into_iter().chain(["data", "../shared/data"].map(PathBuf::from)).collect()
+}
+
+/// Returns the file or folder as an absolute path, which is valid for a process that starts in another folder.
+pub fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Returns as many worker threads as were asked for, or one for every core.

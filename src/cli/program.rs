@@ -3,17 +3,27 @@
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use clap::Parser;
 
+use super::ranks::{self, Membership, Other, Place};
 use super::stage_times::StageTimes;
-use super::{Cli, CodecBenchArgs, CodecCommand, Command, DataCommand, DataFetchArgs, Finished, messages, width};
+use super::{
+    Cli, CodecBenchArgs, CodecCommand, Command, DataCommand, DataFetchArgs, Finished, Validation, follow, messages,
+    width,
+};
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
 use crate::report::terminal;
+use crate::sim::Crew;
+
+/// The exit code of a command that was refused before it began, which all processes of a run know of.
+const REFUSED: u8 = 2;
 
 /// Runs the whole `fedrecsim` command with these methods: carries out the command line of this process.
 ///
@@ -30,10 +40,17 @@ pub fn program_of(words: Vec<OsString>, methods: &[Entry], itself: Vec<OsString>
     if let Command::Study(arguments) = &mut command {
         arguments.program = itself;
     }
-    let outcome = memory::caught(|| execute(command, methods, started)).and_then(|outcome| outcome);
+    let mut membership = None;
+    let outcome = memory::caught(|| execute(command, methods, started, &mut membership)).and_then(|outcome| outcome);
+    let is_in_order = outcome.as_ref().err().is_none_or(|error| error.exit_code() == REFUSED);
     let outcome = outcome.unwrap_or_else(|error| Done::failed(vec![error]));
     let code = outcome.exit_code();
     outcome.errors.iter().for_each(|error| messages::error(&error.to_string()));
+    // The end of MPI waits for the other processes. After a failure these may wait for this one, and it ends without: mpirun
+    // then ends the others.
+    if let Some(membership) = membership.filter(|_| is_in_order) {
+        membership.leave();
+    }
     code
 }
 
@@ -62,6 +79,10 @@ impl Done {
         Self { errors, differs: false }
     }
 
+    fn quietly() -> Self {
+        Self { errors: Vec::new(), differs: false }
+    }
+
     fn exit_code(&self) -> u8 {
         self.errors.iter().map(Error::exit_code).max().unwrap_or(u8::from(self.differs))
     }
@@ -76,22 +97,28 @@ enum Output {
 }
 
 /// Carries out `command` and prints its output.
-fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Done> {
+fn execute(command: Command, methods: &[Entry], started: Instant, membership: &mut Option<Membership>) -> Result<Done> {
     let mut differs = false;
     let (output, mut errors) = match command {
         Command::Run(arguments) => {
-            let visible = std::io::stderr().is_terminal();
-            let times = arguments.stage_times.then(StageTimes::measure).transpose()?;
-            let finished = super::run(&arguments, methods, super::signals::interrupted()?, visible, started)?;
-            print_times(times.as_deref());
-            of_run(finished, arguments.json, arguments.json || arguments.no_report)
+            let follow = |interrupted, other| follow::follow_run(&arguments, methods, interrupted, other);
+            let lead = |interrupted, visible, crew| {
+                super::run::run_on_ranks(&arguments, methods, interrupted, visible, (started, crew))
+            };
+            match on_place(arguments.stage_times, membership, follow, lead)? {
+                None => return Ok(Done::quietly()),
+                Some(finished) => of_run(finished, arguments.json, arguments.json || arguments.no_report),
+            }
         }
         Command::Resume(arguments) => {
-            let visible = std::io::stderr().is_terminal();
-            let times = arguments.stage_times.then(StageTimes::measure).transpose()?;
-            let finished = super::resume(&arguments, methods, super::signals::interrupted()?, visible, started)?;
-            print_times(times.as_deref());
-            of_run(finished, arguments.json, arguments.json)
+            let follow = |interrupted, other| follow::follow_resume(&arguments, methods, interrupted, other);
+            let lead = |interrupted, visible, crew| {
+                super::resume::resume_on_ranks(&arguments, methods, interrupted, visible, (started, crew))
+            };
+            match on_place(arguments.stage_times, membership, follow, lead)? {
+                None => return Ok(Done::quietly()),
+                Some(finished) => of_run(finished, arguments.json, arguments.json),
+            }
         }
         Command::Diff(arguments) => {
             let comparison = super::diff(&arguments)?;
@@ -99,6 +126,7 @@ fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Done
             (Output::Result(comparison.to_string()), Vec::new())
         }
         Command::Study(arguments) => {
+            ranks::refuse_several("study")?;
             let visible = std::io::stderr().is_terminal();
             let end = super::study(&arguments, methods, &super::signals::interrupted()?, visible)?;
             (Output::Message(end.output), end.errors)
@@ -115,11 +143,7 @@ fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Done
             let (output, errors) = super::replay(&arguments, methods, super::signals::interrupted()?)?.into_parts();
             (Output::Result(output), errors)
         }
-        Command::Validate(arguments) => {
-            let validation = super::validate(&arguments, methods);
-            validation.warnings.iter().for_each(|text| messages::warn(text));
-            (Output::Result(validation.valid), validation.errors)
-        }
+        Command::Validate(arguments) => validated(super::validate(&arguments, methods)),
         Command::Explain(arguments) => {
             (Output::Result(super::explain(&arguments, &vocabulary_of(methods), width::of_text())?), Vec::new())
         }
@@ -141,6 +165,42 @@ fn execute(command: Command, methods: &[Entry], started: Instant) -> Result<Done
     };
     errors.extend(print(&output).err());
     Ok(Done { errors, differs })
+}
+
+/// Finds out what this process is among those of its run, and has it `follow` process 0 or `lead` the run; `None` if it has
+/// followed.
+fn on_place(
+    stage_times: bool,
+    membership: &mut Option<Membership>,
+    follow: impl FnOnce(Arc<AtomicBool>, Other) -> Result<()>,
+    lead: impl FnOnce(Arc<AtomicBool>, bool, Option<Crew>) -> Result<Finished>,
+) -> Result<Option<Finished>> {
+    let visible = std::io::stderr().is_terminal();
+    let interrupted = super::signals::interrupted()?;
+    let (place, joined) = ranks::join(&interrupted)?;
+    *membership = Some(joined);
+    let times = stage_times.then(StageTimes::measure).transpose()?;
+    let crew = match place {
+        Place::Alone => None,
+        Place::Zero(crew) => Some(crew),
+        Place::Other(other) => {
+            let followed = follow(interrupted, other);
+            if followed.is_err() {
+                // Process 0 may be waiting for an answer, and does not come to the end of MPI.
+                *membership = None;
+            }
+            return followed.map(|()| None);
+        }
+    };
+    let finished = lead(interrupted, visible, crew)?;
+    print_times(times.as_deref());
+    Ok(Some(finished))
+}
+
+/// Warns of what was found in scenarios, and returns the output and the errors.
+fn validated(validation: Validation) -> (Output, Vec<Error>) {
+    validation.warnings.iter().for_each(|text| messages::warn(text));
+    (Output::Result(validation.valid), validation.errors)
 }
 
 /// Measures codecs on a table.

@@ -8,8 +8,8 @@ use std::time::Instant;
 use super::ResumeArgs;
 use super::carry_out::{Finished, Output, carry_out};
 use super::inputs::Inputs;
-use super::leftovers;
 use super::messages::warn;
+use super::{leftovers, ranks};
 use crate::checkpoint::{self, Build, Found, Header, Keeper, Opened};
 use crate::error::{Error, Result};
 use crate::method::Entry;
@@ -18,7 +18,7 @@ use crate::method::registry::vocabulary_of;
 use crate::report::model_file::ModelFile;
 use crate::report::{EarlierReport, ReportFolder, html};
 use crate::scenario::{self, AvailabilityPattern, Scenario, SpeedSpec};
-use crate::sim::Checkpoints;
+use crate::sim::{Checkpoints, Crew};
 
 /// Goes on with the run whose checkpoint is in a folder, and writes its report there. The other arguments are those of
 /// [`run`](super::run).
@@ -32,6 +32,20 @@ pub fn resume(
     interrupted: Arc<AtomicBool>,
     visible: bool,
     started: Instant,
+) -> Result<Finished> {
+    resume_on_ranks(arguments, methods, interrupted, visible, (started, None))
+}
+
+/// Goes on as [`resume`] does, with the users of the other processes if there are any.
+///
+/// # Errors
+/// As [`resume`], and an error if another process is about to do something else.
+pub fn resume_on_ranks(
+    arguments: &ResumeArgs,
+    methods: &[Entry],
+    interrupted: Arc<AtomicBool>,
+    visible: bool,
+    (started, mut crew): (Instant, Option<Crew>),
 ) -> Result<Finished> {
     // The folder is locked before a checkpoint is looked for, as a run at work there would replace the checkpoint
     // meanwhile.
@@ -48,23 +62,23 @@ pub fn resume(
         warn(&format!("{reason}; going on from the checkpoint after round {}", header.rounds));
     }
     header.check_folder(folder.path())?;
-    let saved = scenario_of(&header, &[], methods)?;
-    let planned = saved.training.rounds;
     let complete = leftovers::complete_run_in(&folder, &header);
     if complete.is_some() && arguments.rounds.is_none() {
         // It may have been killed before it removed its checkpoints.
         leftovers::remove_from(&folder)?;
     }
     check_rounds(arguments, &header, complete.as_ref())?;
-    let directories = arguments.data_dir.as_ref().map_or(header.data_directories.clone(), |named| vec![named.clone()]);
-    // A run that was stopped soon after rounds were added to it has no checkpoint that says so.
-    let added = Header::rounds_of_run_in(folder.path())?.filter(|rounds| *rounds > header.rounds && *rounds != planned);
-    let rounds = arguments.rounds.map(u32::from).or(added.filter(|_| complete.is_none()));
-    let extension = rounds.map(|rounds| format!("training.rounds={rounds}"));
-    let scenario = scenario_of(&header, extension.as_slice(), methods)?;
-    // The report shows the scenario as it was given, wherever its files are read from.
-    let placed = placed(&scenario, &header.directory, &directories);
-    let inputs = Inputs::load(&placed, &directories, methods)?;
+    let Planned { saved, scenario, placed, directories, extension } =
+        plan(arguments, &header, methods, complete.is_some())?;
+    let inputs = match &mut crew {
+        None => Inputs::load(&placed, &directories, methods)?,
+        Some(crew) => {
+            let rounds = header.rounds.to_le_bytes().to_vec();
+            crew.combine(&mut |_| Ok(()), || Ok(rounds))?;
+            let plan = ranks::plan(&scenario, Some(header.rounds))?;
+            ranks::assemble(crew, &plan, (&placed, &directories, methods))?
+        }
+    };
     let running = Build::running(&inputs.world.method.version())?;
     if !arguments.other_build {
         header.check_build(&running)?;
@@ -72,6 +86,7 @@ pub fn resume(
     header.check(&saved, &inputs.fingerprint())?;
     header.take_over(running);
     header.scenario = scenario.to_toml()?;
+    header.ranks = crew.as_ref().map_or(1, Crew::ranks) as u32;
     header.command.extend(extension.into_iter().flat_map(|text| ["--set".to_owned(), text]));
     header.replaces = complete.map(|report| report.digest).or(header.replaces);
     header.every = arguments.checkpoint_every.map_or(header.every, u32::from);
@@ -96,8 +111,42 @@ pub fn resume(
         other_builds,
         expect_digest: None,
         keep,
+        crew,
     };
     carry_out(scenario, inputs.world, Checkpoints { resumed: Some(archive), store }, output, interrupted, started)
+}
+
+/// What a run that goes on is to do.
+pub struct Planned {
+    /// The scenario of the checkpoint.
+    pub saved: Scenario,
+    /// The scenario with the rounds that were added to it.
+    pub scenario: Scenario,
+    /// The same with the paths where its files are now.
+    pub placed: Scenario,
+    /// The folders with data sets.
+    pub directories: Vec<PathBuf>,
+    /// The override that adds rounds, if there is one.
+    extension: Option<String>,
+}
+
+/// Returns what the run of a checkpoint is to do. `is_complete` says whether it has its report.
+///
+/// # Errors
+/// Those of a scenario that cannot be read.
+pub fn plan(arguments: &ResumeArgs, header: &Header, methods: &[Entry], is_complete: bool) -> Result<Planned> {
+    let saved = scenario_of(header, &[], methods)?;
+    let planned = saved.training.rounds;
+    let directories = arguments.data_dir.as_ref().map_or(header.data_directories.clone(), |named| vec![named.clone()]);
+    // A run that was stopped soon after rounds were added to it has no checkpoint that says so.
+    let added =
+        Header::rounds_of_run_in(&arguments.folder)?.filter(|rounds| *rounds > header.rounds && *rounds != planned);
+    let rounds = arguments.rounds.map(u32::from).or(added.filter(|_| !is_complete));
+    let extension = rounds.map(|rounds| format!("training.rounds={rounds}"));
+    let scenario = scenario_of(header, extension.as_slice(), methods)?;
+    // The report shows the scenario as it was given, wherever its files are read from.
+    let placed = placed(&scenario, &header.directory, &directories);
+    Ok(Planned { saved, scenario, placed, directories, extension })
 }
 
 /// Returns the scenario of a checkpoint with these overrides.

@@ -11,9 +11,9 @@ use super::RunArgs;
 use super::args::TableFormat;
 use super::carry_out::{Finished, Output, carry_out};
 use super::estimates::Expected;
-use super::inputs::{Inputs, data_directories, threads_of};
+use super::inputs::{Inputs, absolute, data_directories, threads_of};
 use super::inspect::strictness;
-use super::{leftovers, messages, reproduce};
+use super::{leftovers, messages, ranks, reproduce};
 use crate::checkpoint::{self, Build, Header, Keeper};
 use crate::error::{Error, Result};
 use crate::method::Entry;
@@ -24,7 +24,7 @@ use crate::report::arrow;
 use crate::report::model_file::ModelFile;
 use crate::report::{EXPORTERS, ReportFolder, html};
 use crate::scenario::{self, Loaded, Scenario};
-use crate::sim::{Checkpoints, World};
+use crate::sim::{Checkpoints, Crew, World};
 
 /// Runs a scenario with the one of `methods` that it names, and writes its report.
 ///
@@ -40,6 +40,20 @@ pub fn run(
     interrupted: Arc<AtomicBool>,
     visible: bool,
     started: Instant,
+) -> Result<Finished> {
+    run_on_ranks(arguments, methods, interrupted, visible, (started, None))
+}
+
+/// Runs a scenario as [`run`] does, with the users of the other processes if there are any.
+///
+/// # Errors
+/// As [`run`], and an error if another process is about to do something else.
+pub fn run_on_ranks(
+    arguments: &RunArgs,
+    methods: &[Entry],
+    interrupted: Arc<AtomicBool>,
+    visible: bool,
+    (started, mut crew): (Instant, Option<Crew>),
 ) -> Result<Finished> {
     let input = &arguments.input;
     if arguments.html {
@@ -57,16 +71,23 @@ pub fn run(
     #[cfg(feature = "npz")]
     let model_file = model_file.map(|file| file.with_users(&arguments.save_users));
     let directories = data_directories(input.data_dir.as_deref());
-    let inputs = Inputs::load(&scenario, &directories, methods)?;
+    let inputs = match &mut crew {
+        None => Inputs::load(&scenario, &directories, methods)?,
+        Some(crew) => ranks::assemble(crew, &ranks::plan(&scenario, None)?, (&scenario, &directories, methods))?,
+    };
     warnings.iter().for_each(|text| messages::warn(text));
-    expect(&inputs.world, input.threads, arguments.force, visible)?;
+    // What a run takes is estimated for one process.
+    if crew.is_none() {
+        expect(&inputs.world, input.threads, arguments.force, visible)?;
+    }
     let mut checkpoints = Checkpoints::none();
     if let Some(folder) = &folder {
         // The checkpoints of a run that this one replaces would be taken for its own.
         checkpoint::remove_all(folder.path())?;
         if arguments.checkpoint_every.is_some() || arguments.keep_checkpoint || arguments.max_wall_time.is_some() {
             let about = header(arguments, &scenario, &inputs, &directories, folder)?;
-            let header = Header { warnings: warnings.clone(), ..about };
+            let ranks = crew.as_ref().map_or(1, Crew::ranks) as u32;
+            let header = Header { warnings: warnings.clone(), ranks, ..about };
             let keeper = Keeper::new(folder.path(), header, scenario.training.rounds);
             checkpoints.store =
                 Box::new(keeper.until(arguments.max_wall_time.and_then(|limit| started.checked_add(limit))));
@@ -85,6 +106,7 @@ pub fn run(
         other_builds: Vec::new(),
         expect_digest: arguments.expect_digest.clone(),
         keep: arguments.keep_checkpoint,
+        crew,
     };
     carry_out(scenario, inputs.world, checkpoints, output, interrupted, started)
 }
@@ -103,10 +125,15 @@ fn expect(world: &Arc<World>, threads: Option<NonZeroUsize>, force: bool, visibl
     if force { Ok(()) } else { expected.check() }
 }
 
+/// Returns the folder for the report.
+pub fn folder_of(arguments: &RunArgs, scenario: &Scenario) -> PathBuf {
+    let by_default = || PathBuf::from("reports").join(format!("{}-{}", scenario.name, scenario.seed));
+    arguments.out.clone().unwrap_or_else(by_default)
+}
+
 /// Claims the folder for the report.
 fn claim(arguments: &RunArgs, scenario: &Scenario) -> Result<ReportFolder> {
-    let default_folder = || PathBuf::from("reports").join(format!("{}-{}", scenario.name, scenario.seed));
-    let path = arguments.out.clone().unwrap_or_else(default_folder);
+    let path = folder_of(arguments, scenario);
     if !arguments.overwrite && leftovers::stopped_run_is_in(&path)? {
         let path = path.display();
         return Err(Error::Usage(format!(
@@ -147,10 +174,6 @@ fn header(
         every: arguments.checkpoint_every.map_or(0, u32::from),
         keep: arguments.keep_checkpoint,
         rounds: 0,
+        ranks: 1,
     })
-}
-
-/// Returns the folder as an absolute path, which is valid for a process that starts in another folder.
-fn absolute(folder: &Path) -> PathBuf {
-    std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned())
 }

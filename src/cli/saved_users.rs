@@ -1,6 +1,6 @@
 //! Collects what `--save-users` writes of single users.
 
-use crate::dataset::Dataset;
+use crate::dataset::KeptItems;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::report::model_file::UserArrays;
@@ -19,17 +19,20 @@ pub fn saved_users(users: &[UserId], simulation: &Simulation) -> Result<Vec<User
         let table = simulation.personal_table(*user)?.ok_or_else(|| {
             Error::Usage("--save-users: the users of this method keep no item table of their own".to_owned())
         })?;
-        Ok(UserArrays { user: *user, table, items: items_of(*user, &simulation.world().dataset) })
+        Ok(UserArrays {
+            user: *user,
+            table,
+            items: marked(&simulation.items_of(*user)?, simulation.world().dataset.items()),
+        })
     };
     users.iter().map(arrays).collect()
 }
 
-/// Returns for each item whether `user` trains on it, or has it held out.
-fn items_of(user: UserId, dataset: &Dataset) -> Vec<u8> {
-    let mut items = vec![0; dataset.items()];
-    let training = dataset.own_data(user);
-    training.items().iter().for_each(|item| items[*item as usize] = 1);
-    let held_out = [(dataset.validation_item(user), 2), (dataset.test_item(user), 3)];
+/// Returns for each item whether its user trains on it, or has it held out.
+fn marked(kept: &KeptItems, all: usize) -> Vec<u8> {
+    let mut items = vec![0; all];
+    kept.training.iter().for_each(|item| items[*item as usize] = 1);
+    let held_out = [(kept.validation, 2), (kept.test, 3)];
     held_out.into_iter().for_each(|(item, number)| {
         if let Some(item) = item {
             items[item.index()] = number;

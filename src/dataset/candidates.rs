@@ -19,6 +19,8 @@ use crate::scenario::{EvaluationSpec, Ranking, sizes};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidates {
     users: Vec<UserId>,
+    /// The place of the first evaluated user whose ratings are here. Only users who are here have candidates.
+    first: usize,
     /// How many candidates a draw takes for one item; 0 for the full catalogue.
     drawn: u32,
     lists: Lists,
@@ -50,7 +52,7 @@ impl Candidates {
     pub fn draw(dataset: &Dataset, spec: &EvaluationSpec, streams: Streams) -> Result<Self> {
         let users = evaluated_users(dataset, spec, streams)?;
         if !dataset.holds_items_out() {
-            return Ok(Self { users, drawn: 0, lists: Lists::Nothing });
+            return Ok(Self { users, first: 0, drawn: 0, lists: Lists::Nothing });
         }
         let wanted = match spec.ranking {
             Ranking::Sampled => spec.candidates,
@@ -68,9 +70,12 @@ impl Candidates {
         let mut sample = Vec::new();
         // The memory is for no more candidates than can be drawn, so that a number that no user has ends in an error.
         let kept = if is_drawn { (wanted as usize).min(dataset.items()) } else { 0 };
-        let mut test = Vec::with_capacity(users.len() * kept);
+        let here = dataset.own_users();
+        let place = |number: u32| users.partition_point(|user| user.0 < number);
+        let (first, end) = (place(here.start), place(here.end));
+        let mut test = Vec::with_capacity((end - first) * kept);
         let mut validation = Vec::with_capacity(if separate { test.capacity() } else { 0 });
-        for &user in &users {
+        for &user in &users[first..end] {
             pool.restrict(dataset.touched_items(user), drawn);
             // Without any candidates, every held-out item would come first.
             if pool.available() < drawn.max(1) {
@@ -95,7 +100,7 @@ impl Candidates {
                 Lists::Sampled { per_user: wanted as usize, test, validation: separate.then_some(validation) }
             }
         };
-        Ok(Self { users, drawn: wanted, lists })
+        Ok(Self { users, first, drawn: wanted, lists })
     }
 
     /// Returns the evaluated users, ascending; the other methods take positions in this list.
@@ -122,10 +127,16 @@ impl Candidates {
     /// are borrowed from `self`; the full catalogue is listed in `scratch`.
     pub fn test<'a>(&'a self, dataset: &Dataset, position: usize, scratch: &'a mut CandidateScratch) -> &'a [u32] {
         match &self.lists {
-            Lists::Sampled { per_user, test, .. } => &test[position * per_user..(position + 1) * per_user],
+            Lists::Sampled { per_user, test, .. } => self.of_place(position, *per_user, test),
             Lists::FullCatalogue => scratch.unrated(dataset, self.users[position]),
             Lists::Nothing => &[],
         }
+    }
+
+    /// Returns those of the candidates `lists` that belong to the evaluated user at `position`.
+    fn of_place<'a>(&self, position: usize, per_user: usize, lists: &'a [u32]) -> &'a [u32] {
+        let place = position - self.first;
+        &lists[place * per_user..(place + 1) * per_user]
     }
 
     /// Returns what the validation item is ranked against, in the same way as [`Self::test`].
@@ -137,7 +148,7 @@ impl Candidates {
     ) -> &'a [u32] {
         match &self.lists {
             Lists::Sampled { per_user, validation: Some(validation), .. } => {
-                &validation[position * per_user..(position + 1) * per_user]
+                self.of_place(position, *per_user, validation)
             }
             _ => self.test(dataset, position, scratch),
         }

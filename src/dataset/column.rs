@@ -171,16 +171,6 @@ impl RankColumn {
             Self::Wide(ranks) => RankRepr::Wide(&ranks[range]),
         })
     }
-
-    /// Returns all rows.
-    pub(super) fn all(&self) -> Ranks<'_> {
-        let rows = match self {
-            Self::Narrow(ranks) => ranks.len(),
-            Self::Middle(ranks) => ranks.len(),
-            Self::Wide(ranks) => ranks.len(),
-        };
-        self.rows(0..rows)
-    }
 }
 
 /// An integer for each of some rows, such as how recent each rating of one user is.
@@ -268,7 +258,7 @@ mod tests {
             let expected: Vec<u32> = ranks.iter().map(|(bits, rank)| rank >> bits).collect();
             let mut column = RankColumn::new();
             expected.iter().for_each(|&rank| column.push(rank));
-            prop_assert_eq!(column.all().iter().collect::<Vec<_>>(), expected);
+            prop_assert_eq!(column.rows(0..expected.len()).iter().collect::<Vec<_>>(), expected);
         }
     }
 

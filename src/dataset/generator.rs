@@ -35,11 +35,21 @@ const MEAN_SECONDS_BETWEEN_RATINGS: f64 = 60.0;
 /// A user's number of ratings is lognormal with mean `ratings_per_user`, but at least 3 and at most half the
 /// catalogue (so that candidates are left); no item is rated twice. Which of a user's ratings is the last is
 /// uniformly random. Ratings are 1 to 5 and rise with affinity; times are whole seconds, so that a few tie.
-pub fn generate(spec: &GeneratorSpec, streams: Streams, mut each_user: impl FnMut(UserId, &[Interaction])) {
+pub fn generate(spec: &GeneratorSpec, streams: Streams, each_user: impl FnMut(UserId, &[Interaction])) {
+    generate_some(spec, 0..spec.users, streams, each_user);
+}
+
+/// Calls `each_user` as [`generate`] does, for these users alone.
+pub fn generate_some(
+    spec: &GeneratorSpec,
+    users: std::ops::Range<u32>,
+    streams: Streams,
+    mut each_user: impl FnMut(UserId, &[Interaction]),
+) {
     let catalogue = Catalogue::draw(spec, streams);
     let mut rated = vec![false; spec.items as usize];
     let mut interactions = Vec::new();
-    for user in (0..spec.users).map(UserId) {
+    for user in users.map(UserId) {
         let mut stream = streams.stream(Purpose::GeneratedRatings, u64::from(user.0), 0);
         let taste = unit_vector(&mut stream, spec.taste_dimension);
         let count = number_of_ratings(spec, &mut stream);

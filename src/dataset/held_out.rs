@@ -1,5 +1,7 @@
 //! Holds what is kept from training to measure accuracy on.
 
+use serde::{Deserialize, Serialize};
+
 use super::column::Values;
 use super::user_rows::UserRows;
 use crate::ids::{ItemId, UserId};
@@ -16,6 +18,17 @@ pub(super) enum HeldOut {
     },
     /// Ratings that are predicted (k-fold).
     Ratings(UserRows),
+}
+
+/// The items of one user, by what they are for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptItems {
+    /// Those that it trains on, ascending.
+    pub training: Vec<u32>,
+    /// The held-out validation item, if there is one.
+    pub validation: Option<ItemId>,
+    /// The held-out test item, if there is one.
+    pub test: Option<ItemId>,
 }
 
 /// The test ratings of one user, in the order of ascending items.
@@ -59,13 +72,14 @@ impl HeldOut {
         single.into_iter().flatten().map(|item| item.0).chain(of_ratings.iter().copied())
     }
 
-    /// Feeds everything to `sink`, as little-endian bytes in a fixed order.
-    pub fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
+    /// Returns what is held out of the ratings of these users alone.
+    pub fn of_users(&self, users: std::ops::Range<usize>) -> Self {
         match self {
-            Self::Items { test, validation } => {
-                test.iter().chain(validation.iter().flatten()).for_each(|item| sink(&item.0.to_le_bytes()));
-            }
-            Self::Ratings(rows) => rows.visit_bytes(sink),
+            Self::Items { test, validation } => Self::Items {
+                test: test[users.clone()].to_vec(),
+                validation: validation.as_ref().map(|items| items[users].to_vec()),
+            },
+            Self::Ratings(rows) => Self::Ratings(rows.of_users(users)),
         }
     }
 }

@@ -29,12 +29,13 @@ pub mod public;
 pub mod ratings;
 pub mod registry;
 mod scale;
+pub mod share;
 pub mod split;
 mod subset;
 mod user_rows;
 
 pub use column::{Ranks, Values};
-pub use held_out::TestRatings;
+pub use held_out::{KeptItems, TestRatings};
 pub use own_data::OwnData;
 pub use scale::RatingScale;
 
@@ -58,6 +59,10 @@ pub struct Dataset {
     held_out: HeldOut,
     /// What the file calls every user; empty for a generated population.
     user_names: Vec<Box<str>>,
+    /// The first of the users whose ratings are here.
+    first: u32,
+    /// What is known of all users, if the ratings of some are elsewhere.
+    totals: Option<Box<share::Totals>>,
 }
 
 /// Reads or generates the ratings that `spec` names, takes the part of them that it keeps, leaves out the users with fewer than
@@ -137,7 +142,17 @@ fn generated(population: &GeneratorSpec, minimum: u32, split: &SplitSpec, stream
 impl Dataset {
     /// Returns the number of users.
     pub fn users(&self) -> usize {
-        self.train.users()
+        self.totals.as_ref().map_or(self.train.users(), |totals| totals.users as usize)
+    }
+
+    /// Returns the number of `user` among those whose ratings are here.
+    fn place(&self, user: UserId) -> UserId {
+        let place = user.0.wrapping_sub(self.first);
+        assert!(
+            (place as usize) < self.train.users(),
+            "the ratings of {user} are in another process; what looks at those of all users can run in one process alone"
+        );
+        UserId(place)
     }
 
     /// Returns the number of items in the catalogue.
@@ -147,38 +162,44 @@ impl Dataset {
 
     /// Returns the number of training interactions of all users.
     pub fn training_ratings(&self) -> usize {
-        self.train.all_items().len()
+        self.totals.as_ref().map_or(self.train.all_items().len(), |totals| totals.ratings())
     }
 
     /// Returns the training items of `user`, ascending.
     pub fn train_items(&self, user: UserId) -> &[u32] {
-        self.train.items(user)
+        self.train.items(self.place(user))
     }
 
     /// Returns the ratings that go with [`Self::train_items`]; 1 where the file has none.
     pub fn train_ratings(&self, user: UserId) -> Values<'_> {
-        self.train.ratings(user)
+        self.train.ratings(self.place(user))
     }
 
     /// Returns what the device of `user` knows of its own user: the training part, and nothing that is held out.
     pub fn own_data(&self, user: UserId) -> OwnData<'_> {
-        self.train.own_data(user)
+        self.train.own_data(self.place(user))
     }
 
     /// Returns the held-out test item of `user`; `None` where the split holds ratings out instead (k-fold).
     pub fn test_item(&self, user: UserId) -> Option<ItemId> {
-        self.held_out.test_item(user)
+        self.held_out.test_item(self.place(user))
     }
 
     /// Returns the held-out validation item of `user`, where there is one.
     pub fn validation_item(&self, user: UserId) -> Option<ItemId> {
-        self.held_out.validation_item(user)
+        self.held_out.validation_item(self.place(user))
+    }
+
+    /// Returns the items of `user`, by what they are for.
+    pub fn kept_items(&self, user: UserId) -> KeptItems {
+        let training = self.own_data(user).items().to_vec();
+        KeptItems { training, validation: self.validation_item(user), test: self.test_item(user) }
     }
 
     /// Returns the held-out ratings of `user`, of which there may be none; `None` where the split holds single items
     /// out (leave-one-out).
     pub fn test_ratings(&self, user: UserId) -> Option<TestRatings<'_>> {
-        self.held_out.test_ratings(user)
+        self.held_out.test_ratings(self.place(user))
     }
 
     /// Returns whether every user has a validation item.
@@ -194,17 +215,28 @@ impl Dataset {
 
     /// Returns the range and the mean of the ratings; `None` where the data set has no ratings or all are alike.
     pub fn rating_scale(&self) -> Option<RatingScale> {
-        scale::of(self, &self.train, &self.held_out)
+        match &self.totals {
+            Some(totals) => totals.scale(),
+            None => scale::of(self, &self.train, &self.held_out),
+        }
     }
 
     /// Returns the mean of all training ratings, summed in double precision in the order of users and items.
     pub fn mean_training_rating(&self) -> f64 {
+        if let Some(totals) = &self.totals {
+            return totals.mean();
+        }
         let ratings = self.train.all_ratings();
         ratings.iter().map(f64::from).sum::<f64>() / ratings.len() as f64
     }
 
     /// Returns the number of training positives of every item (m).
     pub fn popularity(&self) -> Vec<u32> {
+        self.totals.as_ref().map_or_else(|| self.counted_positives(), |totals| totals.popularity().to_vec())
+    }
+
+    /// Returns the number of training positives of every item among the users whose ratings are here.
+    fn counted_positives(&self) -> Vec<u32> {
         let mut counts = vec![0; self.items()];
         for (position, &item) in self.train.all_items().iter().enumerate() {
             counts[item as usize] += u32::from(self.train.is_positive(position));
@@ -228,13 +260,13 @@ impl Dataset {
         // are ascending, and a file that repeats a pair may have one on both sides.
         let mut last = None;
         let is_new = |item: &u32| last.replace(*item) != Some(*item) && train.binary_search(item).is_err();
-        self.held_out.items(user).filter(is_new).count()
+        self.held_out_items(user).filter(is_new).count()
     }
 
     /// Returns every item that is held out of the ratings of `user`: the test item, then the validation item, or those
     /// of the test ratings. No device and no server has them; what uses them in training has to say so.
     pub fn held_out_items(&self, user: UserId) -> impl Iterator<Item = u32> {
-        self.held_out.items(user)
+        self.held_out.items(self.place(user))
     }
 
     /// Returns every item that `user` has touched: training items, then the held-out ones.
@@ -242,12 +274,16 @@ impl Dataset {
         self.train_items(user).iter().copied().chain(self.held_out_items(user))
     }
 
-    /// Feeds everything that a run can depend on to `sink`, as little-endian bytes in a fixed order.
+    /// Feeds what tells data sets apart to `sink`: the sizes, and the sum of the digests of all users, which is the same
+    /// however these are divided among processes.
     pub fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
-        let Self { items, train, held_out, user_names: _ } = self;
-        sink(&u64::from(*items).to_le_bytes());
-        sink(&(train.users() as u64).to_le_bytes());
-        train.visit_bytes(sink);
-        held_out.visit_bytes(sink);
+        sink(&u64::from(self.items).to_le_bytes());
+        sink(&(self.users() as u64).to_le_bytes());
+        self.summed().iter().for_each(|lane| sink(&lane.to_le_bytes()));
+    }
+
+    /// Returns the sum of the digests of all users.
+    fn summed(&self) -> [u64; 4] {
+        self.totals.as_ref().map_or_else(|| self.summed_digests(), |totals| totals.digest())
     }
 }

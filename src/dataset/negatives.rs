@@ -33,12 +33,13 @@ impl Samples {
     }
 }
 
-/// Checks that every user's pool holds as many items as one positive needs, so that no run stops because of it.
+/// Checks that the pool of every user who is here holds as many items as one positive needs, so that no run stops because of
+/// it.
 ///
 /// # Errors
 /// [`Error::Dataset`], naming the first user with too few.
 pub fn check(dataset: &Dataset, spec: &NegativesSpec) -> Result<()> {
-    for user in (0..dataset.users()).map(UserId::from) {
+    for user in dataset.own_users().map(UserId) {
         let train = dataset.train_items(user);
         let distinct = train.chunk_by(|a, b| a == b).count();
         let held_out = match spec.pool {

@@ -79,6 +79,26 @@ impl Ratings {
         kept
     }
 
+    /// Returns where the interactions of each of so many users begin (one more number than there are users), and the
+    /// interactions grouped by user, in file order within each.
+    pub(super) fn by_user(&self, users: usize) -> (Vec<usize>, Vec<Interaction>) {
+        let mut starts = vec![0; users + 1];
+        for &user in &self.users {
+            starts[user as usize + 1] += 1;
+        }
+        for user in 1..starts.len() {
+            starts[user] += starts[user - 1];
+        }
+        let mut next = starts.clone();
+        let mut grouped = vec![Interaction::new(0, 0.0, 0); self.interactions.len()];
+        for (&user, &interaction) in self.users.iter().zip(&self.interactions) {
+            let place = &mut next[user as usize];
+            grouped[*place] = interaction;
+            *place += 1;
+        }
+        (starts, grouped)
+    }
+
     /// Replaces the time of every rating by its item's number, which is the item's place in the order of first
     /// appearance.
     ///
@@ -99,19 +119,27 @@ pub(super) fn nobody_left(minimum: u32, most: usize) -> Error {
 }
 
 /// Gives new numbers for old ones, in the order in which they are asked for.
-struct Numbering {
+pub(super) struct Numbering {
     numbers: Vec<u32>,
     next: u32,
 }
 
 impl Numbering {
-    const NONE: u32 = u32::MAX;
+    /// The number of what has none.
+    pub const NONE: u32 = u32::MAX;
 
-    fn of(count: usize) -> Self {
+    /// Makes the numbering of so many old numbers, none of which has a new one.
+    pub fn of(count: usize) -> Self {
         Self { numbers: vec![Self::NONE; count], next: 0 }
     }
 
-    fn number(&mut self, old: u32) -> u32 {
+    /// Returns how many have a new number.
+    pub fn count(&self) -> u32 {
+        self.next
+    }
+
+    /// Returns the new number of `old`.
+    pub fn number(&mut self, old: u32) -> u32 {
         let number = &mut self.numbers[old as usize];
         if *number == Self::NONE {
             *number = self.next;

@@ -25,6 +25,12 @@ impl RatingScale {
 
 /// Returns the scale of these ratings; `None` if all of them are equal, as they are if a file has none.
 pub(super) fn of(dataset: &Dataset, train: &UserRows, held_out: &HeldOut) -> Option<RatingScale> {
+    let (minimum, maximum) = range_of(train, held_out).filter(|(low, high)| low < high)?;
+    Some(RatingScale { minimum, maximum, training_mean: dataset.mean_training_rating() })
+}
+
+/// Returns the lowest and the highest of these ratings, if there are any.
+pub(super) fn range_of(train: &UserRows, held_out: &HeldOut) -> Option<(f32, f32)> {
     let test = match held_out {
         HeldOut::Ratings(rows) => Some(rows.all_ratings()),
         HeldOut::Items { .. } => None,
@@ -34,6 +40,5 @@ pub(super) fn of(dataset: &Dataset, train: &UserRows, held_out: &HeldOut) -> Opt
     for rating in training.iter().chain(test.iter().flat_map(|ratings| ratings.iter())) {
         range = range.map(|(low, high)| (low.min(rating), high.max(rating))).or(Some((rating, rating)));
     }
-    let (minimum, maximum) = range.filter(|(low, high)| low < high)?;
-    Some(RatingScale { minimum, maximum, training_mean: dataset.mean_training_rating() })
+    range
 }

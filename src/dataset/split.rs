@@ -28,32 +28,12 @@ use crate::scenario::SplitSpec;
 /// The same as those of [`Splitter::new`] and [`Splitter::finish`].
 pub fn split(ratings: Ratings, spec: &SplitSpec, streams: Streams) -> Result<Dataset> {
     let mut splitter = Splitter::new(ratings.items, spec, ratings.interactions.len() as u64, streams)?;
-    let (starts, grouped) = by_user(&ratings);
+    let (starts, grouped) = ratings.by_user(ratings.user_names.len());
     drop((ratings.users, ratings.interactions));
     for (bounds, name) in starts.windows(2).zip(&ratings.user_names) {
         splitter.push_user(|| format!("user {name:?}"), &grouped[bounds[0]..bounds[1]]);
     }
     splitter.finish().map(|dataset| Dataset { user_names: ratings.user_names, ..dataset })
-}
-
-/// Returns where every user's interactions begin (one more number than there are users), and the interactions grouped
-/// by user, in file order within each.
-fn by_user(ratings: &Ratings) -> (Vec<usize>, Vec<Interaction>) {
-    let mut starts = vec![0; ratings.user_names.len() + 1];
-    for &user in &ratings.users {
-        starts[user as usize + 1] += 1;
-    }
-    for user in 1..starts.len() {
-        starts[user] += starts[user - 1];
-    }
-    let mut next = starts.clone();
-    let mut grouped = vec![Interaction::new(0, 0.0, 0); ratings.interactions.len()];
-    for (&user, &interaction) in ratings.users.iter().zip(&ratings.interactions) {
-        let place = &mut next[user as usize];
-        grouped[*place] = interaction;
-        *place += 1;
-    }
-    (starts, grouped)
 }
 
 /// Builds a split data set user by user, so that a generated population is never held unsplit.
@@ -117,6 +97,15 @@ impl Splitter {
         self.train.users() == 0 && self.too_few.is_none()
     }
 
+    /// Passes over so many rows of users who are split elsewhere.
+    pub fn pass_over(&mut self, rows: u64) {
+        if let Rule::KFold { draw, .. } = &mut self.rule {
+            (0..rows).for_each(|_| {
+                draw.next_is_test();
+            });
+        }
+    }
+
     /// Splits the next user's ratings, given in the order of the file; `label` names the user in an error.
     pub fn push_user(&mut self, label: impl FnOnce() -> String, rows: &[Interaction]) {
         self.own.clear();
@@ -167,7 +156,8 @@ impl Splitter {
                 HeldOut::Ratings(*test)
             }
         };
-        Ok(Dataset { items: self.items, train: self.train, held_out, user_names: Vec::new() })
+        let (items, train) = (self.items, self.train);
+        Ok(Dataset { items, train, held_out, user_names: Vec::new(), first: 0, totals: None })
     }
 }
 

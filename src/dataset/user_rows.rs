@@ -101,14 +101,34 @@ impl UserRows {
             .with_labels(self.labels.as_ref().map(|labels| &labels[range]))
     }
 
-    /// Feeds everything to `sink`, as little-endian bytes in a fixed order.
-    pub fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
-        let Self { offsets, items, ratings, recency_ranks, weights, labels, times: _ } = self;
-        offsets.iter().for_each(|offset| sink(&offset.to_le_bytes()));
-        items.iter().for_each(|item| sink(&item.to_le_bytes()));
-        ratings.all().iter().chain(weights.all().iter()).for_each(|value| sink(&value.to_le_bytes()));
-        recency_ranks.all().iter().for_each(|rank| sink(&rank.to_le_bytes()));
-        labels.iter().flatten().for_each(|label| sink(&[u8::from(*label)]));
+    /// Feeds all that is known of the rows of `user` to `sink`, as little-endian bytes in a fixed order.
+    pub fn visit_user(&self, user: UserId, sink: &mut dyn FnMut(&[u8])) {
+        let range = self.range(user);
+        let (ratings, weights) = (self.ratings.rows(range.clone()), self.weights.rows(range.clone()));
+        let ranks = self.recency_ranks.rows(range.clone());
+        let mut bytes = Vec::with_capacity(16 * range.len());
+        self.items[range.clone()].iter().for_each(|item| bytes.extend(item.to_le_bytes()));
+        ratings.iter().chain(weights.iter()).for_each(|value| bytes.extend(value.to_le_bytes()));
+        ranks.iter().for_each(|rank| bytes.extend(rank.to_le_bytes()));
+        self.labels.iter().for_each(|labels| bytes.extend(labels[range.clone()].iter().map(|label| u8::from(*label))));
+        sink(&bytes);
+    }
+
+    /// Returns the rows of these users alone.
+    pub fn of_users(&self, users: std::ops::Range<usize>) -> Self {
+        let mut own = Self::new();
+        for user in users.map(UserId::from) {
+            let range = self.range(user);
+            own.items.extend_from_slice(&self.items[range.clone()]);
+            self.ratings.rows(range.clone()).iter().for_each(|value| own.ratings.push(value));
+            self.weights.rows(range.clone()).iter().for_each(|value| own.weights.push(value));
+            self.recency_ranks.rows(range.clone()).iter().for_each(|rank| own.recency_ranks.push(rank));
+            if let Some(labels) = &self.labels {
+                own.labels.get_or_insert_default().extend_from_slice(&labels[range]);
+            }
+            own.offsets.push(own.items.len() as u64);
+        }
+        own
     }
 
     fn range(&self, user: UserId) -> std::ops::Range<usize> {

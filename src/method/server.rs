@@ -203,7 +203,13 @@ impl<'a> StepContext<'a> {
 
     /// Returns the error for a parameter of the server that has reached `value`.
     pub fn diverged(&self, parameter: &'static str, value: f32) -> Error {
-        Error::Diverged { round: self.round, user: None, parameter, value, limit: self.divergence_limit }
+        Error::Diverged {
+            round: self.round,
+            user: None,
+            parameter: parameter.into(),
+            value,
+            limit: self.divergence_limit,
+        }
     }
 
     /// Returns this step's randomness of a name that the server chooses, such as that of its noise.

@@ -154,7 +154,7 @@ impl<'a> LocalTask<'a> {
             return Ok(());
         }
         let (round, user, limit) = (self.round, self.user, self.divergence_limit);
-        Err(Error::Diverged { round, user: Some(user), parameter, value: largest, limit })
+        Err(Error::Diverged { round, user: Some(user), parameter: parameter.into(), value: largest, limit })
     }
 }
 

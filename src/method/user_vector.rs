@@ -90,7 +90,7 @@ pub(super) fn singular(task: &LocalTask<'_>, _cause: AlgebraError) -> Error {
     Error::Diverged {
         round,
         user: Some(user),
-        parameter: "the system of equations of the user vector",
+        parameter: "the system of equations of the user vector".into(),
         value: f32::NAN,
         limit,
     }
@@ -98,7 +98,7 @@ pub(super) fn singular(task: &LocalTask<'_>, _cause: AlgebraError) -> Error {
 
 /// Returns the error of a scoring whose system of equations has no solution.
 pub(super) fn unscorable(context: &ScoringContext<'_>, _cause: AlgebraError) -> Error {
-    Error::Unscorable { user: context.user, place: "the user vector" }
+    Error::Unscorable { user: context.user, place: "the user vector".into() }
 }
 
 /// Returns the product of `matrix` and `factor`.

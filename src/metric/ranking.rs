@@ -1,7 +1,9 @@
 //! Computes the rank of a held-out item, and what the item is worth at that rank.
 
+use serde::{Deserialize, Serialize};
+
 /// The ranks of one held-out item.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// Rank (from 0) among the candidates; `None` if no figure needs it.
     pub among_candidates: Option<u32>,
@@ -10,7 +12,7 @@ pub struct Place {
 }
 
 /// The rank of a held-out item among all items that its user has not rated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CataloguePlace {
     /// Rank, from 0.
     pub rank: u32,

@@ -1,5 +1,7 @@
 //! Measures how far predicted ratings are from the true ones.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Metric, Quantity};
 
 /// A mean error.
@@ -19,7 +21,7 @@ pub(super) const ROOT_MEAN_SQUARE: ErrorMeasure =
 pub(super) const MEAN_ABSOLUTE: ErrorMeasure = ErrorMeasure { of_difference: f64::abs, of_mean: |mean| mean };
 
 /// Errors of some predictions, summed for each of a list of figures.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RatingErrors {
     /// Number of predictions.
     pub ratings: u64,

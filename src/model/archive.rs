@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 
 use super::kernel::little_endian_bytes;
 use super::table::{RowSet, SharedTable, Table, TableShape, TableUpdate, VALUE_BYTES, extend_bytes, floats};
+use super::value_type::ValueType;
 use crate::error::{Error, Result};
 use crate::memory;
 
@@ -152,16 +153,68 @@ impl Archive {
 
 /// Reads an archive, in the order in which it was written.
 pub struct ArchiveReader {
-    source: Box<dyn Read + Send>,
+    source: Source,
     buffer: Vec<u8>,
     tables: Vec<SharedTable>,
     shared_bytes: Vec<Bytes>,
+    open_part: Option<OpenPart>,
 }
+
+/// The place of what is still to be read.
+enum Source {
+    Stream(Box<dyn Read + Send>),
+    /// Long values are taken out of the memory as they are, and share it.
+    Memory(Bytes),
+}
+
+impl Read for Source {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Stream(stream) => stream.read(into),
+            Self::Memory(bytes) => {
+                let length = into.len().min(bytes.len());
+                into[..length].copy_from_slice(&bytes.split_to(length));
+                Ok(length)
+            }
+        }
+    }
+}
+
+/// Opens a part of an archive that several processes have written, by the number of its writer and of all writers. The
+/// digest of what is in it comes with it.
+pub type OpenPart = Box<dyn Fn(u32, u32) -> Result<(blake3::Hash, ArchiveReader)> + Send>;
 
 impl ArchiveReader {
     /// Makes a reader of the archive that `source` holds.
     pub fn new(source: Box<dyn Read + Send>) -> Self {
-        Self { source, buffer: Vec::new(), tables: Vec::new(), shared_bytes: Vec::new() }
+        Self::of(Source::Stream(source))
+    }
+
+    /// Makes a reader of the archive that is in memory.
+    pub fn of_bytes(bytes: impl Into<Bytes>) -> Self {
+        Self::of(Source::Memory(bytes.into()))
+    }
+
+    fn of(source: Source) -> Self {
+        Self { source, buffer: Vec::new(), tables: Vec::new(), shared_bytes: Vec::new(), open_part: None }
+    }
+
+    /// Returns the reader with a way to the other parts of the archive.
+    pub fn with_parts(self, open_part: OpenPart) -> Self {
+        Self { open_part: Some(open_part), ..self }
+    }
+
+    /// Opens the part that number `writer` of `writers` has written, in which there must be what has this digest.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] if there is no such part.
+    pub fn part(&self, writer: u32, writers: u32, digest: &[u8; blake3::OUT_LEN]) -> Result<Self> {
+        let open = self.open_part.as_ref().ok_or_else(|| damaged("it has parts, and this is only one of them"))?;
+        let (found, part) = open(writer, writers)?;
+        if found.as_bytes() != digest {
+            return Err(damaged(format!("part {writer} is not the one that was written with it")));
+        }
+        Ok(part)
     }
 
     /// Returns the next value.
@@ -184,6 +237,22 @@ impl ArchiveReader {
     pub fn take_bytes(&mut self) -> Result<Vec<u8>> {
         self.fill()?;
         Ok(std::mem::take(&mut self.buffer))
+    }
+
+    /// Returns the next bytes, which share the memory of an archive that is in memory.
+    ///
+    /// # Errors
+    /// As [`Self::take_bytes`].
+    pub fn take_long_bytes(&mut self) -> Result<Bytes> {
+        let Source::Memory(bytes) = &mut self.source else { return Ok(self.take_bytes()?.into()) };
+        let ends = || damaged("it ends in the middle of a value");
+        let (head, rest) = bytes.split_first_chunk::<{ size_of::<u64>() }>().ok_or_else(ends)?;
+        let length = usize::try_from(u64::from_le_bytes(*head)).unwrap_or(usize::MAX);
+        if length > rest.len() {
+            return Err(ends());
+        }
+        let _ = bytes.split_to(size_of::<u64>());
+        Ok(bytes.split_to(length))
     }
 
     /// Returns the next `count` values.
@@ -238,9 +307,18 @@ impl ArchiveReader {
     /// # Errors
     /// [`Error::Checkpoint`] if there is none, or if it does not fit such a table.
     pub fn take_update(&mut self, shape: TableShape) -> Result<TableUpdate> {
+        self.take_update_of(shape, ValueType::F32)
+    }
+
+    /// Returns the next update, of a table of `shape` with values of this type.
+    ///
+    /// # Errors
+    /// As [`Self::take_update`].
+    pub fn take_update_of(&mut self, shape: TableShape, value_type: ValueType) -> Result<TableUpdate> {
         let (rows, others_scale): (Option<Vec<u32>>, f32) = self.take()?;
         let rows = rows.map_or(RowSet::All, RowSet::Listed);
-        let update = TableUpdate { others_scale, ..TableUpdate::of_rows(shape, rows, self.take_bytes()?.into()) };
+        let values = self.take_long_bytes()?;
+        let update = TableUpdate { others_scale, value_type, ..TableUpdate::of_rows(shape, rows, values) };
         update.check().map_err(damaged)?;
         Ok(update)
     }
@@ -286,71 +364,4 @@ pub(crate) fn damaged(reason: impl ToString) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use std::io::Cursor;
-
-    use super::*;
-    use crate::model::tests::counting_table;
-
-    const SHAPE: TableShape = TableShape { rows: 50, dimension: 4 };
-
-    fn table(step: f32) -> SharedTable {
-        Arc::new(counting_table(SHAPE, step))
-    }
-
-    fn reader(archive: &mut Archive) -> ArchiveReader {
-        ArchiveReader::new(Box::new(Cursor::new(archive.take().unwrap())))
-    }
-
-    #[test]
-    fn what_is_put_in_comes_out_in_its_order_and_with_its_bits() {
-        let mut archive = Archive::default();
-        archive.put(&(7u32, "word".to_owned(), -0.0f64));
-        archive.put_values(&[f32::from_bits(0x7fa0_0001), -0.0]);
-        archive.put_bytes(&[1, 2, 3]);
-        let mut reader = reader(&mut archive);
-        let (number, word, zero): (u32, String, f64) = reader.take().unwrap();
-        assert_eq!((number, word.as_str(), zero.to_bits()), (7, "word", (-0.0f64).to_bits()));
-        let bits: Vec<u32> = reader.take_values(2).unwrap().into_iter().map(f32::to_bits).collect();
-        assert_eq!(bits, [0x7fa0_0001, (-0.0f32).to_bits()]);
-        assert_eq!(reader.take_bytes().unwrap(), [1, 2, 3]);
-        assert!(reader.take::<u32>().is_err(), "there is nothing more");
-    }
-
-    /// If this fails, a checkpoint of a population has as many tables as users, and so has the run that is continued
-    /// from it.
-    #[test]
-    fn a_table_that_many_share_is_written_once_and_shared_again() {
-        let (one, other) = (table(1.0), table(2.0));
-        let equal = table(1.0);
-        let mut archive = Archive::default();
-        for table in [&one, &other, &one, &equal, &other] {
-            archive.put_table(table);
-        }
-        let two_tables = 2 * SHAPE.values() * VALUE_BYTES;
-        assert!((two_tables..two_tables + 200).contains(&archive.pending()), "{}", archive.pending());
-        let mut reader = reader(&mut archive);
-        let read: Vec<SharedTable> = (0..5).map(|_| reader.take_table(SHAPE).unwrap()).collect();
-        assert!(read[0] == one && read[1] == other);
-        assert!(Arc::ptr_eq(&read[0], &read[2]) && Arc::ptr_eq(&read[0], &read[3]) && Arc::ptr_eq(&read[1], &read[4]));
-    }
-
-    #[test]
-    fn a_wrong_length_or_shape_is_an_error_and_takes_no_memory() {
-        let mut archive = Archive::default();
-        archive.put_table(&table(1.0));
-        let bytes = archive.take().unwrap();
-        let read = |bytes: Vec<u8>| ArchiveReader::new(Box::new(Cursor::new(bytes)));
-        let wide = TableShape { rows: 4, dimension: 50 };
-        assert!(matches!(read(bytes.clone()).take_table(wide), Err(Error::Checkpoint(_))));
-        for cut in 0..bytes.len() {
-            assert!(read(bytes[..cut].to_vec()).take_table(SHAPE).is_err(), "{cut}");
-        }
-        for length in [u64::MAX, LONGEST, 1 << 35] {
-            let mut long = bytes.clone();
-            long[..8].copy_from_slice(&length.to_le_bytes());
-            assert!(read(long).take::<u32>().is_err());
-        }
-    }
-}
+mod tests;

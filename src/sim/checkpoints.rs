@@ -34,6 +34,17 @@ pub trait CheckpointStore {
         false
     }
 
+    /// Says in a sentence how to go on after a crash; `None`, which is the default, if there is no checkpoint.
+    fn way_on(&self) -> Option<String> {
+        None
+    }
+
+    /// Gives up the open checkpoint because another process could not write its part, and returns the error for that, which
+    /// the default leaves as it is.
+    fn part_unwritten(&mut self, error: Error) -> Error {
+        error
+    }
+
     /// Begins a checkpoint after `rounds` rounds.
     ///
     /// # Errors

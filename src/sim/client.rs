@@ -13,6 +13,7 @@ use super::download::OutgoingDownload;
 use super::exchange::ReplySource;
 use super::messages::{FromClient, ToClient};
 use super::training::{Assignment, Trained};
+use super::upload::UploadFrame;
 use crate::error::Error;
 use crate::ids::{InvitationId, Step, UserId};
 use crate::model::kernel::prefetch;
@@ -137,6 +138,18 @@ impl ClientActor {
             self.take_back(kept);
         }
         self.part = Part::Trained(result.map_err(Box::new));
+    }
+
+    /// Takes the upload out of a training that has been worked out, or lends its error, for the server's process. `None` if
+    /// none has been worked out.
+    pub fn hand_out_upload(&mut self) -> Option<Result<(UploadFrame, f64), &Error>> {
+        match &mut self.part {
+            Part::Trained(Ok(trained)) => {
+                Some(Ok((std::mem::replace(&mut trained.frame, UploadFrame::handed_out()), trained.loss)))
+            }
+            Part::Trained(Err(error)) => Some(Err(error)),
+            Part::Nothing | Part::Submitted(_) | Part::Training => None,
+        }
     }
 
     /// Lends the parameters to a worker thread. Returns `None` if they are still as the method makes them.

@@ -5,6 +5,8 @@
 
 use std::cell::RefCell;
 
+use serde::{Deserialize, Serialize};
+
 use super::outcome::SplitFigures;
 use super::world::World;
 use super::yardstick::Yardstick;
@@ -17,7 +19,7 @@ use crate::metric::{CataloguePlace, Place, RatingErrors, Sums, rank};
 use crate::model::blocks::Model;
 
 /// The accuracy that was found for one user.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Standing {
     /// The ranks of the held-out items.
     Ranked {
@@ -78,7 +80,7 @@ pub fn standing(world: &World, position: usize, client: &dyn Client, model: &Mod
             // A split holds out either items or ratings, so this user has no test ratings.
             (None, None) => Some(Standing::Rated(RatingErrors::default())),
         };
-        standing.ok_or(Error::Unscorable { user, place: "a score" })
+        standing.ok_or(Error::Unscorable { user, place: "a score".into() })
     })
 }
 
@@ -203,17 +205,20 @@ pub fn figures<'a>(standings: impl IntoIterator<Item = &'a Standing>, yardstick:
     SplitFigures { validation: has_validation.then(|| validation.figures()), test: test.figures() }
 }
 
-/// Returns the accuracy of a method that needs no training, on the run's own split and candidates.
+/// Returns the accuracy of a method that needs no training for the evaluated users at these places of their list, on the
+/// run's own split and candidates.
 ///
 /// # Errors
 /// As [`standing`].
-pub fn of_untrained(world: &World, client_of: impl Fn(UserId) -> Box<dyn Client> + Sync) -> Result<SplitFigures> {
+pub fn of_untrained(
+    world: &World,
+    places: std::ops::Range<usize>,
+    client_of: impl Fn(UserId) -> Box<dyn Client> + Sync,
+) -> Result<Vec<Standing>> {
     use rayon::prelude::*;
     let users = world.candidates.evaluated_users();
-    let standings: Vec<Standing> = users
-        .par_iter()
-        .enumerate()
-        .map(|(position, &user)| standing(world, position, client_of(user).as_ref(), &Model::none()))
-        .collect::<Result<_>>()?;
-    Ok(figures(&standings, &world.yardstick))
+    places
+        .into_par_iter()
+        .map(|place| standing(world, place, client_of(users[place]).as_ref(), &Model::none()))
+        .collect()
 }

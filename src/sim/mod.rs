@@ -60,6 +60,7 @@
 //! types are how the simulation works, and change with it.
 
 mod audit;
+mod baselines;
 mod by_user;
 mod calendar;
 mod checkpoints;
@@ -101,6 +102,7 @@ pub use checkpoints::{CheckpointStore, Checkpoints};
 pub use estimate::{Estimate, MemoryEstimate, RehearsalLength, estimate};
 pub use observer::RoundObserver;
 pub use outcome::Outcome;
-pub use run::{run, run_from, run_to_end};
-pub use simulation::{RunControl, Simulation, Until};
+pub use run::{run, run_from, run_to_end, run_to_end_on_ranks};
+pub use simulation::{RunControl, Simulation, Until, check_on_ranks, server_needs_ratings};
+pub use workers::ranks::{Crew, Identity, Link, Rank, Shares, announce, contribute, in_memory, serve};
 pub use world::World;

@@ -6,6 +6,7 @@ use super::checkpoints::{CheckpointStore, Checkpoints};
 use super::observer::RoundObserver;
 use super::outcome::Outcome;
 use super::simulation::{RunControl, Simulation};
+use super::workers::ranks::Crew;
 use super::world::World;
 use crate::error::Result;
 
@@ -42,12 +43,39 @@ pub fn run_to_end(
     observer: &mut dyn RoundObserver,
     checkpoints: Checkpoints,
 ) -> Result<Simulation> {
-    let Checkpoints { resumed, mut store } = checkpoints;
+    let Checkpoints { resumed, store } = checkpoints;
     let is_new = resumed.is_none();
-    let mut simulation = match resumed {
+    let simulation = match resumed {
         Some(archive) => Simulation::resume(world, control, archive)?,
         None => Simulation::new(world, control)?,
     };
+    drive(simulation, is_new, observer, store)
+}
+
+/// Runs `world` as [`run_to_end`] does, with the users of other ranks in their processes ([`serve`](super::serve)). The
+/// outcome is that of a run in one process.
+///
+/// # Errors
+/// As [`run_from`], and [`Error::Usage`](crate::error::Error::Usage) for what is done in one process alone.
+pub fn run_to_end_on_ranks(
+    world: impl Into<Arc<World>>,
+    control: &RunControl,
+    observer: &mut dyn RoundObserver,
+    checkpoints: Checkpoints,
+    crew: Crew,
+) -> Result<Simulation> {
+    let Checkpoints { resumed, store } = checkpoints;
+    let is_new = resumed.is_none();
+    drive(Simulation::on_ranks(world, control, resumed, crew)?, is_new, observer, store)
+}
+
+/// Steps a simulation to its end, with checkpoints on the way.
+fn drive(
+    mut simulation: Simulation,
+    is_new: bool,
+    observer: &mut dyn RoundObserver,
+    mut store: Box<dyn CheckpointStore>,
+) -> Result<Simulation> {
     if is_new && store.is_due_at_start() {
         leave_checkpoint(&mut simulation, store.as_mut()).or_else(|error| simulation.stop_for(error))?;
     }
@@ -62,11 +90,13 @@ pub fn run_to_end(
             left.and(stop.map_or(Ok(()), Err)).or_else(|error| simulation.stop_for(error))?;
         }
     }
+    simulation.know_way_on(store.way_on());
     Ok(simulation)
 }
 
 fn leave_checkpoint(simulation: &mut Simulation, store: &mut dyn CheckpointStore) -> Result<()> {
     store.begin(simulation.rounds())?;
-    simulation.save_in_pieces(&mut |piece| store.write(piece))?;
+    // What the store itself could not write is told already.
+    simulation.save_in_pieces(&mut |piece| store.write(piece)).map_err(|error| store.part_unwritten(error))?;
     store.commit()
 }

@@ -10,7 +10,8 @@ use super::world::World;
 use crate::codec::{self, CodecMemory, EncodeContext, Frame, FrameParts, Randomness};
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, UserId};
-use crate::model::blocks::{ModelUpdate, Scalars};
+use crate::model::archive::{Archive, ArchiveReader};
+use crate::model::blocks::{ModelUpdate, Scalars, Utility};
 use crate::model::layout::Layout;
 use crate::model::table::{RowSet, TableUpdate};
 use crate::stages::{Stage, enter};
@@ -122,6 +123,44 @@ impl UploadFrame {
         }
     }
 
+    /// Returns what stands for a frame that has been handed out, and is needed no more where it was made.
+    pub fn handed_out() -> Self {
+        Self { parts: FrameParts::default(), content: Content::Encoded(Bytes::new()) }
+    }
+
+    /// Appends the frame, or the update that stands for it.
+    pub fn save(&self, archive: &mut Archive) {
+        match &self.content {
+            Content::Encoded(bytes) => {
+                archive.put(&(self.parts, false));
+                archive.put_bytes(bytes);
+            }
+            Content::Postponed(update) => {
+                let Scalars { weight, utility } = update.scalars;
+                archive.put(&(self.parts, true));
+                archive.put(&(weight, utility.map(|Utility { loss, ratings }| (loss, ratings))));
+                update.blocks.iter().for_each(|block| archive.put_update(block));
+            }
+        }
+    }
+
+    /// Reads what [`Self::save`] appended, of an upload of this layout.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] if the archive holds something else.
+    pub fn restore(archive: &mut ArchiveReader, layout: &Layout) -> Result<Self> {
+        let (parts, is_postponed): (FrameParts, bool) = archive.take()?;
+        if !is_postponed {
+            return Ok(Frame::of_saved(archive.take_long_bytes()?, parts)?.into());
+        }
+        let (weight, utility): (Option<f32>, Option<(f32, u32)>) = archive.take()?;
+        let blocks = layout.blocks().iter().map(|block| archive.take_update_of(block.shape, block.value_type));
+        let blocks = blocks.collect::<Result<_>>()?;
+        let utility = utility.map(|(loss, ratings)| Utility { loss, ratings });
+        let update = ModelUpdate { blocks, scalars: Scalars { weight, utility } };
+        Ok(Self { parts, content: Content::Postponed(Arc::new(update)) })
+    }
+
     /// Returns the frame with other bytes, which a fault has damaged.
     pub fn damaged(&self, bytes: Bytes) -> Self {
         Self { parts: self.parts, content: Content::Encoded(bytes) }
@@ -171,6 +210,12 @@ mod tests {
         let bytes = frame.bytes(&origin, &world).unwrap();
         assert_eq!(bytes.len() as u64, frame.total_bytes(), "the announced length");
         assert_eq!(frame.bytes(&origin, &world).unwrap(), bytes, "the bytes depend on when they are made");
+        let mut archive = Archive::default();
+        frame.save(&mut archive);
+        let mut reader = ArchiveReader::new(Box::new(std::io::Cursor::new(archive.take().unwrap())));
+        let carried = UploadFrame::restore(&mut reader, world.upload_layout(origin.download.phase())).unwrap();
+        assert_eq!((carried.parts(), carried.held_bytes()), (frame.parts(), frame.held_bytes()));
+        assert_eq!(carried.bytes(&origin, &world).unwrap(), bytes, "another frame arrives on another machine");
         (frame, bytes)
     }
 

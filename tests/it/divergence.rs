@@ -18,13 +18,13 @@ const EXPLODING: [&str; 6] = [
 #[test]
 fn an_explosion_names_round_and_parameter_and_keeps_the_rounds_before() {
     let outcome = sim::run(world(small(&EXPLODING)), &RunControl::with_threads(2), &mut ()).unwrap();
-    let Some(Error::Diverged { round, parameter, value, limit, .. }) = outcome.stopped_by else {
+    let Some(Error::Diverged { round, ref parameter, value, limit, .. }) = outcome.stopped_by else {
         panic!("{:?}", outcome.stopped_by)
     };
     let finished = outcome.rounds.len() as u32;
     assert_eq!(round.0, finished, "the round after the finished ones");
     assert!(finished >= 2, "it explodes too early to tell whether rounds are kept");
-    assert!(["C", "D", "w", "b"].contains(&parameter), "{parameter}");
+    assert!(["C", "D", "w", "b"].contains(&&**parameter), "{parameter}");
     assert!(!matches!(value.partial_cmp(&limit), Some(std::cmp::Ordering::Less)), "{value} is below {limit}");
     assert_balanced(&outcome);
     assert_finite(&outcome);

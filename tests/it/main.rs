@@ -70,6 +70,8 @@ mod metrics;
 mod model_file;
 /// Modes that mean the same give the same result, and their steps are those that their authors describe.
 mod modes;
+/// The program in several processes, which mpirun has started, comes to one result, and survives what becomes of them.
+mod mpi;
 /// Clients that download the rows that they need learn the same for fewer bytes.
 mod needed_rows;
 /// The rule that nobody is heard twice in a row is kept, or refused where it cannot be.
@@ -93,6 +95,8 @@ mod pinned_digests;
 mod privacy;
 /// Random small scenarios keep the contracts.
 mod random_scenarios;
+/// A run on several ranks comes to the result of one process, and goes on from checkpoints with any number of ranks.
+mod ranks;
 /// The public data sets, if they are at hand, give the known figures.
 mod real_data;
 /// A run that goes on from a checkpoint ends as if it had never been stopped.

@@ -205,7 +205,7 @@ fn assert_well_ended(outcome: &Outcome, scenario: &Scenario) {
             assert!(place.starts_with("block `") && place.contains(" of "), "{place}");
         }
         // A device that solves for its vector may find only when it scores that a table is too large for this.
-        Some(Error::Unscorable { place: "the user vector", .. }) => {}
+        Some(Error::Unscorable { place, .. }) if place == "the user vector" => {}
         // A codec that loses something may leave no rating of those that were sent, or make one of every item.
         Some(Error::Dataset(message))
             if message.contains("graph of users and items has no edges")

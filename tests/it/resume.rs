@@ -4,7 +4,7 @@ use fedrecsim::testing::check_resumed_runs;
 use crate::support::{methods, run, small_with, world};
 
 /// Modes, with worlds in which participations are in every phase of their way when a round ends.
-const MODES: [(&str, &[&str]); 14] = [
+pub const MODES: [(&str, &[&str]); 14] = [
     ("synchronous", &["network.dropout=0.3", "training.participation={ share = 0.4 }"]),
     ("on a shared link", &["network.server.downlink_mbit_per_s=0.5", "network.server.connections=3"]),
     (

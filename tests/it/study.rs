@@ -8,6 +8,8 @@ use crate::support::Workshop;
 
 #[cfg(unix)]
 mod kills;
+#[cfg(unix)]
+mod slurm;
 
 /// Two arms of a few rounds, with two seeds.
 const STUDY: &str = r#"

@@ -50,6 +50,11 @@ pub struct StudyArgs {
     /// A command that starts each run, such as "srun -n1" or "nice"; the run's own command follows it.
     #[arg(long, value_name = "COMMAND")]
     pub launch: Option<String>,
+    /// Run nothing, and write the script slurm.sh for the scheduler Slurm: an array of PARTS tasks, each with --threads cores
+    /// [default: a task for each run, with one core].
+    #[arg(long, value_name = "PARTS", num_args = 0..=1, require_equals = true,
+          conflicts_with_all = ["shard", "merge", "no_run", "dry_run", "launch", "memory"])]
+    pub slurm: Option<Option<NonZeroUsize>>,
     /// Leave a checkpoint of a run after every N rounds [default: ten in a run].
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = rounds)]
     pub checkpoint_every: Option<NonZeroU32>,

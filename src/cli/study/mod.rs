@@ -3,7 +3,7 @@
 //! [`folder`](mod@folder) is what a study keeps on the disk, and what became of each run; [`fit`] says how much memory
 //! the runs take; [`child`] is one run's process, [`within`] its thread where it has none, and [`carrier`] either;
 //! [`execute`](mod@execute) starts and watches them; `progress` is what a user sees of that; [`merge`](mod@merge) puts
-//! parts together; [`outside`] is for runs that something else starts.
+//! parts together; [`slurm`] has a cluster's scheduler run them; [`outside`] is for runs that something else starts.
 
 mod carrier;
 mod child;
@@ -13,6 +13,7 @@ mod folder;
 mod merge;
 pub mod outside;
 mod progress;
+mod slurm;
 mod within;
 
 use std::path::{Path, PathBuf};
@@ -76,6 +77,9 @@ fn carried_out(
         merge::merge(&folder, &plan, &record, &arguments.merge)?;
     }
     folder.write_record(&record)?;
+    if arguments.slurm.is_some() {
+        return slurm::write(arguments, methods, &plan, &mut record, &folder, interrupted);
+    }
     let without_data = without_data(arguments, &plan);
     if arguments.merge.is_empty() && !arguments.no_run {
         let runs = wanted_runs(arguments, &plan).into_iter().filter(|run| !without_data.contains(&run.arm)).collect();

@@ -175,7 +175,7 @@ fn bf16_not_below(value: f32) -> bf16 {
 }
 
 fn unrepresentable(value: f32, reason: &'static str) -> Error {
-    Error::Unrepresentable { place: String::new(), value, reason }
+    Error::Unrepresentable { place: String::new(), value, reason: reason.into() }
 }
 
 #[cfg(test)]

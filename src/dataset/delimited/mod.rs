@@ -3,11 +3,15 @@
 //! Users and items are numbered in the order of first appearance. Their names are opaque, so `1` and `01` differ. What
 //! counts as a line and a field is defined in `records`.
 
+mod own;
+
 use std::collections::HashMap;
 use std::io::BufRead;
 use std::path::Path;
 
 use csv::ByteRecord;
+
+use own::Keep;
 
 use crate::dataset::compressed;
 use crate::dataset::ratings::{Interaction, Ratings};
@@ -31,19 +35,21 @@ pub fn read(path: &Path, layout: &DelimitedSpec) -> Result<Ratings> {
 /// [`Error::Read`] for a text that cannot be read or holds no rating, [`Error::MalformedLine`] for a line
 /// that does not fit `layout`, [`Error::Usage`] for a layout that contradicts itself.
 pub fn parse(text: impl BufRead, path: &Path, layout: &DelimitedSpec) -> Result<Ratings> {
-    parse_rows(text, path, layout, usize::MAX)
+    parse_rows(text, path, layout, usize::MAX, Rows::default()).map(Rows::finish)
 }
+
+pub use own::{OwnRatings, read_own};
 
 /// Checks that the file at `path` begins with a rating, after its header if it has one.
 ///
 /// # Errors
 /// Those of [`read`].
 pub fn check_first_row(path: &Path, layout: &DelimitedSpec) -> Result<()> {
-    parse_rows(compressed::open(path)?, path, layout, 1).map(drop)
+    parse_rows(compressed::open(path)?, path, layout, 1, Rows::default()).map(drop)
 }
 
 /// Reads the first `most` rows of `text`, as [`parse`] does.
-fn parse_rows(text: impl BufRead, path: &Path, layout: &DelimitedSpec, most: usize) -> Result<Ratings> {
+fn parse_rows(text: impl BufRead, path: &Path, layout: &DelimitedSpec, most: usize, mut rows: Rows) -> Result<Rows> {
     let mut records = Records::new(text, path, &layout.separator)?;
     let mut record = ByteRecord::new();
     if !records.read(&mut record)? {
@@ -55,13 +61,12 @@ fn parse_rows(text: impl BufRead, path: &Path, layout: &DelimitedSpec, most: usi
     if layout.header && !records.read(&mut record)? {
         return Err(Error::read(path, "the file holds a header line but no ratings"));
     }
-    let mut rows = Rows::default();
     loop {
-        let is_second = rows.ratings.users.len() == 1;
+        let is_second = rows.count == 1;
         if !layout.header && is_second && names_columns(&columns, &first, &record) {
             return Err(Fault::Line(FORGOTTEN_HEADER.to_owned()).at(path, &first));
         }
-        let is_first = rows.ratings.users.is_empty();
+        let is_first = rows.count == 0;
         let pushed = rows.push(&columns, &record).map_err(|fault| match fault {
             Fault::Line(message) if is_first && !layout.header && !has_number(&record) => {
                 Fault::Line(format!("{message}; if this line names the columns, say `header = true`"))
@@ -69,8 +74,8 @@ fn parse_rows(text: impl BufRead, path: &Path, layout: &DelimitedSpec, most: usi
             fault => fault,
         });
         pushed.map_err(|fault| fault.at(path, &record))?;
-        if rows.ratings.users.len() >= most || !records.read(&mut record)? {
-            return Ok(rows.finish());
+        if rows.count >= most || !records.read(&mut record)? {
+            return Ok(rows);
         }
     }
 }
@@ -198,6 +203,10 @@ fn trimmed(record: &ByteRecord, place: usize) -> &[u8] {
 /// The rows that have been read so far.
 #[derive(Default)]
 struct Rows {
+    /// How many there were.
+    count: usize,
+    /// What is kept of them.
+    keep: Keep,
     ratings: Ratings,
     users: Names,
     items: Names,
@@ -237,15 +246,18 @@ impl Rows {
         })?;
         let time = match columns.timestamp {
             Some(place) => self.time(record, place)?,
-            None => self.ratings.users.len() as i64,
+            None => self.count as i64,
         };
         let user = self.users.number(user_name)?;
         if user as usize == self.ratings.user_names.len() {
             self.ratings.user_names.push(String::from_utf8_lossy(user_name).into());
         }
         let item = self.items.number(item_name)?;
-        self.ratings.users.push(user);
-        self.ratings.interactions.push(Interaction { item, rating, time, weight, is_positive });
+        self.count += 1;
+        if let Some((user, item)) = self.keep.kept((user, item), (rating, time, weight, is_positive)) {
+            self.ratings.users.push(user);
+            self.ratings.interactions.push(Interaction { item, rating, time, weight, is_positive });
+        }
         Ok(())
     }
 

@@ -20,6 +20,7 @@ use crate::rng::Streams;
 use crate::stages::{Stage, enter};
 
 mod rows;
+mod sent;
 mod tables;
 mod versions;
 

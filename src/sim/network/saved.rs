@@ -115,10 +115,14 @@ impl Network {
         }
         let mut archive = Archive::default();
         archive = asked(self.peers.save_server.send(Save(archive)), "server").await??;
-        self.peers.workers.save(&mut archive, &mut |archive| match archive.pending() >= WRITTEN_AT_ONCE {
-            true => write(archive.take()?),
-            false => Ok(()),
-        })?;
+        self.peers.workers.save(
+            self.rounds,
+            &mut archive,
+            &mut |archive| match archive.pending() >= WRITTEN_AT_ONCE {
+                true => write(archive.take()?),
+                false => Ok(()),
+            },
+        )?;
         if let Some(third_party) = &self.peers.third_party {
             archive = answered(&third_party.save, Save(archive))?;
         }

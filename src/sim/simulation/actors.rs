@@ -12,7 +12,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::super::device::Device;
+use super::super::baselines;
 use super::super::download::RestoredDownloads;
 use super::super::messages::{Booking, Collect, Collected, FromClient, GetModel, RoundBooked, SetModel, ToClient};
 use super::super::metrics::MetricsActor;
@@ -22,16 +22,17 @@ use super::super::outcome::{ByDirection, Flow, SplitFigures};
 use super::super::resident::{Mailbox, Resident};
 use super::super::server::ServerActor;
 use super::super::third_party::ThirdPartyActor;
+use super::super::workers::ranks::{Crew, Ranks};
 use super::super::workers::{Pool, Rehearsal, Rehearsed, Threads, Workers};
 use super::super::world::World;
-use super::{RunControl, baselines};
+use super::RunControl;
+use crate::dataset::KeptItems;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::memory;
 use crate::method::PersonalTable;
 use crate::model::archive::ArchiveReader;
 use crate::model::blocks::Model;
-use crate::model::state::StateVisitor;
 use crate::units::SimTime;
 
 /// A command of the simulation's owner, with the channel for the answer.
@@ -48,6 +49,8 @@ pub(super) enum Command {
     Model { reply: Sender<Result<Model>> },
     /// Return the item table that a user keeps for itself.
     PersonalTable { user: UserId, reply: Sender<Result<Option<PersonalTable>>> },
+    /// Return the items of this user.
+    Items { user: UserId, reply: Sender<Result<KeptItems>> },
     /// Replace the model.
     SetModel { model: Model, reply: Sender<Result<()>> },
     /// Return what a rehearsal has measured, and the bytes of a device after so many participations.
@@ -77,10 +80,11 @@ pub(super) struct Closed {
 }
 
 /// Who trains and is scored in a simulation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cast {
     /// Every user for itself.
     Everybody,
+    /// Every user for itself, in the processes of these ranks and here.
+    Ranks(Crew),
     /// A few users for all, as in a rehearsal.
     Representatives,
 }
@@ -143,13 +147,6 @@ impl Actors {
         cast: Cast,
     ) -> Result<(Self, Started)> {
         let pool = Pool::start(control.threads)?;
-        let baselines = match cast {
-            Cast::Everybody => {
-                let world = Arc::clone(&world);
-                pool.run(move || baselines::score(&world)).await??
-            }
-            Cast::Representatives => BTreeMap::new(),
-        };
         let mut downloads = RestoredDownloads::default();
         // A checkpoint is read in the order in which the network writes it.
         let threads = pool.clone();
@@ -157,7 +154,17 @@ impl Actors {
             Some(archive) => ServerActor::restore(archive, &mut downloads, Arc::clone(&world), threads)?,
             None => ServerActor::new(Arc::clone(&world), threads),
         };
-        let touched = archive.as_mut().map_or(Ok(BTreeMap::new()), |archive| restore_clients(archive, &world))?;
+        let interrupted = Arc::clone(&control.interrupted);
+        let (workers, rehearsal): (Rc<dyn Workers>, _) = match cast {
+            Cast::Everybody => (Rc::new(Threads::new(Arc::clone(&world), pool.clone(), interrupted)), None),
+            Cast::Ranks(crew) => (Rc::new(Ranks::new(Arc::clone(&world), pool.clone(), interrupted, crew)), None),
+            Cast::Representatives => {
+                let rehearsal = Rc::new(Rehearsal::new(Arc::clone(&world)));
+                (Rc::clone(&rehearsal) as Rc<dyn Workers>, Some(rehearsal))
+            }
+        };
+        archive.as_mut().map_or(Ok(()), |archive| workers.restore(archive))?;
+        let baselines = baselines::figures(workers.baselines().await?, &world);
         let mut third_party = ThirdPartyActor::new(Arc::clone(&world))?;
         if let (Some(third_party), Some(archive)) = (&mut third_party, &mut archive) {
             third_party.restore(archive)?;
@@ -171,14 +178,6 @@ impl Actors {
                 save: third_party.port(),
             }
         });
-        let rehearsal = (cast == Cast::Representatives).then(|| Rc::new(Rehearsal::new(Arc::clone(&world))));
-        let workers: Rc<dyn Workers> = match &rehearsal {
-            Some(rehearsal) => Rc::clone(rehearsal) as Rc<dyn Workers>,
-            None => {
-                let threads = Threads::new(Arc::clone(&world), pool.clone(), Arc::clone(&control.interrupted));
-                Rc::new(threads.restored(touched))
-            }
-        };
         let mut metrics = MetricsActor::new(Arc::clone(&world), Rc::clone(&workers))?;
         archive.as_mut().map_or(Ok(()), |archive| metrics.restore(archive))?;
         let state =
@@ -238,6 +237,9 @@ impl Actors {
                 Command::PersonalTable { user, reply } => {
                     let _ = reply.send(self.personal_table(user));
                 }
+                Command::Items { user, reply } => {
+                    let _ = reply.send(self.workers.items_of(user));
+                }
                 Command::SetModel { model, reply } => {
                     let _ = reply.send(self.set_model(model).await);
                 }
@@ -284,18 +286,4 @@ impl Actors {
 /// Returns the error of an actor that does not answer, which was refused memory or has a defect.
 fn defect(actor: &'static str, reason: MailboxError) -> Error {
     memory::shortage_of_this_thread().unwrap_or_else(|| Error::Actor { actor, reason: reason.to_string() })
-}
-
-/// Reads the private parameters of a checkpoint, by user.
-fn restore_clients(archive: &mut ArchiveReader, world: &World) -> Result<BTreeMap<UserId, Box<Device>>> {
-    let mut clients = BTreeMap::new();
-    while let Some(user) = archive.take::<Option<UserId>>()? {
-        if user.index() >= world.dataset.users() {
-            return Err(Error::Checkpoint(format!("it has parameters of {user}, who is not there")));
-        }
-        let mut device = Device::new(world.method.client(user));
-        device.visit_state(&mut StateVisitor::Restore(archive))?;
-        clients.insert(user, Box::new(device));
-    }
-    Ok(clients)
 }

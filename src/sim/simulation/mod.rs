@@ -23,14 +23,15 @@ use crate::model::archive::ArchiveReader;
 use crate::units::SimTime;
 
 mod actors;
-mod baselines;
 mod control;
 mod empty_uploads;
 mod ending;
+mod on_ranks;
 mod parameters;
 mod rehearsal;
 
 pub use control::{RunControl, Until};
+pub use on_ranks::{check_on_ranks, server_needs_ratings};
 
 use actors::{Advanced, Cast, Closed, Command, Started};
 use ending::Ending;
@@ -50,6 +51,8 @@ pub struct Simulation {
     now: SimTime,
     round_is_open: bool,
     stopped_by: Option<Error>,
+    /// What to do if the loss of another process ends the simulation.
+    way_on: Option<String>,
     happened: Option<(RoundSpan, Vec<Booking>)>,
     total: ByDirection<Flow>,
 }
@@ -98,6 +101,7 @@ impl Simulation {
             now,
             round_is_open: false,
             stopped_by: None,
+            way_on: None,
             happened: None,
             total,
         })
@@ -223,8 +227,9 @@ impl Simulation {
         }
         // After a stop within a round, the parameters of some users are lost with their trainings.
         let private_parameters = self.stopped_by.is_none();
-        let Closed { unfinished, changes, collected } =
-            self.ask(|reply| Command::Finish { private_parameters, reply })??;
+        let Closed { unfinished, changes, collected } = self
+            .ask(|reply| Command::Finish { private_parameters, reply })?
+            .map_err(|error| self.with_way_on(error))?;
         observer.server_changed(&changes);
         observer.happened(None, &unfinished);
         let world = &self.world;

@@ -2,6 +2,7 @@
 
 use super::Simulation;
 use super::actors::Command;
+use crate::dataset::KeptItems;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::method::PersonalTable;
@@ -21,11 +22,25 @@ impl Simulation {
     /// # Errors
     /// [`Error::Usage`] for a user who is not there, or is in training, and defects of the simulator.
     pub fn personal_table(&self, user: UserId) -> Result<Option<PersonalTable>> {
+        self.check_is_there(user)?;
+        self.ask(|reply| Command::PersonalTable { user, reply })?.map_err(|error| self.with_way_on(error))
+    }
+
+    /// Returns the items that `user` trains on, and those that are held out, wherever its ratings are.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a user who is not there, and defects of the simulator.
+    pub fn items_of(&self, user: UserId) -> Result<KeptItems> {
+        self.check_is_there(user)?;
+        self.ask(|reply| Command::Items { user, reply })?.map_err(|error| self.with_way_on(error))
+    }
+
+    fn check_is_there(&self, user: UserId) -> Result<()> {
         let users = self.world.dataset.users();
-        if user.index() >= users {
-            return Err(Error::Usage(format!("there is no {user}: the users are 0 to {}", users - 1)));
+        if user.index() < users {
+            return Ok(());
         }
-        self.ask(|reply| Command::PersonalTable { user, reply })?
+        Err(Error::Usage(format!("there is no {user}: the users are 0 to {}", users - 1)))
     }
 
     /// Replaces the server's model by `model`. The result digest is marked with it, so that it differs from that of

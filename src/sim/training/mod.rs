@@ -101,7 +101,7 @@ impl Assignment {
         if !loss.is_finite() {
             let user = self.user;
             let (value, limit) = (loss as f32, task.divergence_limit);
-            return Err(Error::Diverged { round, user: Some(user), parameter: "the local loss", value, limit });
+            return Err(Error::Diverged { round, user: Some(user), parameter: "the local loss".into(), value, limit });
         }
         let _encoding = enter(Stage::Encode);
         let layout = world.upload_layout(task.phase);

@@ -3,23 +3,28 @@
 //! The actors of the simulated world say what is to be computed and when its result counts, and [`Workers`] decide
 //! where it is computed. A device's private parameters belong to its user's actor
 //! ([`ClientActor`](super::client::ClientActor)), and this lives with the workers, so no other actor ever holds them.
-//! [`Threads`] keep all users in the memory of this process. Another implementation may keep each user in the process
-//! that owns it: nothing that crosses this trait is larger than a frame, and callers never wait for one user at a time.
+//! [`Threads`] keep users in the memory of this process. [`ranks`] keep each user in the process that owns it, so what is
+//! worked out is asked for in batches, and not for one user at a time.
 
 use std::pin::Pin;
 use std::sync::Arc;
 
+use super::baselines::Standings;
 use super::download::OutgoingDownload;
 use super::evaluation::Scored;
 use super::messages::{Effort, FromClient, ToClient};
+use crate::dataset::KeptItems;
 use crate::error::Result;
 use crate::ids::UserId;
-use crate::model::archive::Archive;
+use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::blocks::Model;
 
 mod item_tables;
 mod pool;
+pub mod ranks;
 mod rehearsal;
+mod saved;
+mod scoring;
 mod threads;
 
 pub use pool::Pool;
@@ -33,6 +38,12 @@ pub type Working<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + 'a>>;
 pub trait Workers {
     /// Delivers `message` to a user's actor, which answers at once.
     fn tell(&self, user: UserId, message: ToClient) -> FromClient;
+
+    /// Returns the items that `user` has.
+    ///
+    /// # Errors
+    /// Those of the workers themselves.
+    fn items_of(&self, user: UserId) -> Result<KeptItems>;
 
     /// Takes the hint that `user` will soon be told that its training has ended. What a user has trained is in no near
     /// cache by then.
@@ -53,16 +64,33 @@ pub trait Workers {
     /// [`Error::Unscorable`](crate::error::Error::Unscorable) for scores that cannot be ranked.
     fn evaluate(&self, download: Arc<OutgoingDownload>, model: Model) -> Working<'_, Vec<Scored>>;
 
+    /// Scores every evaluated user with each of the trivial baselines, in the order of users. The default is that nobody is
+    /// scored.
+    ///
+    /// # Errors
+    /// As [`Self::evaluate`].
+    fn baselines(&self) -> Working<'_, Standings> {
+        Box::pin(async { Ok(Standings::new()) })
+    }
+
     /// Returns a digest of the private parameters of each user, in the order of users.
     ///
     /// # Errors
     /// Those of the workers themselves.
     fn digests(&self) -> Working<'_, Vec<blake3::Hash>>;
 
-    /// Appends the private parameters that have been made, in the order of users, and an end mark. `flush` is called
-    /// between two users, and may take what has been written so far.
+    /// Appends the private parameters that have been made, in the order of users, and what other processes have written of
+    /// theirs. `flush` is called between two users, and may take what has been written so far. The checkpoint is the one
+    /// after `rounds` rounds.
     ///
     /// # Errors
     /// Those of `flush`.
-    fn save(&self, archive: &mut Archive, flush: &mut dyn FnMut(&mut Archive) -> Result<()>) -> Result<()>;
+    fn save(&self, rounds: u32, archive: &mut Archive, flush: &mut dyn FnMut(&mut Archive) -> Result<()>)
+    -> Result<()>;
+
+    /// Takes over the private parameters of a checkpoint, from where [`Self::save`] has begun.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) if the archive holds something else.
+    fn restore(&self, archive: &mut ArchiveReader) -> Result<()>;
 }

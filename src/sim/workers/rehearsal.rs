@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Workers, Working};
+use crate::dataset::KeptItems;
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Step, UserId};
 use crate::method::Placement;
-use crate::model::archive::Archive;
+use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::blocks::Model;
 use crate::model::state::StateVisitor;
 use crate::sim::device::Device;
@@ -304,6 +305,10 @@ impl Workers for Rehearsal {
         }
     }
 
+    fn items_of(&self, user: UserId) -> Result<KeptItems> {
+        Ok(self.world.dataset.kept_items(user))
+    }
+
     fn train(&self) -> Working<'_, Vec<(UserId, Effort)>> {
         Box::pin(async move { Ok(self.train_now()) })
     }
@@ -318,8 +323,12 @@ impl Workers for Rehearsal {
         Box::pin(async move { Ok(vec![blake3::hash(b""); users]) })
     }
 
-    fn save(&self, _archive: &mut Archive, _flush: &mut dyn FnMut(&mut Archive) -> Result<()>) -> Result<()> {
+    fn save(&self, _: u32, _: &mut Archive, _: &mut dyn FnMut(&mut Archive) -> Result<()>) -> Result<()> {
         Err(Error::Usage("a rehearsal cannot be saved".to_owned()))
+    }
+
+    fn restore(&self, _archive: &mut ArchiveReader) -> Result<()> {
+        Err(Error::Usage("a rehearsal begins anew".to_owned()))
     }
 }
 

@@ -1,28 +1,34 @@
-//! Workers that are threads of this process and keep all users in its memory.
+//! Workers that are threads of this process and keep users in its memory: all of them, or those that it owns.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
+use super::saved::{SavedPart, put_device, put_end, take_devices, take_parts};
+use super::scoring::{Donated, Scoring, scored};
 use super::{Pool, Workers, Working, item_tables};
+use crate::dataset::KeptItems;
 use crate::error::{Error, Result};
 use crate::ids::UserId;
-use crate::method::{PersonalTable, Placement};
-use crate::model::archive::Archive;
+use crate::method::Placement;
+use crate::model::archive::{Archive, ArchiveReader};
 use crate::model::blocks::Model;
 use crate::model::state::StateVisitor;
 use crate::scenario::ItemTable;
+use crate::sim::baselines::{self, Standings};
 use crate::sim::by_user::ByUser;
 use crate::sim::client::{ClientActor, SubmittedTraining};
 use crate::sim::device::Device;
 use crate::sim::download::OutgoingDownload;
-use crate::sim::evaluation::{self, Scored};
+use crate::sim::evaluation::Scored;
 use crate::sim::exchange::ReplySource;
 use crate::sim::messages::{Effort, FromClient, ToClient};
 use crate::sim::training::{Assignment, Trained};
+use crate::sim::upload::UploadFrame;
 use crate::sim::world::World;
 use crate::stages::{Stage, enter};
 use crate::work::Work;
@@ -34,12 +40,14 @@ const LENT_AT_ONCE: usize = 1 << 14;
 /// although one user has a hundred times the ratings of another, and enough that handing them out costs little.
 const TAKEN_AT_ONCE: usize = 8;
 
-/// All users, in the memory of this process, and the threads that compute for them.
+/// Users in the memory of this process, and the threads that compute for them.
 pub struct Threads {
     world: Arc<World>,
     pool: Pool,
     /// Once this is true, no more trainings are begun.
     interrupted: Arc<AtomicBool>,
+    /// The users who are here, by their numbers.
+    own: Range<u32>,
     devices: RefCell<Devices>,
 }
 
@@ -66,18 +74,121 @@ struct WorkedOut {
 impl Threads {
     /// Makes the users of `world`, none of whom has taken part.
     pub fn new(world: Arc<World>, pool: Pool, interrupted: Arc<AtomicBool>) -> Self {
-        Self { world, pool, interrupted, devices: RefCell::default() }
+        // Data sets with 2^32 users or more are refused on reading.
+        let own = 0..world.dataset.users() as u32;
+        Self { world, pool, interrupted, own, devices: RefCell::default() }
     }
 
-    /// Returns these workers with the devices of a checkpoint, which are those that have been made.
-    pub fn restored(self, touched: BTreeMap<UserId, Box<Device>>) -> Self {
-        {
-            let clients = &mut self.devices.borrow_mut().clients;
-            for (user, client) in touched {
-                clients.insert(user, ClientActor::restored(client));
+    /// Returns these workers for these users alone. The others are in other processes.
+    pub fn owning(self, own: Range<u32>) -> Self {
+        Self { own, ..self }
+    }
+
+    /// Returns the places of the users who are here in the list of evaluated users.
+    pub fn evaluated(&self) -> Range<usize> {
+        let place = |first: u32| self.world.candidates.evaluated_users().partition_point(|user| user.0 < first);
+        place(self.own.start)..place(self.own.end)
+    }
+
+    /// Takes over a device from a checkpoint.
+    pub fn adopt(&self, user: UserId, device: Box<Device>) {
+        self.devices.borrow_mut().clients.insert(user, ClientActor::restored(device));
+    }
+
+    /// Takes over the devices of its users from parts of a checkpoint, which `archive` knows.
+    ///
+    /// # Errors
+    /// As [`take_parts`].
+    pub fn adopt_parts(&self, parts: &[SavedPart], archive: &ArchiveReader) -> Result<()> {
+        take_parts(parts, &self.own, archive, &self.world, &mut |user, device| {
+            self.adopt(user, device);
+            Ok(())
+        })
+    }
+
+    /// Appends the devices that have been made, and their end.
+    ///
+    /// # Errors
+    /// Those of `flush`, and an error if a device is in training.
+    pub fn save_devices(&self, archive: &mut Archive, flush: &mut dyn FnMut(&mut Archive) -> Result<()>) -> Result<()> {
+        let clients = &mut self.devices.borrow_mut().clients;
+        for user in clients.keys() {
+            let Some(actor) = clients.get_mut(&user) else { continue };
+            if actor.is_away() {
+                let reason = format!("{user} cannot be saved: its parameters are in training");
+                return Err(Error::Actor { actor: "client", reason });
+            }
+            if let Some(device) = actor.parameters() {
+                put_device(user, device, archive)?;
+                flush(archive)?;
             }
         }
-        self
+        put_end(archive);
+        Ok(())
+    }
+
+    /// Appends the device of `user`, if it has been made, and the end of the devices. Returns whether this is possible; it is
+    /// not while the device is in training.
+    ///
+    /// # Errors
+    /// As [`put_device`].
+    pub fn show_device(&self, user: UserId, archive: &mut Archive) -> Result<bool> {
+        let clients = &mut self.devices.borrow_mut().clients;
+        if let Some(actor) = clients.get_mut(&user) {
+            if actor.is_away() {
+                return Ok(false);
+            }
+            actor.parameters().map_or(Ok(()), |device| put_device(user, device, archive))?;
+        }
+        put_end(archive);
+        Ok(true)
+    }
+
+    /// Gives the upload of a training that has been worked out, or its error, to `send`, for the server's process.
+    ///
+    /// # Errors
+    /// Those of `send`, and an error if no training has been worked out, which is a defect of the simulator.
+    pub fn hand_out_upload<T>(
+        &self,
+        user: UserId,
+        send: impl FnOnce(Result<(UploadFrame, f64), &Error>) -> Result<T>,
+    ) -> Result<T> {
+        let mut devices = self.devices.borrow_mut();
+        match devices.clients.get_mut(&user).and_then(ClientActor::hand_out_upload) {
+            Some(upload) => send(upload),
+            None => Err(Error::Actor { actor: "client", reason: format!("{user} has not trained") }),
+        }
+    }
+
+    /// Scores the evaluated users at these `places` of their list. `donated` holds the item tables of the users with whose
+    /// tables they do so, if they do.
+    ///
+    /// # Errors
+    /// As [`Workers::evaluate`].
+    pub async fn score(&self, places: Range<usize>, donated: Donated, scoring: &Arc<Scoring>) -> Result<Vec<Scored>> {
+        let (world, scoring) = (Arc::clone(&self.world), Arc::clone(scoring));
+        let (first, users) = (places.start, world.candidates.evaluated_users()[places].to_vec());
+        let all = self.with_parameters(users, move |offset, device| {
+            let _stage = enter(Stage::Evaluate);
+            scored(&world, (first, offset), device.client.as_ref(), &donated, &scoring)
+        });
+        all.await?.into_iter().collect()
+    }
+
+    /// Scores the evaluated users at these `places` with the item tables of others, some users at a time.
+    async fn score_with_tables_of_others(&self, places: Range<usize>, scoring: &Arc<Scoring>) -> Result<Vec<Scored>> {
+        let mut scored = Vec::with_capacity(places.len());
+        for first in places.clone().step_by(item_tables::HELD_AT_ONCE) {
+            let places = first..places.end.min(first + item_tables::HELD_AT_ONCE);
+            let users = &self.world.candidates.evaluated_users()[places.clone()];
+            // Several users may have the same donor, whose device can be lent once at a time.
+            let donors: BTreeSet<UserId> = users.iter().map(|user| item_tables::donor_of(*user, &self.world)).collect();
+            let donors: Vec<UserId> = donors.into_iter().collect();
+            let tables = self.with_parameters(donors.clone(), |_, device| device.client.personal_table()).await?;
+            let donated = donors.into_iter().zip(tables).map(|(donor, table)| Ok((donor, table?)));
+            scored.extend(self.score(places, donated.collect::<Result<_>>()?, scoring).await?);
+        }
+        Ok(scored)
     }
 
     /// Runs `work` on the devices of `users`, in parallel, and returns the results in the order of `users`. A device
@@ -109,42 +220,6 @@ impl Threads {
             }
         }
         Ok(results)
-    }
-
-    /// Scores `users`, of whom the first stands at position `first` of the evaluated users. `donated` holds the item
-    /// tables of the users with whose tables they do so, if they do.
-    async fn score(
-        &self,
-        users: &[UserId],
-        first: usize,
-        donated: BTreeMap<UserId, Option<PersonalTable>>,
-        (download, model): (&Arc<OutgoingDownload>, &Model),
-    ) -> Result<Vec<Scored>> {
-        let (world, download, model) = (Arc::clone(&self.world), Arc::clone(download), model.clone());
-        let standings = self.with_parameters(users.to_vec(), move |place, device| {
-            let _stage = enter(Stage::Evaluate);
-            let (position, client) = (first + place, device.client.as_ref());
-            // A method that runs at the server scores there. Otherwise a device works with what it can decode.
-            if world.placement == Placement::Central {
-                let standing = evaluation::standing(&world, position, client, &model)?;
-                return Ok(Scored { standing, download_bytes: 0 });
-            }
-            let received = download.received(world.candidates.evaluated_users()[position])?;
-            let changed = match world.scenario.evaluation.item_table {
-                ItemTable::Own => None,
-                ItemTable::Shared => Some(item_tables::with_shared_table(client, &received.model)?),
-                ItemTable::AnotherUsers => {
-                    let donor = item_tables::donor_of(world.candidates.evaluated_users()[position], &world);
-                    let table = donated.get(&donor).and_then(Option::as_ref);
-                    Some(item_tables::with_table_of_another(client, table)?)
-                }
-            };
-            let client = changed.as_deref().unwrap_or(client);
-            let standing = evaluation::standing(&world, position, client, &received.model)?;
-            let download_bytes = if world.trains { received.frame_bytes } else { 0 };
-            Ok(Scored { standing, download_bytes })
-        });
-        standings.await?.into_iter().collect()
     }
 }
 
@@ -182,6 +257,10 @@ impl Workers for Threads {
         devices.clients.get_or_insert_with(user, ClientActor::default).receive(message)
     }
 
+    fn items_of(&self, user: UserId) -> Result<KeptItems> {
+        Ok(self.world.dataset.kept_items(user))
+    }
+
     fn expect_end_of_training(&self, user: UserId) {
         if let Some(client) = self.devices.borrow().clients.get(&user) {
             client.prefetch();
@@ -212,48 +291,38 @@ impl Workers for Threads {
 
     fn evaluate(&self, download: Arc<OutgoingDownload>, model: Model) -> Working<'_, Vec<Scored>> {
         Box::pin(async move {
-            let item_table = self.world.scenario.evaluation.item_table;
-            let users = self.world.candidates.evaluated_users();
-            if item_table != ItemTable::AnotherUsers {
-                return self.score(users, 0, BTreeMap::new(), (&download, &model)).await;
+            let is_central = self.world.placement == Placement::Central;
+            let scoring = Arc::new(if is_central { Scoring::AtServer(model) } else { Scoring::Shared(download) });
+            match self.world.scenario.evaluation.item_table {
+                ItemTable::AnotherUsers => self.score_with_tables_of_others(self.evaluated(), &scoring).await,
+                ItemTable::Own | ItemTable::Shared => self.score(self.evaluated(), Donated::new(), &scoring).await,
             }
-            let mut scored = Vec::with_capacity(users.len());
-            for users in users.chunks(item_tables::HELD_AT_ONCE) {
-                // Several users may have the same donor, whose device can be lent once at a time.
-                let donors: BTreeSet<UserId> =
-                    users.iter().map(|user| item_tables::donor_of(*user, &self.world)).collect();
-                let donors: Vec<UserId> = donors.into_iter().collect();
-                let tables = self.with_parameters(donors.clone(), |_, device| device.client.personal_table()).await?;
-                let donated = donors.into_iter().zip(tables).map(|(donor, table)| Ok((donor, table?)));
-                let donated = donated.collect::<Result<_>>()?;
-                scored.extend(self.score(users, scored.len(), donated, (&download, &model)).await?);
-            }
-            Ok(scored)
         })
     }
 
+    fn baselines(&self) -> Working<'_, Standings> {
+        let (world, places) = (Arc::clone(&self.world), self.evaluated());
+        Box::pin(async move { self.pool.run(move || baselines::standings(&world, places)).await? })
+    }
+
     fn digests(&self) -> Working<'_, Vec<blake3::Hash>> {
-        let users = (0..self.world.dataset.users()).map(UserId::from).collect();
-        let digests = self.with_parameters(users, |_, device| digest_of(device));
+        let digests = self.with_parameters(self.own.clone().map(UserId).collect(), |_, device| digest_of(device));
         Box::pin(async move { digests.await?.into_iter().collect() })
     }
 
-    fn save(&self, archive: &mut Archive, flush: &mut dyn FnMut(&mut Archive) -> Result<()>) -> Result<()> {
-        let clients = &mut self.devices.borrow_mut().clients;
-        for user in clients.keys() {
-            let Some(actor) = clients.get_mut(&user) else { continue };
-            if actor.is_away() {
-                let reason = format!("{user} cannot be saved: its parameters are in training");
-                return Err(Error::Actor { actor: "client", reason });
-            }
-            if let Some(device) = actor.parameters() {
-                archive.put(&Some(user));
-                device.visit_state(&mut StateVisitor::Save(archive))?;
-                flush(archive)?;
-            }
-        }
-        archive.put(&None::<UserId>);
+    fn save(&self, _: u32, archive: &mut Archive, flush: &mut dyn FnMut(&mut Archive) -> Result<()>) -> Result<()> {
+        self.save_devices(archive, flush)?;
+        archive.put(&Vec::<SavedPart>::new());
         Ok(())
+    }
+
+    fn restore(&self, archive: &mut ArchiveReader) -> Result<()> {
+        take_devices(archive, &self.world, &mut |user, device| {
+            self.adopt(user, device);
+            Ok(())
+        })?;
+        let parts: Vec<SavedPart> = archive.take()?;
+        self.adopt_parts(&parts, archive)
     }
 }
 

@@ -3,10 +3,15 @@
 //! A variant is a kind of place to look at (a line, a file, a round and user), not a module that failed. The exit code
 //! of a command follows from it.
 
+mod kind;
+
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use crate::ids::{Round, UserId};
 use crate::units::{SimDuration, SimTime};
+
+pub use kind::ErrorKind;
 
 /// Result with the crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -94,7 +99,7 @@ pub enum Error {
         /// The user whose training produced the value; `None` for a step of the server.
         user: Option<UserId>,
         /// The parameter, by its name in the papers.
-        parameter: &'static str,
+        parameter: Cow<'static, str>,
         /// The offending value (its magnitude, or NaN).
         value: f32,
         /// The largest magnitude that the scenario allows.
@@ -108,7 +113,7 @@ pub enum Error {
         /// The user.
         user: UserId,
         /// What cannot be computed.
-        place: &'static str,
+        place: Cow<'static, str>,
     },
     /// The code of a method that cannot go on, such as an exception of one that is written in another language.
     #[error("the method `{method}` failed {}: {reason}", place_of(*round, *user))]
@@ -132,7 +137,7 @@ pub enum Error {
         /// The value.
         value: f32,
         /// What the codec asks of a value.
-        reason: &'static str,
+        reason: Cow<'static, str>,
     },
     /// Virtual time beyond what 64 bits of nanoseconds hold, which is 584 years.
     #[error("round {} takes longer than 584 years of virtual time ({user}); check the network's and the devices' speeds", round.0 + 1)]
@@ -223,6 +228,16 @@ pub enum Error {
         /// The reason, as far as it is known.
         reason: String,
     },
+    /// A process that owns a part of the users is not there any more, so that the run ends with its finished rounds.
+    #[error("rank {rank} of the run was lost: {reason}; {}", way_on.as_deref().unwrap_or("there is no checkpoint to go on from"))]
+    RankLost {
+        /// The number of the process.
+        rank: u32,
+        /// How that was noticed.
+        reason: String,
+        /// What to do, if there is a checkpoint.
+        way_on: Option<String>,
+    },
     /// A run cannot go on from a checkpoint: it is damaged, of another version, scenario or data set, or missing.
     #[error("cannot resume: {0}")]
     Checkpoint(String),
@@ -277,6 +292,19 @@ impl Error {
         Self::Fetch { address: address.into(), reason: reason.to_string() }
     }
 
+    /// Returns the error of a process of the run that is not there any more.
+    pub fn rank_lost(rank: u32, reason: impl ToString) -> Self {
+        Self::RankLost { rank, reason: reason.to_string(), way_on: None }
+    }
+
+    /// Returns the error with `way_on` as what to do, if it is that of a process which is not there any more.
+    pub(crate) fn with_way_on(self, way_on: Option<String>) -> Self {
+        match self {
+            Self::RankLost { rank, reason, way_on: None } => Self::RankLost { rank, reason, way_on },
+            other => other,
+        }
+    }
+
     /// Returns the error with `whole` added to its place, if it is about a value that a codec cannot represent: a block
     /// becomes the block of an upload.
     pub(crate) fn within(self, whole: impl std::fmt::Display) -> Self {
@@ -298,68 +326,6 @@ impl Error {
             other => other,
         }
     }
-
-    /// Returns in which way an error ends a run or a command. Exit codes and runs go by this one list.
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            Self::Scenario { .. }
-            | Self::Usage(_)
-            | Self::Read { .. }
-            | Self::MalformedLine { .. }
-            | Self::Checkpoint(_) => ErrorKind::RefusedInput,
-            Self::Dataset(_) => ErrorKind::UnfitData,
-            Self::CheckpointUnwritten { .. }
-            | Self::Diverged { .. }
-            | Self::Unscorable { .. }
-            | Self::MethodFailed { .. }
-            | Self::Unrepresentable { .. }
-            | Self::TimeOverflow { .. }
-            | Self::NobodyFinished { .. }
-            | Self::NothingArrives { .. }
-            | Self::NothingLearned { .. }
-            | Self::NobodyAvailable { .. }
-            | Self::NonFinite { .. }
-            | Self::TimeIsUp { .. }
-            | Self::RunsFailed { .. }
-            | Self::Interrupted
-            | Self::Stopped { .. } => ErrorKind::EndOfRun,
-            Self::OtherDigest { .. }
-            | Self::Fetch { .. }
-            | Self::Write { .. }
-            | Self::Memory(_)
-            | Self::Frame(_)
-            | Self::Update(_)
-            | Self::Unbalanced(_)
-            | Self::Actor { .. } => ErrorKind::Failure,
-        }
-    }
-
-    /// Returns whether a run that ends with this error still has a result, which is its finished rounds.
-    pub fn leaves_a_result(&self) -> bool {
-        matches!(self.kind(), ErrorKind::UnfitData | ErrorKind::EndOfRun)
-    }
-
-    /// Returns the process exit code: 2 if the input is wrong (the scenario, the command line, the ratings that they
-    /// name), 1 if the run itself failed.
-    pub fn exit_code(&self) -> u8 {
-        match self.kind() {
-            ErrorKind::RefusedInput | ErrorKind::UnfitData => 2,
-            ErrorKind::EndOfRun | ErrorKind::Failure => 1,
-        }
-    }
-}
-
-/// The ways in which an error ends a run or a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ErrorKind {
-    /// The input was refused before anything ran.
-    RefusedInput,
-    /// The ratings do not allow what was asked for, which may show before a run or in it.
-    UnfitData,
-    /// The run ended early, and the rounds before that are its result.
-    EndOfRun,
-    /// There is no result, because a file cannot be written or the simulator has a defect.
-    Failure,
 }
 
 /// Returns in words what to do after a checkpoint could not be written to `path`.

@@ -1,0 +1,101 @@
+//! What the processes of a run other than the first one do.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::inputs::{data_directories, threads_of};
+use super::inspect::strictness;
+use super::ranks::{Other, Side, contents, load, plan};
+use super::{ResumeArgs, RunArgs, resume, run};
+use crate::checkpoint::{self, PartKeeper};
+use crate::error::Result;
+use crate::memory;
+use crate::method::Entry;
+use crate::method::registry::vocabulary_of;
+use crate::model::archive::ArchiveReader;
+use crate::scenario::{self, Loaded, Scenario};
+use crate::sim::{self, Identity, Rank};
+
+/// What a process is about to do.
+struct Task {
+    plan: Identity,
+    /// The scenario, with its files where this process finds them.
+    scenario: Scenario,
+    directories: Vec<PathBuf>,
+    /// The folder of the run, in which its parts of checkpoints belong.
+    folder: PathBuf,
+    resumed: Option<ArchiveReader>,
+}
+
+/// Answers what process 0 asks in its `run` with the same arguments. What this process cannot read, process 0 tells.
+///
+/// # Errors
+/// Those of [`sim::serve`].
+pub fn follow_run(arguments: &RunArgs, methods: &[Entry], interrupted: Arc<AtomicBool>, other: Other) -> Result<()> {
+    let task = || {
+        let input = &arguments.input;
+        let Loaded { scenario, .. } = scenario::load_with_warnings(
+            &input.scenario,
+            &input.overrides(),
+            &vocabulary_of(methods),
+            strictness(arguments.strict),
+        )?;
+        let directories = data_directories(input.data_dir.as_deref());
+        let (plan, folder) = (plan(&scenario, None)?, run::folder_of(arguments, &scenario));
+        Ok(Task { plan, scenario, directories, folder, resumed: None })
+    };
+    follow(task(), threads_of(arguments.input.threads), methods, interrupted, other)
+}
+
+/// Answers what process 0 asks in its `resume` with the same arguments.
+///
+/// # Errors
+/// As [`follow_run`].
+pub fn follow_resume(
+    arguments: &ResumeArgs,
+    methods: &[Entry],
+    interrupted: Arc<AtomicBool>,
+    mut other: Other,
+) -> Result<()> {
+    // Process 0 has found the checkpoint, and has looked at all of it.
+    let Some(rounds) = sim::contribute(other.link.as_mut(), Ok(Vec::new()))? else { return Ok(()) };
+    let rounds = u32::from_le_bytes(rounds.try_into().unwrap_or_default());
+    let task = || {
+        let folder = arguments.folder.clone();
+        let found = checkpoint::open_after(&folder, rounds)?;
+        let planned = resume::plan(arguments, &found.header, methods, false)?;
+        let plan = plan(&planned.scenario, Some(found.header.rounds))?;
+        let (scenario, directories) = (planned.placed, planned.directories);
+        Ok(Task { plan, scenario, directories, folder, resumed: Some(found.world) })
+    };
+    follow(task(), threads_of(arguments.threads), methods, interrupted, other)
+}
+
+fn follow(
+    task: Result<Task>,
+    threads: usize,
+    methods: &[Entry],
+    interrupted: Arc<AtomicBool>,
+    mut other: Other,
+) -> Result<()> {
+    let task = match task {
+        Ok(task) => task,
+        Err(error) => return sim::announce(other.link.as_mut(), Err(error.to_string())).map(drop),
+    };
+    let Task { plan, scenario, directories, folder, resumed } = task;
+    if !sim::announce(other.link.as_mut(), Ok(plan))? {
+        return Ok(());
+    }
+    let inputs = match memory::contained(|| load(&scenario, &directories, methods, Side::Other(&mut other))) {
+        Ok(Some(inputs)) => inputs,
+        Ok(None) => return Ok(()),
+        Err(error) => return sim::announce(other.link.as_mut(), Err(error.to_string())).map(drop),
+    };
+    if !sim::announce(other.link.as_mut(), Ok(contents(&inputs)))? {
+        return Ok(());
+    }
+    let Other { rank, ranks, link } = other;
+    let store = Box::new(PartKeeper::new(folder, (rank, ranks)));
+    sim::serve(inputs.world, Rank { threads, interrupted, rank, ranks, link, store, resumed })
+}

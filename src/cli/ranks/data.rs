@@ -1,0 +1,103 @@
+//! Reads the data of a run in several processes, each of which keeps the ratings of its own users.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::Other;
+use crate::cli::inputs::Inputs;
+use crate::dataset::share::{self, Totals};
+use crate::dataset::{self, Dataset};
+use crate::error::{Error, Result};
+use crate::method::Entry;
+use crate::rng::Streams;
+use crate::scenario::Scenario;
+use crate::sim::{self, Crew, Shares};
+
+/// The side of a process on which data are read.
+pub enum Side<'a> {
+    /// That of process 0.
+    Zero(&'a mut Crew),
+    /// That of another process.
+    Other(&'a mut Other),
+}
+
+/// What a process says of its part of the data: a digest of the file, and what is known of its users.
+type Share = ([u8; blake3::OUT_LEN], Totals);
+
+/// Reads the ratings and traces of a scenario, as [`Inputs::load`] does, and keeps the ratings of the users of this process,
+/// which alone are drawn or kept of a file on the way where that can be done. Process 0 keeps those of all users if the
+/// server needs them. Returns `None` if the run does not go on.
+///
+/// # Errors
+/// Those of reading, and of talking to the other processes.
+pub fn load(scenario: &Scenario, directories: &[PathBuf], methods: &[Entry], side: Side<'_>) -> Result<Option<Inputs>> {
+    let (rank, ranks) = match &side {
+        Side::Zero(crew) => (0, crew.ranks()),
+        Side::Other(other) => (other.rank, other.ranks as usize),
+    };
+    let (spec, streams) = (&scenario.dataset, Streams::new(scenario.seed));
+    let keeps_all = rank == 0 && sim::server_needs_ratings(scenario, methods)?;
+    let own_of = |users| if keeps_all { 0..0 } else { Shares::new(users, ranks).of(rank) };
+    let own = match share::users_drawn_by_owner(spec) {
+        Some(users) => share::draw(spec, own_of(users as usize), streams).map(|own| Some((own, [0; blake3::OUT_LEN]))),
+        None => share::read_own(spec, directories, own_of, streams),
+    };
+    let whole = || dataset::load(spec, directories, streams);
+    let dataset = match (own.transpose(), side) {
+        (None, _) if keeps_all => Some(whole()?),
+        (None, _) => {
+            let whole = whole()?;
+            let own = Shares::new(whole.users(), ranks).of(rank);
+            Some(whole.of_users(own))
+        }
+        (Some(own), Side::Zero(crew)) => {
+            let (own, digest) = own?;
+            let whole = if keeps_all { Some(whole()?) } else { None };
+            let totals = combined((digest, own.totals().cloned().ok_or_else(unreadable)?), whole.as_ref(), crew)?;
+            Some(whole.unwrap_or_else(|| own.knowing(totals)))
+        }
+        (Some(own), Side::Other(other)) => contributed(own, other)?,
+    };
+    dataset.map(|dataset| Inputs::of(scenario, Arc::new(dataset), directories, methods)).transpose()
+}
+
+/// Returns what is known of the users of all processes, and tells it to all. Where process 0 has the ratings of all users, it
+/// knows that by itself.
+fn combined((digest, own): Share, whole: Option<&Dataset>, crew: &mut Crew) -> Result<Totals> {
+    let (totals, mut rank) = (std::cell::RefCell::new(own), 0);
+    crew.combine(
+        &mut |share| {
+            rank += 1;
+            let (theirs, share): Share = postcard::from_bytes(share).map_err(|_| unreadable())?;
+            if theirs != digest {
+                return Err(Error::Usage(format!(
+                    "rank {rank} has read another ratings file than rank 0; all ranks of a run must have the same data"
+                )));
+            }
+            totals.borrow_mut().add(&share);
+            Ok(())
+        },
+        || {
+            if let Some(whole) = whole {
+                totals.replace(Totals::of(whole));
+            }
+            postcard::to_stdvec(&*totals.borrow()).map_err(|_| unreadable())
+        },
+    )?;
+    Ok(totals.into_inner())
+}
+
+/// Returns the data set of another process with what is known of the users of all; `None` if the run does not go on.
+fn contributed(own: Result<(Dataset, [u8; blake3::OUT_LEN])>, other: &mut Other) -> Result<Option<Dataset>> {
+    let share = own.as_ref().map_err(ToString::to_string).and_then(|(own, digest)| {
+        let totals = own.totals().ok_or_else(|| unreadable().to_string())?;
+        postcard::to_stdvec(&(digest, totals)).map_err(|reason| reason.to_string())
+    });
+    let Some(whole) = sim::contribute(other.link.as_mut(), share)? else { return Ok(None) };
+    let totals: Totals = postcard::from_bytes(&whole).map_err(|_| unreadable())?;
+    own.map(|(own, _)| Some(own.knowing(totals)))
+}
+
+fn unreadable() -> Error {
+    Error::Usage("what another process knows of its users cannot be read".to_owned())
+}

@@ -1,0 +1,247 @@
+//! Runs one simulation in several processes, which `mpirun` has started.
+//!
+//! Process 0 does what `run` and `resume` do in one process, and has the report. The others read the same scenario and data,
+//! and answer what it asks of their users. Before the first round all say what they are about to run.
+
+mod data;
+#[cfg(feature = "mpi")]
+mod mpi;
+
+use std::path::PathBuf;
+
+use super::inputs::Inputs;
+use crate::checkpoint::Build;
+use crate::error::{Error, Result};
+use crate::method::Entry;
+use crate::scenario::Scenario;
+use crate::sim::{self, Crew, Identity, Link};
+
+pub use data::{Side, load};
+
+/// The variables with which launchers tell a process how many there are.
+const SIZES: [&str; 2] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"];
+
+/// The variables with which launchers that do not tell this number tell a process which one it is.
+const NUMBERS: [&str; 2] = ["PMIX_RANK", "PMI_RANK"];
+
+/// The variable with which Slurm's `srun` tells how many processes it has started.
+const SIZE_OF_STEP: &str = "SLURM_STEP_NUM_TASKS";
+
+/// What this process is among those of its run.
+#[cfg_attr(not(feature = "mpi"), allow(dead_code))]
+pub enum Place {
+    /// It is the only one.
+    Alone,
+    /// It has the server, and these are the others.
+    Zero(Crew),
+    /// It has some of the users.
+    Other(Other),
+}
+
+#[cfg_attr(not(feature = "mpi"), allow(dead_code))]
+impl Place {
+    /// Returns the number of all processes.
+    fn ranks(&self) -> u32 {
+        match self {
+            Self::Alone => 1,
+            Self::Zero(crew) => crew.ranks() as u32,
+            Self::Other(other) => other.ranks,
+        }
+    }
+}
+
+/// A process other than the first one.
+pub struct Other {
+    /// Its number.
+    pub rank: u32,
+    /// The number of all processes.
+    pub ranks: u32,
+    /// The way to process 0.
+    pub link: Box<dyn Link>,
+}
+
+/// The membership of this process in the group of its run. A process that ends without leaving it has mpirun end the others.
+pub struct Membership {
+    #[cfg(feature = "mpi")]
+    group: Option<mpi::Group>,
+}
+
+/// Finds out what this process is.
+///
+/// # Errors
+/// [`Error::Usage`] if it is one of several and was built without MPI, or MPI does not work.
+pub fn join(interrupted: &std::sync::Arc<std::sync::atomic::AtomicBool>) -> Result<(Place, Membership)> {
+    match launched(|name| std::env::var(name).ok()) {
+        Launched::Alone | Launched::Of(1) => Ok((Place::Alone, Membership::alone())),
+        launched => join_group(launched, interrupted),
+    }
+}
+
+#[cfg(feature = "mpi")]
+fn join_group(
+    launched: Launched,
+    interrupted: &std::sync::Arc<std::sync::atomic::AtomicBool>,
+) -> Result<(Place, Membership)> {
+    let (place, group) = mpi::Group::join(std::sync::Arc::clone(interrupted))?;
+    launched.check(place.ranks())?;
+    Ok((place, Membership { group: Some(group) }))
+}
+
+#[cfg(not(feature = "mpi"))]
+fn join_group(
+    launched: Launched,
+    _interrupted: &std::sync::Arc<std::sync::atomic::AtomicBool>,
+) -> Result<(Place, Membership)> {
+    Err(Error::Usage(format!(
+        "this is one of {launched} processes that a launcher such as mpirun has started, and the program was built without \
+         MPI, so that each would carry out the whole run; build it with `cargo build --release --features mpi`, which takes \
+         OpenMPI and libclang (docs/scale.md), or start it without the launcher"
+    )))
+}
+
+impl Membership {
+    /// Leaves the group, which waits until all other processes do so.
+    pub fn leave(self) {
+        #[cfg(feature = "mpi")]
+        self.group.into_iter().for_each(mpi::Group::leave);
+    }
+
+    fn alone() -> Self {
+        Self {
+            #[cfg(feature = "mpi")]
+            group: None,
+        }
+    }
+}
+
+/// How this process was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Launched {
+    /// By no launcher.
+    Alone,
+    /// As one of so many.
+    Of(u32),
+    /// As one of an unknown number.
+    OfSome,
+}
+
+impl Launched {
+    /// Checks that MPI knows of the processes that were started.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if it does not, as each would carry out the whole run.
+    #[cfg_attr(not(feature = "mpi"), allow(dead_code))]
+    fn check(self, found: u32) -> Result<()> {
+        match self {
+            Self::Of(started) if started != found => Err(Error::Usage(format!(
+                "a launcher has started {started} processes, and MPI knows of {found}: the launcher is that of another MPI than \
+                 the one that this program was built with; start it with the mpirun of the OpenMPI that it was built with"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl std::fmt::Display for Launched {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Alone => formatter.write_str("1"),
+            Self::Of(processes) => write!(formatter, "{processes}"),
+            Self::OfSome => formatter.write_str("several"),
+        }
+    }
+}
+
+/// Returns how this process was started, by the variables that launchers set.
+fn launched(variable: impl Fn(&str) -> Option<String>) -> Launched {
+    let number = |name: &str| variable(name)?.trim().parse().ok();
+    if let Some(processes) = SIZES.iter().filter_map(|name| number(name)).max() {
+        return Launched::Of(processes);
+    }
+    if NUMBERS.iter().all(|name| number(name).is_none()) {
+        return Launched::Alone;
+    }
+    number(SIZE_OF_STEP).map_or(Launched::OfSome, Launched::Of)
+}
+
+/// Returns an error unless the command is carried out by one process.
+///
+/// # Errors
+/// [`Error::Usage`].
+pub fn refuse_several(command: &str) -> Result<()> {
+    match launched(|name| std::env::var(name).ok()) {
+        Launched::Alone | Launched::Of(1) => Ok(()),
+        processes => Err(Error::Usage(format!(
+            "`{command}` is carried out by one process, and a launcher such as mpirun has started {processes}; only `run` \
+             and `resume` have a use for several"
+        ))),
+    }
+}
+
+/// Returns what all processes must have in common before they read their data. `checkpoint` is the number of rounds of the
+/// checkpoint that they go on from, if they do.
+///
+/// # Errors
+/// Those of [`sim::check_on_ranks`], of a program that cannot read its own file, and of a scenario that cannot be written.
+pub fn plan(scenario: &Scenario, checkpoint: Option<u32>) -> Result<Identity> {
+    sim::check_on_ranks(scenario)?;
+    let checkpoint = checkpoint.map_or("none".to_owned(), |rounds| format!("that after round {rounds}"));
+    Ok(named([
+        ("build of the program", Build::running("")?.describe().replace(", ", "\n")),
+        ("scenario", scenario.name.clone()),
+        ("resolved scenario", scenario.to_toml()?),
+        ("checkpoint", checkpoint),
+    ]))
+}
+
+/// Returns what all processes must have in common once they have read their data.
+pub fn contents(inputs: &Inputs) -> Identity {
+    named([
+        ("method's own version", inputs.world.method.version()),
+        ("digest of the data set and the traces", inputs.fingerprint()),
+    ])
+}
+
+fn named<const N: usize>(texts: [(&str, String); N]) -> Identity {
+    texts.into_iter().map(|(what, text)| (what.to_owned(), text)).collect()
+}
+
+/// Reads the data of process 0, once all processes have agreed on what they are about to run, and again on what they have
+/// read.
+///
+/// # Errors
+/// Those of reading, and an error if another process cannot begin or is about to run something else.
+pub fn assemble(
+    crew: &mut Crew,
+    plan: &Identity,
+    (scenario, directories, methods): (&Scenario, &[PathBuf], &[Entry]),
+) -> Result<Inputs> {
+    crew.agree(plan, false)?;
+    let inputs = load(scenario, directories, methods, Side::Zero(crew))?;
+    let inputs = inputs.ok_or_else(|| Error::Usage("the data of process 0 are not whole".to_owned()))?;
+    crew.agree(&contents(&inputs), true)?;
+    Ok(inputs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// If this fails, each of the processes that mpirun has started carries out the whole run, or a run by itself is refused.
+    #[test]
+    fn launchers_say_how_many_processes_there_are() {
+        let with = |set: &'static [(&str, &str)]| {
+            launched(move |name| set.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned()))
+        };
+        assert_eq!(with(&[]), Launched::Alone);
+        assert_eq!(with(&[("SLURM_STEP_NUM_TASKS", "4")]), Launched::Alone);
+        assert_eq!(with(&[("OMPI_COMM_WORLD_SIZE", "4")]), Launched::Of(4));
+        assert_eq!(with(&[("PMI_SIZE", "2"), ("OMPI_COMM_WORLD_SIZE", "no number")]), Launched::Of(2));
+        assert_eq!(with(&[("PMI_SIZE", "1")]), Launched::Of(1));
+        assert_eq!(with(&[("PMIX_RANK", "3"), ("SLURM_STEP_NUM_TASKS", "4")]), Launched::Of(4));
+        assert_eq!(with(&[("PMI_RANK", "0")]), Launched::OfSome);
+        let refused = |launched: Launched, found| launched.check(found).err().map(|error| error.to_string());
+        assert_eq!([refused(Launched::Of(4), 4), refused(Launched::OfSome, 1)], [None, None]);
+        assert!(refused(Launched::Of(4), 1).is_some_and(|text| text.contains("another MPI")));
+    }
+}

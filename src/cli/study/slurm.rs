@@ -1,0 +1,306 @@
+//! Writes the job script with which the scheduler Slurm runs a study: an array of parts, and a job that puts them together.
+
+use std::path::Path;
+
+use super::folder::StudyFolder;
+use super::{StudyEnd, fit, wanted_runs, without_data};
+use crate::cli::StudyArgs;
+use crate::cli::inputs::{absolute, threads_of};
+use crate::error::{Error, Result};
+use crate::method::Entry;
+use crate::report::words::duration;
+use crate::study::plan::{Plan, RunId, Shard};
+use crate::study::record::StudyRecord;
+use crate::units::Bytes;
+
+/// The name of the script in the study's folder.
+pub const SCRIPT: &str = "slurm.sh";
+
+/// The most parts unless more are asked for: the most tasks of an array that Slurm takes with its default settings.
+const MOST_PARTS: usize = 1000;
+
+/// How many times as long as its estimate a part may take: nodes of a cluster differ.
+const TIME_FACTOR: f64 = 2.0;
+
+/// The time beside the rounds, in seconds: for the start of a task, its data, the estimate and the reports.
+const TIME_BESIDE_S: f64 = 600.0;
+
+/// How many times as much memory as its estimate a task may have.
+const MEMORY_FACTOR: f64 = 1.25;
+
+/// The memory of the study's own process in a task.
+const MEMORY_BESIDE: u64 = 256 << 20;
+
+/// What a task of the array asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Demand {
+    /// The processor cores.
+    cores: usize,
+    /// The time limit; `None` if there is no estimate.
+    minutes: Option<u64>,
+    /// The memory; `None` if there is no estimate.
+    megabytes: Option<u64>,
+}
+
+/// What one run takes, by its estimate.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    seconds: f64,
+    bytes: u64,
+}
+
+/// Writes the script into the folder of the study, and returns what to do with it.
+///
+/// # Errors
+/// What keeps the study from starting, [`Error::Usage`] for a path that no script can hold, and [`Error::Write`].
+pub fn write(
+    arguments: &StudyArgs,
+    methods: &[Entry],
+    plan: &Plan,
+    record: &mut StudyRecord,
+    folder: &StudyFolder,
+    interrupted: &std::sync::atomic::AtomicBool,
+) -> Result<StudyEnd> {
+    let cores = arguments.threads.map_or(1, usize::from);
+    let jobs = arguments.jobs.map_or(cores, usize::from);
+    let missing = without_data(arguments, plan);
+    let runs: Vec<RunId> = wanted_runs(arguments, plan).into_iter().filter(|run| !missing.contains(&run.arm)).collect();
+    let mut arms: Vec<usize> = runs.iter().map(|run| run.arm).collect();
+    arms.dedup();
+    let threads = (cores / jobs).max(1).min(threads_of(None));
+    let rehearsal = fit::Rehearsal { threads, beside_bytes: 0 };
+    fit::estimate(arguments, methods, plan, &arms, Some(rehearsal), record, interrupted)?;
+    folder.write_record(record)?;
+    let most = arguments.slurm.flatten().map_or(MOST_PARTS, usize::from);
+    let parts = plan.runs(None).len().min(most);
+    // Of a study of which some arms are wanted, some parts may have nothing to do.
+    let tasks: Vec<usize> = (1..=parts).filter(|index| has_runs(plan, &runs, (*index, parts))).collect();
+    let demand = demand(plan, record, &runs, (parts, cores, jobs));
+    let name = plan.study.name.clone();
+    let text = Script { name: &name, arguments, folder: folder.path(), parts, tasks: &tasks, demand }.text()?;
+    super::write_files(folder.path(), vec![(SCRIPT.to_owned(), text.into_bytes())], true)?;
+    let script = folder.path().join(SCRIPT);
+    let script = script.display();
+    let limits = match (demand.minutes, demand.megabytes) {
+        (Some(minutes), Some(megabytes)) => {
+            format!("{} and {} each", duration(minutes as f64 * 60.0), Bytes::new(megabytes * 1_000_000))
+        }
+        _ => "no limits, since the rounds of an arm could not be rehearsed".to_owned(),
+    };
+    let output = format!(
+        "written to {script}: {} runs in {} tasks with {cores} core{}, {limits}\n`bash {script}` submits them, and a \
+         job that puts them together\n",
+        runs.len(),
+        tasks.len(),
+        if cores == 1 { "" } else { "s" }
+    );
+    Ok(StudyEnd { output, errors: Vec::new() })
+}
+
+/// Returns whether there are some of `runs` in this part of so many.
+fn has_runs(plan: &Plan, runs: &[RunId], (index, count): (usize, usize)) -> bool {
+    plan.runs(Some(Shard { index, count })).iter().any(|run| runs.contains(run))
+}
+
+/// Returns what a task asks for: as much as the greediest part takes, with room.
+fn demand(plan: &Plan, record: &StudyRecord, runs: &[RunId], (parts, cores, jobs): (usize, usize, usize)) -> Demand {
+    let taken = |run: &RunId| {
+        let (arm, rounds) = (&record.arms[run.arm], plan.arms[run.arm].scenario.training.rounds);
+        Some(Taken { seconds: arm.round_s? * f64::from(rounds), bytes: arm.memory_bytes? })
+    };
+    let known: Option<Vec<Vec<Taken>>> = (1..=parts)
+        .map(|index| {
+            let of_part = plan.runs(Some(Shard { index, count: parts }));
+            of_part.iter().filter(|run| runs.contains(run)).map(taken).collect()
+        })
+        .collect();
+    let Some(known) = known else { return Demand { cores, minutes: None, megabytes: None } };
+    let seconds = known.iter().map(|part| seconds_of(part, jobs)).fold(0.0, f64::max);
+    let bytes = known.into_iter().map(|part| bytes_of(part, jobs)).max().unwrap_or(0);
+    let minutes = ((TIME_FACTOR * seconds + TIME_BESIDE_S) / 60.0).ceil() as u64;
+    let megabytes = (MEMORY_FACTOR * bytes as f64 / 1e6).ceil() as u64;
+    Demand { cores, minutes: Some(minutes), megabytes: Some(megabytes) }
+}
+
+/// Returns the longest time that the runs of a part take if `jobs` of them are under way at once, in whatever order they
+/// start.
+fn seconds_of(part: &[Taken], jobs: usize) -> f64 {
+    let longest = part.iter().map(|run| run.seconds).fold(0.0, f64::max);
+    let all: f64 = part.iter().map(|run| run.seconds).sum();
+    all.min(all / jobs as f64 + longest)
+}
+
+/// Returns the memory that a part takes: its largest runs at once, beside the study's process, which rehearses one.
+fn bytes_of(mut part: Vec<Taken>, jobs: usize) -> u64 {
+    part.sort_by_key(|run| std::cmp::Reverse(run.bytes));
+    let largest = part.first().map_or(0, |run| run.bytes);
+    part.iter().take(jobs).map(|run| run.bytes).sum::<u64>() + largest + MEMORY_BESIDE
+}
+
+/// The script of a study.
+struct Script<'a> {
+    name: &'a str,
+    arguments: &'a StudyArgs,
+    folder: &'a Path,
+    parts: usize,
+    /// The numbers of the parts that have something to do, ascending.
+    tasks: &'a [usize],
+    demand: Demand,
+}
+
+impl Script<'_> {
+    /// Returns the text of the script.
+    fn text(&self) -> Result<String> {
+        let Self { name, arguments, folder, parts, tasks, demand } = self;
+        let program = std::env::current_exe()
+            .map_err(|reason| Error::Usage(format!("the program does not know where it is: {reason}")))?;
+        let log = absolute(&folder.join("slurm-")).display().to_string().replace('%', "%%");
+        if log.contains(['"', '\n', '\\']) {
+            return Err(Error::Usage(format!("{}: a job script cannot hold this path", folder.display())));
+        }
+        let (folder, here) = (word_of(&absolute(folder))?, word_of(&absolute(Path::new(".")))?);
+        let mut study = vec![word_of(&program)?, "study".to_owned(), word_of(&absolute(&arguments.study))?];
+        let mut option = |name: &str, value: String| study.extend([name.to_owned(), value]);
+        for set in &arguments.set {
+            option("--set", word(set)?);
+        }
+        if !arguments.seeds.is_empty() {
+            let seeds: Vec<String> = arguments.seeds.iter().map(u64::to_string).collect();
+            option("--seeds", seeds.join(","));
+        }
+        if let Some(data) = &arguments.data_dir {
+            option("--data-dir", word_of(&absolute(data))?);
+        }
+        let mut of_a_part = format!("--threads {} --progress rounds", demand.cores);
+        for arms in &arguments.arms {
+            of_a_part += &format!(" --arms {}", word(arms)?);
+        }
+        arguments.jobs.iter().for_each(|jobs| of_a_part += &format!(" --jobs {jobs}"));
+        arguments.checkpoint_every.iter().for_each(|every| of_a_part += &format!(" --checkpoint-every {every}"));
+        demand.megabytes.iter().for_each(|megabytes| of_a_part += &format!(" --memory {}", *megabytes as f64 / 1e3));
+        let data = std::env::var("FEDRECSIM_DATA").map_or(Ok(String::new()), |folders| {
+            word_of(&absolute(Path::new(&folders))).map(|word| format!("export FEDRECSIM_DATA={word}\n"))
+        })?;
+        let job: String =
+            name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }).collect();
+        let limits = [
+            demand.megabytes.map(|megabytes| format!("#SBATCH --mem={megabytes}M\n")),
+            demand.minutes.map(|minutes| format!("#SBATCH --time={}:{:02}:00\n", minutes / 60, minutes % 60)),
+        ];
+        let head = format!(
+            "#!/usr/bin/env bash\n\
+             #SBATCH --job-name={job}\n\
+             #SBATCH --array={}\n\
+             #SBATCH --nodes=1\n\
+             #SBATCH --ntasks=1\n\
+             #SBATCH --cpus-per-task={}\n\
+             {}#SBATCH --requeue\n\
+             #SBATCH --open-mode=append\n\
+             #SBATCH --signal=B:USR1@120\n\
+             #SBATCH --output=\"{log}%a.log\"\n",
+            ranges(tasks),
+            demand.cores,
+            limits.into_iter().flatten().collect::<String>(),
+        );
+        let settings = format!(
+            "job={job}\nparts={parts}\nfolder={folder}\nstudy=({})\nof_a_part=({of_a_part})\ncd {here}\n{data}",
+            study.join(" ")
+        );
+        Ok(format!("{head}{ABOUT}{settings}{BODY}"))
+    }
+}
+
+/// What the script says about itself.
+const ABOUT: &str = r"
+# A study of fedrecsim, for the scheduler Slurm. Written by `fedrecsim study --slurm`; the limits are twice what the runs
+# were estimated to take, and ten minutes.
+#
+#   bash slurm.sh          submits the parts, and a job that puts them together when all of them have ended
+#   sbatch slurm.sh        submits the parts alone
+#   bash slurm.sh merge    puts together what there is
+#
+# A part that comes near its time limit stops and queues again, as does one whose node is lost; both go on from their
+# checkpoints. One that is cancelled (scancel) leaves its checkpoints and ends. The same commands go on with a study that has ended early.
+set -euo pipefail
+
+";
+
+/// The part of the script that is the same for every study.
+const BODY: &str = r#"
+if [[ "${1:-}" == merge ]]; then
+    there=()
+    for ((part = 1; part <= parts; part++)); do
+        if [[ -d "$folder-part-$part-of-$parts" ]]; then
+            there+=("$folder-part-$part-of-$parts")
+        fi
+    done
+    exec "${study[@]}" --out "$folder" --merge "${there[@]}"
+fi
+
+if [[ -z "${SLURM_ARRAY_TASK_ID:-}" ]]; then
+    array="$(sbatch --parsable "$folder/slurm.sh")"
+    sbatch --job-name="$job-merge" --dependency="afterany:${array%%;*}" --ntasks=1 --mem=2000M --time=30:00 \
+        --output="${folder//%/%%}/slurm-merge.log" --wrap="bash $(printf %q "$folder/slurm.sh") merge"
+    exit
+fi
+
+part="$SLURM_ARRAY_TASK_ID"
+"${study[@]}" --out "$folder-part-$part-of-$parts" --shard "$part/$parts" "${of_a_part[@]}" &
+run=$!
+requeue=no
+stop() { kill -TERM "$run" 2> /dev/null || true; }
+# Slurm sends USR1 two minutes before the time limit, and TERM to a task that is cancelled.
+trap 'requeue=yes; stop' USR1
+trap 'requeue=no; stop' TERM
+code=0
+wait "$run" || code=$?
+# A signal ends the wait, while the study is still leaving its checkpoints.
+while kill -0 "$run" 2> /dev/null; do
+    code=0
+    wait "$run" || code=$?
+done
+if [[ $requeue == yes && $code -ne 0 && "${SLURM_RESTART_COUNT:-0}" -lt 100 ]]; then
+    scontrol requeue "${SLURM_ARRAY_JOB_ID}_$part"
+fi
+exit "$code"
+"#;
+
+/// Returns ascending numbers as Slurm takes them: `1-3,5`.
+fn ranges(numbers: &[usize]) -> String {
+    let runs = numbers.chunk_by(|one, next| one + 1 == *next).filter_map(|run| match run {
+        [] => None,
+        [only] => Some(only.to_string()),
+        [first, .., last] => Some(format!("{first}-{last}")),
+    });
+    runs.collect::<Vec<_>>().join(",")
+}
+
+/// Returns a path as a word of a shell script.
+fn word_of(path: &Path) -> Result<String> {
+    let refuse = || Error::Usage(format!("{}: a job script cannot hold this path", path.display()));
+    word(path.to_str().ok_or_else(refuse)?)
+}
+
+/// Returns a text as a word of a shell script.
+fn word(text: &str) -> Result<String> {
+    let refuse = |reason: shlex::QuoteError| Error::Usage(format!("{text:?}: a job script cannot hold this: {reason}"));
+    shlex::try_quote(text).map(|word| word.into_owned()).map_err(refuse)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// If this fails, tasks are ended by their limits, or ask for what no node has.
+    #[test]
+    fn a_task_asks_for_what_its_greediest_runs_take_at_once() {
+        let part =
+            [(100.0, 3 << 30), (300.0, 1 << 30), (200.0, 2 << 30)].map(|(seconds, bytes)| Taken { seconds, bytes });
+        assert_eq!(seconds_of(&part, 1), 600.0);
+        assert_eq!(seconds_of(&part, 2), 600.0, "300 s of the longest may begin when the others have ended");
+        assert_eq!(seconds_of(&part, 4), 450.0);
+        assert_eq!(bytes_of(part.to_vec(), 2), ((3 + 2 + 3) << 30) + MEMORY_BESIDE);
+        assert_eq!([ranges(&[1, 2, 3, 5, 8, 9]), ranges(&[4])], ["1-3,5,8-9", "4"]);
+        assert_eq!((seconds_of(&[], 1), bytes_of(Vec::new(), 1)), (0.0, MEMORY_BESIDE));
+    }
+}

@@ -1,0 +1,67 @@
+//! What is put into an archive comes out again.
+#![allow(clippy::unwrap_used)]
+use std::io::Cursor;
+
+use super::*;
+
+const SHAPE: TableShape = TableShape { rows: 50, dimension: 4 };
+
+fn table(step: f32) -> SharedTable {
+    let values = (0..SHAPE.rows * SHAPE.dimension).map(|place| place as f32 * step).collect();
+    Arc::new(Table::from_values(SHAPE, values).unwrap())
+}
+
+fn reader(archive: &mut Archive) -> ArchiveReader {
+    ArchiveReader::new(Box::new(Cursor::new(archive.take().unwrap())))
+}
+
+#[test]
+fn what_is_put_in_comes_out_in_its_order_and_with_its_bits() {
+    let mut archive = Archive::default();
+    archive.put(&(7u32, "word".to_owned(), -0.0f64));
+    archive.put_values(&[f32::from_bits(0x7fa0_0001), -0.0]);
+    archive.put_bytes(&[1, 2, 3]);
+    let mut reader = reader(&mut archive);
+    let (number, word, zero): (u32, String, f64) = reader.take().unwrap();
+    assert_eq!((number, word.as_str(), zero.to_bits()), (7, "word", (-0.0f64).to_bits()));
+    let bits: Vec<u32> = reader.take_values(2).unwrap().into_iter().map(f32::to_bits).collect();
+    assert_eq!(bits, [0x7fa0_0001, (-0.0f32).to_bits()]);
+    assert_eq!(reader.take_bytes().unwrap(), [1, 2, 3]);
+    assert!(reader.take::<u32>().is_err(), "there is nothing more");
+}
+
+/// If this fails, a checkpoint of a population has as many tables as users, and so has the run that is continued
+/// from it.
+#[test]
+fn a_table_that_many_share_is_written_once_and_shared_again() {
+    let (one, other) = (table(1.0), table(2.0));
+    let equal = table(1.0);
+    let mut archive = Archive::default();
+    for table in [&one, &other, &one, &equal, &other] {
+        archive.put_table(table);
+    }
+    let two_tables = 2 * SHAPE.values() * VALUE_BYTES;
+    assert!((two_tables..two_tables + 200).contains(&archive.pending()), "{}", archive.pending());
+    let mut reader = reader(&mut archive);
+    let read: Vec<SharedTable> = (0..5).map(|_| reader.take_table(SHAPE).unwrap()).collect();
+    assert!(read[0] == one && read[1] == other);
+    assert!(Arc::ptr_eq(&read[0], &read[2]) && Arc::ptr_eq(&read[0], &read[3]) && Arc::ptr_eq(&read[1], &read[4]));
+}
+
+#[test]
+fn a_wrong_length_or_shape_is_an_error_and_takes_no_memory() {
+    let mut archive = Archive::default();
+    archive.put_table(&table(1.0));
+    let bytes = archive.take().unwrap();
+    let read = |bytes: Vec<u8>| ArchiveReader::new(Box::new(Cursor::new(bytes)));
+    let wide = TableShape { rows: 4, dimension: 50 };
+    assert!(matches!(read(bytes.clone()).take_table(wide), Err(Error::Checkpoint(_))));
+    for cut in 0..bytes.len() {
+        assert!(read(bytes[..cut].to_vec()).take_table(SHAPE).is_err(), "{cut}");
+    }
+    for length in [u64::MAX, LONGEST, 1 << 35] {
+        let mut long = bytes.clone();
+        long[..8].copy_from_slice(&length.to_le_bytes());
+        assert!(read(long).take::<u32>().is_err());
+    }
+}
