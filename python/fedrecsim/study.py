@@ -249,10 +249,8 @@ def _slurm(order: _Order) -> str:
     command = [sys.executable, "-m", "fedrecsim", *order.words, *order.limits, "--slurm"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        if "unexpected argument '--slurm'" in done.stderr:
-            raise _native.FedrecsimError("this build of fedrecsim writes no scripts for Slurm: `study` has no --slurm")
         raise _native.FedrecsimError(done.stderr.strip() or f"`study --slurm` ended with {done.returncode}")
-    return done.stdout
+    return (order.folder / "slurm.sh").read_text(encoding="utf-8")
 
 
 def _ray(order: _Order) -> Study:

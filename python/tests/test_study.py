@@ -115,18 +115,16 @@ def test_what_is_no_study_is_refused(axes, small, tmp_path: Path) -> None:
             fedrecsim.study(axes, out=tmp_path / "wrong", seeds=seeds)
 
 
-def test_slurm_refuses_what_the_command_cannot_run(axes, numpy_method, tmp_path: Path) -> None:
-    """If this fails, a script starts a command that does not know the method, or a build without scripts for Slurm ends
-    in a message on the command line's syntax."""
+def test_a_script_for_slurm_starts_this_package(axes, numpy_method, tmp_path: Path) -> None:
+    """If this fails, a script starts the interpreter without the package, or a command that does not know the method."""
     own = axes | {"base": axes["base"] | {"method": numpy_method.name}}
     with pytest.raises(fedrecsim.ScenarioError, match="has no method `numpy-fedmf`"):
         fedrecsim.study(own, executor="slurm", out=tmp_path / "own")
-    helped = subprocess.run([sys.executable, "-m", "fedrecsim", "study", "--help"], capture_output=True, text=True)
-    if "--slurm" in helped.stdout:
-        assert "#SBATCH" in fedrecsim.study(axes, executor="slurm", out=tmp_path / "study", threads=2)
-    else:
-        with pytest.raises(fedrecsim.FedrecsimError, match="writes no scripts for Slurm"):
-            fedrecsim.study(axes, executor="slurm", out=tmp_path / "study", threads=2)
+    script = fedrecsim.study(axes, executor="slurm", out=tmp_path / "study", threads=2)
+    assert "#SBATCH --cpus-per-task=2" in script
+    assert f"study=({sys.executable} -m fedrecsim study " in script
+    checked = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stderr
 
 
 def test_a_study_that_is_refused_leaves_what_others_read(axes, tmp_path: Path) -> None:

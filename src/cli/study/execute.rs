@@ -1,6 +1,7 @@
 //! Starts the runs of a study, as many beside each other as threads and memory allow, and watches them to their ends.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -128,11 +129,6 @@ fn starter(arguments: &StudyArgs, methods: &[Entry], threads: usize, how: How<'_
 
 /// Returns how processes are started.
 fn launcher(arguments: &StudyArgs, threads: usize) -> Result<Launcher> {
-    let own = match arguments.program.split_last() {
-        Some((last, _)) => Ok(PathBuf::from(last)),
-        None => std::env::current_exe(),
-    };
-    let program = own.map_err(|reason| Error::Usage(format!("the program does not know where it is: {reason}")))?;
     let mut before = match &arguments.launch {
         None => Vec::new(),
         Some(text) => shlex::split(text).filter(|words| !words.is_empty()).ok_or_else(|| {
@@ -140,9 +136,23 @@ fn launcher(arguments: &StudyArgs, threads: usize) -> Result<Launcher> {
         })?,
     };
     // A program that an interpreter runs is started by more words than one.
-    let others = arguments.program.split_last().map_or(&[][..], |(_, others)| others);
+    let (program, others) = own_words(arguments)?;
     before.extend(others.iter().map(|word| word.to_string_lossy().into_owned()));
     Ok(Launcher { before, program, threads, data_dir: arguments.data_dir.clone() })
+}
+
+/// Returns the last word that starts this program, and those before it, of which there are some where an interpreter
+/// runs it.
+///
+/// # Errors
+/// [`Error::Usage`] if the program's own file is to start it, and the system does not say which one that is.
+pub fn own_words(arguments: &StudyArgs) -> Result<(PathBuf, &[OsString])> {
+    if let Some((last, others)) = arguments.program.split_last() {
+        return Ok((PathBuf::from(last), others));
+    }
+    let own = std::env::current_exe();
+    let own = own.map_err(|reason| Error::Usage(format!("the program does not know where it is: {reason}")))?;
+    Ok((own, &[]))
 }
 
 /// Returns the memory that all runs together may have; `None` if nobody knows, as when another command starts them,

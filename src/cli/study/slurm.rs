@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::execute::own_words;
 use super::folder::StudyFolder;
 use super::{StudyEnd, fit, wanted_runs, without_data};
 use crate::cli::StudyArgs;
@@ -152,14 +153,14 @@ impl Script<'_> {
     /// Returns the text of the script.
     fn text(&self) -> Result<String> {
         let Self { name, arguments, folder, parts, tasks, demand } = self;
-        let program = std::env::current_exe()
-            .map_err(|reason| Error::Usage(format!("the program does not know where it is: {reason}")))?;
+        let (program, before) = own_words(arguments)?;
         let log = absolute(&folder.join("slurm-")).display().to_string().replace('%', "%%");
         if log.contains(['"', '\n', '\\']) {
             return Err(Error::Usage(format!("{}: a job script cannot hold this path", folder.display())));
         }
         let (folder, here) = (word_of(&absolute(folder))?, word_of(&absolute(Path::new(".")))?);
-        let mut study = vec![word_of(&program)?, "study".to_owned(), word_of(&absolute(&arguments.study))?];
+        let mut study = before.iter().map(|word| word_of(Path::new(word))).collect::<Result<Vec<_>>>()?;
+        study.extend([word_of(&program)?, "study".to_owned(), word_of(&absolute(&arguments.study))?]);
         let mut option = |name: &str, value: String| study.extend([name.to_owned(), value]);
         for set in &arguments.set {
             option("--set", word(set)?);
