@@ -242,7 +242,7 @@ fn the_report_names_commit_compiler_and_build() {
     let digits = commit.strip_suffix("-modified").unwrap_or(&commit);
     assert!(commit == "unknown" || (digits.len() == 40 && digits.bytes().all(|c| c.is_ascii_hexdigit())), "{commit}");
     assert!(version("rustc").starts_with("1."));
-    for part in [" for ", "cli", "npz, plots"] {
+    for part in [" for ", "cli", "npz", "plots"] {
         assert!(version("build").contains(part), "{}", version("build"));
     }
     assert!(run.get("other_builds").is_none());
