@@ -66,7 +66,7 @@ class MethodEntry:
 
 @final
 class Task:
-    """One participation, as a client is told of it."""
+    """Describes one participation to the client that trains."""
 
     user: int
     """The user."""
@@ -91,7 +91,7 @@ class Task:
 
 @final
 class Received:
-    """One of the updates that a step of the server consists of."""
+    """Holds one of the updates that a step of the server uses."""
 
     user: int
     """The sender."""

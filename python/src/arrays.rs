@@ -80,7 +80,7 @@ pub fn floats<'py>(value: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArrayDyn<'py
 /// Returns the values of an array that [`floats`] has returned.
 ///
 /// # Errors
-/// None that can happen: the values stand in a row.
+/// It cannot fail, as the values are contiguous.
 pub fn slice<'a>(array: &'a PyReadonlyArrayDyn<'_, f32>) -> PyResult<&'a [f32]> {
     Ok(array.as_slice()?)
 }

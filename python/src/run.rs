@@ -62,7 +62,7 @@ impl RoundObserver for Watch {
     fn round_finished(&mut self, round: &RoundRecord, total: ByDirection<Flow>) {
         let now = Instant::now();
         self.laps.push((now - std::mem::replace(&mut self.last, now)).as_secs_f64());
-        // Nobody listens any more if the run is being stopped.
+        // If the run is being stopped, the receiver is gone, and that is no error.
         let _ = self.tell.send(told(round, self.rounds, total, self.headline.as_ref()));
     }
 }

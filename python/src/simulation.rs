@@ -200,7 +200,7 @@ impl Simulation {
     /// Ends the simulation where it stands, and returns what remains.
     fn finish(&self, py: Python<'_>) -> PyResult<Report> {
         self.check_process()?;
-        // It takes no time to speak of. A signal that comes meanwhile is seen afterwards, when the result is there.
+        // This takes very little time. A signal that arrives meanwhile is handled afterwards, when the result is there.
         let outcome = py.detach(|| self.lock().take().ok_or_else(finished)?.finish()).or_raise()?;
         let wall = Wall { threads: self.control.threads as u32, ..Wall::default() };
         Report::of(py, (self.scenario.clone(), self.warnings.clone()), outcome, wall)

@@ -87,7 +87,7 @@ pub fn study_here(
     let end = watched(py, &interrupted, tell.as_ref(), |sender| {
         let sender = Mutex::new(sender.clone());
         let told = |line: &str| {
-            // Nobody listens any more if the study is being stopped.
+            // If the study is being stopped, the receiver is gone, and that is no error.
             let _ = sender.lock().unwrap_or_else(PoisonError::into_inner).send(Told::Line(line.to_owned()));
         };
         outside::in_threads(&arguments, &methods, &interrupted, &told)

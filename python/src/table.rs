@@ -30,7 +30,7 @@ impl Table {
     /// Returns the table in Arrow's format for files and pipes.
     ///
     /// # Errors
-    /// None that can happen for tables of numbers and texts.
+    /// It cannot fail for tables of numbers and texts.
     pub fn to_ipc(&self) -> PyResult<Vec<u8>> {
         let mut writer = StreamWriter::try_new(Vec::new(), &self.0.schema()).map_err(failed)?;
         writer.write(&self.0).map_err(failed)?;

@@ -4,10 +4,10 @@
 
 use super::central::UserRatings;
 use super::protocol::Protocol;
+use super::samples::draw_shuffled;
 use super::server::{StepContext, StepReport};
 use crate::error::Result;
 use crate::math::{exp, ln};
-use crate::rng::PortableDraws;
 
 /// Is a user with one of its positives and a negative for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,17 +27,13 @@ pub(super) struct Triple {
 /// Those of [`Protocol::draw_negatives`].
 pub(super) fn draw(
     protocol: &Protocol,
-    (ratings, items): (&[UserRatings], usize),
+    data: (&[UserRatings], usize),
     step: &StepContext<'_>,
     name: &str,
 ) -> Result<Vec<Triple>> {
-    let mut triples = Vec::new();
-    let mut stream = step.named_stream(&format!("{name}/negatives"));
-    protocol.draw_negatives((ratings, items), &mut stream, |user, positive, negatives| {
+    draw_shuffled(protocol, data, (step, name), |triples, user, positive, negatives| {
         triples.extend(negatives.iter().map(|&negative| Triple { user, positive, negative }));
-    })?;
-    step.named_stream(&format!("{name}/order")).shuffle_portably(&mut triples);
-    Ok(triples)
+    })
 }
 
 /// Returns the report of a pass over `triples`, whose losses add up to `loss`. Three rows are visited for each of them.

@@ -24,18 +24,32 @@ pub struct Sample {
 /// Those of [`Protocol::draw_negatives`].
 pub(super) fn draw(
     protocol: &Protocol,
-    (ratings, items): (&[UserRatings], usize),
+    data: (&[UserRatings], usize),
     step: &StepContext<'_>,
     name: &str,
 ) -> Result<Vec<Sample>> {
-    let mut samples = Vec::new();
-    let mut stream = step.named_stream(&format!("{name}/negatives"));
-    protocol.draw_negatives((ratings, items), &mut stream, |user, item, negatives| {
+    draw_shuffled(protocol, data, (step, name), |samples, user, item, negatives| {
         samples.push(Sample { user, item, is_positive: true });
         samples.extend(negatives.iter().map(|&item| Sample { user, item, is_positive: false }));
-    })?;
-    step.named_stream(&format!("{name}/order")).shuffle_portably(&mut samples);
-    Ok(samples)
+    })
+}
+
+/// Draws what a pass trains on, in random order: `add` appends what is made of a positive of a user and its negatives.
+/// `data` are the ratings and the number of items; the method's name names the streams.
+///
+/// # Errors
+/// Those of [`Protocol::draw_negatives`].
+pub(super) fn draw_shuffled<T>(
+    protocol: &Protocol,
+    data: (&[UserRatings], usize),
+    (step, name): (&StepContext<'_>, &str),
+    mut add: impl FnMut(&mut Vec<T>, u32, u32, &[u32]),
+) -> Result<Vec<T>> {
+    let mut drawn = Vec::new();
+    let mut stream = step.named_stream(&format!("{name}/negatives"));
+    protocol.draw_negatives(data, &mut stream, |user, item, negatives| add(&mut drawn, user, item, negatives))?;
+    step.named_stream(&format!("{name}/order")).shuffle_portably(&mut drawn);
+    Ok(drawn)
 }
 
 #[cfg(test)]

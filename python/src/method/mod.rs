@@ -305,7 +305,7 @@ impl MethodEntry {
                 let problem = ProblemFacts { users: size.users, items: size.items, streams: None };
                 let blocks = object_of(py, &of_sizes, value, problem)
                     .and_then(|object| bridge(py, "layout")?.call1((object,))?.extract());
-                // Whoever builds the method is told what is wrong.
+                // The caller that builds the method reports what is wrong.
                 blocks.and_then(layout_of).map(|layout| sizes_of(&layout)).unwrap_or_default()
             })
         };

@@ -135,7 +135,7 @@ impl Accumulator for Collected {
     }
 }
 
-/// One of the updates that a step consists of.
+/// Holds one of the updates that a step of the server uses.
 #[pyclass(frozen, module = "fedrecsim._native")]
 pub struct Received {
     /// The sender.

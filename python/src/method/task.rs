@@ -16,7 +16,7 @@ use super::{Shared, often, seed_of};
 use crate::arrays::{self, floats, refuse_unknown};
 use crate::error::refused;
 
-/// One participation, as a client is told of it.
+/// Describes one participation to the client that trains.
 #[pyclass(frozen, module = "fedrecsim._native")]
 pub struct Task {
     /// The user.

@@ -58,7 +58,7 @@ impl EventTable {
     /// Returns the table.
     ///
     /// # Errors
-    /// None that can happen: all columns have as many rows.
+    /// It cannot fail, as all columns have the same number of rows.
     pub fn finish(mut self) -> Result<RecordBatch> {
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(COUNTS.len() + 3);
         arrays.extend(self.counts.iter_mut().map(|column| Arc::new(column.finish()) as ArrayRef));

@@ -265,12 +265,8 @@ impl OutgoingDownload {
         Ok(Received { model, intended, frame_bytes: frame.len() as u64 })
     }
 
-    /// Appends the frame that travels to `user`, and what the server meant by it. A frame that many share is written
-    /// once.
-    ///
-    /// # Errors
-    /// As [`Self::frame`].
-    pub fn save(&self, user: UserId, archive: &mut Archive) -> Result<()> {
+    /// Appends the number, the phase and the kind of the download, for [`head_of`], and returns the kind.
+    fn put_head(&self, archive: &mut Archive) -> u8 {
         let kind = match &self.content {
             Content::Nothing(_) => 0u8,
             Content::Held { is_shared: true, .. } => 1,
@@ -278,6 +274,16 @@ impl OutgoingDownload {
             Content::Version(..) => 3,
         };
         archive.put(&(self.number, self.phase.0, kind));
+        kind
+    }
+
+    /// Appends the frame that travels to `user`, and what the server meant by it. A frame that many share is written
+    /// once.
+    ///
+    /// # Errors
+    /// As [`Self::frame`].
+    pub fn save(&self, user: UserId, archive: &mut Archive) -> Result<()> {
+        let kind = self.put_head(archive);
         if kind == 0 {
             return Ok(());
         }
@@ -301,6 +307,18 @@ impl OutgoingDownload {
     }
 }
 
+/// Reads the number, the phase and the kind of a download.
+///
+/// # Errors
+/// [`Error::Checkpoint`] if the method has no such phase.
+fn head_of(archive: &mut ArchiveReader, world: &World) -> Result<(u32, Phase, u8)> {
+    let (number, phase, kind): (u32, u8, u8) = archive.take()?;
+    if usize::from(phase) >= world.phases() {
+        return Err(damaged(format!("a download of phase {phase}, which the method does not have")));
+    }
+    Ok((number, Phase(phase), kind))
+}
+
 /// The downloads of a checkpoint that is being read. Users who shared a download share it again.
 #[derive(Debug, Default)]
 pub struct RestoredDownloads {
@@ -314,11 +332,7 @@ impl RestoredDownloads {
     /// # Errors
     /// [`Error::Checkpoint`] if the archive holds no download of this world, or two that differ and have one number.
     pub fn take(&mut self, archive: &mut ArchiveReader, world: &World) -> Result<Arc<OutgoingDownload>> {
-        let (number, phase, kind): (u32, u8, u8) = archive.take()?;
-        let phase = Phase(phase);
-        if usize::from(phase.0) >= world.phases() {
-            return Err(damaged(format!("a download of phase {}, which the method does not have", phase.0)));
-        }
+        let (number, phase, kind) = head_of(archive, world)?;
         let layout = world.download_layout(phase).clone();
         let content = match kind {
             0 => Content::Nothing(Received::nothing()),

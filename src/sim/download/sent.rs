@@ -7,11 +7,10 @@
 use std::sync::{Arc, OnceLock};
 
 use super::versions::Version;
-use super::{Content, OutgoingDownload, Received, WaysToVersion};
+use super::{Content, OutgoingDownload, Received, WaysToVersion, head_of};
 use crate::codec::{Frame, FrameParts};
 use crate::error::Result;
 use crate::ids::UserId;
-use crate::method::task::Phase;
 use crate::model::archive::{Archive, ArchiveReader, damaged};
 use crate::model::state::{restore_model, save_model};
 use crate::sim::world::World;
@@ -27,13 +26,7 @@ impl OutgoingDownload {
     /// # Errors
     /// As [`Self::frame`].
     pub fn send(&self, user: UserId, archive: &mut Archive) -> Result<()> {
-        let kind = match &self.content {
-            Content::Nothing(_) => 0u8,
-            Content::Held { is_shared: true, .. } => 1,
-            Content::Held { is_shared: false, .. } | Content::PerUser(_) => 2,
-            Content::Version(..) => 3,
-        };
-        archive.put(&(self.number, self.phase.0, kind));
+        self.put_head(archive);
         match &self.content {
             Content::Nothing(_) => {}
             Content::Version(version, _) => version.save(archive),
@@ -60,11 +53,7 @@ impl OutgoingDownload {
     /// # Errors
     /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) if the archive holds no download of this world.
     pub fn receive(archive: &mut ArchiveReader, world: &World) -> Result<Self> {
-        let (number, phase, kind): (u32, u8, u8) = archive.take()?;
-        let phase = Phase(phase);
-        if usize::from(phase.0) >= world.phases() {
-            return Err(damaged(format!("a download of phase {}, which the method does not have", phase.0)));
-        }
+        let (number, phase, kind) = head_of(archive, world)?;
         let layout = world.download_layout(phase).clone();
         let content = match kind {
             0 => Content::Nothing(Received::nothing()),
