@@ -66,9 +66,7 @@ impl Server for TrimmedMean {
     }
 
     fn set_model(&mut self, model: Model) -> Result<()> {
-        self.model.check_same_layout(&model)?;
-        self.model = model;
-        Ok(())
+        self.model.replace(model)
     }
 
     fn accumulator(&self) -> Box<dyn Accumulator> {

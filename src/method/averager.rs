@@ -121,9 +121,7 @@ impl Server for Averager {
     }
 
     fn set_model(&mut self, model: Model) -> Result<()> {
-        self.model.check_same_layout(&model)?;
-        self.model = model;
-        Ok(())
+        self.model.replace(model)
     }
 
     fn adds_up(&self) -> bool {

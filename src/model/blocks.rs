@@ -81,6 +81,16 @@ impl Model {
         Err(Error::Update(format!("a model of {} meets one of {}", other.layout, self.layout)))
     }
 
+    /// Takes the values of `other`.
+    ///
+    /// # Errors
+    /// [`Error::Update`], naming both layouts, if `other` has another layout; this model is as it was then.
+    pub fn replace(&mut self, other: Self) -> Result<()> {
+        self.check_same_layout(&other)?;
+        *self = other;
+        Ok(())
+    }
+
     /// Returns the values, in the order of the layout.
     pub fn blocks(&self) -> &[BlockValues] {
         &self.blocks

@@ -62,13 +62,21 @@ pub struct FrontPoint {
 /// Returns the places of the points that no other one beats, by ascending cost. One beats another if it costs at most as
 /// much and is at least as accurate, and better in one of the two.
 pub fn unbeaten(points: &[FrontPoint], direction: Direction) -> Vec<usize> {
-    let beats = |one: &Band, other: &Band| {
-        let better = direction.compare(one.y, other.y);
-        one.x <= other.x && better.is_ge() && (one.x < other.x || better.is_gt())
+    let sign = if direction == Direction::HigherIsBetter { -1.0 } else { 1.0 };
+    let costs: Vec<[f64; 2]> = points.iter().map(|point| [point.at.x, sign * point.at.y]).collect();
+    unbeaten_in_all(&costs)
+}
+
+/// Returns the places of what no other one beats, by ascending first cost. One beats another if it costs at most as much
+/// in every respect, and less in one.
+pub fn unbeaten_in_all<const N: usize>(costs: &[[f64; N]]) -> Vec<usize> {
+    let beats = |one: &[f64; N], other: &[f64; N]| {
+        let pairs = || one.iter().zip(other);
+        pairs().all(|(one, other)| one <= other) && pairs().any(|(one, other)| one < other)
     };
-    let is_unbeaten = |place: &usize| points.iter().all(|other| !beats(&other.at, &points[*place].at));
-    let mut places: Vec<usize> = (0..points.len()).filter(is_unbeaten).collect();
-    places.sort_by(|one, other| points[*one].at.x.total_cmp(&points[*other].at.x));
+    let is_unbeaten = |place: &usize| costs.iter().all(|other| !beats(other, &costs[*place]));
+    let mut places: Vec<usize> = (0..costs.len()).filter(is_unbeaten).collect();
+    places.sort_by(|one, other| costs[*one][0].total_cmp(&costs[*other][0]));
     places
 }
 
@@ -87,5 +95,7 @@ mod tests {
         assert_eq!(unbeaten(&points, Direction::HigherIsBetter), [1, 4, 3], "equal arms do not beat each other");
         assert_eq!(unbeaten(&points, Direction::LowerIsBetter), [1, 4, 2]);
         assert_eq!(unbeaten(&[], Direction::LowerIsBetter), [0; 0]);
+        let costs = [[3.0, 1.0, 1.0], [1.0, 2.0, 2.0], [3.0, 1.0, 2.0], [2.0, 2.0, 1.0]];
+        assert_eq!(unbeaten_in_all(&costs), [1, 3, 0], "the third one is beaten by the first one alone");
     }
 }

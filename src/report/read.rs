@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::exporter::RUN_JSON;
-use super::record::{ByDirection, FORMAT, Flow, SplitFigures, Wall};
+use super::record::{AuditRecord, ByDirection, FORMAT, Flow, PrivacyRecord, SplitFigures, Wall};
 use crate::error::{Error, Result};
 use crate::scenario::CodecSpec;
 
@@ -62,6 +62,12 @@ pub struct SavedRun {
     /// Bytes that the evaluated users would download in order to score after the selected round.
     #[serde(default)]
     pub inference_bytes: Option<u64>,
+    /// What a probe could read out of the uploads, over all audited rounds.
+    #[serde(default)]
+    pub audit: Option<AuditRecord>,
+    /// What is claimed of users' privacy.
+    #[serde(default)]
+    pub privacy: Option<PrivacyRecord>,
     /// Virtual time at the end of the last finished round.
     pub virtual_time_s: f64,
     /// The scenario as resolved.

@@ -22,7 +22,7 @@ pub fn describe(record: &RunRecord) -> Vec<(&'static str, String)> {
 }
 
 /// Returns in words what is claimed of users' privacy, with everything that it depends on.
-fn claim(privacy: &PrivacyRecord) -> String {
+pub fn claim(privacy: &PrivacyRecord) -> String {
     let PrivacyRecord { epsilon, delta, adjacency, trust, .. } = *privacy;
     let (Some(epsilon), Some(delta), Some(adjacency), Some(trust)) = (epsilon, delta, adjacency, trust) else {
         let because = privacy.no_epsilon.map_or("none was worked out", NoEpsilon::words);

@@ -21,6 +21,10 @@ pub enum Quantity {
     DownBytes,
     /// Bytes that the evaluated users would download in order to score.
     InferenceBytes,
+    /// Bytes that clients sent for nothing: cut off, given up, late, stale, or still under way at the end.
+    UpUnused,
+    /// Bytes that the server sent for nothing.
+    DownUnused,
     /// Bytes that `[overheads]` adds to what clients sent, and that are in no frame.
     UpModelled,
     /// Bytes that `[overheads]` adds to what the server sent, and that are in no frame.
@@ -36,6 +40,19 @@ pub enum Quantity {
     WallTime,
     /// Peak memory of the run's process.
     PeakMemory,
+    /// The epsilon that is claimed at the end of the run.
+    Epsilon,
+    /// The AUC of the audit's best guess which items a user has rated, from the uploads of one round.
+    AuditAuc,
+    /// The precision of the best such guess.
+    AuditPrecision,
+    /// The AUC of the audit's best guess from all uploads of a user together.
+    LinkedAuditAuc,
+    /// The precision of the best such guess.
+    LinkedAuditPrecision,
+    /// The share of the largest eigenvalue in an uploaded outer product of the user vector, which is 1 if the upload
+    /// gives the vector away.
+    OuterProduct,
 }
 
 /// The quantities that say what a run cost, in the order of the tables.
@@ -46,6 +63,19 @@ pub const COSTS: [Quantity; 6] = [
     Quantity::VirtualTime,
     Quantity::WallTime,
     Quantity::PeakMemory,
+];
+
+/// The quantities of the bytes that nobody had any use for.
+pub const UNUSED: [Quantity; 2] = [Quantity::UpUnused, Quantity::DownUnused];
+
+/// The quantities of what is claimed about users' privacy, and of what an audit could read out of uploads.
+pub const PRIVACY: [Quantity; 6] = [
+    Quantity::Epsilon,
+    Quantity::AuditAuc,
+    Quantity::AuditPrecision,
+    Quantity::LinkedAuditAuc,
+    Quantity::LinkedAuditPrecision,
+    Quantity::OuterProduct,
 ];
 
 /// The quantities of the bytes that the scenario's `[overheads]` adds to what was sent.
@@ -70,6 +100,14 @@ impl Quantity {
             Self::VirtualTime => "virtual_time_s",
             Self::WallTime => "wall_time_s",
             Self::PeakMemory => "peak_memory_bytes",
+            Self::UpUnused => "up_unused_bytes",
+            Self::DownUnused => "down_unused_bytes",
+            Self::Epsilon => "epsilon",
+            Self::AuditAuc => "audit_auc",
+            Self::AuditPrecision => "audit_precision",
+            Self::LinkedAuditAuc => "audit_linked_auc",
+            Self::LinkedAuditPrecision => "audit_linked_precision",
+            Self::OuterProduct => "audit_outer_product",
         };
         name.into()
     }
@@ -89,6 +127,14 @@ impl Quantity {
             Self::VirtualTime => "virtual time".to_owned(),
             Self::WallTime => "wall time".to_owned(),
             Self::PeakMemory => "peak memory".to_owned(),
+            Self::UpUnused => "of it unused, up".to_owned(),
+            Self::DownUnused => "of it unused, down".to_owned(),
+            Self::Epsilon => "epsilon".to_owned(),
+            Self::AuditAuc => "AUC, one upload".to_owned(),
+            Self::AuditPrecision => "precision, one upload".to_owned(),
+            Self::LinkedAuditAuc => "AUC, all uploads".to_owned(),
+            Self::LinkedAuditPrecision => "precision, all uploads".to_owned(),
+            Self::OuterProduct => "outer product".to_owned(),
         }
     }
 
@@ -110,6 +156,14 @@ impl Quantity {
             Self::VirtualTime => Some(run.virtual_time_s),
             Self::WallTime => Some(run.wall.total_s),
             Self::PeakMemory => run.wall.peak_rss_bytes.map(|bytes| bytes as f64),
+            Self::UpUnused => Some(run.bytes.up.unused() as f64),
+            Self::DownUnused => Some(run.bytes.down.unused() as f64),
+            Self::Epsilon => run.privacy?.epsilon,
+            Self::AuditAuc => Some(run.audit?.best_guess().auc),
+            Self::AuditPrecision => Some(run.audit?.best_guess().precision),
+            Self::LinkedAuditAuc => Some(run.audit?.best_linked_guess()?.auc),
+            Self::LinkedAuditPrecision => Some(run.audit?.best_linked_guess()?.precision),
+            Self::OuterProduct => run.audit?.outer_product,
         }
     }
 
@@ -122,9 +176,17 @@ impl Quantity {
             | Self::InferenceBytes
             | Self::UpModelled
             | Self::DownModelled
+            | Self::UpUnused
+            | Self::DownUnused
             | Self::UpBytesToSelected
             | Self::DownBytesToSelected
             | Self::PeakMemory => bytes(value),
+            Self::Epsilon => format!("{value:.3}"),
+            Self::AuditAuc
+            | Self::AuditPrecision
+            | Self::LinkedAuditAuc
+            | Self::LinkedAuditPrecision
+            | Self::OuterProduct => format!("{value:.3}"),
             Self::VirtualTime | Self::WallTime => words::duration(value),
         }
     }

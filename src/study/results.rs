@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 
 use super::file::Reference;
-use super::quantities::{COSTS, COSTS_OF_SELECTED, OVERHEADS, Quantity};
-use super::reach::{self, Goal, PERCENTS, Spent};
+use super::measures::{Measure, SpentOn};
+use super::reach::{self, Goal, Spent};
 use super::statistics::Summary;
-use crate::report::figures;
 use crate::report::read::SavedReport;
 
 /// The results of a study, or of reports that are compared.
@@ -61,54 +60,6 @@ pub enum RunState {
     NoData,
 }
 
-/// What is counted until a goal is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SpentOn {
-    /// Bytes sent by clients.
-    Up,
-    /// Bytes sent in both directions.
-    Both,
-    /// Virtual time.
-    Time,
-}
-
-/// Something that a table has a column or a row for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Measure {
-    /// A quantity of the run as a whole.
-    Whole(Quantity),
-    /// What was spent until a share of a best accuracy was reached.
-    Until {
-        /// Whose best accuracy it is.
-        goal: Goal,
-        /// The share, in percent.
-        percent: u32,
-        /// What is counted.
-        spent: SpentOn,
-    },
-}
-
-impl Measure {
-    /// Returns the name in CSV files, with the unit first where a goal follows.
-    pub fn name(&self) -> String {
-        match self {
-            Self::Whole(quantity) => quantity.name().into_owned(),
-            Self::Until { goal, percent, spent } => {
-                let what = match spent {
-                    SpentOn::Up => "up_bytes",
-                    SpentOn::Both => "bytes",
-                    SpentOn::Time => "virtual_time_s",
-                };
-                let whose = match goal {
-                    Goal::Own => "own",
-                    Goal::Compared => "compared",
-                };
-                format!("{what}_to_{percent}_percent_of_{whose}_best")
-            }
-        }
-    }
-}
-
 impl ArmResults {
     /// Returns the reports of the runs that have come to their end, in the order of the seeds.
     pub fn reports(&self) -> impl Iterator<Item = &SavedReport> {
@@ -131,41 +82,6 @@ impl ArmResults {
 }
 
 impl Results {
-    /// Returns everything that is measured: all figures of accuracy that a run has, the validation part's first one, the
-    /// costs, and what was spent until goals were reached.
-    pub fn measures(&self) -> Vec<Measure> {
-        let reports = || self.arms.iter().flat_map(ArmResults::reports);
-        let names = reports().flat_map(|report| report.run.accuracy.test.keys());
-        let figures = figures::ordered(names).into_iter().map(|name| Quantity::Figure(name.to_owned()));
-        let accuracies = figures.chain(self.validation());
-        let mut measures: Vec<Measure> =
-            accuracies.chain(COSTS).chain(OVERHEADS).chain(COSTS_OF_SELECTED).map(Measure::Whole).collect();
-        for goal in self.goals() {
-            for percent in PERCENTS {
-                let spent = [SpentOn::Up, SpentOn::Both, SpentOn::Time];
-                measures.extend(spent.map(|spent| Measure::Until { goal, percent, spent }));
-            }
-        }
-        measures
-    }
-
-    /// Returns the first figure on the validation part; `None` if no run has one.
-    pub fn validation(&self) -> Option<Quantity> {
-        let quantity = Quantity::Validation(self.figures.first()?.clone());
-        let is_there = self.arms.iter().flat_map(ArmResults::reports).any(|report| quantity.of(report).is_some());
-        is_there.then_some(quantity)
-    }
-
-    /// Returns the quantities of the table of costs: modelled bytes are among them if some run has any.
-    pub fn costs(&self) -> Vec<Quantity> {
-        let reports = || self.arms.iter().flat_map(ArmResults::reports);
-        let is_there =
-            |quantity: &Quantity| reports().any(|report| quantity.of(report).is_some_and(|bytes| bytes > 0.0));
-        let [bytes, others] = [&COSTS[..2], &COSTS[2..]];
-        let overheads = if OVERHEADS.iter().any(is_there) { &OVERHEADS[..] } else { &[] };
-        [bytes, overheads, others].concat()
-    }
-
     /// Returns whether some arm is compared to another one.
     pub fn is_compared(&self) -> bool {
         self.arms.iter().any(|arm| arm.compare_to.is_some())
@@ -306,6 +222,7 @@ impl Results {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::study::quantities::Quantity;
     use crate::study::sample;
 
     fn hr() -> Measure {
@@ -322,21 +239,6 @@ mod tests {
         assert!((difference.mean + 0.05).abs() < 1e-12 && difference.half_width.unwrap() < 1e-9, "{difference:?}");
         assert_eq!(results.difference(0, &hr()), None, "an arm is not compared with itself");
         assert_eq!(results.counts(), [6, 0, 6]);
-    }
-
-    /// If this fails, a table does not tell measured bytes from modelled ones, or has columns of nothing.
-    #[test]
-    fn modelled_bytes_are_costs_where_there_are_any() {
-        let mut results = sample::results();
-        assert_eq!(results.costs(), COSTS);
-        if let RunState::Done(report) = &mut results.arms[1].runs[0].state {
-            report.run.bytes.up.modelled = 5;
-        }
-        let costs = results.costs();
-        assert_eq!(
-            (costs.len(), &costs[1..4]),
-            (8, &[Quantity::DownBytes, Quantity::UpModelled, Quantity::DownModelled][..])
-        );
     }
 
     /// If this fails, arms of which nothing has been run fill the tables, or differences are taken to another arm.

@@ -193,7 +193,7 @@ fn listed(arguments: &StudyArgs, plan: &Plan) -> String {
         part.unwrap_or_default(),
         wanted.unwrap_or_default()
     );
-    for arm in &plan.arms {
+    for arm in plan.arms.iter().filter(|arm| is_wanted(arguments, &arm.arm.name)) {
         let changes =
             if arm.arm.set.is_empty() { String::new() } else { format!(" --set {}", arm.arm.set.join(" --set ")) };
         text.push_str(&format!("  {}: {}{changes}\n", arm.arm.name, arm.arm.base.display()));

@@ -138,9 +138,7 @@ impl<W: Weigher> CentralTrainer for Trainer<W> {
     }
 
     fn set_model(&mut self, model: Model) -> Result<()> {
-        self.model.check_same_layout(&model)?;
-        self.model = model;
-        Ok(())
+        self.model.replace(model)
     }
 
     fn pass(&mut self, ratings: &[UserRatings], step: &StepContext<'_>) -> Result<StepReport> {

@@ -32,6 +32,14 @@ pub struct AuditRecord {
     pub outer_product: Option<f64>,
 }
 
+impl AuditFigures {
+    /// Returns the highest of each figure.
+    fn best(guesses: [Self; 3]) -> Self {
+        let highest = |of: fn(&Self) -> f64| guesses.iter().map(of).fold(0.0, f64::max);
+        Self { auc: highest(|guess| guess.auc), precision: highest(|guess| guess.precision) }
+    }
+}
+
 impl AddAssign for AuditFigures {
     fn add_assign(&mut self, other: Self) {
         self.auc += other.auc;
@@ -40,6 +48,17 @@ impl AddAssign for AuditFigures {
 }
 
 impl AuditRecord {
+    /// Returns the best of the guesses from one upload, each figure by itself: a server does not know which score tells the
+    /// most, but may find out from users who tell it what they rated.
+    pub fn best_guess(&self) -> AuditFigures {
+        AuditFigures::best([self.presence, self.norm, self.against_mean])
+    }
+
+    /// Returns the best of the guesses from all uploads of a user, as [`Self::best_guess`].
+    pub fn best_linked_guess(&self) -> Option<AuditFigures> {
+        self.linked.map(AuditFigures::best)
+    }
+
     /// Returns the mean over the uploads of several rounds, with the latest guess from all uploads; `None` without any.
     pub fn over(records: impl Iterator<Item = Self> + Clone) -> Option<Self> {
         let users: u64 = records.clone().map(|record| record.users).sum();

@@ -74,6 +74,11 @@ impl Flow {
         self.sent - self.modelled
     }
 
+    /// Returns the bytes that were sent and were of no use. What was in progress when the run ended is among them.
+    pub fn unused(&self) -> u64 {
+        self.lost + self.cancelled + self.in_flight + self.late + self.stale
+    }
+
     /// Returns every count, to be changed. This is the only list of the counts.
     fn counts_mut(&mut self) -> [&mut u64; 14] {
         // The value is destructured, so that a field added later cannot be forgotten here.

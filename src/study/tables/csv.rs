@@ -4,8 +4,9 @@
 use csv::Writer;
 
 use crate::error::{Error, Result};
+use crate::study::measures::Measure;
 use crate::study::quantities::Quantity;
-use crate::study::results::{Measure, Results, RunState};
+use crate::study::results::{Results, RunState};
 use crate::study::statistics::Summary;
 
 /// Returns a line for every run and quantity, and one for every run without a result.

@@ -6,15 +6,17 @@ mod document;
 mod page;
 #[cfg(feature = "plots")]
 mod pictures;
+mod privacy;
 mod savings;
 
 use document::{Block, Document};
 
 use super::file::Reference;
+use super::measures::{Measure, SpentOn};
 use super::names::Names;
 use super::quantities::{self, Quantity};
 use super::reach::{Goal, PERCENTS};
-use super::results::{ArmResults, Measure, Results, RunState, SpentOn};
+use super::results::{ArmResults, Results, RunState};
 use super::statistics::Summary;
 use super::{saved, sharing};
 use crate::error::Result;
@@ -84,6 +86,7 @@ fn document(results: &Results, pictures: &[&str]) -> Document {
     }
     blocks.extend(savings::blocks(results, &names));
     blocks.extend(costs(results, &names));
+    blocks.extend(privacy::blocks(results, &names));
     for goal in results.goals() {
         blocks.extend(goals(results, &names, goal));
     }

@@ -7,8 +7,9 @@ use crate::report::figures;
 use crate::report::html::chart::{Axis, Chart, MOST_POINTS, Series, Stroke, Unit, cost_axes, drawn, style};
 use crate::report::html::table::{Cell, Table};
 use crate::report::html::{Page, Part};
+use crate::study::measures::Measure;
 use crate::study::quantities::{Quantity, direction};
-use crate::study::results::{ArmResults, Measure, Results, RunState};
+use crate::study::results::{ArmResults, Results, RunState};
 
 /// The colour of the front.
 const FRONT: usize = 6;

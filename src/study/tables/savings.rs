@@ -3,9 +3,10 @@
 use super::document::Block;
 use super::interval;
 use crate::report::html::table::Cell;
+use crate::study::measures::Measure;
 use crate::study::names::Names;
 use crate::study::quantities::{COSTS_OF_SELECTED, Quantity};
-use crate::study::results::{Measure, Results};
+use crate::study::results::Results;
 use crate::study::statistics::Summary;
 
 /// Returns the table; nothing if no arm is compared to another one.

@@ -182,9 +182,7 @@ impl CentralTrainer for Trainer {
     }
 
     fn set_model(&mut self, model: Model) -> Result<()> {
-        self.model.check_same_layout(&model)?;
-        self.model = model;
-        Ok(())
+        self.model.replace(model)
     }
 
     fn pass(&mut self, ratings: &[UserRatings], step: &StepContext<'_>) -> Result<StepReport> {
