@@ -56,7 +56,8 @@ pub fn results(reports: Vec<SavedReport>, wanted: Wanted, vocabulary: &[MethodVo
     for (place, arm) in arms.iter_mut().enumerate() {
         arm.compare_to = compare_to.filter(|other| *other != place);
     }
-    let results = Results { title: wanted.title, arms, figures: shown, references: Vec::new(), shard: None };
+    let results =
+        Results { title: wanted.title, arms, figures: shown, references: Vec::new(), courses: Vec::new(), shard: None };
     let has = |figure: &str| {
         results.arms.iter().flat_map(ArmResults::reports).any(|report| report.run.accuracy.test.contains_key(figure))
     };

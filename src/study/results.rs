@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::file::Reference;
+use super::file::{PublishedCourse, Reference};
 use super::measures::{Measure, SpentOn};
 use super::reach::{self, Goal, Spent};
 use super::statistics::Summary;
@@ -19,6 +19,8 @@ pub struct Results {
     pub figures: Vec<String>,
     /// Published values to stand beside.
     pub references: Vec<Reference>,
+    /// Published courses to stand beside.
+    pub courses: Vec<PublishedCourse>,
     /// Which part of the runs these are, such as `3/16`; `None` for all.
     pub shard: Option<String>,
 }
@@ -193,7 +195,9 @@ impl Results {
         let references = references.filter_map(|of| Some(Reference { arm: place_of(of.arm)?, ..of })).collect();
         let arms = self.arms.into_iter().enumerate().filter(|(place, _)| kept.contains(place));
         let arms = arms.map(|(_, arm)| ArmResults { compare_to: arm.compare_to.and_then(place_of), ..arm }).collect();
-        Self { arms, references, ..self }
+        let courses = self.courses.into_iter();
+        let courses = courses.filter_map(|of| Some(PublishedCourse { arm: place_of(of.arm)?, ..of })).collect();
+        Self { arms, references, courses, ..self }
     }
 
     /// Returns the runs that failed, as (arm, seed, reason).

@@ -98,6 +98,7 @@ pub fn results() -> Results {
             standard_deviation: Some(0.04),
             source: Some("FedRAP, table 3".to_owned()),
         }],
+        courses: Vec::new(),
         shard: None,
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::file::Reference;
+use super::file::{PublishedCourse, Reference};
 use super::results::{ArmResults, Results, RunResult, RunState};
 use crate::error::{Error, Result};
 use crate::report::read::SavedReport;
@@ -26,6 +26,8 @@ struct Saved {
     shard: Option<String>,
     figures: Vec<String>,
     references: Vec<Reference>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    courses: Vec<PublishedCourse>,
     arms: Vec<SavedArm>,
 }
 
@@ -84,6 +86,7 @@ pub fn render(results: &Results) -> Result<String> {
         shard: results.shard.clone(),
         figures: results.figures.clone(),
         references: results.references.clone(),
+        courses: results.courses.clone(),
         arms: results.arms.iter().map(arm).collect(),
     };
     let text = serde_json::to_string_pretty(&saved).map_err(|error| Error::write(FILE_NAME, error.into()))?;
@@ -107,7 +110,8 @@ pub fn read(folder: &Path) -> Result<Results> {
         )));
     }
     let arms = saved.arms.len();
-    let named = saved.arms.iter().filter_map(|arm| arm.compare_to).chain(saved.references.iter().map(|of| of.arm));
+    let of_references = saved.references.iter().map(|of| of.arm).chain(saved.courses.iter().map(|of| of.arm));
+    let named = saved.arms.iter().filter_map(|arm| arm.compare_to).chain(of_references);
     if named.into_iter().any(|arm| arm >= arms) {
         return Err(refuse("it names an arm that it does not have".to_owned()));
     }
@@ -132,6 +136,7 @@ pub fn read(folder: &Path) -> Result<Results> {
         arms: saved.arms.into_iter().map(arm).collect::<Result<_>>()?,
         figures: saved.figures,
         references: saved.references,
+        courses: saved.courses,
         shard: saved.shard,
     })
 }

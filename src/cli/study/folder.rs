@@ -141,6 +141,7 @@ impl StudyFolder {
             arms,
             figures: plan.figures.clone(),
             references: plan.study.references.clone(),
+            courses: plan.study.courses.clone(),
             shard: shard.map(|shard| shard.to_string()),
         })
     }

@@ -63,12 +63,17 @@ struct Style {
 }
 
 /// Returns the picture `name` of accuracy against `against`, with a band for every curve. An arm that costs nothing is a
-/// dotted level.
+/// dotted level. Of each curve there may be a published one, which is dotted in the same colour.
 ///
 /// # Errors
 /// [`Error::Write`](crate::error::Error::Write) with the name, if it cannot be drawn.
-pub fn curves(name: &str, picture: &Picture, against: Against, curves: &[Curve]) -> Result<String> {
-    let all = || curves.iter().flat_map(|curve| &curve.points);
+pub fn curves(
+    name: &str,
+    picture: &Picture,
+    against: Against,
+    (curves, published): (&[Curve], &[Option<Curve>]),
+) -> Result<String> {
+    let all = || curves.iter().chain(published.iter().flatten()).flat_map(|curve| &curve.points);
     let costs: Vec<f64> = all().map(|point| point.x).collect();
     let last = costs.iter().copied().fold(0.0, f64::max);
     let x = horizontal(against, "so far", &costs);
@@ -93,9 +98,18 @@ pub fn curves(name: &str, picture: &Picture, against: Against, curves: &[Curve])
             areas.push(Area { color: style.color, points });
         }
     }
+    for (published, style) in published.iter().zip(styles()) {
+        let Some(published) = published else { continue };
+        let points = published.points.iter().map(|point| (point.x, point.y)).collect();
+        series.push(Series { label: String::new(), color: style.color, stroke: Stroke::Dotted, points });
+    }
+    let mut subtitle = picture.subtitle.clone();
+    if published.iter().any(Option::is_some) {
+        subtitle.push_str("\nDotted: published courses");
+    }
     let chart = Chart {
         title: picture.title.clone(),
-        subtitle: picture.subtitle.clone(),
+        subtitle,
         x,
         y: axis_of(&picture.figure, all()),
         groups: vec![Group { heading: format!("{}, and its last value", picture.arms), series }],
@@ -304,7 +318,7 @@ mod tests {
         let svg = front("a.svg", &picture(), Against::Bytes, Direction::HigherIsBetter, &points[..1]).unwrap();
         assert!(!svg.contains("logarithmic"));
         let curve = Curve { label: "one".to_owned(), points: points.iter().rev().map(|point| point.at).collect() };
-        let svg = curves("a.svg", &picture(), Against::Uploads, &[curve]).unwrap();
+        let svg = curves("a.svg", &picture(), Against::Uploads, (&[curve], &[])).unwrap();
         assert!(svg.contains("uploaded so far, logarithmic") && !svg.contains("NaN"), "{svg}");
     }
 
@@ -342,15 +356,17 @@ mod tests {
             label: label.to_owned(),
             points: [1.0, 2.0].map(|x| Band { x: x * 1e6, y: 0.4, low: 0.4 - spread, high: 0.4 + spread }).into(),
         };
-        let svg = curves("a.svg", &picture, Against::Bytes, &[curve("one", 0.1), curve("two", 0.0)]).unwrap();
+        let svg = curves("a.svg", &picture, Against::Bytes, (&[curve("one", 0.1), curve("two", 0.0)], &[])).unwrap();
         assert!(svg.contains("one: 0.400") && svg.contains("two: 0.400"));
         assert_eq!(svg.matches("<polygon").count(), 1);
         let free = Curve { label: "free".to_owned(), points: vec![Band { x: 0.0, y: 0.3, low: 0.3, high: 0.3 }; 2] };
-        let svg = curves("a.svg", &picture, Against::Bytes, &[curve("one", 0.1), free]).unwrap();
+        let svg = curves("a.svg", &picture, Against::Bytes, (&[curve("one", 0.1), free], &[])).unwrap();
         assert!(svg.contains("stroke-dasharray"), "an arm that costs nothing is no level");
         let points = [point(1e6, 0.5), point(2e6, 0.4)];
         let svg = front("b.svg", &picture, Against::Bytes, Direction::HigherIsBetter, &points).unwrap();
         assert!(svg.contains("sent until the selected round") && svg.contains("on the front"));
-        assert!(curves("c.svg", &picture, Against::VirtualTime, &[]).unwrap().contains("no virtual time passed"));
+        assert!(
+            curves("c.svg", &picture, Against::VirtualTime, (&[], &[])).unwrap().contains("no virtual time passed")
+        );
     }
 }

@@ -13,10 +13,12 @@ use crate::scenario::{Fault, MAX_FILE_BYTES, Place, Sources};
 
 mod arms;
 mod compared;
+mod published;
 #[cfg(test)]
 mod tests;
 
 use arms::Arms;
+pub use published::PublishedCourse;
 
 /// A study as its file says it, with its arms listed.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +35,8 @@ pub struct Study {
     pub figures: Vec<String>,
     /// Values from elsewhere to stand beside.
     pub references: Vec<Reference>,
+    /// Courses from elsewhere to stand beside.
+    pub courses: Vec<PublishedCourse>,
     /// What becomes of arms whose data set is not on this machine.
     pub missing_data: MissingData,
 }
@@ -107,6 +111,7 @@ struct RawStudy {
     arms: Vec<Spanned<RawArm>>,
     #[serde(default)]
     references: Vec<Spanned<RawReference>>,
+    published_courses: Option<Spanned<PathBuf>>,
     #[serde(default)]
     missing_data: MissingData,
 }
@@ -209,10 +214,12 @@ fn study_of(raw: RawStudy, name: String, folder: &Path, changes: &Changes, fault
             references.push(Reference { arm, figure, value, standard_deviation, source });
         }
     }
+    let courses = raw.published_courses.as_ref();
+    let courses = courses.map_or_else(Vec::new, |written| published::read(written, folder, &arms, faults));
     raw.figures.iter().for_each(|figure| check_figure(figure, faults));
     let figures = raw.figures.into_iter().map(Spanned::into_inner).collect();
     let title = raw.title.unwrap_or_else(|| name.clone());
-    Study { name, title, seeds, arms, figures, references, missing_data: raw.missing_data }
+    Study { name, title, seeds, arms, figures, references, courses, missing_data: raw.missing_data }
 }
 
 /// Returns the place of the arm of this name, and notes a fault if there is none.

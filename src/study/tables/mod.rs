@@ -7,6 +7,7 @@ mod page;
 #[cfg(feature = "plots")]
 mod pictures;
 mod privacy;
+mod published;
 mod savings;
 
 use document::{Block, Document};
@@ -27,8 +28,14 @@ use crate::report::{figures, words};
 pub type Files = Vec<(String, Vec<u8>)>;
 
 /// The names of the pictures that every study has, whether or not this build can draw them.
-pub const PICTURES: [&str; 5] =
-    ["accuracy-by-uploads.svg", "accuracy-by-bytes.svg", "accuracy-by-time.svg", "pareto-bytes.svg", "pareto-time.svg"];
+pub const PICTURES: [&str; 6] = [
+    "accuracy-by-uploads.svg",
+    "accuracy-by-bytes.svg",
+    "accuracy-by-time.svg",
+    "accuracy-by-rounds.svg",
+    "pareto-bytes.svg",
+    "pareto-time.svg",
+];
 
 /// Returns the files of the results: `NAME.md`, `NAME.csv` with a line for every run and quantity, `summary.csv` with a
 /// line for every arm and quantity, the pictures, and `report.html` where this build can make it, for the name `name`.
@@ -84,6 +91,7 @@ fn document(results: &Results, pictures: &[&str]) -> Document {
     for figure in &results.figures {
         blocks.extend(accuracy(results, &names, figure, protocols.len() > 1));
     }
+    blocks.extend(published::blocks(results, &names));
     blocks.extend(savings::blocks(results, &names));
     blocks.extend(costs(results, &names));
     blocks.extend(privacy::blocks(results, &names));

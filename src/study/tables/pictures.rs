@@ -6,6 +6,7 @@
 
 use super::PICTURES;
 use super::courses::{curve, point};
+use super::published::published;
 use crate::error::Result;
 use crate::report::courses::{Against, FrontPoint, unbeaten};
 use crate::report::figures;
@@ -90,7 +91,8 @@ fn of_arms(
     let picture = Picture { title, subtitle, figure: figure.to_owned(), arms: heading.to_owned() };
     let labelled = || arms.iter().zip(&labels);
     let mut pictures = Vec::new();
-    for (name, against) in PICTURES.into_iter().zip([Against::Uploads, Against::Bytes, Against::VirtualTime]) {
+    let costs = [Against::Uploads, Against::Bytes, Against::VirtualTime, Against::Rounds];
+    for (name, against) in PICTURES.into_iter().zip(costs) {
         let name = with_suffix(name, suffix);
         let drawn: Vec<_> = labelled()
             .map(|(arm, label)| {
@@ -99,10 +101,15 @@ fn of_arms(
                 curve
             })
             .collect();
-        let svg = curves(&name, &picture, against, &drawn)?;
+        let of_arm = |arm: &&ArmResults| published(results, &arm.name, figure);
+        let others: Vec<_> = match against {
+            Against::Rounds => arms.iter().map(of_arm).collect(),
+            _ => vec![None; arms.len()],
+        };
+        let svg = curves(&name, &picture, against, (&drawn, &others))?;
         pictures.push((name, svg));
     }
-    for (name, against) in PICTURES.into_iter().skip(3).zip([Against::Bytes, Against::VirtualTime]) {
+    for (name, against) in PICTURES.into_iter().skip(4).zip([Against::Bytes, Against::VirtualTime]) {
         let name = with_suffix(name, suffix);
         let of_arm = |(arm, label): (&&ArmResults, &&str)| {
             Some(FrontPoint { label: (*label).to_owned(), ..point(arm, figure, against)? })
@@ -180,12 +187,12 @@ mod tests {
         }
         let pictures = all(&results).unwrap();
         let names: Vec<&str> = pictures.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!((names.len(), &names[..5]), (15, &PICTURES[..]));
-        assert_eq!((names[5], names[14]), ("accuracy-by-uploads-data=a.svg", "pareto-time-data=b.svg"));
+        assert_eq!((names.len(), &names[..6]), (18, &PICTURES[..]));
+        assert_eq!((names[6], names[17]), ("accuracy-by-uploads-data=a.svg", "pareto-time-data=b.svg"));
         let whole = &pictures[1].1;
         assert!(whole.contains("\n16 of 28 arms: ") && whole.contains("data=b, codec=12: 0.500"), "{whole}");
         assert!(!whole.contains("data=b, codec=0: "), "an arm that is beaten is drawn before others");
         assert!(whole.contains("data=b, codec=13: 0.450"), "an arm of the front is left out");
-        assert!(pictures[14].1.contains("All arms: data=b\n") && pictures[14].1.contains("14: 13: 0.450"));
+        assert!(pictures[17].1.contains("All arms: data=b\n") && pictures[14].1.contains("14: 13: 0.450"));
     }
 }
