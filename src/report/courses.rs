@@ -31,7 +31,7 @@ impl Against {
 /// A mean with its interval, at what it cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Band {
-    /// The cost, in bytes or seconds.
+    /// The cost, in bytes, seconds or rounds.
     pub x: f64,
     /// The mean.
     pub y: f64,

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::exporter::RUN_JSON;
-use super::record::{AuditRecord, ByDirection, FORMAT, Flow, PrivacyRecord, SplitFigures, Wall};
+use super::record::{AuditRecord, ByDirection, FORMAT, Flow, PrivacyRecord, SplitFigures, Wall, Work};
 use crate::error::{Error, Result};
 use crate::scenario::CodecSpec;
 
@@ -62,6 +62,9 @@ pub struct SavedRun {
     /// Bytes that the evaluated users would download in order to score after the selected round.
     #[serde(default)]
     pub inference_bytes: Option<u64>,
+    /// Training work of the whole run, and downloads that led to nothing.
+    #[serde(default)]
+    pub work: Work,
     /// What a probe could read out of the uploads, over all audited rounds.
     #[serde(default)]
     pub audit: Option<AuditRecord>,

@@ -5,7 +5,7 @@ use super::reach::{Goal, PERCENTS};
 use super::results::{ArmResults, Results};
 use crate::report::figures;
 
-/// What is counted until a goal is reached.
+/// Says what is counted until a goal is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpentOn {
     /// Bytes sent by clients.
@@ -16,7 +16,7 @@ pub enum SpentOn {
     Time,
 }
 
-/// Something that a table has a column or a row for.
+/// Names something that a table has a column or a row for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// A quantity of the run as a whole.
@@ -117,15 +117,17 @@ mod tests {
             for flow in [&mut report.run.bytes.up, &mut report.run.bytes.down] {
                 (flow.lost, flow.cancelled, flow.in_flight, flow.late, flow.stale) = (0, 0, 0, 0, 0);
             }
+            report.run.work.unused_download_bytes = 0;
         }
         assert_eq!(results.costs(), COSTS);
         if let RunState::Done(report) = &mut results.arms[1].runs[0].state {
             report.run.bytes.up.modelled = 5;
             report.run.bytes.down.stale = 7;
+            report.run.work.unused_download_bytes = 4;
         }
         let added = [Quantity::UpUnused, Quantity::DownUnused, Quantity::UpModelled, Quantity::DownModelled];
         assert_eq!((results.costs().len(), &results.costs()[2..6]), (10, &added[..]));
         let down = results.values(1, &Measure::Whole(Quantity::DownUnused));
-        assert_eq!(down.iter().map(|(_, bytes)| *bytes).sum::<f64>(), 7.0);
+        assert_eq!(down.iter().map(|(_, bytes)| *bytes).sum::<f64>(), 11.0, "a download that led to nothing arrived");
     }
 }

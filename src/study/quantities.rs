@@ -1,4 +1,4 @@
-//! What is measured of a run: figures of accuracy, bytes, virtual time, and what it took on the host.
+//! What is measured of a run: figures of accuracy, bytes, virtual time, what uploads tell, and what it took on the host.
 
 use std::borrow::Cow;
 
@@ -23,7 +23,7 @@ pub enum Quantity {
     InferenceBytes,
     /// Bytes that clients sent for nothing: cut off, given up, late, stale, or still under way at the end.
     UpUnused,
-    /// Bytes that the server sent for nothing.
+    /// Bytes that the server sent for nothing, with the downloads that arrived and led to no update that was used.
     DownUnused,
     /// Bytes that `[overheads]` adds to what clients sent, and that are in no frame.
     UpModelled,
@@ -46,7 +46,7 @@ pub enum Quantity {
     AuditAuc,
     /// The precision of the best such guess.
     AuditPrecision,
-    /// The AUC of the audit's best guess from all uploads of a user together.
+    /// The AUC of the audit's best guess from all audited uploads of a user together.
     LinkedAuditAuc,
     /// The precision of the best such guess.
     LinkedAuditPrecision,
@@ -132,8 +132,8 @@ impl Quantity {
             Self::Epsilon => "epsilon".to_owned(),
             Self::AuditAuc => "AUC, one upload".to_owned(),
             Self::AuditPrecision => "precision, one upload".to_owned(),
-            Self::LinkedAuditAuc => "AUC, all uploads".to_owned(),
-            Self::LinkedAuditPrecision => "precision, all uploads".to_owned(),
+            Self::LinkedAuditAuc => "AUC, all audited uploads".to_owned(),
+            Self::LinkedAuditPrecision => "precision, all audited uploads".to_owned(),
             Self::OuterProduct => "outer product".to_owned(),
         }
     }
@@ -157,7 +157,7 @@ impl Quantity {
             Self::WallTime => Some(run.wall.total_s),
             Self::PeakMemory => run.wall.peak_rss_bytes.map(|bytes| bytes as f64),
             Self::UpUnused => Some(run.bytes.up.unused() as f64),
-            Self::DownUnused => Some(run.bytes.down.unused() as f64),
+            Self::DownUnused => Some((run.bytes.down.unused() + run.work.unused_download_bytes) as f64),
             Self::Epsilon => run.privacy?.epsilon,
             Self::AuditAuc => Some(run.audit?.best_guess().auc),
             Self::AuditPrecision => Some(run.audit?.best_guess().precision),
@@ -230,9 +230,11 @@ mod tests {
         assert_eq!(values, expected);
         assert_eq!(Quantity::Figure("hr@10".to_owned()).of(&report), Some(0.5));
         assert_eq!(Quantity::Figure("mrr".to_owned()).of(&report), None);
-        let mut names: Vec<Cow<str>> = COSTS.iter().chain(&OVERHEADS).map(Quantity::name).collect();
+        let all = || COSTS.iter().chain(&UNUSED).chain(&OVERHEADS).chain(&COSTS_OF_SELECTED).chain(&PRIVACY);
+        let mut names: Vec<Cow<str>> = all().map(Quantity::name).collect();
+        names.sort();
         names.dedup();
-        assert_eq!(names.len(), COSTS.len() + OVERHEADS.len());
+        assert_eq!(names.len(), all().count());
         let validation = Quantity::Validation("hr@10".to_owned());
         assert_eq!((validation.name().as_ref(), validation.label().as_str()), ("validation-hr@10", "validation HR@10"));
         let of_validation = run.accuracy.validation.as_ref().and_then(|figures| figures.get("hr@10").copied());

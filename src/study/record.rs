@@ -100,8 +100,8 @@ impl StudyRecord {
         Ok(text + "\n")
     }
 
-    /// Returns what has changed from this record, which was read from its file, to `now`, which was not, such that results of both must not stand in one table, as
-    /// sentences. Arms and seeds that were added are no such change.
+    /// Returns, as sentences, the changes from this record, which was read from its file, to `now` after which results of
+    /// both must not stand in one table. Arms and seeds that were added are no such change.
     pub fn changes(&self, now: &Self) -> Vec<String> {
         let mut told = Vec::new();
         if self.shard != now.shard {

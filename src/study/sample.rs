@@ -10,6 +10,7 @@ use super::results::{ArmResults, Results, RunResult, RunState};
 use crate::error::Result;
 use crate::method::registry::vocabulary;
 use crate::report::read::{SavedReport, SavedRound, SavedRun};
+use crate::report::record::Flow;
 use crate::report::sample;
 
 /// A study of a base with two rounds, whose axes are to be put in the place of `AXES`.
@@ -79,7 +80,8 @@ pub fn results() -> Results {
     let runs = |less: f64, bytes: u64| -> Vec<RunResult> {
         let run = |seed: u64| {
             let mut report = report(seed, 0.48 + 0.01 * seed as f64 - less);
-            report.run.bytes.up.sent = 4_000_000 / bytes;
+            let sent = 4_000_000 / bytes;
+            report.run.bytes.up = Flow { sent, delivered: sent, useful: sent, values: sent, ..Flow::default() };
             report.rounds.iter_mut().for_each(|round| round.up_bytes /= bytes);
             let folder = Path::new("runs").join(seed.to_string());
             RunResult { seed, folder, state: RunState::Done(Box::new(report)) }

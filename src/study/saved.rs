@@ -156,6 +156,8 @@ mod tests {
         results.arms[1].runs[0].state = RunState::Failed("it exploded".to_owned());
         results.arms[1].runs[1].state = RunState::NotRun;
         results.arms[1].timing = vec!["why".to_owned()];
+        results.courses =
+            vec![PublishedCourse { arm: 1, figure: "hr@10".to_owned(), points: vec![(1, 0.25), (2, 0.5)] }];
         for (number, run) in results.arms[0].runs.iter_mut().enumerate() {
             run.folder = Path::new("runs").join(number.to_string());
             let folder = root.path().join(&run.folder);
@@ -169,6 +171,11 @@ mod tests {
         for (from, to, told) in [
             ("\"format\": 1", "\"format\": 2", "version 2, and this program reads version 1"),
             ("\"compare_to\": 0", "\"compare_to\": 2", "an arm that it does not have"),
+            (
+                "\"courses\": [\n    {\n      \"arm\": 1",
+                "\"courses\": [\n    {\n      \"arm\": 7",
+                "an arm that it does not have",
+            ),
             ("\"seed\": 1", "\"seed\": -1", "results.json"),
         ] {
             fs::write(&path, text.replacen(from, to, 1)).unwrap();

@@ -63,7 +63,7 @@ struct Style {
 }
 
 /// Returns the picture `name` of accuracy against `against`, with a band for every curve. An arm that costs nothing is a
-/// dotted level. Of each curve there may be a published one, which is dotted in the same colour.
+/// dotted level. A curve may have a published course, which is drawn dotted in its colour.
 ///
 /// # Errors
 /// [`Error::Write`](crate::error::Error::Write) with the name, if it cannot be drawn.

@@ -1,9 +1,9 @@
 //! Asks what a server could read out of uploads: which items their senders have rated.
 //!
-//! A probe looks at decoded uploads, at requests for rows where there are any, and at nothing else, and guesses by three scores: whether a row was changed at all, how
-//! far it was moved, and how much against the sender's mean change. It guesses from the uploads of a round alone, and from
-//! all uploads of a user so far together. What it finds is compared with the truth, which the simulator knows. Nothing of
-//! this has an effect on the run.
+//! A probe looks at decoded uploads, at requests for rows where there are any, and at nothing else, and guesses by
+//! three scores: whether a row was changed at all, how far it was moved, and how much against the sender's mean change.
+//! It guesses from the uploads of a round alone, and from all uploads of a user so far together. What it finds is
+//! compared with the truth, which the simulator knows. Nothing of this has an effect on the run.
 
 mod probe;
 mod scores;

@@ -33,10 +33,10 @@ pub struct AuditRecord {
 }
 
 impl AuditFigures {
-    /// Returns the highest of each figure.
+    /// Returns the highest of each figure. An AUC below 0.5 counts as that of the opposite guess.
     fn best(guesses: [Self; 3]) -> Self {
         let highest = |of: fn(&Self) -> f64| guesses.iter().map(of).fold(0.0, f64::max);
-        Self { auc: highest(|guess| guess.auc), precision: highest(|guess| guess.precision) }
+        Self { auc: highest(|guess| guess.auc.max(1.0 - guess.auc)), precision: highest(|guess| guess.precision) }
     }
 }
 
@@ -48,8 +48,8 @@ impl AddAssign for AuditFigures {
 }
 
 impl AuditRecord {
-    /// Returns the best of the guesses from one upload, each figure by itself: a server does not know which score tells the
-    /// most, but may find out from users who tell it what they rated.
+    /// Returns the highest AUC and the highest precision of the guesses from one upload. Each figure is taken by itself, so
+    /// that the two may come from different guesses.
     pub fn best_guess(&self) -> AuditFigures {
         AuditFigures::best([self.presence, self.norm, self.against_mean])
     }

@@ -8,7 +8,7 @@ use toml::Spanned;
 use super::{Arm, Faults};
 use crate::metric::Metric;
 
-/// The course of a figure that somebody else has published for an arm.
+/// Holds the course of a figure that somebody else has published for an arm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PublishedCourse {
     /// The arm, by its place among the arms.
@@ -18,6 +18,9 @@ pub struct PublishedCourse {
     /// Rounds, from 1 and ascending, with the value after each.
     pub points: Vec<(u32, f64)>,
 }
+
+/// The most bytes of a file of courses.
+const MOST_BYTES: u64 = 16 << 20;
 
 /// The columns that every file of courses begins with.
 const COLUMNS: [&str; 2] = ["arm", "round"];
@@ -42,6 +45,10 @@ pub(super) fn read(
 }
 
 fn courses(path: &Path, arms: &[Arm]) -> Result<Vec<PublishedCourse>, String> {
+    let bytes = std::fs::metadata(path).map_err(|reason| reason.to_string())?.len();
+    if bytes > MOST_BYTES {
+        return Err("it is longer than 16 MiB".to_owned());
+    }
     let mut reader = csv::Reader::from_path(path).map_err(|reason| reason.to_string())?;
     let header = reader.headers().map_err(|reason| reason.to_string())?.clone();
     if header.len() < 3 || header.iter().zip(COLUMNS).any(|(column, wanted)| column != wanted) {
@@ -79,7 +86,9 @@ fn courses(path: &Path, arms: &[Arm]) -> Result<Vec<PublishedCourse>, String> {
             });
             let points = &mut courses[place].points;
             if points.last().is_some_and(|(last, _)| *last >= round) {
-                return Err(at_line(format!("the rounds of an arm ascend, and round {round} follows a later one")));
+                return Err(at_line(format!(
+                    "the rounds of an arm ascend, and round {round} is there or a later one is"
+                )));
             }
             points.push((round, value));
         }

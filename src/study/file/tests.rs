@@ -145,3 +145,24 @@ fn faults_of_meaning_are_told_all_at_once() {
     let error = read(&text).unwrap_err().to_string();
     assert!(error.ends_with("studies/codecs.toml: 2 faults"), "{error}");
 }
+
+/// If this fails, a study does not have the courses that its file names, or a mistake in theirs is not told at its place.
+#[test]
+fn published_courses_come_from_the_file_that_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("codecs.toml");
+    let text = STUDY.replace("seeds =", "published_courses = \"courses.csv\"\nseeds =");
+    let read = |courses: &str| {
+        std::fs::write(folder.path().join("courses.csv"), courses).unwrap();
+        parse(&text, &path, &Changes::default())
+    };
+    let study = read("arm,round,hr@10\npopularity,1,0.5\n,4,0.25\n").unwrap();
+    assert_eq!(study.arms[study.courses[0].arm].name, "popularity");
+    assert_eq!(study.courses[0].points, [(1, 0.5), (4, 0.25)]);
+    let message = read("arm,round,hr@10\nnobody,1,0.5\n").unwrap_err().to_string();
+    for part in ["codecs.toml:4:", "courses.csv", "line 2: there is no arm `nobody`"] {
+        assert!(message.contains(part), "no {part:?} in {message}");
+    }
+    std::fs::remove_file(folder.path().join("courses.csv")).unwrap();
+    assert!(parse(&text, &path, &Changes::default()).is_err(), "a file that is not there");
+}

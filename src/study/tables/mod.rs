@@ -32,7 +32,7 @@ pub const PICTURES: [&str; 6] = [
     "accuracy-by-uploads.svg",
     "accuracy-by-bytes.svg",
     "accuracy-by-time.svg",
-    "accuracy-by-rounds.svg",
+    "accuracy-by-round.svg",
     "pareto-bytes.svg",
     "pareto-time.svg",
 ];

@@ -1,5 +1,5 @@
-//! Draws the pictures of a study: accuracy against bytes and time with bands over seeds, and which arms no other one
-//! beats in both.
+//! Draws the pictures of a study: accuracy against bytes, time and rounds with bands over seeds, and which arms no other
+//! one beats in accuracy and cost.
 //!
 //! A picture has a limited number of arms. Of more, the pictures of the study show those that a reader looks for first,
 //! and each value of the first axes has pictures of its own, which together show all.
@@ -133,6 +133,7 @@ fn with_suffix(name: &str, suffix: &str) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::study::file::PublishedCourse;
     use crate::study::results::RunState;
     use crate::study::sample;
 
@@ -153,6 +154,17 @@ mod tests {
             arm.runs.iter_mut().for_each(|run| run.state = RunState::NotRun);
         }
         assert_eq!(all(&results).unwrap(), []);
+    }
+
+    /// If this fails, a published course is not drawn, or where it has no meaning.
+    #[test]
+    fn published_courses_are_drawn_over_rounds_alone() {
+        let mut results = sample::results();
+        let course = PublishedCourse { arm: 1, figure: "hr@10".to_owned(), points: vec![(1, 0.7), (4, 0.75)] };
+        results.courses = vec![course];
+        for (name, svg) in all(&results).unwrap() {
+            assert_eq!(svg.contains("Dotted: published courses"), name == "accuracy-by-round.svg", "{name}");
+        }
     }
 
     /// If this fails, a picture repeats in every label what all of its arms share, or nobody can see what that is.

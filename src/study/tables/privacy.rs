@@ -1,29 +1,33 @@
 //! The table of what uploads tell: what is claimed about users' privacy, what an audit could guess, and which arms no
 //! other one beats in accuracy, bytes and privacy together.
 
-use super::courses::point;
+use serde_json::Value;
+
 use super::document::Block;
 use super::runs_cell;
 use crate::metric::Direction;
-use crate::report::courses::{Against, unbeaten_in_all};
+use crate::report::courses::unbeaten_in_all;
 use crate::report::html::table::Cell;
+use crate::report::record::PrivacyRecord;
 use crate::report::setup::claim;
 use crate::report::{figures, words};
 use crate::study::measures::Measure;
 use crate::study::names::Names;
-use crate::study::quantities::{Quantity, direction};
+use crate::study::quantities::{COSTS_OF_SELECTED, Quantity, direction};
 use crate::study::results::{ArmResults, Results};
 
 /// Returns the table; nothing if no run has an audit or does anything about privacy.
 pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
-    let quantities = results.privacy();
+    let mut quantities = results.privacy();
+    // An epsilon stands beside the claim that it belongs to, and is no mean.
+    quantities.retain(|quantity| *quantity != Quantity::Epsilon);
     let has_claims = results.arms.iter().flat_map(ArmResults::reports).any(|report| report.run.privacy.is_some());
     if quantities.is_empty() && !has_claims {
         return Vec::new();
     }
     let labels: Vec<String> = quantities.iter().map(Quantity::label).collect();
     let mut header: Vec<&str> = ["arm", "runs"].into_iter().chain(labels.iter().map(String::as_str)).collect();
-    header.extend(has_claims.then_some("what is claimed"));
+    header.extend(has_claims.then_some(["epsilon", "what is claimed"]).into_iter().flatten());
     let front = front(results);
     header.extend(front.is_some().then_some("on the front"));
     let row = |arm: usize| {
@@ -32,54 +36,94 @@ pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
             let mean = results.summary(arm, &Measure::Whole(quantity.clone())).map(|summary| summary.mean);
             cells.push(mean.map_or_else(Cell::none, |mean| Cell::number(quantity.words(mean), mean)));
         }
-        cells.extend(has_claims.then(|| weakest_claim(&results.arms[arm]).map_or_else(Cell::none, Cell::from)));
+        cells.extend(has_claims.then(|| claims(&results.arms[arm])).into_iter().flatten());
         cells.extend(front.as_ref().map(|on_front| if on_front.contains(&arm) { "yes".into() } else { Cell::none() }));
         cells
     };
     let title = "What uploads tell";
     let mut blocks = vec![Block::Heading(title.to_owned())];
-    blocks.extend(explanations(results, front.is_some(), quantities.contains(&Quantity::AuditAuc)).map(Block::Text));
+    blocks.extend(explanations(results, &quantities, front.is_some()).map(Block::Text));
     blocks.extend(names.sentence().map(Block::Text));
     blocks.push(Block::table(title, &header, (0..results.arms.len()).map(row).collect()));
     blocks
 }
 
 /// Returns what a reader has to know about the columns.
-fn explanations(results: &Results, has_front: bool, has_audit: bool) -> impl Iterator<Item = String> {
-    let audit = "The audit guesses which items a user has rated, from decoded uploads alone. AUC .5 is chance and 1 \
-                 certainty; precision is the share of rated items among as many guesses. Of its three guesses the best one \
-                 is shown.";
+fn explanations(results: &Results, quantities: &[Quantity], has_front: bool) -> impl Iterator<Item = String> {
+    let audit = "The audit guesses which items a user has rated, from decoded uploads of the rounds that it looks at and from \
+                 nothing else. AUC .5 is chance and 1 is certainty, and a guess below .5 is turned round; precision \
+                 is the share of rated items among as many guesses. It has three scores to guess by, and each column shows \
+                 the highest of the three. It finds at least so much: a better probe may find more.";
+    let outer =
+        " The outer product is that of a user vector with itself, where uploads have one: 1 gives the vector away.";
+    let outer = if quantities.contains(&Quantity::OuterProduct) { outer } else { "" };
     let figure = results.figures.first().map_or_else(String::new, |figure| figures::label(figure));
     let front = format!(
-        "An arm is on the front if no other one is at least as good in {figure}, in bytes up and down until the selected \
-         round, and in the AUC from all uploads of a user, and better in one of the three. Arms without an audit are not \
-         considered."
+        "An arm is on the front if no other one with the same data and candidates is at least as good in {figure}, in bytes \
+         up and down until the selected round and to score, and in the AUC from all audited uploads, and better in one of \
+         the three, as far as the tables show digits. Arms without an audit are not considered."
     );
-    has_audit.then(|| audit.to_owned()).into_iter().chain(has_front.then_some(front))
+    let audit = quantities.contains(&Quantity::AuditAuc).then(|| format!("{audit}{outer}"));
+    audit.into_iter().chain(has_front.then_some(front))
+}
+
+/// Returns the epsilon and the claim of the run that claims the least.
+fn claims(arm: &ArmResults) -> [Cell; 2] {
+    let Some(weakest) = weakest_claim(arm) else { return [Cell::none(), Cell::none()] };
+    let epsilon = weakest.epsilon.map_or_else(Cell::none, |value| Cell::number(Quantity::Epsilon.words(value), value));
+    let runs = arm.reports().count() as u64;
+    let of_several = format!("; the weakest claim of {}", words::counted(runs, "run"));
+    [epsilon, format!("{}{}", claim(&weakest), if runs > 1 { &of_several } else { "" }).into()]
 }
 
 /// Returns the claim of the run that claims the least; `None` if no run does anything about privacy.
-fn weakest_claim(arm: &ArmResults) -> Option<String> {
-    let epsilon = |epsilon: Option<f64>| epsilon.unwrap_or(f64::INFINITY);
+fn weakest_claim(arm: &ArmResults) -> Option<PrivacyRecord> {
+    let size = |claim: &PrivacyRecord| claim.epsilon.unwrap_or(f64::INFINITY);
     let claims = arm.reports().filter_map(|report| report.run.privacy);
-    let weakest = claims.max_by(|one, other| epsilon(one.epsilon).total_cmp(&epsilon(other.epsilon)))?;
-    let text = claim(&weakest);
-    let runs = arm.reports().count() as u64;
-    Some(if runs > 1 { format!("{text}; the weakest claim of {}", words::counted(runs, "run")) } else { text })
+    claims.max_by(|one, other| size(one).total_cmp(&size(other)))
 }
 
-/// Returns the arms that no other one beats in accuracy, bytes and what all uploads tell; `None` if fewer than two arms
-/// have all three.
+/// Returns the arms that no other one with the same data and candidates beats in accuracy, bytes and what all audited
+/// uploads tell; `None` if no two arms can be compared.
 fn front(results: &Results) -> Option<Vec<usize>> {
     let figure = results.figures.first()?;
+    let mut groups: Vec<(Vec<Value>, Vec<usize>, Vec<[f64; 3]>)> = Vec::new();
+    for (place, arm) in results.arms.iter().enumerate() {
+        let Some(costs) = costs(results, place, figure) else { continue };
+        let kind = arm.reports().map(|report| compared_by(&report.run.scenario)).take(1).collect();
+        match groups.iter_mut().find(|(other, _, _)| *other == kind) {
+            Some((_, places, all)) => {
+                places.push(place);
+                all.push(costs);
+            }
+            None => groups.push((kind, vec![place], vec![costs])),
+        }
+    }
+    groups.iter().any(|(_, places, _)| places.len() > 1).then(|| {
+        let of_group = |(_, places, costs): &(_, Vec<usize>, Vec<[f64; 3]>)| -> Vec<usize> {
+            unbeaten_in_all(costs).into_iter().map(|place| places[place]).collect()
+        };
+        groups.iter().flat_map(of_group).collect()
+    })
+}
+
+/// Returns what arms have to have in common for their accuracies to be compared: the data, the pool of negatives, and how
+/// candidates are drawn.
+fn compared_by(scenario: &Value) -> Value {
+    let evaluation = ["ranking", "candidates", "shared_candidates", "item_table"];
+    let evaluation = evaluation.map(|key| scenario["evaluation"][key].clone());
+    serde_json::json!([scenario["dataset"], evaluation])
+}
+
+/// Returns the bytes, the accuracy and the AUC of an arm as costs, with as many digits as tables show.
+fn costs(results: &Results, place: usize, figure: &str) -> Option<[f64; 3]> {
+    let mean = |quantity| Some(results.summary(place, &Measure::Whole(quantity))?.mean);
+    let [up, down] = COSTS_OF_SELECTED.map(mean);
+    let accuracy = mean(Quantity::Figure(figure.to_owned()))?;
+    let auc = mean(Quantity::LinkedAuditAuc)?;
     let sign = if direction(figure) == Direction::HigherIsBetter { -1.0 } else { 1.0 };
-    let of_arm = |(place, arm): (usize, &ArmResults)| {
-        let auc = results.summary(place, &Measure::Whole(Quantity::LinkedAuditAuc))?.mean;
-        let at = point(arm, figure, Against::Bytes)?.at;
-        Some((place, [at.x, sign * at.y, auc]))
-    };
-    let (places, costs): (Vec<usize>, Vec<[f64; 3]>) = results.arms.iter().enumerate().filter_map(of_arm).unzip();
-    (places.len() > 1).then(|| unbeaten_in_all(&costs).into_iter().map(|place| places[place]).collect())
+    let rounded = |value: f64, digits: f64| (value * digits).round() / digits;
+    Some([up? + down?, rounded(sign * accuracy, 1e4), rounded(auc, 1e3)])
 }
 
 #[cfg(test)]
@@ -101,6 +145,7 @@ mod tests {
                 report.run.audit = Some(AuditRecord {
                     presence: figures(0.5),
                     norm: figures(auc - 0.1),
+                    against_mean: figures(0.5),
                     linked: Some([figures(0.5), figures(*auc), figures(0.5)]),
                     ..AuditRecord::default()
                 });
@@ -131,6 +176,16 @@ mod tests {
             }
         }
         assert_eq!(rows(&blocks_of(&worse))[1].last(), Some(&"-"), "another arm is better in all three");
+        for run in &mut worse.arms[1].runs {
+            if let RunState::Done(report) = &mut run.state {
+                report.run.scenario["dataset"]["name"] = "another".into();
+            }
+        }
+        assert_eq!(front(&worse), None, "arms with other data cannot be compared");
+        // A guess that is wrong more often than chance is as good as its opposite.
+        let inverted = audited(&[0.8, 0.1]);
+        let auc = |arm| costs(&inverted, arm, "hr@10").unwrap()[2];
+        assert_eq!([auc(0), auc(1)], [0.8, 0.9]);
     }
 
     /// If this fails, the tables of a study claim more than the weakest of its runs.
@@ -151,12 +206,18 @@ mod tests {
                 report.run.privacy = Some(PrivacyRecord { epsilon: Some(number as f64), ..nothing });
             }
         }
-        assert_eq!(weakest_claim(&results.arms[1]), None);
-        let claim = weakest_claim(&results.arms[0]).unwrap();
+        let told = |results: &Results, arm: usize| claims(&results.arms[arm]).map(|cell| cell.text);
+        assert_eq!(told(&results, 1), ["-", "-"]);
+        let [epsilon, claim] = told(&results, 0);
+        assert_eq!(epsilon, "2.000", "an epsilon is the largest one and no mean");
         assert!(claim.starts_with("epsilon 2.0000 at delta") && claim.ends_with("of 3 runs"), "{claim}");
         if let RunState::Done(report) = &mut results.arms[0].runs[1].state {
             report.run.privacy = Some(nothing);
         }
-        assert!(weakest_claim(&results.arms[0]).unwrap().starts_with("no epsilon"));
+        let [epsilon, claim] = told(&results, 0);
+        assert!(
+            epsilon == "-" && claim.starts_with("no epsilon"),
+            "one run without a claim takes it from all: {claim}"
+        );
     }
 }
