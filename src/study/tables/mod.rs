@@ -79,8 +79,10 @@ fn document(results: &Results, pictures: &[&str]) -> Document {
     let mut blocks = remarks(results);
     let begun = results.of_begun_arms();
     if begun.arms.len() < results.arms.len() {
-        let others = words::counted((results.arms.len() - begun.arms.len()) as u64, "arm");
-        blocks.push(Block::Note(format!("{others}, of which nothing has been run, are left out of the tables.")));
+        let others = results.arms.len() - begun.arms.len();
+        let verb = if others == 1 { "is" } else { "are" };
+        let others = words::counted(others as u64, "arm");
+        blocks.push(Block::Note(format!("{others}, of which nothing has been run, {verb} left out of the tables.")));
     }
     let results = &begun;
     let names = Names::of(&results.arms.iter().map(|arm| arm.name.as_str()).collect::<Vec<_>>());

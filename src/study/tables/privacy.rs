@@ -83,28 +83,33 @@ fn weakest_claim(arm: &ArmResults) -> Option<PrivacyRecord> {
     claims.max_by(|one, other| size(one).total_cmp(&size(other)))
 }
 
+/// Holds arms with the same data and candidates, by their places, with what each costs.
+struct Comparable {
+    kind: Option<Value>,
+    arms: Vec<usize>,
+    costs: Vec<[f64; 3]>,
+}
+
 /// Returns the arms that no other one with the same data and candidates beats in accuracy, bytes and what all audited
 /// uploads tell; `None` if no two arms can be compared.
 fn front(results: &Results) -> Option<Vec<usize>> {
     let figure = results.figures.first()?;
-    let mut groups: Vec<(Vec<Value>, Vec<usize>, Vec<[f64; 3]>)> = Vec::new();
+    let mut groups: Vec<Comparable> = Vec::new();
     for (place, arm) in results.arms.iter().enumerate() {
         let Some(costs) = costs(results, place, figure) else { continue };
-        let kind = arm.reports().map(|report| compared_by(&report.run.scenario)).take(1).collect();
-        match groups.iter_mut().find(|(other, _, _)| *other == kind) {
-            Some((_, places, all)) => {
-                places.push(place);
-                all.push(costs);
+        let kind = arm.reports().next().map(|report| compared_by(&report.run.scenario));
+        match groups.iter_mut().find(|group| group.kind == kind) {
+            Some(group) => {
+                group.arms.push(place);
+                group.costs.push(costs);
             }
-            None => groups.push((kind, vec![place], vec![costs])),
+            None => groups.push(Comparable { kind, arms: vec![place], costs: vec![costs] }),
         }
     }
-    groups.iter().any(|(_, places, _)| places.len() > 1).then(|| {
-        let of_group = |(_, places, costs): &(_, Vec<usize>, Vec<[f64; 3]>)| -> Vec<usize> {
-            unbeaten_in_all(costs).into_iter().map(|place| places[place]).collect()
-        };
-        groups.iter().flat_map(of_group).collect()
-    })
+    let of_group = |group: &Comparable| -> Vec<usize> {
+        unbeaten_in_all(&group.costs).into_iter().map(|place| group.arms[place]).collect()
+    };
+    groups.iter().any(|group| group.arms.len() > 1).then(|| groups.iter().flat_map(of_group).collect())
 }
 
 /// Returns what arms have to have in common for their accuracies to be compared: the data, the pool of negatives, and how
