@@ -1,9 +1,7 @@
-//! Lists what the tables of a study have columns and rows for: quantities of runs, and what was spent until a goal.
+//! Names what the tables of a study have columns and rows for: quantities of runs, and what was spent until a goal.
 
-use super::quantities::{COSTS, COSTS_OF_SELECTED, OVERHEADS, PRIVACY, Quantity, UNUSED};
-use super::reach::{Goal, PERCENTS};
-use super::results::{ArmResults, Results};
-use crate::report::figures;
+use super::quantities::Quantity;
+use super::reach::Goal;
 
 /// Says what is counted until a goal is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,84 +48,5 @@ impl Measure {
                 format!("{what}_to_{percent}_percent_of_{whose}_best")
             }
         }
-    }
-}
-
-impl Results {
-    /// Returns everything that is measured: all figures of accuracy that a run has, the validation part's first one, the
-    /// costs, what was found out and claimed about privacy, and what was spent until goals were reached.
-    pub fn measures(&self) -> Vec<Measure> {
-        let reports = || self.arms.iter().flat_map(ArmResults::reports);
-        let names = reports().flat_map(|report| report.run.accuracy.test.keys());
-        let figures = figures::ordered(names).into_iter().map(|name| Quantity::Figure(name.to_owned()));
-        let costs = COSTS.into_iter().chain(UNUSED).chain(OVERHEADS).chain(COSTS_OF_SELECTED);
-        let quantities = figures.chain(self.validation()).chain(costs).chain(self.privacy());
-        let mut measures: Vec<Measure> = quantities.map(Measure::Whole).collect();
-        for goal in self.goals() {
-            for percent in PERCENTS {
-                let spent = [SpentOn::Up, SpentOn::Both, SpentOn::Time];
-                measures.extend(spent.map(|spent| Measure::Until { goal, percent, spent }));
-            }
-        }
-        measures
-    }
-
-    /// Returns the first figure on the validation part; `None` if no run has one.
-    pub fn validation(&self) -> Option<Quantity> {
-        let quantity = Quantity::Validation(self.figures.first()?.clone());
-        self.has(&quantity, |_| true).then_some(quantity)
-    }
-
-    /// Returns the quantities of the table of costs. Bytes that were of no use and modelled bytes are among them if some
-    /// run has any.
-    pub fn costs(&self) -> Vec<Quantity> {
-        let if_any = |columns: &[Quantity]| match columns.iter().any(|column| self.has(column, |bytes| bytes > 0.0)) {
-            true => columns.to_vec(),
-            false => Vec::new(),
-        };
-        let [bytes, others] = [&COSTS[..2], &COSTS[2..]].map(<[Quantity]>::to_vec);
-        [bytes, if_any(&UNUSED), if_any(&OVERHEADS), others].concat()
-    }
-
-    /// Returns the quantities of privacy that some run has.
-    pub fn privacy(&self) -> Vec<Quantity> {
-        PRIVACY.into_iter().filter(|quantity| self.has(quantity, |_| true)).collect()
-    }
-
-    /// Returns whether some run has a value of a quantity for which `is_wanted` holds.
-    fn has(&self, quantity: &Quantity, is_wanted: impl Fn(f64) -> bool) -> bool {
-        let mut reports = self.arms.iter().flat_map(ArmResults::reports);
-        reports.any(|report| quantity.of(report).is_some_and(&is_wanted))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::study::results::RunState;
-    use crate::study::sample;
-
-    /// If this fails, a table does not tell measured bytes from modelled ones or used ones from others, or has columns of
-    /// nothing.
-    #[test]
-    fn costs_have_columns_for_what_some_run_has() {
-        let mut results = sample::results();
-        for run in results.arms.iter_mut().flat_map(|arm| &mut arm.runs) {
-            let RunState::Done(report) = &mut run.state else { continue };
-            for flow in [&mut report.run.bytes.up, &mut report.run.bytes.down] {
-                (flow.lost, flow.cancelled, flow.in_flight, flow.late, flow.stale) = (0, 0, 0, 0, 0);
-            }
-            report.run.work.unused_download_bytes = 0;
-        }
-        assert_eq!(results.costs(), COSTS);
-        if let RunState::Done(report) = &mut results.arms[1].runs[0].state {
-            report.run.bytes.up.modelled = 5;
-            report.run.bytes.down.stale = 7;
-            report.run.work.unused_download_bytes = 4;
-        }
-        let added = [Quantity::UpUnused, Quantity::DownUnused, Quantity::UpModelled, Quantity::DownModelled];
-        assert_eq!((results.costs().len(), &results.costs()[2..6]), (10, &added[..]));
-        let down = results.values(1, &Measure::Whole(Quantity::DownUnused));
-        assert_eq!(down.iter().map(|(_, bytes)| *bytes).sum::<f64>(), 11.0, "a download that led to nothing arrived");
     }
 }
