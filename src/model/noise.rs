@@ -44,27 +44,50 @@ impl Noise {
         Self { law, stream, draws: [0.0; BLOCK], taken: BLOCK }
     }
 
-    /// Returns the next draw.
-    pub fn draw(&mut self) -> f64 {
+    /// Adds a draw to each of `values`, in their order. Sums are of double precision.
+    pub fn add_to(&mut self, values: &mut [f32]) {
+        let mut rest = values;
+        while !rest.is_empty() {
+            let draws = self.take(rest.len());
+            let (now, later) = rest.split_at_mut(draws.len());
+            for (value, draw) in now.iter_mut().zip(draws) {
+                *value = (f64::from(*value) + draw) as f32;
+            }
+            rest = later;
+        }
+    }
+
+    /// Replaces `draws` by the next draws.
+    pub fn fill(&mut self, draws: &mut [f64]) {
+        let mut rest = draws;
+        while !rest.is_empty() {
+            let draws = self.take(rest.len());
+            let (now, later) = rest.split_at_mut(draws.len());
+            now.copy_from_slice(draws);
+            rest = later;
+        }
+    }
+
+    /// Returns the next draws of the block: at least one, and `most` at most, which is not 0.
+    fn take(&mut self, most: usize) -> &[f64] {
         if self.taken == BLOCK {
-            let mut bytes = [0; 8 * BLOCK];
-            self.stream.fill_bytes(&mut bytes);
-            let (words, _) = bytes.as_chunks::<8>();
-            let words: [u64; BLOCK] = std::array::from_fn(|place| u64::from_le_bytes(words[place]));
             match self.law {
-                Law::Laplace { scale } => laplace(&words, scale, &mut self.draws),
-                Law::Gaussian { deviation } => gaussian(&words, deviation, &mut self.draws),
+                Law::Laplace { scale } => laplace(&words::<BLOCK>(&mut self.stream), scale, &mut self.draws),
+                Law::Gaussian { deviation } => gaussian(&words::<HALF>(&mut self.stream), deviation, &mut self.draws),
             }
             self.taken = 0;
         }
-        self.taken += 1;
-        self.draws[self.taken - 1]
+        let first = self.taken;
+        self.taken = BLOCK.min(first + most);
+        &self.draws[first..self.taken]
     }
+}
 
-    /// Adds a draw to each of `values`, in their order. Sums are of double precision.
-    pub fn add_to(&mut self, values: &mut [f32]) {
-        values.iter_mut().for_each(|value| *value = (f64::from(*value) + self.draw()) as f32);
-    }
+/// Draws `N` words.
+fn words<const N: usize>(stream: &mut Stream) -> [u64; N] {
+    let mut bytes = [[0; 8]; N];
+    stream.fill_bytes(bytes.as_flattened_mut());
+    bytes.map(u64::from_le_bytes)
 }
 
 per_instruction_set! {
@@ -79,14 +102,13 @@ per_instruction_set! {
 }
 
 per_instruction_set! {
-    /// Draws pairs (Box and Muller, The Annals of Mathematical Statistics 29, 1958): the word of the first half of the
-    /// block gives the length and that of the second half the direction.
-    fn gaussian(words: &[u64; BLOCK], deviation: f64, draws: &mut [f64; BLOCK]) {
+    /// Draws pairs (Box and Muller, The Annals of Mathematical Statistics 29, 1958), a pair from each word: its highest 40
+    /// bits give the length, which is at most 7.5 standard deviations, and the other 24 bits the direction.
+    fn gaussian(words: &[u64; HALF], deviation: f64, draws: &mut [f64; BLOCK]) {
         let (first, second) = draws.split_at_mut(HALF);
-        let (lengths, directions) = words.split_at(HALF);
-        for ((one, other), (length, direction)) in first.iter_mut().zip(second).zip(lengths.iter().zip(directions)) {
-            let length = deviation * (-2.0 * ln(open_unit(*length))).sqrt();
-            let (sine, cosine) = of_turn(open_unit(*direction));
+        for ((one, other), word) in first.iter_mut().zip(second).zip(words) {
+            let length = deviation * (-2.0 * ln(open_unit_of_bits::<40>(word >> 24))).sqrt();
+            let (sine, cosine) = of_turn(open_unit_of_bits::<24>(word & 0x00ff_ffff));
             (*one, *other) = (length * cosine, length * sine);
         }
     }
@@ -95,9 +117,15 @@ per_instruction_set! {
 /// Returns the number of (0, 1) that the highest 52 bits of a word stand for.
 #[inline(always)]
 fn open_unit(word: u64) -> f64 {
+    open_unit_of_bits::<52>(word >> 12)
+}
+
+/// Returns the number of (0, 1) that `BITS` bits (at most 52) stand for.
+#[inline(always)]
+fn open_unit_of_bits<const BITS: u32>(bits: u64) -> f64 {
     const ONE: u64 = 0x3ff0_0000_0000_0000;
     // The number of [1, 2) with these bits, less 1, in the middle of its step. Both operations are exact.
-    f64::from_bits(ONE | word >> 12) - 1.0 + 0.5 / (1u64 << 52) as f64
+    f64::from_bits(ONE | bits << (52 - BITS)) - 1.0 + 0.5 / (1u64 << BITS) as f64
 }
 
 /// Returns the logarithm of `x`, which is a normal number above 0, to about one unit in the last place. The
@@ -188,7 +216,8 @@ mod tests {
             (Law::Gaussian { deviation: 0.5 }, 0.5 * (2.0 / std::f64::consts::PI).sqrt(), 0.25, 3.0 * 0.0625),
         ] {
             let mut noise = noise(law);
-            let draws: Vec<f64> = (0..400_000).map(|_| noise.draw()).collect();
+            let mut draws = vec![0.0; 400_000];
+            noise.fill(&mut draws);
             let mean = |of: &dyn Fn(f64) -> f64| draws.iter().map(|draw| of(*draw)).sum::<f64>() / draws.len() as f64;
             assert!(mean(&|x| x).abs() < 0.005, "{law:?}");
             assert!((mean(&f64::abs) - magnitude).abs() < 0.005, "{law:?}");
@@ -205,9 +234,10 @@ mod tests {
     fn draws_are_the_same_however_they_are_taken() {
         let law = Law::Gaussian { deviation: 2.0 };
         let (mut one, mut other) = (noise(law), noise(law));
-        let mut values = [1.0f32; 150];
+        let (mut values, mut draws) = ([1.0f32; 150], [0.0; 150]);
         one.add_to(&mut values[..7]);
         one.add_to(&mut values[7..]);
-        assert!(values.iter().all(|value| *value == (1.0 + other.draw()) as f32));
+        draws.iter_mut().for_each(|draw| other.fill(std::slice::from_mut(draw)));
+        assert_eq!(values, draws.map(|draw| (1.0 + draw) as f32));
     }
 }

@@ -75,6 +75,9 @@ pub struct SavedRun {
     pub virtual_time_s: f64,
     /// The scenario as resolved.
     pub scenario: Value,
+    /// What the program was built from, and its version.
+    #[serde(default)]
+    pub versions: BTreeMap<String, String>,
     /// Figures of the host.
     pub wall: Wall,
 }

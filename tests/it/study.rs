@@ -188,6 +188,27 @@ fn parts_that_are_put_together_are_the_whole_study() {
     assert_ends(&other, 2, &["a is a part of another study", "training.rounds: 4 and 5"]);
 }
 
+/// If this fails, a run that another study has made is made once more, or one of another scenario stands in its place.
+#[test]
+fn runs_of_other_studies_are_taken_where_the_scenario_is_the_same() {
+    let workshop = workshop();
+    study(&workshop, &["--out", "first"]);
+    workshop.write("study.toml", &STUDY.replace("[10, 1]", "[10, 2]").replace("seeds = [1, 2]", "seeds = [2, 3]"));
+    let output = study(&workshop, &["--out", "second", "--reuse", "first"]);
+    assert_ends(&output, 0, &["1 of 4 runs are taken from other studies", "rate=10, seed 3", "rate=2, seed 2"]);
+    let read = |path: &str| std::fs::read_to_string(workshop.path(path)).unwrap();
+    assert_eq!(read("first/runs/rate=10/2/run.json"), read("second/runs/rate=10/2/run.json"));
+    study(&workshop, &["--out", "alone"]);
+    assert_same_tables(&workshop, "second", "alone");
+    let from_another_build =
+        read("first/runs/rate=10/2/run.json").replace("\"versions\": {", "\"versions\": {\"x\": \"1\",");
+    workshop.write("first/runs/rate=10/2/run.json", &from_another_build);
+    let output = study(&workshop, &["--out", "third", "--reuse", "first"]);
+    assert_ends(&output, 0, &["0 of 4 runs are taken from other studies"]);
+    let nowhere = fedrecsim(&workshop, &["study", "study.toml", "--out", "fourth", "--reuse", "nowhere"]);
+    assert_ends(&nowhere, 2, &["nowhere"]);
+}
+
 /// If this fails, one run that fails takes the others with it, or is not to be seen in the tables.
 #[test]
 fn a_run_that_fails_is_marked_and_the_others_go_on() {

@@ -37,9 +37,7 @@ pub fn merge(folder: &StudyFolder, plan: &Plan, record: &StudyRecord, parts: &[P
         let (saved, to) = (as_saved(&plan.scenario(run))?, folder.run(plan, run));
         for from in parts.iter().map(|part| part.join(plan.folder(run))) {
             if SavedRun::read(&from).is_ok_and(|report| report.complete && report.scenario == saved) {
-                copy_folder(&from, &to)?;
-                remove(&failure_of(&to))?;
-                copy_if_there(&log_of(&from), &log_of(&to))?;
+                take_run(&from, &to)?;
                 break;
             }
             copy_if_there(&failure_of(&from), &failure_of(&to))?;
@@ -47,6 +45,16 @@ pub fn merge(folder: &StudyFolder, plan: &Plan, record: &StudyRecord, parts: &[P
         }
     }
     Ok(())
+}
+
+/// Copies a run with what its process has printed to the folder `to`, where it counts as complete.
+///
+/// # Errors
+/// [`Error::Read`] and [`Error::Write`].
+pub fn take_run(from: &Path, to: &Path) -> Result<()> {
+    copy_folder(from, to)?;
+    remove(&failure_of(to))?;
+    copy_if_there(&log_of(from), &log_of(to))
 }
 
 /// Copies the files of a report.

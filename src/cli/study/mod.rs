@@ -3,7 +3,7 @@
 //! [`folder`](mod@folder) is what a study keeps on the disk, and what became of each run; [`fit`] says how much memory
 //! the runs take; [`child`] is one run's process, [`within`] its thread where it has none, and [`carrier`] either;
 //! [`execute`](mod@execute) starts and watches them; `progress` is what a user sees of that; [`merge`](mod@merge) puts
-//! parts together; [`slurm`] has a cluster's scheduler run them; [`outside`] is for runs that something else starts.
+//! parts together, and [`reuse`](mod@reuse) takes runs of other studies; [`slurm`] has a cluster's scheduler run them; [`outside`] is for runs that something else starts.
 
 mod carrier;
 mod child;
@@ -13,6 +13,7 @@ mod folder;
 mod merge;
 pub mod outside;
 mod progress;
+mod reuse;
 mod slurm;
 mod within;
 
@@ -82,7 +83,12 @@ fn carried_out(
     }
     let without_data = without_data(arguments, &plan);
     if arguments.merge.is_empty() && !arguments.no_run {
-        let runs = wanted_runs(arguments, &plan).into_iter().filter(|run| !without_data.contains(&run.arm)).collect();
+        let mut runs = wanted_runs(arguments, &plan);
+        runs.retain(|run| !without_data.contains(&run.arm));
+        if !arguments.reuse.is_empty() {
+            let taken = reuse::reuse(&folder, &plan, &runs, &arguments.reuse)?;
+            how.note(&format!("{taken} of {} runs are taken from other studies", runs.len()));
+        }
         execute::execute(arguments, methods, (&plan, runs), &mut record, &folder, interrupted, how)?;
     }
     let mut results = folder.results(&plan, arguments.shard, &without_data)?;

@@ -1,0 +1,74 @@
+//! Takes runs that other studies have made already.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::folder::{StudyFolder, ToDo, record_in};
+use super::merge::take_run;
+use crate::checkpoint;
+use crate::error::{Error, Result};
+use crate::report::read::SavedRun;
+use crate::study::plan::{Plan, RunId, as_saved};
+
+/// A complete run of another study.
+struct Found {
+    scenario: Value,
+    folder: PathBuf,
+}
+
+/// Copies those of `runs` that are still to begin from the folders of other studies, where a complete run has the same
+/// scenario and seed and was made by this build of the program, and returns how many they are. Such a run would come to
+/// the same result; its wall times are those of the study that made it.
+///
+/// # Errors
+/// [`Error::Read`] for a folder without a study, and for runs that cannot be read; [`Error::Write`].
+pub fn reuse(folder: &StudyFolder, plan: &Plan, runs: &[RunId], studies: &[PathBuf]) -> Result<usize> {
+    let mut found = Vec::new();
+    for study in studies {
+        record_in(study)?;
+        found.append(&mut complete_runs(study)?);
+    }
+    let mut taken = 0;
+    for &run in runs {
+        if !matches!(folder.to_do(plan, run)?, ToDo::Begin | ToDo::BeginAnew) {
+            continue;
+        }
+        let scenario = as_saved(&plan.scenario(run))?;
+        if let Some(found) = found.iter().find(|found| found.scenario == scenario) {
+            take_run(&found.folder, &folder.run(plan, run))?;
+            taken += 1;
+        }
+    }
+    Ok(taken)
+}
+
+/// Returns the complete runs of a study that this build of the program has made, arm by arm.
+fn complete_runs(study: &Path) -> Result<Vec<Found>> {
+    let versions = checkpoint::versions();
+    let mut found = Vec::new();
+    for arm in folders_in(&study.join("runs"))? {
+        for folder in folders_in(&arm)? {
+            let run = SavedRun::read(&folder).ok();
+            if let Some(run) = run.filter(|run| run.failure().is_none() && run.versions == versions) {
+                found.push(Found { scenario: run.scenario, folder });
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the folders in `folder`, by their names; none if it is not there, as in a study whose runs have not begun.
+fn folders_in(folder: &Path) -> Result<Vec<PathBuf>> {
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    let refuse = |reason| Error::read(folder, reason);
+    let entries: std::io::Result<Vec<PathBuf>> =
+        fs::read_dir(folder).map_err(refuse)?.map(|entry| entry.map(|entry| entry.path())).collect();
+    let mut folders = entries.map_err(refuse)?;
+    folders.retain(|path| path.is_dir());
+    folders.sort();
+    Ok(folders)
+}
