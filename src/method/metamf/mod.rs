@@ -32,6 +32,7 @@ use device::{DeviceBuffers, prediction_network};
 use hypernetwork::{HyperNetwork, HyperShape, HyperStep};
 
 pub mod device;
+mod downloads;
 pub mod hypernetwork;
 mod server;
 #[cfg(test)]
