@@ -5,8 +5,6 @@ use std::sync::{Arc, OnceLock};
 use super::downloads::Downloads;
 use super::hypernetwork::{Contribution as Gradients, GROUP, HyperNetwork, HyperStep};
 use crate::error::Result;
-use crate::ids::UserId;
-use crate::method::network;
 use crate::method::server::{
     Accumulator, Contribution, Download, Server, StepContext, StepReport, WeightTotals, downcast,
 };
@@ -15,7 +13,7 @@ use crate::model::layout::Layout;
 use crate::model::magnitude::MagnitudeCounts;
 use crate::model::neural::optimizer::{AdamMoments, AdamStep, clipping_factor, scale, squared_norm};
 use crate::model::state::StateVisitor;
-use crate::model::table::{RowSet, Table, TableUpdate, floats};
+use crate::model::table::{RowSet, TableUpdate, floats};
 
 /// Holds the networks, and the state of Adam for them.
 pub(super) struct MetaMfServer {

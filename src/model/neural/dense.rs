@@ -266,29 +266,48 @@ pub fn dot(x: &[f32], y: &[f32]) -> f32 {
 
 per_instruction_set! {
     fn dispatch_dot(x: &[f32], y: &[f32]) -> f32 {
-        dots(x, [y])[0]
+        let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
+        let mut sums = [0f32; LANES];
+        for (x, y) in x.iter().zip(y) {
+            add_product(&mut sums, x, y);
+        }
+        for (sum, (x, y)) in sums.iter_mut().zip(x_rest.iter().zip(y_rest)) {
+            *sum += x * y;
+        }
+        quad_sum(&sums)
     }
 }
 
-/// Returns the scalar products of `x` and each of `others`. Several at a time are quicker, as an addition need not wait for
-/// the one before.
-#[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
+/// Returns the scalar products of `x` with each of four others, with the sums of [`dot`]. Four at a time are quicker, as an
+/// addition need not wait for the one before.
 #[inline(always)]
-fn dots<const T: usize>(x: &[f32], others: [&[f32]; T]) -> [f32; T] {
-    let mut sums = [[0f32; LANES]; T];
-    let (blocks, rest) = x.as_chunks::<LANES>();
-    let others = others.map(|other| other.as_chunks::<LANES>());
-    for (place, x) in blocks.iter().enumerate() {
-        for t in 0..T {
-            add_product(&mut sums[t], x, &others[t].0[place]);
-        }
+fn four_dots(x: &[f32], others: [&[f32]; 4]) -> [f32; 4] {
+    let (x, x_rest) = x.as_chunks::<LANES>();
+    let [(a, a_rest), (b, b_rest), (c, c_rest), (d, d_rest)] = others.map(<[f32]>::as_chunks::<LANES>);
+    // Four variables stay in registers, and an array of them does not.
+    let [mut of_a, mut of_b, mut of_c, mut of_d] = [[0f32; LANES]; 4];
+    for ((((x, a), b), c), d) in x.iter().zip(a).zip(b).zip(c).zip(d) {
+        add_product(&mut of_a, x, a);
+        add_product(&mut of_b, x, b);
+        add_product(&mut of_c, x, c);
+        add_product(&mut of_d, x, d);
     }
-    for (sums, (_, other)) in sums.iter_mut().zip(others) {
-        for (sum, (x, y)) in sums.iter_mut().zip(rest.iter().zip(other)) {
-            *sum += x * y;
-        }
+    if !x_rest.is_empty() {
+        // Zeros that are added change no sum, as none is -0.
+        let x = padded(x_rest);
+        add_product(&mut of_a, &x, &padded(a_rest));
+        add_product(&mut of_b, &x, &padded(b_rest));
+        add_product(&mut of_c, &x, &padded(c_rest));
+        add_product(&mut of_d, &x, &padded(d_rest));
     }
-    sums.map(|sums| quad_sum(&sums))
+    [quad_sum(&of_a), quad_sum(&of_b), quad_sum(&of_c), quad_sum(&of_d)]
+}
+
+#[inline(always)]
+fn padded(rest: &[f32]) -> Lanes {
+    let mut lanes = [0.0; LANES];
+    lanes[..rest.len()].copy_from_slice(rest);
+    lanes
 }
 
 /// Replaces `z` by `W x + b` for every sample of `x`. Samples are vectors of their own here, which suits a layer with very
@@ -301,15 +320,23 @@ pub fn forward_samples(weights: Weights<'_>, bias: &[f32], x: &[Vec<f32>], z: &m
 
 per_instruction_set! {
     fn dispatch_forward_samples(weights: Weights<'_>, bias: &[f32], x: &[Vec<f32>], z: &mut [Vec<f32>]) {
-        for (output, bias) in bias.iter().enumerate() {
-            let row = weights.row(output);
-            let ((x, x_rest), (z, z_rest)) = (x.as_chunks::<4>(), z.as_chunks_mut::<4>());
-            for (x, z) in x.iter().zip(z) {
-                dots(row, x.each_ref().map(Vec::as_slice)).iter().zip(z).for_each(|(dot, z)| z[output] = dot + bias);
+        forward_samples_inline(weights, bias, x, z);
+    }
+}
+
+#[inline(always)]
+fn forward_samples_inline(weights: Weights<'_>, bias: &[f32], x: &[Vec<f32>], z: &mut [Vec<f32>]) {
+    let ((x, x_rest), (z, z_rest)) = (x.as_chunks::<4>(), z.as_chunks_mut::<4>());
+    for (output, bias) in bias.iter().enumerate() {
+        let row = weights.row(output);
+        for (x, z) in x.iter().zip(&mut *z) {
+            let dots = four_dots(row, [&x[0], &x[1], &x[2], &x[3]]);
+            for (z, dot) in z.iter_mut().zip(dots) {
+                z[output] = dot + bias;
             }
-            for (x, z) in x_rest.iter().zip(z_rest) {
-                z[output] = dots(row, [x])[0] + bias;
-            }
+        }
+        for (x, z) in x_rest.iter().zip(&mut *z_rest) {
+            z[output] = dot(row, x) + bias;
         }
     }
 }
