@@ -278,64 +278,14 @@ per_instruction_set! {
     }
 }
 
-/// Returns the scalar products of `x` with each of four others, with the sums of [`dot`]. Four at a time are quicker, as an
-/// addition need not wait for the one before.
-#[inline(always)]
-fn four_dots(x: &[f32], others: [&[f32]; 4]) -> [f32; 4] {
-    let (x, x_rest) = x.as_chunks::<LANES>();
-    let [(a, a_rest), (b, b_rest), (c, c_rest), (d, d_rest)] = others.map(<[f32]>::as_chunks::<LANES>);
-    // Four variables stay in registers, and an array of them does not.
-    let [mut of_a, mut of_b, mut of_c, mut of_d] = [[0f32; LANES]; 4];
-    for ((((x, a), b), c), d) in x.iter().zip(a).zip(b).zip(c).zip(d) {
-        add_product(&mut of_a, x, a);
-        add_product(&mut of_b, x, b);
-        add_product(&mut of_c, x, c);
-        add_product(&mut of_d, x, d);
-    }
-    if !x_rest.is_empty() {
-        // Zeros that are added change no sum, as none is -0.
-        let x = padded(x_rest);
-        add_product(&mut of_a, &x, &padded(a_rest));
-        add_product(&mut of_b, &x, &padded(b_rest));
-        add_product(&mut of_c, &x, &padded(c_rest));
-        add_product(&mut of_d, &x, &padded(d_rest));
-    }
-    [quad_sum(&of_a), quad_sum(&of_b), quad_sum(&of_c), quad_sum(&of_d)]
-}
-
-#[inline(always)]
-fn padded(rest: &[f32]) -> Lanes {
-    let mut lanes = [0.0; LANES];
-    lanes[..rest.len()].copy_from_slice(rest);
-    lanes
-}
-
 /// Replaces `z` by `W x + b` for every sample of `x`. Samples are vectors of their own here, which suits a layer with very
 /// many outputs, whose weights are read once for all samples.
 ///
 /// Each sum is that of [`dot`], and the bias is added to it.
 pub fn forward_samples(weights: Weights<'_>, bias: &[f32], x: &[Vec<f32>], z: &mut [Vec<f32>]) {
-    dispatch_forward_samples(weights, bias, x, z);
-}
-
-per_instruction_set! {
-    fn dispatch_forward_samples(weights: Weights<'_>, bias: &[f32], x: &[Vec<f32>], z: &mut [Vec<f32>]) {
-        forward_samples_inline(weights, bias, x, z);
-    }
-}
-
-#[inline(always)]
-fn forward_samples_inline(weights: Weights<'_>, bias: &[f32], x: &[Vec<f32>], z: &mut [Vec<f32>]) {
-    let ((x, x_rest), (z, z_rest)) = (x.as_chunks::<4>(), z.as_chunks_mut::<4>());
     for (output, bias) in bias.iter().enumerate() {
         let row = weights.row(output);
         for (x, z) in x.iter().zip(&mut *z) {
-            let dots = four_dots(row, [&x[0], &x[1], &x[2], &x[3]]);
-            for (z, dot) in z.iter_mut().zip(dots) {
-                z[output] = dot + bias;
-            }
-        }
-        for (x, z) in x_rest.iter().zip(&mut *z_rest) {
             z[output] = dot(row, x) + bias;
         }
     }
