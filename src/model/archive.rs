@@ -7,7 +7,7 @@
 //! table that many clients share is written once, and is shared again when it is read, since a million clients may hold
 //! a handful of tables.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read};
 use std::sync::Arc;
 
@@ -24,9 +24,14 @@ use crate::memory;
 /// The most bytes of a single value of an archive. A greater length means that the archive is damaged.
 const LONGEST: u64 = 1 << 36;
 
-/// The number of bytes that are read at once, so that a damaged length does not allocate memory for bytes that are
-/// missing.
+/// The number of bytes that are read at once, so that a damaged length allocates no memory for bytes that are missing.
 const READ_AT_ONCE: u64 = 1 << 20;
+
+/// Stands in place of the length of bytes that are attached to an archive. It is greater than any length.
+const ATTACHED: u64 = u64::MAX;
+
+/// The number of bytes from which on long bytes are attached. Fewer are copied sooner than they are sent by themselves.
+const ATTACHED_FROM: usize = 32 << 10;
 
 /// What memory is for in reading.
 const PURPOSE: &str = "the state that a checkpoint holds";
@@ -35,18 +40,24 @@ const PURPOSE: &str = "the state that a checkpoint holds";
 #[derive(Debug, Default)]
 pub struct Archive {
     bytes: Vec<u8>,
-    /// The numbers of the tables written, by their place in memory. The tables are kept, so that no other gets the
-    /// place.
+    /// The numbers of the tables written, by their place in memory. The tables are kept, so that no other gets it.
     tables: BTreeMap<usize, (u32, SharedTable)>,
     /// The numbers of the tables written, by their content, since equal tables may have been made in two places.
     contents: BTreeMap<[u8; blake3::OUT_LEN], u32>,
     /// The numbers of the shared bytes written, by their place in memory. The bytes are kept as well.
     shared_bytes: BTreeMap<(usize, usize), (u32, Bytes)>,
+    /// The long bytes that are not written but attached, if they may be.
+    attached: Option<Vec<Bytes>>,
     /// What went wrong first, after which nothing more is appended.
     failed: Option<Error>,
 }
 
 impl Archive {
+    /// Makes an archive for another process, to which long bytes are attached as they are in memory instead of being copied.
+    pub fn with_attachments() -> Self {
+        Self { attached: Some(Vec::new()), ..Self::default() }
+    }
+
     /// Appends a value.
     pub fn put<T: Serialize + ?Sized>(&mut self, value: &T) {
         let start = self.bytes.len();
@@ -55,8 +66,7 @@ impl Archive {
             Ok(bytes) => self.bytes = bytes,
             // Postcard only refuses types that do not state their length.
             Err(reason) => {
-                let message = format!("a value cannot be written: {reason}");
-                self.failed.get_or_insert(Error::Checkpoint(message));
+                self.failed.get_or_insert(Error::Checkpoint(format!("a value cannot be written: {reason}")));
                 return;
             }
         }
@@ -69,6 +79,17 @@ impl Archive {
         if self.has_room_for(bytes.len()) {
             self.bytes.extend((bytes.len() as u64).to_le_bytes());
             self.bytes.extend(bytes);
+        }
+    }
+
+    /// Appends bytes as they are, or attaches them if they are long and that is possible.
+    pub fn put_long_bytes(&mut self, bytes: &Bytes) {
+        match &mut self.attached {
+            Some(attached) if bytes.len() >= ATTACHED_FROM => {
+                attached.push(bytes.clone());
+                self.bytes.extend(ATTACHED.to_le_bytes());
+            }
+            _ => self.put_bytes(bytes),
         }
     }
 
@@ -90,7 +111,7 @@ impl Archive {
         let mut content = blake3::Hasher::new();
         content.update(&(shape.dimension as u64).to_le_bytes()).update(&little_endian_bytes(table.as_slice()));
         let next = self.contents.len() as u32;
-        let number = *self.contents.entry(*content.finalize().as_bytes()).or_insert(next);
+        let number = *self.contents.entry(content.finalize().into()).or_insert(next);
         self.tables.insert(place, (number, Arc::clone(table)));
         self.put(&(number, number == next));
         if number == next {
@@ -118,7 +139,7 @@ impl Archive {
             RowSet::Listed(rows) => Some(rows),
         };
         self.put(&(rows, update.others_scale));
-        self.put_bytes(&update.values);
+        self.put_long_bytes(&update.values);
     }
 
     /// Returns what was appended since the last call.
@@ -127,10 +148,12 @@ impl Archive {
     /// [`Error::Memory`] if there was none for what was appended, and [`Error::Checkpoint`] if a value of a type was
     /// appended that cannot be written, which is a defect of the caller.
     pub fn take(&mut self) -> Result<Vec<u8>> {
-        match self.failed.take() {
-            Some(error) => Err(error),
-            None => Ok(std::mem::take(&mut self.bytes)),
-        }
+        self.failed.take().map_or_else(|| Ok(std::mem::take(&mut self.bytes)), Err)
+    }
+
+    /// Returns what was attached since the last call.
+    pub fn take_attached(&mut self) -> Vec<Bytes> {
+        self.attached.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Makes room for a value of `length` bytes with its length in front. Returns whether there is any, now and for
@@ -147,7 +170,7 @@ impl Archive {
 
     /// Returns the number of bytes that wait to be taken.
     pub fn pending(&self) -> usize {
-        self.bytes.len()
+        self.bytes.len() + self.attached.iter().flatten().map(Bytes::len).sum::<usize>()
     }
 }
 
@@ -157,6 +180,7 @@ pub struct ArchiveReader {
     buffer: Vec<u8>,
     tables: Vec<SharedTable>,
     shared_bytes: Vec<Bytes>,
+    attached: VecDeque<Bytes>,
     open_part: Option<OpenPart>,
 }
 
@@ -196,7 +220,13 @@ impl ArchiveReader {
     }
 
     fn of(source: Source) -> Self {
-        Self { source, buffer: Vec::new(), tables: Vec::new(), shared_bytes: Vec::new(), open_part: None }
+        let (buffer, tables, shared_bytes, attached) = Default::default();
+        Self { source, buffer, tables, shared_bytes, attached, open_part: None }
+    }
+
+    /// Returns the reader with what was attached to the archive.
+    pub fn with_attached(self, attached: Vec<Bytes>) -> Self {
+        Self { attached: attached.into(), ..self }
     }
 
     /// Returns the reader with a way to the other parts of the archive.
@@ -239,7 +269,7 @@ impl ArchiveReader {
         Ok(std::mem::take(&mut self.buffer))
     }
 
-    /// Returns the next bytes, which share the memory of an archive that is in memory.
+    /// Returns the next bytes, which share the memory of an archive that is in memory, or were attached to it.
     ///
     /// # Errors
     /// As [`Self::take_bytes`].
@@ -247,12 +277,15 @@ impl ArchiveReader {
         let Source::Memory(bytes) = &mut self.source else { return Ok(self.take_bytes()?.into()) };
         let ends = || damaged("it ends in the middle of a value");
         let (head, rest) = bytes.split_first_chunk::<{ size_of::<u64>() }>().ok_or_else(ends)?;
-        let length = usize::try_from(u64::from_le_bytes(*head)).unwrap_or(usize::MAX);
-        if length > rest.len() {
+        let length = u64::from_le_bytes(*head);
+        if length != ATTACHED && length > rest.len() as u64 {
             return Err(ends());
         }
         let _ = bytes.split_to(size_of::<u64>());
-        Ok(bytes.split_to(length))
+        match length {
+            ATTACHED => self.attached.pop_front().ok_or_else(|| damaged("it lacks what was attached to it")),
+            length => Ok(bytes.split_to(length as usize)),
+        }
     }
 
     /// Returns the next `count` values.

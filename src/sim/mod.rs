@@ -104,5 +104,5 @@ pub use observer::RoundObserver;
 pub use outcome::Outcome;
 pub use run::{run, run_from, run_to_end, run_to_end_on_ranks};
 pub use simulation::{RunControl, Simulation, Until, check_on_ranks, server_needs_ratings};
-pub use workers::ranks::{Crew, Identity, Link, Rank, Shares, announce, contribute, in_memory, serve};
+pub use workers::ranks::{Crew, Identity, Link, Parcel, Rank, Shares, announce, contribute, in_memory, serve};
 pub use world::World;

@@ -133,7 +133,7 @@ impl UploadFrame {
         match &self.content {
             Content::Encoded(bytes) => {
                 archive.put(&(self.parts, false));
-                archive.put_bytes(bytes);
+                archive.put_long_bytes(bytes);
             }
             Content::Postponed(update) => {
                 let Scalars { weight, utility } = update.scalars;

@@ -1,22 +1,25 @@
 //! Ways between processes over MPI.
 //!
-//! One thread of the process talks to MPI, from its start to its end, and does one thing at a time: every process waits for
-//! one other at a time. While it waits it looks for the message again and again, and sleeps in between, since the cores
-//! belong to the trainings.
+//! One thread of the process talks to MPI, from its start to its end. It sends what it is given and takes in what is expected
+//! while the other threads train. While it waits for other processes it looks for what they have sent again and again, and
+//! sleeps in between, since the cores belong to the trainings. A parcel is a message with its lengths, and one for each of
+//! its parts, which cross out of the memory in which they are and into that in which they stay.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use mpi::Threading;
+use mpi::request::multiple_scope;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, Destination, MatchedReceiveVec, Source};
 
 use super::{Other, Place};
 use crate::error::{Error, Result};
-use crate::sim::{Crew, Link};
+use crate::sim::{Crew, Link, Parcel};
 
 /// The most bytes of a message of MPI, whose counts have 31 bits. Longer ones are sent in pieces.
 const PIECE: usize = 1 << 30;
@@ -28,14 +31,20 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// The time between two looks at whether the processes were told to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The time for which a process looks for a message without a pause, and the longest pause after that.
+/// The time for which the thread looks for a parcel without a pause if somebody waits for it, and the longest pause after
+/// that.
 const BUSY: Duration = Duration::from_micros(50);
 const PAUSE: Duration = Duration::from_micros(200);
 
+/// The pause where nobody waits, as the process has other work.
+const PAUSE_AT_WORK: Duration = Duration::from_micros(100);
+
 /// What the thread is to do.
 enum Order {
-    Send { to: i32, message: Vec<u8>, done: Sender<()> },
-    Receive { from: i32, message: Sender<Vec<u8>> },
+    /// Send a parcel.
+    Send(i32, Parcel),
+    /// Take in the parcels of a process up to the last one of an answer.
+    Receive(i32, Sender<Parcel>),
 }
 
 /// The processes that mpirun has started with this one.
@@ -53,9 +62,11 @@ impl Group {
     pub fn join(interrupted: Arc<AtomicBool>) -> Result<(Place, Self)> {
         let (orders, inbox) = channel();
         let (tell, told) = channel();
+        let is_awaited = Arc::new(AtomicBool::new(false));
+        let talking = Arc::clone(&is_awaited);
         let thread = std::thread::Builder::new()
             .name("mpi".to_owned())
-            .spawn(move || talk(&inbox, &tell))
+            .spawn(move || talk(inbox, &tell, &talking))
             .map_err(|reason| Error::Usage(format!("cannot start the thread of MPI: {reason}")))?;
         let started = told.recv().ok().flatten();
         let (rank, ranks) = started.ok_or_else(|| Error::Usage("MPI does not start in this process".to_owned()))?;
@@ -63,7 +74,8 @@ impl Group {
         let link = |other: i32| -> Box<dyn Link> {
             // Process 0 alone gives others up. They wait until it ends, as it has a report to write.
             let interrupted = (rank == 0).then(|| Arc::clone(&interrupted));
-            Box::new(Way { other, orders: orders.clone(), interrupted, lost: Arc::clone(&lost) })
+            let (lost, is_awaited) = (Arc::clone(&lost), Arc::clone(&is_awaited));
+            Box::new(Way { other, orders: orders.clone(), expected: None, interrupted, is_awaited, lost })
         };
         let place = match (rank, ranks) {
             (_, 1) => Place::Alone,
@@ -100,26 +112,36 @@ impl Drop for Group {
 struct Way {
     other: i32,
     orders: Sender<Order>,
+    /// Where the parcels of the next answer come, if it is expected.
+    expected: Option<Receiver<Parcel>>,
     /// Says that the processes were told to stop, after which this one does not wait for long.
     interrupted: Option<Arc<AtomicBool>>,
+    /// Whether this process waits for a parcel and does nothing else.
+    is_awaited: Arc<AtomicBool>,
     /// Whether a process is lost, so that MPI can no longer be talked to.
     lost: Arc<AtomicBool>,
 }
 
 impl Way {
-    /// Gives an order, and waits for its end.
-    fn order<T>(&self, order: impl FnOnce(Sender<T>) -> Order) -> Result<T> {
-        let (tell, told) = channel();
-        let has_ended = || Error::rank_lost(self.other as u32, "MPI has ended");
+    /// Gives an order.
+    fn order(&self, order: Order) -> Result<()> {
         if self.lost.load(Ordering::Relaxed) {
-            return Err(has_ended());
+            return Err(self.has_ended());
         }
-        self.orders.send(order(tell)).map_err(|_| has_ended())?;
+        self.orders.send(order).map_err(|_| self.has_ended())
+    }
+
+    fn has_ended(&self) -> Error {
+        Error::rank_lost(self.other as u32, "MPI has ended")
+    }
+
+    /// Waits for the next parcel.
+    fn wait(&self, expected: &Receiver<Parcel>) -> Result<Parcel> {
         let mut told_to_stop = None;
         loop {
-            match told.recv_timeout(LOOK_EVERY) {
-                Ok(result) => return Ok(result),
-                Err(RecvTimeoutError::Disconnected) => return Err(has_ended()),
+            match expected.recv_timeout(LOOK_EVERY) {
+                Ok(parcel) => return Ok(parcel),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.has_ended()),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if self.interrupted.as_ref().is_some_and(|interrupted| interrupted.load(Ordering::Relaxed))
@@ -135,68 +157,212 @@ impl Way {
 }
 
 impl Link for Way {
-    fn send(&mut self, message: Vec<u8>) -> Result<()> {
-        self.order(|done| Order::Send { to: self.other, message, done })
+    fn send(&mut self, parcel: Parcel) -> Result<()> {
+        self.order(Order::Send(self.other, parcel))
     }
 
-    fn receive(&mut self) -> Result<Vec<u8>> {
-        self.order(|message| Order::Receive { from: self.other, message })
+    fn expect(&mut self) {
+        if self.expected.is_none() {
+            let (arrived, expected) = channel();
+            // If this fails, whoever waits for the parcel is told so.
+            let _ = self.order(Order::Receive(self.other, arrived));
+            self.expected = Some(expected);
+        }
+    }
+
+    fn receive(&mut self) -> Result<Parcel> {
+        self.expect();
+        let expected = self.expected.take().ok_or_else(|| self.has_ended())?;
+        self.is_awaited.store(true, Ordering::Relaxed);
+        let parcel = self.wait(&expected);
+        self.is_awaited.store(false, Ordering::Relaxed);
+        let parcel = parcel?;
+        self.expected = (!parcel.is_last).then_some(expected);
+        Ok(parcel)
     }
 }
 
 /// Starts MPI, tells the number of this process and of all, and carries out orders until there can be no more.
-fn talk(orders: &Receiver<Order>, tell: &Sender<Option<(i32, i32)>>) {
+fn talk(orders: Receiver<Order>, tell: &Sender<Option<(i32, i32)>>, is_awaited: &AtomicBool) {
     let Some((universe, _)) = mpi::initialize_with_threading(Threading::Funneled) else {
         let _ = tell.send(None);
         return;
     };
     let world = universe.world();
     let _ = tell.send(Some((world.rank(), world.size())));
-    for order in orders {
-        // Whoever has given the order waits for its end, or has given up, and then nobody has to know.
+    Talk { world, orders, is_awaited, outgoing: Vec::new(), expected: Vec::new() }.carry_out();
+}
+
+/// What the thread is at.
+struct Talk<'a> {
+    world: SimpleCommunicator,
+    orders: Receiver<Order>,
+    /// Whether the process waits for a parcel and does nothing else.
+    is_awaited: &'a AtomicBool,
+    /// The parcels that wait to be sent.
+    outgoing: Vec<(i32, Parcel)>,
+    /// The processes from which an answer is expected, and who is given its parcels.
+    expected: Vec<(i32, Sender<Parcel>)>,
+}
+
+impl Talk<'_> {
+    /// Carries out orders until there can be no more.
+    fn carry_out(mut self) {
+        let mut began = Instant::now();
+        loop {
+            if self.expected.is_empty() && self.outgoing.is_empty() {
+                match self.orders.recv() {
+                    Ok(order) => self.take(order),
+                    Err(_) => return,
+                }
+                began = Instant::now();
+            }
+            loop {
+                match self.orders.try_recv() {
+                    Ok(order) => self.take(order),
+                    Err(TryRecvError::Empty) => break,
+                    // Nobody is there any more who could wait for what is expected.
+                    Err(TryRecvError::Disconnected) if self.outgoing.is_empty() => return,
+                    Err(TryRecvError::Disconnected) => break,
+                }
+            }
+            if self.send_all() | self.receive_all() {
+                began = Instant::now();
+                continue;
+            }
+            // Whoever gives an order meanwhile need not wait.
+            match self.pause(began) {
+                Duration::ZERO => self.rest(began),
+                pause => self.orders.recv_timeout(pause).into_iter().for_each(|order| self.take(order)),
+            }
+        }
+    }
+
+    fn take(&mut self, order: Order) {
         match order {
-            Order::Send { to, message, done } => {
-                send(&world, to, &message);
-                let _ = done.send(());
+            Order::Send(to, parcel) => self.outgoing.push((to, parcel)),
+            Order::Receive(from, parcels) => self.expected.push((from, parcels)),
+        }
+    }
+
+    /// Sends what waits to be sent, and returns whether there was anything.
+    fn send_all(&mut self) -> bool {
+        let outgoing = std::mem::take(&mut self.outgoing);
+        let heads: Vec<Vec<u8>> = outgoing.iter().map(|(_, parcel)| head_of(parcel)).collect();
+        multiple_scope(3 * outgoing.len(), |scope, requests| {
+            for ((to, parcel), head) in outgoing.iter().zip(&heads) {
+                let process = self.world.process_at_rank(*to);
+                requests.add(process.immediate_send(scope, &head[..]));
+                let parts = std::iter::once(&parcel.bytes[..]).chain(parcel.attached.iter().map(|part| &part[..]));
+                for piece in parts.flat_map(|part| part.chunks(PIECE)) {
+                    requests.add(process.immediate_send(scope, piece));
+                }
             }
-            Order::Receive { from, message } => {
-                let _ = message.send(receive(&world, from));
+            let (began, mut sent) = (Instant::now(), Vec::new());
+            while requests.incomplete() > 0 && !requests.test_all(&mut sent) {
+                self.rest(began);
             }
+        });
+        !outgoing.is_empty()
+    }
+
+    /// Takes in the expected parcels that have come, and returns whether there were any.
+    fn receive_all(&mut self) -> bool {
+        let mut expected = std::mem::take(&mut self.expected);
+        let mut has_come = false;
+        expected.retain(|(from, parcels)| {
+            while let Some(head) = self.come(*from) {
+                has_come = true;
+                let parcel = self.receive(*from, &head);
+                let is_last = parcel.is_last;
+                // If this fails, whoever has expected it has given up, and nobody has to know.
+                let _ = parcels.send(parcel);
+                if is_last {
+                    return false;
+                }
+            }
+            true
+        });
+        self.expected = expected;
+        has_come
+    }
+
+    /// Receives what belongs to the head of a parcel.
+    fn receive(&self, from: i32, head: &[u8]) -> Parcel {
+        let (is_last, lengths) = opened(head);
+        let mut parts = lengths.into_iter().map(|length| {
+            let mut part = Vec::new();
+            while part.len() < length {
+                let mut piece = self.next_piece(from);
+                if part.is_empty() { part = piece } else { part.append(&mut piece) }
+            }
+            part
+        });
+        let bytes = parts.next().unwrap_or_default();
+        Parcel { bytes, attached: parts.map(Bytes::from).collect(), is_last }
+    }
+
+    /// Returns the next message from a process.
+    fn next_piece(&self, from: i32) -> Vec<u8> {
+        let began = Instant::now();
+        loop {
+            match self.come(from) {
+                Some(piece) => return piece,
+                None => self.rest(began),
+            }
+        }
+    }
+
+    /// Returns the next message from a process, if it has come.
+    fn come(&self, from: i32) -> Option<Vec<u8>> {
+        self.world.process_at_rank(from).immediate_matched_probe().map(|found| found.matched_receive_vec().0)
+    }
+
+    /// Returns how long to wait until the next look, which is the longer the longer the thread has waited since `began`.
+    fn pause(&self, began: Instant) -> Duration {
+        match began.elapsed() {
+            _ if !self.is_awaited.load(Ordering::Relaxed) => PAUSE_AT_WORK,
+            waited if waited < 20 * BUSY => Duration::ZERO,
+            waited => PAUSE.min(waited / 50),
+        }
+    }
+
+    /// Waits a little.
+    fn rest(&self, began: Instant) {
+        match self.pause(began) {
+            Duration::ZERO if began.elapsed() < BUSY => std::hint::spin_loop(),
+            Duration::ZERO => std::thread::yield_now(),
+            pause => std::thread::sleep(pause),
         }
     }
 }
 
-fn send(world: &SimpleCommunicator, to: i32, message: &[u8]) {
-    let process = world.process_at_rank(to);
-    process.send(&(message.len() as u64).to_le_bytes()[..]);
-    message.chunks(PIECE).for_each(|piece| process.send(piece));
+/// Returns what precedes a parcel: whether it is the last one, and the lengths of its parts.
+fn head_of(parcel: &Parcel) -> Vec<u8> {
+    let lengths = std::iter::once(parcel.bytes.len()).chain(parcel.attached.iter().map(Bytes::len));
+    let lengths = lengths.flat_map(|length| (length as u64).to_le_bytes());
+    std::iter::once(u8::from(parcel.is_last)).chain(lengths).collect()
 }
 
-/// Returns the next message from a process.
-fn receive(world: &SimpleCommunicator, from: i32) -> Vec<u8> {
-    let mut length = [0; size_of::<u64>()];
-    let head = receive_piece(world, from);
-    length.copy_from_slice(&head[..size_of::<u64>()]);
-    let length = u64::from_le_bytes(length) as usize;
-    let mut message = Vec::new();
-    while message.len() < length {
-        let mut piece = receive_piece(world, from);
-        if message.is_empty() { message = piece } else { message.append(&mut piece) }
-    }
-    message
+/// Returns what [`head_of`] has been told.
+fn opened(head: &[u8]) -> (bool, Vec<usize>) {
+    let (is_last, lengths) = head.split_first().unwrap_or((&1, &[]));
+    let lengths =
+        lengths.as_chunks::<{ size_of::<u64>() }>().0.iter().map(|length| u64::from_le_bytes(*length) as usize);
+    (*is_last != 0, lengths.collect())
 }
 
-fn receive_piece(world: &SimpleCommunicator, from: i32) -> Vec<u8> {
-    let (process, began) = (world.process_at_rank(from), Instant::now());
-    loop {
-        if let Some(found) = process.immediate_matched_probe() {
-            return found.matched_receive_vec().0;
-        }
-        let waited = began.elapsed();
-        match waited {
-            waited if waited < BUSY => std::hint::spin_loop(),
-            waited if waited < 20 * BUSY => std::thread::yield_now(),
-            waited => std::thread::sleep(PAUSE.min(waited / 50)),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// If this fails, a process waits for messages that nobody sends.
+    #[test]
+    fn the_head_of_a_parcel_tells_what_follows() {
+        let attached = vec![Bytes::from(vec![1; 700]), Bytes::new()];
+        for is_last in [false, true] {
+            let parcel = Parcel { bytes: vec![2; 300], attached: attached.clone(), is_last };
+            assert_eq!(opened(&head_of(&parcel)), (is_last, vec![300, 700, 0]));
         }
     }
 }

@@ -65,3 +65,27 @@ fn a_wrong_length_or_shape_is_an_error_and_takes_no_memory() {
         assert!(read(long).take::<u32>().is_err());
     }
 }
+
+/// If this fails, frames are copied on their way to another process, or a checkpoint lacks what is attached to it.
+#[test]
+fn long_bytes_are_attached_where_that_is_possible() {
+    let (long, short) = (Bytes::from(vec![7; ATTACHED_FROM]), Bytes::from_static(&[1, 2, 3]));
+    for (mut archive, attached) in [(Archive::default(), 0), (Archive::with_attachments(), 2)] {
+        [&long, &short, &long].into_iter().for_each(|bytes| archive.put_long_bytes(bytes));
+        archive.put(&5u32);
+        assert!(archive.pending() > 2 * ATTACHED_FROM);
+        let (bytes, beside) = (archive.take().unwrap(), archive.take_attached());
+        assert!(beside.len() == attached && beside.iter().all(|bytes| bytes.as_ptr() == long.as_ptr()));
+        assert_eq!((bytes.len() < ATTACHED_FROM, archive.pending()), (attached > 0, 0));
+        let mut reader = ArchiveReader::of_bytes(bytes.clone()).with_attached(beside);
+        for expected in [&long, &short, &long] {
+            assert_eq!(reader.take_long_bytes().unwrap(), expected);
+        }
+        assert_eq!(reader.take::<u32>().unwrap(), 5);
+        assert_eq!(
+            ArchiveReader::of_bytes(bytes).take_long_bytes().is_err(),
+            attached > 0,
+            "what is lacking is noticed"
+        );
+    }
+}

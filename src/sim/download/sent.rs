@@ -33,7 +33,7 @@ impl OutgoingDownload {
             Content::Held { .. } | Content::PerUser(_) => {
                 let frame = self.frame(user)?;
                 archive.put(&frame.parts);
-                archive.put_bytes(&frame.bytes);
+                archive.put_long_bytes(&frame.bytes);
                 // Whoever asks for rows is answered where it trains, with what the server means to send.
                 if self.is_answered_elsewhere() {
                     save_model(archive, &*self.intended(user)?);

@@ -26,6 +26,7 @@ mod rehearsal;
 mod saved;
 mod scoring;
 mod threads;
+mod worked_out;
 
 pub use pool::Pool;
 pub use rehearsal::{Rehearsal, Rehearsed};

@@ -29,6 +29,15 @@ impl Pool {
     /// [`Error::Memory`] if `work` is refused memory, and [`Error::Actor`] if it panics.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         let _waiting = enter(Stage::Wait);
+        self.begin(work).await
+    }
+
+    /// Begins `work` on the threads, as [`Self::run`] does, at once and not when the result is waited for.
+    pub fn begin<T, W>(&self, work: W) -> impl Future<Output = Result<T>> + use<T, W>
+    where
+        T: Send + 'static,
+        W: FnOnce() -> T + Send + 'static,
+    {
         let (sender, receiver) = oneshot::channel();
         self.0.spawn(move || {
             // If this fails, the simulation was dropped, and nobody waits for the result.
@@ -36,7 +45,7 @@ impl Pool {
         });
         // The panic has been reported on standard error by then.
         let panicked = |_| Error::Actor { actor: "workers", reason: "a worker thread panicked".to_owned() };
-        receiver.await.map_err(panicked)?
+        async move { receiver.await.map_err(panicked)? }
     }
 
     /// Runs `work`, which may borrow from its caller, on the threads, and blocks the caller meanwhile.

@@ -4,12 +4,14 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
+use tokio::sync::mpsc::unbounded_channel;
 
 use super::saved::{SavedPart, put_device, put_end, take_devices, take_parts};
 use super::scoring::{Donated, Scoring, scored};
+use super::worked_out::{WorkedOut, effort_of, work_out};
 use super::{Pool, Workers, Working, item_tables};
 use crate::dataset::KeptItems;
 use crate::error::{Error, Result};
@@ -25,13 +27,10 @@ use crate::sim::client::{ClientActor, SubmittedTraining};
 use crate::sim::device::Device;
 use crate::sim::download::OutgoingDownload;
 use crate::sim::evaluation::Scored;
-use crate::sim::exchange::ReplySource;
 use crate::sim::messages::{Effort, FromClient, ToClient};
-use crate::sim::training::{Assignment, Trained};
 use crate::sim::upload::UploadFrame;
 use crate::sim::world::World;
 use crate::stages::{Stage, enter};
-use crate::work::Work;
 
 /// The number of users whose parameters are lent at a time, for scoring or a digest.
 const LENT_AT_ONCE: usize = 1 << 14;
@@ -59,16 +58,6 @@ struct Devices {
     clients: ByUser<ClientActor>,
     /// The users who have submitted a training since the last batch, in that order. Some may have been cut off since.
     submitted: Vec<UserId>,
-}
-
-/// A training that has been worked out.
-struct WorkedOut {
-    /// The inputs, without the device. One thread drops the downloads, since several would fight over the count of
-    /// owners.
-    assignment: Assignment,
-    keep: bool,
-    kept: Option<Box<Device>>,
-    result: Result<Box<Trained>>,
 }
 
 impl Threads {
@@ -142,6 +131,38 @@ impl Threads {
         }
         put_end(archive);
         Ok(true)
+    }
+
+    /// Works out all trainings that were submitted, as [`Workers::train`] does, and gives `each` of them away while others are
+    /// worked out. Their order depends on the threads.
+    ///
+    /// # Errors
+    /// As [`Workers::train`], and the first one of `each`.
+    pub async fn train_each(&self, each: &mut dyn FnMut(UserId, &Effort) -> Result<()>) -> Result<()> {
+        if self.devices.borrow().submitted.len() <= 1 {
+            return self.train().await?.iter().try_for_each(|(user, effort)| each(*user, effort));
+        }
+        let batch = self.devices.borrow_mut().begin_trainings();
+        let (world, interrupted) = (Arc::clone(&self.world), Arc::clone(&self.interrupted));
+        let (sender, mut ready) = unbounded_channel();
+        let training = self.pool.begin(move || {
+            batch.into_par_iter().chunks(TAKEN_AT_ONCE).with_max_len(1).for_each(|some| {
+                let worked = some.into_iter().map(|training| work_out(training, &world, &interrupted));
+                // If this fails, the simulation was dropped.
+                let _ = sender.send(worked.collect::<Vec<_>>());
+            });
+        });
+        let mut result = Ok(());
+        while let Some(worked) = ready.recv().await {
+            for worked in worked {
+                let trained = self.devices.borrow_mut().take_back(worked, &self.world);
+                // All are taken back, whatever becomes of them.
+                if let (Some((user, effort)), Ok(())) = (trained, &result) {
+                    result = each(user, &effort);
+                }
+            }
+        }
+        training.await.and(result)
     }
 
     /// Gives the upload of a training that has been worked out, or its error, to `send`, for the server's process.
@@ -246,6 +267,15 @@ impl Devices {
         let clients = &mut self.clients;
         submitted.into_iter().filter_map(|user| clients.get_mut(&user)?.begin_training(user)).collect()
     }
+
+    /// Takes back what was lent for a training, with its result.
+    fn take_back(&mut self, worked: WorkedOut, world: &World) -> Option<(UserId, Effort)> {
+        let WorkedOut { assignment, keep, kept, result } = worked;
+        let user = assignment.user;
+        let effort = effort_of(&result, assignment, world);
+        self.clients.get_mut(&user)?.worked_out(keep, kept, result);
+        Some((user, effort))
+    }
 }
 
 impl Workers for Threads {
@@ -278,14 +308,8 @@ impl Workers for Threads {
                 let train = move || batch.into_par_iter().with_max_len(TAKEN_AT_ONCE).map(work_out).collect();
                 self.pool.run(train).await?
             };
-            let clients = &mut self.devices.borrow_mut().clients;
-            let efforts = worked.into_iter().filter_map(|WorkedOut { assignment, keep, kept, result }| {
-                let user = assignment.user;
-                let effort = effort_of(&result, assignment, &self.world);
-                clients.get_mut(&user)?.worked_out(keep, kept, result);
-                Some((user, effort))
-            });
-            Ok(efforts.collect())
+            let mut devices = self.devices.borrow_mut();
+            Ok(worked.into_iter().filter_map(|worked| devices.take_back(worked, &self.world)).collect())
         })
     }
 
@@ -323,31 +347,6 @@ impl Workers for Threads {
         })?;
         let parts: Vec<SavedPart> = archive.take()?;
         self.adopt_parts(&parts, archive)
-    }
-}
-
-/// Trains one device. The result is a pure function of the training, whichever thread runs it.
-fn work_out(training: SubmittedTraining, world: &World, interrupted: &AtomicBool) -> WorkedOut {
-    let SubmittedTraining { mut assignment, keep } = training;
-    let kept = assignment.device.as_ref().filter(|_| keep).map(|device| Box::new(device.snapshot()));
-    let result = match interrupted.load(Ordering::Relaxed) {
-        true => Err(Error::Interrupted),
-        false => assignment.run(world),
-    };
-    WorkedOut { assignment, keep, kept, result }
-}
-
-/// Returns what the network has to know of a training to place it in virtual time.
-fn effort_of(result: &Result<Box<Trained>>, assignment: Assignment, world: &World) -> Effort {
-    let Assignment { reply_source, asked_rows, .. } = assignment;
-    let exchanged = reply_source.and_then(ReplySource::saved);
-    match result {
-        Ok(trained) => {
-            let upload = Some(world.upload_size(trained.frame.parts()));
-            Effort { work: trained.work, upload, exchanged, asked_rows }
-        }
-        // The training fails on the device at once.
-        Err(_) => Effort { work: Work::default(), upload: None, exchanged, asked_rows },
     }
 }
 

@@ -13,7 +13,7 @@ use fedrecsim::model::archive::ArchiveReader;
 use fedrecsim::rng::Streams;
 use fedrecsim::scenario::Scenario;
 use fedrecsim::sim::{
-    self, CheckpointStore, Checkpoints, Crew, Link, Outcome, Rank, RunControl, Shares, Simulation, World,
+    self, CheckpointStore, Checkpoints, Crew, Link, Outcome, Parcel, Rank, RunControl, Shares, Simulation, World,
 };
 
 use crate::support::methods;
@@ -135,19 +135,19 @@ impl Counted {
 }
 
 impl Link for Counted {
-    fn send(&mut self, message: Vec<u8>) -> Result<()> {
-        self.count(0, message.len());
+    fn send(&mut self, parcel: Parcel) -> Result<()> {
+        self.count(0, parcel.length());
         if self.fails_at.is_some_and(|left| left == 0) {
             self.fails_at = None;
             return Err(Error::Memory("there is no memory, as the test wants it".to_owned()));
         }
         self.fails_at = self.fails_at.map(|left| left - 1);
-        self.link.send(message)
+        self.link.send(parcel)
     }
-    fn receive(&mut self) -> Result<Vec<u8>> {
-        let message = self.link.receive()?;
-        self.count(2, message.len());
-        Ok(message)
+    fn receive(&mut self) -> Result<Parcel> {
+        let parcel = self.link.receive()?;
+        self.count(2, parcel.length());
+        Ok(parcel)
     }
 }
 
@@ -158,29 +158,29 @@ struct Fragile {
 }
 
 impl Link for Fragile {
-    fn send(&mut self, message: Vec<u8>) -> Result<()> {
-        self.link.send(message)
+    fn send(&mut self, parcel: Parcel) -> Result<()> {
+        self.link.send(parcel)
     }
-    fn receive(&mut self) -> Result<Vec<u8>> {
-        let message = self.link.receive()?;
+    fn receive(&mut self) -> Result<Parcel> {
+        let parcel = self.link.receive()?;
         match self.messages.fetch_sub(1, Ordering::Relaxed) {
             0 => Err(Error::Usage("this rank is lost, as the test wants it".to_owned())),
-            _ => Ok(message),
+            _ => Ok(parcel),
         }
     }
 }
 
 /// A way on which whoever sends waits until the message is received.
 struct Waiting {
-    to: SyncSender<Vec<u8>>,
-    from: Receiver<Vec<u8>>,
+    to: SyncSender<Parcel>,
+    from: Receiver<Parcel>,
 }
 
 impl Link for Waiting {
-    fn send(&mut self, message: Vec<u8>) -> Result<()> {
-        self.to.send(message).map_err(|_| Error::rank_lost(9, "its thread has ended"))
+    fn send(&mut self, parcel: Parcel) -> Result<()> {
+        self.to.send(parcel).map_err(|_| Error::rank_lost(9, "its thread has ended"))
     }
-    fn receive(&mut self) -> Result<Vec<u8>> {
+    fn receive(&mut self) -> Result<Parcel> {
         self.from.recv().map_err(|_| Error::rank_lost(9, "its thread has ended"))
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::link::Link;
+use super::link::{Link, Parcel};
 use crate::error::{Error, Result};
 
 /// What the ranks of a run must have in common: a name and a text for each, such as the scenario.
@@ -36,7 +36,7 @@ enum Answer {
 /// [`Error::RankLost`] if rank 0 is not there any more.
 pub fn announce(link: &mut dyn Link, identity: std::result::Result<Identity, String>) -> Result<bool> {
     say(link, &identity.map_or_else(Hello::Failed, Hello::Ready))?;
-    Ok(matches!(postcard::from_bytes(&link.receive()?), Ok(Answer::Go)))
+    Ok(matches!(postcard::from_bytes(&link.receive()?.bytes), Ok(Answer::Go)))
 }
 
 /// Tells rank 0 what is known of the users of this rank, or why nothing is, and returns what is known of all; `None` if the
@@ -46,7 +46,7 @@ pub fn announce(link: &mut dyn Link, identity: std::result::Result<Identity, Str
 /// As [`announce`].
 pub fn contribute(link: &mut dyn Link, share: std::result::Result<Vec<u8>, String>) -> Result<Option<Vec<u8>>> {
     say(link, &share.map_or_else(Hello::Failed, Hello::Share))?;
-    Ok(match postcard::from_bytes(&link.receive()?) {
+    Ok(match postcard::from_bytes(&link.receive()?.bytes) {
         Ok(Answer::Whole(whole)) => Some(whole),
         Ok(Answer::Go | Answer::End) | Err(_) => None,
     })
@@ -96,11 +96,11 @@ pub(super) fn tell_end(link: &mut dyn Link) -> Result<()> {
 }
 
 fn say(link: &mut dyn Link, what: &impl Serialize) -> Result<()> {
-    link.send(postcard::to_stdvec(what).map_err(|reason| Error::Usage(reason.to_string()))?)
+    link.send(Parcel::last(postcard::to_stdvec(what).map_err(|reason| Error::Usage(reason.to_string()))?))
 }
 
 fn heard(rank: usize, link: &mut dyn Link) -> Result<Hello> {
-    match postcard::from_bytes(&link.receive()?) {
+    match postcard::from_bytes(&link.receive()?.bytes) {
         Ok(Hello::Failed(reason)) => Err(Error::Usage(format!("rank {rank} cannot begin: {reason}"))),
         Ok(hello) => Ok(hello),
         Err(_) => Err(otherwise(rank)),

@@ -1,7 +1,7 @@
 //! The other ranks, as rank 0 reaches them from the beginning of the program to its end.
 
 use super::agreement::{Identity, hear, hear_share, let_go_on, tell_end, tell_whole};
-use super::link::Link;
+use super::link::{Link, Parcel};
 use super::wire::{Outbox, Question};
 use crate::error::Result;
 
@@ -35,24 +35,25 @@ impl Crew {
         self.links.len()
     }
 
-    /// Asks the other rank at `place`, which is one less than its number.
+    /// Asks the other rank at `place`, which is one less than its number. Its answer is taken in as it comes.
     ///
     /// # Errors
     /// [`Error::RankLost`](crate::error::Error::RankLost) if it is not there any more.
-    pub(super) fn ask(&mut self, place: usize, message: Vec<u8>) -> Result<()> {
-        self.links[place].send(message)?;
+    pub(super) fn ask(&mut self, place: usize, question: Parcel) -> Result<()> {
+        self.links[place].send(question)?;
+        self.links[place].expect();
         self.owed[place] += 1;
         Ok(())
     }
 
-    /// Returns the next piece of the answer of the rank at `place`, and whether it is the last one.
+    /// Returns the next part of the answer of the rank at `place`.
     ///
     /// # Errors
     /// As [`Self::ask`].
-    pub(super) fn answer(&mut self, place: usize) -> Result<(Vec<u8>, bool)> {
-        let (piece, is_last) = parted(self.links[place].receive()?);
-        self.owed[place] -= u32::from(is_last);
-        Ok((piece, is_last))
+    pub(super) fn answer(&mut self, place: usize) -> Result<Parcel> {
+        let part = self.links[place].receive()?;
+        self.owed[place] -= u32::from(part.is_last);
+        Ok(part)
     }
 
     /// Hears what every rank is about to run, and has all of them go on if that is what rank 0 runs. They speak once more
@@ -95,18 +96,6 @@ impl Crew {
     }
 }
 
-/// Returns a piece of an answer for rank 0, with a byte at its end that says whether it is the last one.
-pub(super) fn piece(mut bytes: Vec<u8>, is_last: bool) -> Vec<u8> {
-    bytes.push(u8::from(is_last));
-    bytes
-}
-
-/// Returns what [`piece`] was given.
-fn parted(mut message: Vec<u8>) -> (Vec<u8>, bool) {
-    let is_last = message.pop() != Some(0);
-    (message, is_last)
-}
-
 impl Drop for Crew {
     fn drop(&mut self) {
         for (place, link) in self.links.iter_mut().enumerate() {
@@ -116,16 +105,16 @@ impl Drop for Crew {
             }
             let mut owed = self.owed[place];
             while owed > 0 {
-                let Ok(message) = link.receive() else { break };
-                owed -= u32::from(parted(message).1);
+                let Ok(part) = link.receive() else { break };
+                owed -= u32::from(part.is_last);
             }
             if self.speaks[place] {
                 let _ = tell_end(link.as_mut());
                 continue;
             }
-            let stop = Outbox::default().message(Vec::new(), Question::Stop).and_then(|mut message| message.take());
+            let stop = Outbox::default().message(Vec::new(), Question::Stop);
             // A rank that is not there any more need not be told.
-            let _ = stop.and_then(|message| link.send(message));
+            let _ = stop.and_then(|mut stop| link.send(Parcel::of(&mut stop, true)?));
         }
     }
 }

@@ -5,10 +5,10 @@
 //! ([`serve`]). All ranks have made the same world of the same scenario.
 //!
 //! What crosses between two ranks is what a user is told and answers: a download that is for all once to each rank, every
-//! upload once, and the ranks of held-out items. A training that has been worked out has its upload taken out at once, and
-//! only its end in virtual time is told later. Ranks are asked all together, compute together, and answer in their order,
-//! so that results come in the order of users as they do from [`Threads`](super::Threads), which every rank has. Digests
-//! are therefore the same on any number of ranks.
+//! upload once, and the ranks of held-out items. A training that has been worked out has its upload taken out at once, and is on
+//! its way while others are worked out; only its end in virtual time is told later. Ranks are asked all together, compute
+//! together, and are heard in their order, so that results come in the order of users as they do from
+//! [`Threads`](super::Threads), which every rank has. Digests are therefore the same on any number of ranks.
 //!
 //! A [`Link`] is how two ranks talk. The program has one over MPI; [`in_memory`] has one between threads, for tests.
 
@@ -24,7 +24,7 @@ mod wire;
 
 pub use agreement::{Identity, announce, contribute};
 pub use crew::Crew;
-pub use link::{Link, in_memory};
+pub use link::{Link, Parcel, in_memory};
 pub use rank_zero::Ranks;
 pub use serve::{Rank, serve};
 pub use share::Shares;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::crew::Crew;
 use super::errors;
+use super::link::Parcel;
 use super::wire::{Note, Outbox, Question, TrainedElsewhere, take_trained};
 use crate::error::{Error, Result};
 use crate::ids::UserId;
@@ -82,7 +83,7 @@ impl Others {
         let (notes, outbox) = (std::mem::take(&mut self.notes[place]), &mut self.outboxes[place]);
         let mut message = outbox.message(notes, question)?;
         more(&mut message, outbox)?;
-        self.crew.ask(place, message.take()?)
+        self.crew.ask(place, Parcel::of(&mut message, true)?)
     }
 
     /// Waits for the answer of a rank.
@@ -90,14 +91,15 @@ impl Others {
     /// # Errors
     /// [`Error::RankLost`], and the error that the rank has sent in place of an answer.
     pub fn answer(&mut self, place: usize) -> Result<ArchiveReader> {
-        Ok(self.next_piece(place)?.0)
+        Ok(self.next_part(place)?.0)
     }
 
-    /// Waits for the next piece of the answer of a rank, and says whether it is the last one.
-    fn next_piece(&mut self, place: usize) -> Result<(ArchiveReader, bool)> {
+    /// Waits for the next part of the answer of a rank, and says whether it is the last one.
+    fn next_part(&mut self, place: usize) -> Result<(ArchiveReader, bool)> {
         let _stage = enter(Stage::Wait);
-        let (message, is_last) = self.crew.answer(place)?;
-        let mut archive = ArchiveReader::of_bytes(message);
+        let part = self.crew.answer(place)?;
+        let is_last = part.is_last;
+        let mut archive = part.open();
         let is_answered: bool = archive.take()?;
         if is_answered { Ok((archive, is_last)) } else { Err(errors::take(&mut archive)) }
     }
@@ -122,15 +124,15 @@ impl Others {
         Ok(asked)
     }
 
-    /// Takes in what these ranks have trained, piece by piece.
+    /// Takes in what these ranks have trained, part by part.
     ///
     /// # Errors
     /// As [`Self::answer`], of the first of the ranks.
     pub fn take_trainings(&mut self, places: Vec<usize>, world: &World, efforts: &mut ByUser<Effort>) -> Result<()> {
         for place in places {
             loop {
-                let (mut piece, is_last) = self.next_piece(place)?;
-                self.take_trained(&mut piece, world, efforts)?;
+                let (mut part, is_last) = self.next_part(place)?;
+                self.take_trained(&mut part, world, efforts)?;
                 if is_last {
                     break;
                 }
@@ -139,7 +141,7 @@ impl Others {
         Ok(())
     }
 
-    /// Takes in a piece of what a rank has trained.
+    /// Takes in a part of what a rank has trained.
     fn take_trained(&mut self, archive: &mut ArchiveReader, world: &World, efforts: &mut ByUser<Effort>) -> Result<()> {
         while archive.take()? {
             let parts = &self.parts;

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::crew::piece;
 use super::errors;
-use super::link::Link;
+use super::link::{Link, Parcel};
 use super::share::Shares;
 use super::wire::{Inbox, Question, put_trained};
 use crate::error::{Error, Result};
@@ -16,7 +15,7 @@ use crate::model::state::restore_model;
 use crate::sim::checkpoints::CheckpointStore;
 use crate::sim::download::OutgoingDownload;
 use crate::sim::evaluation::Standing;
-use crate::sim::messages::FromClient;
+use crate::sim::messages::{Effort, FromClient};
 use crate::sim::workers::saved::{SavedPart, take_devices};
 use crate::sim::workers::scoring::{Donated, Scoring};
 use crate::sim::workers::{Pool, Threads, Workers};
@@ -25,8 +24,8 @@ use crate::sim::world::World;
 /// The number of bytes from which on a piece of a checkpoint is written to the store.
 const WRITTEN_AT_ONCE: usize = 1 << 20;
 
-/// The number of bytes from which on a piece of what was trained is sent.
-const SENT_AT_ONCE: usize = 4 << 20;
+/// The number of bytes from which on what was trained is sent, while more is trained.
+const SENT_AT_ONCE: usize = 1 << 20;
 
 /// A process of a run other than that with the server.
 pub struct Rank {
@@ -77,11 +76,11 @@ pub fn serve(world: Arc<World>, rank: Rank) -> Result<()> {
         let answer = memory::contained(|| {
             // The runtime is this thread's alone, and nothing else is to be done on it meanwhile.
             let answer = runtime.block_on(serving.answer(message, link.as_mut()))?;
-            answer.map(|mut answer| answer.take()).transpose()
+            answer.map(|mut answer| Parcel::of(&mut answer, true)).transpose()
         });
         match answer {
             Ok(None) => return Ok(()),
-            Ok(Some(answer)) => link.send(piece(answer, true))?,
+            Ok(Some(answer)) => link.send(answer)?,
             Err(error @ Error::RankLost { .. }) => return Err(error),
             Err(error) => link.send(refusal(&error)?)?,
         }
@@ -89,11 +88,11 @@ pub fn serve(world: Arc<World>, rank: Rank) -> Result<()> {
 }
 
 /// Returns the answer that something cannot be done.
-fn refusal(error: &Error) -> Result<Vec<u8>> {
+fn refusal(error: &Error) -> Result<Parcel> {
     let mut answer = Archive::default();
     answer.put(&false);
     errors::put(error, &mut answer);
-    Ok(piece(answer.take()?, true))
+    Parcel::of(&mut answer, true)
 }
 
 struct Serving {
@@ -107,9 +106,9 @@ struct Serving {
 }
 
 impl Serving {
-    /// Does what a message asks for, and returns the answer; `None` if it asks for the end. Of a long answer, all pieces but
+    /// Does what a message asks for, and returns the answer; `None` if it asks for the end. Of a long answer, all parts but
     /// the last one are sent.
-    async fn answer(&mut self, message: Vec<u8>, link: &mut dyn Link) -> Result<Option<Archive>> {
+    async fn answer(&mut self, message: Parcel, link: &mut dyn Link) -> Result<Option<Archive>> {
         let threads = &self.threads;
         let (question, mut archive) = self.inbox.open(message, &self.world, &mut |user, message| {
             match threads.tell(user, message) {
@@ -121,7 +120,7 @@ impl Serving {
                 _ => Ok(()),
             }
         })?;
-        let mut answer = Archive::default();
+        let mut answer = Archive::with_attachments();
         answer.put(&true);
         match question {
             Question::Stop => return Ok(None),
@@ -174,18 +173,19 @@ impl Serving {
         Ok(Some(answer))
     }
 
+    /// Works out the trainings, and sends what was trained while the rest is trained.
     async fn train(&self, answer: &mut Archive, link: &mut dyn Link) -> Result<()> {
-        let trained = self.threads.train().await?;
-        for (user, effort) in &trained {
+        // Rank 0 puts what was trained in order, and it does not matter which thread has ended first.
+        let mut send = |user, effort: &Effort| {
             if answer.pending() >= SENT_AT_ONCE {
-                // What a rank has trained is as large as all that its users upload, and is not to be in memory twice.
                 answer.put(&false);
-                link.send(piece(std::mem::take(answer).take()?, false))?;
+                link.send(Parcel::of(answer, false)?)?;
                 answer.put(&true);
             }
             answer.put(&true);
-            self.threads.hand_out_upload(*user, |upload| put_trained(*user, effort, upload, answer))?;
-        }
+            self.threads.hand_out_upload(user, |upload| put_trained(user, effort, upload, answer))
+        };
+        self.threads.train_each(&mut send).await?;
         answer.put(&false);
         Ok(())
     }

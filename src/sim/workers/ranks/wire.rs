@@ -9,6 +9,7 @@ use std::sync::{Arc, Weak};
 use serde::{Deserialize, Serialize};
 
 use super::errors;
+use super::link::Parcel;
 use crate::codec::{Frame, FrameParts};
 use crate::error::Result;
 use crate::ids::{InvitationId, Step, UserId};
@@ -149,7 +150,7 @@ impl Outbox {
     /// # Errors
     /// Those of downloads and of third parties.
     pub fn message(&mut self, notes: Vec<Note>, question: Question) -> Result<Archive> {
-        let mut archive = Archive::default();
+        let mut archive = Archive::with_attachments();
         archive.put(&(self.downloads.forget(), self.third_parties.forget()));
         archive.put(&notes.len());
         for note in notes {
@@ -223,11 +224,11 @@ impl Inbox {
     /// [`Error::Checkpoint`](crate::error::Error::Checkpoint) for a message that cannot be read, and those of `tell`.
     pub fn open(
         &mut self,
-        message: Vec<u8>,
+        message: Parcel,
         world: &World,
         tell: &mut dyn FnMut(UserId, ToClient) -> Result<()>,
     ) -> Result<(Question, ArchiveReader)> {
-        let mut archive = ArchiveReader::of_bytes(message);
+        let mut archive = message.open();
         let (downloads, third_parties): (Vec<u32>, Vec<u32>) = archive.take()?;
         downloads.iter().for_each(|number| drop(self.downloads.remove(number)));
         third_parties.iter().for_each(|number| drop(self.third_parties.remove(number)));
