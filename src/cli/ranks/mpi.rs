@@ -37,7 +37,7 @@ const BUSY: Duration = Duration::from_micros(50);
 const PAUSE: Duration = Duration::from_micros(200);
 
 /// The pause where nobody waits, as the process has other work.
-const PAUSE_AT_WORK: Duration = Duration::from_micros(100);
+const PAUSE_AT_WORK: Duration = Duration::from_micros(250);
 
 /// What the thread is to do.
 enum Order {
@@ -290,27 +290,32 @@ impl Talk<'_> {
     /// Receives what belongs to the head of a parcel.
     fn receive(&self, from: i32, head: &[u8]) -> Parcel {
         let (is_last, lengths) = opened(head);
-        let mut parts = lengths.into_iter().map(|length| {
-            let mut part = Vec::new();
-            while part.len() < length {
-                let mut piece = self.next_piece(from);
-                if part.is_empty() { part = piece } else { part.append(&mut piece) }
-            }
-            part
-        });
-        let bytes = parts.next().unwrap_or_default();
-        Parcel { bytes, attached: parts.map(Bytes::from).collect(), is_last }
+        let (own, lengths) = lengths.split_at(lengths.len().min(1));
+        let bytes = self.parts(from, own);
+        // What is attached has one piece of memory, as many pieces of different lengths would take more.
+        let mut attached = Bytes::from(self.parts(from, lengths));
+        Parcel { bytes, attached: lengths.iter().map(|length| attached.split_to(*length)).collect(), is_last }
     }
 
-    /// Returns the next message from a process.
-    fn next_piece(&self, from: i32) -> Vec<u8> {
-        let began = Instant::now();
-        loop {
-            match self.come(from) {
-                Some(piece) => return piece,
-                None => self.rest(began),
+    /// Receives the next parts of a parcel, which are so long, one after another.
+    fn parts(&self, from: i32, lengths: &[usize]) -> Vec<u8> {
+        let mut parts = vec![0; lengths.iter().sum()];
+        let mut rest = &mut parts[..];
+        for length in lengths {
+            let (part, after) = rest.split_at_mut(*length);
+            rest = after;
+            for piece in part.chunks_mut(PIECE) {
+                let began = Instant::now();
+                let found = loop {
+                    match self.world.process_at_rank(from).immediate_matched_probe() {
+                        Some((found, _)) => break found,
+                        None => self.rest(began),
+                    }
+                };
+                found.matched_receive_into(piece);
             }
         }
+        parts
     }
 
     /// Returns the next message from a process, if it has come.
