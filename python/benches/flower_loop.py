@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import pickle
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
@@ -12,15 +16,30 @@ from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
 
 
+@functools.lru_cache(maxsize=1)
+def samples(path: str) -> dict:
+    """Reads the recorded samples once in each process, as what a client refers to is pickled with each of its tasks."""
+    return pickle.loads(Path(path).read_bytes())
+
+
 def seconds(cls: type, parameters: dict, users: int, items: int, tasks: list, rounds: int) -> float:
     """Trains the clients on the recorded samples, and returns the seconds of the rounds without Flower's start."""
     by_place = {(task.round, task.user): (task.items, task.labels, task.rated) for task in tasks}
+    with tempfile.NamedTemporaryFile(suffix=".pickle") as file:
+        file.write(pickle.dumps(by_place))
+        file.flush()
+        return rounds_of(cls, parameters, users, items, file.name, rounds)
+
+
+def rounds_of(cls: type, parameters: dict, users: int, items: int, path: str, rounds: int) -> float:
+    """Runs the rounds on the samples in the file at `path`, and returns their seconds."""
     took: list[float] = []
     client_app = ClientApp()
 
     @client_app.train()
     def train(message: Message, context: Context) -> Message:
         from fedrecsim.method import Problem
+        from flower_loop import samples
         from loop import Facts, Recorded
 
         user = int(context.node_config["partition-id"])
@@ -31,7 +50,7 @@ def seconds(cls: type, parameters: dict, users: int, items: int, tasks: list, ro
             client.u = kept if isinstance(client.u, np.ndarray) else client.u.new_tensor(kept)
         task = Recorded.__new__(Recorded)
         task.user, task.round = user, int(message.content["config"]["server-round"])
-        task.items, task.labels, task.rated = by_place[task.round, user]
+        task.items, task.labels, task.rated = samples(path)[task.round, user]
         task.model = {"V": message.content["arrays"].to_numpy_ndarrays()[0]}
         update = client.train(task)
         own = client.u if isinstance(client.u, np.ndarray) else client.u.numpy()

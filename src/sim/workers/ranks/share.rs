@@ -4,11 +4,17 @@ use std::ops::Range;
 
 use crate::ids::UserId;
 
-/// The share of a rank where that of rank 0, which has the server and all uploads besides, is [`OF_RANK_ZERO`].
+/// The share of a rank where that of rank 0 is [`of_rank_zero`].
 const OF_A_RANK: u64 = 4;
-const OF_RANK_ZERO: u64 = 3;
 
-/// The division of the users among ranks: each owns consecutive users. Rank 0 owns three quarters as many as the others.
+/// Returns the share of rank 0, which has the server and all uploads besides. Of two ranks it owns as many users as the
+/// other, since a round takes as long as the trainings of the slower one. Of more ranks it owns three quarters as many as
+/// each other: there the trainings of a rank are shorter, and what takes most memory is rank 0.
+fn of_rank_zero(ranks: u32) -> u64 {
+    if ranks <= 2 { OF_A_RANK } else { OF_A_RANK - 1 }
+}
+
+/// The division of the users among ranks: each owns consecutive users, and every rank but rank 0 as many as each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
     users: u32,
@@ -33,13 +39,18 @@ impl Shares {
     }
 
     fn begin(&self, rank: u32) -> u32 {
-        (u64::from(self.users) * before(rank) / before(self.ranks)) as u32
+        (u64::from(self.users) * self.before(rank) / self.before(self.ranks)) as u32
+    }
+
+    /// Returns the shares of all ranks before this one.
+    fn before(&self, rank: u32) -> u64 {
+        u64::from(rank).checked_sub(1).map_or(0, |others| of_rank_zero(self.ranks) + others * OF_A_RANK)
     }
 
     /// Returns the rank that owns `user`.
     pub fn owner(&self, user: UserId) -> u32 {
-        let shares = u64::from(user.0) * before(self.ranks) / u64::from(self.users.max(1));
-        let guess = (shares + OF_A_RANK - OF_RANK_ZERO) / OF_A_RANK;
+        let shares = u64::from(user.0) * self.before(self.ranks) / u64::from(self.users.max(1));
+        let guess = (shares + OF_A_RANK - of_rank_zero(self.ranks)) / OF_A_RANK;
         let mut owner = guess.min(u64::from(self.ranks) - 1) as u32;
         // Rounding may put the user in a neighbour's share or, of few users, in that of a rank that has nobody.
         while owner > 0 && user.0 < self.begin(owner) {
@@ -52,11 +63,6 @@ impl Shares {
     }
 }
 
-/// Returns the shares of all ranks before this one.
-fn before(rank: u32) -> u64 {
-    u64::from(rank).checked_sub(1).map_or(0, |others| OF_RANK_ZERO + others * OF_A_RANK)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -66,14 +72,15 @@ mod tests {
     proptest! {
         /// If this fails, a user has no rank, or two that both train it.
         #[test]
-        fn every_user_has_one_owner_and_rank_zero_has_fewer(users in 1usize..2000, ranks in 1usize..70) {
+        fn every_user_has_one_owner_and_rank_zero_of_three_has_fewer(users in 1usize..2000, ranks in 1usize..70) {
             let shares = Shares::new(users, ranks);
             let mut next = 0;
             for rank in 0..ranks as u32 {
                 let own = shares.of(rank);
                 prop_assert_eq!(own.start, next);
-                let share = if rank == 0 { OF_RANK_ZERO } else { OF_A_RANK } as usize;
-                let whole = users * share / before(ranks as u32) as usize;
+                let share = if rank == 0 && ranks > 2 { 3 } else { 4 };
+                let all = if ranks > 2 { 4 * ranks - 1 } else { 4 * ranks };
+                let whole = users * share / all;
                 prop_assert!(own.len() == whole || own.len() == whole + 1);
                 for user in own.clone() {
                     prop_assert_eq!(shares.owner(UserId(user)), rank);
