@@ -1,6 +1,6 @@
 //! Ways between processes over MPI.
 //!
-//! One thread of the process talks to MPI, from its start to its end. It sends what it is given and takes in what is expected
+//! One thread of the process talks to MPI, from its start to its end. It sends parcels, and receives those that are expected,
 //! while the other threads train. While it waits for other processes it looks for what they have sent again and again, and
 //! sleeps in between, since the cores belong to the trainings. A parcel is a message with its lengths, and one for each of
 //! its parts, which cross out of the memory in which they are and into that in which they stay.
@@ -193,7 +193,7 @@ fn talk(orders: Receiver<Order>, tell: &Sender<Option<(i32, i32)>>, is_awaited: 
     Talk { world, orders, is_awaited, outgoing: Vec::new(), expected: Vec::new() }.carry_out();
 }
 
-/// What the thread is at.
+/// Holds what the thread has still to send and to receive.
 struct Talk<'a> {
     world: SimpleCommunicator,
     orders: Receiver<Order>,
@@ -221,7 +221,7 @@ impl Talk<'_> {
                 match self.orders.try_recv() {
                     Ok(order) => self.take(order),
                     Err(TryRecvError::Empty) => break,
-                    // Nobody is there any more who could wait for what is expected.
+                    // All ways are gone, so that nobody waits for the parcels that are still expected.
                     Err(TryRecvError::Disconnected) if self.outgoing.is_empty() => return,
                     Err(TryRecvError::Disconnected) => break,
                 }
@@ -230,7 +230,7 @@ impl Talk<'_> {
                 began = Instant::now();
                 continue;
             }
-            // Whoever gives an order meanwhile need not wait.
+            // A pause ends as soon as an order is given.
             match self.pause(began) {
                 Duration::ZERO => self.rest(began),
                 pause => self.orders.recv_timeout(pause).into_iter().for_each(|order| self.take(order)),

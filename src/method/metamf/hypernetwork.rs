@@ -5,7 +5,7 @@ use super::device::prediction_network;
 use crate::method::network;
 use crate::model::blocks::Model;
 use crate::model::layout::{BlockLayout, Layout};
-use crate::model::neural::dense::{Weights, add_scaled, dot, forward_samples};
+use crate::model::neural::dense::{add_scaled, dot};
 use crate::model::neural::optimizer::AdamSettings;
 use crate::model::neural::{Perceptron, PerceptronBuffers};
 use crate::model::table::TableShape;
@@ -227,9 +227,12 @@ impl HyperNetwork {
                 self.heads[head].forward(self.head_parameters(head), &[], buffers);
             }
             let units = self.item_units(&memories, &mut PerceptronBuffers::default());
-            let parameters = self.head_parameters(2);
-            let weights = Weights::all(&parameters[second.weights.clone()], second.inputs);
-            forward_samples(weights, &parameters[second.bias.clone()], &units, &mut factors[..group.len()]);
+            // The outputs are the outer loop, so that the weights of an output are read once for the whole group.
+            for output in 0..second.outputs {
+                for (factors, units) in factors.iter_mut().zip(&units) {
+                    factors[output] = self.item_output(output, units);
+                }
+            }
             for (lane, &user) in group.iter().enumerate() {
                 for (buffers, outputs) in buffers.iter_mut().zip(&mut small) {
                     buffers.outputs_and_gradient().0.read_sample(lane, outputs);

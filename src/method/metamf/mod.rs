@@ -32,7 +32,6 @@ use device::{DeviceBuffers, prediction_network};
 use hypernetwork::{HyperNetwork, HyperShape, HyperStep};
 
 pub mod device;
-mod downloads;
 pub mod hypernetwork;
 mod server;
 #[cfg(test)]

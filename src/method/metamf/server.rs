@@ -2,18 +2,19 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::downloads::Downloads;
 use super::hypernetwork::{Contribution as Gradients, GROUP, HyperNetwork, HyperStep};
 use crate::error::Result;
+use crate::ids::UserId;
+use crate::method::network;
 use crate::method::server::{
-    Accumulator, Contribution, Download, Server, StepContext, StepReport, WeightTotals, downcast,
+    Accumulator, Contribution, Download, PersonalDownloads, Server, StepContext, StepReport, WeightTotals, downcast,
 };
 use crate::model::blocks::Model;
 use crate::model::layout::Layout;
 use crate::model::magnitude::MagnitudeCounts;
 use crate::model::neural::optimizer::{AdamMoments, AdamStep, clipping_factor, scale, squared_norm};
 use crate::model::state::StateVisitor;
-use crate::model::table::{RowSet, TableUpdate, floats};
+use crate::model::table::{RowSet, Table, TableUpdate, floats};
 
 /// Holds the networks, and the state of Adam for them.
 pub(super) struct MetaMfServer {
@@ -48,7 +49,7 @@ impl Server for MetaMfServer {
 
     fn download(&self) -> Download {
         let (networks, layout) = (Arc::clone(&self.networks), self.download.clone());
-        Download::PerUser(Arc::new(Downloads::new(networks, layout)))
+        Download::PerUser(Arc::new(Downloads { networks, layout }))
     }
 
     fn accumulator(&self) -> Box<dyn Accumulator> {
@@ -89,6 +90,23 @@ impl Server for MetaMfServer {
         state.values(&mut self.moments.first)?;
         state.values(&mut self.moments.second)?;
         state.plain(&mut self.steps)
+    }
+}
+
+/// Makes downloads from the networks of one step.
+#[derive(Debug)]
+struct Downloads {
+    networks: Arc<HyperNetwork>,
+    layout: Layout,
+}
+
+impl PersonalDownloads for Downloads {
+    fn download(&self, user: UserId) -> Result<Model> {
+        let items = self.networks.shape().item_table();
+        let generated = self.networks.generate_one(user.0);
+        let mut tables = vec![Table::new(items, generated.items)];
+        tables.extend(network::tables(self.networks.prediction_network(), &generated.network));
+        Model::of_tables(self.layout.clone(), tables)
     }
 }
 

@@ -278,19 +278,6 @@ per_instruction_set! {
     }
 }
 
-/// Replaces `z` by `W x + b` for every sample of `x`. Samples are vectors of their own here, which suits a layer with very
-/// many outputs, whose weights are read once for all samples.
-///
-/// Each sum is that of [`dot`], and the bias is added to it.
-pub fn forward_samples(weights: Weights<'_>, bias: &[f32], x: &[Vec<f32>], z: &mut [Vec<f32>]) {
-    for (output, bias) in bias.iter().enumerate() {
-        let row = weights.row(output);
-        for (x, z) in x.iter().zip(&mut *z) {
-            z[output] = dot(row, x) + bias;
-        }
-    }
-}
-
 /// Back-propagates through a rectifier, by setting the gradient to zero wherever the rectified activation is zero.
 pub fn rectifier_gradient(activations: &[Block], gradient: &mut [Block]) {
     dispatch_rectifier_gradient(activations, gradient);

@@ -4,7 +4,7 @@
 
 use super::loss::{Targets, binary_cross_entropy, half_squared_error};
 use super::optimizer::{AdamMoments, AdamSettings, AdamStep, clipping_factor, scale, sgd_step, squared_norm};
-use super::{Perceptron, PerceptronBuffers, dense};
+use super::{Perceptron, PerceptronBuffers};
 use crate::math::gradient::gradient_check_within;
 use crate::rng::{PortableDraws, Purpose, Stream, Streams};
 
@@ -253,24 +253,4 @@ fn a_small_training_run_keeps_its_bits() {
         digest.update(&value.to_le_bytes());
     }
     assert_eq!(digest.finalize().to_hex().as_str(), "f08ce124641fb5d4726487df35ffeabbbb20773bbe6f10293ee881bf10141931");
-}
-
-/// If this fails, a user of MetaMF gets another table beside others than alone.
-#[test]
-fn samples_that_are_vectors_have_the_sums_of_single_products() {
-    for (inputs, samples) in [(3, 1), (16, 4), (35, 7), (64, 9)] {
-        let outputs = 5;
-        let value = |place: usize| (place as f32 * 0.7).sin();
-        let weights: Vec<f32> = (0..outputs * inputs).map(value).collect();
-        let bias: Vec<f32> = (0..outputs).map(|output| value(output + 3)).collect();
-        let x: Vec<Vec<f32>> =
-            (0..samples).map(|sample| (0..inputs).map(|input| value(7 * sample + 11 * input)).collect()).collect();
-        let mut z = vec![vec![f32::NAN; outputs]; samples];
-        dense::forward_samples(dense::Weights::all(&weights, inputs), &bias, &x, &mut z);
-        for (x, z) in x.iter().zip(&z) {
-            let rows = weights.chunks_exact(inputs).zip(&bias);
-            let expected: Vec<f32> = rows.map(|(row, bias)| dense::dot(row, x) + bias).collect();
-            assert_eq!(*z, expected, "{inputs} inputs, {samples} samples");
-        }
-    }
 }
