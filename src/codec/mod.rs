@@ -160,7 +160,7 @@ pub use bundle::{Beginning, Bundle, bundle, bundle_parts, unbundle};
 pub use choice::of;
 pub use composition::{Composition, Entropy, Scales, Select, Values};
 pub use dense::DenseF32;
-pub use frame::{FRAME_HEADER_BYTES, HEADER_BYTES, OpenedBlock};
+pub use frame::{FRAME_HEADER_BYTES, HEADER_BYTES, Integrity, OpenedBlock};
 pub use memory::CodecMemory;
 pub use positions::PositionCode;
 pub use randomness::Randomness;
@@ -330,12 +330,12 @@ pub struct BlockContext<'a> {
 ///
 /// # Errors
 /// [`crate::error::Error::Frame`] for a damaged frame, or one of another layout.
-pub fn read_scalars(frame: &Bytes, layout: &Layout) -> Result<Scalars> {
+pub fn read_scalars((frame, integrity): (&Bytes, Integrity), layout: &Layout) -> Result<Scalars> {
     if layout.single_table().is_some() {
         return Ok(Scalars::default());
     }
     let (_, scalars) = FrameReader::new(frame, layout)?;
-    frame::check_sum(frame)?;
+    frame::check_sum(frame, integrity)?;
     Ok(scalars)
 }
 
@@ -358,7 +358,7 @@ impl dyn Codec + '_ {
     /// # Errors
     /// [`crate::error::Error::Frame`] for anything but a well-formed, undamaged frame of this codec and shape.
     pub fn decode(&self, frame: &Bytes, shape: TableShape) -> Result<TableUpdate> {
-        self.decode_block(&frame::open_one_table(frame, shape)?, Base::Zeros)
+        self.decode_block(&frame::open_one_table(frame, shape, Integrity::Unknown)?, Base::Zeros)
     }
 }
 

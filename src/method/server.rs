@@ -80,7 +80,7 @@ pub enum Download {
     Nothing,
     /// All participants download this model.
     Shared(Model),
-    /// Each participant has a download of its own, which is made when it is needed and not kept.
+    /// Each participant has a download of its own, which is made when it is needed.
     PerUser(Arc<dyn PersonalDownloads>),
 }
 
@@ -91,6 +91,15 @@ pub trait PersonalDownloads: Send + Sync + Debug {
     /// # Errors
     /// Whatever the method finds wrong.
     fn download(&self, user: UserId) -> Result<Model>;
+
+    /// Makes the downloads of `users`, in their order, with the bits of [`Self::download`]. A method for which several users
+    /// at a time are less work than one after another overrides this.
+    ///
+    /// # Errors
+    /// As [`Self::download`].
+    fn downloads(&self, users: &[UserId]) -> Result<Vec<Model>> {
+        users.iter().map(|user| self.download(*user)).collect()
+    }
 }
 
 /// Describes one of the updates that a step consists of.

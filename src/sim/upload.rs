@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::download::OutgoingDownload;
 use super::world::World;
-use crate::codec::{self, CodecMemory, EncodeContext, Frame, FrameParts, Randomness};
+use crate::codec::{self, CodecMemory, EncodeContext, Frame, FrameParts, Integrity, Randomness};
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, UserId};
 use crate::model::archive::{Archive, ArchiveReader};
@@ -29,6 +29,7 @@ const POSTPONED_FROM: u64 = 2;
 pub struct UploadFrame {
     parts: FrameParts,
     content: Content,
+    integrity: Integrity,
 }
 
 #[derive(Clone, Debug)]
@@ -69,7 +70,7 @@ impl UploadFrame {
         }
         update.check(layout)?;
         let content = Content::Postponed(Arc::new(std::mem::take(update)));
-        Ok(Some(Self { parts, content }))
+        Ok(Some(Self { parts, content, integrity: Integrity::Intact }))
     }
 
     /// Returns the number of bytes of the frame, by purpose.
@@ -112,20 +113,25 @@ impl UploadFrame {
         Ok(frame.bytes)
     }
 
+    /// Returns whether the bytes of the frame may have changed since it was made.
+    pub fn integrity(&self) -> Integrity {
+        self.integrity
+    }
+
     /// Returns the scalars of the frame, after checking that it is undamaged.
     ///
     /// # Errors
     /// As [`codec::read_scalars`].
     pub fn scalars(&self, layout: &Layout) -> Result<Scalars> {
         match &self.content {
-            Content::Encoded(bytes) => codec::read_scalars(bytes, layout),
+            Content::Encoded(bytes) => codec::read_scalars((bytes, self.integrity), layout),
             Content::Postponed(update) => Ok(update.scalars),
         }
     }
 
     /// Returns what stands for a frame that has been handed out, and is needed no more where it was made.
     pub fn handed_out() -> Self {
-        Self { parts: FrameParts::default(), content: Content::Encoded(Bytes::new()) }
+        Self { parts: FrameParts::default(), content: Content::Encoded(Bytes::new()), integrity: Integrity::Unknown }
     }
 
     /// Appends the frame, or the update that stands for it.
@@ -144,13 +150,14 @@ impl UploadFrame {
         }
     }
 
-    /// Reads what [`Self::save`] appended, of an upload of this layout.
+    /// Reads what [`Self::save`] appended, of an upload of this layout, in another process of this run.
     ///
     /// # Errors
     /// [`Error::Checkpoint`] if the archive holds something else.
     pub fn restore(archive: &mut ArchiveReader, layout: &Layout) -> Result<Self> {
         let (parts, is_postponed): (FrameParts, bool) = archive.take()?;
         if !is_postponed {
+            // What carries bytes from one process to the other loses and changes none.
             return Ok(Frame::of_saved(archive.take_long_bytes()?, parts)?.into());
         }
         let (weight, utility): (Option<f32>, Option<(f32, u32)>) = archive.take()?;
@@ -158,12 +165,12 @@ impl UploadFrame {
         let blocks = blocks.collect::<Result<_>>()?;
         let utility = utility.map(|(loss, ratings)| Utility { loss, ratings });
         let update = ModelUpdate { blocks, scalars: Scalars { weight, utility } };
-        Ok(Self { parts, content: Content::Postponed(Arc::new(update)) })
+        Ok(Self { parts, content: Content::Postponed(Arc::new(update)), integrity: Integrity::Intact })
     }
 
     /// Returns the frame with other bytes, which a fault has damaged.
     pub fn damaged(&self, bytes: Bytes) -> Self {
-        Self { parts: self.parts, content: Content::Encoded(bytes) }
+        Self { parts: self.parts, content: Content::Encoded(bytes), integrity: Integrity::Unknown }
     }
 }
 
@@ -178,7 +185,7 @@ fn held_bytes(update: &TableUpdate) -> usize {
 
 impl From<Frame> for UploadFrame {
     fn from(frame: Frame) -> Self {
-        Self { parts: frame.parts, content: Content::Encoded(frame.bytes) }
+        Self { parts: frame.parts, content: Content::Encoded(frame.bytes), integrity: Integrity::Intact }
     }
 }
 

@@ -79,7 +79,7 @@ mod tests {
             report.run.work.unused_download_bytes = 4;
         }
         let added = [Quantity::UpUnused, Quantity::DownUnused, Quantity::UpModelled, Quantity::DownModelled];
-        assert_eq!((results.costs().len(), &results.costs()[2..6]), (10, &added[..]));
+        assert_eq!((results.costs().len(), &results.costs()[2..6]), (11, &added[..]));
         let down = results.values(1, &Measure::Whole(Quantity::DownUnused));
         assert_eq!(down.iter().map(|(_, bytes)| *bytes).sum::<f64>(), 11.0, "a download that led to nothing arrived");
     }

@@ -38,6 +38,8 @@ pub enum Quantity {
     VirtualTime,
     /// Wall-clock time of the run.
     WallTime,
+    /// The number of the run's threads.
+    Threads,
     /// Peak memory of the run's process.
     PeakMemory,
     /// The epsilon that is claimed at the end of the run.
@@ -56,12 +58,13 @@ pub enum Quantity {
 }
 
 /// The quantities that say what a run cost, in the order of the tables.
-pub const COSTS: [Quantity; 6] = [
+pub const COSTS: [Quantity; 7] = [
     Quantity::UpBytes,
     Quantity::DownBytes,
     Quantity::InferenceBytes,
     Quantity::VirtualTime,
     Quantity::WallTime,
+    Quantity::Threads,
     Quantity::PeakMemory,
 ];
 
@@ -99,6 +102,7 @@ impl Quantity {
             Self::DownBytesToSelected => "down_bytes_to_selected_round_and_score",
             Self::VirtualTime => "virtual_time_s",
             Self::WallTime => "wall_time_s",
+            Self::Threads => "threads",
             Self::PeakMemory => "peak_memory_bytes",
             Self::UpUnused => "up_unused_bytes",
             Self::DownUnused => "down_unused_bytes",
@@ -126,6 +130,7 @@ impl Quantity {
             Self::DownBytesToSelected => "sent down to the selected round, and to score".to_owned(),
             Self::VirtualTime => "virtual time".to_owned(),
             Self::WallTime => "wall time".to_owned(),
+            Self::Threads => "threads".to_owned(),
             Self::PeakMemory => "peak memory".to_owned(),
             Self::UpUnused => "of it unused, up".to_owned(),
             Self::DownUnused => "of it unused, down".to_owned(),
@@ -155,6 +160,7 @@ impl Quantity {
             }
             Self::VirtualTime => Some(run.virtual_time_s),
             Self::WallTime => Some(run.wall.total_s),
+            Self::Threads => Some(f64::from(run.wall.threads)),
             Self::PeakMemory => run.wall.peak_rss_bytes.map(|bytes| bytes as f64),
             Self::UpUnused => Some(run.bytes.up.unused() as f64),
             Self::DownUnused => Some((run.bytes.down.unused() + run.work.unused_download_bytes) as f64),
@@ -181,6 +187,7 @@ impl Quantity {
             | Self::UpBytesToSelected
             | Self::DownBytesToSelected
             | Self::PeakMemory => bytes(value),
+            Self::Threads => value.to_string(),
             Self::Epsilon => format!("{value:.3}"),
             Self::AuditAuc
             | Self::AuditPrecision
@@ -225,6 +232,7 @@ mod tests {
             run.inference_bytes.map(|bytes| bytes as f64),
             Some(run.virtual_time_s),
             Some(run.wall.total_s),
+            Some(f64::from(run.wall.threads)),
             run.wall.peak_rss_bytes.map(|bytes| bytes as f64),
         ];
         assert_eq!(values, expected);

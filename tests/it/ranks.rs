@@ -169,6 +169,7 @@ fn what_is_trained_crosses_in_pieces() {
         "codec.uplink=\"dense-f32\"",
         "method.fedmf.latent_dimension=32",
         "dataset.generator.users=520",
+        "dataset.generator.items=400",
         "dataset.generator.ratings_per_user=100",
     ];
     let scenario = small_with("fedmf", &overrides);

@@ -67,14 +67,6 @@ pub enum Starter {
 }
 
 impl Starter {
-    /// Returns the threads that each run has.
-    pub fn threads(&self) -> usize {
-        match self {
-            Self::Processes(launcher) => launcher.threads,
-            Self::Threads(here) => here.threads,
-        }
-    }
-
     /// Starts a run.
     ///
     /// # Errors
@@ -92,8 +84,6 @@ impl Starter {
 pub struct Here {
     /// The methods that scenarios may name.
     pub methods: Arc<[Entry]>,
-    /// The threads of each run.
-    pub threads: usize,
     /// The folder with data sets, if it is named.
     pub data_dir: Option<PathBuf>,
 }
@@ -104,7 +94,7 @@ impl Here {
         let (here, start, interrupted) = (self.clone(), start.clone(), Arc::clone(&stop));
         let thread = thread::Builder::new()
             .name("run".to_owned())
-            .spawn(move || carry(&start, here.threads, here.data_dir.as_deref(), &here.methods, &interrupted));
+            .spawn(move || carry(&start, here.data_dir.as_deref(), &here.methods, &interrupted));
         let thread = thread.map_err(|reason| Error::Usage(format!("cannot start a thread for a run: {reason}")))?;
         Ok(Carrier::Thread { thread: Some(thread), stop })
     }

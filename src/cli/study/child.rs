@@ -27,6 +27,8 @@ pub struct Start {
     pub seed: u64,
     /// The number of rounds from one checkpoint to the next.
     pub checkpoint_every: u32,
+    /// The number of its threads.
+    pub threads: usize,
 }
 
 /// How all runs of a study are started.
@@ -36,8 +38,6 @@ pub struct Launcher {
     pub before: Vec<String>,
     /// The program, which is the one that runs the study.
     pub program: PathBuf,
-    /// The threads of each run.
-    pub threads: usize,
     /// The folder with data sets, if it is named.
     pub data_dir: Option<PathBuf>,
 }
@@ -58,7 +58,7 @@ impl Launcher {
             }
         }
         option("--checkpoint-every", start.checkpoint_every.to_string().into());
-        option("--threads", self.threads.to_string().into());
+        option("--threads", start.threads.to_string().into());
         option("--progress", "rounds".into());
         if let Some(folder) = &self.data_dir {
             option("--data-dir", folder.clone().into());
@@ -174,8 +174,7 @@ mod tests {
     /// If this fails, a run of a study has another scenario than its arm, or a command that the program refuses.
     #[test]
     fn the_command_of_a_run_is_one_that_the_program_takes() {
-        let launcher =
-            Launcher { before: vec!["nice".to_owned()], program: "p".into(), threads: 2, data_dir: Some("d".into()) };
+        let launcher = Launcher { before: vec!["nice".to_owned()], program: "p".into(), data_dir: Some("d".into()) };
         let set = vec!["codec.uplink={ delta = true }".to_owned()];
         let mut start = Start {
             folder: "o/3".into(),
@@ -184,6 +183,7 @@ mod tests {
             set,
             seed: 3,
             checkpoint_every: 4,
+            threads: 2,
         };
         let words = launcher.words(&start);
         assert_eq!((&words[0], &words[1]), (&"nice".into(), &"p".into()));

@@ -11,6 +11,7 @@ use super::carrier::{Carrier, End, Here, How, Starter};
 use super::child::{Launcher, Start, note_failure};
 use super::fit::{self, Rehearsal};
 use super::folder::{StudyFolder, ToDo, log_of};
+use super::limits::{Limits, Taken};
 use super::progress::{Ended, StudyProgress};
 use crate::cli::inputs::threads_of;
 use crate::cli::{StudyArgs, memory};
@@ -52,25 +53,6 @@ enum Next {
     Done,
 }
 
-/// How many runs may be beside each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Limits {
-    runs: usize,
-    memory_bytes: u64,
-}
-
-impl Limits {
-    /// Returns the place of the first waiting run, of which each needs so much memory, that may start beside `running`
-    /// runs with `taken_bytes`. A run may always start alone.
-    fn next(&self, waiting: impl IntoIterator<Item = u64>, running: usize, taken_bytes: u64) -> Option<usize> {
-        if running >= self.runs {
-            return None;
-        }
-        let fits = |needed: u64| running == 0 || taken_bytes.saturating_add(needed) <= self.memory_bytes;
-        waiting.into_iter().position(fits)
-    }
-}
-
 /// Runs those of the `wanted` runs of `plan` that are still to be done, and notes what arms need in `record`.
 ///
 /// # Errors
@@ -95,11 +77,12 @@ pub fn execute(
     arms.dedup();
     let threads = threads_of(arguments.threads);
     let jobs = arguments.jobs.map_or(threads, usize::from);
-    let starter = starter(arguments, methods, (threads / jobs).max(1), how)?;
     let budget_bytes = budget(arguments);
+    let mut limits = Limits { runs: jobs, threads, memory_bytes: budget_bytes.unwrap_or(u64::MAX), by_length: false };
+    let starter = starter(arguments, methods, how)?;
     let rehearsal = budget_bytes.is_some().then(|| match how {
-        How::Processes { .. } => Rehearsal { threads: starter.threads(), beside_bytes: 0 },
-        How::Threads { .. } => Rehearsal::in_any_process(starter.threads()),
+        How::Processes { .. } => Rehearsal { threads: limits.least_threads(), beside_bytes: 0 },
+        How::Threads { .. } => Rehearsal::in_any_process(limits.least_threads()),
     });
     fit::estimate(arguments, methods, plan, &arms, rehearsal, record, interrupted)?;
     if let Some(budget_bytes) = budget_bytes {
@@ -109,26 +92,32 @@ pub fn execute(
     if !to_do.is_empty() {
         how.note(&fit::announcement(plan, record, &arms, to_do.len()));
     }
-    let waiting: VecDeque<Waiting> =
-        to_do.into_iter().map(|(run, state)| waiting(arguments, plan, record, folder, run, state)).collect();
-    let limits = Limits { runs: jobs, memory_bytes: budget_bytes.unwrap_or(u64::MAX) };
+    let has_times = arms.iter().all(|arm| record.arms[*arm].round_s.is_some());
+    // Another command may give its process no more threads than it has said.
+    limits.by_length = has_times && arguments.launch.is_none();
+    let queued = |(run, state)| waiting(arguments, plan, (record, has_times), folder, run, state);
+    let mut waiting: Vec<Waiting> = to_do.into_iter().map(queued).collect();
+    if has_times && jobs > 1 {
+        // The longest run begins first, since threads would be idle if it were the last one.
+        waiting.sort_by(|one, other| other.weight.total_cmp(&one.weight));
+    }
     let weights: f64 = waiting.iter().map(|run| run.weight).sum();
     let progress = StudyProgress::new(waiting.len(), weights, arguments.progress, how);
-    carry_on((plan, folder), waiting, limits, (&starter, how), progress, interrupted)
+    carry_on((plan, folder), waiting.into(), limits, (&starter, how), progress, interrupted)
 }
 
-/// Returns what starts runs that have so many threads.
-fn starter(arguments: &StudyArgs, methods: &[Entry], threads: usize, how: How<'_>) -> Result<Starter> {
+/// Returns what starts runs.
+fn starter(arguments: &StudyArgs, methods: &[Entry], how: How<'_>) -> Result<Starter> {
     match how {
-        How::Processes { .. } => launcher(arguments, threads).map(Starter::Processes),
+        How::Processes { .. } => launcher(arguments).map(Starter::Processes),
         How::Threads { .. } => {
-            Ok(Starter::Threads(Here { methods: methods.into(), threads, data_dir: arguments.data_dir.clone() }))
+            Ok(Starter::Threads(Here { methods: methods.into(), data_dir: arguments.data_dir.clone() }))
         }
     }
 }
 
 /// Returns how processes are started.
-fn launcher(arguments: &StudyArgs, threads: usize) -> Result<Launcher> {
+fn launcher(arguments: &StudyArgs) -> Result<Launcher> {
     let mut before = match &arguments.launch {
         None => Vec::new(),
         Some(text) => shlex::split(text).filter(|words| !words.is_empty()).ok_or_else(|| {
@@ -138,7 +127,7 @@ fn launcher(arguments: &StudyArgs, threads: usize) -> Result<Launcher> {
     // A program that an interpreter runs is started by more words than one.
     let (program, others) = own_words(arguments)?;
     before.extend(others.iter().map(|word| word.to_string_lossy().into_owned()));
-    Ok(Launcher { before, program, threads, data_dir: arguments.data_dir.clone() })
+    Ok(Launcher { before, program, data_dir: arguments.data_dir.clone() })
 }
 
 /// Returns the last word that starts this program, and those before it, of which there are some where an interpreter
@@ -168,7 +157,7 @@ fn budget(arguments: &StudyArgs) -> Option<u64> {
 fn waiting(
     arguments: &StudyArgs,
     plan: &Plan,
-    record: &StudyRecord,
+    (record, has_times): (&StudyRecord, bool),
     folder: &StudyFolder,
     run: RunId,
     to_do: ToDo,
@@ -183,10 +172,11 @@ fn waiting(
         set: planned.arm.set.clone(),
         seed: run.seed,
         checkpoint_every: every.max(1),
+        // As many as are free when it starts.
+        threads: 1,
     };
     // Weights are comparable only if all arms have an estimate.
-    let has_all = record.arms.iter().all(|arm| arm.round_s.is_some());
-    let weight = f64::from(rounds) * known.round_s.filter(|_| has_all).unwrap_or(1.0);
+    let weight = f64::from(rounds) * known.round_s.filter(|_| has_times).unwrap_or(1.0);
     Waiting { id: run, name: plan.name(run), start, memory_bytes: known.memory_bytes.unwrap_or(0), weight }
 }
 
@@ -222,9 +212,11 @@ fn carry_on(
             running.iter().for_each(|run| run.carrier.tell_to_stop());
             told = true;
         }
-        let taken = running.iter().map(|running| running.run.memory_bytes).sum();
-        let next = limits.next(waiting.iter().map(|run| run.memory_bytes), running.len(), taken);
+        let taken = Taken::by(running.iter().map(|Running { run, .. }| (run.start.threads, run.memory_bytes)));
+        let left: f64 = waiting.iter().chain(running.iter().map(|running| &running.run)).map(|run| run.weight).sum();
+        let next = limits.next(waiting.iter().map(|run| run.memory_bytes), taken);
         if let Some(mut run) = next.and_then(|place| waiting.remove(place)) {
+            run.start.threads = limits.threads_for(run.weight / left, taken);
             match look_again(of, &mut run)? {
                 Next::Start => {}
                 Next::Held => {
@@ -281,21 +273,4 @@ fn end(run: &Running, how: &End, progress: &mut StudyProgress<'_>) -> Result<()>
     let name = format!("{}{}", run.run.name, anew.unwrap_or_default());
     progress.ended(&name, run.run.weight, run.began.elapsed(), outcome);
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// If this fails, runs take more threads or memory than they may have, or a machine stands idle.
-    #[test]
-    fn runs_start_as_long_as_there_is_room() {
-        let limits = Limits { runs: 3, memory_bytes: 100 };
-        assert_eq!(limits.next([70, 40, 20], 0, 0), Some(0));
-        assert_eq!(limits.next([40, 20], 1, 70), Some(1), "a smaller run goes first where the next one does not fit");
-        assert_eq!(limits.next([40], 2, 90), None);
-        assert_eq!(limits.next([1], 3, 30), None, "there are as many as there may be");
-        assert_eq!(limits.next([400], 0, 0), Some(0), "a run whose estimate is too high is not kept out for ever");
-        assert_eq!(limits.next([], 0, 0), None);
-    }
 }

@@ -170,9 +170,9 @@ pub fn carry_out(
         set: planned.arm.set.clone(),
         seed,
         checkpoint_every: arguments.checkpoint_every.map_or(every, u32::from).max(1),
+        threads: threads_of(arguments.threads),
     };
-    let threads = threads_of(arguments.threads);
-    let reason = carry(&start, threads, arguments.data_dir.as_deref(), methods, interrupted)?;
+    let reason = carry(&start, arguments.data_dir.as_deref(), methods, interrupted)?;
     reason.iter().try_for_each(|reason| note_failure(&of_report, reason))?;
     Ok(reason)
 }

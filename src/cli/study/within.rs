@@ -22,7 +22,6 @@ use crate::method::Entry;
 /// [`Error::Interrupted`] if `interrupted` was set.
 pub fn carry(
     start: &Start,
-    threads: usize,
     data_dir: Option<&Path>,
     methods: &[Entry],
     interrupted: &Arc<AtomicBool>,
@@ -31,7 +30,7 @@ pub fn carry(
     fs::create_dir_all(folder).map_err(|reason| Error::write(folder, reason))?;
     forget_failure(&start.folder)?;
     note_beginning(start)?;
-    match finished(start, threads, data_dir, methods, interrupted) {
+    match finished(start, data_dir, methods, interrupted) {
         Ok(Finished { stopped_by: Some(Error::Interrupted), .. }) | Err(Error::Interrupted) => Err(Error::Interrupted),
         Ok(_) => Ok(failure_of_report(&start.folder)),
         Err(error) => Ok(Some(error.to_string())),
@@ -54,13 +53,12 @@ fn note_beginning(start: &Start) -> Result<()> {
 /// Carries out the command of a run. Its words are read as those of a process are, so that either is the same run.
 fn finished(
     start: &Start,
-    threads: usize,
     data_dir: Option<&Path>,
     methods: &[Entry],
     interrupted: &Arc<AtomicBool>,
 ) -> Result<Finished> {
     let data_dir = data_dir.map(Path::to_owned);
-    let launcher = Launcher { before: Vec::new(), program: "fedrecsim".into(), threads, data_dir };
+    let launcher = Launcher { before: Vec::new(), program: "fedrecsim".into(), data_dir };
     let (now, interrupted) = (Instant::now(), Arc::clone(interrupted));
     match Cli::try_parse_from(launcher.words(start)).map(|cli| cli.command) {
         Ok(Command::Run(mut of_run)) => {

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::hypernetwork::{Contribution as Gradients, GROUP, HyperNetwork, HyperStep};
-use crate::error::Result;
+use super::hypernetwork::{Contribution as Gradients, GROUP, Generated, HyperNetwork, HyperStep};
+use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::method::network;
 use crate::method::server::{
@@ -102,11 +102,18 @@ struct Downloads {
 
 impl PersonalDownloads for Downloads {
     fn download(&self, user: UserId) -> Result<Model> {
+        self.downloads(&[user])?.pop().ok_or_else(|| Error::Update(format!("nothing was generated for {user}")))
+    }
+
+    fn downloads(&self, users: &[UserId]) -> Result<Vec<Model>> {
         let items = self.networks.shape().item_table();
-        let generated = self.networks.generate_one(user.0);
-        let mut tables = vec![Table::new(items, generated.items)];
-        tables.extend(network::tables(self.networks.prediction_network(), &generated.network));
-        Model::of_tables(self.layout.clone(), tables)
+        let users: Vec<u32> = users.iter().map(|user| user.0).collect();
+        let model = |generated: Generated| {
+            let mut tables = vec![Table::new(items, generated.items)];
+            tables.extend(network::tables(self.networks.prediction_network(), &generated.network));
+            Model::of_tables(self.layout.clone(), tables)
+        };
+        self.networks.generate(&users).into_iter().map(model).collect()
     }
 }
 

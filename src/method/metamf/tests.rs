@@ -25,7 +25,7 @@ fn samples(user: u32) -> Vec<(u32, bool)> {
 }
 
 fn generated(network: &HyperNetwork, user: u32) -> Generated {
-    network.generate_one(user)
+    network.generate(&[user]).remove(0)
 }
 
 fn device_gradient(network: &HyperNetwork, user: u32) -> DeviceGradient {
@@ -146,14 +146,13 @@ fn back_propagation_agrees_with_central_differences() {
 #[test]
 fn a_user_gets_the_same_alone_and_in_company() {
     let network = hypernetwork();
-    let mut together = Vec::new();
-    network.generate(&Vec::from_iter(0..20), |user, generated| together.push((user, generated)));
-    for (user, in_company) in &together {
-        assert_eq!(generated(&network, *user), *in_company, "user {user}");
+    let together = network.generate(&Vec::from_iter(0..20));
+    for (user, in_company) in (0..20).zip(&together) {
+        assert_eq!(generated(&network, user), *in_company, "user {user}");
     }
-    assert_ne!(together[0].1, together[1].1, "every user has a model of its own");
-    assert_eq!(together[0].1.items.len(), 7 * 8);
-    assert_eq!(together[0].1.network.len(), prediction_network(8).parameters());
+    assert_ne!(together[0], together[1], "every user has a model of its own");
+    assert_eq!(together[0].items.len(), 7 * 8);
+    assert_eq!(together[0].network.len(), prediction_network(8).parameters());
 }
 
 /// If this fails, the initial parameters are not those of the published code.

@@ -259,6 +259,25 @@ per_instruction_set! {
     }
 }
 
+/// Adds the product of `left` (rows x `inner`) and `right` (`inner` x columns), both row-major, to `product` (rows x
+/// columns). Each sum goes through the inner dimension in ascending order.
+pub fn multiply(left: &[f32], right: &[f32], inner: usize, product: &mut [f32]) {
+    dispatch_multiply(left, right, inner, product);
+}
+
+per_instruction_set! {
+    fn dispatch_multiply(left: &[f32], right: &[f32], inner: usize, product: &mut [f32]) {
+        let columns = right.len() / inner;
+        for (row, factors) in product.chunks_exact_mut(columns).zip(left.chunks_exact(inner)) {
+            for (factor, basis) in factors.iter().zip(right.chunks_exact(columns)) {
+                for (value, basis) in row.iter_mut().zip(basis) {
+                    *value += factor * basis;
+                }
+            }
+        }
+    }
+}
+
 /// Returns the scalar product of `x` and `y`, in sixteen partial sums and one tree.
 pub fn dot(x: &[f32], y: &[f32]) -> f32 {
     dispatch_dot(x, y)

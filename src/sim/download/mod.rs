@@ -10,7 +10,7 @@ use super::world::World;
 use crate::codec::{BlockCodecs, Frame, FrameParts, Randomness};
 use crate::error::{Error, Result};
 use crate::ids::UserId;
-use crate::method::server::{Download, PersonalDownloads};
+use crate::method::server::Download;
 use crate::method::task::Phase;
 use crate::model::archive::{Archive, ArchiveReader, damaged};
 use crate::model::blocks::Model;
@@ -19,11 +19,13 @@ use crate::model::state::{restore_model, save_model};
 use crate::rng::Streams;
 use crate::stages::{Stage, enter};
 
+mod personal;
 mod rows;
 mod sent;
 mod tables;
 mod versions;
 
+use personal::Personal;
 pub use rows::AskedRows;
 use tables::{encode, has_the_bits_of_model};
 pub use versions::{HeldVersions, Version, Versions};
@@ -33,7 +35,7 @@ pub use versions::{HeldVersions, Version, Versions};
 /// Most methods send the same frame to all users. It is encoded once, and decoded once by whoever receives it first;
 /// decoding is a pure function of the bytes, so receivers may share its result. What they train on is what the frame
 /// says, which a lossy codec may have changed. Downloads of single users are made, encoded and decoded when they are
-/// needed, and not kept.
+/// needed, and only those of a small cohort are kept.
 #[derive(Debug)]
 pub struct OutgoingDownload {
     number: u32,
@@ -57,7 +59,7 @@ enum Content {
         is_shared: bool,
     },
     /// Each user receives a frame of its own.
-    PerUser(Arc<dyn PersonalDownloads>),
+    PerUser(Personal),
     /// Each user receives the changes since the version that it has.
     Version(Arc<Version>, WaysToVersion),
 }
@@ -130,7 +132,7 @@ impl OutgoingDownload {
                 let intended = (!codecs.is_lossless()).then_some(intended);
                 Content::Held { frame, intended, received: OnceLock::new(), is_shared: true }
             }
-            Download::PerUser(personal) => Content::PerUser(personal),
+            Download::PerUser(personal) => Content::PerUser(Personal::new(personal)),
         };
         Ok(Self { number, phase, layout, codecs, streams, content })
     }
@@ -194,11 +196,7 @@ impl OutgoingDownload {
             Content::Nothing(_) => Ok(Frame::none()),
             Content::Held { frame, .. } | Content::Version(_, WaysToVersion::Frame(frame)) => Ok(frame.clone()),
             Content::Version(version, WaysToVersion::Held(held)) => version.frame(version_of(user, held)),
-            Content::PerUser(personal) => {
-                let _stage = enter(Stage::Encode);
-                let randomness = Randomness::of_download(self.streams, Some(user.0), self.number);
-                encode(&personal.download(user)?, &self.layout, &self.codecs, randomness)
-            }
+            Content::PerUser(personal) => self.frame_of_one(personal, user),
         }
     }
 
@@ -239,10 +237,7 @@ impl OutgoingDownload {
                 let received = received.get_or_init(decode).as_ref();
                 received.map(Cow::Borrowed).map_err(|reason| Error::Frame(reason.clone()))
             }
-            Content::PerUser(personal) => {
-                let intended = if self.codecs.is_lossless() { None } else { Some(personal.download(user)?) };
-                self.decode(&self.frame(user)?.bytes, intended.as_ref()).map(Cow::Owned)
-            }
+            Content::PerUser(personal) => self.received_by_one(personal, user).map(Cow::Owned),
         }
     }
 
@@ -296,7 +291,7 @@ impl OutgoingDownload {
         }
         let intended = match &self.content {
             _ if self.codecs.is_lossless() => None,
-            Content::PerUser(personal) => Some(personal.download(user)?),
+            Content::PerUser(personal) => Some(personal.intended(user)?),
             Content::Held { intended, .. } => intended.clone(),
             Content::Nothing(_) | Content::Version(..) => None,
         };

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::method::server::PersonalDownloads;
 use crate::model::table::{Table, TableShape};
 use crate::rng::PortableDraws;
 use crate::sim::small;
@@ -82,6 +83,32 @@ fn a_users_own_download_is_its_own_however_often_it_is_restored() {
     assert_eq!(frame(&twice[0], 0), frame(&first, 0));
     assert_eq!(frame(&twice[1], 0), frame(&other, 0));
     assert!(twice.iter().all(|download| !download.is_shared()));
+}
+
+/// If this fails, a user receives another download where those of a whole cohort are made together.
+#[test]
+fn a_users_own_download_does_not_depend_on_who_is_prepared_with_it() {
+    for codec in ["codec.downlink=\"dense-f32\"", "codec.downlink={ values = \"int8\" }"] {
+        let world = small::world(&[codec]);
+        let personal = || Arc::new(Tables(world.method.initial().table(0).shape()));
+        let encoded = || OutgoingDownload::encode(3, Phase(0), Download::PerUser(personal()), &world).unwrap();
+        let (alone, prepared) = (encoded(), encoded());
+        let users = [UserId(4), UserId(1), UserId(7)];
+        prepared.prepare(&users).unwrap();
+        prepared.prepare(&users[1..]).unwrap();
+        for (user, own) in users.iter().zip(prepared.of_each(&users).unwrap()) {
+            let expected = alone.frame(*user).unwrap();
+            assert_eq!(prepared.frame(*user).unwrap(), expected);
+            assert_eq!(own.frame(*user).unwrap(), expected);
+            let expected = alone.received(*user).unwrap();
+            for received in [prepared.received(*user).unwrap(), own.received(*user).unwrap()] {
+                assert!(received.model.table(0) == expected.model.table(0));
+                assert_eq!(received.intended.is_some(), expected.intended.is_some());
+            }
+            assert_eq!((own.number_for(*user), own.is_shared()), (alone.number_for(*user), false));
+        }
+        assert!(outgoing(&world, 3, world.method.initial().table(0)).of_each(&users).is_err());
+    }
 }
 
 fn held_by_one_user(content: Content) -> Content {

@@ -148,7 +148,8 @@ fn decode<'a>(world: &World, arrived: &'a Arrived) -> Result<(ModelUpdate, Cow<'
     let Arrived { user, invitation_id, frame, download, asked, .. } = arrived;
     let origin = UploadOrigin { user: *user, invitation_id: *invitation_id, download };
     let received = download.base_of(asked.as_deref(), (*user, *invitation_id))?;
-    let mut update = world.uplink.decode(&frame.bytes(&origin, world)?, layout, &received.model)?;
+    let mut update =
+        world.uplink.decode_frame((&frame.bytes(&origin, world)?, frame.integrity()), layout, &received.model)?;
     if let Some(noise) = &world.sum_noise {
         noise.clip(&mut update, layout, &received.model)?;
     }

@@ -29,10 +29,12 @@ impl ServerActor {
             return self.next_version(users);
         }
         if let Some(download) = &self.download {
+            download.prepare(users)?;
             return Ok(Arc::clone(download));
         }
         let (phase, content) = (self.server.phase(), self.server.download());
         let download = Arc::new(OutgoingDownload::encode(self.version, phase, content, &self.world)?);
+        download.prepare(users)?;
         Ok(Arc::clone(self.download.insert(download)))
     }
 

@@ -23,6 +23,11 @@ impl Pool {
         Ok(Self(Arc::new(pool)))
     }
 
+    /// Returns the number of the threads.
+    pub fn threads(&self) -> usize {
+        self.0.current_num_threads()
+    }
+
     /// Runs `work` on the threads, which may divide it among themselves. The caller's thread is free meanwhile.
     ///
     /// # Errors

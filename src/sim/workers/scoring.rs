@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
+
+use rayon::prelude::*;
 
 use super::item_tables;
 use crate::error::Result;
@@ -25,6 +28,23 @@ pub enum Scoring {
     Shared(Arc<OutgoingDownload>),
     /// Each what is for it alone.
     Personal(Vec<OutgoingDownload>),
+}
+
+/// The number of users whose own downloads a thread makes together, which may be less work than one after another.
+pub const MADE_TOGETHER: usize = 16;
+
+/// Makes the downloads of the evaluated users at these `places`, of whom each has its own.
+///
+/// # Errors
+/// As [`OutgoingDownload::of_each`].
+pub fn own_downloads(
+    download: &OutgoingDownload,
+    places: Range<usize>,
+    world: &World,
+) -> Result<Vec<OutgoingDownload>> {
+    let users = world.candidates.evaluated_users()[places].par_chunks(MADE_TOGETHER);
+    let made: Vec<Vec<OutgoingDownload>> = users.map(|users| download.of_each(users)).collect::<Result<_>>()?;
+    Ok(made.into_iter().flatten().collect())
 }
 
 /// Scores the evaluated user who stands `offset` places after the place `first`, with its `client`.

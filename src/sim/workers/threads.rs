@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::saved::{SavedPart, put_device, put_end, take_devices, take_parts};
-use super::scoring::{Donated, Scoring, scored};
+use super::scoring::{Donated, MADE_TOGETHER, Scoring, own_downloads, scored};
 use super::worked_out::{WorkedOut, effort_of, work_out};
 use super::{Pool, Workers, Working, item_tables};
 use crate::dataset::KeptItems;
@@ -196,6 +196,23 @@ impl Threads {
         all.await?.into_iter().collect()
     }
 
+    /// Scores the evaluated users at these `places`, of whom each receives what is for it alone, some users at a time.
+    async fn score_with_own_downloads(
+        &self,
+        places: Range<usize>,
+        download: &Arc<OutgoingDownload>,
+    ) -> Result<Vec<Scored>> {
+        let mut scored = Vec::with_capacity(places.len());
+        let at_once = self.pool.threads() * MADE_TOGETHER;
+        for first in places.clone().step_by(at_once) {
+            let places = first..places.end.min(first + at_once);
+            let (download, world, of) = (Arc::clone(download), Arc::clone(&self.world), places.clone());
+            let made = self.pool.run(move || own_downloads(&download, of, &world)).await??;
+            scored.extend(self.score(places, Donated::new(), &Arc::new(Scoring::Personal(made))).await?);
+        }
+        Ok(scored)
+    }
+
     /// Scores the evaluated users at these `places` with the item tables of others, some users at a time.
     async fn score_with_tables_of_others(&self, places: Range<usize>, scoring: &Arc<Scoring>) -> Result<Vec<Scored>> {
         let mut scored = Vec::with_capacity(places.len());
@@ -316,8 +333,13 @@ impl Workers for Threads {
     fn evaluate(&self, download: Arc<OutgoingDownload>, model: Model) -> Working<'_, Vec<Scored>> {
         Box::pin(async move {
             let is_central = self.world.placement == Placement::Central;
-            let scoring = Arc::new(if is_central { Scoring::AtServer(model) } else { Scoring::Shared(download) });
+            let own_downloads = download.makes_each() && !is_central;
+            let scoring =
+                Arc::new(if is_central { Scoring::AtServer(model) } else { Scoring::Shared(Arc::clone(&download)) });
             match self.world.scenario.evaluation.item_table {
+                ItemTable::Own | ItemTable::Shared if own_downloads => {
+                    self.score_with_own_downloads(self.evaluated(), &download).await
+                }
                 ItemTable::AnotherUsers => self.score_with_tables_of_others(self.evaluated(), &scoring).await,
                 ItemTable::Own | ItemTable::Shared => self.score(self.evaluated(), Donated::new(), &scoring).await,
             }

@@ -22,6 +22,7 @@ use crate::sim::download::OutgoingDownload;
 use crate::sim::evaluation::{Scored, Standing};
 use crate::sim::messages::{Effort, FromClient, ToClient};
 use crate::sim::workers::saved::{SavedPart, put_device, take_devices};
+use crate::sim::workers::scoring::own_downloads;
 use crate::sim::workers::{Pool, Threads, Workers, Working};
 use crate::sim::world::World;
 
@@ -100,13 +101,12 @@ impl Ranks {
 
 /// Returns the downloads of the evaluated users at these places, as they are sent.
 fn personal_downloads(download: &OutgoingDownload, places: Range<usize>, world: &World) -> Result<Vec<Vec<u8>>> {
-    use rayon::prelude::*;
-    let sent = |user: &UserId| {
+    let sent = |own: OutgoingDownload| {
         let mut archive = Archive::default();
-        download.send(*user, &mut archive)?;
+        own.send(UserId::default(), &mut archive)?;
         archive.take()
     };
-    world.candidates.evaluated_users()[places].par_iter().map(sent).collect()
+    own_downloads(download, places, world)?.into_iter().map(sent).collect()
 }
 
 impl Workers for Ranks {

@@ -24,8 +24,9 @@ use crate::sim::world::World;
 /// The number of bytes from which on a piece of a checkpoint is written to the store.
 const WRITTEN_AT_ONCE: usize = 1 << 20;
 
-/// The number of bytes from which on what was trained is sent, while more is trained.
-const SENT_AT_ONCE: usize = 1 << 20;
+/// The number of bytes from which on what was trained is sent, while more is trained. Sending takes some looks at what has
+/// come, which are a millisecond apart, so that shorter parcels would not all be across by the end of the trainings.
+const SENT_AT_ONCE: usize = 8 << 20;
 
 /// A process of a run other than that with the server.
 pub struct Rank {

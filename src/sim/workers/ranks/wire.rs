@@ -341,7 +341,8 @@ pub fn take_trained(
     let download = download_of(user).ok_or_else(|| damaged(format!("{user} was not asked to train")))?;
     let upload = match loss {
         Some(loss) => {
-            UploadFrame::restore(archive, world.upload_layout(download.phase())).map(|frame| (frame, loss))?
+            let layout = world.upload_layout(download.phase());
+            UploadFrame::restore(archive, layout).map(|frame| (frame, loss))?
         }
         None => {
             let effort = Effort { work, upload: None, exchanged, asked_rows };

@@ -1,0 +1,110 @@
+//! Decides which run of a study starts next, and with how many threads.
+
+/// What the runs of a study may take together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The most runs at once, at least 1.
+    pub runs: usize,
+    /// The threads of all runs, at least 1.
+    pub threads: usize,
+    /// The memory of all runs.
+    pub memory_bytes: u64,
+    /// Whether a run that is much longer than the others has more threads than they have.
+    pub by_length: bool,
+}
+
+/// What the runs take that are under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    runs: usize,
+    threads: usize,
+    memory_bytes: u64,
+}
+
+impl Taken {
+    /// Adds up the threads and the memory of runs.
+    pub fn by(runs: impl IntoIterator<Item = (usize, u64)>) -> Self {
+        runs.into_iter().fold(Self::default(), |taken, (threads, memory_bytes)| Self {
+            runs: taken.runs + 1,
+            threads: taken.threads + threads,
+            memory_bytes: taken.memory_bytes.saturating_add(memory_bytes),
+        })
+    }
+}
+
+impl Limits {
+    /// Returns the number of threads that every run has at least.
+    pub fn least_threads(&self) -> usize {
+        (self.threads / self.runs).max(1)
+    }
+
+    /// Returns the place of the first waiting run, of which each needs so much memory, that may start beside those under
+    /// way. A run may always start alone.
+    pub fn next(&self, waiting: impl IntoIterator<Item = u64>, taken: Taken) -> Option<usize> {
+        let has_threads = self.runs > self.threads || taken.threads + self.least_threads() <= self.threads;
+        if taken.runs >= self.runs || !has_threads {
+            return None;
+        }
+        let fits = |needed: u64| taken.runs == 0 || taken.memory_bytes.saturating_add(needed) <= self.memory_bytes;
+        waiting.into_iter().position(fits)
+    }
+
+    /// Returns the number of threads of a run that starts now and is expected to take this `share` of the time of all runs
+    /// that are left. A run that is much longer than the others would go on alone on one thread after their end, so it has
+    /// that share of all threads, as far as they are free.
+    pub fn threads_for(&self, share: f64, taken: Taken) -> usize {
+        if !self.by_length {
+            return self.least_threads();
+        }
+        let fair = (share * self.threads as f64).round() as usize;
+        let free = self.threads.saturating_sub(taken.threads);
+        fair.min(free).max(self.least_threads())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(runs: usize, memory_bytes: u64) -> Taken {
+        Taken { runs, threads: runs, memory_bytes }
+    }
+
+    /// If this fails, runs take more threads or memory than they may have, or a machine stands idle.
+    #[test]
+    fn runs_start_as_long_as_there_is_room() {
+        let limits = Limits { runs: 3, threads: 3, memory_bytes: 100, by_length: true };
+        assert_eq!(limits.next([70, 40, 20], taken(0, 0)), Some(0));
+        assert_eq!(
+            limits.next([40, 20], taken(1, 70)),
+            Some(1),
+            "a smaller run goes first where the next one does not fit"
+        );
+        assert_eq!(limits.next([40], taken(2, 90)), None);
+        assert_eq!(limits.next([1], taken(3, 30)), None, "there are as many as there may be");
+        assert_eq!(
+            limits.next([400], taken(0, 0)),
+            Some(0),
+            "a run whose estimate is too high is not kept out for ever"
+        );
+        assert_eq!(limits.next([], taken(0, 0)), None);
+        let all_threads = Taken::by([(3, 20)]);
+        assert_eq!(limits.next([1], all_threads), None, "a run with all threads has the machine to itself");
+    }
+
+    /// If this fails, a long run is alone on one thread after the end of all others, or takes the threads of runs that are as
+    /// long as itself.
+    #[test]
+    fn a_run_has_its_share_of_the_threads() {
+        let limits = Limits { runs: 8, threads: 8, memory_bytes: 100, by_length: true };
+        let nobody = Taken::default();
+        assert_eq!([0.01, 0.125, 0.5, 1.0].map(|share| limits.threads_for(share, nobody)), [1, 1, 4, 8]);
+        assert_eq!(limits.threads_for(1.0, Taken::by([(4, 0), (1, 0)])), 3, "those of the others are theirs");
+        let side_by_side = Limits { runs: 2, ..limits };
+        assert_eq!(side_by_side.threads_for(0.1, nobody), 4, "two runs at once have half of the threads each");
+        let more_than_threads = Limits { runs: 4, threads: 2, memory_bytes: 100, by_length: true };
+        assert_eq!(more_than_threads.threads_for(0.2, Taken::by([(1, 0), (1, 0)])), 1);
+        assert_eq!(more_than_threads.next([1], taken(3, 0)), Some(0), "more runs than threads are asked for");
+        assert_eq!(Limits { by_length: false, ..limits }.threads_for(1.0, nobody), 1);
+    }
+}
