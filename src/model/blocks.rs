@@ -188,15 +188,10 @@ impl Model {
 
     /// Feeds all values to `sink`, as little-endian bytes in the order of the layout.
     pub fn visit_bytes(&self, sink: &mut dyn FnMut(&[u8])) {
-        let mut bytes = Vec::new();
         for block in &self.blocks {
             match block {
                 BlockValues::Raw(raw) => sink(raw),
-                BlockValues::Table(table) => {
-                    bytes.clear();
-                    super::table::extend_bytes(&mut bytes, table.as_slice());
-                    sink(&bytes);
-                }
+                BlockValues::Table(table) => sink(&super::kernel::little_endian_bytes(table.as_slice())),
             }
         }
     }

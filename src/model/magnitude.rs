@@ -4,6 +4,8 @@ use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
+use super::instruction_sets::per_instruction_set;
+
 /// The thresholds on |C| above which values are counted (Table 3 of the papers).
 pub const MAGNITUDE_THRESHOLDS: [f32; 7] = [0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1];
 
@@ -19,9 +21,9 @@ pub struct MagnitudeCounts {
 impl MagnitudeCounts {
     /// Counts `values`, each times `scale`.
     pub fn of(values: &[f32], scale: f32) -> Self {
-        let above = MAGNITUDE_THRESHOLDS
-            .map(|threshold| values.iter().map(|value| u64::from((value * scale).abs() > threshold)).sum::<u64>());
-        Self { values: values.len() as u64, above }
+        let mut counts = Self { values: values.len() as u64, above: [0; 7] };
+        count_scaled(values, scale, &mut counts.above);
+        counts
     }
 
     /// Adds `times` times the counts of `other`.
@@ -61,16 +63,32 @@ impl SupportCount {
     }
 }
 
+per_instruction_set! {
+    /// Adds to `above` how many of `values`, each times `scale`, have a magnitude above each threshold.
+    fn count_scaled(values: &[f32], scale: f32, above: &mut [u64; MAGNITUDE_THRESHOLDS.len()]) {
+        // Slices of this size are few enough for counts of 32 bits, and so small that the second pass finds them in the cache.
+        for slice in values.chunks(4096) {
+            let of_slice = count_magnitudes(slice, #[inline(always)] |value: f32| (value * scale).abs());
+            above.iter_mut().zip(of_slice).for_each(|(sum, count)| *sum += u64::from(count));
+        }
+    }
+}
+
 /// Returns how many of `values` have a magnitude above each of [`MAGNITUDE_THRESHOLDS`].
 #[inline(always)]
 pub(super) fn count_above(values: &[[u8; 4]]) -> [u32; MAGNITUDE_THRESHOLDS.len()] {
+    count_magnitudes(values, #[inline(always)] |value: [u8; 4]| f32::from_le_bytes(value).abs())
+}
+
+#[inline(always)]
+fn count_magnitudes<V: Copy>(values: &[V], magnitude_of: impl Fn(V) -> f32) -> [u32; MAGNITUDE_THRESHOLDS.len()] {
     const ABOVE: [f32; 7] = MAGNITUDE_THRESHOLDS;
     // In a table that is not sparse, all values of most slices are above the fourth threshold and so above those before
     // it. The counts are variables, since with an array the compiler vectorises over four thresholds, not over sixteen
     // values.
     let [mut d, mut e, mut f, mut g] = [0u32; 4];
     for value in values {
-        let magnitude = f32::from_le_bytes(*value).abs();
+        let magnitude = magnitude_of(*value);
         d += u32::from(magnitude > ABOVE[3]);
         e += u32::from(magnitude > ABOVE[4]);
         f += u32::from(magnitude > ABOVE[5]);
@@ -81,7 +99,7 @@ pub(super) fn count_above(values: &[[u8; 4]]) -> [u32; MAGNITUDE_THRESHOLDS.len(
     }
     let [mut a, mut b, mut c] = [0u32; 3];
     for value in values {
-        let magnitude = f32::from_le_bytes(*value).abs();
+        let magnitude = magnitude_of(*value);
         a += u32::from(magnitude > ABOVE[0]);
         b += u32::from(magnitude > ABOVE[1]);
         c += u32::from(magnitude > ABOVE[2]);

@@ -2,7 +2,8 @@
 //!
 //! Noise on whole tables takes a draw for each value of each upload, which are billions in a run. So they are worked
 //! out in blocks, by functions that the compiler can turn into wide vectors: a logarithm, and a sine with a cosine, in
-//! double precision and without a branch. Every instruction set computes the same bits.
+//! single precision, as the values have that get the noise, and without a branch. Every instruction set computes the
+//! same bits.
 
 use rand::Rng;
 
@@ -10,7 +11,7 @@ use super::instruction_sets::per_instruction_set;
 use crate::rng::Stream;
 
 /// The draws of a block.
-const BLOCK: usize = 64;
+const BLOCK: usize = 128;
 const HALF: usize = BLOCK / 2;
 
 /// Says how noise with mean 0 is distributed.
@@ -33,7 +34,7 @@ pub enum Law {
 pub struct Noise {
     law: Law,
     stream: Stream,
-    draws: [f64; BLOCK],
+    draws: [f32; BLOCK],
     /// The number of `draws` that have been taken.
     taken: usize,
 }
@@ -44,21 +45,21 @@ impl Noise {
         Self { law, stream, draws: [0.0; BLOCK], taken: BLOCK }
     }
 
-    /// Adds a draw to each of `values`, in their order. Sums are of double precision.
+    /// Adds a draw to each of `values`, in their order.
     pub fn add_to(&mut self, values: &mut [f32]) {
         let mut rest = values;
         while !rest.is_empty() {
             let draws = self.take(rest.len());
             let (now, later) = rest.split_at_mut(draws.len());
             for (value, draw) in now.iter_mut().zip(draws) {
-                *value = (f64::from(*value) + draw) as f32;
+                *value += draw;
             }
             rest = later;
         }
     }
 
     /// Replaces `draws` by the next draws.
-    pub fn fill(&mut self, draws: &mut [f64]) {
+    pub fn fill(&mut self, draws: &mut [f32]) {
         let mut rest = draws;
         while !rest.is_empty() {
             let draws = self.take(rest.len());
@@ -69,11 +70,12 @@ impl Noise {
     }
 
     /// Returns the next draws of the block: at least one, and `most` at most, which is not 0.
-    fn take(&mut self, most: usize) -> &[f64] {
+    fn take(&mut self, most: usize) -> &[f32] {
         if self.taken == BLOCK {
+            let words = words(&mut self.stream);
             match self.law {
-                Law::Laplace { scale } => laplace(&words::<BLOCK>(&mut self.stream), scale, &mut self.draws),
-                Law::Gaussian { deviation } => gaussian(&words::<HALF>(&mut self.stream), deviation, &mut self.draws),
+                Law::Laplace { scale } => laplace(&words, scale as f32, &mut self.draws),
+                Law::Gaussian { deviation } => gaussian(&words, deviation as f32, &mut self.draws),
             }
             self.taken = 0;
         }
@@ -83,102 +85,84 @@ impl Noise {
     }
 }
 
-/// Draws `N` words.
-fn words<const N: usize>(stream: &mut Stream) -> [u64; N] {
-    let mut bytes = [[0; 8]; N];
+/// Draws the words of a block.
+fn words(stream: &mut Stream) -> [u32; BLOCK] {
+    let mut bytes = [[0; 4]; BLOCK];
     stream.fill_bytes(bytes.as_flattened_mut());
-    bytes.map(u64::from_le_bytes)
+    bytes.map(u32::from_le_bytes)
 }
 
 per_instruction_set! {
-    /// Draws by inversion: the lowest bit of a word is the sign, and its highest ones are a number of (0, 1), whose
-    /// logarithm is the magnitude.
-    fn laplace(words: &[u64; BLOCK], scale: f64, draws: &mut [f64; BLOCK]) {
+    /// Draws by inversion: the lowest bit of a word is the sign, and the others are a number of (0, 1], whose logarithm is
+    /// the magnitude. It is at most 22 times the scale.
+    fn laplace(words: &[u32; BLOCK], scale: f32, draws: &mut [f32; BLOCK]) {
         for (draw, word) in draws.iter_mut().zip(words) {
-            let magnitude = -scale * ln(open_unit(*word));
-            *draw = f64::from_bits(magnitude.to_bits() ^ (word << 63));
+            let magnitude = -scale * ln(unit(*word));
+            *draw = f32::from_bits(magnitude.to_bits() ^ (word << 31));
         }
     }
 }
 
 per_instruction_set! {
-    /// Draws pairs (Box and Muller, The Annals of Mathematical Statistics 29, 1958), a pair from each word: its highest 40
-    /// bits give the length, which is at most 7.5 standard deviations, and the other 24 bits the direction.
-    fn gaussian(words: &[u64; HALF], deviation: f64, draws: &mut [f64; BLOCK]) {
-        let (first, second) = draws.split_at_mut(HALF);
-        for ((one, other), word) in first.iter_mut().zip(second).zip(words) {
-            let length = deviation * (-2.0 * ln(open_unit_of_bits::<40>(word >> 24))).sqrt();
-            let (sine, cosine) = of_turn(open_unit_of_bits::<24>(word & 0x00ff_ffff));
-            (*one, *other) = (length * cosine, length * sine);
+    /// Draws pairs (Box and Muller, The Annals of Mathematical Statistics 29, 1958), a pair from two words: one gives the
+    /// length, which is at most 6.6 standard deviations, and the other one the direction.
+    fn gaussian(words: &[u32; BLOCK], deviation: f32, draws: &mut [f32; BLOCK]) {
+        let ((lengths, directions), (first, second)) = (words.split_at(HALF), draws.split_at_mut(HALF));
+        for i in 0..HALF {
+            let length = deviation * (-2.0 * ln(unit(lengths[i]))).sqrt();
+            let (sine, cosine) = of_turn(directions[i]);
+            (first[i], second[i]) = (length * cosine, length * sine);
         }
     }
 }
 
-/// Returns the number of (0, 1) that the highest 52 bits of a word stand for.
+/// Returns the number of (0, 1] that the highest 31 bits of a word stand for: it is in the middle of its step, rounded to
+/// single precision.
 #[inline(always)]
-fn open_unit(word: u64) -> f64 {
-    open_unit_of_bits::<52>(word >> 12)
-}
-
-/// Returns the number of (0, 1) that `BITS` bits (at most 52) stand for.
-#[inline(always)]
-fn open_unit_of_bits<const BITS: u32>(bits: u64) -> f64 {
-    const ONE: u64 = 0x3ff0_0000_0000_0000;
-    // The number of [1, 2) with these bits, less 1, in the middle of its step. Both operations are exact.
-    f64::from_bits(ONE | bits << (52 - BITS)) - 1.0 + 0.5 / (1u64 << BITS) as f64
+fn unit(word: u32) -> f32 {
+    const STEPS: f32 = (1u32 << 31) as f32;
+    // As a signed number, since every instruction set converts these, and few convert others.
+    ((word >> 1) as i32 as f32 + 0.5) / STEPS
 }
 
 /// Returns the logarithm of `x`, which is a normal number above 0, to about one unit in the last place. The
-/// coefficients are those of FreeBSD's `e_log.c`.
+/// coefficients are those of FreeBSD's `e_logf.c`.
 #[inline(always)]
-fn ln(x: f64) -> f64 {
-    const HIGH: f64 = 6.931_471_803_691_238e-1;
-    const LOW: f64 = 1.908_214_929_270_587_7e-10;
-    const ROOT_OF_HALF: u64 = 0x3fe6_a09e_0000_0000;
-    const MANTISSA: u64 = 0x000f_ffff_ffff_ffff;
-    const TWO_TO_52: u64 = 0x4330_0000_0000_0000;
+fn ln(x: f32) -> f32 {
+    const HIGH: f32 = 6.931_381e-1;
+    const LOW: f32 = 9.058_001e-6;
+    const ROOT_OF_HALF: u32 = 0x3f35_04f3;
+    const ONE: u32 = 0x3f80_0000;
+    const MANTISSA: u32 = 0x007f_ffff;
     // x = 2^k (1 + f), where 1 + f is between the root of 1/2 and that of 2.
-    let raised = x.to_bits() + (0x3ff0_0000_0000_0000 - ROOT_OF_HALF);
-    let k = f64::from_bits(TWO_TO_52 | raised >> 52) - (4_503_599_627_370_496.0 + 1023.0);
-    let f = f64::from_bits((raised & MANTISSA) + ROOT_OF_HALF) - 1.0;
+    let raised = x.to_bits() + (ONE - ROOT_OF_HALF);
+    let k = ((raised >> 23) as i32 - 127) as f32;
+    let f = f32::from_bits((raised & MANTISSA) + ROOT_OF_HALF) - 1.0;
     let s = f / (2.0 + f);
     let z = s * s;
     let w = z * z;
-    let odd = z
-        * (6.666_666_666_666_735e-1
-            + w * (2.857_142_874_366_239e-1 + w * (1.818_357_216_161_805e-1 + w * 1.479_819_860_511_658_6e-1)));
-    let even = w * (3.999_999_999_940_942e-1 + w * (2.222_219_843_214_978_4e-1 + w * 1.531_383_769_920_937_3e-1));
+    let odd = z * (0.666_666_63 + w * 0.284_987_87);
+    let even = w * (0.400_009_72 + w * 0.242_790_79);
     let half_square = 0.5 * f * f;
     s * (half_square + odd + even) + k * LOW - half_square + f + k * HIGH
 }
 
-/// Returns sine and cosine of 2 pi `turn`, for a turn of (0, 1), to about one unit in the last place of 1. The
-/// coefficients are those of FreeBSD's `k_sin.c` and `k_cos.c`.
+/// Returns sine and cosine of the angle that `word` is a share of: 2^32 would be a whole turn. They are within 1.2e-7 of it.
+/// The coefficients are those of Cephes' `sinf.c`.
 #[inline(always)]
-fn of_turn(turn: f64) -> (f64, f64) {
-    // Added to a number below 2^50, this leaves the nearest integer in the last bits of the sum.
-    const ROUND: f64 = 6_755_399_441_055_744.0;
-    let rounded = 4.0 * turn + ROUND;
-    let quarter = rounded.to_bits();
-    let x = std::f64::consts::TAU * (turn - 0.25 * (rounded - ROUND));
+fn of_turn(word: u32) -> (f32, f32) {
+    const QUARTER: f32 = (1u32 << 30) as f32;
+    // The nearest quarter of a turn, and what is left of it, which is between -1/2 and 1/2 of a quarter.
+    let raised = word.wrapping_add(1 << 29);
+    let quarter = raised >> 30;
+    let rest = (raised & 0x3fff_ffff) as i32 - (1 << 29);
+    let x = rest as f32 * (std::f32::consts::FRAC_PI_2 / QUARTER);
     let z = x * x;
-    let sine = x + x
-        * z
-        * (-1.666_666_666_666_663_2e-1
-            + z * (8.333_333_333_322_49e-3
-                + z * (-1.984_126_982_985_795e-4
-                    + z * (2.755_731_370_707_007e-6
-                        + z * (-2.505_076_025_340_686_3e-8 + z * 1.589_690_995_211_55e-10)))));
-    let cosine = 1.0 - 0.5 * z
-        + z * z
-            * (4.166_666_666_666_66e-2
-                + z * (-1.388_888_888_887_411e-3
-                    + z * (2.480_158_728_947_673e-5
-                        + z * (-2.755_731_435_139_066_3e-7
-                            + z * (2.087_572_321_298_175e-9 + z * -1.135_964_755_778_82e-11)))));
+    let sine = x + x * z * (-0.166_666_55 + z * (8.332_161e-3 + z * -1.951_529_6e-4));
+    let cosine = 1.0 - 0.5 * z + z * z * (4.166_664_6e-2 + z * (-1.388_731_6e-3 + z * 2.443_315_7e-5));
     let (one, other) = if quarter & 1 == 0 { (sine, cosine) } else { (cosine, sine) };
-    let signed = |value: f64, bits: u64| f64::from_bits(value.to_bits() ^ ((bits & 2) << 62));
-    (signed(one, quarter), signed(other, quarter.wrapping_add(1)))
+    let signed = |value: f32, bits: u32| f32::from_bits(value.to_bits() ^ ((bits & 2) << 30));
+    (signed(one, quarter), signed(other, quarter + 1))
 }
 
 #[cfg(test)]
@@ -193,17 +177,18 @@ mod tests {
     /// If this fails, noise has other tails than its law says, or differs from one machine to the next.
     #[test]
     fn functions_agree_with_the_library_s() {
-        for step in 0..40_000u64 {
-            // Numbers all over (0, 1), and those next to 0 and 1.
-            for word in [step << 49 | step << 12, step << 12, !(step << 12), 1 << 63 ^ step << 12] {
-                let x = open_unit(word);
-                assert!(x > 0.0 && x < 1.0);
-                let expected = libm::log(x);
-                assert!((ln(x) - expected).abs() <= 4e-16 * expected.abs().max(1e-16), "ln {x}: {} {expected}", ln(x));
-                let (sine, cosine) = of_turn(x);
-                let angle = std::f64::consts::TAU * x;
-                assert!((sine - libm::sin(angle)).abs() < 2e-15, "sine of {x}");
-                assert!((cosine - libm::cos(angle)).abs() < 2e-15, "cosine of {x}");
+        for step in 0..40_000u32 {
+            // Numbers all over (0, 1], and those next to 0 and 1.
+            for word in [step << 16 | step, step, !step, 1 << 31 ^ step, 1 << 29 ^ step] {
+                let x = unit(word);
+                assert!(x > 0.0 && x <= 1.0);
+                let expected = libm::log(f64::from(x));
+                let error = (f64::from(ln(x)) - expected).abs();
+                assert!(error <= 2e-7 * expected.abs(), "ln {x}: {} {expected}", ln(x));
+                let (sine, cosine) = of_turn(word);
+                let angle = std::f64::consts::TAU * f64::from(word) / (1u64 << 32) as f64;
+                assert!((f64::from(sine) - libm::sin(angle)).abs() < 1.2e-7, "sine of {angle}: {sine}");
+                assert!((f64::from(cosine) - libm::cos(angle)).abs() < 1.2e-7, "cosine of {angle}: {cosine}");
             }
         }
     }
@@ -218,12 +203,13 @@ mod tests {
             let mut noise = noise(law);
             let mut draws = vec![0.0; 400_000];
             noise.fill(&mut draws);
+            let draws: Vec<f64> = draws.into_iter().map(f64::from).collect();
             let mean = |of: &dyn Fn(f64) -> f64| draws.iter().map(|draw| of(*draw)).sum::<f64>() / draws.len() as f64;
             assert!(mean(&|x| x).abs() < 0.005, "{law:?}");
             assert!((mean(&f64::abs) - magnitude).abs() < 0.005, "{law:?}");
             assert!((mean(&|x| x * x) - square).abs() < 0.01, "{law:?}");
             assert!((mean(&|x| x.powi(4)) / fourth - 1.0).abs() < 0.05, "{law:?}");
-            // The two draws that come of one pair of words are independent.
+            // The two draws that come of one pair of words are not correlated.
             let products = draws.chunks(BLOCK).flat_map(|block| (0..HALF).map(|i| block[i] * block[i + HALF]));
             assert!((products.sum::<f64>() / draws.len() as f64).abs() < 0.003, "{law:?}");
         }
@@ -238,6 +224,6 @@ mod tests {
         one.add_to(&mut values[..7]);
         one.add_to(&mut values[7..]);
         draws.iter_mut().for_each(|draw| other.fill(std::slice::from_mut(draw)));
-        assert_eq!(values, draws.map(|draw| (1.0 + draw) as f32));
+        assert_eq!(values, draws.map(|draw| 1.0 + draw));
     }
 }

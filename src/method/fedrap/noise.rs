@@ -109,10 +109,10 @@ per_instruction_set! {
 
 per_instruction_set! {
     /// Moves `row` by `factor` times the way to `after`, and by `deviation` times the draws.
-    fn shorten_and_disturb(row: &mut [f32], after: &[f32], factor: f64, deviation: f64, draws: &[f64]) {
+    fn shorten_and_disturb(row: &mut [f32], after: &[f32], factor: f64, deviation: f64, draws: &[f32]) {
         for ((before, after), draw) in row.iter_mut().zip(after).zip(draws) {
             let moved = factor * (f64::from(*after) - f64::from(*before));
-            *before = (f64::from(*before) + moved + deviation * draw) as f32;
+            *before = (f64::from(*before) + moved + deviation * f64::from(*draw)) as f32;
         }
     }
 }

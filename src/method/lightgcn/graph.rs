@@ -102,14 +102,43 @@ per_instruction_set! {
     /// neighbours.
     fn add_neighbours(graph: &Graph, from: &[f32], dimension: usize, first: usize, rows: &mut [f32]) {
         for (node, row) in (first..).zip(rows.chunks_exact_mut(dimension)) {
-            row.fill(0.0);
             let edges = graph.starts[node]..graph.starts[node + 1];
-            for (end, weight) in graph.ends[edges.clone()].iter().zip(&graph.weights[edges]) {
-                let start = *end as usize * dimension;
-                for (sum, value) in row.iter_mut().zip(&from[start..start + dimension]) {
-                    *sum += weight * value;
-                }
+            let neighbours = Neighbours { ends: &graph.ends[edges.clone()], weights: &graph.weights[edges], from };
+            let mut done = 0;
+            while done < dimension {
+                done += match dimension - done {
+                    64.. => neighbours.sum_columns::<64>(dimension, done, row),
+                    32.. => neighbours.sum_columns::<32>(dimension, done, row),
+                    16.. => neighbours.sum_columns::<16>(dimension, done, row),
+                    4.. => neighbours.sum_columns::<4>(dimension, done, row),
+                    _ => neighbours.sum_columns::<1>(dimension, done, row),
+                };
             }
         }
+    }
+}
+
+/// Describes the neighbours of a node.
+struct Neighbours<'a> {
+    ends: &'a [u32],
+    weights: &'a [f32],
+    /// The rows of all nodes.
+    from: &'a [f32],
+}
+
+impl Neighbours<'_> {
+    /// Replaces the `C` columns of `row` from `first` by the weighted sums of those of the neighbours, and returns `C`. The
+    /// sums stay in registers until the last edge: in memory, each would wait for the one before to be stored.
+    #[inline(always)]
+    fn sum_columns<const C: usize>(&self, dimension: usize, first: usize, row: &mut [f32]) -> usize {
+        let mut sums = [0.0; C];
+        for (end, weight) in self.ends.iter().zip(self.weights) {
+            let start = *end as usize * dimension + first;
+            for (sum, value) in sums.iter_mut().zip(&self.from[start..start + C]) {
+                *sum += weight * value;
+            }
+        }
+        row[first..first + C].copy_from_slice(&sums);
+        C
     }
 }
