@@ -54,6 +54,11 @@ impl Expected {
         self.estimate.wall_time_per_round_s
     }
 
+    /// Returns the part of it, in seconds, that more threads would not shorten.
+    pub fn serial_s(&self) -> f64 {
+        self.estimate.serial_time_per_round_s
+    }
+
     /// Returns the memory that the run needs beside what the process has.
     pub fn needed_bytes(&self) -> u64 {
         self.estimate.memory.total_bytes() + BYTES_OF_ANY_RUN
@@ -119,6 +124,7 @@ mod tests {
             bytes_per_round: ByDirection { up: 4e6, down: 2e6 },
             virtual_time_per_round_s: 12.0,
             wall_time_per_round_s: 0.25,
+            serial_time_per_round_s: 0.05,
             memory: MemoryEstimate { devices_bytes, uploads_bytes },
             invited_per_round: 100.0,
         };

@@ -77,7 +77,11 @@ per_instruction_set! {
 /// Returns how many of `values` have a magnitude above each of [`MAGNITUDE_THRESHOLDS`].
 #[inline(always)]
 pub(super) fn count_above(values: &[[u8; 4]]) -> [u32; MAGNITUDE_THRESHOLDS.len()] {
-    count_magnitudes(values, #[inline(always)] |value: [u8; 4]| f32::from_le_bytes(value).abs())
+    count_magnitudes(
+        values,
+        #[inline(always)]
+        |value: [u8; 4]| f32::from_le_bytes(value).abs(),
+    )
 }
 
 #[inline(always)]

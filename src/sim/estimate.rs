@@ -40,6 +40,8 @@ pub struct Estimate {
     pub virtual_time_per_round_s: f64,
     /// The wall-clock time of a round.
     pub wall_time_per_round_s: f64,
+    /// The part of it that more threads would not shorten: whatever is neither training nor scoring.
+    pub serial_time_per_round_s: f64,
     /// The memory that the run needs beside what the process has by now.
     pub memory: MemoryEstimate,
     /// The number of users who are invited in a round.
@@ -233,13 +235,15 @@ impl Shown {
         let device = self.bytes_of_a_device * DEVICE_OVERHEAD_PERCENT / 100 + BYTES_PER_ACTOR;
         let upload = self.rehearsed.held_upload_bytes.checked_div(self.rehearsed.trainings).unwrap_or(0);
         let parallel = self.parallel.as_secs_f64() / threads as f64;
+        let rest = self.rest.as_secs_f64();
         Estimate {
             bytes_per_round: ByDirection {
                 up: mean(&|round| round.bytes.up.sent as f64),
                 down: self.down_per_round(world),
             },
             virtual_time_per_round_s: mean(&|round| round.duration_s),
-            wall_time_per_round_s: (parallel + self.rest.as_secs_f64()) / self.timed_rounds as f64,
+            wall_time_per_round_s: (parallel + rest) / self.timed_rounds as f64,
+            serial_time_per_round_s: rest / self.timed_rounds as f64,
             memory: MemoryEstimate {
                 devices_bytes: (share * users) as u64 * device,
                 uploads_bytes: u64::from(uploads_at_once) * upload,
@@ -279,7 +283,7 @@ mod tests {
         assert_eq!(estimate.virtual_time_per_round_s, 4.4);
         assert_eq!(estimate.invited_per_round, 9.8);
         // Two threads share nine seconds, one second is nobody's to share, and two rounds were timed.
-        assert_eq!(estimate.wall_time_per_round_s, 2.75);
+        assert_eq!((estimate.wall_time_per_round_s, estimate.serial_time_per_round_s), (2.75, 0.5));
         // Of 21 users 9.8 are invited at a time: after five rounds 20 of them have taken part. 21 uploads of 1000 bytes are
         // held at the same time.
         let memory = MemoryEstimate { devices_bytes: 20 * (1050 + 256), uploads_bytes: 21 * 1000 };

@@ -46,6 +46,9 @@ pub struct ArmRecord {
     /// The wall-clock time that one of its rounds was estimated to take; absent if there is no estimate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_s: Option<f64>,
+    /// The part of that time that more threads would not shorten; absent if there is no estimate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serial_s: Option<f64>,
 }
 
 impl StudyRecord {
@@ -62,6 +65,7 @@ impl StudyRecord {
                 scenario: arm.without_seed()?,
                 memory_bytes: known.and_then(|known| known.memory_bytes),
                 round_s: known.and_then(|known| known.round_s),
+                serial_s: known.and_then(|known| known.serial_s),
             })
         });
         Ok(Self {

@@ -34,6 +34,8 @@ struct Waiting {
     memory_bytes: u64,
     /// What it counts in the progress over all runs: the seconds that it is expected to take, or its rounds.
     weight: f64,
+    /// The part of that time that more threads would not shorten.
+    serial_share: f64,
 }
 
 /// A run that is under way.
@@ -177,7 +179,9 @@ fn waiting(
     };
     // Weights are comparable only if all arms have an estimate.
     let weight = f64::from(rounds) * known.round_s.filter(|_| has_times).unwrap_or(1.0);
-    Waiting { id: run, name: plan.name(run), start, memory_bytes: known.memory_bytes.unwrap_or(0), weight }
+    let serial_share = known.serial_s.zip(known.round_s).map_or(0.0, |(serial, round)| serial / round);
+    let memory_bytes = known.memory_bytes.unwrap_or(0);
+    Waiting { id: run, name: plan.name(run), start, memory_bytes, weight, serial_share }
 }
 
 /// Looks at a run once more before it starts: what is to be done may have changed, as another process may have been at
@@ -216,7 +220,7 @@ fn carry_on(
         let left: f64 = waiting.iter().chain(running.iter().map(|running| &running.run)).map(|run| run.weight).sum();
         let next = limits.next(waiting.iter().map(|run| run.memory_bytes), taken);
         if let Some(mut run) = next.and_then(|place| waiting.remove(place)) {
-            run.start.threads = limits.threads_for(run.weight / left, taken);
+            run.start.threads = limits.threads_for((run.weight / left, run.serial_share), taken);
             match look_again(of, &mut run)? {
                 Next::Start => {}
                 Next::Held => {

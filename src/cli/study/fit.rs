@@ -67,6 +67,7 @@ pub fn estimate(
                     let own = expected.peak_bytes().saturating_sub(beside_bytes);
                     known.memory_bytes = Some(own.max(expected.needed_bytes()));
                     known.round_s = Some(expected.round_s());
+                    known.serial_s = Some(expected.serial_s());
                 }
                 Ok(())
             });

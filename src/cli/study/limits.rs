@@ -49,16 +49,35 @@ impl Limits {
         waiting.into_iter().position(fits)
     }
 
-    /// Returns the number of threads of a run that starts now and is expected to take this `share` of the time of all runs
-    /// that are left. A run that is much longer than the others would go on alone on one thread after their end, so it has
-    /// that share of all threads, as far as they are free.
-    pub fn threads_for(&self, share: f64, taken: Taken) -> usize {
+    /// Returns the number of threads of a run that starts now. It is expected to take the share `of_all` of the time of all
+    /// runs that are left, and more threads would not shorten the share `serial` of its time.
+    ///
+    /// A run that is much longer than the others would go on alone after their end, so it has as many threads as make the
+    /// last of all runs end first, as far as they are free. A run that gains little by them leaves them to the others. One
+    /// that is the only run left has all of them.
+    pub fn threads_for(&self, (of_all, serial): (f64, f64), taken: Taken) -> usize {
+        let least = self.least_threads();
+        let most = self.threads.saturating_sub(taken.threads).max(least);
         if !self.by_length {
-            return self.least_threads();
+            return least;
         }
-        let fair = (share * self.threads as f64).round() as usize;
-        let free = self.threads.saturating_sub(taken.threads);
-        fair.min(free).max(self.least_threads())
+        if of_all >= 1.0 {
+            return most;
+        }
+        // The time until the last run ends, if the others share the remaining threads perfectly.
+        let until_the_end = |threads: usize| {
+            let gain = threads as f64 / least as f64;
+            let own = of_all * (serial + (1.0 - serial) / gain);
+            own.max((own * gain + 1.0 - of_all) * least as f64 / self.threads as f64)
+        };
+        // The smallest number wins unless another one is better by more than an estimate is worth.
+        (least..=most)
+            .rev()
+            .fold((most, f64::MAX), |best, threads| {
+                let end = until_the_end(threads);
+                if end < 1.02 * best.1 { (threads, end.min(best.1)) } else { best }
+            })
+            .0
     }
 }
 
@@ -98,13 +117,24 @@ mod tests {
     fn a_run_has_its_share_of_the_threads() {
         let limits = Limits { runs: 8, threads: 8, memory_bytes: 100, by_length: true };
         let nobody = Taken::default();
-        assert_eq!([0.01, 0.125, 0.5, 1.0].map(|share| limits.threads_for(share, nobody)), [1, 1, 4, 8]);
-        assert_eq!(limits.threads_for(1.0, Taken::by([(4, 0), (1, 0)])), 3, "those of the others are theirs");
+        let of_all = [0.01, 0.125, 0.5, 1.0];
+        assert_eq!(of_all.map(|share| limits.threads_for((share, 0.0), nobody)), [1, 1, 4, 8]);
+        assert_eq!(limits.threads_for((1.0, 0.0), Taken::by([(4, 0), (1, 0)])), 3, "those of the others are theirs");
         let side_by_side = Limits { runs: 2, ..limits };
-        assert_eq!(side_by_side.threads_for(0.1, nobody), 4, "two runs at once have half of the threads each");
+        assert_eq!(side_by_side.threads_for((0.1, 0.0), nobody), 4, "two runs at once have half of the threads each");
         let more_than_threads = Limits { runs: 4, threads: 2, memory_bytes: 100, by_length: true };
-        assert_eq!(more_than_threads.threads_for(0.2, Taken::by([(1, 0), (1, 0)])), 1);
+        assert_eq!(more_than_threads.threads_for((0.2, 0.0), Taken::by([(1, 0), (1, 0)])), 1);
         assert_eq!(more_than_threads.next([1], taken(3, 0)), Some(0), "more runs than threads are asked for");
-        assert_eq!(Limits { by_length: false, ..limits }.threads_for(1.0, nobody), 1);
+        assert_eq!(Limits { by_length: false, ..limits }.threads_for((1.0, 0.0), nobody), 1);
+    }
+
+    /// If this fails, a run whose server works alone for most of the time keeps threads from the others.
+    #[test]
+    fn a_run_that_gains_little_by_threads_leaves_them_to_the_others() {
+        let limits = Limits { runs: 2, threads: 2, memory_bytes: 100, by_length: true };
+        let threads = |of_all, serial| limits.threads_for((of_all, serial), Taken::default());
+        assert_eq!([threads(0.64, 0.8), threads(0.64, 0.1), threads(0.9, 0.1), threads(0.4, 0.0)], [1, 2, 2, 1]);
+        assert_eq!(threads(0.95, 0.8), 2, "the others take no time");
+        assert_eq!(threads(1.0, 1.0), 2, "nobody else wants them");
     }
 }

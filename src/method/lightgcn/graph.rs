@@ -142,3 +142,26 @@ impl Neighbours<'_> {
         C
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// If this fails, a column of an embedding has another sum where other columns stand beside it.
+    #[test]
+    fn columns_are_propagated_alike_however_many_there_are() {
+        const NODES: usize = 5;
+        // Sums of every width: 64, 32, 16, 4 and three times 1.
+        const DIMENSION: usize = 119;
+        let graph = Graph::new([2, 3], &[(0, 0), (0, 2), (1, 2), (1, 1)]).unwrap();
+        let embeddings: Vec<f32> = (0..NODES * DIMENSION).map(|number| (number as f32).sqrt()).collect();
+        let (mut memory, mut all, mut one) = (Layers::default(), Vec::new(), Vec::new());
+        graph.mean_of_layers(&embeddings, (DIMENSION, 3), &mut memory, &mut all);
+        for column in 0..DIMENSION {
+            let of_column = |values: &[f32]| values.iter().skip(column).step_by(DIMENSION).copied().collect::<Vec<_>>();
+            graph.mean_of_layers(&of_column(&embeddings), (1, 3), &mut memory, &mut one);
+            assert_eq!(of_column(&all), one, "column {column}");
+        }
+    }
+}

@@ -5,7 +5,7 @@ use super::device::prediction_network;
 use crate::method::network;
 use crate::model::blocks::Model;
 use crate::model::layout::{BlockLayout, Layout};
-use crate::model::neural::dense::{add_scaled, dot, multiply};
+use crate::model::neural::dense::{add_scaled, backward_output, dot, multiply};
 use crate::model::neural::optimizer::AdamSettings;
 use crate::model::neural::{Perceptron, PerceptronBuffers};
 use crate::model::table::TableShape;
@@ -343,21 +343,22 @@ impl HyperNetwork {
                 (items * item_factors..second.outputs).map(|output| self.item_output(output, units)).collect();
             let mut by_right = vec![0.0; right.len()];
             let mut by_units = vec![0.0; hidden];
-            // The gradient of one output is added to those of its weights, its bias and the hidden units.
+            // The gradient of one output is added to those of its weights, its bias and the hidden units. The result is the
+            // output itself.
             let mut back_propagate = |output: usize, value: f32| {
                 let row = second.weights.start + output * hidden;
                 let start = row - first.bias.end;
-                add_scaled(value, units, &mut of_outputs[start..start + hidden]);
+                let (weights, gradient) = (&parameters[row..row + hidden], &mut of_outputs[start..start + hidden]);
+                let product = backward_output(value, weights, units, gradient, &mut by_units);
                 of_outputs[second.bias.start + output - first.bias.end] += value;
-                add_scaled(value, &parameters[row..row + hidden], &mut by_units);
+                product + parameters[second.bias.start + output]
             };
             for (item, row) in contribution.rows.iter().zip(contribution.row_gradient.chunks_exact(dimension)) {
                 let row: Vec<f32> = row.iter().map(|value| value * contribution.weight).collect();
                 let bases = right.chunks_exact(dimension).zip(by_right.chunks_exact_mut(dimension));
                 for (number, (basis, by_basis)) in bases.enumerate() {
                     let output = *item as usize * item_factors + number;
-                    add_scaled(self.item_output(output, units), &row, by_basis);
-                    back_propagate(output, dot(&row, basis));
+                    add_scaled(back_propagate(output, dot(&row, basis)), &row, by_basis);
                 }
             }
             for (number, value) in by_right.iter().enumerate() {

@@ -55,6 +55,19 @@ impl OutgoingDownload {
         Ok(())
     }
 
+    /// Makes the frame of `user` as well, if [`Self::prepare`] has made those of a cohort.
+    ///
+    /// # Errors
+    /// As [`Self::frame`].
+    pub fn prepare_as_well(&self, user: UserId) -> Result<()> {
+        let Content::PerUser(personal) = &self.content else { return Ok(()) };
+        if !personal.kept().is_empty() {
+            let frame = self.frame_of_one(personal, user)?;
+            personal.kept().insert(user, frame);
+        }
+        Ok(())
+    }
+
     /// Returns whether it makes a download for each receiver.
     pub fn makes_each(&self) -> bool {
         matches!(self.content, Content::PerUser(_))

@@ -130,6 +130,11 @@ impl Rehearsal {
             let training = results.entry((position, download.phase().0)).or_insert_with(|| {
                 let representative = &mut cast.representatives[position];
                 let device = representative.device.take();
+                let began = Instant::now();
+                // The frames of a small cohort are made together before anybody trains, and that of the representative has
+                // to be at hand like theirs. If it cannot be made, the training will say why.
+                let _ = download.prepare_as_well(representative.user);
+                cast.rehearsed.spent += began.elapsed();
                 let mut assignment = Assignment {
                     user: representative.user,
                     step,
@@ -181,8 +186,12 @@ impl Rehearsal {
         let count = REPRESENTATIVES.min(users.len());
         let mut scored = Vec::with_capacity(users.len());
         let began = Instant::now();
+        let place = |number: usize| (2 * number + 1) * users.len() / (2 * count);
+        // Downloads of single users are made together, as they are for all users.
+        let chosen: Vec<UserId> = (0..count).map(|number| users[place(number)]).collect();
+        let own = if download.makes_each() { Some(download.of_each(&chosen)?) } else { None };
         for number in 0..count {
-            let position = (2 * number + 1) * users.len() / (2 * count);
+            let position = place(number);
             let representative = self.representative_of(cast, users[position]);
             let made;
             let device = match &cast.representatives[representative].device {
@@ -193,6 +202,7 @@ impl Rehearsal {
                 }
             };
             let is_central = world.placement == Placement::Central;
+            let download = own.as_ref().map_or(download, |own| &own[number]);
             let received = if is_central { None } else { Some(download.received(users[position])?) };
             let model = received.as_ref().map_or(model, |received| &received.model);
             let standing = evaluation::standing(world, position, device.client.as_ref(), model)?;

@@ -3,6 +3,7 @@
 use super::{B, C, D, W};
 use crate::method::samples::Sample;
 use crate::model::blocks::Model;
+use crate::model::instruction_sets::per_instruction_set;
 use crate::model::kernel::score::{ScaledSum, score_sums};
 use crate::model::neural::SampleMatrix;
 use crate::model::neural::dense::add_scaled;
@@ -51,7 +52,7 @@ impl<'a> Tables<'a> {
 /// Holds the memory of one batch. Nothing passes from one batch to the next.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// The gradients with respect to D, w and C and b of each sample: its own rows, one after the other.
+    /// The gradients with respect to C, D, w and b of each sample: its own rows, one after the other.
     gradients: [Vec<f32>; 4],
     logits: SampleMatrix,
     by_logits: SampleMatrix,
@@ -95,22 +96,38 @@ impl Batch {
         let mean = 1.0 / samples.len() as f32;
         let loss = binary_cross_entropy(logits, targets, mean, by_logits);
         let per_value = mean / tables.dimension as f32;
-        gradients.iter_mut().for_each(Vec::clear);
-        for (number, sample) in samples.iter().enumerate() {
+        let [by_c, by_d, by_w, by_b] = gradients;
+        by_b.clear();
+        [&mut *by_c, &mut *by_d, &mut *by_w]
+            .into_iter()
+            .for_each(|of| of.resize(samples.len() * tables.dimension, 0.0));
+        let of_samples = by_c.chunks_exact_mut(tables.dimension).zip(by_d.chunks_exact_mut(tables.dimension));
+        let of_samples = of_samples.zip(by_w.chunks_exact_mut(tables.dimension));
+        for ((number, sample), ((by_c, by_d), by_w)) in samples.iter().enumerate().zip(of_samples) {
             let ([c, d, w], _) = tables.places(sample);
             let mut g = [0.0];
             by_logits.read_sample(number, &mut g);
-            gradients[B].push(g[0]);
-            let rows = tables.values[C][c].iter().zip(&tables.values[D][d]).zip(&tables.values[W][w]);
-            for ((c, d), w) in rows {
-                let apart = 2.0 * rates.lambda * per_value * (d - c);
-                let sign = if *c == 0.0 { 0.0 } else { c.signum() };
-                gradients[C].push(g[0] * w + apart + rates.mu * per_value * sign);
-                gradients[D].push(g[0] * w - apart);
-                gradients[W].push(g[0] * (d + c));
-            }
+            by_b.push(g[0]);
+            let rows = [&tables.values[C][c], &tables.values[D][d], &tables.values[W][w]];
+            differentiate_rows(g[0], 2.0 * rates.lambda * per_value, rates.mu * per_value, rows, [by_c, by_d, by_w]);
         }
         loss
+    }
+}
+
+per_instruction_set! {
+    /// Replaces the gradients of the rows c, d and w of a sample, whose logit has the gradient `g`. The weights of the
+    /// regularisers are those of a value.
+    fn differentiate_rows(g: f32, apart: f32, sparse: f32, [c, d, w]: [&[f32]; 3], [by_c, by_d, by_w]: [&mut [f32]; 3]) {
+        let by_rows = by_c.iter_mut().zip(by_d).zip(by_w);
+        for (((c, d), w), ((by_c, by_d), by_w)) in c.iter().zip(d).zip(w).zip(by_rows) {
+            let apart = apart * (d - c);
+            // sign(0) is 0. The mask says so without a branch.
+            let penalty = sparse.copysign(*c).to_bits() & u32::from(*c != 0.0).wrapping_neg();
+            *by_c = g * w + apart + f32::from_bits(penalty);
+            *by_d = g * w - apart;
+            *by_w = g * (d + c);
+        }
     }
 }
 
