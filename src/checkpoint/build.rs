@@ -53,6 +53,12 @@ impl Build {
     }
 }
 
+/// Returns BLAKE3 (hexadecimal) of the executable that is running, or of the library that holds this crate; an empty text
+/// if it cannot be read.
+pub fn executable_digest() -> String {
+    Build::running("").map(|build| build.executable).unwrap_or_default()
+}
+
 /// Returns what the program was built from, by name: its version, the commit, the compiler, and the build's settings.
 pub fn versions() -> BTreeMap<String, String> {
     [

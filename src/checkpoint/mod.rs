@@ -27,7 +27,7 @@ mod scenario_file;
 #[cfg(test)]
 mod tests;
 
-pub use build::{Build, versions};
+pub use build::{Build, executable_digest, versions};
 pub use file::{Header, Opened, open};
 pub use folder::open_after;
 pub use folder::{Found, find, is_in, remove_all, remove_others, sync_folder};

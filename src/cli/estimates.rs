@@ -54,7 +54,7 @@ impl Expected {
         self.estimate.wall_time_per_round_s
     }
 
-    /// Returns the part of it, in seconds, that more threads would not shorten.
+    /// Returns the part of it, in seconds, that is neither training nor scoring, which more threads may not shorten.
     pub fn serial_s(&self) -> f64 {
         self.estimate.serial_time_per_round_s
     }

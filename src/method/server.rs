@@ -92,8 +92,8 @@ pub trait PersonalDownloads: Send + Sync + Debug {
     /// Whatever the method finds wrong.
     fn download(&self, user: UserId) -> Result<Model>;
 
-    /// Makes the downloads of `users`, in their order, with the bits of [`Self::download`]. A method for which several users
-    /// at a time are less work than one after another overrides this.
+    /// Makes the downloads of `users`, one for each and in their order, with the bits of [`Self::download`]. A method for
+    /// which several users at a time are less work than one after another overrides this.
     ///
     /// # Errors
     /// As [`Self::download`].

@@ -2,7 +2,7 @@
 //!
 //! Noise on whole tables takes a draw for each value of each upload, which are billions in a run. So they are worked
 //! out in blocks, by functions that the compiler can turn into wide vectors: a logarithm, and a sine with a cosine, in
-//! single precision, as the values have that get the noise, and without a branch. Every instruction set computes the
+//! single precision, like the values that get the noise, and without a branch. Every instruction set computes the
 //! same bits.
 
 use rand::Rng;
@@ -94,7 +94,7 @@ fn words(stream: &mut Stream) -> [u32; BLOCK] {
 
 per_instruction_set! {
     /// Draws by inversion: the lowest bit of a word is the sign, and the others are a number of (0, 1], whose logarithm is
-    /// the magnitude. It is at most 22 times the scale.
+    /// the magnitude. It is less than 22.2 times the scale.
     fn laplace(words: &[u32; BLOCK], scale: f32, draws: &mut [f32; BLOCK]) {
         for (draw, word) in draws.iter_mut().zip(words) {
             let magnitude = -scale * ln(unit(*word));
@@ -105,7 +105,7 @@ per_instruction_set! {
 
 per_instruction_set! {
     /// Draws pairs (Box and Muller, The Annals of Mathematical Statistics 29, 1958), a pair from two words: one gives the
-    /// length, which is at most 6.6 standard deviations, and the other one the direction.
+    /// length, which is less than 6.67 standard deviations, and the other one the direction.
     fn gaussian(words: &[u32; BLOCK], deviation: f32, draws: &mut [f32; BLOCK]) {
         let ((lengths, directions), (first, second)) = (words.split_at(HALF), draws.split_at_mut(HALF));
         for i in 0..HALF {
@@ -141,7 +141,7 @@ fn ln(x: f32) -> f32 {
     let s = f / (2.0 + f);
     let z = s * s;
     let w = z * z;
-    let odd = z * (0.666_666_63 + w * 0.284_987_87);
+    let odd = z * (0.666_666_6 + w * 0.284_987_87);
     let even = w * (0.400_009_72 + w * 0.242_790_79);
     let half_square = 0.5 * f * f;
     s * (half_square + odd + even) + k * LOW - half_square + f + k * HIGH
@@ -174,7 +174,7 @@ mod tests {
         Noise::new(law, Streams::new(9).named("noise", 1, 2))
     }
 
-    /// If this fails, noise has other tails than its law says, or differs from one machine to the next.
+    /// If this fails, noise has other tails than its law says.
     #[test]
     fn functions_agree_with_the_library_s() {
         for step in 0..40_000u32 {
@@ -210,7 +210,7 @@ mod tests {
             assert!((mean(&|x| x * x) - square).abs() < 0.01, "{law:?}");
             assert!((mean(&|x| x.powi(4)) / fourth - 1.0).abs() < 0.05, "{law:?}");
             // The two draws that come of one pair of words are not correlated.
-            let products = draws.chunks(BLOCK).flat_map(|block| (0..HALF).map(|i| block[i] * block[i + HALF]));
+            let products = draws.chunks_exact(BLOCK).flat_map(|block| (0..HALF).map(|i| block[i] * block[i + HALF]));
             assert!((products.sum::<f64>() / draws.len() as f64).abs() < 0.003, "{law:?}");
         }
     }

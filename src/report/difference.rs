@@ -11,8 +11,8 @@ use crate::error::{Error, Result};
 use crate::scenario::{self, Difference};
 
 /// Keys of `run.json` that do not belong to the result, or are compared for themselves.
-const NOT_COMPARED: [&str; 8] =
-    ["name", "command", "versions", "other_builds", "wall", "scenario", "digest", "stopped_by"];
+const NOT_COMPARED: [&str; 9] =
+    ["name", "command", "versions", "executable", "other_builds", "wall", "scenario", "digest", "stopped_by"];
 
 /// What is compared of a report.
 #[derive(Clone, Debug)]

@@ -78,6 +78,12 @@ pub struct SavedRun {
     /// What the program was built from, and its version.
     #[serde(default)]
     pub versions: BTreeMap<String, String>,
+    /// BLAKE3 of the executable; empty if it is not known.
+    #[serde(default)]
+    pub executable: String,
+    /// Other builds that earlier rounds were made by.
+    #[serde(default)]
+    pub other_builds: Vec<String>,
     /// Figures of the host.
     pub wall: Wall,
 }

@@ -111,6 +111,9 @@ pub struct RunRecord {
     /// What the program that made the record was built from: versions of the program (`fedrecsim`) and the compiler
     /// (`rustc`), the `commit`, and the settings of the `build`.
     pub versions: BTreeMap<String, String>,
+    /// BLAKE3 (hexadecimal) of the executable, or of the library that holds this crate, by which two builds of the same
+    /// versions are told apart; empty if it cannot be read.
+    pub executable: String,
     /// Other builds of the program that earlier rounds were made by, described; empty unless the run was resumed with
     /// another build.
     #[serde(skip_serializing_if = "Vec::is_empty")]

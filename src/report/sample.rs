@@ -231,6 +231,7 @@ fn empty(rounds: u32) -> RunRecord {
             .map(String::from)
             .into(),
         versions: BTreeMap::from([("fedrecsim".into(), "0.1.0".into())]),
+        executable: "5eed".to_owned(),
         other_builds: Vec::new(),
         wall: Wall { total_s: 6.125, per_round_ms: 91.5, peak_rss_bytes: Some(312_000_000), threads: 2 },
     }

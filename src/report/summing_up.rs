@@ -51,6 +51,7 @@ impl RunRecord {
             warnings: Vec::new(),
             command,
             versions: checkpoint::versions(),
+            executable: checkpoint::executable_digest(),
             other_builds: Vec::new(),
             wall,
         };

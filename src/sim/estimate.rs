@@ -40,7 +40,8 @@ pub struct Estimate {
     pub virtual_time_per_round_s: f64,
     /// The wall-clock time of a round.
     pub wall_time_per_round_s: f64,
-    /// The part of it that more threads would not shorten: whatever is neither training nor scoring.
+    /// The part of it that is neither training nor scoring. No more than that is the work of a single thread: the server
+    /// divides decoding and adding up.
     pub serial_time_per_round_s: f64,
     /// The memory that the run needs beside what the process has by now.
     pub memory: MemoryEstimate,

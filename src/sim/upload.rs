@@ -118,7 +118,7 @@ impl UploadFrame {
         self.integrity
     }
 
-    /// Returns the scalars of the frame, after checking that it is undamaged.
+    /// Returns the scalars of the frame, after checking that it is undamaged unless it is known to be.
     ///
     /// # Errors
     /// As [`codec::read_scalars`].
@@ -157,8 +157,8 @@ impl UploadFrame {
     pub fn restore(archive: &mut ArchiveReader, layout: &Layout) -> Result<Self> {
         let (parts, is_postponed): (FrameParts, bool) = archive.take()?;
         if !is_postponed {
-            // What carries bytes from one process to the other loses and changes none.
-            return Ok(Frame::of_saved(archive.take_long_bytes()?, parts)?.into());
+            // MPI is trusted to bring bytes as they were sent, as memory is.
+            return Ok(Self::sealed_here(Frame::of_saved(archive.take_long_bytes()?, parts)?));
         }
         let (weight, utility): (Option<f32>, Option<(f32, u32)>) = archive.take()?;
         let blocks = layout.blocks().iter().map(|block| archive.take_update_of(block.shape, block.value_type));
@@ -166,6 +166,16 @@ impl UploadFrame {
         let utility = utility.map(|(loss, ratings)| Utility { loss, ratings });
         let update = ModelUpdate { blocks, scalars: Scalars { weight, utility } };
         Ok(Self { parts, content: Content::Postponed(Arc::new(update)), integrity: Integrity::Intact })
+    }
+
+    /// Holds a frame that this run has made.
+    pub fn sealed_here(frame: Frame) -> Self {
+        Self { parts: frame.parts, content: Content::Encoded(frame.bytes), integrity: Integrity::Intact }
+    }
+
+    /// Holds a frame of a checkpoint, whose bytes may have been changed on the disk.
+    pub fn saved(frame: Frame) -> Self {
+        Self { integrity: Integrity::Unknown, ..Self::sealed_here(frame) }
     }
 
     /// Returns the frame with other bytes, which a fault has damaged.
@@ -181,12 +191,6 @@ fn held_bytes(update: &TableUpdate) -> usize {
         RowSet::Listed(rows) => size_of_val(&rows[..]),
     };
     rows + update.values.len()
-}
-
-impl From<Frame> for UploadFrame {
-    fn from(frame: Frame) -> Self {
-        Self { parts: frame.parts, content: Content::Encoded(frame.bytes), integrity: Integrity::Intact }
-    }
 }
 
 #[cfg(test)]
@@ -251,6 +255,10 @@ mod tests {
         let mut damaged = bytes.to_vec();
         damaged[40] ^= 1;
         let damaged = frame.damaged(damaged.into());
+        assert_eq!(damaged.integrity(), Integrity::Unknown, "its checksum has to be computed again");
+        let sealed = Frame::of_saved(bytes.clone(), frame.parts()).unwrap();
+        assert_eq!(UploadFrame::saved(sealed.clone()).integrity(), Integrity::Unknown);
+        assert_eq!(UploadFrame::sealed_here(sealed).integrity(), Integrity::Intact);
         assert_ne!(damaged.bytes(&origin, &world).unwrap(), bytes);
         assert_eq!(damaged.total_bytes(), frame.total_bytes());
     }

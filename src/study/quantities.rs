@@ -187,7 +187,9 @@ impl Quantity {
             | Self::UpBytesToSelected
             | Self::DownBytesToSelected
             | Self::PeakMemory => bytes(value),
-            Self::Threads => value.to_string(),
+            Self::Threads if value.fract() == 0.0 => value.to_string(),
+            // A mean over runs.
+            Self::Threads => format!("{value:.1}"),
             Self::Epsilon => format!("{value:.3}"),
             Self::AuditAuc
             | Self::AuditPrecision

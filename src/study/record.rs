@@ -46,7 +46,8 @@ pub struct ArmRecord {
     /// The wall-clock time that one of its rounds was estimated to take; absent if there is no estimate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_s: Option<f64>,
-    /// The part of that time that more threads would not shorten; absent if there is no estimate.
+    /// The part of that time that is neither training nor scoring, which more threads may not shorten; absent if there is no
+    /// estimate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serial_s: Option<f64>,
 }

@@ -126,7 +126,10 @@ fn a_study_runs_every_arm_with_every_seed_and_sums_them_up() {
     let printed = String::from_utf8(output.stdout).unwrap();
     assert!(printed.contains("# Rates") && printed.contains("| rate=10 | 2 |"), "{printed}");
     let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.contains("4/4: rate=1") && told.contains("HR@10"), "{told}");
+    assert!(told.contains("4/4: ") && told.contains("HR@10"), "{told}");
+    for run in ["rate=1, seed 1:", "rate=1, seed 2:", "rate=10, seed 1:", "rate=10, seed 2:"] {
+        assert_eq!(told.matches(run).count(), 1, "{run} in {told}");
+    }
     let tables = std::fs::read_to_string(workshop.path("out/study.md")).unwrap();
     assert!(tables.contains("Protocol of every accuracy: leave-one-out"), "{tables}");
     assert!(!workshop.path("out/study.html").exists(), "the page of an earlier version is written");
@@ -200,12 +203,16 @@ fn runs_of_other_studies_are_taken_where_the_scenario_is_the_same() {
     assert_eq!(read("first/runs/rate=10/2/run.json"), read("second/runs/rate=10/2/run.json"));
     study(&workshop, &["--out", "alone"]);
     assert_same_tables(&workshop, "second", "alone");
-    let from_another_build =
-        read("first/runs/rate=10/2/run.json").replace("\"versions\": {", "\"versions\": {\"x\": \"1\",");
-    workshop.write("first/runs/rate=10/2/run.json", &from_another_build);
-    let output = study(&workshop, &["--out", "third", "--reuse", "first"]);
-    assert_ends(&output, 0, &["0 of 4 runs are taken from other studies"]);
-    let nowhere = fedrecsim(&workshop, &["study", "study.toml", "--out", "fourth", "--reuse", "nowhere"]);
+    let ours = read("first/runs/rate=10/2/run.json");
+    let other_executable = ours.replace("\"executable\": \"", "\"executable\": \"0");
+    let resumed_by_another = ours.replace("\"executable\"", "\"other_builds\": [\"fedrecsim 0.0.9\"], \"executable\"");
+    for (out, run) in [("third", other_executable), ("fourth", resumed_by_another)] {
+        assert_ne!(run, ours);
+        workshop.write("first/runs/rate=10/2/run.json", &run);
+        let output = study(&workshop, &["--out", out, "--reuse", "first"]);
+        assert_ends(&output, 0, &["0 of 4 runs are taken from other studies"]);
+    }
+    let nowhere = fedrecsim(&workshop, &["study", "study.toml", "--out", "fifth", "--reuse", "nowhere"]);
     assert_ends(&nowhere, 2, &["nowhere"]);
 }
 

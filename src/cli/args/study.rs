@@ -47,7 +47,7 @@ pub struct StudyArgs {
     /// Run nothing, and put the runs in the folders of parts together.
     #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["shard", "no_run", "dry_run"])]
     pub merge: Vec<PathBuf>,
-    /// Take complete runs of the same scenarios and seeds, made by this build, from the folders of other studies.
+    /// Take complete runs of the same scenarios and seeds, made by this executable, from the folders of other studies.
     #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["merge", "no_run", "dry_run", "slurm"])]
     pub reuse: Vec<PathBuf>,
     /// A command that starts each run, such as "srun -n1" or "nice"; the run's own command follows it.

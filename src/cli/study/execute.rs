@@ -34,7 +34,7 @@ struct Waiting {
     memory_bytes: u64,
     /// What it counts in the progress over all runs: the seconds that it is expected to take, or its rounds.
     weight: f64,
-    /// The part of that time that more threads would not shorten.
+    /// The share of that time that more threads may not shorten.
     serial_share: f64,
 }
 
@@ -95,7 +95,7 @@ pub fn execute(
         how.note(&fit::announcement(plan, record, &arms, to_do.len()));
     }
     let has_times = arms.iter().all(|arm| record.arms[*arm].round_s.is_some());
-    // Another command may give its process no more threads than it has said.
+    // A command of `--launch` may have reserved so many cores for each run, so that all have the same number of threads.
     limits.by_length = has_times && arguments.launch.is_none();
     let queued = |(run, state)| waiting(arguments, plan, (record, has_times), folder, run, state);
     let mut waiting: Vec<Waiting> = to_do.into_iter().map(queued).collect();
@@ -174,7 +174,7 @@ fn waiting(
         set: planned.arm.set.clone(),
         seed: run.seed,
         checkpoint_every: every.max(1),
-        // As many as are free when it starts.
+        // Their number is decided when the run starts.
         threads: 1,
     };
     // Weights are comparable only if all arms have an estimate.
@@ -217,7 +217,8 @@ fn carry_on(
             told = true;
         }
         let taken = Taken::by(running.iter().map(|Running { run, .. }| (run.start.threads, run.memory_bytes)));
-        let left: f64 = waiting.iter().chain(running.iter().map(|running| &running.run)).map(|run| run.weight).sum();
+        let under_way = running.iter().map(|running| &running.run);
+        let left: f64 = waiting.iter().chain(&held).chain(under_way).map(|run| run.weight).sum();
         let next = limits.next(waiting.iter().map(|run| run.memory_bytes), taken);
         if let Some(mut run) = next.and_then(|place| waiting.remove(place)) {
             run.start.threads = limits.threads_for((run.weight / left, run.serial_share), taken);

@@ -52,8 +52,8 @@ impl Limits {
     /// Returns the number of threads of a run that starts now. It is expected to take the share `of_all` of the time of all
     /// runs that are left, and more threads would not shorten the share `serial` of its time.
     ///
-    /// A run that is much longer than the others would go on alone after their end, so it has as many threads as make the
-    /// last of all runs end first, as far as they are free. A run that gains little by them leaves them to the others. One
+    /// A run that is much longer than the others would go on alone after their end, so it has the number of threads with
+    /// which the whole study ends earliest, as far as they are free. A run that gains little by them leaves them to the others. One
     /// that is the only run left has all of them.
     pub fn threads_for(&self, (of_all, serial): (f64, f64), taken: Taken) -> usize {
         let least = self.least_threads();

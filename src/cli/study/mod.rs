@@ -2,9 +2,9 @@
 //!
 //! [`folder`](mod@folder) is what a study keeps on the disk, and what became of each run; [`fit`] says how much memory
 //! the runs take; [`child`] is one run's process, [`within`] its thread where it has none, and [`carrier`] either;
-//! [`execute`](mod@execute) starts and watches them, as many and with as many threads as [`limits`] says; `progress` is what a user sees of that; [`merge`](mod@merge) puts
-//! parts together, and [`reuse`](mod@reuse) takes runs of other studies; [`slurm`] has a cluster's scheduler run them;
-//! [`outside`] is for runs that something else starts.
+//! [`execute`](mod@execute) starts and watches them, as many and with as many threads as [`limits`] says; `progress` is
+//! what a user sees of that; [`merge`](mod@merge) puts parts together, and [`reuse`](mod@reuse) takes runs of other
+//! studies; [`slurm`] has a cluster's scheduler run them; [`outside`] is for runs that something else starts.
 
 mod carrier;
 mod child;

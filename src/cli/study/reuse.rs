@@ -9,6 +9,7 @@ use super::folder::{StudyFolder, ToDo, record_in};
 use super::merge::take_run;
 use crate::checkpoint;
 use crate::error::{Error, Result};
+use crate::method::registry::METHODS;
 use crate::report::read::SavedRun;
 use crate::study::plan::{Plan, RunId, as_saved};
 
@@ -19,8 +20,9 @@ struct Found {
 }
 
 /// Copies those of `runs` that are still to begin from the folders of other studies, where a complete run has the same
-/// scenario and seed and was made by this build of the program, and returns how many they are. Such a run would come to
-/// the same result; its wall times are those of the study that made it.
+/// scenario and seed and was made by this executable and no other one, and returns how many they are. Such a run would come
+/// to the same result; its wall times are those of the study that made it. A method that is not of this crate may have
+/// changed where the executable has not, as one of Python may, so that its runs are made again.
 ///
 /// # Errors
 /// [`Error::Read`] for a folder without a study, and for runs that cannot be read; [`Error::Write`].
@@ -35,7 +37,11 @@ pub fn reuse(folder: &StudyFolder, plan: &Plan, runs: &[RunId], studies: &[PathB
         if !matches!(folder.to_do(plan, run)?, ToDo::Begin | ToDo::BeginAnew) {
             continue;
         }
-        let scenario = as_saved(&plan.scenario(run))?;
+        let scenario = plan.scenario(run);
+        if !METHODS.iter().any(|method| method.name == scenario.method.name) {
+            continue;
+        }
+        let scenario = as_saved(&scenario)?;
         if let Some(found) = found.iter().find(|found| found.scenario == scenario) {
             take_run(&found.folder, &folder.run(plan, run))?;
             taken += 1;
@@ -44,14 +50,16 @@ pub fn reuse(folder: &StudyFolder, plan: &Plan, runs: &[RunId], studies: &[PathB
     Ok(taken)
 }
 
-/// Returns the complete runs of a study that this build of the program has made, arm by arm.
+/// Returns the complete runs of a study that this executable has made from their beginning, arm by arm.
 fn complete_runs(study: &Path) -> Result<Vec<Found>> {
-    let versions = checkpoint::versions();
+    let executable = checkpoint::executable_digest();
+    let is_ours =
+        |run: &SavedRun| !executable.is_empty() && run.executable == executable && run.other_builds.is_empty();
     let mut found = Vec::new();
     for arm in folders_in(&study.join("runs"))? {
         for folder in folders_in(&arm)? {
             let run = SavedRun::read(&folder).ok();
-            if let Some(run) = run.filter(|run| run.failure().is_none() && run.versions == versions) {
+            if let Some(run) = run.filter(|run| run.failure().is_none() && is_ours(run)) {
                 found.push(Found { scenario: run.scenario, folder });
             }
         }

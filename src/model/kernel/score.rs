@@ -1,6 +1,6 @@
 //! Computes the scores of many rows for one user.
 
-use crate::math::{LANES, quad_sum};
+use crate::math::{LANES, quad, quads_to_sums};
 use crate::model::instruction_sets::per_instruction_set;
 
 /// Describes a value as it is stored.
@@ -43,16 +43,34 @@ pub fn score_sums<V: Stored>(w: &[f32], b: f32, rows: &[ScaledSum<'_, V>], score
 
 per_instruction_set! {
     fn dispatch<V: Stored>(w: &[f32], b: f32, rows: &[ScaledSum<'_, V>], scores: &mut [f32]) {
-        for (row, score) in rows.iter().zip(scores) {
-            *score = row.scale * dot(w, row.scaled) + dot(w, row.plain) + b;
+        for (rows, scores) in rows.chunks(LANES).zip(scores.chunks_mut(LANES)) {
+            // The last step of a sum adds four numbers of each of sixteen rows at once.
+            let (mut scaled, mut plain) = ([0.0; 4 * LANES], [0.0; 4 * LANES]);
+            for (row, (scaled, plain)) in rows.iter().zip(quads(&mut scaled).zip(quads(&mut plain))) {
+                *scaled = quad_of_product(w, row.scaled);
+                *plain = quad_of_product(w, row.plain);
+            }
+            let sums = quads_to_sums(&scaled).into_iter().zip(quads_to_sums(&plain));
+            for ((row, score), (scaled, plain)) in rows.iter().zip(scores).zip(sums) {
+                *score = row.scale * scaled + plain + b;
+            }
         }
     }
 }
 
-/// The shorter length counts: an empty row gives zero.
+/// Returns the places of the four numbers of each row.
+#[inline(always)]
+fn quads(all: &mut [f32; 4 * LANES]) -> impl Iterator<Item = &mut [f32; 4]> {
+    all.as_chunks_mut().0.iter_mut()
+}
+
+/// Returns the four partial sums of a scalar product. The shorter length counts: those of an empty row are zero.
 #[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
 #[inline(always)]
-fn dot<V: Stored>(a: &[f32], b: &[V]) -> f32 {
+fn quad_of_product<V: Stored>(a: &[f32], b: &[V]) -> [f32; 4] {
+    if b.is_empty() {
+        return [0.0; 4];
+    }
     let mut sums = [0.0; LANES];
     let ((a_groups, a_rest), (b_groups, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
     for (a, b) in a_groups.iter().zip(b_groups) {
@@ -63,7 +81,7 @@ fn dot<V: Stored>(a: &[f32], b: &[V]) -> f32 {
     for (i, (a, b)) in a_rest.iter().zip(b_rest).enumerate() {
         sums[i] += a * b.value();
     }
-    quad_sum(&sums)
+    quad(&sums)
 }
 
 #[cfg(test)]
@@ -85,6 +103,11 @@ mod tests {
             let mut scores = [0.0; 3];
             score_sums(&w, 0.5, &rows, &mut scores);
             assert_eq!(scores, [2.0 * squares + sum + 0.5, squares + 0.5, 3.0 * sum + 0.5], "k = {length}");
+            // More rows than are summed at once, and not a multiple of them.
+            let many: Vec<ScaledSum<'_>> = rows.iter().copied().cycle().take(3 * LANES + 5).collect();
+            let mut all = vec![0.0; many.len()];
+            score_sums(&w, 0.5, &many, &mut all);
+            assert!(all.iter().zip(scores.iter().cycle()).all(|(score, expected)| score == expected), "k = {length}");
             let wire: Vec<[u8; 4]> = w.iter().map(|value| value.to_le_bytes()).collect();
             let mut scores = [0.0];
             score_sums(&w, 0.5, &[ScaledSum { scaled: &ones, scale: 2.0, plain: &wire }], &mut scores);

@@ -4,7 +4,7 @@
 
 use super::loss::{Targets, binary_cross_entropy, half_squared_error};
 use super::optimizer::{AdamMoments, AdamSettings, AdamStep, clipping_factor, scale, sgd_step, squared_norm};
-use super::{Perceptron, PerceptronBuffers};
+use super::{Perceptron, PerceptronBuffers, dense};
 use crate::math::gradient::gradient_check_within;
 use crate::rng::{PortableDraws, Purpose, Stream, Streams};
 
@@ -253,4 +253,20 @@ fn a_small_training_run_keeps_its_bits() {
         digest.update(&value.to_le_bytes());
     }
     assert_eq!(digest.finalize().to_hex().as_str(), "f08ce124641fb5d4726487df35ffeabbbb20773bbe6f10293ee881bf10141931");
+}
+
+/// If this fails, MetaMF's heads learn from other gradients than those of the kernels of one slice.
+#[test]
+fn an_output_is_back_propagated_as_by_the_single_kernels() {
+    for length in [1, 15, 16, 40, 53] {
+        let mut stream = stream(length);
+        let mut draw = || normal(&mut stream, length, 1.0);
+        let (weights, x, gradient, dx) = (draw(), draw(), draw(), draw());
+        let (mut expected_gradient, mut expected_dx) = (gradient.clone(), dx.clone());
+        dense::add_scaled(0.3, &x, &mut expected_gradient);
+        dense::add_scaled(0.3, &weights, &mut expected_dx);
+        let (mut gradient, mut dx) = (gradient, dx);
+        let product = dense::backward_output(0.3, &weights, &x, &mut gradient, &mut dx);
+        assert_eq!((product, gradient, dx), (dense::dot(&weights, &x), expected_gradient, expected_dx), "{length}");
+    }
 }

@@ -100,6 +100,8 @@ struct Rest {
     command: Vec<String>,
     versions: BTreeMap<String, String>,
     #[serde(default)]
+    executable: String,
+    #[serde(default)]
     other_builds: Vec<String>,
 }
 
@@ -189,6 +191,7 @@ fn record(run: SavedRun, rest: Rest, scenario: Scenario, per_round: Vec<RoundRec
         warnings: rest.warnings,
         command: rest.command,
         versions: rest.versions,
+        executable: rest.executable,
         other_builds: rest.other_builds,
         wall: run.wall,
     }

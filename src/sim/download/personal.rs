@@ -40,6 +40,14 @@ impl Personal {
     }
 }
 
+#[cfg(test)]
+impl Personal {
+    /// Returns the users whose frames are kept, ascending.
+    pub fn kept_users(&self) -> Vec<UserId> {
+        self.kept().keys().copied().collect()
+    }
+}
+
 impl OutgoingDownload {
     /// Makes the frames of `users`, who are about to take part, if each has its own and they are few.
     ///
@@ -110,6 +118,10 @@ impl OutgoingDownload {
     /// Returns what the server means to send to each of `users`, with its frame.
     fn made(&self, personal: &Personal, users: &[UserId]) -> Result<Vec<(Model, Frame)>> {
         let intended = personal.downloads.downloads(users)?;
+        if intended.len() != users.len() {
+            let (made, asked) = (intended.len(), users.len());
+            return Err(Error::Update(format!("the method has made {made} downloads for {asked} users")));
+        }
         users.iter().zip(intended).map(|(user, model)| self.make(&model, *user).map(|frame| (model, frame))).collect()
     }
 

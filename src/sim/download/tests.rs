@@ -111,6 +111,26 @@ fn a_users_own_download_does_not_depend_on_who_is_prepared_with_it() {
     }
 }
 
+/// If this fails, the frames of a large population are kept in memory, or a rehearsal makes the frames of a small cohort once
+/// more for each user.
+#[test]
+fn frames_of_a_small_cohort_are_kept_and_others_are_not() {
+    let world = small::world(&[]);
+    let personal = Arc::new(Tables(world.method.initial().table(0).shape()));
+    let download = OutgoingDownload::encode(3, Phase(0), Download::PerUser(personal), &world).unwrap();
+    let kept = || {
+        let Content::PerUser(personal) = &download.content else { panic!("everybody has the same") };
+        personal.kept_users()
+    };
+    let everybody: Vec<UserId> = (0..65).map(UserId).collect();
+    download.prepare(&everybody).unwrap();
+    download.prepare_as_well(UserId(70)).unwrap();
+    assert_eq!(kept(), [], "65 are too many to keep");
+    download.prepare(&everybody[..64]).unwrap();
+    download.prepare_as_well(UserId(70)).unwrap();
+    assert_eq!(kept(), [&everybody[..64], &[UserId(70)]].concat());
+}
+
 fn held_by_one_user(content: Content) -> Content {
     let Content::Held { frame, intended, received, .. } = content else { panic!("not held") };
     Content::Held { frame, intended, received, is_shared: false }

@@ -22,6 +22,7 @@ use crate::sim::checkpoints::Save;
 use crate::sim::download::{OutgoingDownload, RestoredDownloads};
 use crate::sim::exchange::{Exchanged, ReplySource};
 use crate::sim::messages::{FromClient, LossCause, ToClient};
+use crate::sim::upload::UploadFrame;
 use crate::sim::world::World;
 use crate::units::SimTime;
 
@@ -201,7 +202,7 @@ impl Network {
                 SavedActivity::Transfer(transfer) => (Activity::Transfer(transfer), None),
                 SavedActivity::Work { began } => (Activity::Work { began }, None),
                 SavedActivity::Upload { transfer, parts, loss } => {
-                    let frame = Frame::of_saved(frame.into(), parts)?.into();
+                    let frame = UploadFrame::saved(Frame::of_saved(frame.into(), parts)?);
                     (Activity::Transfer(transfer), Some(Upload { frame, loss }))
                 }
             };

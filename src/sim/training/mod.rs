@@ -139,7 +139,7 @@ impl Assignment {
         if let Some(Ok(values)) = values.map(Bytes::try_into_mut) {
             scratch.values = values.into();
         }
-        Ok(Box::new(Trained { device, frame: frame.into(), loss, work }))
+        Ok(Box::new(Trained { device, frame: UploadFrame::sealed_here(frame), loss, work }))
     }
 }
 

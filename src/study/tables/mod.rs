@@ -247,8 +247,8 @@ fn costs(results: &Results, names: &Names) -> Vec<Block> {
         let name = [names.labels[arm].as_str().into(), runs_cell(&results.arms[arm])];
         name.into_iter().chain(quantities.iter().map(|quantity| cell(arm, quantity))).collect()
     };
-    let text = "Means over the finished runs, ± the standard deviation. Wall time and memory are those of the host; they \
-                are not part of the results, and runs beside each other slow one another.";
+    let text = "Means over the finished runs, ± the standard deviation. Wall time, threads and memory are those of the \
+                host; they are not part of the results, and runs beside each other slow one another.";
     let mut blocks = vec![Block::Heading("What the runs cost".to_owned()), Block::Text(text.to_owned())];
     blocks.extend(names.sentence().map(Block::Text));
     let rows = (0..results.arms.len()).map(row).collect();

@@ -8,6 +8,7 @@ use crate::model::layout::ValueType;
 use crate::model::table::{SharedTable, Table, TableUpdate};
 use crate::scenario::CodecName;
 use crate::sim::small;
+use crate::sim::upload::UploadFrame;
 use crate::sim::workers::Pool;
 use crate::units::{SimDuration, SimTime};
 
@@ -45,7 +46,8 @@ impl Conversation {
     /// Uploads a table that has this value everywhere.
     fn upload(&mut self, user: u32, invitation_id: u32, value: f32) -> (Ending, Orders) {
         let table = Table::from_fn(self.server.table().shape(), || value);
-        let frame = codec::of(CodecName::DenseF32).encode(&TableUpdate::whole(&table), &self.server.table()).into();
+        let frame = codec::of(CodecName::DenseF32).encode(&TableUpdate::whole(&table), &self.server.table());
+        let frame = UploadFrame::sealed_here(frame);
         let arrival =
             UplinkArrived { user: UserId(user), invitation_id: InvitationId(invitation_id), frame, now: self.now };
         let Receipt { ending, orders } = self.server.handle(arrival, &mut self.context).unwrap();
@@ -59,7 +61,8 @@ impl Conversation {
             Some(value) => TableUpdate::whole(&Table::from_fn(table.shape(), || value)),
             None => TableUpdate::nothing(table.shape(), ValueType::F32),
         };
-        let frame = codec::of(CodecName::RowsF32).encode(&update, &table).into();
+        let frame = codec::of(CodecName::RowsF32).encode(&update, &table);
+        let frame = UploadFrame::sealed_here(frame);
         let arrival =
             UplinkArrived { user: UserId(user), invitation_id: InvitationId(invitation_id), frame, now: self.now };
         let receipt = self.server.handle(arrival, &mut self.context).unwrap();

@@ -253,7 +253,8 @@ fn where_all_have_to_rest_the_message_says_so() {
         user = invited(&talk.upload(user, invitation_id, 1.0).1)[0];
     }
     let table = talk.server.table().clone();
-    let frame = codec::of(CodecName::DenseF32).encode(&TableUpdate::whole(&table), &table).into();
+    let frame = codec::of(CodecName::DenseF32).encode(&TableUpdate::whole(&table), &table);
+    let frame = UploadFrame::sealed_here(frame);
     let last = UplinkArrived { user: UserId(user), invitation_id: InvitationId(20), frame, now: talk.now };
     let error = talk.server.handle(last, &mut talk.context).unwrap().orders.unwrap_err();
     assert!(matches!(error, Error::NobodyAvailable { resting: 21, .. }), "{error}");
@@ -318,7 +319,8 @@ fn an_upload_after_which_nobody_comes_is_judged_before_the_run_ends() {
     let limit = SimDuration::from_secs_f64(1.0);
     talk.now = seconds().find(|at| *at > talk.now && anyone_after(&mut clock, *at).unwrap() > *at + limit).unwrap();
     let table = talk.server.table().clone();
-    let frame = codec::of(CodecName::DenseF32).encode(&TableUpdate::whole(&table), &table).into();
+    let frame = codec::of(CodecName::DenseF32).encode(&TableUpdate::whole(&table), &table);
+    let frame = UploadFrame::sealed_here(frame);
     let arrival = UplinkArrived { user: UserId(user), invitation_id: InvitationId(0), frame, now: talk.now };
     let receipt = talk.server.handle(arrival, &mut talk.context).unwrap();
     assert_eq!(receipt.ending, Ending::Done);

@@ -24,7 +24,8 @@ impl Parcel {
         Self { bytes, attached: Vec::new(), is_last: true }
     }
 
-    /// Takes out what was put into an archive.
+    /// Takes out what was put into an archive. Whoever puts more into it for another part may put no tables and no shared
+    /// bytes, which the archive knows by what it has held, and the reader of that part does not.
     ///
     /// # Errors
     /// As [`Archive::take`].
