@@ -1,7 +1,7 @@
 #!/bin/sh
 # Contract 1: one digest from three builds: the default one, one for this very processor, and one whose kernels have
 # no copies for wider vectors to choose from. Kernels have a fixed lane structure and no fused multiply-add, so the
-# instruction set must not change a bit. The scenarios reach every kernel.
+# instruction set must not change a bit. The scenarios reach the kernels of every method, and those of noise.
 #   tests/portable-digests.sh [further arguments of `fedrecsim run`]
 set -eu
 cd "$(dirname "$0")/.."
@@ -47,4 +47,10 @@ compare "FedRAP, paper" --set 'method.fedrap={ objective = "paper", learning_rat
 compare "FedRAP, L2, k = 19, batches" --set 'method.fedrap={ regularizer = "l2", latent_dimension = 19, batch_size = 64, learning_rate_tables = 20 }' "$@"
 compare "PFedRec" --set 'method={ pfedrec = {} }' "$@"
 compare "FedMF, k = 100" --set 'method={ fedmf = { latent_dimension = 100 } }' "$@"
+for method in fedncf fedrecon metamf fcf fedgram fedspec fedpergnn centrap mf ease ials bpr-mf ncf; do
+    compare "$method" --set "method={ $method = {} }" "$@"
+done
+compare "LightGCN, k = 119" --set 'method={ lightgcn = { latent_dimension = 119 } }' "$@"
+compare "Laplace noise" --set 'privacy={ laplace = { scale = 0.1 } }' --set 'codec.uplink="dense-f32"' "$@"
+compare "FedRAP, noise" --set 'method.fedrap.noise={ at = "gradient", clip_norm = 0.1, multiplier = 1.0 }' "$@"
 echo "the default, native and no-dispatch builds agree"
