@@ -71,7 +71,7 @@ pub fn has_checkpoint(folder: &Path) -> bool {
 /// Returns the report without what depends on the host and the command line.
 pub fn report(folder: &Path) -> (String, Vec<(String, String)>) {
     let mut run: Value = serde_json::from_str(&fs::read_to_string(folder.join("run.json")).unwrap()).unwrap();
-    for host in ["wall", "command"] {
+    for host in ["wall", "command", "executable"] {
         run.as_object_mut().unwrap().shift_remove(host).unwrap();
     }
     let mut others: Vec<(String, String)> = fs::read_dir(folder)
