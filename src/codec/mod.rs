@@ -325,8 +325,8 @@ pub struct BlockContext<'a> {
     pub randomness: Randomness,
 }
 
-/// Returns the scalars of a frame of `layout`, after checking that the frame is undamaged unless it is known to be. A frame of
-/// one table has no scalars, and is not looked at.
+/// Returns the scalars of a frame of `layout`, after checking that the frame is undamaged unless it is known to be. A
+/// frame of one table has no scalars, and is not looked at.
 ///
 /// # Errors
 /// [`crate::error::Error::Frame`] for a damaged frame, or one of another layout.

@@ -95,7 +95,8 @@ pub fn execute(
         how.note(&fit::announcement(plan, record, &arms, to_do.len()));
     }
     let has_times = arms.iter().all(|arm| record.arms[*arm].round_s.is_some());
-    // A command of `--launch` may have reserved so many cores for each run, so that all have the same number of threads.
+    // A command of `--launch` may have reserved a number of cores for each run, so that all have the same number of
+    // threads.
     limits.by_length = has_times && arguments.launch.is_none();
     let queued = |(run, state)| waiting(arguments, plan, (record, has_times), folder, run, state);
     let mut waiting: Vec<Waiting> = to_do.into_iter().map(queued).collect();

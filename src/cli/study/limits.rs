@@ -49,12 +49,12 @@ impl Limits {
         waiting.into_iter().position(fits)
     }
 
-    /// Returns the number of threads of a run that starts now. It is expected to take the share `of_all` of the time of all
-    /// runs that are left, and more threads would not shorten the share `serial` of its time.
+    /// Returns the number of threads of a run that starts now. It is expected to take the share `of_all` of the time of
+    /// all runs that are left, and more threads would not shorten the share `serial` of its time.
     ///
     /// A run that is much longer than the others would go on alone after their end, so it has the number of threads with
-    /// which the whole study ends earliest, as far as they are free. A run that gains little by them leaves them to the others. One
-    /// that is the only run left has all of them.
+    /// which the whole study ends earliest, as far as they are free. A run that gains little by them leaves them to the
+    /// others. A run that is the only one left has all of them.
     pub fn threads_for(&self, (of_all, serial): (f64, f64), taken: Taken) -> usize {
         let least = self.least_threads();
         let most = self.threads.saturating_sub(taken.threads).max(least);
@@ -70,14 +70,9 @@ impl Limits {
             let own = of_all * (serial + (1.0 - serial) / gain);
             own.max((own * gain + 1.0 - of_all) * least as f64 / self.threads as f64)
         };
-        // The smallest number wins unless another one is better by more than an estimate is worth.
-        (least..=most)
-            .rev()
-            .fold((most, f64::MAX), |best, threads| {
-                let end = until_the_end(threads);
-                if end < 1.02 * best.1 { (threads, end.min(best.1)) } else { best }
-            })
-            .0
+        let earliest = (least..=most).map(until_the_end).fold(f64::INFINITY, f64::min);
+        // Estimates are not so good that a hundredth or two would be worth a thread.
+        (least..=most).find(|threads| until_the_end(*threads) <= 1.02 * earliest).unwrap_or(most)
     }
 }
 

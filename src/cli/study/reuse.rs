@@ -20,9 +20,9 @@ struct Found {
 }
 
 /// Copies those of `runs` that are still to begin from the folders of other studies, where a complete run has the same
-/// scenario and seed and was made by this executable and no other one, and returns how many they are. Such a run would come
-/// to the same result; its wall times are those of the study that made it. A method that is not of this crate may have
-/// changed where the executable has not, as one of Python may, so that its runs are made again.
+/// scenario and seed and was made by this executable and no other one, and returns how many they are. Such a run would
+/// come to the same result; its wall times are those of the study that made it. Runs with methods of other crates or of
+/// Python are made again, since such a method may have changed while the executable has not.
 ///
 /// # Errors
 /// [`Error::Read`] for a folder without a study, and for runs that cannot be read; [`Error::Write`].

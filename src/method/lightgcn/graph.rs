@@ -127,8 +127,8 @@ struct Neighbours<'a> {
 }
 
 impl Neighbours<'_> {
-    /// Replaces the `C` columns of `row` from `first` by the weighted sums of those of the neighbours, and returns `C`. The
-    /// sums stay in registers until the last edge: in memory, each would wait for the one before to be stored.
+    /// Replaces the `C` columns of `row` from `first` by the weighted sums of those of the neighbours, and returns `C`.
+    /// The sums stay in registers until the last edge: in memory, each would wait for the one before to be stored.
     #[inline(always)]
     fn sum_columns<const C: usize>(&self, dimension: usize, first: usize, row: &mut [f32]) -> usize {
         let mut sums = [0.0; C];

@@ -103,7 +103,7 @@ impl Ranks {
 fn personal_downloads(download: &OutgoingDownload, places: Range<usize>, world: &World) -> Result<Vec<Vec<u8>>> {
     let sent = |own: OutgoingDownload| {
         let mut archive = Archive::default();
-        // It belongs to one user already, whoever it is sent to.
+        // The download belongs to one user already, so that the user who is named here makes no difference.
         own.send(UserId::default(), &mut archive)?;
         archive.take()
     };
