@@ -94,6 +94,7 @@ mod tuned_table;
 mod user_vector;
 mod vector_client;
 
+pub use crate::model::magnitude::largest_magnitude;
 pub use averager::Averager;
 pub use entry::{Build, Entry, Placement, SchemaOf, no_blocks, parameters, sizes_by, sizes_of, sizes_of_item_table};
 pub use protocol::Protocol;
@@ -308,10 +309,4 @@ pub struct Scratch {
     pub least_squares: LeastSquares,
     /// The memory for the values of the next [`LocalUpdate`].
     pub values: Vec<u8>,
-}
-
-/// Returns the largest magnitude of `values`, or NaN if one of them is NaN.
-pub fn largest_magnitude(values: &[f32]) -> f32 {
-    // Magnitudes order like their bit patterns, and every NaN sorts above infinity.
-    f32::from_bits(values.iter().map(|value| value.abs().to_bits()).max().unwrap_or(0))
 }

@@ -46,6 +46,9 @@ pub struct Archive {
     contents: BTreeMap<[u8; blake3::OUT_LEN], u32>,
     /// The numbers of the shared bytes written, by their place in memory. The bytes are kept as well.
     shared_bytes: BTreeMap<(usize, usize), (u32, Bytes)>,
+    /// The numbers of the shared bytes written, by their content: what an archive holds is not to depend on who made
+    /// equal bytes, and how often.
+    contents_of_bytes: BTreeMap<[u8; blake3::OUT_LEN], u32>,
     /// The long bytes that are not written but attached, if they may be.
     attached: Option<Vec<Bytes>>,
     /// What went wrong first, after which nothing more is appended.
@@ -126,10 +129,13 @@ impl Archive {
         if let Some((number, _)) = self.shared_bytes.get(&place) {
             return self.put(&(*number, false));
         }
-        let number = self.shared_bytes.len() as u32;
+        let next = self.contents_of_bytes.len() as u32;
+        let number = *self.contents_of_bytes.entry(blake3::hash(bytes).into()).or_insert(next);
         self.shared_bytes.insert(place, (number, bytes.clone()));
-        self.put(&(number, true));
-        self.put_bytes(bytes);
+        self.put(&(number, number == next));
+        if number == next {
+            self.put_bytes(bytes);
+        }
     }
 
     /// Appends an update.

@@ -1,4 +1,4 @@
-//! Counts how many values of a table are large, as a measure of its sparsity.
+//! Counts how many values of a table are large, as a measure of its sparsity, and finds the largest one.
 
 use std::ops::AddAssign;
 
@@ -38,6 +38,21 @@ impl MagnitudeCounts {
     pub fn shares(&self) -> [f64; 7] {
         self.above.map(|count| if self.values == 0 { 0.0 } else { count as f64 / self.values as f64 })
     }
+}
+
+per_instruction_set! {
+    /// Returns the largest magnitude of `values`: 0 if there are none, infinity if one of them is infinite, and NaN if one is
+    /// NaN.
+    pub fn largest_magnitude(values: &[f32]) -> f32 {
+        largest_magnitude_inlined(values)
+    }
+}
+
+/// Returns what [`largest_magnitude`] does, for callers that are compiled for an instruction set themselves.
+#[inline(always)]
+pub(crate) fn largest_magnitude_inlined(values: &[f32]) -> f32 {
+    // Magnitudes order like their bit patterns, and every NaN comes after infinity.
+    f32::from_bits(values.iter().fold(0, |largest, value| largest.max(value.abs().to_bits())))
 }
 
 /// Counts the values that are not 0 in at least one of several tables, which is the support of their average.

@@ -14,6 +14,7 @@ pub(super) use groups::Groups;
 use crate::codec::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::math::LANES;
+use crate::model::magnitude::largest_magnitude;
 use steps::Shifts;
 
 /// The symbol of a number of steps whose own symbol would be this one or a larger one. The number follows in the list of
@@ -85,7 +86,7 @@ impl Quantizer {
         groups: Groups<'_>,
         seed: impl FnOnce() -> [u32; LANES],
     ) -> Result<Quantized> {
-        if !steps::largest_magnitude(values).is_finite() {
+        if !largest_magnitude(values).is_finite() {
             let value = values.iter().copied().find(|value| !value.is_finite()).unwrap_or(f32::NAN);
             return Err(unrepresentable(value, "is not finite"));
         }

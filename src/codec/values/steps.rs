@@ -10,6 +10,7 @@ use super::groups::Groups;
 use super::{ESCAPE, Quantized, Quantizer, bf16_not_below, steps_of, symbol_of};
 use crate::math::{LANES, Lanes};
 use crate::model::instruction_sets::per_instruction_set;
+use crate::model::magnitude::largest_magnitude_inlined;
 
 /// The number of sums that are added up side by side, so that none waits for the one before it.
 const SUMS: usize = 8;
@@ -89,13 +90,6 @@ per_instruction_set! {
     }
 }
 
-per_instruction_set! {
-    /// Returns the largest magnitude; infinity or NaN if one of the values is.
-    pub(super) fn largest_magnitude(values: &[f32]) -> f32 {
-        largest(values)
-    }
-}
-
 #[inline(always)]
 fn levels(mut values: &mut [f32], groups: Groups<'_>, most: u8, mut shifts: Shifts, out: &mut Quantized) {
     let most = f32::from(most);
@@ -106,7 +100,7 @@ fn levels(mut values: &mut [f32], groups: Groups<'_>, most: u8, mut shifts: Shif
         let (group, of_group);
         (group, values) = values.split_at_mut(length);
         (of_group, symbols) = symbols.split_at_mut(length);
-        let largest = largest(group);
+        let largest = largest_magnitude_inlined(group);
         // A scale that is not 0 has an inverse, and all values of a group without one are 0.
         let scale = bf16_not_below(if largest > 0.0 { (largest / most).max(f32::MIN_POSITIVE) } else { 0.0 });
         out.scales.extend(scale.to_le_bytes());
@@ -154,7 +148,7 @@ fn dead_zone(mut values: &mut [f32], groups: Groups<'_>, step: f32, zone: f32, o
         out.scales.extend(scale.to_le_bytes());
         let scale = scale.to_f32();
         let divisor = if scale > 0.0 { scale } else { f32::INFINITY };
-        let has_few_steps = largest(group) / divisor < FEW_STEPS;
+        let has_few_steps = largest_magnitude_inlined(group) / divisor < FEW_STEPS;
         let pairs = group.iter_mut().zip(of_group);
         if has_few_steps {
             for (value, symbol) in pairs {
@@ -291,12 +285,6 @@ fn symbol_of_few(steps: i32) -> u8 {
 fn few_steps_of(symbol: u8) -> i32 {
     let symbol = i32::from(symbol);
     symbol >> 1 ^ -(symbol & 1)
-}
-
-/// Returns the largest magnitude. The bits of numbers that are not negative have the order of the numbers.
-#[inline(always)]
-fn largest(values: &[f32]) -> f32 {
-    f32::from_bits(values.iter().fold(0, |largest, value| largest.max(value.to_bits() & 0x7fff_ffff)))
 }
 
 /// Returns the sum of what `of` makes of the values. The order of the additions is fixed: sum i takes every eighth value

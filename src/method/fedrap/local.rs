@@ -36,12 +36,12 @@ pub(super) fn train(
     draw_samples(task, &mut scratch.samples)?;
     let gathering = enter(Stage::Gather);
     let (items, labels) = (&scratch.samples.samples.items, &scratch.samples.samples.labels);
-    match plan.moves_every_row() {
+    match plan.packs_every_row() {
         false => scratch.round_rows.collect(items, labels, shared.items),
         true => scratch.round_rows.collect_whole_catalogue(items, labels, shared.items),
     }
     let rows = scratch.round_rows.rows().to_vec();
-    let mut epochs = LocalEpochs::new(plan, own, task);
+    let mut epochs = LocalEpochs::new(plan, own, task, &rows);
     let mut moving = MovingRows::new(
         plan,
         rows.len(),
@@ -56,7 +56,7 @@ pub(super) fn train(
     moving.move_out_at_once(&scratch.packed, others_scale);
     let (mut values, [largest_d, mut largest_c]) = moving.finish();
     if let Some(mut disturbance) = disturbance {
-        largest_c = disturbance.disturb_upload(&mut values);
+        (values, largest_c) = disturbance.upload(&rows, values, largest_c);
     }
     unpack_into(&w, &mut own.w);
     own.b = b;
@@ -76,7 +76,7 @@ fn downloaded_rows<'a>(task: &LocalTask<'a>, plan: &Plan, rows: &'a [u32]) -> Ta
 /// Returns the update that leaves the device: the trained rows of C, and the factor by which all others have decayed.
 fn update(plan: &Plan, task: &LocalTask<'_>, rows: Vec<u32>, others_scale: f32, values: Vec<u8>) -> TableUpdate {
     let shape = task.model.table(0).shape();
-    match plan.moves_every_row() {
+    match plan.uploads_every_row() {
         false if plan.shares() => {
             TableUpdate { others_scale, ..TableUpdate::of_rows(shape, RowSet::Listed(rows), values.into()) }
         }
@@ -112,7 +112,8 @@ struct LocalEpochs<'a> {
 }
 
 impl<'a> LocalEpochs<'a> {
-    fn new(plan: &'a Plan, own: &PrivateParameters, task: &LocalTask<'_>) -> Self {
+    /// Prepares to train the rows of the items `rows` (ascending).
+    fn new(plan: &'a Plan, own: &PrivateParameters, task: &LocalTask<'a>, rows: &[u32]) -> Self {
         let round = task.round.0;
         // Repeated multiplication gives the same bits on every platform, which a power function need not.
         let decay = (0..round).fold(1.0f64, |decay, _| decay * f64::from(plan.round_decay));
@@ -136,7 +137,7 @@ impl<'a> LocalEpochs<'a> {
             steps: 0,
             last_step: 0,
             visits_per_step: 0,
-            disturbance: noise.map(|noise| Disturbance::new(noise, task, table_rate)),
+            disturbance: noise.map(|noise| Disturbance::new(noise, task, rows, table_rate)),
         }
     }
 
@@ -220,7 +221,7 @@ impl<'a> LocalEpochs<'a> {
             (Tables::DOnly, false) => packed.clear_table(C),
         }
         if let Some(disturbance) = &mut self.disturbance {
-            disturbance.disturb_step(packed, self.table_rate);
+            disturbance.disturb_step(packed, self.table_rate, self.table_rate * plan.weight_decay);
         }
         self.loss_sum += f64::from(loss) * batch as f64;
         self.occurrences += batch as f64;

@@ -5,6 +5,9 @@
 //! standard deviation. Where it enters is not said, so that [`NoiseAt`] says it. It covers all rows of C, touched or
 //! not, since those that are left out would tell what the user has rated; so all rows are sent. What (epsilon, delta)
 //! follows is not worked out here.
+//!
+//! Rows that no sample touches only decay, all by the same factor. As long as no noise reaches them, they are not packed
+//! with the others: one number says what has become of them.
 
 use super::moving_rows::C;
 use super::parameters::{Noise, NoiseAt};
@@ -12,9 +15,9 @@ use crate::math::LANES;
 use crate::method::{LocalTask, largest_magnitude};
 use crate::model;
 use crate::model::instruction_sets::per_instruction_set;
-use crate::model::kernel::{PackedRows, unpack_into};
+use crate::model::kernel::{Block, PackedRows};
 use crate::model::noise::Law;
-use crate::model::table::{extend_bytes, floats};
+use crate::model::table::{Table, extend_bytes, floats};
 
 impl Noise {
     /// Returns the standard deviation z 2 eta tau / n_s, where `rate` is eta.
@@ -24,22 +27,32 @@ impl Noise {
     }
 }
 
-/// Disturbs the C of one participation, of which every row is packed.
+/// Clips and disturbs the C of one participation.
 pub(super) struct Disturbance<'a> {
     noise: &'a Noise,
     /// The draws: with standard deviation 1 for steps, whose rate varies, and with that of the noise for an upload.
     draws: model::noise::Noise,
-    dimension: usize,
-    /// C as it was before the present step, row-major.
-    before: Vec<f32>,
-    /// C as it is after the present step, without noise.
-    after: Vec<f32>,
+    downloaded: &'a Table,
+    /// The packed rows of C as they were before the present step.
+    before: PackedRows,
+    /// The draws of a row, padded with zeros as the row is.
+    row_draws: Vec<f32>,
+    /// The sum of the squares of the downloaded rows that are not packed.
+    square_of_others: f64,
+    /// The factor by which the steps have scaled these rows.
+    others_scale: f64,
 }
 
 impl<'a> Disturbance<'a> {
-    /// Prepares the noise of a participation that begins with the learning rate `rate` of C.
-    pub fn new(noise: &'a Noise, task: &LocalTask<'_>, rate: f32) -> Self {
-        let table = task.model.table(0);
+    /// Prepares for a participation that packs `rows` (ascending) and begins with the learning rate `rate` of C.
+    pub fn new(noise: &'a Noise, task: &LocalTask<'a>, rows: &[u32], rate: f32) -> Self {
+        let downloaded = task.model.table(0);
+        let dimension = downloaded.shape().dimension;
+        let mut before = PackedRows::default();
+        before.reset(rows.len(), dimension, 1);
+        for (position, row) in rows.iter().enumerate() {
+            before.set_row(position, 0, downloaded.row(*row as usize), 1.0);
+        }
         let deviation = match noise.at {
             NoiseAt::Gradient => 1.0,
             NoiseAt::Upload => noise.deviation(rate),
@@ -47,72 +60,94 @@ impl<'a> Disturbance<'a> {
         Self {
             noise,
             draws: model::noise::Noise::new(Law::Gaussian { deviation }, task.named_stream("fedrap/noise")),
-            dimension: table.shape().dimension,
-            before: table.as_slice().to_vec(),
-            after: vec![0.0; table.as_slice().len()],
+            downloaded,
+            row_draws: vec![0.0; before.vectors() * LANES],
+            before,
+            square_of_others: square_of_others(downloaded, rows),
+            others_scale: 1.0,
         }
     }
 
-    /// Clips the step that C has just made with the learning rate `rate` and, if the noise enters there, adds it.
-    pub fn disturb_step(&mut self, packed: &mut PackedRows, rate: f32) {
-        for (position, row) in self.after.chunks_exact_mut(self.dimension).enumerate() {
-            unpack_into(packed.row(position, C), row);
-        }
+    /// Clips the step that C has just made with the learning rate `rate` and, if the noise enters there, adds it. The rows
+    /// that are not packed have lost the share `decay` of their values.
+    pub fn disturb_step(&mut self, packed: &mut PackedRows, rate: f32, decay: f32) {
+        let of_others = self.others_scale * f64::from(decay);
+        let square = square_of_moves(packed, &self.before) + of_others * of_others * self.square_of_others;
         // The step is the rate times the gradient, whatever the gradient consists of.
-        let length = crate::math::sqrt(square_of_difference(&self.after, &self.before)) / f64::from(rate);
+        let length = crate::math::sqrt(square) / f64::from(rate);
         // A NaN stays one, by which a divergence is noticed.
         let factor = if length <= self.noise.clip_norm { 1.0 } else { self.noise.clip_norm / length };
+        self.others_scale *= 1.0 - factor * f64::from(decay);
         let deviation = f64::from(rate) * self.noise.deviation(rate);
         let is_noisy = self.noise.at == NoiseAt::Gradient && deviation > 0.0;
-        // Where there is no noise, all draws are 0.
-        let mut draws = vec![0.0; self.dimension];
-        let rows = self.before.chunks_exact_mut(self.dimension).zip(self.after.chunks_exact(self.dimension));
-        for (position, (row, after)) in rows.enumerate() {
-            if is_noisy {
-                self.draws.fill(&mut draws);
+        let dimension = self.downloaded.shape().dimension;
+        for position in 0..self.before.rows() {
+            let (after, before) = (packed.row_mut(position, C), self.before.row_mut(position, 0));
+            if !is_noisy && factor == 1.0 {
+                before.copy_from_slice(after);
+                continue;
             }
-            shorten_and_disturb(row, after, factor, deviation, &draws);
-            packed.set_row(position, C, row, 1.0);
+            // Where there is no noise, all draws are 0.
+            if is_noisy {
+                self.draws.fill(&mut self.row_draws[..dimension]);
+            }
+            shorten_and_disturb(after, before, factor as f32, deviation as f32, &self.row_draws);
         }
     }
 
-    /// Adds the noise to the values of an upload, if it enters there, and returns the largest magnitude in them.
-    pub fn disturb_upload(&mut self, values: &mut Vec<u8>) -> f32 {
-        let mut table: Vec<f32> = floats(values).collect();
-        if self.noise.at == NoiseAt::Upload {
-            self.draws.add_to(&mut table);
-            values.clear();
-            extend_bytes(values, &table);
+    /// Returns the upload, which is the whole C, and the largest magnitude in it. `rows` are those that were packed,
+    /// `values` what has become of them, and `largest` the largest magnitude in these.
+    pub fn upload(&mut self, rows: &[u32], values: Vec<u8>, largest: f32) -> (Vec<u8>, f32) {
+        if self.noise.at == NoiseAt::Gradient {
+            return (values, largest);
         }
-        largest_magnitude(&table)
+        let (dimension, scale) = (self.downloaded.shape().dimension, self.others_scale as f32);
+        let mut table: Vec<f32> = self.downloaded.as_slice().iter().map(|value| scale * value).collect();
+        for (row, values) in rows.iter().zip(values.chunks_exact(dimension * size_of::<f32>())) {
+            let row = *row as usize * dimension;
+            table[row..row + dimension].iter_mut().zip(floats(values)).for_each(|(to, value)| *to = value);
+        }
+        self.draws.add_to(&mut table);
+        let mut bytes = values;
+        bytes.clear();
+        extend_bytes(&mut bytes, &table);
+        (bytes, largest_magnitude(&table))
     }
 }
 
+/// Returns the sum of the squares of the rows of a table that are not among `rows` (ascending).
+fn square_of_others(table: &Table, rows: &[u32]) -> f64 {
+    let mut rows = rows.iter().copied().peekable();
+    let is_other = |row: &usize| rows.next_if_eq(&(*row as u32)).is_none();
+    let others = (0..table.shape().rows).filter(is_other).flat_map(|row| table.row(row));
+    others.map(|value| f64::from(*value) * f64::from(*value)).sum()
+}
+
 per_instruction_set! {
-    /// Returns the sum of the squares of the differences of two tables. It has sixteen partial sums, one for each lane.
-    fn square_of_difference(one: &[f32], other: &[f32]) -> f64 {
-        let ((one, one_rest), (other, other_rest)) = (one.as_chunks::<LANES>(), other.as_chunks::<LANES>());
+    /// Returns the sum of the squares by which the packed rows of C differ from what they were. It has sixteen partial
+    /// sums, one for each lane.
+    fn square_of_moves(packed: &PackedRows, before: &PackedRows) -> f64 {
         let mut sums = [0.0f64; LANES];
-        for (one, other) in one.iter().zip(other) {
-            for i in 0..LANES {
-                let difference = f64::from(one[i]) - f64::from(other[i]);
-                sums[i] += difference * difference;
+        for position in 0..before.rows() {
+            for (after, before) in packed.row(position, C).iter().zip(before.row(position, 0)) {
+                for (sum, (after, before)) in sums.iter_mut().zip(after.0.iter().zip(&before.0)) {
+                    let moved = f64::from(after - before);
+                    *sum += moved * moved;
+                }
             }
-        }
-        for (sum, (one, other)) in sums.iter_mut().zip(one_rest.iter().zip(other_rest)) {
-            let difference = f64::from(*one) - f64::from(*other);
-            *sum += difference * difference;
         }
         sums.iter().sum()
     }
 }
 
 per_instruction_set! {
-    /// Moves `row` by `factor` times the way to `after`, and by `deviation` times the draws.
-    fn shorten_and_disturb(row: &mut [f32], after: &[f32], factor: f64, deviation: f64, draws: &[f32]) {
-        for ((before, after), draw) in row.iter_mut().zip(after).zip(draws) {
-            let moved = factor * (f64::from(*after) - f64::from(*before));
-            *before = (f64::from(*before) + moved + deviation * f64::from(*draw)) as f32;
+    /// Makes a row end `factor` times the way from `before` to `after`, moved by `deviation` times the draws, in both.
+    fn shorten_and_disturb(after: &mut [Block], before: &mut [Block], factor: f32, deviation: f32, draws: &[f32]) {
+        for ((after, before), draws) in after.iter_mut().zip(before).zip(draws.as_chunks::<LANES>().0) {
+            for ((after, before), draw) in after.0.iter_mut().zip(&mut before.0).zip(draws) {
+                *before += factor * (*after - *before) + deviation * draw;
+                *after = *before;
+            }
         }
     }
 }

@@ -131,6 +131,30 @@ fn a_gradient_longer_than_the_norm_is_shortened_to_it() {
     assert!(free.iter().zip(&loose).all(|(free, loose)| (free - loose).abs() < 1e-6), "a short gradient is changed");
 }
 
+/// If this fails, rows that no sample touches are clipped otherwise than the others: where noise enters the upload alone, one
+/// factor stands for them, while noise in gradients has steps go through every row.
+#[test]
+fn rows_without_samples_decay_as_if_every_step_went_through_them() {
+    let moved = |at: &str, clip_norm: f64| {
+        let update = update(&serde_json::json!({
+            "latent_dimension": 24, "local_epochs": 4, "early_stop_tolerance": 0, "learning_rate_tables": 2,
+            "weight_decay": 0.01, "noise": { "multiplier": 0, "clip_norm": clip_norm, "at": at },
+        }));
+        update.update.blocks[0].clone()
+    };
+    let start = Table::zeros(TableShape { rows: 100, dimension: 24 });
+    for clip_norm in [0.05, 1e6] {
+        let [one, other] = ["gradient", "upload"].map(|at| moved(at, clip_norm).apply(&start).unwrap());
+        let pairs = || one.as_slice().iter().zip(other.as_slice());
+        assert!(pairs().all(|(one, other)| (one - other).abs() < 1e-5), "{clip_norm}");
+    }
+    let [clipped, free] = [0.05, 1e6].map(|clip_norm| moved("upload", clip_norm).apply(&start).unwrap());
+    // Item 99 is in no sample.
+    let lengths =
+        [&clipped, &free].map(|table| length(&table.row(99).iter().copied().map(f64::from).collect::<Vec<_>>()));
+    assert!(lengths[1] < 0.99 * lengths[0], "clipping does not reach these rows: {lengths:?}");
+}
+
 /// If this fails, the noise is stronger or weaker than its multiplier says, enters elsewhere, or spares the rows that the
 /// user has not rated and thereby shows which ones they are.
 #[test]

@@ -48,6 +48,24 @@ fn a_table_that_many_share_is_written_once_and_shared_again() {
     assert!(Arc::ptr_eq(&read[0], &read[2]) && Arc::ptr_eq(&read[0], &read[3]) && Arc::ptr_eq(&read[1], &read[4]));
 }
 
+/// If this fails, a run that was resumed writes other checkpoints than one that was never stopped, since equal frames were
+/// made in other places.
+#[test]
+fn equal_bytes_are_written_once_wherever_they_are() {
+    let (one, other) = (Bytes::from(vec![1; 1000]), Bytes::from(vec![2; 1000]));
+    let equal = Bytes::from(vec![1; 1000]);
+    assert_ne!(one.as_ptr(), equal.as_ptr());
+    let mut archive = Archive::default();
+    for bytes in [&one, &equal, &other, &one, &equal] {
+        archive.put_shared_bytes(bytes);
+    }
+    assert!((2000..2200).contains(&archive.pending()), "{}", archive.pending());
+    let mut reader = reader(&mut archive);
+    for bytes in [&one, &one, &other, &one, &one] {
+        assert_eq!(reader.take_shared_bytes().unwrap(), bytes);
+    }
+}
+
 #[test]
 fn a_wrong_length_or_shape_is_an_error_and_takes_no_memory() {
     let mut archive = Archive::default();

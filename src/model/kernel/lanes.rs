@@ -114,6 +114,11 @@ impl PackedRows {
         self.vectors
     }
 
+    /// Returns the number of rows, without those of the padding.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
     /// Returns the number of tables side by side.
     pub fn tables(&self) -> usize {
         self.tables
@@ -136,8 +141,9 @@ impl PackedRows {
         &self.blocks[start..start + self.vectors]
     }
 
+    /// Returns row `row` of table `table`, padded, to be changed. The padding has to stay zero.
     #[inline]
-    fn row_mut(&mut self, row: usize, table: usize) -> &mut [Block] {
+    pub fn row_mut(&mut self, row: usize, table: usize) -> &mut [Block] {
         let start = (row * self.tables + table) * self.vectors;
         &mut self.blocks[start..start + self.vectors]
     }

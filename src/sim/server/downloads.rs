@@ -25,26 +25,31 @@ impl ServerActor {
     /// # Errors
     /// Those of encoding the download.
     pub(super) fn next_download(&mut self, users: &[UserId]) -> Result<Arc<OutgoingDownload>> {
+        let download = self.present_download(users)?;
+        download.prepare(users)?;
+        Ok(download)
+    }
+
+    /// Returns what `users` (ascending) download until the next step. Where each has its own, none is made yet.
+    fn present_download(&mut self, users: &[UserId]) -> Result<Arc<OutgoingDownload>> {
         if self.world.downlink.sends_changes() && !self.world.download_layout(self.server.phase()).is_empty() {
             return self.next_version(users);
         }
         if let Some(download) = &self.download {
-            download.prepare(users)?;
             return Ok(Arc::clone(download));
         }
         let (phase, content) = (self.server.phase(), self.server.download());
         let download = Arc::new(OutgoingDownload::encode(self.version, phase, content, &self.world)?);
-        download.prepare(users)?;
         Ok(Arc::clone(self.download.insert(download)))
     }
 
-    /// Returns what the users download who are evaluated now.
+    /// Returns what the users download who are evaluated now. Whoever scores makes the downloads that differ from user to user.
     ///
     /// # Errors
     /// As [`Self::next_download`].
     pub(super) fn download_to_score(&mut self) -> Result<Arc<OutgoingDownload>> {
         let world = Arc::clone(&self.world);
-        self.next_download(world.candidates.evaluated_users())
+        self.present_download(world.candidates.evaluated_users())
     }
 
     /// Returns what brings `users` to the present version.

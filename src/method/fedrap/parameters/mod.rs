@@ -285,9 +285,15 @@ impl Plan {
         }
     }
 
-    /// Returns whether every row of C moves, and not only those of the samples: the regularisers of the paper run over the
-    /// whole matrix, and so does noise.
-    pub fn moves_every_row(&self) -> bool {
+    /// Returns whether steps have to go through every row of C, and not only through those of the samples: the regularisers
+    /// of the paper run over the whole matrix, and so does noise in gradients. Elsewhere all other rows decay alike.
+    pub fn packs_every_row(&self) -> bool {
+        self.objective == Objective::Paper || self.noise.as_ref().is_some_and(|noise| noise.at == NoiseAt::Gradient)
+    }
+
+    /// Returns whether an upload has every row of C. That of other participations has those of the samples, and the factor
+    /// by which all others have decayed.
+    pub fn uploads_every_row(&self) -> bool {
         self.objective == Objective::Paper || self.noise.is_some()
     }
 
