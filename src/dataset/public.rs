@@ -93,6 +93,16 @@ pub struct ByHand {
 const MOVIELENS_LICENCE: &str = "free for research, not for redistribution or commercial use (see its README)";
 const MOVIELENS_CITATION: &str = "F. Maxwell Harper and Joseph A. Konstan. 2015. The MovieLens Datasets: History and \
                                   Context. ACM TiiS 5, 4, Article 19. https://doi.org/10.1145/2827872";
+const LASTFM_LICENCE: &str = "free for non-commercial research, not for redistribution (see its readme)";
+const LASTFM_CITATION: &str = "Ivan Cantador, Peter Brusilovsky and Tsvi Kuflik. 2011. Second Workshop on Information \
+                               Heterogeneity and Fusion in Recommender Systems (HetRec 2011). RecSys '11. \
+                               https://doi.org/10.1145/2043932.2044016";
+const LASTFM_ARCHIVE: Archive = Archive {
+    url: "https://files.grouplens.org/datasets/hetrec2011/hetrec2011-lastfm-2k.zip",
+    length: "2.6 MB",
+    sha256: Some("6738f48195667ff03caaab4d32ca9a3133d8cc026b7c3cdaf6ce1010e913c59c"),
+    content: Content::Zip,
+};
 const AMAZON_LICENCE: &str = "none is stated; its provider offers it for research and asks to be cited";
 const AMAZON_CITATION: &str = "Ruining He and Julian McAuley. 2016. Ups and Downs: Modeling the Visual Evolution of \
                                Fashion Trends with One-Class Collaborative Filtering. WWW '16. \
@@ -129,7 +139,7 @@ const HALF_STARS: [f64; 2] = [0.5, 5.0];
 ///
 /// The checksums of MovieLens 100K, MovieLens 1M and LastFM-2K were taken from archives that this project was tested
 /// with; those of the larger ones of MovieLens are the same in several independent records of them.
-pub static DATASETS: [KnownDataset; 8] = [
+pub static DATASETS: [KnownDataset; 9] = [
     KnownDataset {
         id: PublicDataset::Ml100k,
         name: "ml-100k",
@@ -203,21 +213,33 @@ pub static DATASETS: [KnownDataset; 8] = [
         title: "LastFM-2K (HetRec 2011)",
         holds: "how often 1,892 users played 17,632 artists, in 92,834 pairs",
         usual_files: &["lastfm-2k/user_artists.dat", "hetrec2011-lastfm-2k/user_artists.dat", "user_artists.dat"],
-        archive: Archive {
-            url: "https://files.grouplens.org/datasets/hetrec2011/hetrec2011-lastfm-2k.zip",
-            length: "2.6 MB",
-            sha256: Some("6738f48195667ff03caaab4d32ca9a3133d8cc026b7c3cdaf6ce1010e913c59c"),
-            content: Content::Zip,
-        },
-        licence: "free for non-commercial research, not for redistribution (see its readme)",
-        citation: "Ivan Cantador, Peter Brusilovsky and Tsvi Kuflik. 2011. Second Workshop on Information Heterogeneity \
-                   and Fusion in Recommender Systems (HetRec 2011). RecSys '11. https://doi.org/10.1145/2043932.2044016",
+        archive: LASTFM_ARCHIVE,
+        licence: LASTFM_LICENCE,
+        citation: LASTFM_CITATION,
         ordered_by_item: true,
         // The third column counts plays, which are a weight and not a rating.
         layout: |_| {
             let plays = Some(ColumnRef::Position(3));
             Ok(DelimitedSpec { rating: None, rating_range: None, weight: plays, ..by_position("\t", true, None) })
         },
+    },
+    KnownDataset {
+        id: PublicDataset::LastFm2kTags,
+        name: "lastfm-2k-tags",
+        title: "LastFM-2K (HetRec 2011), tags",
+        holds: "which of 1,892 users gave which artist a tag, and when, 186,479 times",
+        usual_files: &[
+            "lastfm-2k-tags/user_taggedartists-timestamps.dat",
+            "lastfm-2k/user_taggedartists-timestamps.dat",
+            "hetrec2011-lastfm-2k/user_taggedartists-timestamps.dat",
+            "user_taggedartists-timestamps.dat",
+        ],
+        archive: LASTFM_ARCHIVE,
+        licence: LASTFM_LICENCE,
+        citation: LASTFM_CITATION,
+        ordered_by_item: false,
+        // The third column is the tag. A user may give an artist several.
+        layout: |_| Ok(DelimitedSpec { rating: None, rating_range: None, ..by_position("\t", true, Some(4)) }),
     },
     KnownDataset {
         id: PublicDataset::AmazonInstantVideo,

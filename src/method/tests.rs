@@ -12,7 +12,8 @@ use crate::scenario::{DatasetSpec, GeneratorSpec, NegativesSpec, SourceSpec, Spl
 
 const DIMENSION: usize = 256;
 
-fn dataset() -> Arc<Dataset> {
+/// Returns a generated data set of five users, each with one test item.
+pub(crate) fn dataset() -> Arc<Dataset> {
     let population = GeneratorSpec { users: 5, items: 100, ratings_per_user: 10.0, ..GeneratorSpec::default() };
     let spec = DatasetSpec {
         source: SourceSpec::Generated(population),

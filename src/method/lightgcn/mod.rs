@@ -16,6 +16,8 @@
 //! Source: He et al., LightGCN: Simplifying and Powering Graph Convolution Network for Recommendation, SIGIR 2020; code
 //! `gusye1234/LightGCN-PyTorch` for the regulariser of the rows of a batch.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -88,6 +90,8 @@ pub enum Edges {
     /// These and the held-out test items: a leak, as no server has them. It shows what an accuracy is worth whose graph
     /// was built of all ratings. They are edges alone and never positives.
     TrainAndTest,
+    /// The same, and the test items are positives to be trained on as well, as if nothing had been held out.
+    TrainAndTestPositives,
 }
 
 impl Default for LightGcnParameters {
@@ -180,10 +184,33 @@ impl Trainer {
         let mut edges: Vec<(u32, u32)> = ratings.iter().flat_map(sent).collect();
         if self.parameters.graph == Edges::TrainAndTest {
             // The split sees to it that a test item is not among the user's training items.
-            let leaked = |user: u32| Some((user, self.problem.protocol.leaked_test_item(UserId(user))?));
+            let leaked = |user: u32| Some((user, self.leaked_item(UserId(user))?));
             edges.extend((0..self.problem.users as u32).filter_map(leaked));
         }
         Graph::new([self.problem.users, self.problem.items], &edges)
+    }
+
+    fn leaked_item(&self, user: UserId) -> Option<u32> {
+        self.problem.protocol.leaked_test_item(user)
+    }
+
+    /// Returns what the server trains on: the ratings that users have sent and, if the parameters say so, the test items
+    /// among them.
+    fn trained_on<'a>(&self, ratings: &'a [UserRatings]) -> Cow<'a, [UserRatings]> {
+        if self.parameters.graph != Edges::TrainAndTestPositives {
+            return Cow::Borrowed(ratings);
+        }
+        let with_leak = |sent: &UserRatings| {
+            let mut sent = sent.clone();
+            if let Some(item) = self.leaked_item(sent.user) {
+                let place = sent.items.partition_point(|other| *other < item);
+                sent.items.insert(place, item);
+                // The size of a rating has no effect.
+                sent.ratings.insert(place, 1.0);
+            }
+            sent
+        };
+        ratings.iter().map(with_leak).collect()
     }
 
     /// Makes one step of Adam on the loss of `batch`, and returns that loss without the regulariser, summed over the
@@ -244,6 +271,7 @@ impl CentralTrainer for Trainer {
     }
 
     fn pass(&mut self, ratings: &[UserRatings], step: &StepContext<'_>) -> Result<StepReport> {
+        let ratings = &*self.trained_on(ratings);
         let graph = self.graph(ratings)?;
         let triples = pairs::draw(&self.problem.protocol, (ratings, self.problem.items), step, "lightgcn")?;
         let adam = AdamSettings::with_rate(self.parameters.learning_rate);

@@ -2,7 +2,8 @@
 use super::*;
 use crate::error::Error;
 use crate::math::gradient::gradient_check_within;
-use crate::method::tests::{problem_of, sent, with_step};
+use crate::method::tests::{dataset, problem_of, sent, with_step};
+use crate::rng::Streams;
 use crate::scenario::NegativesSpec;
 
 const USERS: usize = 4;
@@ -131,4 +132,28 @@ fn threads_change_no_bit_of_a_propagation() {
 fn a_graph_without_edges_is_refused() {
     let refused = trainer(3).graph(&sent(&[&[], &[]])).unwrap_err();
     assert!(matches!(&refused, Error::Dataset(message) if message.contains("has no edges")), "{refused}");
+}
+
+/// If this fails, a run with a leak is one without it, or test items are trained on where they are to be edges alone.
+#[test]
+fn test_items_are_edges_and_positives_where_the_parameters_say_so() {
+    let dataset = dataset();
+    let items: Vec<&[u32]> = (0..5).map(|user| dataset.train_items(UserId(user))).collect();
+    let mut ratings = sent(&items);
+    ratings.iter_mut().for_each(|sent| sent.items.dedup());
+    let counts = |graph: Edges| {
+        let parameters = LightGcnParameters { latent_dimension: 1, graph, ..LightGcnParameters::default() };
+        let problem = Problem::new(&dataset, Streams::new(4), Placement::Central);
+        let trainer = Trainer::new(parameters, problem, vec![0.1; 5 + dataset.items()]);
+        let trained_on = trainer.trained_on(&ratings);
+        let graph = trainer.graph(&trained_on).unwrap();
+        let missing = trained_on.iter().filter(|sent| !sent.items.contains(&dataset.test_item(sent.user).unwrap().0));
+        assert!(trained_on.iter().all(|sent| sent.items.is_sorted() && sent.items.len() == sent.ratings.len()));
+        (graph.multiply_adds(1, 1), missing.count())
+    };
+    let [(edges, without), (with_leak, still_without), (all, none)] =
+        [Edges::Train, Edges::TrainAndTest, Edges::TrainAndTestPositives].map(counts);
+    assert_eq!((without, still_without, none), (5, 5, 0));
+    // Each edge is gone along in both directions.
+    assert_eq!((with_leak - edges, all - edges), (10, 10));
 }

@@ -207,6 +207,9 @@ pub(super) enum SourceName {
     /// LastFM 2K (HetRec 2011), `user_artists.dat`.
     #[serde(rename = "lastfm-2k")]
     LastFm2k,
+    /// LastFM 2K (HetRec 2011), who has given which artist a tag, `user_taggedartists-timestamps.dat`.
+    #[serde(rename = "lastfm-2k-tags")]
+    LastFm2kTags,
     /// Amazon Instant Video (2014), all ratings, `ratings_Amazon_Instant_Video.csv`.
     #[serde(rename = "amazon-instant-video")]
     AmazonInstantVideo,
@@ -230,6 +233,7 @@ impl SourceName {
             Self::Ml25m => Some(PublicDataset::Ml25m),
             Self::Ml32m => Some(PublicDataset::Ml32m),
             Self::LastFm2k => Some(PublicDataset::LastFm2k),
+            Self::LastFm2kTags => Some(PublicDataset::LastFm2kTags),
             Self::AmazonInstantVideo => Some(PublicDataset::AmazonInstantVideo),
             Self::AmazonInstantVideo5Core => Some(PublicDataset::AmazonInstantVideo5Core),
         }
@@ -245,6 +249,7 @@ impl From<PublicDataset> for SourceName {
             PublicDataset::Ml25m => Self::Ml25m,
             PublicDataset::Ml32m => Self::Ml32m,
             PublicDataset::LastFm2k => Self::LastFm2k,
+            PublicDataset::LastFm2kTags => Self::LastFm2kTags,
             PublicDataset::AmazonInstantVideo => Self::AmazonInstantVideo,
             PublicDataset::AmazonInstantVideo5Core => Self::AmazonInstantVideo5Core,
         }

@@ -195,6 +195,8 @@ pub enum PublicDataset {
     Ml32m,
     /// LastFM 2K (HetRec 2011).
     LastFm2k,
+    /// LastFM 2K (HetRec 2011), which user has given which artist a tag.
+    LastFm2kTags,
     /// Amazon Instant Video (2014), all ratings.
     AmazonInstantVideo,
     /// Amazon Instant Video (2014), users and items with at least five reviews.
@@ -203,13 +205,14 @@ pub enum PublicDataset {
 
 impl PublicDataset {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Ml100k,
         Self::Ml1m,
         Self::Ml20m,
         Self::Ml25m,
         Self::Ml32m,
         Self::LastFm2k,
+        Self::LastFm2kTags,
         Self::AmazonInstantVideo,
         Self::AmazonInstantVideo5Core,
     ];
@@ -219,8 +222,8 @@ impl PublicDataset {
         match self {
             // The filter of the FedRAP paper.
             Self::LastFm2k => 10,
-            // The filter of the PFedRec paper. Most users have a single rating, of which nothing can be held out.
-            Self::AmazonInstantVideo => 5,
+            // The filter of the PFedRec paper. Most users of Amazon have a single rating, of which nothing can be held out.
+            Self::LastFm2kTags | Self::AmazonInstantVideo => 5,
             _ => 0,
         }
     }

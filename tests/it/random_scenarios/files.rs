@@ -85,7 +85,7 @@ pub fn ratings(source: &SourceSpec) -> Option<(&'static str, String)> {
                 PublicDataset::Ml100k => by_position("\t", false),
                 PublicDataset::Ml1m => by_position("::", false),
                 PublicDataset::Ml20m | PublicDataset::Ml25m | PublicDataset::Ml32m => by_name("userId", "movieId"),
-                PublicDataset::LastFm2k => by_position("\t", true),
+                PublicDataset::LastFm2k | PublicDataset::LastFm2kTags => by_position("\t", true),
                 PublicDataset::AmazonInstantVideo => by_position(",", false),
                 PublicDataset::AmazonInstantVideo5Core => by_name("user", "item"),
             };

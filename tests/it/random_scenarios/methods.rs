@@ -241,6 +241,6 @@ fn methods_at_the_server() -> Vec<Key> {
         maybe("method.lightgcn.learning_rate", rate(1e-5, 0.1)),
         maybe("method.lightgcn.regularization", zero_or(1e-6, 0.1)),
         maybe("method.lightgcn.deviation", rate(1e-3, 1.0)),
-        maybe("method.lightgcn.graph", one_of(&["train", "train-and-test"])),
+        maybe("method.lightgcn.graph", one_of(&["train", "train-and-test", "train-and-test-positives"])),
     ]
 }
