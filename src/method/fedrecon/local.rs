@@ -19,6 +19,8 @@ pub struct LocalSettings {
     pub item_rate: f32,
     /// The largest magnitude of the uniform draws that a reconstruction starts from.
     pub reach: f64,
+    /// Whether one half of the samples reconstructs and the other trains. Otherwise all samples do both.
+    pub splits_samples: bool,
 }
 
 /// Holds what a participation yielded, and its work.
@@ -98,13 +100,17 @@ pub fn reconstruct(
 }
 
 /// Splits `samples` into halves at random, reconstructs the user vector from the first half (support), and trains the
-/// rows on the second (query), with the vector held fixed.
+/// rows on the second (query), with the vector held fixed. Without a split all samples are in both.
 ///
 /// With an odd number of samples the query half has one more.
 pub fn train(settings: &LocalSettings, session: &mut Session<'_>, samples: &mut [(u32, bool)]) -> LocalResult {
     session.stream.shuffle_portably(samples);
-    let (support, query) = samples.split_at_mut(samples.len() / 2);
-    let (user, support_visits) = reconstruct(settings, session, support);
+    let (support, query) = match settings.splits_samples {
+        true => (0..samples.len() / 2, samples.len() / 2..samples.len()),
+        false => (0..samples.len(), 0..samples.len()),
+    };
+    let (user, support_visits) = reconstruct(settings, session, &mut samples[support]);
+    let query = &mut samples[query];
     let step = LogisticStep {
         target: Target::Rows,
         vector_rate: 0.0,
@@ -142,6 +148,7 @@ mod tests {
             reconstruction_rate: 0.5,
             item_rate: 0.5,
             reach: 0.05,
+            splits_samples: true,
         }
     }
 
@@ -194,6 +201,17 @@ mod tests {
         assert_eq!(moved, 15);
         assert!(result.loss > 0.0 && result.loss < 0.6, "the vector was made from other samples of the same user");
         assert_eq!(result.row_visits, 60 * 14 + 15);
+    }
+
+    /// If this fails, what is to be trained on all samples is trained on half of them.
+    #[test]
+    fn without_a_split_every_sample_reconstructs_and_trains() {
+        let mut rows = rows();
+        let before = values(&rows);
+        let whole = LocalSettings { splits_samples: false, ..settings() };
+        let result = with_session(1, &mut rows, |session| train(&whole, session, &mut samples()));
+        assert_eq!((result.query_samples, result.row_visits), (30, 60 * 30 + 30));
+        assert!(values(&rows).iter().zip(&before).all(|(after, before)| after != before));
     }
 
     /// If this fails, a client reports another loss than the mean over its query samples and epochs.

@@ -80,6 +80,9 @@ pub struct FedReconParameters {
     /// How far the server goes along the mean of the differences.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub learning_rate_server: f64,
+    /// Whether a client reconstructs its user vector from one half of its samples and trains the table on the other, as in
+    /// Algorithm 1. Otherwise all samples do both, which the authors' code can do as well (`split_dataset`).
+    pub splits_samples: bool,
     /// Whether a client keeps the item table that it has tuned, and scores with it (DualPer of PFedRec's authors). The
     /// tables are averaged as before.
     pub dual_personalization: bool,
@@ -95,6 +98,7 @@ impl Default for FedReconParameters {
             learning_rate_user: 1.0,
             learning_rate_items: 10_000.0,
             learning_rate_server: 1.0,
+            splits_samples: true,
             dual_personalization: false,
         }
     }
@@ -122,6 +126,7 @@ impl FedRecon {
             reconstruction_rate: parameters.learning_rate_user as f32,
             item_rate: parameters.learning_rate_items as f32,
             reach: 0.05,
+            splits_samples: parameters.splits_samples,
         };
         let (server_rate, dual) = (parameters.learning_rate_server, parameters.dual_personalization);
         Self { settings: Arc::new(settings), server_rate, initial, dual }

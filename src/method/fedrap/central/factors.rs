@@ -12,10 +12,8 @@ use crate::model::neural::loss::{Targets, binary_cross_entropy};
 /// Holds the rates and weights of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
-    /// The learning rate of w and b.
-    pub network: f32,
-    /// The learning rate of C and D.
-    pub tables: f32,
+    /// The learning rates of C, D, w and b.
+    pub of_blocks: [f32; 4],
     /// The weight of the term that drives C and D apart.
     pub lambda: f32,
     /// The weight of the penalty on C.
@@ -67,7 +65,7 @@ impl Batch {
     /// g w - 2 lambda (D - C) / (B k) for D, and g w + 2 lambda (D - C) / (B k) + mu sign(C) / (B k) for C.
     pub fn step(&mut self, tables: &mut Tables<'_>, samples: &[Sample], rates: &Rates) -> f32 {
         let loss = self.differentiate(tables, samples, rates);
-        let rate = [rates.tables, rates.tables, rates.network, rates.network];
+        let rate = rates.of_blocks;
         let dimension = tables.dimension;
         for (number, sample) in samples.iter().enumerate() {
             let (rows, user) = tables.places(sample);
@@ -141,7 +139,7 @@ mod tests {
     const ITEMS: usize = 4;
     const DIMENSION: usize = 2;
     const SIZES: [usize; 4] = [ITEMS * DIMENSION, USERS * ITEMS * DIMENSION, USERS * DIMENSION, USERS];
-    const RATES: Rates = Rates { network: 0.0, tables: 0.0, lambda: 0.3, mu: 0.7 };
+    const RATES: Rates = Rates { of_blocks: [0.0; 4], lambda: 0.3, mu: 0.7 };
 
     fn start() -> Vec<f32> {
         let mut stream = Streams::new(6).stream(Purpose::GlobalInit, 0, 0);
@@ -184,7 +182,7 @@ mod tests {
     #[test]
     fn the_gradient_agrees_with_central_differences() {
         let start = start();
-        let rates = Rates { network: 1.0, tables: 1.0, ..RATES };
+        let rates = Rates { of_blocks: [1.0; 4], ..RATES };
         let mut stepped = start.clone();
         Batch::default().step(&mut tables(&mut stepped), &batch(), &rates);
         let gradient: Vec<f64> = start.iter().zip(&stepped).map(|(before, after)| f64::from(before - after)).collect();
@@ -192,10 +190,25 @@ mod tests {
         gradient_check_within(2e-4, &start, &gradient, loss).unwrap_or_else(|wrong| panic!("{wrong}"));
     }
 
+    /// If this fails, a learning rate is used for another block than its own.
+    #[test]
+    fn each_rate_moves_its_own_block() {
+        let start = start();
+        for block in [C, D, W, B] {
+            let mut rates = RATES;
+            rates.of_blocks[block] = 0.5;
+            let mut stepped = start.clone();
+            Batch::default().step(&mut tables(&mut stepped), &batch(), &rates);
+            let (before, after) = (tables(&mut start.clone()).values.map(|v| v.to_vec()), tables(&mut stepped).values);
+            let has_moved = [C, D, W, B].map(|other| before[other] != *after[other]);
+            assert_eq!(has_moved, [C, D, W, B].map(|other| other == block));
+        }
+    }
+
     /// If this fails, the centralised FedRAP does not learn, or a batch depends on the one before.
     #[test]
     fn steps_lower_the_loss() {
-        let rates = Rates { network: 0.5, tables: 0.5, lambda: 0.0, mu: 0.0 };
+        let rates = Rates { of_blocks: [0.5; 4], lambda: 0.0, mu: 0.0 };
         let (mut values, mut memory) = (start(), Batch::default());
         let first = memory.step(&mut tables(&mut values), &batch(), &rates);
         let last = (0..300).map(|_| memory.step(&mut tables(&mut values), &batch(), &rates)).fold(0.0, |_, loss| loss);

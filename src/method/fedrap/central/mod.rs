@@ -62,6 +62,10 @@ pub struct CentRapParameters {
     /// Learning rate of C and of every user's D.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub learning_rate_tables: f64,
+    /// Factor of the learning rate of D. In FedRAP a row of C moves by the mean over the users and their D by the whole of
+    /// their own steps; a large factor stands for that.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub personal_rate_multiplier: f64,
     /// Factor of both rates after every pass.
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
     pub learning_rate_decay: f64,
@@ -83,6 +87,7 @@ impl Default for CentRapParameters {
             batch_size: 2048,
             learning_rate_network: 20.0,
             learning_rate_tables: 300.0,
+            personal_rate_multiplier: 1.0,
             learning_rate_decay: 0.97,
             weight_decay: 1e-4,
             lambda: 1e-3,
@@ -189,12 +194,13 @@ impl CentralTrainer for Trainer {
         let p = &self.parameters;
         // Repeated multiplication gives the same bits on every platform, which a power function need not.
         let decay = (0..step.step).fold(1.0, |decay, _| decay * p.learning_rate_decay);
-        let (network, tables) = (p.learning_rate_network * decay, p.learning_rate_tables * decay);
-        let rates = Rates { network: network as f32, tables: tables as f32, lambda: p.lambda as f32, mu: p.mu as f32 };
+        let (network, shared) = (p.learning_rate_network * decay, p.learning_rate_tables * decay);
+        let of_blocks = [shared, shared * p.personal_rate_multiplier, network, network];
+        let rates = Rates { of_blocks: of_blocks.map(|rate| rate as f32), lambda: p.lambda as f32, mu: p.mu as f32 };
         let items = self.model.table(C).shape().rows;
         let samples = samples::draw(&self.protocol, (ratings, items), step, "centrap")?;
         let (mut batch, mut loss) = (Batch::default(), 0.0);
-        let shrink = [tables, tables, network, network].map(|rate| (1.0 - rate * p.weight_decay) as f32);
+        let shrink = of_blocks.map(|rate| (1.0 - rate * p.weight_decay) as f32);
         for chunk in samples.chunks(p.batch_size as usize) {
             loss += f64::from(batch.step(&mut Tables::of(&mut self.model), chunk, &rates));
         }

@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""Writes reports/papers/README.md: the tables of the papers beside ours, from the results in its folders.
+
+    python3 studies/papers/report.py            writes the page
+    python3 studies/papers/report.py --check    fails if the page is another one, and writes nothing
+
+Each section of `report.toml` is a table or figure of a paper. Its values of the paper are those of the study files, and ours are
+those of `reports/papers/STUDY-POOL[-DATA]/summary.csv`. Wherever ours under the paper's own protocol differs from the paper by more
+than two of its standard deviations (or by .03, where it has none), `report.toml` must have an explanation; without one nothing is
+written.
+"""
+
+import csv
+import sys
+import tomllib
+from pathlib import Path
+
+HERE = Path(__file__).parent
+REPORTS = HERE.parent.parent / "reports" / "papers"
+POOLS = ("unrated", "not-in-train")
+FIGURES = (("hr@10", "HR@10"), ("ndcg@10", "NDCG@10"))
+# How far a value may be from one that was published without a standard deviation.
+TOLERANCE = 0.03
+DATA = {
+    "ml-100k": "MovieLens 100K",
+    "ml-1m": "MovieLens 1M",
+    "lastfm-2k": "LastFM-2K",
+    "lastfm-2k-tags": "LastFM-2K, tags",
+    "amazon-instant-video": "Amazon Instant Video",
+    "qb-article": "QB-article",
+    "ta-feng": "Ta Feng",
+}
+
+
+class Unexplained(Exception):
+    """Says which values differ from the paper's without an explanation."""
+
+
+class Pool:
+    """Holds a study with one pool of negatives: its arms, the published values, and the results that are there."""
+
+    def __init__(self, study, pool):
+        self.name = f"{study}-{pool}"
+        file = tomllib.loads((HERE / f"{self.name}.toml").read_text())
+        self.arms = [arm["name"] for arm in file["arms"]]
+        self.published = {(r["arm"], r["figure"]): (r["value"], r.get("standard_deviation")) for r in file.get("references", [])}
+        self.folders = sorted(folder for folder in REPORTS.glob(f"{self.name}*") if (folder / "summary.csv").exists())
+        self.values = {}
+        for folder in self.folders:
+            with (folder / "summary.csv").open() as lines:
+                for row in csv.DictReader(lines):
+                    if row["mean"]:
+                        self.values[row["arm"], row["quantity"]] = float(row["mean"])
+        self.has_failed = {arm for arm in self.arms if any(a == arm for a, _ in self.values) and (arm, "hr@10") not in self.values}
+
+    def spent(self, arm):
+        """Returns the bytes up and down until 95 % of the arm's own best figure, or none."""
+        up = self.values.get((arm, "up_bytes_to_95_percent_of_own_best"))
+        both = self.values.get((arm, "bytes_to_95_percent_of_own_best"))
+        return (None, None) if up is None or both is None else (up, both - up)
+
+
+def data_of(arm):
+    """Splits the name of an arm into its data set, which is empty where all arms share it, and the rest."""
+    parts = [part.strip() for part in arm.split(",")]
+    data = next((part.removeprefix("data=") for part in parts if part.startswith("data=")), "")
+    rest = ", ".join(part.removeprefix("method=") for part in parts if not part.startswith("data="))
+    return data, rest
+
+
+def size(count):
+    """Returns a number of bytes in words, with three digits."""
+    if count is None:
+        return "-"
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 999.5 or unit == "GB":
+            return f"{count:.3g} {unit}" if count < 99.5 else f"{count:.0f} {unit}"
+        count /= 1000
+    raise AssertionError
+
+
+def number(value):
+    return "-" if value is None else f"{value:.3f}"
+
+
+def is_far(ours, value, deviation):
+    return abs(ours - value) > (TOLERANCE if deviation is None else 2 * deviation)
+
+
+def figure_cells(pools, arm, figure, far):
+    """Returns the paper's value, ours with its pool, the difference, and ours with the other pool. Notes in `far` which are far."""
+    leaking, honest = pools
+    published = leaking.published.get((arm, figure))
+    ours, other = (pool.values.get((arm, figure)) for pool in pools)
+    cells = ["-" if published is None else number(published[0])]
+    nothing = "failed" if arm in leaking.has_failed else "no data" if data_of(arm)[0] and not has_data(pools, arm) else "not run"
+    cells.append(nothing if ours is None else number(ours))
+    if published is None or ours is None:
+        cells.append("-")
+    else:
+        mark = is_far(ours, *published)
+        cells.append(f"{ours - published[0]:+.3f}{' *' if mark else ''}")
+        if mark:
+            far.append((arm, f"{figure} {ours:.3f} instead of {published[0]:.3f}"))
+    missing = "failed" if arm in honest.has_failed else nothing
+    return [*cells, missing if other is None else number(other)]
+
+
+def has_data(pools, arm):
+    """Returns whether something was run on the arm's data set."""
+    data = data_of(arm)[0]
+    return any(data_of(known)[0] == data for pool in pools for known, _ in pool.values)
+
+
+def table(pools, data, far):
+    """Returns the lines of the table of one data set."""
+    header = ["paper", "ours", "difference", "ours, honest"]
+    lines = [
+        "| | " + " | ".join(f"{label}, {column}" for _, label in FIGURES for column in header) + " | up | down |",
+        "|---|" + "---:|" * (len(FIGURES) * len(header) + 2),
+    ]
+    for arm in pools[0].arms:
+        arm_data, label = data_of(arm)
+        if arm_data != data:
+            continue
+        cells = [cell for figure, _ in FIGURES for cell in figure_cells(pools, arm, figure, far)]
+        cells += map(size, pools[1].spent(arm))
+        lines.append(f"| {label} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def explained(explanations, study, data, far):
+    """Returns the explanations of the values that are far from the paper's, and refuses those without one."""
+    found, missing = [], []
+    for arm, what in far:
+        label = data_of(arm)[1]
+        fitting = [
+            e
+            for e in explanations
+            if e["study"] == study and e.get("data", data) == data and any(a in (label, "*") for a in e["arms"])
+        ]
+        if not fitting:
+            missing.append(f"{study}: {arm}: {what}")
+        found += [e for e in fitting if e not in found]
+    if missing:
+        raise Unexplained("\n".join(missing))
+    return [f"- **{' and '.join(e['arms']) if '*' not in e['arms'] else 'All'}**: {e['text'].strip()}" for e in found]
+
+
+def links(pools):
+    """Returns links to everything in the folders of a section."""
+    lines = []
+    for pool in pools:
+        for folder in pool.folders:
+            files = sorted(file.name for file in folder.iterdir() if file.suffix in (".csv", ".svg"))
+            parts = [f"[{folder.name}]({folder.name}/study.md)"] + [f"[{name}]({folder.name}/{name})" for name in files]
+            lines.append("- " + ", ".join(parts))
+    return lines
+
+
+def section(entry, explanations):
+    """Returns the lines of one table or figure of a paper. A section without a study is its text alone."""
+    lines = [f"## {entry['title']}", "", entry["text"].strip(), ""]
+    study = entry.get("study")
+    if study is None:
+        return lines
+    pools = [Pool(study, pool) for pool in POOLS]
+    data_sets = dict.fromkeys(data_of(arm)[0] for arm in pools[0].arms)
+    for data in data_sets:
+        far = []
+        if data:
+            lines += [f"**{DATA[data]}**", ""]
+        lines += [*table(pools, data, far), ""]
+        sentences = explained(explanations, study, data, far)
+        lines += [*sentences, ""] if sentences else []
+    lines += [*links(pools), "", "```sh", f"fedrecsim study studies/papers/{study}-unrated.toml --seeds 1"]
+    lines += [f"fedrecsim study studies/papers/{study}-not-in-train.toml --seeds 1", "```", ""]
+    return lines
+
+
+def page():
+    content = tomllib.loads((HERE / "report.toml").read_text())
+    lines = [content["head"].strip(), ""]
+    explanations, faults = content["explanations"], []
+    for entry in content["sections"]:
+        try:
+            lines += section(entry, explanations)
+        except Unexplained as fault:
+            faults.append(str(fault))
+    if faults:
+        raise Unexplained("\n".join(faults))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def main():
+    path = REPORTS / "README.md"
+    try:
+        text = page()
+    except Unexplained as fault:
+        sys.exit(f"these differ from the paper, and report.toml has no explanation:\n{fault}")
+    if "--check" in sys.argv[1:]:
+        if path.read_text() != text:
+            sys.exit(f"{path} is not what its results and report.toml say; write it with {Path(__file__).name}")
+        return
+    path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
