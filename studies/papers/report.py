@@ -4,9 +4,9 @@
     python3 studies/papers/report.py            writes the page
     python3 studies/papers/report.py --check    fails if the page is another one, and writes nothing
 
-Each section of `report.toml` is a table or figure of a paper. Its values of the paper are those of the study files, and ours are
+Each section of `reports/papers/text.toml` is a table or figure of a paper. Its values of the paper are those of the study files, and ours are
 those of `reports/papers/STUDY-POOL[-DATA]/summary.csv`. Wherever ours under the paper's own protocol differs from the paper by more
-than two of its standard deviations (or by .03, where it has none), `report.toml` must have an explanation; without one nothing is
+than two of its standard deviations (or by .03, where it has none), `reports/papers/text.toml` must have an explanation; without one nothing is
 written.
 """
 
@@ -129,9 +129,9 @@ def table(pools, data, far):
     return lines
 
 
-def explained(explanations, study, data, far):
-    """Returns the explanations of the values that are far from the paper's, and refuses those without one."""
-    found, missing = [], []
+def explained(explanations, study, data, far, missing):
+    """Returns the explanations of the values that are far from the paper's, and adds those without one to `missing`."""
+    found = []
     for arm, what in far:
         label = data_of(arm)[1]
         fitting = [
@@ -142,8 +142,6 @@ def explained(explanations, study, data, far):
         if not fitting:
             missing.append(f"{study}: {arm}: {what}")
         found += [e for e in fitting if e not in found]
-    if missing:
-        raise Unexplained("\n".join(missing))
     return [f"- **{' and '.join(e['arms']) if '*' not in e['arms'] else 'All'}**: {e['text'].strip()}" for e in found]
 
 
@@ -166,20 +164,23 @@ def section(entry, explanations):
         return lines
     pools = [Pool(study, pool) for pool in POOLS]
     data_sets = dict.fromkeys(data_of(arm)[0] for arm in pools[0].arms)
+    missing = []
     for data in data_sets:
         far = []
         if data:
             lines += [f"**{DATA[data]}**", ""]
         lines += [*table(pools, data, far), ""]
-        sentences = explained(explanations, study, data, far)
+        sentences = explained(explanations, study, data, far, missing)
         lines += [*sentences, ""] if sentences else []
+    if missing:
+        raise Unexplained("\n".join(missing))
     lines += [*links(pools), "", "```sh", f"fedrecsim study studies/papers/{study}-unrated.toml --seeds 1"]
     lines += [f"fedrecsim study studies/papers/{study}-not-in-train.toml --seeds 1", "```", ""]
     return lines
 
 
 def page():
-    content = tomllib.loads((HERE / "report.toml").read_text())
+    content = tomllib.loads((REPORTS / "text.toml").read_text())
     lines = [content["head"].strip(), ""]
     explanations, faults = content["explanations"], []
     for entry in content["sections"]:
@@ -197,10 +198,10 @@ def main():
     try:
         text = page()
     except Unexplained as fault:
-        sys.exit(f"these differ from the paper, and report.toml has no explanation:\n{fault}")
+        sys.exit(f"these differ from the paper, and text.toml has no explanation:\n{fault}")
     if "--check" in sys.argv[1:]:
         if path.read_text() != text:
-            sys.exit(f"{path} is not what its results and report.toml say; write it with {Path(__file__).name}")
+            sys.exit(f"{path} is not what its results and text.toml say; write it with {Path(__file__).name}")
         return
     path.write_text(text)
 
