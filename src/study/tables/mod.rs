@@ -1,5 +1,6 @@
 //! Writes the tables of a study: Markdown, an interactive page, CSV, and pictures.
 
+mod against;
 mod courses;
 mod csv;
 mod document;
@@ -12,6 +13,7 @@ mod savings;
 
 use document::{Block, Document};
 
+pub use against::files_against;
 use super::file::Reference;
 use super::measures::{Measure, SpentOn};
 use super::names::Names;
