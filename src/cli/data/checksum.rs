@@ -8,11 +8,19 @@ use std::path::Path;
 use md5::{Digest, Md5};
 use ring::digest::{Context, SHA256};
 
-use super::offered::Algorithm;
 use crate::error::{Error, Result};
 
 /// The file in a data folder with the checksums of first downloads, in the format of `sha256sum`.
 pub const RECORDS: &str = "SHA256SUMS";
+
+/// How a checksum is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// MD5. It tells damage from what the provider has, and not a forgery.
+    Md5,
+    /// SHA-256.
+    Sha256,
+}
 
 /// What a checksum was compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +44,37 @@ pub struct Mismatch {
     pub expected: String,
     /// Whose the expected one is, in words.
     pub whose: String,
+}
+
+impl Algorithm {
+    /// Returns the name in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Md5 => "MD5",
+            Self::Sha256 => "SHA-256",
+        }
+    }
+
+    /// Returns the algorithm of a checksum with these digits; `None` if it is none of the two.
+    pub fn of_digits(digits: &str) -> Option<Self> {
+        let is_hexadecimal = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        match digits.len() {
+            32 if is_hexadecimal => Some(Self::Md5),
+            64 if is_hexadecimal => Some(Self::Sha256),
+            _ => None,
+        }
+    }
+
+    /// Returns the checksum of a file, in hexadecimal.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if the file cannot be read.
+    pub fn of_file(self, path: &Path) -> Result<String> {
+        match self {
+            Self::Md5 => md5_of(path),
+            Self::Sha256 => sha256_of(path),
+        }
+    }
 }
 
 /// Returns the SHA-256 of a file, in hexadecimal.

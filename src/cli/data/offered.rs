@@ -3,18 +3,9 @@
 
 use std::path::Path;
 
-use super::checksum::{self, Mismatch};
+use super::checksum::{Algorithm, Mismatch};
 use super::download;
 use crate::error::Result;
-
-/// How a checksum is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Algorithm {
-    /// MD5. It tells damage from what the provider has, and not a forgery.
-    Md5,
-    /// SHA-256.
-    Sha256,
-}
 
 /// A checksum that a provider offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,26 +25,6 @@ pub enum Outcome {
     Same(Algorithm),
     /// It could not be had, for this reason.
     Missing(String),
-}
-
-impl Algorithm {
-    /// Returns the name in messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Md5 => "MD5",
-            Self::Sha256 => "SHA-256",
-        }
-    }
-
-    /// Returns the algorithm of a checksum with these digits; `None` if it is none of the two.
-    fn of_digits(digits: &str) -> Option<Self> {
-        let is_hexadecimal = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        match digits.len() {
-            32 if is_hexadecimal => Some(Self::Md5),
-            64 if is_hexadecimal => Some(Self::Sha256),
-            _ => None,
-        }
-    }
 }
 
 impl Offered {
@@ -80,10 +51,7 @@ impl Offered {
     /// # Errors
     /// [`Error::Read`](crate::error::Error::Read) if the file cannot be read.
     fn matches(&self, path: &Path) -> Result<Result<(), String>> {
-        let found = match self.algorithm {
-            Algorithm::Md5 => checksum::md5_of(path)?,
-            Algorithm::Sha256 => checksum::sha256_of(path)?,
-        };
+        let found = self.algorithm.of_file(path)?;
         Ok(if found.eq_ignore_ascii_case(&self.digits) { Ok(()) } else { Err(found) })
     }
 }
