@@ -30,10 +30,10 @@ pub fn places(names: &[&str], wanted: &str) -> Result<Vec<Option<usize>>> {
         )));
     }
     let partner = |arm: usize| {
-        let is_shared = |part: &&&str| wanted_parts.contains(*part) || parts[arm].contains(*part);
-        let fits = |other: &&usize| parts[**other].iter().all(|part| is_shared(&&part));
+        let is_shared = |part: &&str| wanted_parts.contains(part) || parts[arm].contains(part);
+        let fits = |other: &usize| parts[*other].iter().all(is_shared);
         // Of equal ones `max_by_key` takes the last.
-        candidates.iter().rev().filter(fits).max_by_key(|other| parts[**other].len()).copied()
+        candidates.iter().rev().copied().filter(fits).max_by_key(|other| parts[*other].len())
     };
     let found: Vec<Option<usize>> =
         (0..names.len()).map(|arm| if has_wanted(arm) { None } else { partner(arm) }).collect();
