@@ -1,5 +1,5 @@
-//! Checks what the README and the other documents say against the program: their scenarios, their commands, their
-//! links.
+//! Checks what the README, the other documents and the committed reports say against the program: their scenarios, their
+//! commands, their links.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use clap::Parser;
 use super::{Cli, Command, DataCommand};
 use crate::method::registry::vocabulary;
 use crate::scenario;
-use crate::study::{self, file::Changes, plan::Plan};
+use crate::study::{self, against, file::Changes, plan::Plan};
 
 fn project() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -24,25 +24,54 @@ fn documents() -> Vec<(PathBuf, String)> {
     paths.into_iter().map(|path| (path.clone(), std::fs::read_to_string(path).unwrap())).collect()
 }
 
+/// Returns the Markdown files of the committed reports, each with its path. Reports of the user's own, which
+/// `.gitignore` keeps out, are nobody's business.
+fn reports() -> Vec<(PathBuf, String)> {
+    let ignored = std::fs::read_to_string(project().join(".gitignore")).unwrap();
+    let mut found = Vec::new();
+    let mut open: Vec<PathBuf> = ignored
+        .lines()
+        .filter_map(|line| line.strip_prefix("!/reports/"))
+        .map(|kept| project().join("reports").join(kept))
+        .collect();
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if path.extension().is_some_and(|end| end == "md") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            found.push((path, text));
+        }
+    }
+    found.sort();
+    assert!(found.len() >= 20, "the committed reports are not where they are looked for");
+    found
+}
+
 /// Returns the code blocks of `language` in all documents.
 fn blocks(language: &str) -> Vec<String> {
+    blocks_of(&documents(), language)
+}
+
+/// Returns the code blocks of `language` in these documents.
+fn blocks_of(documents: &[(PathBuf, String)], language: &str) -> Vec<String> {
     let opening = format!("```{language}\n");
     let of_text = |text: &str| -> Vec<String> {
         text.split(&opening).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
     };
-    documents().iter().flat_map(|(_, text)| of_text(text)).collect()
+    documents.iter().flat_map(|(_, text)| of_text(text)).collect()
 }
 
-/// Returns the command lines of the documents that start this program, each as its arguments.
-fn commands() -> Vec<Vec<String>> {
+/// Returns the command lines of these documents that start this program, each as its arguments.
+fn commands(documents: &[(PathBuf, String)]) -> Vec<Vec<String>> {
     let mut commands = Vec::new();
-    for block in blocks("sh") {
-        for line in block.lines() {
+    for block in blocks_of(documents, "sh") {
+        // A command may go on in the next line.
+        for line in block.replace("\\\n", " ").lines() {
             let line = line.split('#').next().unwrap().split(" > ").next().unwrap();
             let arguments = line.strip_prefix("fedrecsim ").or_else(|| line.strip_prefix("cargo run --release -- "));
             if let Some(arguments) = arguments {
-                commands
-                    .push(["fedrecsim"].into_iter().chain(arguments.split_whitespace()).map(str::to_owned).collect());
+                let words = shlex::split(arguments).unwrap_or_else(|| panic!("{line}: a quotation mark is missing"));
+                commands.push(["fedrecsim".to_owned()].into_iter().chain(words).collect());
             }
         }
     }
@@ -54,9 +83,9 @@ fn load(path: &Path, overrides: &[String]) {
     scenario::load(&path, overrides, &vocabulary()).unwrap_or_else(|error| panic!("{error}"));
 }
 
-fn load_study(path: &Path) {
+fn load_study(path: &Path) -> Plan {
     let (study, _) = study::file::load(&project().join(path), &Changes::default()).unwrap_or_else(|e| panic!("{e}"));
-    Plan::of(study, &vocabulary()).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    Plan::of(study, &vocabulary()).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// If this fails, a study that is shipped with the program, or that the documents show, does not work.
@@ -65,7 +94,7 @@ fn studies_in_the_repository_and_in_the_documents_are_valid() {
     let files = std::fs::read_dir(project().join("studies")).unwrap().map(|entry| entry.unwrap().path());
     let files: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
     assert!(files.iter().any(|path| path.ends_with("quickstart-codecs.toml")));
-    files.iter().for_each(|path| load_study(path));
+    files.iter().for_each(|path| drop(load_study(path)));
     let shown: Vec<String> = blocks("toml").into_iter().filter(|text| is_study(text)).collect();
     assert!(!shown.is_empty(), "no document shows a study");
     for text in shown {
@@ -101,11 +130,14 @@ fn the_mistake_in_the_documents_is_told_in_these_words() {
     assert!(blocks("text").contains(&expected), "no document shows\n{expected}");
 }
 
+/// If this fails, a document or a committed report shows a command that the program refuses.
 #[test]
 fn commands_in_the_documents_name_scenarios_that_exist_and_values_that_fit() {
-    let commands = commands();
-    assert!(commands.len() >= 10, "the documents have lost their commands");
-    for arguments in commands {
+    let of_documents = commands(&documents());
+    assert!(of_documents.len() >= 10, "the documents have lost their commands");
+    let of_reports = commands(&reports());
+    assert!(of_reports.len() >= 3, "the reports have lost their commands");
+    for arguments in [of_documents, of_reports].concat() {
         let parsed = Cli::try_parse_from(&arguments).unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
         match parsed.command {
             Command::Run(run) => load(&run.input.scenario, &run.input.overrides()),
@@ -113,7 +145,17 @@ fn commands_in_the_documents_name_scenarios_that_exist_and_values_that_fit() {
             Command::Replay(replay) => load(&replay.input.scenario, &replay.input.overrides()),
             Command::Validate(validate) => validate.scenarios.iter().for_each(|path| load(path, &validate.set)),
             Command::Data(DataCommand::Describe(data)) => load(&data.scenario, &data.set),
-            Command::Study(study) => load_study(&study.study),
+            Command::Study(study) => {
+                let plan = load_study(&study.study);
+                let names: Vec<&str> = plan.arms.iter().map(|arm| arm.arm.name.as_str()).collect();
+                let is_there = |text: &String| names.iter().any(|name| name.contains(text.as_str()));
+                // A program makes the commands for the papers' studies, and they may be older than these.
+                let is_by_hand = !study.study.starts_with("studies/papers");
+                assert!(!is_by_hand || study.arms.iter().all(is_there), "{arguments:?}: no arm has this in its name");
+                for other in &study.compare_to {
+                    against::places(&names, other).unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
+                }
+            }
             Command::Resume(_)
             | Command::Compare(_)
             | Command::Diff(_)
@@ -146,9 +188,10 @@ fn anchor(heading: &str) -> String {
     kept.chars().filter(|letter| letter.is_alphanumeric() || "-_".contains(*letter)).collect()
 }
 
+/// If this fails, a document or a committed report shows a picture that is not there, or leads to nothing.
 #[test]
 fn links_of_the_documents_lead_somewhere() {
-    let documents = documents();
+    let documents = [documents(), reports()].concat();
     for (path, text) in &documents {
         let targets: Vec<&str> = text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()).collect();
         for target in targets.into_iter().filter(|target| !target.contains("://")) {

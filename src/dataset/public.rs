@@ -42,6 +42,9 @@ pub struct Archive {
     pub length: &'static str,
     /// Its SHA-256, in hexadecimal, where it is known.
     pub sha256: Option<&'static str>,
+    /// The address of the checksum that the provider offers beside the file, an MD5 or a SHA-256; `None` where none is
+    /// offered, or none is needed since the SHA-256 is known.
+    pub checksum_url: Option<&'static str>,
     /// What it is.
     pub content: Content,
 }
@@ -101,6 +104,7 @@ const LASTFM_ARCHIVE: Archive = Archive {
     url: "https://files.grouplens.org/datasets/hetrec2011/hetrec2011-lastfm-2k.zip",
     length: "2.6 MB",
     sha256: Some("6738f48195667ff03caaab4d32ca9a3133d8cc026b7c3cdaf6ce1010e913c59c"),
+    checksum_url: None,
     content: Content::Zip,
 };
 const AMAZON_LICENCE: &str = "none is stated; its provider offers it for research and asks to be cited";
@@ -150,6 +154,7 @@ pub static DATASETS: [KnownDataset; 9] = [
             url: "https://files.grouplens.org/datasets/movielens/ml-100k.zip",
             length: "4.9 MB",
             sha256: Some("50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229"),
+            checksum_url: None,
             content: Content::Zip,
         },
         licence: MOVIELENS_LICENCE,
@@ -167,6 +172,7 @@ pub static DATASETS: [KnownDataset; 9] = [
             url: "https://files.grouplens.org/datasets/movielens/ml-1m.zip",
             length: "5.9 MB",
             sha256: Some("a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20"),
+            checksum_url: None,
             content: Content::Zip,
         },
         licence: MOVIELENS_LICENCE,
@@ -182,6 +188,7 @@ pub static DATASETS: [KnownDataset; 9] = [
             url: "https://files.grouplens.org/datasets/movielens/ml-20m.zip",
             length: "199 MB",
             sha256: Some("96f243c338a8665f6bcc89c53edf6ee39162a846940de6b7c8c48aeada765ff3"),
+            checksum_url: None,
             content: Content::Zip,
         },
     ),
@@ -193,6 +200,7 @@ pub static DATASETS: [KnownDataset; 9] = [
             url: "https://files.grouplens.org/datasets/movielens/ml-25m.zip",
             length: "262 MB",
             sha256: Some("8b21cfb7eb1706b4ec0aac894368d90acf26ebdfb6aced3ebd4ad5bd1eb9c6aa"),
+            checksum_url: None,
             content: Content::Zip,
         },
     ),
@@ -204,6 +212,7 @@ pub static DATASETS: [KnownDataset; 9] = [
             url: "https://files.grouplens.org/datasets/movielens/ml-32m.zip",
             length: "239 MB",
             sha256: Some("e4a68655d7386b8f95f2f2424b2ff975dfdd15ffd59e0d864a14dca43e99d6ee"),
+            checksum_url: None,
             content: Content::Zip,
         },
     ),
@@ -251,6 +260,7 @@ pub static DATASETS: [KnownDataset; 9] = [
             url: "https://snap.stanford.edu/data/amazon/productGraph/categoryFiles/ratings_Amazon_Instant_Video.csv",
             length: "about 24 MB",
             sha256: None,
+            checksum_url: None,
             content: Content::Ratings,
         },
         licence: AMAZON_LICENCE,
@@ -269,6 +279,7 @@ pub static DATASETS: [KnownDataset; 9] = [
                   reviews_Amazon_Instant_Video_5.json.gz",
             length: "about 9.5 MB",
             sha256: None,
+            checksum_url: None,
             content: Content::Reviews,
         },
         licence: AMAZON_LICENCE,

@@ -21,6 +21,10 @@ use super::value_type::ValueType;
 use crate::error::{Error, Result};
 use crate::memory;
 
+mod source;
+
+use source::Source;
+
 /// The most bytes of a single value of an archive. A greater length means that the archive is damaged.
 const LONGEST: u64 = 1 << 36;
 
@@ -188,26 +192,6 @@ pub struct ArchiveReader {
     shared_bytes: Vec<Bytes>,
     attached: VecDeque<Bytes>,
     open_part: Option<OpenPart>,
-}
-
-/// The place of what is still to be read.
-enum Source {
-    Stream(Box<dyn Read + Send>),
-    /// Long values are taken out of the memory as they are, and share it.
-    Memory(Bytes),
-}
-
-impl Read for Source {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Stream(stream) => stream.read(into),
-            Self::Memory(bytes) => {
-                let length = into.len().min(bytes.len());
-                into[..length].copy_from_slice(&bytes.split_to(length));
-                Ok(length)
-            }
-        }
-    }
 }
 
 /// Opens a part of an archive that several processes have written, by the number of its writer and of all writers. The

@@ -85,15 +85,20 @@ fn header(rules: usize, accuracy: &[(&str, &str)], energy: bool, sparsity: bool)
     }
     if sparsity {
         for place in ["uploads", "averaged"] {
-            names.extend(SPARSITY_THRESHOLDS.map(|threshold| format!("c_above_{}_{place}", threshold_name(threshold))));
+            names.extend(SPARSITY_THRESHOLDS.map(|threshold| share_column(threshold, place)));
         }
         names.push("c_above_0_union".to_owned());
     }
     names
 }
 
+/// Returns the column with the share of the shared table's values above a threshold, in the `uploads` or as `averaged`.
+pub fn share_column(threshold: f32, place: &str) -> String {
+    format!("c_above_{}_{place}", threshold_name(threshold))
+}
+
 /// Returns a threshold as column names give it: `1e-4` for 0.0001, and `0` for zero.
-fn threshold_name(threshold: f32) -> String {
+pub fn threshold_name(threshold: f32) -> String {
     if threshold == 0.0 { "0".to_owned() } else { format!("{threshold:e}") }
 }
 

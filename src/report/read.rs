@@ -7,8 +7,11 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::csv::share_column;
 use super::exporter::RUN_JSON;
-use super::record::{AuditRecord, ByDirection, FORMAT, Flow, PrivacyRecord, SplitFigures, Wall, Work};
+use super::record::{
+    AuditRecord, ByDirection, FORMAT, Flow, PrivacyRecord, SPARSITY_THRESHOLDS, SplitFigures, Wall, Work,
+};
 use crate::error::{Error, Result};
 use crate::scenario::CodecSpec;
 
@@ -111,6 +114,9 @@ pub struct SavedRound {
     pub down_bytes: u64,
     /// The figures on the test part by their names; empty if the round was not evaluated.
     pub test: BTreeMap<String, f64>,
+    /// The shares of the averaged shared table's values whose magnitude is above each of [`SPARSITY_THRESHOLDS`]; `None` if
+    /// no table was averaged.
+    pub averaged_above: Option<[f64; SPARSITY_THRESHOLDS.len()]>,
 }
 
 impl SavedReport {
@@ -175,6 +181,8 @@ fn rounds(path: &Path) -> Result<Vec<SavedRound>> {
     let (up, down) = (place("cumulative_up_sent_bytes")?, place("cumulative_down_sent_bytes")?);
     let figures: Vec<(usize, &str)> =
         header.iter().enumerate().filter_map(|(place, name)| Some((place, name.strip_prefix(TEST)?))).collect();
+    let column = |threshold: f32| header.iter().position(|column| column == share_column(threshold, "averaged"));
+    let shares: Option<Vec<usize>> = SPARSITY_THRESHOLDS.into_iter().map(column).collect();
     let mut rows = Vec::new();
     for record in reader.records() {
         let record = record.map_err(refuse)?;
@@ -192,6 +200,7 @@ fn rounds(path: &Path) -> Result<Vec<SavedRound>> {
             up_bytes: row.parsed(up)?,
             down_bytes: row.parsed(down)?,
             test,
+            averaged_above: row.shares(shares.as_deref())?,
         });
     }
     Ok(rows)
@@ -213,6 +222,14 @@ impl Row<'_> {
             line: self.line,
             message: format!("{cell:?} is no value of the column `{}`", self.header.get(place).unwrap_or_default()),
         })
+    }
+
+    /// Returns the numbers at these places; `None` if there are no such places, or nothing stands there.
+    fn shares(&self, places: Option<&[usize]>) -> Result<Option<[f64; SPARSITY_THRESHOLDS.len()]>> {
+        let is_there = |place: &usize| self.record.get(*place).is_some_and(|cell| !cell.is_empty());
+        let Some(places) = places.filter(|places| places.iter().all(is_there)) else { return Ok(None) };
+        let shares = places.iter().map(|place| self.number(*place)).collect::<Result<Vec<f64>>>()?;
+        Ok(shares.try_into().ok())
     }
 
     /// Returns a number that is finite, as all are that a report has.
@@ -254,9 +271,13 @@ mod tests {
             assert_eq!((read.round, read.virtual_time_s), (round.round, round.virtual_time_s));
             assert_eq!((read.up_bytes, read.down_bytes), (cost.up_bytes, cost.down_bytes));
             let test = round.accuracy.as_ref().map(|accuracy| accuracy.test.clone()).unwrap_or_default();
+            assert_eq!(read.averaged_above, round.sparsity.map(|sparsity| sparsity.averaged));
             assert_eq!(read.test.clone().into_iter().collect::<Vec<_>>(), test.into_iter().collect::<Vec<_>>());
         }
         assert!(report.rounds.iter().any(|round| round.test.is_empty()), "the sample skips no evaluation");
+        assert!(report.rounds.iter().any(|round| round.averaged_above.is_some()), "the sample shares no table");
+        let without = SavedReport::read(written(&sample::popularity()).path()).unwrap();
+        assert!(without.rounds.iter().all(|round| round.averaged_above.is_none()));
     }
 
     /// If this fails, the figures of a run that was stopped enter a mean as if it had come to its end.

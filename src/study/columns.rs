@@ -1,20 +1,21 @@
 //! Lists what the tables of a study have columns for, by what its runs have.
 
 use super::measures::{Measure, SpentOn};
-use super::quantities::{COSTS, COSTS_OF_SELECTED, OVERHEADS, PRIVACY, Quantity, UNUSED};
+use super::quantities::{self, COSTS, COSTS_OF_SELECTED, OVERHEADS, PRIVACY, Quantity, UNUSED};
 use super::reach::PERCENTS;
 use super::results::{ArmResults, Results};
 use crate::report::figures;
 
 impl Results {
     /// Returns everything that is measured: all figures of accuracy that a run has, the validation part's first one, the
-    /// costs, what was found out and claimed about privacy, and what was spent until goals were reached.
+    /// costs, what was found out and claimed about privacy, how sparse the shared table is where that was published, and
+    /// what was spent until goals were reached.
     pub fn measures(&self) -> Vec<Measure> {
         let reports = || self.arms.iter().flat_map(ArmResults::reports);
         let names = reports().flat_map(|report| report.run.accuracy.test.keys());
         let figures = figures::ordered(names).into_iter().map(|name| Quantity::Figure(name.to_owned()));
         let costs = COSTS.into_iter().chain(UNUSED).chain(OVERHEADS).chain(COSTS_OF_SELECTED);
-        let quantities = figures.chain(self.validation()).chain(costs).chain(self.privacy());
+        let quantities = figures.chain(self.validation()).chain(costs).chain(self.privacy()).chain(self.sparsity());
         let mut measures: Vec<Measure> = quantities.map(Measure::Whole).collect();
         for goal in self.goals() {
             for percent in PERCENTS {
@@ -45,6 +46,13 @@ impl Results {
     /// Returns the quantities of privacy that some run has.
     pub fn privacy(&self) -> Vec<Quantity> {
         PRIVACY.into_iter().filter(|quantity| self.has(quantity, |_| true)).collect()
+    }
+
+    /// Returns the quantities of how sparse the shared table is, if the study has a published value of one of them. Nearly
+    /// every method shares a table, and few readers want to know.
+    pub fn sparsity(&self) -> Vec<Quantity> {
+        let is_published = self.references.iter().any(|reference| quantities::is_sparsity(&reference.figure));
+        quantities::sparsity().filter(|_| is_published).collect()
     }
 
     /// Returns whether some run has a value of a quantity for which `is_wanted` holds.

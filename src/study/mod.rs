@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Reading order: [`file`](mod@file) is the study as its file says it; [`plan`] resolves every arm and lists the runs;
-//! [`record`] remembers what a study began with; [`compare`] makes arms of reports that exist; [`results`] gathers the
+//! [`record`] remembers what a study began with; [`compare`] makes arms of reports that exist; [`against`] compares
+//! arms to others than the study says; [`results`] gathers the
 //! reports by arm and seed; [`quantities`] is what is measured of a run, [`measures`] names what tables have columns
 //! for and `columns` lists them, [`reach`] says what it took to come near the best accuracy, [`statistics`] means and
 //! intervals; [`sharing`] says which arms draw the same cohorts; [`saved`] puts results into a file and takes them out
@@ -18,6 +19,7 @@
 //! Everything here is a function from plain data to plain data. Processes, folders and signals are matters of the
 //! command line.
 
+pub mod against;
 mod columns;
 pub mod compare;
 pub mod file;

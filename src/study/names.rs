@@ -1,7 +1,7 @@
 //! Shortens the names of arms: what all of them share is said once, and arms of axes fall into groups.
 
 /// What joins the values of axes in the name of an arm.
-const JOINT: &str = ", ";
+pub(super) const JOINT: &str = ", ";
 
 /// The most groups into which arms are divided.
 const MOST_GROUPS: usize = 12;

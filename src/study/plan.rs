@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde_json::Value;
 
 use super::file::{Arm, Study};
+use super::quantities::is_sparsity;
 use crate::error::{Error, Result};
 use crate::report::figures;
 use crate::scenario::{self, Loaded, MethodVocabulary, Scenario, Strictness};
@@ -224,8 +225,8 @@ fn shown(study: &Study, arms: &[PlannedArm]) -> Result<Vec<String>> {
     let measured = |figure: &&String| {
         arms.iter().any(|arm| arm.scenario.evaluation.metrics().iter().any(|metric| metric.name() == **figure))
     };
-    match study.figures.iter().chain(study.references.iter().map(|reference| &reference.figure)).find(|f| !measured(f))
-    {
+    let published = study.references.iter().map(|reference| &reference.figure).filter(|figure| !is_sparsity(figure));
+    match study.figures.iter().chain(published).find(|figure| !measured(figure)) {
         Some(figure) => Err(Error::Usage(format!(
             "no arm of the study measures `{figure}`; name it in `evaluation.metrics` and `evaluation.cutoffs`"
         ))),

@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 
 use crate::metric::{Direction, Metric};
+use crate::report::csv::{share_column, threshold_name};
 use crate::report::figures;
 use crate::report::read::{SavedReport, SavedRound};
+use crate::report::record::SPARSITY_THRESHOLDS;
 use crate::report::words;
 use crate::units::Bytes;
 
@@ -55,6 +57,19 @@ pub enum Quantity {
     /// The share of the largest eigenvalue in an uploaded outer product of the user vector, which is 1 if the upload
     /// gives the vector away.
     OuterProduct,
+    /// The share of the averaged shared table's values, after the last round, whose magnitude is above the threshold at
+    /// this place of [`SPARSITY_THRESHOLDS`].
+    TableAbove(usize),
+}
+
+/// Returns the quantities of how sparse the shared table is, from the largest threshold to the smallest.
+pub fn sparsity() -> impl Iterator<Item = Quantity> {
+    (0..SPARSITY_THRESHOLDS.len()).rev().map(Quantity::TableAbove)
+}
+
+/// Returns whether `name` is that of a quantity of [`sparsity`], such as `c_above_1e-2_averaged`.
+pub fn is_sparsity(name: &str) -> bool {
+    sparsity().any(|quantity| quantity.name() == name)
 }
 
 /// The quantities that say what a run cost, in the order of the tables.
@@ -93,6 +108,7 @@ impl Quantity {
         let name = match self {
             Self::Figure(name) => name,
             Self::Validation(name) => return format!("validation-{name}").into(),
+            Self::TableAbove(place) => return share_column(SPARSITY_THRESHOLDS[*place], "averaged").into(),
             Self::UpBytes => "up_bytes",
             Self::DownBytes => "down_bytes",
             Self::InferenceBytes => "inference_bytes",
@@ -140,6 +156,7 @@ impl Quantity {
             Self::LinkedAuditAuc => "AUC, all audited uploads".to_owned(),
             Self::LinkedAuditPrecision => "precision, all audited uploads".to_owned(),
             Self::OuterProduct => "outer product".to_owned(),
+            Self::TableAbove(place) => format!("above {}", threshold_name(SPARSITY_THRESHOLDS[*place])),
         }
     }
 
@@ -170,6 +187,10 @@ impl Quantity {
             Self::LinkedAuditAuc => Some(run.audit?.best_linked_guess()?.auc),
             Self::LinkedAuditPrecision => Some(run.audit?.best_linked_guess()?.precision),
             Self::OuterProduct => run.audit?.outer_product,
+            Self::TableAbove(place) => {
+                let last = report.rounds.iter().rev().find_map(|round| round.averaged_above)?;
+                Some(last[*place])
+            }
         }
     }
 
@@ -197,6 +218,7 @@ impl Quantity {
             | Self::LinkedAuditPrecision
             | Self::OuterProduct => format!("{value:.3}"),
             Self::VirtualTime | Self::WallTime => words::duration(value),
+            Self::TableAbove(_) => format!("{:.2} %", 100.0 * value),
         }
     }
 }
@@ -240,11 +262,18 @@ mod tests {
         assert_eq!(values, expected);
         assert_eq!(Quantity::Figure("hr@10".to_owned()).of(&report), Some(0.5));
         assert_eq!(Quantity::Figure("mrr".to_owned()).of(&report), None);
-        let all = || COSTS.iter().chain(&UNUSED).chain(&OVERHEADS).chain(&COSTS_OF_SELECTED).chain(&PRIVACY);
-        let mut names: Vec<Cow<str>> = all().map(Quantity::name).collect();
+        let all: Vec<Quantity> = COSTS
+            .into_iter()
+            .chain(UNUSED)
+            .chain(OVERHEADS)
+            .chain(COSTS_OF_SELECTED)
+            .chain(PRIVACY)
+            .chain(sparsity())
+            .collect();
+        let mut names: Vec<Cow<str>> = all.iter().map(Quantity::name).collect();
         names.sort();
         names.dedup();
-        assert_eq!(names.len(), all().count());
+        assert_eq!(names.len(), all.len());
         let validation = Quantity::Validation("hr@10".to_owned());
         assert_eq!((validation.name().as_ref(), validation.label().as_str()), ("validation-hr@10", "validation HR@10"));
         let of_validation = run.accuracy.validation.as_ref().and_then(|figures| figures.get("hr@10").copied());
@@ -260,6 +289,17 @@ mod tests {
         assert_eq!(of_selected, [Some(first.up_bytes as f64), Some(first.down_bytes as f64 + 7.0)]);
         judged.run.scenario = serde_json::json!({ "codec": { "downlink": { "select": "needed-rows" } } });
         assert_eq!(Quantity::DownBytes.of(&judged), Some(judged.run.bytes.down.sent as f64 + 7.0), "rows do not score");
+        assert!(sparsity().all(|quantity| quantity.of(&report).is_none()), "no table was averaged");
+        let mut averaged = report.clone();
+        averaged.rounds[1].averaged_above = Some([1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4]);
+        let shares: Vec<Option<f64>> = sparsity().map(|quantity| quantity.of(&averaged)).collect();
+        assert_eq!(shares, [0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0].map(Some));
+        let [above_tenth, above_hundredth] = [Quantity::TableAbove(6), Quantity::TableAbove(5)];
+        assert_eq!(
+            (above_tenth.label().as_str(), above_hundredth.name().as_ref()),
+            ("above 1e-1", "c_above_1e-2_averaged")
+        );
+        assert!(is_sparsity("c_above_0_averaged") && !is_sparsity("c_above_1e-7_averaged") && !is_sparsity("hr@10"));
         assert_eq!(Quantity::UpBytes.words(2.4e9), "2.40 GB");
         assert_eq!(direction("rmse"), Direction::LowerIsBetter);
     }

@@ -70,6 +70,7 @@ pub fn report_of(seed: u64, figure: &str, values: &[f64]) -> SavedReport {
         up_bytes: 1_000_000 * u64::from(round),
         down_bytes: 2_000_000 * u64::from(round),
         test: [(figure.to_owned(), *value)].into_iter().collect(),
+        averaged_above: None,
     });
     SavedReport { folder: PathBuf::new(), run, rounds: rounds.collect() }
 }

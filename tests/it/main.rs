@@ -13,6 +13,8 @@ mod checkerboard;
 mod checkpoints;
 /// Scripts can expect a digest, run without a report, compare two reports, and repeat a run.
 mod ci_kit;
+/// Pictures in committed reports that no run draws are those of the code.
+mod committed_pictures;
 /// Codecs that a scenario composes run with every method and in every mode, and those that make no sense are refused.
 mod compositions;
 /// A method that breaks a clause of the contract is told which one, and what was seen.
@@ -35,6 +37,10 @@ mod events;
 mod extension;
 /// Transfers that a rule spoils, and users who leave: what arrives, what is lost, and what a device keeps is right.
 mod faults;
+/// The program that draws FedRAP's curricula, compiled here as it stands.
+#[allow(dead_code)]
+#[path = "../../examples/fedrap_curricula.rs"]
+mod fedrap_curricula;
 /// No file is too long to be read in one go.
 mod file_sizes;
 /// What the fuzz targets check for one input.

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::support::Workshop;
 
+mod against;
 #[cfg(unix)]
 mod kills;
 #[cfg(unix)]

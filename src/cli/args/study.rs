@@ -44,6 +44,11 @@ pub struct StudyArgs {
     /// times.
     #[arg(long, value_name = "TEXT", conflicts_with = "merge")]
     pub arms: Vec<String>,
+    /// Write tables with the differences to this arm as well, to study-against-ARM.md and summary-against-ARM.csv; may be
+    /// given several times. A part of a name, such as method=popularity, compares each arm to the one that has it and else
+    /// the same parts. Which runs are made does not change.
+    #[arg(long, value_name = "ARM", conflicts_with = "slurm")]
+    pub compare_to: Vec<String>,
     /// Run nothing, and put the runs in the folders of parts together.
     #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["shard", "no_run", "dry_run"])]
     pub merge: Vec<PathBuf>,

@@ -69,6 +69,24 @@ pub fn download(url: &str, path: &Path, progress: Progress) -> Result<()> {
     Err(Error::fetch(url, format!("the connection broke {ATTEMPTS_MAX} times; the same command goes on")))
 }
 
+/// The most bytes of a text that [`text`] returns.
+const TEXT_BYTES_MAX: u64 = 1 << 16;
+
+/// Returns the short text at the address `url`.
+///
+/// # Errors
+/// [`Error::Fetch`] if the server cannot be reached or refuses, and for what is no text or a long one.
+pub fn text(url: &str) -> Result<String> {
+    let response = agent(url).get(url).call().map_err(|reason| Error::fetch(url, in_words(&reason)))?;
+    match response.status() {
+        StatusCode::OK => {
+            let body = response.into_body().into_with_config().limit(TEXT_BYTES_MAX).read_to_string();
+            body.map_err(|reason| Error::fetch(url, reason))
+        }
+        status => Err(Error::fetch(url, answered(status))),
+    }
+}
+
 /// Returns a client that follows redirects, but not from https to http.
 fn agent(url: &str) -> Agent {
     let seconds = |seconds| Some(Duration::from_secs(seconds));
@@ -124,28 +142,35 @@ fn attempt(agent: &Agent, url: &str, partial: &Partial, progress: Progress) -> R
     }
 }
 
-/// Returns the error of a server that gave no answer.
-fn unreachable(url: &str, reason: &ureq::Error) -> Error {
-    let reason = match reason {
+/// Returns why a server gave no answer.
+fn in_words(reason: &ureq::Error) -> String {
+    match reason {
         ureq::Error::HostNotFound => "there is no such host, or no network".to_owned(),
         other => other.to_string(),
-    };
+    }
+}
+
+/// Returns the error of a server that gave no answer.
+fn unreachable(url: &str, reason: &ureq::Error) -> Error {
     Error::fetch(
         url,
         format!(
-            "{reason}. Without a network, let another machine download the file, and give it with `--archive FILE`; a \
-             copy of it elsewhere is named with `--from URL`"
+            "{}. Without a network, let another machine download the file, and give it with `--archive FILE`; a copy of \
+             it elsewhere is named with `--from URL`",
+            in_words(reason)
         ),
     )
 }
 
+/// Returns what a server answers that gives nothing.
+fn answered(status: StatusCode) -> String {
+    let meaning = status.canonical_reason().unwrap_or("no reason");
+    format!("the server answers {} ({meaning})", status.as_u16())
+}
+
 /// Returns the error of a server that does not give the file.
 fn refused(url: &str, status: StatusCode) -> Error {
-    let meaning = status.canonical_reason().unwrap_or("no reason");
-    let reason = format!(
-        "the server answers {} ({meaning}); a copy of the file elsewhere is named with `--from URL`",
-        status.as_u16()
-    );
+    let reason = format!("{}; a copy of the file elsewhere is named with `--from URL`", answered(status));
     Error::fetch(url, reason)
 }
 

@@ -7,6 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::checksum::{self, Mismatch, RECORDS, Verdict};
 use super::download::download;
+use super::offered::{self, Outcome};
 use super::unpack::{LIMITS, Layout, unpack};
 use crate::cli::DataFetchArgs;
 use crate::cli::inputs::data_directories;
@@ -108,6 +109,16 @@ pub(super) struct Job<'a> {
     pub given: Option<&'a Path>,
 }
 
+/// What the checksums of a file were compared with.
+struct Checked {
+    /// The SHA-256 of the file.
+    sha256: String,
+    /// What that was compared with.
+    verdict: Verdict,
+    /// What came of the checksum that the provider offers.
+    offer: Outcome,
+}
+
 impl Job<'_> {
     /// Fetches the data set, and says what was done.
     ///
@@ -156,34 +167,47 @@ impl Job<'_> {
         Ok((here, url, true))
     }
 
-    /// Checks the file, and returns its SHA-256 with what that was compared with.
-    fn check(&self, file: &Path) -> Result<(String, Verdict)> {
-        let found = checksum::sha256_of(file)?;
-        match checksum::compare(&found, self.archive.sha256, self.archive.file_name(), self.folder)? {
-            Ok(verdict) => Ok((found, verdict)),
-            Err(Mismatch { expected, is_recorded }) => {
-                let whose = match is_recorded {
-                    true => format!("that of the first download, which is in {}", self.records()),
-                    false => "the one that fedrecsim knows".to_owned(),
-                };
-                Err(Error::read(file, format!("its SHA-256 is {found}, and not {expected}, {whose}")))
-            }
-        }
+    /// Checks the file against the SHA-256 that is known or, where none is, against what the provider offers at present
+    /// and against the first download. A provider that has another version by now agrees with that version; the one that
+    /// was used until then is not replaced by it unnoticed.
+    fn check(&self, file: &Path) -> Result<Checked> {
+        let name = self.archive.file_name();
+        let refuse = |Mismatch { algorithm, found, expected, whose }: Mismatch| {
+            Error::read(file, format!("its {} is {found}, and not {expected}, {whose}", algorithm.name()))
+        };
+        let sha256 = checksum::sha256_of(file)?;
+        let offer = match self.archive.checksum_url.filter(|_| self.archive.sha256.is_none()) {
+            Some(url) => offered::compare(file, name, url)?.map_err(refuse)?,
+            None => Outcome::NotAsked,
+        };
+        let verdict = checksum::compare(&sha256, self.archive.sha256, name, self.folder)?.map_err(refuse)?;
+        Ok(Checked { sha256, verdict, offer })
     }
 
-    /// Says what the SHA-256 of a file that was unpacked was compared with, and records that of a first one.
-    fn told(&self, (found, verdict): (String, Verdict)) -> Result<String> {
+    /// Says what the checksums of a file that was unpacked were compared with, and records the SHA-256 of a first one.
+    fn told(&self, Checked { sha256, verdict, offer }: Checked) -> Result<String> {
         let records = self.records();
-        Ok(match verdict {
+        if verdict == Verdict::First {
+            checksum::record(&sha256, self.archive.file_name(), self.folder)?;
+        }
+        if let (Outcome::Same(algorithm), Some(url)) = (&offer, self.archive.checksum_url) {
+            let kept = match verdict {
+                Verdict::First => format!(", and its SHA-256, {sha256}, is kept in {records} for the next time"),
+                Verdict::Known | Verdict::SameAsFirst => String::new(),
+            };
+            return Ok(format!("its {} is the one that its provider offers at {url}{kept}", algorithm.name()));
+        }
+        let against = match verdict {
             Verdict::Known => "its SHA-256 is the one that fedrecsim knows".to_owned(),
             Verdict::SameAsFirst => format!("its SHA-256 is that of the first download, which is in {records}"),
-            Verdict::First => {
-                checksum::record(&found, self.archive.file_name(), self.folder)?;
-                format!(
-                    "fedrecsim knows no SHA-256 of it, so that it is taken as it is, and its SHA-256, {found}, is kept \
-                     in {records} for the next time"
-                )
-            }
+            Verdict::First => format!(
+                "fedrecsim knows no SHA-256 of it, so that it is taken as it is, and its SHA-256, {sha256}, is kept in \
+                 {records} for the next time"
+            ),
+        };
+        Ok(match offer {
+            Outcome::Missing(reason) => format!("its provider's checksum cannot be had ({reason}); {against}"),
+            Outcome::NotAsked | Outcome::Same(_) => against,
         })
     }
 

@@ -9,6 +9,8 @@ mod download;
 #[cfg(feature = "fetch")]
 mod fetch;
 #[cfg(feature = "fetch")]
+mod offered;
+#[cfg(feature = "fetch")]
 mod unpack;
 
 pub use describe::describe;

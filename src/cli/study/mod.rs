@@ -30,12 +30,17 @@ use crate::dataset;
 use crate::error::{Error, Result};
 use crate::method::Entry;
 use crate::method::registry::vocabulary_of;
+use crate::study::against;
 use crate::study::file::{self, Changes, MissingData};
 use crate::study::plan::{Plan, PlannedArm, RunId};
 use crate::study::record::StudyRecord;
+use crate::study::results::Results;
 use crate::study::tables;
 use carrier::How;
 use folder::StudyFolder;
+
+/// The name of the tables' files.
+const NAME: &str = "study";
 
 /// The end of a study.
 #[derive(Debug, Default)]
@@ -72,6 +77,7 @@ fn carried_out(
     let (plan, text) = planned(arguments, methods)?;
     plan.warnings.iter().for_each(|text| how.warn(text));
     refuse_unknown_arms(arguments, &plan)?;
+    refuse_unknown_partners(arguments, &plan)?;
     if arguments.dry_run {
         return Ok(StudyEnd { output: listed(arguments, &plan), errors: Vec::new() });
     }
@@ -93,11 +99,10 @@ fn carried_out(
         }
         execute::execute(arguments, methods, (&plan, runs), &mut record, &folder, interrupted, how)?;
     }
-    let mut results = folder.results(&plan, arguments.shard, &without_data)?;
-    if !arguments.arms.is_empty() {
-        results = results.of_arms(|name| is_wanted(arguments, name));
-    }
-    write_files(folder.path(), tables::files(&results, "study")?, true)?;
+    let whole = folder.results(&plan, arguments.shard, &without_data)?;
+    let results = whole.clone().of_arms(|name| is_wanted(arguments, name));
+    write_files(folder.path(), tables::files(&results, NAME)?, true)?;
+    let output = shown(arguments, (&whole, &results), folder.path())?;
     let failed = results.failures().len();
     let [_, not_run, runs] = results.counts();
     let mut errors = Vec::new();
@@ -107,8 +112,23 @@ fn carried_out(
     if interrupted.load(Ordering::Relaxed) && not_run > 0 {
         errors.push(Error::Interrupted);
     }
-    let output = format!("{}\nwritten to {}\n", tables::markdown(&results), folder.path().display());
     Ok(StudyEnd { output, errors })
+}
+
+/// Returns what to print: the tables of the wanted `results`, or, where other arms to compare to are named, those with the
+/// differences to them, which are written beside the others.
+fn shown(arguments: &StudyArgs, (whole, results): (&Results, &Results), folder: &Path) -> Result<String> {
+    let mut texts = Vec::new();
+    for other in &arguments.compare_to {
+        // An arm that is not asked for may be one that others are now compared to.
+        let against = whole.clone().against(other)?.of_arms(|name| is_wanted(arguments, name));
+        write_files(folder, tables::files_against(&against, NAME, other)?, true)?;
+        texts.push(tables::markdown(&against));
+    }
+    if texts.is_empty() {
+        texts.push(tables::markdown(results));
+    }
+    Ok(format!("{}\nwritten to {}\n", texts.join("\n"), folder.display()))
 }
 
 /// Reads the study and resolves its arms.
@@ -171,6 +191,12 @@ fn refuse_unknown_arms(arguments: &StudyArgs, plan: &Plan) -> Result<()> {
         Some(text) => Err(Error::Usage(format!("--arms {text}: no arm has this in its name; --dry-run lists them"))),
         None => Ok(()),
     }
+}
+
+/// Refuses arms to compare to that are not there.
+fn refuse_unknown_partners(arguments: &StudyArgs, plan: &Plan) -> Result<()> {
+    let names: Vec<&str> = plan.arms.iter().map(|arm| arm.arm.name.as_str()).collect();
+    arguments.compare_to.iter().try_for_each(|other| against::places(&names, other).map(drop))
 }
 
 /// Refuses a study that is not the one that the folder's runs are of.

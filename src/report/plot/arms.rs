@@ -56,9 +56,9 @@ pub struct Picture {
 
 /// How an arm is drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Style {
-    color: RGBColor,
-    stroke: Stroke,
+pub(super) struct Style {
+    pub(super) color: RGBColor,
+    pub(super) stroke: Stroke,
     marker: Marker,
 }
 
@@ -258,7 +258,7 @@ fn shortened(name: &str) -> String {
 }
 
 /// Returns a style for each arm: when the colours are used up, other dashes and other shapes follow.
-fn styles() -> impl Iterator<Item = Style> {
+pub(super) fn styles() -> impl Iterator<Item = Style> {
     let kinds = [(Stroke::Thick, Marker::Circle), (Stroke::Dashed, Marker::Square), (Stroke::Dotted, Marker::Triangle)];
     kinds.into_iter().flat_map(|(stroke, marker)| COLORS.map(|color| Style { color, stroke, marker }))
 }

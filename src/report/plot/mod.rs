@@ -1,5 +1,5 @@
 //! Draws the charts of a report as SVG: accuracy against rounds, bytes, uploaded bytes and virtual time, and the sparsity
-//! of C. [`arms`] draws the runs of a study beside each other.
+//! of C. [`arms`] draws the runs of a study beside each other, and [`lines`] what no run has measured.
 
 mod accuracy;
 pub mod arms;
@@ -7,6 +7,7 @@ mod axis;
 mod chart;
 mod draw;
 mod legend;
+pub mod lines;
 mod notes;
 mod sparsity;
 mod svg;

@@ -69,6 +69,8 @@ fn the_arms_are_all_combinations_and_the_single_ones() {
     assert_eq!((study.references[0].arm, study.references[0].value), (0, 0.41));
     assert_eq!(study.references[0].standard_deviation, Some(0.02));
     assert_eq!(study.missing_data, MissingData::Refuse);
+    let share = STUDY.replace("figure = \"ndcg@10\"", "figure = \"c_above_1e-2_averaged\"");
+    assert_eq!(read(&share).unwrap().references[0].figure, "c_above_1e-2_averaged");
     assert_fault(&STUDY.replace("deviation = 0.02", "deviation = -0.02"), "a finite number from 0");
 }
 

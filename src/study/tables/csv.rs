@@ -79,6 +79,7 @@ pub fn arms(results: &Results) -> Result<String> {
             let (summary, difference) = (results.summary(number, &measure), results.difference(number, &measure));
             let reference = match &measure {
                 Measure::Whole(Quantity::Figure(figure)) => results.reference(number, figure),
+                Measure::Whole(share @ Quantity::TableAbove(_)) => results.reference(number, &share.name()),
                 _ => None,
             };
             let mut cells = vec![arm.name.clone(), measure.name()];

@@ -1,22 +1,25 @@
 //! Writes the tables of a study: Markdown, an interactive page, CSV, and pictures.
 
+mod against;
 mod courses;
 mod csv;
 mod document;
+mod goals;
 mod page;
 #[cfg(feature = "plots")]
 mod pictures;
 mod privacy;
 mod published;
 mod savings;
+mod sparsity;
 
+pub use against::files_against;
 use document::{Block, Document};
 
 use super::file::Reference;
-use super::measures::{Measure, SpentOn};
+use super::measures::Measure;
 use super::names::Names;
-use super::quantities::{self, Quantity};
-use super::reach::{Goal, PERCENTS};
+use super::quantities::Quantity;
 use super::results::{ArmResults, Results, RunState};
 use super::statistics::Summary;
 use super::{saved, sharing};
@@ -94,11 +97,12 @@ fn document(results: &Results, pictures: &[&str]) -> Document {
         blocks.extend(accuracy(results, &names, figure, protocols.len() > 1));
     }
     blocks.extend(published::blocks(results, &names));
+    blocks.extend(sparsity::blocks(results, &names));
     blocks.extend(savings::blocks(results, &names));
     blocks.extend(costs(results, &names));
     blocks.extend(privacy::blocks(results, &names));
     for goal in results.goals() {
-        blocks.extend(goals(results, &names, goal));
+        blocks.extend(goals::blocks(results, &names, goal));
     }
     let sharing = sharing::remarks(results.arms.iter().map(|arm| (arm.name.as_str(), &arm.timing[..])));
     if !sharing.is_empty() {
@@ -253,45 +257,6 @@ fn costs(results: &Results, names: &Names) -> Vec<Block> {
     blocks.extend(names.sentence().map(Block::Text));
     let rows = (0..results.arms.len()).map(row).collect();
     blocks.push(Block::table("What the runs cost, as means.", &header, rows));
-    blocks
-}
-
-/// Returns what it took to come near the best accuracy of an arm.
-fn goals(results: &Results, names: &Names, goal: Goal) -> Vec<Block> {
-    let Some(figure) = results.figures.first() else { return Vec::new() };
-    let header = ["arm", "share of the best", "runs that reach it", "sent up", "sent up and down", "virtual time"];
-    let mut rows = Vec::new();
-    for (arm, arm_results) in results.arms.iter().enumerate() {
-        for percent in PERCENTS {
-            let of = |spent| results.summary(arm, &Measure::Until { goal, percent, spent });
-            let mean = |spent, words: fn(f64) -> String| {
-                of(spent).map_or_else(Cell::none, |summary| Cell::number(words(summary.mean), summary.mean))
-            };
-            let reached = of(SpentOn::Time).map_or(0, |summary| summary.count);
-            rows.push(vec![
-                names.labels[arm].as_str().into(),
-                Cell::number(format!("{percent} %"), percent),
-                Cell::number(format!("{reached} of {}", arm_results.reports().count()), reached),
-                mean(SpentOn::Up, quantities::bytes),
-                mean(SpentOn::Both, quantities::bytes),
-                mean(SpentOn::Time, words::duration),
-            ]);
-        }
-    }
-    let whose = match (goal, results.compared_by_all()) {
-        (Goal::Compared, Some(arm)) => {
-            format!("of the best {} of `{}`", figures::label(figure), results.arms[arm].name)
-        }
-        (Goal::Compared, None) => format!("of the best {} of the arm that each is compared to", figures::label(figure)),
-        _ => format!("of its own best {}", figures::label(figure)),
-    };
-    let text = "Means over the runs that reach the share, from the start of a run to the first evaluated round with it. Of \
-                an error, which is better if it is lower, 90 % are reached at 10 % above the best.";
-    let heading = format!("What it took to reach a share {whose}");
-    let table = Block::table(&heading, &header, rows);
-    let mut blocks = vec![Block::Heading(heading), Block::Text(text.to_owned())];
-    blocks.extend(names.sentence().map(Block::Text));
-    blocks.push(table);
     blocks
 }
 

@@ -18,6 +18,7 @@ use crate::cli::DataFetchArgs;
 use crate::dataset::public::{Archive, Content, DATASETS};
 use crate::error::{Error, Result};
 
+mod offered;
 mod server;
 
 use server::{Reply, Server};
@@ -38,6 +39,7 @@ impl Workshop {
             url: "http://127.0.0.1:9/ratings.csv",
             length: "40 bytes",
             sha256: None,
+            checksum_url: None,
             content: Content::Ratings,
         };
         Self { folder: tempfile::tempdir().unwrap(), archive }

@@ -1,10 +1,13 @@
-//! Offers one file over HTTP on this machine, and fails as it is told to.
+//! Offers one file, and its checksum if there is one, over HTTP on this machine, and fails as it is told to.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+
+/// The path of the checksum.
+pub const CHECKSUM: &str = "/checksum";
 
 /// What the server does with a request; once all are used up, it answers as [`Reply::Properly`].
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +27,7 @@ pub enum Reply {
 #[derive(Debug, Default)]
 struct State {
     file: Vec<u8>,
+    checksum: Option<String>,
     tag: String,
     replies: VecDeque<Reply>,
     requests: Vec<String>,
@@ -65,6 +69,11 @@ impl Server {
         format!("http://{}/data", self.address)
     }
 
+    /// Offers `text` at [`CHECKSUM`] from now on, which nothing of what the server is told to do concerns.
+    pub fn offer_checksum(&self, text: &str) {
+        self.state.lock().unwrap().checksum = Some(text.to_owned());
+    }
+
     /// Returns the lines of all requests so far that say what was asked for, and forgets them.
     pub fn requests(&self) -> Vec<String> {
         std::mem::take(&mut self.state.lock().unwrap().requests)
@@ -104,6 +113,15 @@ fn answer(mut stream: &TcpStream, state: &mut State) -> std::io::Result<()> {
     let start = header("range").and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-')?.parse().ok());
     let path = first.split(' ').nth(1).unwrap_or_default();
     state.requests.push(start.map_or_else(|| path.to_owned(), |start: usize| format!("{path} from {start}")));
+    if path == CHECKSUM {
+        return match &state.checksum {
+            Some(text) => {
+                let length = text.len();
+                write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}")
+            }
+            None => write!(stream, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
+        };
+    }
     let start = start.filter(|_| header("if-range").is_none_or(|tag| tag == state.tag));
     let reply = state.replies.pop_front().unwrap_or(Reply::Properly);
     let start = if matches!(reply, Reply::WithoutParts) { None } else { start };

@@ -297,19 +297,26 @@ impl Plan {
         self.objective == Objective::Paper || self.noise.is_some()
     }
 
-    /// Returns the factor of lambda and mu in round `round` (from 0; the a of the paper is round + 1).
+    /// Returns the factor of lambda and mu in round `round` (from 0), which the published code has none of.
     pub fn curriculum_factor(&self, round: u32) -> f32 {
         if self.objective == Objective::PublishedCode {
             return 1.0;
         }
+        self.curriculum.factor(round)
+    }
+}
+
+impl Curriculum {
+    /// Returns the share of v that lambda and mu have in round `round` (from 0; the a of the paper is round + 1).
+    pub fn factor(self, round: u32) -> f32 {
         let a = f64::from(round) + 1.0;
-        let factor = match self.curriculum {
-            Curriculum::Tanh => crate::math::tanh(a / 10.0),
-            Curriculum::Fixed => 1.0,
-            Curriculum::Sin => crate::math::sin(a / 10.0).max(0.0),
-            Curriculum::Square if (round / 10).is_multiple_of(2) => 1.0,
-            Curriculum::Square => 0.0,
-            Curriculum::Frac => 1.0 / (a + 1.0),
+        let factor = match self {
+            Self::Tanh => crate::math::tanh(a / 10.0),
+            Self::Fixed => 1.0,
+            Self::Sin => crate::math::sin(a / 10.0).max(0.0),
+            Self::Square if (round / 10).is_multiple_of(2) => 1.0,
+            Self::Square => 0.0,
+            Self::Frac => 1.0 / (a + 1.0),
         };
         factor as f32
     }
