@@ -40,18 +40,6 @@ impl DistinctPositives {
     }
 }
 
-/// Returns the weights floor + exp(-rho_i / tau) of a user's positives, scaled so that their sum is their number.
-///
-/// `later` holds rho_i, the number of the user's positives that are strictly later than i. The weights stay on the
-/// device.
-pub(super) fn recency_weights(later: &[u32], floor: f64, tau: f64) -> Vec<f64> {
-    let mut weights: Vec<f64> = later.iter().map(|rank| floor + crate::math::exp(-f64::from(*rank) / tau)).collect();
-    let sum: f64 = weights.iter().sum();
-    let scale = weights.len() as f64 / sum;
-    weights.iter_mut().for_each(|weight| *weight *= scale);
-    weights
-}
-
 /// Replaces `items` by the items that the user has rated, ascending and each once, and `ratings` by the last rating of
 /// each.
 pub(super) fn collect_last_ratings(own: &OwnData<'_>, items: &mut Vec<u32>, ratings: &mut Vec<f32>) {

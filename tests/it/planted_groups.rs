@@ -73,8 +73,8 @@ const ARMS: &[(&str, &str, Data, Expected)] = &[
          clip_norm = 1000, dropout = 0, pseudo_items = 0, epsilon = 0 }",
         Ratings,
         Hardly(
-            "before user and item interact the slope is hardly steep: 900 steps are too few here, and 360 are \
-             enough on the rated checkerboard with half as many items",
+            "before user and item interact the slope is hardly steep: 360 steps are too few here, and enough on the \
+             rated checkerboard with half as many items",
         ),
     ),
     ("mf", "{}", Positives, WellAbove),

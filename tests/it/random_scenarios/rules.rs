@@ -86,7 +86,9 @@ impl Draft {
         if self.integer("method.colr.rank", 2) > dimension {
             self.0.insert("method.colr.rank", Value::Integer(dimension));
         }
-        if self.learns_ratings() && ["lastfm-2k", "lastfm-2k-tags", "delimited"].iter().any(|name| self.is("dataset.name", name)) {
+        if self.learns_ratings()
+            && ["lastfm-2k", "lastfm-2k-tags", "delimited"].iter().any(|name| self.is("dataset.name", name))
+        {
             self.set("dataset.name", "generated");
         }
     }
