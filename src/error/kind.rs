@@ -28,6 +28,7 @@ impl Error {
             Self::CheckpointUnwritten { .. }
             | Self::Diverged { .. }
             | Self::Unscorable { .. }
+            | Self::Singular { .. }
             | Self::MethodFailed { .. }
             | Self::Unrepresentable { .. }
             | Self::TimeOverflow { .. }

@@ -115,6 +115,22 @@ pub enum Error {
         /// What cannot be computed.
         place: Cow<'static, str>,
     },
+    /// A system of equations that a method cannot solve, because a regulariser weighs too little for what it is added to, or
+    /// because training has diverged.
+    #[error(
+        "the system of equations of {system} has no solution {}: {cause}; give the regulariser more weight, or lower the learning rates",
+        place_of(*round, *user)
+    )]
+    Singular {
+        /// The round, numbered from zero; `None` where a device scores.
+        round: Option<Round>,
+        /// The user whose device has the system; `None` for a step of the server.
+        user: Option<UserId>,
+        /// What was to be solved for.
+        system: Cow<'static, str>,
+        /// Why that cannot be done.
+        cause: String,
+    },
     /// The code of a method that cannot go on, such as an exception of one that is written in another language.
     #[error("the method `{method}` failed {}: {reason}", place_of(*round, *user))]
     MethodFailed {

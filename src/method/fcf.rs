@@ -5,7 +5,8 @@
 //! x_u = (Y^T C_u Y + lambda I)^(-1) Y^T C_u p_u and uploads c_ui (x_u . y_i - p_ui) x_u for **all** items, so that the
 //! table of gradients does not list the positives. The server adds up the gradients of a step's participants and moves
 //! Y by Adam. The gradient is 2 sum + 2 lambda y_i in the paper and half of that here, which Adam's normalisation
-//! cancels. For scoring, a device solves for x_u in the newest table.
+//! cancels. For scoring, a device solves for x_u in the newest table, optionally with more weight on recent positives: alpha
+//! is multiplied by their weights. Times never leave the device.
 //!
 //! Source: Ammad-ud-din et al., Federated Collaborative Filtering for Privacy-Preserving Personalized Recommendation
 //! System, arXiv 1901.09888, sections 3.1 and 3.2; FedRec's slides, equation 3.
@@ -17,8 +18,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::averager::Averager;
+use super::recency::{Recency, weighted_positives};
 use super::rule::{Combine, Optimizer, Rule};
-use super::user_vector::{DistinctPositives, checked_vector, score_items, single_precision, singular, unscorable};
+use super::user_vector::{checked_vector, score_items, single_precision, singular, unscorable};
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
     largest_magnitude, parameters, sizes_of_item_table,
@@ -75,6 +77,8 @@ pub struct FcfParameters {
     /// The rows of Y start as normal draws of this length, about.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub initial_length: f64,
+    /// Lets recent positives count more when a device scores. Left out: all count alike.
+    pub recency: Option<Recency>,
 }
 
 impl Default for FcfParameters {
@@ -88,6 +92,7 @@ impl Default for FcfParameters {
             beta2: 0.999,
             epsilon: 1e-8,
             initial_length: 0.1,
+            recency: None,
         }
     }
 }
@@ -114,11 +119,17 @@ impl Fcf {
 }
 
 impl Shared {
-    /// Returns x_u for this table.
-    fn solve(&self, table: &Table, positives: &[u32], solver: &mut LeastSquares) -> algebra::Result<Vec<f64>> {
+    /// Returns x_u for this table, with this factor of alpha for each positive.
+    fn solve(
+        &self,
+        table: &Table,
+        (positives, factors): (&[u32], &[f64]),
+        solver: &mut LeastSquares,
+    ) -> algebra::Result<Vec<f64>> {
         let gram = gram_of_table(&table.view())?;
-        let weights = (self.parameters.confidence, self.parameters.regularization);
-        user_vector(solver, &gram, &table.view(), positives, weights)
+        let FcfParameters { confidence, regularization, .. } = self.parameters;
+        let weights: Vec<f64> = factors.iter().map(|factor| confidence * factor).collect();
+        user_vector(solver, &gram, &table.view(), (positives, &weights), regularization)
     }
 
     /// Returns the number of multiply-adds of a participation with this many positives.
@@ -166,8 +177,9 @@ struct FcfClient {
 impl Client for FcfClient {
     fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
         let Shared { parameters, shape, .. } = &*self.shared;
-        let (table, positives) = (task.model.table(0), DistinctPositives::of(&task.own).items);
-        let vector = self.shared.solve(table, &positives, &mut scratch.least_squares);
+        let table = task.model.table(0);
+        let (positives, equal) = weighted_positives(&task.own, None);
+        let vector = self.shared.solve(table, (&positives, &equal), &mut scratch.least_squares);
         let vector = vector.map_err(|cause| singular(task, cause))?;
         checked_vector(task, "x", &vector)?;
         let squared = |&item: &u32| (1.0 - score(&vector, &table.view().row(item as usize))).powi(2);
@@ -182,8 +194,8 @@ impl Client for FcfClient {
 
     fn scorer<'a>(&'a self, context: &ScoringContext<'a>, scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
         let table = context.model.table(0);
-        let positives = DistinctPositives::of(&context.own).items;
-        let vector = self.shared.solve(table, &positives, &mut scratch.least_squares);
+        let (positives, factors) = weighted_positives(&context.own, self.shared.parameters.recency.as_ref());
+        let vector = self.shared.solve(table, (&positives, &factors), &mut scratch.least_squares);
         let vector = vector.map_err(|cause| unscorable(context, cause))?;
         let vector = single_precision(&vector);
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| score_items(&vector, table, items, scores)))
@@ -194,7 +206,8 @@ impl Client for FcfClient {
     }
 }
 
-/// Returns x_u (k values) for a user's positives. `gram` is Y^T Y, of which the upper triangle is read.
+/// Returns x_u (k values) for a user's positives with these weights beyond 1, which are alpha where all count alike.
+/// `gram` is Y^T Y, of which the upper triangle is read.
 ///
 /// # Errors
 /// Those of [`LeastSquares::user_vector`].
@@ -202,11 +215,11 @@ pub fn user_vector(
     solver: &mut LeastSquares,
     gram: &Array2<f64>,
     table: &ArrayView2<'_, f32>,
-    positives: &[u32],
-    (confidence, regularization): (f64, f64),
+    (positives, weights): (&[u32], &[f64]),
+    regularization: f64,
 ) -> algebra::Result<Vec<f64>> {
-    // C_u = I + alpha on the positives, and C_u p_u = 1 + alpha there.
-    let positives = Positives { items: positives, weights: Weights::Equal(confidence), target_offset: 1.0 };
+    // C_u is 1 plus its weight for each positive, and so is C_u p_u there.
+    let positives = Positives { items: positives, weights: Weights::Each(weights), target_offset: 1.0 };
     solver.user_vector(gram, table, positives, regularization)
 }
 
@@ -228,6 +241,7 @@ pub fn item_gradients(vector: &[f64], table: &ArrayView2<'_, f32>, positives: &[
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::dataset::OwnData;
     use crate::model::least_squares::gram_of_table;
 
     const ALPHA: f64 = 4.0;
@@ -252,7 +266,7 @@ mod tests {
         let (table, positives) = (table(), [1u32, 4]);
         let gram = gram_of_table(&table.view()).unwrap();
         let mut solver = LeastSquares::default();
-        let x = user_vector(&mut solver, &gram, &table.view(), &positives, (ALPHA, LAMBDA)).unwrap();
+        let x = user_vector(&mut solver, &gram, &table.view(), (&positives, &[ALPHA; 2]), LAMBDA).unwrap();
         for axis in 0..3 {
             let moved = |step: f64| {
                 let mut other = x.clone();
@@ -273,6 +287,26 @@ mod tests {
                 assert!((slope / 2.0 - f64::from(gradients[item * 3 + axis])).abs() < 1e-6);
             }
         }
+    }
+
+    /// If this fails, a device that scores with recency does not weigh its positives, or weighs them the other way round.
+    #[test]
+    fn a_recent_positive_pulls_the_user_vector_more_than_an_old_one() {
+        let table = Table::new(TableShape { rows: 2, dimension: 2 }, vec![1.0, 0.0, 0.0, 1.0]);
+        let vector = |recency| {
+            let parameters = FcfParameters { regularization: LAMBDA, recency, ..FcfParameters::default() };
+            let shared = Shared { parameters, shape: table.shape() };
+            // Item 1 is later than item 0.
+            let own = OwnData::new(&[0, 1]).with_recency_ranks(&[1u32, 0][..]);
+            let (positives, factors) = weighted_positives(&own, shared.parameters.recency.as_ref());
+            shared.solve(&table, (&positives, &factors), &mut LeastSquares::default()).unwrap()
+        };
+        let (alike, recent) = (vector(None), vector(Some(Recency { tau: 1.0, floor: 0.0 })));
+        assert_eq!(alike[0], alike[1]);
+        assert!(recent[1] > alike[1] && recent[0] < alike[0], "{recent:?} without recency {alike:?}");
+        // The factors e^(-1) and 1 are scaled to a sum of 2, and an item of its own dimension has (1 + w) / (1 + w + lambda).
+        let weight = ALPHA * 2.0 / (1.0 + (-1f64).exp());
+        assert!((recent[1] - (1.0 + weight) / (1.0 + weight + LAMBDA)).abs() < 1e-12);
     }
 
     /// If this fails, the virtual time of a participation no longer follows from the arithmetic that it takes.

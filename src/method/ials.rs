@@ -155,9 +155,7 @@ impl Trainer {
     fn solve<P: AsRef<[u32]> + Sync>(&self, other: &Table, positives: &[P], step: &StepContext<'_>) -> Result<Table> {
         let Shared { constants, shape, .. } = &*self.shared;
         let failed = |cause: AlgebraError| match cause {
-            AlgebraError::NotPositiveDefinite { value, .. } => {
-                step.diverged("the system of equations of a row of X or Y", value as f32)
-            }
+            AlgebraError::NotPositiveDefinite { .. } => step.singular("a row of X or Y", &cause),
             other => Error::Update(other.to_string()),
         };
         let weighted_gram = times(&gram_of_table(&other.view()).map_err(failed)?, constants.unobserved_weight);

@@ -78,6 +78,7 @@ pub mod mf;
 mod minibatch;
 pub mod ncf;
 mod network;
+mod own_noise;
 mod pairs;
 pub mod pfedrec;
 pub mod protocol;
@@ -97,6 +98,7 @@ mod vector_client;
 pub use crate::model::magnitude::largest_magnitude;
 pub use averager::Averager;
 pub use entry::{Build, Entry, Placement, SchemaOf, no_blocks, parameters, sizes_by, sizes_of, sizes_of_item_table};
+pub use own_noise::OwnNoise;
 pub use protocol::Protocol;
 pub use server::Server;
 pub use task::{LocalTask, LocalUpdate, Phase, SampleScratch, Scorer, ScoringContext};
@@ -196,6 +198,12 @@ pub trait Method: Send + Sync + Debug {
     /// (`select = "needed-rows"`); all other rows are then NaN. The default is no.
     fn trains_on_sampled_rows(&self) -> bool {
         false
+    }
+
+    /// Tells what the noise is worth that devices of this method add by themselves; `None`, which is the default, if they add
+    /// none. Methods that another mechanism protects need not tell.
+    fn own_noise(&self) -> Option<OwnNoise> {
+        None
     }
 
     /// Returns whether scores are predictions of ratings, in the unit of the data set. Only then can their error be

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::task::Phase;
 use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Round, UserId};
+use crate::model::algebra::AlgebraError;
 use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::magnitude::{MagnitudeCounts, SupportCount};
 use crate::model::state::StateVisitor;
@@ -219,6 +220,11 @@ impl<'a> StepContext<'a> {
             value,
             limit: self.divergence_limit,
         }
+    }
+
+    /// Returns the error for a system of equations that the server cannot solve.
+    pub fn singular(&self, system: &'static str, cause: &AlgebraError) -> Error {
+        Error::Singular { round: Some(self.round), user: None, system: system.into(), cause: cause.to_string() }
     }
 
     /// Returns this step's randomness of a name that the server chooses, such as that of its noise.

@@ -6,6 +6,7 @@ use ndarray::Array2;
 use super::{LocalTask, ScoringContext};
 use crate::dataset::OwnData;
 use crate::error::{Error, Result};
+use crate::ids::{Round, UserId};
 use crate::model::algebra::AlgebraError;
 use crate::model::kernel::score::{ScaledSum, score_sums};
 use crate::model::table::Table;
@@ -40,18 +41,6 @@ impl DistinctPositives {
     }
 }
 
-/// Returns the weights floor + exp(-rho_i / tau) of a user's positives, scaled so that their sum is their number.
-///
-/// `later` holds rho_i, the number of the user's positives that are strictly later than i. The weights stay on the
-/// device.
-pub(super) fn recency_weights(later: &[u32], floor: f64, tau: f64) -> Vec<f64> {
-    let mut weights: Vec<f64> = later.iter().map(|rank| floor + crate::math::exp(-f64::from(*rank) / tau)).collect();
-    let sum: f64 = weights.iter().sum();
-    let scale = weights.len() as f64 / sum;
-    weights.iter_mut().for_each(|weight| *weight *= scale);
-    weights
-}
-
 /// Replaces `items` by the items that the user has rated, ascending and each once, and `ratings` by the last rating of
 /// each.
 pub(super) fn collect_last_ratings(own: &OwnData<'_>, items: &mut Vec<u32>, ratings: &mut Vec<f32>) {
@@ -83,22 +72,18 @@ pub(super) fn draw_unrated(
     unrated.truncate(count);
 }
 
-/// Returns the error of a participation whose system of equations has no solution, because its table is no longer
-/// finite.
-pub(super) fn singular(task: &LocalTask<'_>, _cause: AlgebraError) -> Error {
-    let (round, user, limit) = (task.round, task.user, task.divergence_limit);
-    Error::Diverged {
-        round,
-        user: Some(user),
-        parameter: "the system of equations of the user vector".into(),
-        value: f32::NAN,
-        limit,
-    }
+/// Returns the error of a participation whose system of equations has no solution.
+pub(super) fn singular(task: &LocalTask<'_>, cause: AlgebraError) -> Error {
+    without_user_vector(Some(task.round), task.user, cause)
 }
 
 /// Returns the error of a scoring whose system of equations has no solution.
-pub(super) fn unscorable(context: &ScoringContext<'_>, _cause: AlgebraError) -> Error {
-    Error::Unscorable { user: context.user, place: "the user vector".into() }
+pub(super) fn unscorable(context: &ScoringContext<'_>, cause: AlgebraError) -> Error {
+    without_user_vector(None, context.user, cause)
+}
+
+fn without_user_vector(round: Option<Round>, user: UserId, cause: AlgebraError) -> Error {
+    Error::Singular { round, user: Some(user), system: "the user vector".into(), cause: cause.to_string() }
 }
 
 /// Returns the product of `matrix` and `factor`.

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::accountant::Curve;
-use crate::scenario::{Adjacency, PrivacySpec, Trust};
+use crate::method::OwnNoise;
+use crate::scenario::{Adjacency, PrivacySpec, Trust, usual_delta};
 
 /// Says how the users of a step are found, as far as that protects them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +40,10 @@ pub enum NoEpsilon {
     ThirdParty,
     /// The server picks users by their data.
     SelectionByData,
+    /// Devices make more or fewer steps by their data.
+    StepsByData,
+    /// The noise falls with the learning rate.
+    FallsByRound,
 }
 
 impl NoEpsilon {
@@ -53,6 +58,8 @@ impl NoEpsilon {
             Self::OtherValues => "some values that are uploaded are no floating-point numbers, and have no noise",
             Self::ThirdParty => "what clients tell the third party has no noise",
             Self::SelectionByData => "whom the server picks depends on users' data",
+            Self::StepsByData => "how many steps a device makes, each with its share of noise, depends on its data",
+            Self::FallsByRound => "the noise falls from round to round, and rounds are counted alike",
         }
     }
 }
@@ -148,6 +155,30 @@ impl Claim {
         Some(Self { start, curve })
     }
 
+    /// Returns the claim of a run of which `[privacy]` says nothing, and in which the devices of the method add `noise` by
+    /// themselves to every row. The delta is the usual one, unless one over the number of users is less.
+    pub fn of_own_noise(noise: OwnNoise, users: usize, circumstances: &Circumstances) -> Self {
+        let circumstances = Circumstances { lists_rows: false, ..*circumstances };
+        let (no_epsilon, multiplier) = match noise {
+            OwnNoise::Gaussian(multiplier) => {
+                (reason(&PrivacySpec::default(), Trust::Local, &circumstances), Some(multiplier))
+            }
+            OwnNoise::Absent => (Some(NoEpsilon::NoNoise), None),
+            OwnNoise::StepsByData => (Some(NoEpsilon::StepsByData), None),
+            OwnNoise::FallsByRound => (Some(NoEpsilon::FallsByRound), None),
+        };
+        let start = PrivacyRecord {
+            epsilon: None,
+            delta: Some(usual_delta().min(1.0 / users.max(1) as f64)),
+            adjacency: Some(Adjacency::Replace),
+            trust: Some(Trust::Local),
+            sampling: Some(Sampling::Known),
+            times: 0,
+            no_epsilon,
+        };
+        Self { start, curve: multiplier.filter(|_| no_epsilon.is_none()).map(Curve::gaussian) }
+    }
+
     /// Returns what is claimed after so much.
     pub fn after(&self, spent: Spent) -> PrivacyRecord {
         let times = match self.start.sampling {
@@ -241,6 +272,29 @@ mod tests {
         let rows = claimed(central, Circumstances { lists_rows: true, ..WHOLE });
         assert!(rows.epsilon.is_some(), "a trusted server may see rows");
         assert_eq!(Claim::of(&PrivacySpec::default(), &WHOLE), None);
+    }
+
+    /// If this fails, what a method's devices add by themselves is taken for more than it is, or the delta allows to publish
+    /// all that somebody has.
+    #[test]
+    fn noise_of_the_method_itself_is_counted_by_participations_or_says_why_not() {
+        let claimed = |noise, users, circumstances| Claim::of_own_noise(noise, users, &circumstances).after(SPENT);
+        let cohort = Circumstances { sampling: Sampling::FixedCohort(0.1), lists_rows: true, ..WHOLE };
+        for (users, delta) in [(40, 1e-5), (1_000_000, 1e-6)] {
+            let record = claimed(OwnNoise::Gaussian(0.3), users, cohort);
+            assert_eq!(record.epsilon, Some(Curve::gaussian(0.3).epsilon(SPENT.most_invitations, delta)));
+            assert_eq!((record.delta, record.adjacency), (Some(delta), Some(Adjacency::Replace)));
+            assert_eq!((record.trust, record.sampling, record.times), (Some(Trust::Local), Some(Sampling::Known), 9));
+        }
+        for (noise, circumstances, expected) in [
+            (OwnNoise::Absent, WHOLE, NoEpsilon::NoNoise),
+            (OwnNoise::StepsByData, WHOLE, NoEpsilon::StepsByData),
+            (OwnNoise::FallsByRound, WHOLE, NoEpsilon::FallsByRound),
+            (OwnNoise::Gaussian(2.0), Circumstances { selects_by_data: true, ..WHOLE }, NoEpsilon::SelectionByData),
+        ] {
+            let record = claimed(noise, 40, circumstances);
+            assert_eq!((record.epsilon, record.no_epsilon), (None, Some(expected)));
+        }
     }
 
     /// If this fails, sampling is said to protect users where no bound says so, or a replaced user is taken for one that is

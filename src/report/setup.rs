@@ -1,7 +1,7 @@
 //! Describes a checked scenario in words: what was run, and what makes its accuracy optimistic.
 
 use super::record::{NoEpsilon, ParticipationTotals, PrivacyRecord, RunRecord, Sampling};
-use super::words::{counted, name_of, percent, thousands};
+use super::words::{self, counted, name_of, percent, thousands};
 use crate::dataset::public::known;
 use crate::scenario::{
     Adjacency, EvaluationSpec, ItemTable, NegativePool, Policy, Ranking, Scenario, Selection, SourceSpec, SplitSpec,
@@ -46,7 +46,8 @@ pub fn claim(privacy: &PrivacyRecord) -> String {
             format!("no amplification by sampling, {times} participations of the user with the most")
         }
     };
-    format!("epsilon {epsilon:.4} at delta {delta:e} ({adjacency}; {whom}; {sampling})")
+    let epsilon = words::epsilon(epsilon, 4);
+    format!("epsilon {epsilon} at delta {delta:e} ({adjacency}; {whom}; {sampling})")
 }
 
 /// Returns in a few words how rounds are run.

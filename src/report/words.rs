@@ -90,6 +90,15 @@ pub fn share(share: f64) -> String {
     }
 }
 
+/// Returns an epsilon with so many decimals. One that tells no more than that there is next to no protection is shown by its
+/// magnitude.
+pub fn epsilon(epsilon: f64, decimals: usize) -> String {
+    match epsilon {
+        huge if huge >= 1e6 => format!("{huge:.1e}"),
+        epsilon => format!("{epsilon:.decimals$}"),
+    }
+}
+
 /// Returns an accuracy with four decimals, as the papers give it.
 pub fn accuracy(figure: f64) -> String {
     format!("{figure:.4}")
@@ -113,6 +122,15 @@ mod tests {
     fn thousands_are_separated_from_the_right() {
         let printed = [0, 7, 999, 1_000, 98_114, 1_000_209].map(thousands);
         assert_eq!(printed, ["0", "7", "999", "1,000", "98,114", "1,000,209"]);
+    }
+
+    /// If this fails, an epsilon in the billions is shown with decimals, as if it were a protection.
+    #[test]
+    fn an_epsilon_has_decimals_where_it_protects() {
+        assert_eq!(
+            [0.5, 295.25, 999_999.0, 17_850_000_000.0].map(|value| epsilon(value, 2)),
+            ["0.50", "295.25", "999999.00", "1.8e10"]
+        );
     }
 
     #[test]

@@ -63,7 +63,7 @@ pub use spec::{
     NegativesSpec, NetworkSpec, OnOffSpec, OverheadsSpec, PaillierSpec, Participation, PositionsSpec, PrivacySpec,
     PublicDataset, Ranking, RecurringOutageSpec, ReportSpec, RoundingSpec, ScaleSpec, Scenario, SecureAggregationSpec,
     SelectSpec, Selection, ServerLinkSpec, ServerSpec, Sharing, SourceSpec, SpeedSpec, SplitSpec, SubsetSpec,
-    TrainingSpec, TransportSpec, Trust, ValuesSpec, VirtualItemsSpec,
+    TrainingSpec, TransportSpec, Trust, ValuesSpec, VirtualItemsSpec, usual_delta,
 };
 pub use vocabulary::{MethodVocabulary, ParameterFault, ParameterFaultKind, Resolve, SizesOf, schema, unchecked_rules};
 pub use weights::{StepWeights, WeightTotals};

@@ -1,7 +1,7 @@
 //! Finds out what a run does to protect its users, and what may be claimed of it.
 
 use crate::error::{Error, Result};
-use crate::method::{Method, exchanged};
+use crate::method::{Method, OwnNoise, exchanged};
 use crate::model::layout::{BlockKind, Layout, ValueType};
 use crate::population::Population;
 use crate::privacy::{Circumstances, Claim, Sampling, SumNoise};
@@ -45,12 +45,12 @@ pub(super) fn sum_noise(scenario: &Scenario, users: usize) -> Option<SumNoise> {
 }
 
 /// Returns what may be claimed of a run under `policy`, with uploads of these layouts; `None` if nothing is done to protect
-/// them.
+/// them. What `[privacy]` does goes before what the method does by itself.
 pub(super) fn claim<'a>(
     scenario: &Scenario,
     policy: &Policy,
     uploads: impl Iterator<Item = &'a Layout> + Clone,
-    has_third_party: bool,
+    (has_third_party, own_noise): (bool, Option<OwnNoise>),
     (population, users, excluded): (&Population, usize, usize),
 ) -> Option<Claim> {
     let is_any = |is_so: &dyn Fn(&Layout) -> bool| uploads.clone().any(is_so);
@@ -76,5 +76,6 @@ pub(super) fn claim<'a>(
         selects_by_data: matches!(selection, ClientSelection::ByDataSize | ClientSelection::Oort(_)),
         sampling,
     };
-    Claim::of(&scenario.privacy, &circumstances)
+    let of_method = || own_noise.map(|noise| Claim::of_own_noise(noise, users, &circumstances));
+    Claim::of(&scenario.privacy, &circumstances).or_else(of_method)
 }

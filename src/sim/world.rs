@@ -171,7 +171,8 @@ impl World {
     fn claim_under(&self, policy: &Policy) -> Option<Claim> {
         let uploads = self.layouts.iter().map(|layouts| &layouts.upload);
         let users = (&self.population, self.dataset.users(), self.excluded.len());
-        protection::claim(&self.scenario, policy, uploads, self.has_third_party(), users)
+        let of_method = (self.has_third_party(), self.method.own_noise());
+        protection::claim(&self.scenario, policy, uploads, of_method, users)
     }
 
     /// Returns whether the server makes a step of noise alone where nobody was drawn, since a step that is left out would

@@ -211,7 +211,7 @@ impl Quantity {
             Self::Threads if value.fract() == 0.0 => value.to_string(),
             // A mean over runs.
             Self::Threads => format!("{value:.1}"),
-            Self::Epsilon => format!("{value:.3}"),
+            Self::Epsilon => words::epsilon(value, 3),
             Self::AuditAuc
             | Self::AuditPrecision
             | Self::LinkedAuditAuc

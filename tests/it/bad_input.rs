@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use crate::support::Workshop;
+use crate::support::{Workshop, assert_refusal};
 
 /// Returns ratings in the form of `u.data` (user, item, rating, timestamp), with each user's items in the order of
 /// time.
@@ -303,4 +303,67 @@ item = 2
     ] {
         workshop.refused(scenario.clone(), overrides, parts);
     }
+}
+
+/// If one of these fails, a system of equations without a solution becomes a wrong model, or its error does not say what to
+/// change.
+#[test]
+fn a_singular_system_ends_the_run_with_its_cause_and_a_way_out() {
+    // There are 256 dimensions and 150 items, so that only the regulariser makes the system of a user vector definite; and
+    // 150 items and 40 users, so that only the regulariser makes that of EASE definite. Here it weighs next to nothing.
+    for (method, system) in [
+        ("fcf={ latent_dimension = 256, regularization = 1e-37 }", "the user vector has no solution in round 1 (user "),
+        (
+            "fedgram={ latent_dimension = 256, regularization = 1e-37 }",
+            "the user vector has no solution in round 1 (user ",
+        ),
+        (
+            "ials={ latent_dimension = 256, regularization = 1e-37 }",
+            "a row of X or Y has no solution in round 1 (at the server)",
+        ),
+        ("ease={ regularization = 1e-37 }", "B has no solution in round 1 (at the server)"),
+    ] {
+        let workshop = Workshop::new();
+        let finished = workshop.run(workshop.small(), &[&format!("method={{ {method} }}")]).unwrap();
+        let error = finished.stopped_by.unwrap_or_else(|| panic!("{method} ran to its end"));
+        assert_eq!(error.exit_code(), 1);
+        let message = error.to_string();
+        for part in [system, "the matrix is not positive definite: pivot ", "give the regulariser more weight"] {
+            assert!(message.contains(part), "{method}: no {part:?} in: {message}");
+        }
+        let json = workshop.run_json();
+        assert_eq!((json["complete"].as_bool(), json["stopped_by"].as_str()), (Some(false), Some(&*message)));
+    }
+}
+
+/// If this fails, LightGCN trains on a graph in which nobody has rated anything.
+#[test]
+fn a_graph_without_edges_ends_the_run_and_says_whose_it_is() {
+    let workshop = Workshop::new();
+    // Every rating is within the dead zone, so that users send none.
+    let overrides = ["method=lightgcn", "codec.uplink={ values = { dead-zone = { step = 100.0, zone = 1.5 } } }"];
+    let error = workshop.run(workshop.small(), &overrides).unwrap().stopped_by.expect("it ran to its end");
+    assert_refusal(&error, &["lightgcn", "the graph of users and items has no edges"]);
+}
+
+/// If this fails, users whose device has no room for the table train nevertheless, or are left out in silence.
+#[test]
+fn a_device_without_memory_for_the_table_is_left_out_and_counted() {
+    // The table has 150 rows of 8 values in single precision, which is 4,800 bytes.
+    let device = |name: &str, memory: &str| {
+        format!("{{ name = \"{name}\", share = 0.5, ns_per_row_visit = 1, memory_mb = {memory} }}")
+    };
+    let classes = format!("devices.classes=[{}, {}]", device("small", "0.004799"), device("large", "0.0048"));
+    let workshop = Workshop::new();
+    assert!(workshop.run(workshop.small(), &[&classes]).unwrap().stopped_by.is_none());
+    let json = workshop.run_json();
+    let excluded = json["size"]["excluded_users"].as_u64().unwrap();
+    assert!((2..40).contains(&excluded), "{excluded}");
+    assert_eq!(json["participations"]["invited"], 3 * (40 - excluded), "everybody else takes part in all three rounds");
+    let summary = std::fs::read_to_string(workshop.report().join("summary.md")).unwrap();
+    let remark = format!("{excluded} of 40 users (");
+    assert!(summary.contains(&remark) && summary.contains("no room for the table"), "{summary}");
+    let workshop = Workshop::new();
+    let nobody = ["devices.memory_mb=0.004799"];
+    workshop.refused(workshop.small(), &nobody, &["no device has the memory for the table", "see [devices]"]);
 }

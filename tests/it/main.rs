@@ -97,6 +97,8 @@ mod parity;
 mod personal_tables;
 /// Each mode still computes what it computed when its digest was pinned.
 mod pinned_digests;
+/// Every method tells two groups of users apart without the leak of the pool, or a list says why not.
+mod planted_groups;
 /// Noise, draws of each user by itself and virtual items do what they claim, and no more is claimed.
 mod privacy;
 /// Random small scenarios keep the contracts.

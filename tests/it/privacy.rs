@@ -259,3 +259,30 @@ fn reports_say_why_there_is_no_epsilon() {
     assert_eq!(workshop.run_json()["privacy"]["no_epsilon"], "rows-tell");
     assert!(!workshop.run_json()["privacy"]["epsilon"].is_number());
 }
+
+/// If this fails, reports do not say what the noise of FedRAP's own is worth, or claim more than the accountant makes of it.
+#[test]
+fn the_noise_of_a_method_itself_has_its_claim() {
+    let claimed = |overrides: &[&str]| {
+        let outcome = run(small_with("fedrap", overrides), 2);
+        outcome.rounds.iter().map(|round| round.privacy).collect::<Vec<_>>()
+    };
+    assert_eq!(claimed(&[]), [None; 3]);
+    let records = claimed(&["method.fedrap.noise={ at = \"upload\", multiplier = 4.0 }"]);
+    // Rates that fall by .95 in each step add up to 20 times the first one, and there are 40 users.
+    let curve = Curve::gaussian(4.0 / 40.0 / 20.0);
+    for (record, rounds) in records.iter().map(|record| record.unwrap()).zip(1..) {
+        let (found, expected) = (record.epsilon.unwrap(), curve.epsilon(rounds, 1e-5));
+        assert!((found / expected - 1.0).abs() < 1e-5, "{found} and not {expected}");
+        assert_eq!((record.times, record.trust), (rounds, Some(Trust::Local)));
+    }
+    let of_gradients = claimed(&["method.fedrap.noise={ at = \"gradient\", multiplier = 1e-3 }"]);
+    assert_eq!(of_gradients[2].unwrap().no_epsilon, Some(NoEpsilon::StepsByData));
+    // What `[privacy]` does is counted, and not that a method adds something before.
+    let both = claimed(&["method.fedrap.noise={ at = \"upload\" }", LOCAL, DENSE]);
+    assert_eq!(both[2].unwrap().epsilon, Some(Curve::gaussian(0.7).epsilon(3, 1e-5)));
+    let workshop = Workshop::new();
+    workshop.run(workshop.small(), &["method.fedrap.noise.at=\"gradient\""]).unwrap();
+    let summary = std::fs::read_to_string(workshop.report().join("summary.md")).unwrap();
+    assert!(summary.contains("no epsilon: how many steps a device makes"), "{summary}");
+}

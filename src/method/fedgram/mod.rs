@@ -18,8 +18,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::numerics::{Constants, outer_triangle, packed_triangle, row_gradients, triangle_values, unpacked_triangle};
+use super::recency::{self, weighted_positives};
 use super::user_vector::{
-    DistinctPositives, checked_vector, recency_weights, score_items, single_precision, singular, times, unscorable,
+    DistinctPositives, checked_vector, score_items, single_precision, singular, times, unscorable,
 };
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
@@ -83,8 +84,7 @@ pub struct FedGramParameters {
     pub recency: Option<Recency>,
 }
 
-/// How recent positives count more: w_i = floor + exp(-rho_i / tau), rho_i being the number of the user's positives
-/// strictly later than i, scaled to the sum of the user's positives.
+/// How recent positives count more: [`recency::Recency`], and what becomes of the old ones.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Recency {
@@ -110,7 +110,8 @@ pub enum Background {
 
 impl Default for Recency {
     fn default() -> Self {
-        Self { tau: 5.0, floor: 0.1, background: Background::PositivesAtOne }
+        let recency::Recency { tau, floor } = recency::Recency::default();
+        Self { tau, floor, background: Background::PositivesAtOne }
     }
 }
 
@@ -279,16 +280,15 @@ impl Client for FedGramClient {
 
     fn scorer<'a>(&'a self, context: &ScoringContext<'a>, scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {
         let parameters = &self.shared.parameters;
-        let positives = DistinctPositives::of(&context.own);
         let recency = parameters.recency.as_ref();
-        let weights = recency.map(|recency| recency_weights(&positives.later, recency.floor, recency.tau));
-        let weights = weights.as_deref().map_or(Weights::Equal(1.0), Weights::Each);
+        let weighting = recency.map(|Recency { tau, floor, .. }| recency::Recency { tau: *tau, floor: *floor });
+        let (positives, weights) = weighted_positives(&context.own, weighting.as_ref());
         let target_offset = match recency.map(|recency| recency.background) {
             Some(Background::PositivesAtOne) => parameters.unobserved_weight,
             Some(Background::AllAtZero) | None => 0.0,
         };
         let solver = &mut scratch.least_squares;
-        let vector = self.shared.solve(context.model, &positives.items, (weights, target_offset), solver);
+        let vector = self.shared.solve(context.model, &positives, (Weights::Each(&weights), target_offset), solver);
         let vector = vector.map_err(|cause| unscorable(context, cause))?;
         let vector = single_precision(&vector);
         let (model, beta) = (context.model, parameters.popularity_weight as f32);

@@ -3,7 +3,6 @@
 use ndarray::{Array1, Array2};
 
 use super::numerics::*;
-use crate::method::user_vector::recency_weights;
 use crate::model::algebra::gram::{add_outer_product, mirror_upper};
 use crate::model::algebra::product::product;
 use crate::model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
@@ -148,14 +147,6 @@ fn triangles_survive_their_way_and_contributions_of_another_shape_are_refused() 
     let mut table = Array2::from_elem((2, 2), 1.5f32);
     sums.step(&mut table.view_mut(), &CONSTANTS).unwrap();
     assert_eq!(table, Array2::from_elem((2, 2), 1.5), "a step without participants");
-}
-
-#[test]
-fn recency_weights_fall_with_age_and_keep_their_sum() {
-    let weights = recency_weights(&[0, 1, 1, 40], 0.1, 5.0);
-    assert!((weights.iter().sum::<f64>() - 4.0).abs() < 1e-12);
-    assert!(weights[0] > weights[1] && weights[1] == weights[2] && weights[2] > weights[3]);
-    assert!((weights[3] / weights[0] - (0.1 + (-8f64).exp()) / 1.1).abs() < 1e-12);
 }
 
 /// If this fails, one user can move the sums of gradients or of x x^T further than is written down.

@@ -10,8 +10,8 @@ use super::averager::Averager;
 use super::rule::Rule;
 use super::server::Server;
 use super::{
-    Client, Entry, LocalTask, LocalUpdate, Method, PersonalTable, Phase, Placement, Problem, Scorer, ScoringContext,
-    Scratch, sizes_by,
+    Client, Entry, LocalTask, LocalUpdate, Method, OwnNoise, PersonalTable, Phase, Placement, Problem, Scorer,
+    ScoringContext, Scratch, sizes_by,
 };
 use crate::error::Result;
 use crate::ids::UserId;
@@ -129,6 +129,10 @@ impl Method for FedRap {
     fn server(&self) -> Box<dyn Server> {
         let rule = Rule { threshold: self.shared.plan.server_threshold, ..Rule::MEAN };
         Box::new(Averager::with_rules(self.initial(), self.upload_layout(Phase::default()), &[rule]))
+    }
+
+    fn own_noise(&self) -> Option<OwnNoise> {
+        noise::worth(&self.shared.plan)
     }
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {

@@ -3,16 +3,17 @@
 //! The paper limits the gradient with respect to C of every step to a length tau, and concludes that the averaged C can
 //! change by 2 eta tau / n_s at most if one of the n_s participants is another one. The noise has z times this as its
 //! standard deviation. Where it enters is not said, so that [`NoiseAt`] says it. It covers all rows of C, touched or
-//! not, since those that are left out would tell what the user has rated; so all rows are sent. What (epsilon, delta)
-//! follows is not worked out here.
+//! not, since those that are left out would tell what the user has rated; so all rows are sent. [`worth`] says what that
+//! hides of a user from somebody who sees the uploads. It is next to nothing: the noise of one device is made for an average
+//! over n_s of them, and for one step of many.
 //!
 //! Rows that no sample touches only decay, all by the same factor. As long as no noise reaches them, they are not packed
 //! with the others: one number says what has become of them.
 
 use super::moving_rows::C;
-use super::parameters::{Noise, NoiseAt};
+use super::parameters::{Noise, NoiseAt, Plan};
 use crate::math::LANES;
-use crate::method::{LocalTask, largest_magnitude};
+use crate::method::{LocalTask, OwnNoise, largest_magnitude};
 use crate::model;
 use crate::model::instruction_sets::per_instruction_set;
 use crate::model::kernel::{Block, PackedRows};
@@ -25,6 +26,39 @@ impl Noise {
         let participants = f64::from(self.participants.unwrap_or(1));
         self.multiplier * 2.0 * f64::from(rate) * self.clip_norm / participants
     }
+}
+
+/// Returns what the noise is worth where all ratings of a user are replaced; `None` if there is none, or nothing travels.
+///
+/// A step with the rate eta_t moves C by eta_t tau at most, whatever the data and the user's private parameters are, so that
+/// two data sets lead to results of the step that are 2 eta_t tau apart at most.
+///
+/// - In an upload, steps add up: two uploads that begin with the same C are 2 tau (eta_1 + eta_2 + ...) apart at most. An early
+///   stop leaves steps out, and the bound holds. The noise is z 2 eta_1 tau / n_s.
+/// - In gradients, every step is a Gaussian mechanism of its own, and C is all that it takes from the ones before that others
+///   see. The noise on C is eta_t z 2 eta_t tau / n_s, which is z eta_t / n_s times 2 eta_t tau. The divergences of the steps
+///   add up, and with them the inverse squares of these multipliers, if the number of steps is the same for all data.
+pub(super) fn worth(plan: &Plan) -> Option<OwnNoise> {
+    let noise = plan.noise.as_ref().filter(|_| plan.shares())?;
+    if noise.multiplier == 0.0 {
+        return Some(OwnNoise::Absent);
+    }
+    let of_each = noise.multiplier / f64::from(noise.participants.unwrap_or(1));
+    let decay = f64::from(plan.batch_decay);
+    // The rates of steps as multiples of the first one.
+    let rates = |steps: u32| std::iter::successors(Some(1.0), move |rate| Some(rate * decay)).take(steps as usize);
+    // One batch holds all samples, however many there are, so that an epoch is one step.
+    let most_steps = (plan.batch_size == usize::MAX).then_some(plan.local_epochs);
+    Some(match (noise.at, most_steps) {
+        (NoiseAt::Upload, Some(steps)) => OwnNoise::Gaussian(of_each / rates(steps).sum::<f64>()),
+        (NoiseAt::Upload, None) if decay < 1.0 => OwnNoise::Gaussian(of_each * (1.0 - decay)),
+        (NoiseAt::Gradient, Some(_)) if plan.tolerance == 0.0 && plan.round_decay < 1.0 => OwnNoise::FallsByRound,
+        (NoiseAt::Gradient, Some(steps)) if plan.tolerance == 0.0 => {
+            let inverse_squares: f64 = rates(steps).map(|rate| 1.0 / (rate * rate)).sum();
+            OwnNoise::Gaussian(of_each * f64::from(plan.table_rate) / crate::math::sqrt(inverse_squares))
+        }
+        _ => OwnNoise::StepsByData,
+    })
 }
 
 /// Clips and disturbs the C of one participation.

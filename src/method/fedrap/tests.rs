@@ -172,3 +172,63 @@ fn noise_has_its_deviation_and_covers_every_row() {
     let parameters = serde_json::json!({ "latent_dimension": 8, "learning_rate_tables": 1, "noise": {} });
     assert_eq!(update(&parameters).update.blocks[0].rows, crate::model::table::RowSet::All);
 }
+
+/// If this fails, more is claimed of the noise than there is, or something although it depends on the data.
+#[test]
+fn noise_is_counted_where_the_data_do_not_decide_how_far_steps_lead() {
+    let worth = |objective: &str, at: &str, more: serde_json::Value| {
+        let mut parameters = serde_json::json!({
+            "objective": objective, "noise": { "multiplier": 3, "clip_norm": 0.1, "participants": 4, "at": at },
+        });
+        parameters.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        (ENTRY.build)(&parameters, &problem()).unwrap().own_noise()
+    };
+    let nothing = || serde_json::json!({});
+    // Rates fall by .95 in each step and add up to 20 times the first one, however many steps there are. In the objective of
+    // the paper all ten epochs are one step each, with the same rate.
+    let falling = serde_json::json!({ "learning_rate_batch_decay": 0.5, "local_epochs": 2 });
+    for (objective, at, more, expected) in [
+        ("published-code", "upload", nothing(), 0.75 / 20.0),
+        ("paper", "upload", nothing(), 0.75 / 10.0),
+        ("paper", "upload", falling.clone(), 0.75 / 1.5),
+        ("paper", "gradient", nothing(), 0.75 * 0.5 / 10f64.sqrt()),
+        ("paper", "gradient", falling, 0.75 * 0.5 / (1.0 + 4f64).sqrt()),
+    ] {
+        let Some(OwnNoise::Gaussian(found)) = worth(objective, at, more.clone()) else { panic!("{objective}, {at}") };
+        assert!((found / expected - 1.0).abs() < 1e-5, "{objective}, {at}, {more}: {found} and not {expected}");
+    }
+    for (objective, at, more, expected) in [
+        ("published-code", "gradient", nothing(), Some(OwnNoise::StepsByData)),
+        ("paper", "gradient", serde_json::json!({ "early_stop_tolerance": 0.1 }), Some(OwnNoise::StepsByData)),
+        ("paper", "gradient", serde_json::json!({ "batch_size": 50 }), Some(OwnNoise::StepsByData)),
+        ("paper", "upload", serde_json::json!({ "batch_size": 50 }), Some(OwnNoise::StepsByData)),
+        ("paper", "gradient", serde_json::json!({ "learning_rate_round_decay": 0.9 }), Some(OwnNoise::FallsByRound)),
+        ("paper", "upload", serde_json::json!({ "noise": { "multiplier": 0 } }), Some(OwnNoise::Absent)),
+        ("paper", "upload", serde_json::json!({ "noise": null }), None),
+        ("paper", "upload", serde_json::json!({ "tables": "d-only" }), None),
+    ] {
+        assert_eq!(worth(objective, at, more.clone()), expected, "{objective}, {at}, {more}");
+    }
+}
+
+/// If this fails, an upload leads further from the table that was downloaded than the claim counts with.
+#[test]
+fn clipped_steps_lead_no_further_than_their_rates_add_up_to() {
+    let moved = |batch_size: u32| {
+        let update = update(&serde_json::json!({
+            "latent_dimension": 8, "local_epochs": 6, "early_stop_tolerance": 0, "learning_rate_tables": 2,
+            "weight_decay": 0, "batch_size": batch_size,
+            "noise": { "multiplier": 0, "clip_norm": 0.01, "at": "upload" },
+        }));
+        let start = (ENTRY.build)(&serde_json::json!({ "latent_dimension": 8 }), &problem()).unwrap().initial();
+        let end = update.update.blocks[0].apply(start.table(0)).unwrap();
+        let pairs = start.table(0).as_slice().iter().zip(end.as_slice());
+        length(&pairs.map(|(start, end)| f64::from(*end) - f64::from(*start)).collect::<Vec<_>>())
+    };
+    // Six steps, and thirty of fewer samples each.
+    let sums = [6, 30].map(|steps| 2.0 * 0.01 * (1.0 - 0.95f64.powi(steps)) / 0.05);
+    for (moved, sum) in [moved(17), moved(4)].into_iter().zip(sums) {
+        assert!((2.0 * 0.01..=sum * 1.001).contains(&moved), "{moved} of {sum}");
+        assert!(sum < 2.0 * 0.01 * 20.0);
+    }
+}

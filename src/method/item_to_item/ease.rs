@@ -67,7 +67,7 @@ impl Weigher for Ease {
         matrix.diag_mut().iter_mut().for_each(|count| *count += self.regularization);
         invert(&mut matrix).and_then(|()| mirror_upper(&mut matrix)).map_err(|cause| match cause {
             // The weight is so small or so large that the sum with the counts is singular or infinite.
-            AlgebraError::NotPositiveDefinite { value, .. } => step.diverged("the Gram matrix of items", value as f32),
+            AlgebraError::NotPositiveDefinite { .. } => step.singular(Self::MATRIX, &cause),
             other => Error::Update(other.to_string()),
         })?;
         let diagonal: Vec<f64> = matrix.diag().to_vec();

@@ -29,7 +29,7 @@ pub use environment::{
 };
 pub use evaluation::{EvaluationSpec, ItemTable, Ranking, Selection};
 pub use overheads::{OverheadsSpec, PaillierSpec, SecureAggregationSpec, TransportSpec};
-pub use privacy::{Adjacency, GaussianSpec, LaplaceSpec, PrivacySpec, Trust, VirtualItemsSpec};
+pub use privacy::{Adjacency, GaussianSpec, LaplaceSpec, PrivacySpec, Trust, VirtualItemsSpec, usual_delta};
 pub use report::ReportSpec;
 pub use training::{Participation, TrainingSpec};
 

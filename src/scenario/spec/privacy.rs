@@ -58,7 +58,7 @@ pub struct GaussianSpec {
 }
 
 /// Returns the delta that most publications state.
-fn usual_delta() -> f64 {
+pub fn usual_delta() -> f64 {
     1e-5
 }
 

@@ -137,6 +137,8 @@ fn methods_of_least_squares() -> Vec<Key> {
         maybe("method.fcf.beta2", real(0.0, 0.999)),
         maybe("method.fcf.epsilon", rate(1e-9, 1e-3)),
         maybe("method.fcf.initial_length", rate(1e-2, 1.0)),
+        maybe("method.fcf.recency.tau", rate(0.1, 100.0)),
+        maybe("method.fcf.recency.floor", zero_or(1e-2, 1.0)),
         maybe("method.fedgram.latent_dimension", small_dimension()),
         maybe("method.fedgram.unobserved_weight", rate(1e-3, 1.0)),
         maybe("method.fedgram.regularization", rate(1e-3, 10.0)),

@@ -21,6 +21,7 @@ enum Carried {
     Checkpoint(String),
     Diverged { round: Round, user: Option<UserId>, parameter: Cow<'static, str>, value: f32, limit: f32 },
     Unscorable { user: UserId, place: Cow<'static, str> },
+    Singular { round: Option<Round>, user: Option<UserId>, system: Cow<'static, str>, cause: String },
     Unrepresentable { place: String, value: f32, reason: Cow<'static, str> },
     Write { path: PathBuf, reason: String },
     Read { path: PathBuf, reason: String },
@@ -42,6 +43,9 @@ pub fn put(error: &Error, archive: &mut Archive) {
             Carried::Diverged { round: *round, user: *user, parameter: parameter.clone(), value: *value, limit: *limit }
         }
         Error::Unscorable { user, place } => Carried::Unscorable { user: *user, place: place.clone() },
+        Error::Singular { round, user, system, cause } => {
+            Carried::Singular { round: *round, user: *user, system: system.clone(), cause: cause.clone() }
+        }
         Error::Unrepresentable { place, value, reason } => {
             Carried::Unrepresentable { place: place.clone(), value: *value, reason: reason.clone() }
         }
@@ -70,6 +74,7 @@ pub fn take(archive: &mut ArchiveReader) -> Error {
             Error::Diverged { round, user, parameter, value, limit }
         }
         Carried::Unscorable { user, place } => Error::Unscorable { user, place },
+        Carried::Singular { round, user, system, cause } => Error::Singular { round, user, system, cause },
         Carried::Unrepresentable { place, value, reason } => Error::Unrepresentable { place, value, reason },
         Carried::Interrupted => Error::Interrupted,
         Carried::Write { path, reason } => Error::write(path, io::Error::other(reason)),
@@ -97,6 +102,12 @@ mod tests {
                 limit: 1e6,
             },
             Error::Unscorable { user: UserId(2), place: "a score".into() },
+            Error::Singular {
+                round: None,
+                user: Some(UserId(4)),
+                system: "the user vector".into(),
+                cause: "pivot 3 is 0".to_owned(),
+            },
             Error::Unrepresentable { place: "C".to_owned(), value: 1e30, reason: "must be small".into() },
             Error::Dataset("no negatives".to_owned()),
             Error::Memory("none".to_owned()),
