@@ -3,6 +3,7 @@
 
     python3 studies/papers/report.py            writes the page
     python3 studies/papers/report.py --check    fails if the page is another one, and writes nothing
+    python3 studies/papers/report.py --take OUT [OUT ...]    first copies what the page needs of these folders of studies
 
 Each section of `reports/papers/text.toml` is a table or figure of a paper. Its values of the paper are those of the study files, and ours are
 those of `reports/papers/STUDY-POOL[-DATA]/summary.csv`. Wherever ours under the paper's own protocol differs from the paper by more
@@ -11,6 +12,8 @@ written.
 """
 
 import csv
+import re
+import shutil
 import sys
 import tomllib
 from pathlib import Path
@@ -19,6 +22,8 @@ HERE = Path(__file__).parent
 REPORTS = HERE.parent.parent / "reports" / "papers"
 POOLS = ("unrated", "not-in-train")
 FIGURES = (("hr@10", "HR@10"), ("ndcg@10", "NDCG@10"))
+# The picture of a study that is kept, in which a value that ours passes on the way can be seen.
+PICTURE = "accuracy-by-round.svg"
 # How far a value may be from one that was published without a standard deviation.
 TOLERANCE = 0.03
 DATA = {
@@ -193,8 +198,22 @@ def page():
     return "\n".join(lines).rstrip() + "\n"
 
 
+def take(folder):
+    """Copies the tables of a study to the folder of its name, with the picture that the page links to and without the others."""
+    target = REPORTS / folder.name
+    target.mkdir(exist_ok=True)
+    for name in ("summary.csv", PICTURE):
+        shutil.copy(folder / name, target / name)
+    text = (folder / "study.md").read_text()
+    others = re.compile(rf"^!\[[^]]*\]\((?!{re.escape(PICTURE)}).*\)\n\n?", re.MULTILINE)
+    (target / "study.md").write_text(others.sub("", text).rstrip() + "\n")
+
+
 def main():
     path = REPORTS / "README.md"
+    if "--take" in sys.argv[1:]:
+        for folder in sys.argv[sys.argv.index("--take") + 1 :]:
+            take(Path(folder))
     try:
         text = page()
     except Unexplained as fault:
