@@ -73,6 +73,7 @@ pub mod fedspec;
 pub mod ials;
 pub mod item_to_item;
 pub mod lightgcn;
+pub mod listed_sums;
 pub mod metamf;
 pub mod mf;
 mod minibatch;

@@ -15,11 +15,15 @@
 
 use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 
+use crate::error::{self, Error};
 use crate::math::pow;
+use crate::method::listed_sums::ListedSums;
 use crate::model::algebra::eigen::symmetric_eigen;
 use crate::model::algebra::product::product;
 use crate::model::algebra::{AlgebraError, Result};
 use crate::model::least_squares::score;
+use crate::model::magnitude::MagnitudeCounts;
+use crate::model::table::TableUpdate;
 
 /// Holds the constants of the loss, and the size of the server's step.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -106,66 +110,37 @@ pub fn outer_triangle(vector: &[f64]) -> Vec<f32> {
 }
 
 /// Holds the sums of what the participants of a step have sent, in the order of the calls of [`Sums::absorb`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sums {
-    /// The sum of the gradients of every row (m x k).
-    pub rows: Array2<f64>,
-    /// The sums n_i of the weights of the participants who sent row i.
-    pub senders: Vec<f64>,
-    /// The upper triangle of G, the sum of x x^T, row after row.
+    /// The gradients of every row (m x k), and the sums n_i of the weights of the participants who sent row i.
+    pub gradients: ListedSums,
+    /// The upper triangle of G, the sum of x x^T, row after row; nothing before the first participant.
     pub triangle: Vec<f64>,
     /// The sum n of the weights of all participants.
     pub participants: f64,
 }
 
 impl Sums {
-    /// Makes empty sums for m items in k dimensions.
-    pub fn new(items: usize, dimension: usize) -> Self {
-        Self {
-            rows: Array2::zeros((items, dimension)),
-            senders: vec![0.0; items],
-            triangle: vec![0.0; triangle_values(dimension)],
-            participants: 0.0,
-        }
-    }
-
-    /// Adds `weight` times one participant's gradients of some rows, given as pairs of an item and its values, and its
-    /// triangle of x x^T. A gradient of zeros counts as a row that was not sent, since a dense frame has zeros in the
-    /// rows that the sender left out.
+    /// Adds `weight` times one participant's gradients of some rows and its triangle of x x^T, and returns the magnitudes of
+    /// the gradients.
     ///
     /// # Errors
-    /// [`AlgebraError::Shape`] if an item, a gradient or the triangle does not fit the sums.
-    pub fn absorb<'a>(
-        &mut self,
-        weight: f64,
-        gradients: impl IntoIterator<Item = (usize, &'a [f32])>,
-        triangle: &[f32],
-    ) -> Result<()> {
-        let (rows, columns) = self.rows.dim();
-        let misfit = AlgebraError::Shape { what: "a contribution to FedGram", rows, columns };
-        for (item, gradient) in gradients {
-            if item >= rows || gradient.len() != columns {
-                return Err(misfit);
-            }
-            if gradient.iter().all(|value| *value == 0.0) {
-                continue;
-            }
-            self.senders[item] += weight;
-            let mut row = self.rows.row_mut(item);
-            row.iter_mut().zip(gradient).for_each(|(sum, value)| *sum += weight * f64::from(*value));
+    /// [`Error::Update`] if the gradients or the triangle have another shape than those before.
+    pub fn absorb(&mut self, weight: f64, gradients: &TableUpdate, triangle: &[f32]) -> error::Result<MagnitudeCounts> {
+        if triangle.len() != triangle_values(gradients.shape.dimension) {
+            return Err(Error::Update("x x^T has another shape than the gradients".to_owned()));
         }
-        if triangle.len() != self.triangle.len() {
-            return Err(misfit);
-        }
+        let magnitudes = self.gradients.absorb(gradients, weight)?;
+        self.triangle.resize(triangle.len(), 0.0);
         self.triangle.iter_mut().zip(triangle).for_each(|(sum, value)| *sum += weight * f64::from(*value));
         self.participants += weight;
-        Ok(())
+        Ok(magnitudes)
     }
 
-    /// Adds what other sums have absorbed, which must have the same shape.
-    pub fn merge(&mut self, other: &Self) {
-        self.rows += &other.rows;
-        self.senders.iter_mut().zip(&other.senders).for_each(|(sum, count)| *sum += count);
+    /// Adds what other sums have absorbed.
+    pub fn merge(&mut self, other: Self) {
+        self.gradients.merge(other.gradients);
+        self.triangle.resize(self.triangle.len().max(other.triangle.len()), 0.0);
         self.triangle.iter_mut().zip(&other.triangle).for_each(|(sum, value)| *sum += value);
         self.participants += other.participants;
     }
@@ -185,21 +160,20 @@ impl Sums {
     /// [`AlgebraError::Shape`] for a table of another shape.
     pub fn step(&self, table: &mut ArrayViewMut2<'_, f32>, constants: &Constants) -> Result<()> {
         let Constants { unobserved_weight: a0, server_rate, .. } = *constants;
-        let (items, dimension) = self.rows.dim();
-        if table.dim() != (items, dimension) {
-            return Err(AlgebraError::Shape { what: "the item table", rows: table.nrows(), columns: table.ncols() });
-        }
         if self.participants <= 0.0 {
             return Ok(());
         }
+        let (rows, columns) = table.dim();
+        let misfit = |_| AlgebraError::Shape { what: "the item table", rows, columns };
+        let gradients = ArrayView2::from_shape((rows, columns), &self.gradients.rows).map_err(misfit)?;
         let users = self.participants;
-        let gram = upper_triangular(self.triangle.iter().copied(), dimension);
+        let gram = upper_triangular(self.triangle.iter().copied(), columns);
         let eigen = symmetric_eigen(&gram.view())?;
         // All matrices are diagonal in the coordinates of the eigenvectors.
         let eigenvectors = eigen.vectors.t().as_standard_layout().into_owned();
         let rows = product(&table.mapv(f64::from).as_standard_layout().view(), &eigenvectors.view())?;
-        let mut steps = product(&self.rows.view(), &eigenvectors.view())?;
-        for ((mut step, row), senders) in steps.rows_mut().into_iter().zip(rows.rows()).zip(&self.senders) {
+        let mut steps = product(&gradients, &eigenvectors.view())?;
+        for ((mut step, row), senders) in steps.rows_mut().into_iter().zip(rows.rows()).zip(&self.gradients.senders) {
             let ridge = constants.ridge(*senders, users);
             let curvature = a0 + senders / users;
             for ((step, y), value) in step.iter_mut().zip(row).zip(&eigen.values) {

@@ -39,8 +39,7 @@ impl Server for GramServer {
     }
 
     fn accumulator(&self) -> Box<dyn Accumulator> {
-        let shape = self.shared.shape;
-        Box::new(GramSums { sums: Sums::new(shape.rows, shape.dimension), uploads: MagnitudeCounts::default() })
+        Box::new(GramSums::default())
     }
 
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
@@ -51,7 +50,9 @@ impl Server for GramServer {
         let mut table = Table::clone(self.model.table(TABLE));
         sums.step(&mut table.view_mut(), &constants).map_err(|cause| step_error(step, cause))?;
         let popularity = match parameters.popularity_weight > 0.0 {
-            true if sums.participants > 0.0 => sums.senders.iter().map(|n| (n / sums.participants) as f32).collect(),
+            true if sums.participants > 0.0 => {
+                sums.gradients.senders.iter().map(|n| (n / sums.participants) as f32).collect()
+            }
             true => self.model.table(POPULARITY).as_slice().to_vec(),
             false => Vec::new(),
         };
@@ -72,6 +73,7 @@ fn step_error(step: &StepContext<'_>, cause: AlgebraError) -> Error {
 }
 
 /// Holds the sums of a step.
+#[derive(Default)]
 struct GramSums {
     sums: Sums,
     uploads: MagnitudeCounts,
@@ -79,23 +81,15 @@ struct GramSums {
 
 impl Accumulator for GramSums {
     fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()> {
-        let (mut rows, mut triangle): (Vec<f32>, Vec<f32>) = (Vec::new(), Vec::new());
         for contribution in contributions {
             let [gradients, outer] = &contribution.update.blocks[..] else {
                 return Err(Error::Update("a contribution to FedGram has two blocks".to_owned()));
             };
-            rows.clear();
-            rows.extend(floats(&gradients.values));
-            triangle.clear();
             // A codec may have left the only row out, which is then zero.
-            triangle.extend(floats(&outer.to_whole_bytes(Base::Zeros)?));
-            let values = rows.chunks_exact(gradients.shape.dimension.max(1));
-            let listed = gradients.iter().map(|(row, _)| row).zip(values);
-            self.sums
-                .absorb(contribution.weight, listed, &triangle)
-                .map_err(|cause| Error::Update(cause.to_string()))?;
-            for values in [&rows, &triangle] {
-                self.uploads.add_times(&MagnitudeCounts::of(values, 1.0), 1);
+            let triangle: Vec<f32> = floats(&outer.to_whole_bytes(Base::Zeros)?).collect();
+            let of_gradients = self.sums.absorb(contribution.weight, gradients, &triangle)?;
+            for magnitudes in [of_gradients, MagnitudeCounts::of(&triangle, 1.0)] {
+                self.uploads.add_times(&magnitudes, 1);
             }
         }
         Ok(())
@@ -103,7 +97,7 @@ impl Accumulator for GramSums {
 
     fn merge(&mut self, other: Box<dyn Accumulator>) -> Result<()> {
         let other = *downcast::<Self>(other)?;
-        self.sums.merge(&other.sums);
+        self.sums.merge(other.sums);
         self.uploads.add_times(&other.uploads, 1);
         Ok(())
     }

@@ -6,6 +6,7 @@ use super::numerics::*;
 use crate::model::algebra::gram::{add_outer_product, mirror_upper};
 use crate::model::algebra::product::product;
 use crate::model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
+use crate::model::table::{TableShape, TableUpdate};
 use crate::rng::{PortableDraws, Purpose, Streams};
 
 const CONSTANTS: Constants =
@@ -34,15 +35,19 @@ fn user_vectors(table: &Array2<f32>) -> Vec<Vec<f64>> {
     users().iter().map(&mut solve).collect()
 }
 
+/// Returns an upload of these rows of a table of this shape.
+fn listed((rows, dimension): (usize, usize), items: &[u32], values: &[f32]) -> TableUpdate {
+    TableUpdate::listed(TableShape { rows, dimension }, items.to_vec(), values, 1.0).unwrap()
+}
+
 /// Adds to `sums` what a user with this vector and these positives sends.
 fn absorb(sums: &mut Sums, table: &Array2<f32>, vector: &[f64], items: &[u32]) {
     let gradients = row_gradients(vector, &table.view(), items);
-    let rows = items.iter().map(|item| *item as usize).zip(gradients.chunks_exact(DIMENSION));
-    sums.absorb(1.0, rows, &outer_triangle(vector)).unwrap();
+    sums.absorb(1.0, &listed((ITEMS, DIMENSION), items, &gradients), &outer_triangle(vector)).unwrap();
 }
 
 fn sums(table: &Array2<f32>, vectors: &[Vec<f64>]) -> Sums {
-    let mut sums = Sums::new(ITEMS, DIMENSION);
+    let mut sums = Sums::default();
     vectors.iter().zip(users()).for_each(|(vector, items)| absorb(&mut sums, table, vector, &items));
     sums
 }
@@ -81,8 +86,8 @@ fn the_step_times_the_stated_matrix_is_half_the_slope_of_the_loss() {
     vectors.iter().for_each(|vector| add_outer_product(&mut gram, 1.0, vector).unwrap());
     mirror_upper(&mut gram).unwrap();
     for item in 0..ITEMS {
-        let ridge = CONSTANTS.ridge(sums.senders[item], vectors.len() as f64);
-        let share = CONSTANTS.unobserved_weight + sums.senders[item] / vectors.len() as f64;
+        let ridge = CONSTANTS.ridge(sums.gradients.senders[item], vectors.len() as f64);
+        let share = CONSTANTS.unobserved_weight + sums.gradients.senders[item] / vectors.len() as f64;
         let step: Array1<f64> = (0..DIMENSION).map(|c| exact[(item, c)] - f64::from(after[(item, c)])).collect();
         let column = step.clone().into_shape_with_order((DIMENSION, 1)).unwrap();
         let product = product(&gram.view(), &column.view()).unwrap();
@@ -117,15 +122,15 @@ fn a_round_lowers_the_loss() {
 fn merged_sums_are_the_sums_of_all_participants() {
     let table = table();
     let vectors = user_vectors(&table);
-    let (mut left, mut right) = (Sums::new(ITEMS, DIMENSION), Sums::new(ITEMS, DIMENSION));
+    let (mut left, mut right) = (Sums::default(), Sums::default());
     for (index, (vector, items)) in vectors.iter().zip(users()).enumerate() {
         let half = if index < 2 { &mut left } else { &mut right };
         absorb(half, &table, vector, &items);
     }
-    left.merge(&right);
+    left.merge(right);
     let whole = sums(&table, &vectors);
-    assert_eq!((left.participants, &left.senders), (whole.participants, &whole.senders));
-    assert!(left.rows.iter().zip(&whole.rows).all(|(a, b)| (a - b).abs() < 1e-12));
+    assert_eq!((left.participants, &left.gradients.senders), (whole.participants, &whole.gradients.senders));
+    assert!(left.gradients.rows.iter().zip(&whole.gradients.rows).all(|(a, b)| (a - b).abs() < 1e-12));
     assert!(left.triangle.iter().zip(&whole.triangle).all(|(a, b)| (a - b).abs() < 1e-12));
 }
 
@@ -135,15 +140,14 @@ fn triangles_survive_their_way_and_contributions_of_another_shape_are_refused() 
     assert_eq!(unpacked_triangle(&packed_triangle(&matrix), 3).unwrap(), matrix);
     assert!(unpacked_triangle(&[0.0; 5], 3).is_err());
     assert_eq!(outer_triangle(&[2.0, 3.0]), [4.0, 6.0, 9.0]);
-    let mut sums = Sums::new(2, 2);
-    assert!(sums.absorb(1.0, [(2, &[0.0; 2][..])], &[0.0; 3]).is_err());
-    assert!(sums.absorb(1.0, [(1, &[0.0; 3][..])], &[0.0; 3]).is_err());
-    assert!(sums.absorb(1.0, [(1, &[0.0; 2][..])], &[0.0; 2]).is_err());
-    assert_eq!(sums, Sums::new(2, 2));
-    sums.absorb(0.5, [(0, &[0.0; 2][..]), (1, &[2.0; 2][..])], &[4.0; 3]).unwrap();
-    assert_eq!((&sums.senders, sums.participants), (&vec![0.0, 0.5], 0.5), "a row of zeros was not sent");
-    assert_eq!((sums.rows.row(1).to_vec(), &sums.triangle), (vec![1.0; 2], &vec![2.0; 3]));
-    let sums = Sums::new(2, 2);
+    let mut sums = Sums::default();
+    assert!(sums.absorb(1.0, &listed((2, 2), &[1], &[0.0; 2]), &[0.0; 2]).is_err());
+    assert_eq!(sums, Sums::default());
+    sums.absorb(0.5, &listed((2, 2), &[0, 1], &[0.0, 0.0, 2.0, 2.0]), &[4.0; 3]).unwrap();
+    assert!(sums.absorb(1.0, &listed((3, 2), &[1], &[0.0; 2]), &[0.0; 3]).is_err());
+    assert_eq!((&sums.gradients.senders, sums.participants), (&vec![0.0, 0.5], 0.5), "a row of zeros was not sent");
+    assert_eq!((&sums.gradients.rows[2..], &sums.triangle), (&[1.0; 2][..], &vec![2.0; 3]));
+    let sums = Sums::default();
     let mut table = Array2::from_elem((2, 2), 1.5f32);
     sums.step(&mut table.view_mut(), &CONSTANTS).unwrap();
     assert_eq!(table, Array2::from_elem((2, 2), 1.5), "a step without participants");

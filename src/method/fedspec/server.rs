@@ -9,12 +9,13 @@ use super::{ITEM_WEIGHTS, Shared, TABLE, numerics};
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::math;
+use crate::method::listed_sums::ListedSums;
 use crate::method::server::{Accumulator, Contribution, Server, StepContext, StepReport, downcast};
 use crate::model::algebra::AlgebraError;
 use crate::model::blocks::Model;
 use crate::model::magnitude::MagnitudeCounts;
 use crate::model::state::StateVisitor;
-use crate::model::table::{Table, floats};
+use crate::model::table::Table;
 
 /// The least 1 - |Z_i|^2 by which a score is divided.
 const LEAST_REST: f64 = 1e-3;
@@ -32,10 +33,8 @@ pub(super) struct SpectralServer {
 /// What users have sent since the last step of A.
 #[derive(Clone, Debug, Default)]
 struct Sums {
-    /// The sums of the rows (m x r), in the order of rows; nothing before the first upload.
-    rows: Vec<f64>,
-    /// For each item, the number of users who sent its row.
-    senders: Vec<f64>,
+    /// The sums of the rows (m x r), and the number of users who sent each.
+    listed: ListedSums,
     /// Those who have sent something.
     users: BTreeSet<UserId>,
     /// A as the first of them received it.
@@ -58,7 +57,7 @@ impl SpectralServer {
 
     /// Replaces the model by that of the eigenvectors which the pending sums give.
     fn advance(&mut self, step: &StepContext<'_>) -> Result<()> {
-        let Sums { rows, senders, received, users } = std::mem::take(&mut self.pending);
+        let Sums { listed: ListedSums { rows, senders }, received, users } = std::mem::take(&mut self.pending);
         // A codec may have left everything out. Nothing was learned then.
         if rows.iter().all(|value| *value == 0.0) {
             return Ok(());
@@ -115,8 +114,7 @@ impl Server for SpectralServer {
 
     fn accumulator(&self) -> Box<dyn Accumulator> {
         let known = Arc::new(self.pending.users.clone());
-        let sums = Sums { users: BTreeSet::new(), ..Sums::default() };
-        Box::new(Gathered { known, sums, uploads: MagnitudeCounts::default() })
+        Box::new(Gathered { known, sums: Sums::default(), uploads: MagnitudeCounts::default() })
     }
 
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
@@ -134,8 +132,8 @@ impl Server for SpectralServer {
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
         state.plain(&mut self.counts)?;
-        state.plain(&mut self.pending.rows)?;
-        state.plain(&mut self.pending.senders)?;
+        state.plain(&mut self.pending.listed.rows)?;
+        state.plain(&mut self.pending.listed.senders)?;
         state.plain(&mut self.pending.users)?;
         state.plain(&mut self.pending.received)
     }
@@ -148,8 +146,7 @@ impl Sums {
             *self = other;
             return;
         }
-        self.rows.iter_mut().zip(&other.rows).for_each(|(sum, value)| *sum += value);
-        self.senders.iter_mut().zip(&other.senders).for_each(|(sum, count)| *sum += count);
+        self.listed.merge(other.listed);
         self.users.extend(other.users);
     }
 }
@@ -168,24 +165,11 @@ impl Accumulator for Gathered {
             if self.known.contains(&user) || !self.sums.users.insert(user) {
                 continue;
             }
-            let update = &contribution.update.blocks[0];
-            let (items, rank) = (update.shape.rows, update.shape.dimension);
-            if self.sums.rows.is_empty() {
-                self.sums.rows = vec![0.0; items * rank];
-                self.sums.senders = vec![0.0; items];
+            if self.sums.received.is_empty() {
                 self.sums.received = contribution.received.table(TABLE).as_slice().to_vec();
             }
-            let values: Vec<f32> = floats(&update.values).collect();
-            for ((item, _), values) in update.iter().zip(values.chunks_exact(rank.max(1))) {
-                // A dense frame has zeros in the rows that the sender left out.
-                if values.iter().all(|value| *value == 0.0) {
-                    continue;
-                }
-                self.sums.senders[item] += 1.0;
-                let sums = &mut self.sums.rows[item * rank..(item + 1) * rank];
-                sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += f64::from(*value));
-            }
-            self.uploads.add_times(&MagnitudeCounts::of(&values, 1.0), 1);
+            let magnitudes = self.sums.listed.absorb(&contribution.update.blocks[0], 1.0)?;
+            self.uploads.add_times(&magnitudes, 1);
         }
         Ok(())
     }
