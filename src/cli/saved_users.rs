@@ -1,7 +1,7 @@
 //! Collects what `--save-users` writes of single users.
 
 use crate::dataset::KeptItems;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ids::UserId;
 use crate::report::model_file::UserArrays;
 use crate::sim::Simulation;
@@ -10,18 +10,15 @@ use crate::sim::Simulation;
 /// round it is nothing, as some of the users are in training then.
 ///
 /// # Errors
-/// [`Error::Usage`] for a user who is not there, and for a method whose users keep no table.
+/// [`Error::Usage`] for a user who is not there.
 pub fn saved_users(users: &[UserId], simulation: &Simulation) -> Result<Vec<UserArrays>> {
     if simulation.stopped_by().is_some() {
         return Ok(Vec::new());
     }
     let arrays = |user: &UserId| {
-        let table = simulation.personal_table(*user)?.ok_or_else(|| {
-            Error::Usage("--save-users: the users of this method keep no item table of their own".to_owned())
-        })?;
         Ok(UserArrays {
             user: *user,
-            table,
+            table: simulation.personal_table(*user)?,
             items: marked(&simulation.items_of(*user)?, simulation.world().dataset.items()),
         })
     };

@@ -33,8 +33,8 @@ pub struct ModelFile {
 pub struct UserArrays {
     /// The user.
     pub user: UserId,
-    /// The item table that it keeps for itself.
-    pub table: PersonalTable,
+    /// The item table that it keeps for itself, in methods that have one.
+    pub table: Option<PersonalTable>,
     /// For each item 1 if the user trains on it, 2 and 3 if it is held out for validation and for the test, else 0.
     pub items: Vec<u8>,
 }
@@ -100,7 +100,7 @@ impl Drop for ModelFile {
 
 /// Writes the blocks of `model` (rows x columns each, of the block's type) to `out` as an uncompressed `.npz` archive
 /// with one array for each, under the block's name, and returns `out`. Behind them come, of user 7, the table that it
-/// keeps for itself, as `D-7` if its name is D, and as `items-7` which items it rated.
+/// keeps for itself, if there is one, as `D-7` if its name is D, and as `items-7` which items it rated.
 ///
 /// # Errors
 /// Returns the error of `out`.
@@ -129,7 +129,9 @@ pub fn write_npz<W: Write + Seek>(
         }
     }
     for UserArrays { user, table, items } in users {
-        archive.add_array(format!("{}-{}", table.name, user.0), &table.values.view())?;
+        if let Some(table) = table {
+            archive.add_array(format!("{}-{}", table.name, user.0), &table.values.view())?;
+        }
         archive.add_array(format!("items-{}", user.0), &Array1::from_vec(items.clone()))?;
     }
     archive.finish()

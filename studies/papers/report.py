@@ -142,12 +142,12 @@ def explained(explanations, study, data, far, missing):
         fitting = [
             e
             for e in explanations
-            if e["study"] == study and e.get("data", data) == data and any(a in (label, "*") for a in e["arms"])
+            if e["study"] == study and e.get("data", data) == data and label in e["arms"]
         ]
         if not fitting:
             missing.append(f"{study}: {arm}: {what}")
         found += [e for e in fitting if e not in found]
-    return [f"- **{' and '.join(e['arms']) if '*' not in e['arms'] else 'All'}**: {e['text'].strip()}" for e in found]
+    return [f"- **{', '.join(e['arms'])}**: {e['text'].strip()}" for e in found]
 
 
 def links(pools):

@@ -55,9 +55,20 @@ fn methods_without_personal_tables_are_refused() {
         workshop.arguments(workshop.small(), &["method=\"fedmf\"", "evaluation.item_table=\"another-users\""]);
     let error = run_command(&arguments).unwrap_err().to_string();
     assert!(error.contains("keep no item table of their own"), "{error}");
+}
+
+/// If this fails, the shared table of a method without personal ones cannot be drawn as one of its users sees it.
+#[test]
+fn users_without_a_table_of_their_own_are_saved_with_their_items() {
+    let workshop = Workshop::new();
     let mut arguments = workshop.arguments(workshop.small(), &["method=\"fedmf\""]);
-    (arguments.save_model, arguments.save_users) = (Some(workshop.path("model.npz")), vec![3]);
-    assert!(matches!(run_command(&arguments), Err(Error::Usage(text)) if text.contains("--save-users")));
+    let path = workshop.path("model.npz");
+    (arguments.save_model, arguments.save_users) = (Some(path.clone()), vec![3]);
+    run_command(&arguments).unwrap();
+    let mut saved = NpzReader::new(File::open(&path).unwrap()).unwrap();
+    assert_eq!(saved.names().unwrap(), ["V", "items-3"]);
+    let items: Array1<u8> = saved.by_name("items-3").unwrap();
+    assert!([1, 2, 3].iter().all(|number| items.iter().any(|item| item == number)), "{items}");
 }
 
 /// If this fails, a picture shows another user's table, or marks items that the user has not rated.

@@ -202,7 +202,7 @@ pub struct RunArgs {
     #[cfg(feature = "npz")]
     #[arg(long, value_name = "FILE.npz")]
     pub save_model: Option<PathBuf>,
-    /// Write to that file also the item table that each of these users keeps for itself, and which items it rated.
+    /// Write to that file also which items each of these users rated, and the item table that it keeps for itself, if any.
     ///
     /// Users are named by their numbers, from 0, as in users.csv. The arrays of user 7 are D-7, if the table is called D,
     /// and items-7, which has a number for each item: 1 if it is trained on, 2 and 3 if it is held out for validation and
@@ -270,7 +270,7 @@ pub struct ResumeArgs {
     #[cfg(feature = "npz")]
     #[arg(long, value_name = "FILE.npz")]
     pub save_model: Option<PathBuf>,
-    /// Write to that file also the item table that each of these users keeps for itself, and which items it rated.
+    /// Write to that file also which items each of these users rated, and the item table that it keeps for itself, if any.
     ///
     /// Users are named by their numbers, from 0, as in users.csv. The arrays of user 7 are D-7, if the table is called D,
     /// and items-7, which has a number for each item: 1 if it is trained on, 2 and 3 if it is held out for validation and

@@ -1,0 +1,54 @@
+//! Counts the lines that a federated method takes, for whoever asks what a new one costs.
+
+use std::path::{Path, PathBuf};
+
+use fedrecsim::method::Placement;
+use fedrecsim::method::registry::METHODS;
+
+/// Returns the files of a method's module, without its tests and without its form at the server.
+fn files_of(module: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/method");
+    let single = folder.join(format!("{module}.rs"));
+    if single.exists() {
+        return vec![single];
+    }
+    let mut files = Vec::new();
+    let mut folders = vec![folder.join(module)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let stem = path.file_stem().unwrap().to_str().unwrap();
+            match (["tests", "central"].contains(&stem), path.is_dir()) {
+                (true, _) => {}
+                (false, true) => folders.push(path),
+                (false, false) => files.push(path),
+            }
+        }
+    }
+    files
+}
+
+/// Returns the number of lines of a file that are neither blank nor comments, up to its tests.
+fn lines_of(file: &Path) -> usize {
+    let text = std::fs::read_to_string(file).unwrap();
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+    code.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//")).count()
+}
+
+/// Prints the lines of every federated method and their median. If this fails, a method is not where the others are, and is
+/// not counted.
+#[test]
+fn the_lines_of_federated_methods() {
+    let federated = METHODS.iter().filter(|entry| entry.placement.trains() && entry.placement != Placement::Central);
+    // Both forms of FedRec are one module.
+    let mut modules: Vec<&str> = federated.map(|entry| entry.name.split('-').next().unwrap()).collect();
+    modules.dedup();
+    let count =
+        |module: &&str| (files_of(module).iter().map(|file| lines_of(file)).sum::<usize>(), (*module).to_owned());
+    let mut counts: Vec<(usize, String)> = modules.iter().map(count).collect();
+    counts.sort_unstable();
+    counts.dedup();
+    counts.iter().for_each(|(lines, module)| println!("{module}: {lines}"));
+    println!("median: {}", (counts[(counts.len() - 1) / 2].0 + counts[counts.len() / 2].0) / 2);
+    assert!(counts.iter().all(|(lines, _)| *lines >= 50), "{counts:?}");
+}
