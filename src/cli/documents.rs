@@ -149,9 +149,7 @@ fn commands_in_the_documents_name_scenarios_that_exist_and_values_that_fit() {
                 let plan = load_study(&study.study);
                 let names: Vec<&str> = plan.arms.iter().map(|arm| arm.arm.name.as_str()).collect();
                 let is_there = |text: &String| names.iter().any(|name| name.contains(text.as_str()));
-                // A program makes the commands for the papers' studies, and they may be older than these.
-                let is_by_hand = !study.study.starts_with("studies/papers");
-                assert!(!is_by_hand || study.arms.iter().all(is_there), "{arguments:?}: no arm has this in its name");
+                assert!(study.arms.iter().all(is_there), "{arguments:?}: no arm has this in its name");
                 for other in &study.compare_to {
                     against::places(&names, other).unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
                 }
