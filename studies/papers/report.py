@@ -203,7 +203,9 @@ def take(folder):
     target = REPORTS / folder.name
     target.mkdir(exist_ok=True)
     for name in ("summary.csv", PICTURE):
-        shutil.copy(folder / name, target / name)
+        # A study of a single arm may have no picture.
+        if (folder / name).exists():
+            shutil.copy(folder / name, target / name)
     text = (folder / "study.md").read_text()
     others = re.compile(rf"^!\[[^]]*\]\((?!{re.escape(PICTURE)}).*\)\n\n?", re.MULTILINE)
     (target / "study.md").write_text(others.sub("", text).rstrip() + "\n")
