@@ -51,12 +51,24 @@ class Pool:
         self.published = {(r["arm"], r["figure"]): (r["value"], r.get("standard_deviation")) for r in file.get("references", [])}
         self.folders = sorted(folder for folder in REPORTS.glob(f"{self.name}*") if (folder / "summary.csv").exists())
         self.values = {}
+        self.has_failed = set()
         for folder in self.folders:
-            with (folder / "summary.csv").open() as lines:
-                for row in csv.DictReader(lines):
-                    if row["mean"]:
-                        self.values[row["arm"], row["quantity"]] = float(row["mean"])
-        self.has_failed = {arm for arm in self.arms if any(a == arm for a, _ in self.values) and (arm, "hr@10") not in self.values}
+            self.read(folder)
+
+    def read(self, folder):
+        """Takes in the results of a folder, and refuses a figure that differs from that of the same arm in another one."""
+        with (folder / "summary.csv").open() as lines:
+            for row in csv.DictReader(lines):
+                key = (row["arm"], row["quantity"])
+                if not row["mean"]:
+                    continue
+                value = float(row["mean"])
+                if row["quantity"] in dict(FIGURES) and self.values.get(key, value) != value:
+                    raise SystemExit(f"{folder.name}: {key} is {value}, and {self.values[key]} in another folder")
+                self.values[key] = value
+        failed = (folder / "study.md").read_text().partition("## Runs that failed\n")[2].split("\n## ")[0]
+        rows = (line.strip("| ").split(" | ") for line in failed.splitlines() if line.startswith("| "))
+        self.has_failed |= {cells[0] for cells in rows} & set(self.arms)
 
     def spent(self, arm):
         """Returns the bytes up and down until 95 % of the arm's own best figure, or none."""
@@ -93,7 +105,7 @@ def is_far(ours, value, deviation):
 
 
 def figure_cells(pools, arm, figure, far):
-    """Returns the paper's value, ours with its pool, the difference, and ours with the other pool. Notes in `far` which are far."""
+    """Returns the paper's value, ours, the difference, and ours under the honest protocol, and notes in `far` what is far."""
     leaking, honest = pools
     published = leaking.published.get((arm, figure))
     ours, other = (pool.values.get((arm, figure)) for pool in pools)
