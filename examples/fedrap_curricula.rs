@@ -31,9 +31,10 @@ const CURRICULA: [(&str, Curriculum); 5] = [
 pub fn picture() -> Result<String> {
     let line = |(label, curriculum): (&str, Curriculum)| Line {
         label: label.to_owned(),
-        values: (0..ROUNDS).map(|round| V * f64::from(curriculum.factor(round))).collect(),
+        points: (0..ROUNDS).map(|round| (f64::from(round + 1), V * f64::from(curriculum.factor(round)))).collect(),
         // Others come to v as well, and would hide it.
         is_dashed: curriculum == Curriculum::Fixed,
+        like: None,
     };
     let picture = Lines {
         title: format!("FedRAP, Figure 4: the curricula for v = {V} over {ROUNDS} rounds"),
@@ -41,7 +42,9 @@ pub fn picture() -> Result<String> {
             "lambda (and mu likewise) in round a, as objective = \"paper\" trains with it; the published code has \
                    v in every round. The sine is kept from below 0, where it would turn a penalty into a reward"
                 .to_owned(),
+        horizontal: "communication round".to_owned(),
         vertical: "lambda(a, v)".to_owned(),
+        is_error: false,
         heading: "curriculum".to_owned(),
         lines: CURRICULA.map(line).into(),
     };

@@ -22,7 +22,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::central::{CentralMethod, CentralScoring, CentralTrainer, UserRatings};
-use super::fedgram::{Background, FedGram, FedGramClient, FedGramParameters, Shared, TABLE};
+use super::fedgram::numerics::Constants;
+use super::fedgram::{Background, ByDensity, Counts, FedGram, FedGramClient, FedGramParameters, Shared, TABLE};
 use super::recency::Recency;
 use super::server::{StepContext, StepReport};
 use super::user_vector::times;
@@ -44,7 +45,7 @@ pub const ENTRY: Entry = Entry {
     source: "Hu, Koren and Volinsky, Collaborative Filtering for Implicit Feedback Datasets, ICDM 2008; regulariser of \
              Rendle et al., RecSys 2022",
     schema: &|| schemars::schema_for!(IalsParameters),
-    resolve: &|_| Vec::new(),
+    resolve: &fedgram::without_effect,
     placement: Placement::Central,
     draws_negatives: false,
     sizes: &|value, size| sizes_by(value, |p: IalsParameters| p.of_fedgram().layout(size.items)),
@@ -73,6 +74,8 @@ pub struct IalsParameters {
     pub initial_length: f64,
     /// Lets recent positives count more when a device scores. Left out: all count alike.
     pub recency: Option<Recency>,
+    /// Lets `unobserved_weight` and `regularization` follow from the density of the data. Left out: they are as they are.
+    pub by_density: Option<ByDensity>,
 }
 
 impl Default for IalsParameters {
@@ -86,6 +89,7 @@ impl Default for IalsParameters {
             regularization_exponent: 1.0,
             initial_length,
             recency: None,
+            by_density: None,
         }
     }
 }
@@ -102,6 +106,7 @@ impl IalsParameters {
             regularization,
             initial_length,
             recency: self.recency.clone().map(recency),
+            by_density: self.by_density.clone(),
             ..FedGramParameters::default()
         }
     }
@@ -152,8 +157,14 @@ struct Trainer {
 impl Trainer {
     /// Returns the rows that minimise the loss for these rows of the other side, given the positives of each row as
     /// numbers of rows of the other side. Threads solve for rows of their own, so that they change no bit.
-    fn solve<P: AsRef<[u32]> + Sync>(&self, other: &Table, positives: &[P], step: &StepContext<'_>) -> Result<Table> {
-        let Shared { constants, shape, .. } = &*self.shared;
+    fn solve<P: AsRef<[u32]> + Sync>(
+        &self,
+        constants: &Constants,
+        other: &Table,
+        positives: &[P],
+        step: &StepContext<'_>,
+    ) -> Result<Table> {
+        let shape = self.shared.shape;
         let failed = |cause: AlgebraError| match cause {
             AlgebraError::NotPositiveDefinite { .. } => step.singular("a row of X or Y", &cause),
             other => Error::Update(other.to_string()),
@@ -167,7 +178,7 @@ impl Trainer {
         let rows = positives.par_iter().map_init(LeastSquares::default, solve);
         let rows = rows.collect::<Result<Vec<Vec<f64>>, AlgebraError>>().map_err(failed)?;
         let values = rows.iter().flatten().map(|value| *value as f32).collect();
-        let rows = Table::new(TableShape { rows: positives.len(), ..*shape }, values);
+        let rows = Table::new(TableShape { rows: positives.len(), ..shape }, values);
         step.check_magnitude("X or Y", largest_magnitude(rows.as_slice()))?;
         Ok(rows)
     }
@@ -191,7 +202,7 @@ impl CentralTrainer for Trainer {
     fn set_model(&mut self, model: Model) -> Result<()> {
         self.model.check_same_layout(&model)?;
         // Y^T Y is computed from Y again, so that it fits even if the caller has only changed Y.
-        self.model = self.shared.model(Table::clone(model.table(TABLE)), Vec::new())?;
+        self.model = self.shared.model(Table::clone(model.table(TABLE)), Counts::of(&model))?;
         Ok(())
     }
 
@@ -201,9 +212,13 @@ impl CentralTrainer for Trainer {
         for (user, items) in (0..).zip(&of_users) {
             items.iter().for_each(|item| of_items[*item as usize].push(user));
         }
-        let users = self.solve(self.model.table(TABLE), &of_users, step)?;
-        let items = self.solve(&users, &of_items, step)?;
-        self.model = self.shared.model(items, Vec::new())?;
+        let positives: usize = of_users.iter().map(|items| items.len()).sum();
+        let mean_positives = positives as f32 / of_users.len().max(1) as f32;
+        let counts = Counts { mean_positives, ..Counts::default() };
+        let constants = self.shared.constants(f64::from(mean_positives));
+        let users = self.solve(&constants, self.model.table(TABLE), &of_users, step)?;
+        let items = self.solve(&constants, &users, &of_items, step)?;
+        self.model = self.shared.model(items, counts)?;
         Ok(StepReport { multiply_adds: self.multiply_adds(&of_users, &of_items), ..StepReport::default() })
     }
 }

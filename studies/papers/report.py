@@ -5,10 +5,10 @@
     python3 studies/papers/report.py --check    fails if the page is another one, and writes nothing
     python3 studies/papers/report.py --take OUT [OUT ...]    first copies what the page needs of these folders of studies
 
-Each section of `reports/papers/text.toml` is a table or figure of a paper. Its values of the paper are those of the study files, and ours are
-those of `reports/papers/STUDY-POOL[-DATA]/summary.csv`. Wherever ours under the paper's own protocol differs from the paper by more
-than two of its standard deviations (or by .03, where it has none), `reports/papers/text.toml` must have an explanation; without one nothing is
-written.
+Each section of `reports/papers/text.toml` is a table or figure of a paper. Its values of the paper are those of the study
+files, and ours are those of `reports/papers/STUDY-POOL[-DATA]/summary.csv`. Wherever ours under the paper's own protocol
+differs from the paper by more than two of its standard deviations (or by .03, where it has none),
+`reports/papers/text.toml` must have an explanation; without one nothing is written.
 """
 
 import csv
@@ -48,7 +48,8 @@ class Pool:
         self.name = f"{study}-{pool}"
         file = tomllib.loads((HERE / f"{self.name}.toml").read_text())
         self.arms = [arm["name"] for arm in file["arms"]]
-        self.published = {(r["arm"], r["figure"]): (r["value"], r.get("standard_deviation")) for r in file.get("references", [])}
+        references = file.get("references", [])
+        self.published = {(r["arm"], r["figure"]): (r["value"], r.get("standard_deviation")) for r in references}
         self.folders = sorted(folder for folder in REPORTS.glob(f"{self.name}*") if (folder / "summary.csv").exists())
         self.values = {}
         self.has_failed = set()
@@ -56,7 +57,7 @@ class Pool:
             self.read(folder)
 
     def read(self, folder):
-        """Takes in the results of a folder, and refuses a figure that differs from that of the same arm in another one."""
+        """Takes in the results of a folder. Refuses a figure that differs from that of the same arm in another one."""
         with (folder / "summary.csv").open() as lines:
             for row in csv.DictReader(lines):
                 key = (row["arm"], row["quantity"])
@@ -105,12 +106,16 @@ def is_far(ours, value, deviation):
 
 
 def figure_cells(pools, arm, figure, far):
-    """Returns the paper's value, ours, the difference, and ours under the honest protocol, and notes in `far` what is far."""
+    """Returns the paper's value, ours, the difference and ours under the honest protocol. Notes in `far` what is far."""
     leaking, honest = pools
     published = leaking.published.get((arm, figure))
     ours, other = (pool.values.get((arm, figure)) for pool in pools)
     cells = ["-" if published is None else number(published[0])]
-    nothing = "failed" if arm in leaking.has_failed else "no data" if data_of(arm)[0] and not has_data(pools, arm) else "not run"
+    nothing = "not run"
+    if arm in leaking.has_failed:
+        nothing = "failed"
+    elif data_of(arm)[0] and not has_data(pools, arm):
+        nothing = "no data"
     cells.append(nothing if ours is None else number(ours))
     if published is None or ours is None:
         cells.append("-")
@@ -211,7 +216,7 @@ def page():
 
 
 def take(folder):
-    """Copies the tables of a study to the folder of its name, with the picture that the page links to and without the others."""
+    """Copies the tables of a study to the folder of its name, with the picture that the page links to and no other."""
     target = REPORTS / folder.name
     target.mkdir(exist_ok=True)
     for name in ("summary.csv", PICTURE):

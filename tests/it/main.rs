@@ -41,6 +41,10 @@ mod faults;
 #[allow(dead_code)]
 #[path = "../../examples/fedrap_curricula.rs"]
 mod fedrap_curricula;
+/// The program that draws FedRec's errors by rho, compiled here as it stands.
+#[allow(dead_code)]
+#[path = "../../examples/fedrec_by_rho.rs"]
+mod fedrec_by_rho;
 /// No file is too long to be read in one go.
 mod file_sizes;
 /// What the fuzz targets check for one input.

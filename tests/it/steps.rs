@@ -1,3 +1,4 @@
+use fedrecsim::ids::UserId;
 use fedrecsim::sim::outcome::events::{Booking, RoundSpan};
 use fedrecsim::sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim::sim::{self, Outcome, RoundObserver, RunControl};
@@ -77,6 +78,23 @@ fn a_step_without_an_update_is_none() {
         spans.0.iter().map(|span| span.steps).collect::<Vec<_>>()
     };
     assert_eq!((steps("0"), steps("1")), (vec![3, 3], vec![0, 0]));
+}
+
+/// If this fails, weights by density are not those that the number of positives of the mean user gives.
+#[test]
+fn by_density_least_squares_are_those_with_the_weights_that_follow() {
+    let by_density = "method.ials.by_density={ unobserved_per_positive = 10.0, regularization = 2.0 }";
+    let found = run(small_with("ials", &[by_density, "training.rounds=3"]), 2);
+    let world = world(small_with("ials", &[]));
+    let (users, items) = (world.dataset.users(), world.dataset.items() as f64);
+    let positives: usize = (0..users).map(|user| world.dataset.own_data(UserId(user as u32)).items().len()).sum();
+    let mean = f64::from(positives as f32 / users as f32);
+    let a0 = 10.0 * mean / items;
+    let a0_of_run = format!("method.ials.unobserved_weight={a0:?}");
+    let lambda_of_run = format!("method.ials.regularization={:?}", 2.0 / (mean + a0 * items));
+    let expected = run(small_with("ials", &[&a0_of_run, &lambda_of_run, "training.rounds=3"]), 2);
+    assert_eq!(found.model.table(0).as_slice(), expected.model.table(0).as_slice());
+    assert_eq!(found.rounds[2].accuracy, expected.rounds[2].accuracy);
 }
 
 /// If this fails, FedGram recommends by the popularity of the start, which is none.

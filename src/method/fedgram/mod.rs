@@ -14,10 +14,9 @@
 
 use std::sync::Arc;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use self::numerics::{Constants, outer_triangle, packed_triangle, row_gradients, triangle_values, unpacked_triangle};
+pub(super) use self::parameters::without_effect;
+pub use self::parameters::{Background, ByDensity, FedGramParameters, Recency};
 use super::recency::{self, weighted_positives};
 use super::user_vector::{
     DistinctPositives, checked_vector, score_items, single_precision, singular, times, unscorable,
@@ -30,7 +29,6 @@ use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::model::algebra;
 use crate::model::blocks::{Model, ModelUpdate};
-use crate::model::kernel::MAX_DIMENSION;
 use crate::model::layout::{BlockLayout, Layout};
 use crate::model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
 use crate::model::state::StateVisitor;
@@ -38,6 +36,7 @@ use crate::model::table::{Table, TableShape, TableUpdate};
 use crate::rng::{PortableDraws, Purpose, Streams};
 
 pub mod numerics;
+mod parameters;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -48,106 +47,12 @@ pub const ENTRY: Entry = Entry {
     summary: "implicit least squares: devices send their positives' gradients and x x^T, the server makes Newton steps",
     source: "an own method of this project (FCF's objective, arXiv 1901.09888, with a second-order server)",
     schema: &|| schemars::schema_for!(FedGramParameters),
-    resolve: &|_| Vec::new(),
+    resolve: &without_effect,
     placement: Placement::Federated,
     draws_negatives: false,
     sizes: &|value, size| sizes_by(value, |p: FedGramParameters| p.layout(size.items)),
     build: &|value, problem| Ok(Box::new(FedGram::new(parameters("fedgram", value)?, problem))),
 };
-
-/// Parameters of FedGram.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct FedGramParameters {
-    /// Latent dimension k.
-    #[schemars(range(min = 1, max = MAX_DIMENSION))]
-    pub latent_dimension: u32,
-    /// Weight a0 of every item as a negative; that of a positive is 1.
-    #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub unobserved_weight: f64,
-    /// Weight lambda of the regulariser.
-    #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub regularization: f64,
-    /// Share eta of a Newton step that the server makes.
-    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
-    pub server_rate: f64,
-    /// Factor of the server's rate after every step; below 1 where cohorts are a small part of the users.
-    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
-    pub server_rate_decay: f64,
-    /// The rows of Y start as normal draws of this length, about.
-    #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub initial_length: f64,
-    /// Weight beta of an item's popularity, the share of the last step's participants who sent its row, in its score.
-    #[schemars(range(min = 0))]
-    pub popularity_weight: f64,
-    /// Lets recent positives count more when a device scores. Left out: all count alike.
-    pub recency: Option<Recency>,
-}
-
-/// How recent positives count more: [`recency::Recency`], and what becomes of the old ones.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Recency {
-    /// Number tau of positives after which a weight has fallen to 1/e.
-    #[schemars(extend("exclusiveMinimum" = 0.0))]
-    pub tau: f64,
-    /// Weight that remains of the oldest positives.
-    #[schemars(range(min = 0))]
-    pub floor: f64,
-    /// What the weight among all items pulls an old positive to.
-    pub background: Background,
-}
-
-/// What the term over all items pulls a user's positives to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Background {
-    /// To 1: a positive never counts less than a0, however old it is.
-    PositivesAtOne,
-    /// To 0, like every other item: an old positive comes to count like an item that was never seen.
-    AllAtZero,
-}
-
-impl Default for Recency {
-    fn default() -> Self {
-        let recency::Recency { tau, floor } = recency::Recency::default();
-        Self { tau, floor, background: Background::PositivesAtOne }
-    }
-}
-
-impl Default for FedGramParameters {
-    fn default() -> Self {
-        Self {
-            latent_dimension: 32,
-            unobserved_weight: 0.3,
-            regularization: 0.01,
-            server_rate: 1.0,
-            server_rate_decay: 1.0,
-            initial_length: 0.1,
-            popularity_weight: 0.0,
-            recency: None,
-        }
-    }
-}
-
-impl FedGramParameters {
-    /// Returns the shape of the block that holds the upper triangle of a k x k matrix.
-    fn triangle(&self) -> TableShape {
-        TableShape { rows: 1, dimension: triangle_values(self.latent_dimension as usize) }
-    }
-
-    /// Returns the layout of the model for this many items: Y, Y^T Y and, if it has a weight, the items' popularity.
-    pub(super) fn layout(&self, items: usize) -> Layout {
-        let mut blocks = vec![
-            BlockLayout::item_table("Y", TableShape::of_items(items, self.latent_dimension)),
-            BlockLayout::weights("Y^T Y", self.triangle()),
-        ];
-        if self.popularity_weight > 0.0 {
-            blocks.push(BlockLayout::weights("popularity", TableShape { rows: items, dimension: 1 }));
-        }
-        Layout::new(blocks)
-    }
-}
 
 /// Holds what all clients share.
 #[derive(Debug)]
@@ -158,15 +63,35 @@ pub struct FedGram {
 #[derive(Debug)]
 pub(super) struct Shared {
     parameters: FedGramParameters,
-    pub constants: Constants,
+    /// The constants of the loss, but for those that follow from the density of the data.
+    fixed: Constants,
     pub shape: TableShape,
     streams: Streams,
 }
 
-/// The positions of the model's blocks.
+/// The positions of the model's blocks, and the names of those that not every model has.
 pub(super) const TABLE: usize = 0;
 const GRAM: usize = 1;
-const POPULARITY: usize = 2;
+const POPULARITY: &str = "popularity";
+const MEAN_POSITIVES: &str = "positives of the mean user";
+
+/// Holds what the server has counted in the last step with participants, as far as the model tells it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Counts {
+    /// The share of the participants who have each item among their positives; nothing before the first step.
+    pub popularity: Vec<f32>,
+    /// The number of positives of the mean participant; 0 before the first step.
+    pub mean_positives: f32,
+}
+
+impl Counts {
+    /// Returns the counts that `model` tells.
+    pub fn of(model: &Model) -> Self {
+        let values = |name| model.named(name).map_or(&[][..], |table| table.as_slice());
+        let mean_positives = values(MEAN_POSITIVES).first().copied().unwrap_or_default();
+        Self { popularity: values(POPULARITY).to_vec(), mean_positives }
+    }
+}
 
 impl FedGram {
     /// Makes the method for a problem of this size. The rows of Y are drawn from N(0, length^2 / k).
@@ -177,13 +102,13 @@ impl FedGram {
     /// Makes the method with this exponent of the sum of weights that the regulariser is multiplied by.
     pub(super) fn with_exponent(parameters: FedGramParameters, exponent: f64, problem: &Problem) -> Self {
         let shape = TableShape::of_items(problem.items, parameters.latent_dimension);
-        let constants = Constants {
+        let fixed = Constants {
             unobserved_weight: parameters.unobserved_weight,
             regularization: parameters.regularization,
             regularization_exponent: exponent,
             server_rate: parameters.server_rate,
         };
-        Self { shared: Arc::new(Shared { parameters, constants, shape, streams: problem.streams }) }
+        Self { shared: Arc::new(Shared { parameters, fixed, shape, streams: problem.streams }) }
     }
 
     /// Returns the device of any user.
@@ -197,31 +122,53 @@ impl Shared {
         self.parameters.triangle()
     }
 
-    /// Returns the model with this item table.
+    /// Returns the constants of the loss for this number of positives of the mean user.
+    pub fn constants(&self, mean_positives: f64) -> Constants {
+        let by_density = |weights: &ByDensity| weights.constants(self.fixed, mean_positives, self.shape.rows as f64);
+        self.parameters.by_density.as_ref().map_or(self.fixed, by_density)
+    }
+
+    /// Returns the constants of the loss that `model` tells. By density, before anything has been counted, those are for
+    /// `own` positives.
+    fn constants_of_model(&self, model: &Model, own: usize) -> Constants {
+        let counted = f64::from(Counts::of(model).mean_positives);
+        self.constants(if counted > 0.0 { counted } else { own.max(1) as f64 })
+    }
+
+    /// Returns the model with this item table and these counts.
     ///
     /// # Errors
     /// [`Error::Update`] if the table has another shape.
-    pub fn model(&self, table: Table, popularity: Vec<f32>) -> Result<Model> {
+    pub fn model(&self, table: Table, counts: Counts) -> Result<Model> {
         let gram = gram_of_table(&table.view()).map_err(|cause| Error::Update(cause.to_string()))?;
         let mut tables = vec![table, Table::new(self.triangle_shape(), packed_triangle(&gram))];
         if self.parameters.popularity_weight > 0.0 {
-            let shape = TableShape { rows: self.shape.rows, dimension: 1 };
-            tables.push(Table::new(shape, popularity));
+            let Counts { mut popularity, .. } = counts;
+            popularity.resize(self.shape.rows, 0.0);
+            tables.push(Table::new(TableShape { rows: self.shape.rows, dimension: 1 }, popularity));
+        }
+        if self.parameters.by_density.is_some() {
+            tables.push(Table::new(TableShape { rows: 1, dimension: 1 }, vec![counts.mean_positives]));
         }
         Model::of_tables(self.parameters.layout(self.shape.rows), tables)
     }
 
-    /// Returns x for these positives with these weights. `target_offset` is that of [`Positives`].
+    /// Returns x for these positives with these weights, pulled to this background.
     fn solve(
         &self,
         model: &Model,
         positives: &[u32],
-        (weights, target_offset): (Weights<'_>, f64),
+        (weights, background): (Weights<'_>, Background),
         solver: &mut LeastSquares,
     ) -> algebra::Result<Vec<f64>> {
         let gram = unpacked_triangle(model.table(GRAM).as_slice(), self.shape.dimension)?;
-        let weighted_gram = times(&gram, self.parameters.unobserved_weight);
-        let ridge = self.constants.ridge(positives.len() as f64, self.shape.rows as f64);
+        let constants = self.constants_of_model(model, positives.len());
+        let weighted_gram = times(&gram, constants.unobserved_weight);
+        let ridge = constants.ridge(positives.len() as f64, self.shape.rows as f64);
+        let target_offset = match background {
+            Background::PositivesAtOne => constants.unobserved_weight,
+            Background::AllAtZero => 0.0,
+        };
         let positives = Positives { items: positives, weights, target_offset };
         solver.user_vector(&weighted_gram, &model.table(TABLE).view(), positives, ridge)
     }
@@ -234,7 +181,7 @@ impl Method for FedGram {
         let deviation = parameters.initial_length / crate::math::sqrt(shape.dimension as f64);
         let table = Table::from_fn(*shape, || (deviation * stream.standard_normal()) as f32);
         // The table has the shape that the model is made for, so that this cannot fail.
-        self.shared.model(table, vec![0.0; shape.rows]).unwrap_or_else(|error| unreachable!("{error}"))
+        self.shared.model(table, Counts::default()).unwrap_or_else(|error| unreachable!("{error}"))
     }
 
     fn upload_layout(&self, _phase: Phase) -> Layout {
@@ -261,7 +208,7 @@ impl Client for FedGramClient {
     fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
         let (shape, positives) = (self.shared.shape, DistinctPositives::of(&task.own).items);
         let solver = &mut scratch.least_squares;
-        let vector = self.shared.solve(task.model, &positives, (Weights::Equal(1.0), 0.0), solver);
+        let vector = self.shared.solve(task.model, &positives, (Weights::Equal(1.0), Background::AllAtZero), solver);
         let vector = vector.map_err(|cause| singular(task, cause))?;
         checked_vector(task, "x", &vector)?;
         let gradients = row_gradients(&vector, &task.model.table(TABLE).view(), &positives);
@@ -283,19 +230,15 @@ impl Client for FedGramClient {
         let recency = parameters.recency.as_ref();
         let weighting = recency.map(|Recency { tau, floor, .. }| recency::Recency { tau: *tau, floor: *floor });
         let (positives, weights) = weighted_positives(&context.own, weighting.as_ref());
-        let target_offset = match recency.map(|recency| recency.background) {
-            Some(Background::PositivesAtOne) => parameters.unobserved_weight,
-            Some(Background::AllAtZero) | None => 0.0,
-        };
+        let background = recency.map_or(Background::AllAtZero, |recency| recency.background);
         let solver = &mut scratch.least_squares;
-        let vector = self.shared.solve(context.model, &positives, (Weights::Each(&weights), target_offset), solver);
+        let vector = self.shared.solve(context.model, &positives, (Weights::Each(&weights), background), solver);
         let vector = vector.map_err(|cause| unscorable(context, cause))?;
         let vector = single_precision(&vector);
         let (model, beta) = (context.model, parameters.popularity_weight as f32);
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
             score_items(&vector, model.table(TABLE), items, scores);
-            if beta > 0.0 {
-                let popularity = model.table(POPULARITY).as_slice();
+            if let Some(popularity) = model.named(POPULARITY).map(|table| table.as_slice()) {
                 items.iter().zip(scores).for_each(|(item, score)| *score += beta * popularity[*item as usize]);
             }
         }))

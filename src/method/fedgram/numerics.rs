@@ -145,6 +145,19 @@ impl Sums {
         self.participants += other.participants;
     }
 
+    /// Returns the share of the participants who sent each row; nothing without participants.
+    pub fn popularity(&self) -> Vec<f32> {
+        self.gradients.senders.iter().map(|senders| (senders / self.participants) as f32).collect()
+    }
+
+    /// Returns the number of rows that the mean participant sent, which is its number of positives; 0 without participants.
+    pub fn mean_positives(&self) -> f32 {
+        match self.participants > 0.0 {
+            true => (self.gradients.senders.iter().sum::<f64>() / self.participants) as f32,
+            false => 0.0,
+        }
+    }
+
     /// Makes one step of every row of the item table (m x k):
     ///
     /// ```text

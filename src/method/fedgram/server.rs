@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::numerics::{Constants, Sums};
-use super::{POPULARITY, Shared, TABLE};
+use super::{Counts, Shared, TABLE};
 use crate::error::{Error, Result};
 use crate::method::server::{Accumulator, Contribution, Server, StepContext, StepReport, downcast};
 use crate::model::algebra::AlgebraError;
@@ -32,9 +32,7 @@ impl Server for GramServer {
     fn set_model(&mut self, model: Model) -> Result<()> {
         self.model.check_same_layout(&model)?;
         // Y^T Y is computed from Y again, so that it fits even if the caller has only changed Y.
-        let popularity = self.model.named("popularity").map_or_else(Vec::new, |table| table.as_slice().to_vec());
-        let popularity = model.named("popularity").map_or(popularity, |table| table.as_slice().to_vec());
-        self.model = self.shared.model(Table::clone(model.table(TABLE)), popularity)?;
+        self.model = self.shared.model(Table::clone(model.table(TABLE)), Counts::of(&model))?;
         Ok(())
     }
 
@@ -44,19 +42,16 @@ impl Server for GramServer {
 
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
         let GramSums { sums, uploads } = *downcast::<GramSums>(sums)?;
-        let parameters = &self.shared.parameters;
-        let decay = crate::math::pow(parameters.server_rate_decay, f64::from(step.step));
-        let constants = Constants { server_rate: parameters.server_rate * decay, ..self.shared.constants };
+        let counts = match sums.participants > 0.0 {
+            true => Counts { popularity: sums.popularity(), mean_positives: sums.mean_positives() },
+            false => Counts::of(&self.model),
+        };
+        let decay = crate::math::pow(self.shared.parameters.server_rate_decay, f64::from(step.step));
+        let constants = self.shared.constants(f64::from(counts.mean_positives));
+        let constants = Constants { server_rate: constants.server_rate * decay, ..constants };
         let mut table = Table::clone(self.model.table(TABLE));
         sums.step(&mut table.view_mut(), &constants).map_err(|cause| step_error(step, cause))?;
-        let popularity = match parameters.popularity_weight > 0.0 {
-            true if sums.participants > 0.0 => {
-                sums.gradients.senders.iter().map(|n| (n / sums.participants) as f32).collect()
-            }
-            true => self.model.table(POPULARITY).as_slice().to_vec(),
-            false => Vec::new(),
-        };
-        self.model = self.shared.model(table, popularity)?;
+        self.model = self.shared.model(table, counts)?;
         let (m, k) = (self.shared.shape.rows as u64, self.shared.shape.dimension as u64);
         // The terms are three products with the table, Y^T Y, and ten sweeps of 4 k^3 for the eigenvectors.
         let multiply_adds = 3 * m * k * k + m * k * (k + 1) / 2 + 40 * k * k * k;

@@ -3,6 +3,9 @@
 use ndarray::{Array1, Array2};
 
 use super::numerics::*;
+use super::{ByDensity, Counts, FedGram, FedGramParameters, TABLE};
+use crate::method::Method;
+use crate::method::tests::problem_of;
 use crate::model::algebra::gram::{add_outer_product, mirror_upper};
 use crate::model::algebra::product::product;
 use crate::model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
@@ -166,4 +169,39 @@ fn no_user_sends_more_than_the_bound() {
             assert!(found.0 <= gradients && found.1 <= outer, "{found:?} is more than {gradients}, {outer}");
         }
     }
+}
+
+/// If this fails, a device's negatives weigh more or less where data is denser, or devices and the server minimise different
+/// losses: the weights must be those of the counted mean, and before anything is counted those of the device's own positives.
+#[test]
+fn by_density_the_weights_follow_from_the_counted_mean() {
+    let by_density = ByDensity { unobserved_per_positive: 4.0, regularization: 3.0 };
+    let parameters = FedGramParameters { by_density: Some(by_density), ..FedGramParameters::default() };
+    let method = FedGram::new(parameters, &problem_of(2, ITEMS));
+    let shared = &method.shared;
+    let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} is not {b}");
+    for (model, mean) in [
+        (method.initial(), 2.0),
+        (
+            shared
+                .model(
+                    method.initial().table(TABLE).as_ref().clone(),
+                    Counts { mean_positives: 5.0, ..Counts::default() },
+                )
+                .unwrap(),
+            5.0,
+        ),
+    ] {
+        let constants = shared.constants_of_model(&model, 2);
+        close(constants.unobserved_weight * ITEMS as f64, 4.0 * mean);
+        close(constants.ridge(mean, ITEMS as f64), 3.0);
+        assert_eq!(constants, Constants { server_rate: 1.0, ..shared.constants(mean) });
+    }
+    assert_eq!(shared.constants(0.0), shared.constants(1.0), "a user without positives has finite weights");
+    let mut sums = Sums::default();
+    assert_eq!(sums.mean_positives(), 0.0);
+    let table = table();
+    user_vectors(&table).iter().zip(users()).for_each(|(vector, items)| absorb(&mut sums, &table, vector, &items));
+    assert_eq!(sums.mean_positives(), 3.5);
+    assert_eq!(sums.popularity()[3], 0.75);
 }

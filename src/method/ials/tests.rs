@@ -49,7 +49,8 @@ fn loss(exponent: f64, values: &[f64]) -> f64 {
 fn user_vectors(trainer: &Trainer) -> Table {
     let ratings = ratings();
     let of_users: Vec<&[u32]> = ratings.iter().map(|user| &user.items[..]).collect();
-    with_step(0, |step| trainer.solve(trainer.model.table(TABLE), &of_users, step)).unwrap()
+    let constants = trainer.shared.constants(0.0);
+    with_step(0, |step| trainer.solve(&constants, trainer.model.table(TABLE), &of_users, step)).unwrap()
 }
 
 fn values(x: &Table, y: &Table) -> Vec<f64> {

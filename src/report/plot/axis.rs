@@ -52,7 +52,12 @@ const HEADROOM: f64 = 1.02;
 impl Axis {
     /// Returns an axis of communication rounds from 0 to `last`.
     pub fn rounds(last: f64) -> Self {
-        Self::new("communication round", 1.0, last, 1.0)
+        Self::count("communication round", last)
+    }
+
+    /// Returns an axis from 0 to `last` with ticks at whole numbers. `title` says what is counted.
+    pub fn count(title: &str, last: f64) -> Self {
+        Self::new(title, 1.0, last, 1.0)
     }
 
     /// Returns an axis of bytes from 0 to `last`, in the decimal unit that suits them. `title` says which bytes.

@@ -1,21 +1,25 @@
-//! Draws lines over the rounds that no run has measured, such as a course that a method prescribes, as the charts of a
-//! report look.
+//! Draws lines that no run has measured by itself, such as a course that a method prescribes or the results of many runs, as
+//! the charts of a report look.
 
 use super::arms::styles;
 use super::axis::Axis;
 use super::chart::{Chart, Group, LEGEND_WIDTH, Series, Stroke};
-use super::{render, rounds_axis};
+use super::render;
 use crate::error::Result;
 
-/// A picture of lines over the rounds.
+/// A picture of lines.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lines {
     /// The first line of text.
     pub title: String,
     /// The text below it.
     pub subtitle: String,
-    /// What the vertical axis measures, from 0 on.
+    /// What the horizontal axis counts, from 0 on.
+    pub horizontal: String,
+    /// What the vertical axis measures.
     pub vertical: String,
+    /// Whether this is an error, whose axis does not begin at 0.
+    pub is_error: bool,
     /// The heading of the legend.
     pub heading: String,
     /// The lines.
@@ -27,10 +31,12 @@ pub struct Lines {
 pub struct Line {
     /// Its name in the legend.
     pub label: String,
-    /// Its value in every round from 1 on.
-    pub values: Vec<f64>,
+    /// Its points, from left to right.
+    pub points: Vec<(f64, f64)>,
     /// Whether it is dashed. Dashed lines lie above the others, which show through.
     pub is_dashed: bool,
+    /// The position of the line whose colour it has; a colour of its own without one.
+    pub like: Option<usize>,
 }
 
 impl Lines {
@@ -39,25 +45,34 @@ impl Lines {
     /// # Errors
     /// [`Error::Write`](crate::error::Error::Write) with the name, if it cannot be drawn.
     pub fn draw(&self, name: &str) -> Result<String> {
-        let values = || self.lines.iter().flat_map(|line| &line.values);
-        let most = self.lines.iter().map(|line| line.values.len()).max().unwrap_or(0);
-        let series = self.lines.iter().zip(styles()).map(|(line, style)| Series {
+        let points = || self.lines.iter().flat_map(|line| &line.points);
+        let values = || points().map(|(_, value)| *value);
+        let largest = values().fold(0.0, f64::max);
+        let styled = self
+            .lines
+            .iter()
+            .enumerate()
+            .filter_map(|(position, line)| Some((line, styles().nth(line.like.unwrap_or(position))?)));
+        let series = styled.map(|(line, style)| Series {
             label: line.label.clone(),
             color: style.color,
             stroke: if line.is_dashed { Stroke::Dashed } else { style.stroke },
-            points: (1..).map(f64::from).zip(line.values.iter().copied()).collect(),
+            points: line.points.clone(),
         });
         let chart = Chart {
             title: self.title.clone(),
             subtitle: self.subtitle.clone(),
-            x: rounds_axis(most as f64, most),
-            y: Axis::share(&self.vertical, values().copied().fold(0.0, f64::max)),
+            x: Axis::count(&self.horizontal, points().map(|(place, _)| *place).fold(0.0, f64::max)),
+            y: match self.is_error {
+                true => Axis::errors(&self.vertical, values().fold(f64::INFINITY, f64::min), largest),
+                false => Axis::share(&self.vertical, largest),
+            },
             groups: vec![Group { heading: self.heading.clone(), series: series.collect() }],
             areas: Vec::new(),
             marked: None,
             notes: Vec::new(),
             legend_width: LEGEND_WIDTH,
-            remark: (most == 0).then(|| "no line has a value".to_owned()),
+            remark: points().next().is_none().then(|| "no line has a value".to_owned()),
         };
         render(name, &chart)
     }
@@ -71,14 +86,16 @@ mod tests {
     /// If this fails, a line is not on its picture or cannot be told from another one.
     #[test]
     fn every_line_has_its_name_and_its_colour() {
-        let [title, subtitle, vertical, heading] = ["t", "s", "factor", "curriculum"].map(str::to_owned);
+        let [title, subtitle, horizontal, vertical, heading] =
+            ["t", "s", "communication round", "factor", "curriculum"].map(str::to_owned);
         let line = |label: &str, values: [f64; 3], is_dashed| Line {
             label: label.to_owned(),
-            values: values.into(),
+            points: (1..).map(f64::from).zip(values).collect(),
             is_dashed,
+            like: None,
         };
         let lines = vec![line("rises", [0.1, 0.2, 0.3], false), line("stays", [0.2; 3], true)];
-        let picture = Lines { title, subtitle, vertical, heading, lines };
+        let picture = Lines { title, subtitle, horizontal, vertical, is_error: false, heading, lines };
         let svg = picture.draw("a.svg").unwrap();
         for text in ["rises", "stays", "factor", "curriculum", "communication round"] {
             assert!(svg.contains(text), "no {text:?} in {svg}");
@@ -88,6 +105,10 @@ mod tests {
         assert_eq!(solid, 2, "the line and the one in the legend, {svg}");
         let dashed = drawn("stroke=\"#D55E00\" stroke-width=\"3\" stroke-dasharray");
         assert_eq!((dashed, drawn("stroke-dasharray")), (1, 1), "{svg}");
+        let like_the_first = Line { like: Some(0), ..picture.lines[1].clone() };
+        let lines = vec![picture.lines[0].clone(), like_the_first];
+        let svg = Lines { lines, is_error: true, ..picture.clone() }.draw("a.svg").unwrap();
+        assert!(svg.contains("stroke=\"#0072B2\" stroke-width=\"3\" stroke-dasharray"), "its colour, {svg}");
         let svg = Lines { lines: Vec::new(), ..picture }.draw("a.svg").unwrap();
         assert!(svg.contains("no line has a value") && !svg.contains("NaN"), "{svg}");
     }

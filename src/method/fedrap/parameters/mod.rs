@@ -297,7 +297,7 @@ impl Plan {
         self.objective == Objective::Paper || self.noise.is_some()
     }
 
-    /// Returns the factor of lambda and mu in round `round` (from 0), which the published code has none of.
+    /// Returns the factor of lambda and mu in round `round` (from 0). The published code has none, so that it is 1 there.
     pub fn curriculum_factor(&self, round: u32) -> f32 {
         if self.objective == Objective::PublishedCode {
             return 1.0;

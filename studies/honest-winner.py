@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Writes reports/honest-winner/: which method wins without a leak, with intervals against five others, and its bytes.
+
+    python3 studies/honest-winner.py OUT [OUT ...]
+
+Each OUT is the folder of a run of `studies/honest-winner.toml` with the arms of one data set and with `--compare-to` for
+every method that `OTHERS` names. Its tables are copied to the folder of the data set, without quantities that no page
+shows.
+"""
+
+import csv
+import re
+import shutil
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent.parent / "reports" / "honest-winner"
+TITLES = {
+    "ml-100k": "MovieLens 100K",
+    "ml-1m": "MovieLens 1M",
+    "sparse": "Generated: 8,000 users with 8 ratings of 12,000 items",
+}
+OTHERS = {
+    "method=popularity": "popularity",
+    "method=fedmf": "FedMF",
+    "method=pfedrec": "PFedRec",
+    "method=ials (central, no times)": "iALS at the server, no times",
+    "method=ease (central, times)": "EASE at the server, times",
+}
+PICTURE = "pareto-bytes.svg"
+FIGURES = {"expected-ndcg@10": "NDCG@10", "expected-hr@10": "HR@10"}
+UP, DOWN = "up_bytes_to_selected_round", "down_bytes_to_selected_round_and_score"
+KEPT = [*FIGURES, "hr@10", "ndcg@10", "validation-expected-ndcg@10", UP, DOWN, "inference_bytes", "virtual_time_s"]
+
+HEAD = """# Which method wins without a leak?
+
+[Back to the README](../../README.md) · [what holds](../../docs/findings.md) · [one method for all data sets?](one-method.md)
+
+Expected HR@10 and NDCG@10 under `not-in-train`, at the round of the best validation figure, with the differences to other
+methods: means over five pairs of runs with the same seed, with the 95 % interval of Student's t. The settings of FedSpec and
+FedGram were chosen by validation. "Secure sum" uploads whole tables in single precision, of which a server could be shown the
+sum alone. Bytes are those of all users together until that round; those down hold what the users then download to score.
+"""
+
+TAIL = """
+```sh
+for data in {datas}; do
+  fedrecsim study studies/honest-winner.toml --arms data=$data --out out/$data
+  for other in popularity fedmf pfedrec "ials (central, no times)" "ease (central, times)"; do    # the sparse set has no EASE
+    fedrecsim study studies/honest-winner.toml --arms data=$data --out out/$data --no-run --compare-to "method=$other"
+  done
+done
+python3 studies/honest-winner.py {outs}
+```
+"""
+
+
+def rows(file):
+    """Returns the rows of a summary by arm and quantity."""
+    with open(file, newline="") as lines:
+        return {(row["arm"], row["quantity"]): row for row in csv.DictReader(lines)}
+
+
+def against(folder, other):
+    """Returns the rows of the comparison to `other`, or nothing if the study has no such arm."""
+    for file in sorted(folder.glob("summary-against-*.csv")):
+        found = rows(file)
+        if any(row["compared_to"].split(", ", 1)[-1] == other for row in found.values()):
+            return found
+    return {}
+
+
+def size(value):
+    """Returns a number of bytes with three digits, in words."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if value < 1000 or unit == "TB":
+            return f"{value:.3g} {unit}"
+        value /= 1000
+
+
+def name_of(arm):
+    """Returns the name of an arm without its data set."""
+    return arm.split(", ", 1)[1].removeprefix("method=")
+
+
+def difference(row):
+    """Returns the difference of a row with its interval."""
+    if not row or not row["difference"]:
+        return "-"
+    value, low, high = (float(row[key]) for key in ("difference", "difference_low", "difference_high"))
+    return f"{value:+.3f} ({low:+.3f} to {high:+.3f})"
+
+
+def times_less(row):
+    """Returns how many times fewer bytes FedMF's would be, as words."""
+    return f"{float(row['times_less']):.3g}" if row and row["times_less"] else "-"
+
+
+def section(data, folder):
+    """Returns the part of the page on a data set, whose study is in `folder`."""
+    own = rows(folder / "summary.csv")
+    others = {name: found for part, name in OTHERS.items() if (found := against(folder, part))}
+    arms = list(dict.fromkeys(arm for arm, _ in own))
+    page = [f"\n## {TITLES[data]}\n", f"[All tables]({data}/study.md) · [picture]({data}/{PICTURE})\n"]
+    for figure, title in FIGURES.items():
+        page.append("| | " + " | ".join([title, *(f"less {name}" for name in others)]) + " |")
+        page.append("|---|" + "---:|" * (1 + len(others)))
+        for arm in arms:
+            cells = [difference(found.get((arm, figure))) for found in others.values()]
+            page.append(f"| {name_of(arm)} | {float(own[arm, figure]['mean']):.3f} | " + " | ".join(cells) + " |")
+        page.append("")
+    page.append("| | up | down | times fewer up than FedMF | times fewer down than FedMF |")
+    page.append("|---|---:|---:|---:|---:|")
+    for arm in arms:
+        up, down = (size(float(own[arm, quantity]["mean"])) for quantity in (UP, DOWN))
+        fewer = [times_less(others["FedMF"].get((arm, quantity))) for quantity in (UP, DOWN)]
+        page.append(f"| {name_of(arm)} | {up} | {down} | {fewer[0]} | {fewer[1]} |")
+    return page
+
+
+def take(data, folder):
+    """Copies the tables of a study to the folder of its data set."""
+    target = HERE / data
+    target.mkdir(parents=True, exist_ok=True)
+    shutil.copy(folder / PICTURE, target / PICTURE)
+    others = re.compile(rf"^!\[[^]]*\]\((?!{re.escape(PICTURE)}).*\)\n\n?", re.MULTILINE)
+    (target / "study.md").write_text(others.sub("", (folder / "study.md").read_text()).rstrip() + "\n")
+    with open(folder / "summary.csv", newline="") as lines, open(target / "summary.csv", "w", newline="") as out:
+        reader = csv.DictReader(lines)
+        writer = csv.DictWriter(out, reader.fieldnames, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(row for row in reader if row["quantity"] in KEPT)
+
+
+def main():
+    folders = {}
+    for out in map(Path, sys.argv[1:]):
+        arm = next(iter(rows(out / "summary.csv")))[0]
+        folders[arm.split(", ", 1)[0].removeprefix("data=")] = out
+    if not folders:
+        sys.exit(__doc__)
+    page = [HEAD]
+    for data in TITLES:
+        if data in folders:
+            take(data, folders[data])
+            page += section(data, folders[data])
+    page.append(TAIL.format(datas=" ".join(TITLES), outs=" ".join(f"out/{data}" for data in TITLES)))
+    (HERE / "README.md").write_text("\n".join(page))
+
+
+if __name__ == "__main__":
+    main()
