@@ -53,7 +53,8 @@ pub struct ByDensity {
     /// catalogue of m items, a0 is this times p / m.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub unobserved_per_positive: f64,
-    /// Weight of the regulariser of the mean user: lambda is this, divided by p + a0 m.
+    /// Weight of the regulariser of the mean user: lambda is this, divided by p + a0 m, or by the power of it that the
+    /// regulariser has.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub regularization: f64,
 }
@@ -70,7 +71,8 @@ impl ByDensity {
     pub(super) fn constants(&self, fixed: Constants, mean_positives: f64, items: f64) -> Constants {
         let mean_positives = mean_positives.max(1.0);
         let unobserved_weight = self.unobserved_per_positive * mean_positives / items;
-        let regularization = self.regularization / (mean_positives + unobserved_weight * items);
+        let of_lambda_one = Constants { unobserved_weight, regularization: 1.0, ..fixed };
+        let regularization = self.regularization / of_lambda_one.ridge(mean_positives, items);
         Constants { unobserved_weight, regularization, ..fixed }
     }
 }
