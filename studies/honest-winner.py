@@ -34,12 +34,15 @@ KEPT = [*FIGURES, "hr@10", "ndcg@10", "validation-expected-ndcg@10", UP, DOWN, "
 
 HEAD = """# Which method wins without a leak?
 
-[Back to the README](../../README.md) · [what holds](../../docs/findings.md) · [one method for all data sets?](one-method.md)
+[Back to the README](../../README.md) · [what holds](../../docs/findings.md) ·
+[one method for all data sets?](one-method.md)
 
 Expected HR@10 and NDCG@10 under `not-in-train`, at the round of the best validation figure, with the differences to other
 methods: means over five pairs of runs with the same seed, with the 95 % interval of Student's t. The settings of FedSpec and
 FedGram were chosen by validation. "Secure sum" uploads whole tables in single precision, of which a server could be shown the
-sum alone. Bytes are those of all users together until that round; those down hold what the users then download to score.
+sum alone. Bytes are those of all users together until that round; those down hold what the users then download to score. The
+arms with 10 % a round have other codecs (FedGram sends single precision up, and downloads are not differences), so that their
+bytes do not show the price of partial participation alone.
 """
 
 TAIL = """
@@ -71,9 +74,9 @@ def against(folder, other):
 
 
 def size(value):
-    """Returns a number of bytes with three digits, in words."""
+    """Returns a number of bytes with three digits and its unit."""
     for unit in ("B", "kB", "MB", "GB", "TB"):
-        if value < 1000 or unit == "TB":
+        if value < 999.5 or unit == "TB":
             return f"{value:.3g} {unit}"
         value /= 1000
 
@@ -92,8 +95,11 @@ def difference(row):
 
 
 def times_less(row):
-    """Returns how many times fewer bytes FedMF's would be, as words."""
-    return f"{float(row['times_less']):.3g}" if row and row["times_less"] else "-"
+    """Returns by which factor the bytes are fewer than FedMF's, or a dash."""
+    if not row or not row["times_less"]:
+        return "-"
+    factor = float(row["times_less"])
+    return f"{factor:,.0f}" if factor >= 999.5 else f"{factor:.3g}"
 
 
 def section(data, folder):
@@ -103,7 +109,7 @@ def section(data, folder):
     arms = list(dict.fromkeys(arm for arm, _ in own))
     page = [f"\n## {TITLES[data]}\n", f"[All tables]({data}/study.md) · [picture]({data}/{PICTURE})\n"]
     for figure, title in FIGURES.items():
-        page.append("| | " + " | ".join([title, *(f"less {name}" for name in others)]) + " |")
+        page.append("| | " + " | ".join([title, *(f"minus {name}" for name in others)]) + " |")
         page.append("|---|" + "---:|" * (1 + len(others)))
         for arm in arms:
             cells = [difference(found.get((arm, figure))) for found in others.values()]
@@ -133,17 +139,17 @@ def take(data, folder):
 
 
 def main():
+    """Writes the page and the folders from the folders that are named."""
     folders = {}
     for out in map(Path, sys.argv[1:]):
         arm = next(iter(rows(out / "summary.csv")))[0]
         folders[arm.split(", ", 1)[0].removeprefix("data=")] = out
-    if not folders:
-        sys.exit(__doc__)
-    page = [HEAD]
+    if set(folders) != set(TITLES):
+        sys.exit(f"the page has {', '.join(TITLES)}, each from a folder of its own\n{__doc__}")
+    page = [HEAD.rstrip("\n")]
     for data in TITLES:
-        if data in folders:
-            take(data, folders[data])
-            page += section(data, folders[data])
+        take(data, folders[data])
+        page += section(data, folders[data])
     page.append(TAIL.format(datas=" ".join(TITLES), outs=" ".join(f"out/{data}" for data in TITLES)))
     (HERE / "README.md").write_text("\n".join(page))
 

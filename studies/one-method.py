@@ -48,6 +48,7 @@ def table(figures, methods):
 
 
 def main():
+    """Writes the page and the figures from the folder that is named."""
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     figures = read(Path(sys.argv[1]) / "summary.csv")

@@ -213,7 +213,7 @@ impl CentralTrainer for Trainer {
             items.iter().for_each(|item| of_items[*item as usize].push(user));
         }
         let positives: usize = of_users.iter().map(|items| items.len()).sum();
-        let mean_positives = positives as f32 / of_users.len().max(1) as f32;
+        let mean_positives = (positives as f32 / of_users.len().max(1) as f32).max(1.0);
         let counts = Counts { mean_positives, ..Counts::default() };
         let constants = self.shared.constants(f64::from(mean_positives));
         let users = self.solve(&constants, self.model.table(TABLE), &of_users, step)?;

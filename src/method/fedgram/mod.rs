@@ -80,17 +80,22 @@ const MEAN_POSITIVES: &str = "positives of the mean user";
 pub(super) struct Counts {
     /// The share of the participants who have each item among their positives; nothing before the first step.
     pub popularity: Vec<f32>,
-    /// The number of positives of the mean participant; 0 before the first step.
+    /// The number of positives of the mean participant, at least 1; 0 before the first step.
     pub mean_positives: f32,
 }
 
 impl Counts {
     /// Returns the counts that `model` tells.
     pub fn of(model: &Model) -> Self {
-        let values = |name| model.named(name).map_or(&[][..], |table| table.as_slice());
-        let mean_positives = values(MEAN_POSITIVES).first().copied().unwrap_or_default();
-        Self { popularity: values(POPULARITY).to_vec(), mean_positives }
+        let popularity = model.named(POPULARITY).map_or_else(Vec::new, |table| table.as_slice().to_vec());
+        Self { popularity, mean_positives: mean_positives_of(model) }
     }
+}
+
+/// Returns the number of positives of the mean participant that `model` tells; 0 before the first step, and for a model that
+/// does not tell it.
+fn mean_positives_of(model: &Model) -> f32 {
+    model.named(MEAN_POSITIVES).and_then(|table| table.as_slice().first().copied()).unwrap_or_default()
 }
 
 impl FedGram {
@@ -131,7 +136,7 @@ impl Shared {
     /// Returns the constants of the loss that `model` tells. By density, before anything has been counted, those are for
     /// `own` positives.
     fn constants_of_model(&self, model: &Model, own: usize) -> Constants {
-        let counted = f64::from(Counts::of(model).mean_positives);
+        let counted = f64::from(mean_positives_of(model));
         self.constants(if counted > 0.0 { counted } else { own.max(1) as f64 })
     }
 

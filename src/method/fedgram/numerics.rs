@@ -147,6 +147,9 @@ impl Sums {
 
     /// Returns the share of the participants who sent each row; nothing without participants.
     pub fn popularity(&self) -> Vec<f32> {
+        if self.participants <= 0.0 {
+            return Vec::new();
+        }
         self.gradients.senders.iter().map(|senders| (senders / self.participants) as f32).collect()
     }
 

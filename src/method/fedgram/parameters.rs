@@ -43,18 +43,18 @@ pub struct FedGramParameters {
     pub by_density: Option<ByDensity>,
 }
 
-/// Weights of the loss that follow from the number of positives of the mean user, so that the same settings serve data of
-/// any density. The server counts the rows of each upload and sends the mean with the model. Before its first step, a
-/// device takes its own number of positives instead.
+/// Weights of the loss that follow from the number of positives of the mean participant of the last step, so that the same
+/// settings serve data of any density. The server counts the rows of each upload and sends the mean with the model. Before
+/// its first step, a device takes its own number of positives instead. With small cohorts the weights vary from step to step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ByDensity {
-    /// Weight of all items together as negatives, for each positive of the mean user: with a mean of p positives in a
-    /// catalogue of m items, a0 is this times p / m.
+    /// Weight of all items together as negatives, for each positive of the mean participant: with a mean of p positives in
+    /// a catalogue of m items, a0 is this times p / m.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub unobserved_per_positive: f64,
-    /// Weight of the regulariser of the mean user: lambda is this, divided by p + a0 m, or by the power of it that the
-    /// regulariser has.
+    /// Weight of the regulariser of the mean participant: lambda is this, divided by (p + a0 m)^nu, where nu is the
+    /// regulariser's exponent, which is 1 in FedGram.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub regularization: f64,
 }

@@ -43,7 +43,7 @@ impl Server for GramServer {
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
         let GramSums { sums, uploads } = *downcast::<GramSums>(sums)?;
         let counts = match sums.participants > 0.0 {
-            true => Counts { popularity: sums.popularity(), mean_positives: sums.mean_positives() },
+            true => Counts { popularity: sums.popularity(), mean_positives: sums.mean_positives().max(1.0) },
             false => Counts::of(&self.model),
         };
         let decay = crate::math::pow(self.shared.parameters.server_rate_decay, f64::from(step.step));
@@ -95,5 +95,42 @@ impl Accumulator for GramSums {
         self.sums.merge(other.sums);
         self.uploads.add_times(&other.uploads, 1);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::method::Method;
+    use crate::method::fedgram::numerics::outer_triangle;
+    use crate::method::fedgram::{ByDensity, FedGram, FedGramParameters};
+    use crate::method::tests::{problem_of, with_step};
+    use crate::model::table::{TableShape, TableUpdate};
+
+    /// If this fails, devices are told another mean than the server has counted and steps with, or none.
+    #[test]
+    fn the_model_tells_the_mean_that_was_counted_last() {
+        let by_density = Some(ByDensity::default());
+        let parameters = FedGramParameters { latent_dimension: 2, by_density, ..FedGramParameters::default() };
+        let method = FedGram::new(parameters, &problem_of(3, 5));
+        let mut server = GramServer::new(Arc::clone(&method.shared), method.initial());
+        let step = |server: &mut GramServer, uploads: &[&[u32]]| {
+            let mut sums = Sums::default();
+            for items in uploads {
+                let shape = TableShape { rows: 5, dimension: 2 };
+                let rows = TableUpdate::listed(shape, items.to_vec(), &vec![0.1; 2 * items.len()], 1.0).unwrap();
+                sums.absorb(1.0, &rows, &outer_triangle(&[0.5, 0.25])).unwrap();
+            }
+            with_step(0, |step| server.step(Box::new(GramSums { sums, ..GramSums::default() }), step)).unwrap();
+            Counts::of(server.model()).mean_positives
+        };
+        assert_eq!(Counts::of(server.model()).mean_positives, 0.0, "nothing is counted yet");
+        assert_eq!(step(&mut server, &[&[0, 1, 2, 3], &[4], &[1, 2]]), 7.0 / 3.0);
+        assert_eq!(step(&mut server, &[]), 7.0 / 3.0, "a step without participants");
+        let model = server.model().clone();
+        server.set_model(model).unwrap();
+        assert_eq!(Counts::of(server.model()).mean_positives, 7.0 / 3.0, "the same model once more");
+        assert_eq!(step(&mut server, &[&[]]), 1.0, "0 would say that nothing was counted");
     }
 }

@@ -9,7 +9,7 @@ use crate::method::tests::problem_of;
 use crate::model::algebra::gram::{add_outer_product, mirror_upper};
 use crate::model::algebra::product::product;
 use crate::model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
-use crate::model::table::{TableShape, TableUpdate};
+use crate::model::table::{Table, TableShape, TableUpdate};
 use crate::rng::{PortableDraws, Purpose, Streams};
 
 const CONSTANTS: Constants =
@@ -177,29 +177,22 @@ fn no_user_sends_more_than_the_bound() {
 fn by_density_the_weights_follow_from_the_counted_mean() {
     let by_density = ByDensity { unobserved_per_positive: 4.0, regularization: 3.0 };
     let parameters = FedGramParameters { by_density: Some(by_density), ..FedGramParameters::default() };
-    let method = FedGram::new(parameters, &problem_of(2, ITEMS));
-    let shared = &method.shared;
     let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} is not {b}");
-    for (model, mean) in [
-        (method.initial(), 2.0),
-        (
-            shared
-                .model(
-                    method.initial().table(TABLE).as_ref().clone(),
-                    Counts { mean_positives: 5.0, ..Counts::default() },
-                )
-                .unwrap(),
-            5.0,
-        ),
-    ] {
-        let constants = shared.constants_of_model(&model, 2);
-        close(constants.unobserved_weight * ITEMS as f64, 4.0 * mean);
-        close(constants.ridge(mean, ITEMS as f64), 3.0);
-        assert_eq!(constants, Constants { server_rate: 1.0, ..shared.constants(mean) });
+    for exponent in [0.0, 0.5, 1.0] {
+        let method = FedGram::with_exponent(parameters.clone(), exponent, &problem_of(2, ITEMS));
+        let shared = &method.shared;
+        let counted = Counts { mean_positives: 5.0, ..Counts::default() };
+        let counted = shared.model(Table::clone(method.initial().table(TABLE)), counted).unwrap();
+        for (model, mean) in [(method.initial(), 2.0), (counted, 5.0)] {
+            let constants = shared.constants_of_model(&model, 2);
+            close(constants.unobserved_weight * ITEMS as f64, 4.0 * mean);
+            close(constants.ridge(mean, ITEMS as f64), 3.0);
+            assert_eq!(constants, shared.constants(mean));
+        }
+        assert_eq!(shared.constants(0.0), shared.constants(1.0), "a user without positives has finite weights");
     }
-    assert_eq!(shared.constants(0.0), shared.constants(1.0), "a user without positives has finite weights");
     let mut sums = Sums::default();
-    assert_eq!(sums.mean_positives(), 0.0);
+    assert_eq!((sums.mean_positives(), sums.popularity()), (0.0, Vec::new()));
     let table = table();
     user_vectors(&table).iter().zip(users()).for_each(|(vector, items)| absorb(&mut sums, &table, vector, &items));
     assert_eq!(sums.mean_positives(), 3.5);

@@ -1,4 +1,4 @@
-//! Draws lines that no run has measured by itself, such as a course that a method prescribes or the results of many runs, as
+//! Draws lines that do not come from a single run, such as a course that a method prescribes or the results of many runs, as
 //! the charts of a report look.
 
 use super::arms::styles;
