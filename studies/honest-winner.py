@@ -9,10 +9,11 @@ shows.
 """
 
 import csv
-import re
 import shutil
 import sys
 from pathlib import Path
+
+from papers.report import with_one_picture
 
 HERE = Path(__file__).resolve().parent.parent / "reports" / "honest-winner"
 TITLES = {
@@ -129,8 +130,7 @@ def take(data, folder):
     target = HERE / data
     target.mkdir(parents=True, exist_ok=True)
     shutil.copy(folder / PICTURE, target / PICTURE)
-    others = re.compile(rf"^!\[[^]]*\]\((?!{re.escape(PICTURE)}).*\)\n\n?", re.MULTILINE)
-    (target / "study.md").write_text(others.sub("", (folder / "study.md").read_text()).rstrip() + "\n")
+    (target / "study.md").write_text(with_one_picture((folder / "study.md").read_text(), PICTURE))
     with open(folder / "summary.csv", newline="") as lines, open(target / "summary.csv", "w", newline="") as out:
         reader = csv.DictReader(lines)
         writer = csv.DictWriter(out, reader.fieldnames, lineterminator="\n")

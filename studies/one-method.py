@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes reports/honest-winner/one-method.md and one-method.csv from the folder of a run of `studies/one-method.toml`.
+"""Writes reports/honest-winner/one-method.md from one-method.csv and the text of one-method.toml beside it.
 
-    python3 studies/one-method.py OUT
-
-The text around the tables is that of `reports/honest-winner/one-method.toml`.
+    python3 studies/one-method.py           writes the page
+    python3 studies/one-method.py OUT       first takes the figures from this folder of a run of studies/one-method.toml
+    python3 studies/one-method.py --check   fails if the page is another one, and writes nothing
 """
 
 import csv
@@ -12,6 +12,7 @@ import tomllib
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent / "reports" / "honest-winner"
+PAGE, CSV = HERE / "one-method.md", HERE / "one-method.csv"
 DATA = {
     "ml-100k": "MovieLens 100K",
     "ml-1m": "MovieLens 1M",
@@ -23,16 +24,22 @@ FIGURES = (VALIDATION, TEST, "expected-hr@10")
 BASELINES = ("popularity", "ials")
 
 
-def read(file):
-    """Returns the figures of a summary by method, data set and quantity."""
-    figures = {}
-    with open(file, newline="") as lines:
+def take(folder):
+    """Writes the figures of a run of the study to one-method.csv."""
+    with open(folder / "summary.csv", newline="") as lines, open(CSV, "w", newline="") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(["method", "data", "quantity", "value"])
         for row in csv.DictReader(lines):
             if row["quantity"] in FIGURES:
                 data, method = row["arm"].split(", ", 1)
-                key = (method.removeprefix("method="), data.removeprefix("data="), row["quantity"])
-                figures[key] = float(row["mean"])
-    return figures
+                figure = row["quantity"], float(row["mean"])
+                writer.writerow([method.removeprefix("method="), data.removeprefix("data="), *figure])
+
+
+def read():
+    """Returns the figures of one-method.csv by method, data set and quantity."""
+    with open(CSV, newline="") as lines:
+        return {(row["method"], row["data"], row["quantity"]): float(row["value"]) for row in csv.DictReader(lines)}
 
 
 def table(figures, methods):
@@ -47,22 +54,30 @@ def table(figures, methods):
         yield f"| {method} | " + " | ".join(cells) + f" | {share:.3f} |"
 
 
-def main():
-    """Writes the page and the figures from the folder that is named."""
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    figures = read(Path(sys.argv[1]) / "summary.csv")
+def page():
+    """Returns the page."""
+    figures = read()
     methods = list(dict.fromkeys(method for method, _, _ in figures))
     plain = [method for method in methods if "times" not in method and "10 %" not in method]
     rest = [method for method in methods if method not in plain]
     in_full = [method for method in methods if method in rest or any(other.startswith(f"{method},") for other in rest)]
     text = tomllib.loads((HERE / "one-method.toml").read_text())
-    page = [text["head"], *table(figures, plain), "", text["middle"], *table(figures, in_full), "", text["tail"].rstrip()]
-    (HERE / "one-method.md").write_text("\n".join(page) + "\n")
-    with open(HERE / "one-method.csv", "w", newline="") as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["method", "data", "quantity", "value"])
-        writer.writerows([*key, value] for key, value in figures.items())
+    parts = [text["head"], *table(figures, plain), "", text["middle"], *table(figures, in_full), "", text["tail"].rstrip()]
+    return "\n".join(parts) + "\n"
+
+
+def main():
+    match sys.argv[1:]:
+        case ["--check"]:
+            if PAGE.read_text() != page():
+                sys.exit(f"{PAGE} is not what one-method.csv and one-method.toml say; write it with {Path(__file__).name}")
+            return
+        case [] | [_] as folders:
+            for folder in folders:
+                take(Path(folder))
+            PAGE.write_text(page())
+        case _:
+            sys.exit(__doc__)
 
 
 if __name__ == "__main__":

@@ -215,6 +215,12 @@ def page():
     return "\n".join(lines).rstrip() + "\n"
 
 
+def with_one_picture(text, picture):
+    """Returns the page of a study with this one of its pictures."""
+    others = re.compile(rf"^!\[[^]]*\]\((?!{re.escape(picture)}).*\)\n\n?", re.MULTILINE)
+    return others.sub("", text).rstrip() + "\n"
+
+
 def take(folder):
     """Copies the tables of a study to the folder of its name, with the picture that the page links to and no other."""
     target = REPORTS / folder.name
@@ -223,9 +229,7 @@ def take(folder):
         # A study of a single arm may have no picture.
         if (folder / name).exists():
             shutil.copy(folder / name, target / name)
-    text = (folder / "study.md").read_text()
-    others = re.compile(rf"^!\[[^]]*\]\((?!{re.escape(PICTURE)}).*\)\n\n?", re.MULTILINE)
-    (target / "study.md").write_text(others.sub("", text).rstrip() + "\n")
+    (target / "study.md").write_text(with_one_picture((folder / "study.md").read_text(), PICTURE))
 
 
 def main():

@@ -39,8 +39,8 @@ fn lines_of(file: &Path) -> usize {
     code.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//")).count()
 }
 
-/// Prints the lines of every federated method and their median. If this fails, a federated method has come to cost more than
-/// the documents say, or one is not where the others are and is not counted.
+/// Prints the lines of every federated method and their median. If this fails, a federated method costs more or fewer lines
+/// than the documents say, or one is not where the others are and is not counted.
 #[test]
 fn the_lines_of_federated_methods() {
     let federated = METHODS.iter().filter(|entry| entry.placement.trains() && entry.placement != Placement::Central);
@@ -55,8 +55,9 @@ fn the_lines_of_federated_methods() {
     counts.iter().for_each(|(lines, module)| println!("{module}: {lines}"));
     let median = (counts[(counts.len() - 1) / 2].0 + counts[counts.len() / 2].0) / 2;
     println!("median: {median}");
-    assert_eq!(median, MEDIAN, "docs/own-methods.md says another median");
+    // The page need not change with every line of a method.
+    assert!(median.abs_diff(MEDIAN) <= 20, "docs/own-methods.md says {MEDIAN} lines, and it is {median} by now");
     let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/own-methods.md")).unwrap();
-    assert!(page.contains(&format!("the median is {MEDIAN} lines")), "docs/own-methods.md says another median");
+    assert!(page.contains(&format!("the median is {MEDIAN} lines")), "docs/own-methods.md does not say {MEDIAN}");
     assert!(counts.iter().all(|(lines, _)| *lines >= 50), "{counts:?}");
 }

@@ -1,7 +1,7 @@
 //! Draws lines that do not come from a single run, such as a course that a method prescribes or the results of many runs, as
 //! the charts of a report look.
 
-use super::arms::styles;
+use super::arms::{Style, styles};
 use super::axis::Axis;
 use super::chart::{Chart, Group, LEGEND_WIDTH, Series, Stroke};
 use super::render;
@@ -48,16 +48,16 @@ impl Lines {
         let points = || self.lines.iter().flat_map(|line| &line.points);
         let values = || points().map(|(_, value)| *value);
         let largest = values().fold(0.0, f64::max);
-        let styled = self
-            .lines
-            .iter()
-            .enumerate()
-            .filter_map(|(position, line)| Some((line, styles().nth(line.like.unwrap_or(position))?)));
-        let series = styled.map(|(line, style)| Series {
-            label: line.label.clone(),
-            color: style.color,
-            stroke: if line.is_dashed { Stroke::Dashed } else { style.stroke },
-            points: line.points.clone(),
+        let styles: Vec<Style> = styles().collect();
+        let series = self.lines.iter().enumerate().map(|(position, line)| {
+            // With more lines than styles, they begin again.
+            let style = styles[line.like.unwrap_or(position) % styles.len()];
+            Series {
+                label: line.label.clone(),
+                color: style.color,
+                stroke: if line.is_dashed { Stroke::Dashed } else { style.stroke },
+                points: line.points.clone(),
+            }
         });
         let chart = Chart {
             title: self.title.clone(),

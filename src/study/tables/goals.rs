@@ -39,8 +39,8 @@ pub(super) fn blocks(results: &Results, names: &Names, goal: Goal) -> Vec<Block>
         _ => format!("of its own best {}", figures::label(figure)),
     };
     let text = "Means over the runs that reach the share, from the start of a run to the first evaluated round with it. Of \
-                an error, which is better if it is lower, 90 % are reached at 10 % above the best. What devices then download in \
-                order to score is not in these bytes; the table of costs has it.";
+                an error, which is better if it is lower, 90 % are reached at 10 % above the best. What devices then \
+                download in order to score is not in these bytes; the table of costs has it.";
     let heading = format!("What it took to reach a share {whose}");
     let table = Block::table(&heading, &header, rows);
     let mut blocks = vec![Block::Heading(heading), Block::Text(text.to_owned())];
