@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::rule::{Combine, Moments, RowMoments, Rule};
-use super::server::{Accumulator, Contribution, Server, StepContext, StepReport, WeightTotals, downcast};
+use super::server::{Accumulator, Contribution, Server, StepContext, StepReport, UploadUse, WeightTotals, downcast};
 use crate::error::{Error, Result};
 use crate::model::aggregate::{self, Averaging};
 use crate::model::blocks::{BlockValues, Model};
@@ -124,11 +124,14 @@ impl Server for Averager {
         self.model.replace(model)
     }
 
-    fn adds_up(&self) -> bool {
-        let is_sum = self.rules.iter().all(|rule| rule.combine != Combine::MeanPerSender);
-        is_sum
-            && !self.upload.is_weighted()
-            && self.upload.blocks().iter().all(|sent| sent.value_type == ValueType::F32)
+    fn upload_use(&self) -> UploadUse {
+        let counts_senders = self.rules.iter().any(|rule| rule.combine == Combine::MeanPerSender);
+        let has_floats = self.upload.blocks().iter().all(|sent| sent.value_type == ValueType::F32);
+        match (counts_senders, has_floats, self.upload.is_weighted()) {
+            (true, ..) => UploadUse::SumsPerRow,
+            (false, true, false) => UploadUse::Sum,
+            (false, ..) => UploadUse::WeightedSum,
+        }
     }
 
     fn accumulator(&self) -> Box<dyn Accumulator> {

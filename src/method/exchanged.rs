@@ -45,7 +45,7 @@ pub fn by_method(method: &dyn Method) -> Exchanged {
     let client = method.client(UserId(0));
     exchanged.keeps_personal_tables = client.personal_table().is_ok_and(|table| table.is_some());
     let server = method.server();
-    exchanged.adds_uploads_up = server.adds_up();
+    exchanged.upload_use = server.upload_use();
     exchanged.has_personal_downloads = matches!(server.download(), Download::PerUser(_));
     exchanged
 }

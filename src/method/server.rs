@@ -17,7 +17,7 @@ use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::magnitude::{MagnitudeCounts, SupportCount};
 use crate::model::state::StateVisitor;
 use crate::rng::{Stream, Streams};
-pub use crate::scenario::{StepWeights, WeightTotals};
+pub use crate::scenario::{StepWeights, UploadUse, WeightTotals};
 
 /// Steps the model of a method, and keeps the state that this takes.
 pub trait Server: Send {
@@ -46,12 +46,10 @@ pub trait Server: Send {
         true
     }
 
-    /// Returns whether a step uses nothing of the updates but the sum of their values, in which all of them count alike,
-    /// so that noise on one of them is noise on the sum. A server that counts who sent a row, weights updates by what
-    /// they say of themselves, or keeps something for each user does not. Only if it is so can the server be the one
-    /// that adds noise for privacy. The default is no.
-    fn adds_up(&self) -> bool {
-        false
+    /// Returns what a step uses of the updates. Only where that is their plain sum can the server be the one that adds
+    /// noise for privacy, and only where it is a sum can secure aggregation hide them. The default is that it uses each.
+    fn upload_use(&self) -> UploadUse {
+        UploadUse::Each
     }
 
     /// Returns an empty accumulator.
@@ -182,17 +180,31 @@ pub struct StepContext<'a> {
     streams: Streams,
     round: Round,
     divergence_limit: f32,
+    expected_contributions: Option<f64>,
 }
 
 impl<'a> StepContext<'a> {
     /// Describes a step, in the round of the same number and without a limit of magnitudes.
     pub fn new(step: u32, users: u32, normalise: &'a dyn Fn(&WeightTotals) -> StepWeights, streams: Streams) -> Self {
-        Self { step, users, normalise, streams, round: Round(step), divergence_limit: f32::MAX }
+        let (round, divergence_limit) = (Round(step), f32::MAX);
+        Self { step, users, normalise, streams, round, divergence_limit, expected_contributions: None }
     }
 
     /// Returns the same step as part of `round`, with the largest magnitude that the scenario allows a parameter.
     pub fn within(self, round: Round, divergence_limit: f32) -> Self {
         Self { round, divergence_limit, ..self }
+    }
+
+    /// Returns the same step with the number of contributions that was expected of it, where the real one must not tell
+    /// who took part.
+    pub fn expecting(self, contributions: Option<f64>) -> Self {
+        Self { expected_contributions: contributions, ..self }
+    }
+
+    /// Returns the number of contributions that the sums of the step are taken to be over: `counted`, or the expected number
+    /// where noise on the sums hides whether a user took part.
+    pub fn contributions(&self, counted: f64) -> f64 {
+        self.expected_contributions.unwrap_or(counted)
     }
 
     /// Returns the round of which the step is a part. Where rounds do not wait for everybody, a round may have several steps.

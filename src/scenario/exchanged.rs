@@ -31,8 +31,22 @@ pub struct Exchanged {
     pub trains_on_sampled_rows: bool,
     /// Whether each user keeps an item table of its own to score with.
     pub keeps_personal_tables: bool,
-    /// Whether the server uses nothing of the uploads but their sum, in which all users count alike.
-    pub adds_uploads_up: bool,
+    /// What the server uses of the uploads.
+    pub upload_use: UploadUse,
+}
+
+/// What a server uses of the uploads of a step, which says what may be hidden from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UploadUse {
+    /// The sum of their values, in which all of them count alike, so that noise on one of them is noise on the sum.
+    Sum,
+    /// The sum of their values, each times a weight that it says of itself.
+    WeightedSum,
+    /// Sums of their rows, and how many users have sent each row.
+    SumsPerRow,
+    /// More than that, such as the median of their values, or something of each user.
+    #[default]
+    Each,
 }
 
 /// Tells what a method with these parameters exchanges, if that can be told.
@@ -150,9 +164,18 @@ impl Exchanged {
 
     /// Returns why the server of this method cannot be the one that adds noise to sums of uploads, if it cannot.
     pub fn without_noisy_sums(&self) -> Option<&'static str> {
-        (!self.adds_uploads_up && !self.blocks.is_empty()).then_some(
+        (self.upload_use != UploadUse::Sum && !self.blocks.is_empty()).then_some(
             "the server of this method uses more of the uploads than their sum (who has sent which row, a weight of each \
-             upload, or something of each user), which noise on the sum does not protect: take `trust = \"local\"`",
+             upload, or something of each user), which noise on the sum does not protect: take `trust = \"local\"`, or \
+             `sends_counts = true` where the method has it",
+        )
+    }
+
+    /// Returns why the server of this method cannot do with uploads that secure aggregation hides from it, if it cannot.
+    pub fn without_hidden_uploads(&self) -> Option<&'static str> {
+        (matches!(self.upload_use, UploadUse::SumsPerRow | UploadUse::Each) && !self.blocks.is_empty()).then_some(
+            "the server of this method uses more of the uploads than their sum (who has sent which row, or something of each \
+             user), which `secure_aggregation` hides: take `sends_counts = true` where the method has it",
         )
     }
 
@@ -188,7 +211,7 @@ mod tests {
             has_personal_downloads: true,
             trains_on_sampled_rows: false,
             keeps_personal_tables: false,
-            adds_uploads_up: true,
+            upload_use: UploadUse::Sum,
         };
         let composed = |delta| CodecChoice::Composed(CompositionSpec { delta, ..CompositionSpec::default() });
         let of = |name: &str, own: BlockCodecSpec| CodecSpec {

@@ -49,7 +49,7 @@ mod weights;
 mod tests;
 
 pub use difference::{Difference, differences};
-pub use exchanged::{CodecContradiction, Exchanged, ExchangedBlock, ExchangedOf};
+pub use exchanged::{CodecContradiction, Exchanged, ExchangedBlock, ExchangedOf, UploadUse};
 pub use modes::{
     ClientSelection, FedAsyncSpec, FedBuffSpec, Mode, OortSpec, OverSelectionSpec, SemiSynchronousSpec,
     StalenessWeight, Stragglers,

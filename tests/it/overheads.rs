@@ -81,6 +81,11 @@ fn what_cannot_be_encrypted_is_refused_with_the_reason() {
     refused(&[secure, DENSE, "training.client_selection.oort={}"], "`oort` reads the loss of each client");
     refused(&[secure, DENSE, "audit={}"], "the audit reads single uploads");
     refused(&[secure, DENSE, "method=\"metamf\""], "works with each client apart");
+    for method in ["fedgram", "fedspec", "fedrec-pmf"] {
+        let of_method = format!("method=\"{method}\"");
+        let small = if method == "fedrec-pmf" { shop.small_of_ratings() } else { shop.small() };
+        shop.refused(small, &[secure, DENSE, &of_method], &["who has sent which row"]);
+    }
     refused(&[secure, DENSE, "overheads.paillier={}"], "choose one of them");
     refused(
         &["overheads.paillier={}", "codec.downlink={ values = \"int8\" }"],

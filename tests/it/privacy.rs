@@ -2,8 +2,16 @@
 
 use std::sync::Arc;
 
+use fedrecsim::ids::{InvitationId, Round, UserId};
+use fedrecsim::method::server::Download;
+use fedrecsim::method::{LocalTask, Phase, Scratch};
+use fedrecsim::model::blocks::{Model, ModelUpdate};
+use fedrecsim::model::layout::Layout;
+use fedrecsim::model::table::{Base, floats};
+use fedrecsim::privacy::SumNoise;
 use fedrecsim::privacy::accountant::Curve;
-use fedrecsim::scenario::{Policy, Trust};
+use fedrecsim::rng::Streams;
+use fedrecsim::scenario::{Policy, Trust, UploadUse};
 use fedrecsim::sim::outcome::{AuditRecord, NoEpsilon, Sampling};
 use fedrecsim::sim::{Outcome, World};
 use fedrecsim::testing::check_resumed_runs;
@@ -79,6 +87,102 @@ fn a_step_of_nobody_has_noise_as_any_other() {
     assert!(outcome.rounds[0].aggregated > 5 && (found / (0.1 / 20.0) - 1.0).abs() < 0.1, "{found}");
 }
 
+/// If this fails, the counts that devices send have no noise or another than the rest of the sum, or their sum is taken to
+/// be over the users who really took part.
+#[test]
+fn counts_have_the_noise_of_the_sum_they_are_a_part_of() {
+    let with = |participation| {
+        let counts = "method={ fedgram = { sends_counts = true, popularity_weight = 1 } }";
+        let outcome = run(small_with("fedgram", &[counts, NOISE_ALONE, "training.rounds=1", participation]), 2);
+        let popularity = outcome.model.named("popularity").unwrap().as_slice().to_vec();
+        let squares: f64 = popularity.iter().map(|share| f64::from(*share).powi(2)).sum();
+        // Half of the counts are negative, and shares are not.
+        (2.0 * squares / popularity.len() as f64).sqrt()
+    };
+    let everybody = with("training.participation={ share = 1.0 }");
+    assert!((everybody / (0.1 / 40.0) - 1.0).abs() < 0.3, "{everybody}");
+    let nobody = with("training.participation={ poisson = 1e-3 }");
+    assert!((nobody / (0.1 / 0.04) - 1.0).abs() < 0.3, "{nobody}");
+}
+
+/// Returns what an update contributes to the sums of the server, value by value.
+fn contributed(update: &ModelUpdate, layout: &Layout, base: &Model) -> Vec<f64> {
+    let mut values = Vec::new();
+    for (block, described) in update.blocks.iter().zip(layout.blocks()) {
+        let reference = base.base_of(described);
+        let whole = block.to_whole_bytes(reference).unwrap();
+        let downloaded = match reference {
+            Base::Table(table) => table.as_slice().to_vec(),
+            Base::Zeros => vec![0.0; whole.len() / 4],
+        };
+        values.extend(floats(&whole).zip(downloaded).map(|(value, base)| f64::from(value) - f64::from(base)));
+    }
+    values
+}
+
+/// If this fails, one user moves a sum that has noise by more than the sensitivity for which the noise is made: all that it
+/// sends, the counts of FedGram and FedSpec included, is to be no longer than the clip.
+#[test]
+fn no_user_moves_a_sum_by_more_than_the_clip() {
+    const CLIP: f64 = 0.5;
+    for (method, parameters) in [
+        ("fedgram", "method={ fedgram = { sends_counts = true } }"),
+        ("fedspec", "method={ fedspec = { sends_counts = true } }"),
+        ("fedmf", "method=\"fedmf\""),
+        ("pfedrec", "method=\"pfedrec\""),
+        ("fedrap", "method=\"fedrap\""),
+        ("colr", "method=\"colr\""),
+        ("fcf", "method=\"fcf\""),
+        ("fedncf", "method=\"fedncf\""),
+    ] {
+        let world = world(small_with(method, &[parameters]));
+        assert_eq!(world.method.server().upload_use(), UploadUse::Sum, "{method}");
+        let model = match world.method.server().download() {
+            Download::Shared(model) => model,
+            other => panic!("{method}: {other:?}"),
+        };
+        let (layout, negatives) = (world.method.upload_layout(Phase(0)), &world.scenario.dataset.negatives);
+        let noise = SumNoise::new(small_with("fedmf", &[CENTRAL]).privacy.gaussian.unwrap(), None);
+        let mut longest = 0.0f64;
+        for user in (0..world.dataset.users()).map(UserId::from) {
+            let names = (user, Round(0), InvitationId(user.0));
+            let task = LocalTask::new(names, &model, (&world.dataset, negatives), Streams::new(3), 1e6);
+            let mut update = world.method.client(user).train(&task, &mut Scratch::default()).unwrap().update;
+            let before = contributed(&update, &layout, &model);
+            noise.clip(&mut update, &layout, &model).unwrap();
+            let after = contributed(&update, &layout, &model);
+            let length = after.iter().map(|value| value * value).sum::<f64>().sqrt();
+            assert!(length <= CLIP * (1.0 + 1e-5), "{method}: {user:?} moves the sum by {length}");
+            longest = longest.max(length);
+            let counted = before.iter().rev().take(world.dataset.items()).sum::<f64>();
+            if method == "fedgram" || method == "fedspec" {
+                assert_eq!(counted, world.dataset.own_data(user).positives().count() as f64, "{method}: the counts");
+            }
+        }
+        assert!(longest > 0.99 * CLIP, "{method}: nothing is clipped, so that nothing is tested");
+    }
+}
+
+/// If this fails, FedGram or FedSpec learns something else from sums and counts than from uploads one by one, a secure sum
+/// is refused or changes what is learned, or what is claimed for noise on such sums is not what the accountant computes.
+#[test]
+fn own_methods_learn_the_same_from_sums_alone_which_can_have_noise() {
+    for method in ["fedgram", "fedspec"] {
+        let counts = format!("method.{method}.sends_counts=true");
+        let with = |more: &[&str]| run(small_with(method, &[&[DENSE], more].concat()), 2);
+        let (one_by_one, sums) = (with(&[]), with(&[&counts]));
+        assert_eq!(one_by_one.model, sums.model, "{method}");
+        assert!(sums.bytes.up.sent > one_by_one.bytes.up.sent, "{method}: counts take bytes");
+        let secure = with(&[&counts, "overheads.secure_aggregation={}"]);
+        assert_eq!(secure.model, sums.model, "{method}");
+        let noisy = with(&[&counts, CENTRAL, POISSON, "training.rounds=4"]);
+        let curve = Curve::of_poisson_sample(0.2, 0.7);
+        assert_eq!(epsilons(&noisy), [1, 2, 3, 4].map(|times| curve.epsilon(times, 1e-5)), "{method}");
+        let merged = run(small_with(method, &[DENSE, &counts, CENTRAL, POISSON, "training.rounds=4"]), 3);
+        assert_eq!(merged.digest, noisy.digest, "{method}: threads");
+    }
+}
+
 /// If this fails, users are not drawn independently, or a round without anybody ends the run.
 #[test]
 fn each_user_is_drawn_by_itself() {
@@ -130,6 +234,8 @@ fn noise_is_the_same_on_any_number_of_threads_and_after_any_checkpoint() {
         ("fedmf", vec![CENTRAL, POISSON, "training.rounds=5"]),
         ("fedrap", vec![CENTRAL, "training.participation={ poisson = 0.03 }", "training.rounds=5"]),
         ("colr", vec![CENTRAL, "training.rounds=5"]),
+        ("fedgram", vec![CENTRAL, POISSON, "method.fedgram.sends_counts=true", "training.rounds=5"]),
+        ("fedspec", vec![CENTRAL, POISSON, "method.fedspec.sends_counts=true", "training.rounds=7"]),
         ("pfedrec", vec!["privacy.laplace.scale=0.1", ROWS, virtual_items, "network.dropout=0.2"]),
         ("fcf", vec![LOCAL, DENSE, "training.mode.fedbuff={ concurrency = 9, buffer = 4 }", "training.rounds=4"]),
     ] {

@@ -6,7 +6,7 @@ use super::{Downloaded, Shared, numbers_of};
 use crate::error::{Error, Result};
 use crate::method::largest_magnitude;
 use crate::method::server::{
-    Accumulator, Contribution, Download, Server, StepContext, StepReport, WeightTotals, downcast,
+    Accumulator, Contribution, Download, Server, StepContext, StepReport, UploadUse, WeightTotals, downcast,
 };
 use crate::model::aggregate;
 use crate::model::blocks::Model;
@@ -40,8 +40,8 @@ impl Server for LowRankServer {
         self.model.replace(model)
     }
 
-    fn adds_up(&self) -> bool {
-        true
+    fn upload_use(&self) -> UploadUse {
+        UploadUse::Sum
     }
 
     fn download(&self) -> Download {

@@ -7,8 +7,9 @@
 //! and uploads are not dense. For scoring, a device solves for x again, optionally with more weight on recent
 //! positives. Times never leave the device.
 //!
-//! An upload discloses the user's positives, which are its rows, and x up to its sign, which x x^T determines. The
-//! server only adds uploads up, so that secure aggregation could hide both, at the price of a dense table of gradients.
+//! An upload discloses the user's positives, which are its rows, and x up to its sign, which x x^T determines. With
+//! `sends_counts` the server only adds uploads up, so that secure aggregation can hide both, at the price of a dense table
+//! of gradients and of counts.
 //!
 //! Source: This method is the project's own. The closest prior work is FCF (arXiv 1901.09888).
 
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use self::numerics::{Constants, outer_triangle, packed_triangle, row_gradients, triangle_values, unpacked_triangle};
 pub(super) use self::parameters::without_effect;
 pub use self::parameters::{Background, ByDensity, FedGramParameters, Recency};
+use super::listed_sums;
 use super::recency::{self, weighted_positives};
 use super::user_vector::{
     DistinctPositives, checked_vector, score_items, single_precision, singular, times, unscorable,
@@ -191,7 +193,9 @@ impl Method for FedGram {
 
     fn upload_layout(&self, _phase: Phase) -> Layout {
         let rows = BlockLayout::item_table("gradient", self.shared.shape).statistic();
-        Layout::new(vec![rows, BlockLayout::weights("x x^T", self.shared.triangle_shape()).statistic()])
+        let outer = BlockLayout::weights("x x^T", self.shared.triangle_shape()).statistic();
+        let counts = self.shared.parameters.sends_counts.then(|| listed_sums::counts_layout(self.shared.shape.rows));
+        Layout::new([rows, outer].into_iter().chain(counts).collect())
     }
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {
@@ -223,10 +227,14 @@ impl Client for FedGramClient {
         let length: f64 = vector.iter().map(|value| value * value).sum();
         let loss = squares(&gradients) / (length * positives.len().max(1) as f64).max(f64::MIN_POSITIVE);
         let (count, k) = (positives.len(), shape.dimension);
+        let counts = match self.shared.parameters.sends_counts {
+            true => Some(listed_sums::counts_of(shape.rows, &positives)?),
+            false => None,
+        };
         let rows = TableUpdate::listed(shape, positives, &gradients, 1.0)?;
         let triangle = TableUpdate::whole(&Table::new(self.shared.triangle_shape(), outer_triangle(&vector)));
         let work = LeastSquares::multiply_adds(count, k) + 2 * (count * k) as u64 + triangle_values(k) as u64;
-        let update = ModelUpdate::of_blocks(vec![rows, triangle]);
+        let update = ModelUpdate::of_blocks([rows, triangle].into_iter().chain(counts).collect());
         Ok(LocalUpdate::new(update, loss, 2 * count as u64).with_multiply_adds(work))
     }
 

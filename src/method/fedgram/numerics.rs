@@ -52,7 +52,7 @@ impl Constants {
 
 /// Returns how far one user can move the sums of a step: bounds of the length of all its gradients together, and of its
 /// x x^T as a matrix, of which the upper triangle is a part. `count` is the number of its positives and `ridge` that of
-/// [`Constants::ridge`].
+/// [`Constants::ridge`]. Counts, if they travel, are moved by the root of `count`.
 ///
 /// x minimises a0 sum of (x . y_j)^2 over all items + sum of (x . y_i - 1)^2 over the positives + ridge |x|^2, which is
 /// `count` at x = 0. So |x|^2 is at most count / ridge, and the errors of the positives have squares that add up to at most
@@ -121,16 +121,21 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Adds `weight` times one participant's gradients of some rows and its triangle of x x^T, and returns the magnitudes of
-    /// the gradients.
+    /// Adds `weight` times one participant's gradients of some rows, its triangle of x x^T and its counts, if it sends any,
+    /// and returns the magnitudes of the gradients.
     ///
     /// # Errors
-    /// [`Error::Update`] if the gradients or the triangle have another shape than those before.
-    pub fn absorb(&mut self, weight: f64, gradients: &TableUpdate, triangle: &[f32]) -> error::Result<MagnitudeCounts> {
+    /// [`Error::Update`] if the gradients, the triangle or the counts have another shape than those before.
+    pub fn absorb(
+        &mut self,
+        weight: f64,
+        (gradients, counts): (&TableUpdate, Option<&TableUpdate>),
+        triangle: &[f32],
+    ) -> error::Result<MagnitudeCounts> {
         if triangle.len() != triangle_values(gradients.shape.dimension) {
             return Err(Error::Update("x x^T has another shape than the gradients".to_owned()));
         }
-        let magnitudes = self.gradients.absorb(gradients, weight)?;
+        let magnitudes = self.gradients.absorb(gradients, counts, weight)?;
         self.triangle.resize(triangle.len(), 0.0);
         self.triangle.iter_mut().zip(triangle).for_each(|(sum, value)| *sum += weight * f64::from(*value));
         self.participants += weight;
@@ -145,12 +150,12 @@ impl Sums {
         self.participants += other.participants;
     }
 
-    /// Returns the share of the participants who sent each row; nothing without participants.
+    /// Returns the share of the participants who sent each row, which is not negative; nothing without participants.
     pub fn popularity(&self) -> Vec<f32> {
         if self.participants <= 0.0 {
             return Vec::new();
         }
-        self.gradients.senders.iter().map(|senders| (senders / self.participants) as f32).collect()
+        self.gradients.senders.iter().map(|senders| (senders.max(0.0) / self.participants) as f32).collect()
     }
 
     /// Returns the number of rows that the mean participant sent, which is its number of positives; 0 without participants.
@@ -169,7 +174,8 @@ impl Sums {
     ///
     /// The inverted matrix approximates the Hessian of row i: the sum of x_u x_u^T over the users with i among their
     /// positives is replaced by n_i / n times G, so that one eigendecomposition of G serves all rows. Without
-    /// participants nothing moves. Costs 3 m k^2 multiply-adds and the decomposition.
+    /// participants nothing moves. With noise on the sums, a negative n_i counts as 0, as does a negative eigenvalue of G.
+    /// Costs 3 m k^2 multiply-adds and the decomposition.
     ///
     /// # Errors
     /// [`AlgebraError::NotFinite`] if a participant sent something that is not a finite number, and
@@ -190,10 +196,11 @@ impl Sums {
         let rows = product(&table.mapv(f64::from).as_standard_layout().view(), &eigenvectors.view())?;
         let mut steps = product(&gradients, &eigenvectors.view())?;
         for ((mut step, row), senders) in steps.rows_mut().into_iter().zip(rows.rows()).zip(&self.gradients.senders) {
-            let ridge = constants.ridge(*senders, users);
+            let senders = senders.max(0.0);
+            let ridge = constants.ridge(senders, users);
             let curvature = a0 + senders / users;
             for ((step, y), value) in step.iter_mut().zip(row).zip(&eigen.values) {
-                // G has no negative eigenvalues, but rounding can make one slightly negative.
+                // G has no negative eigenvalues, but rounding can make one slightly negative, and noise any.
                 let value = value.max(0.0);
                 *step = (*step + (a0 * value + ridge) * y) / (curvature * value + ridge);
             }

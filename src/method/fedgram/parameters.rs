@@ -37,6 +37,9 @@ pub struct FedGramParameters {
     /// Weight beta of an item's popularity, the share of the last step's participants who sent its row, in its score.
     #[schemars(range(min = 0))]
     pub popularity_weight: f64,
+    /// Whether devices send a count of 1 for each of their positives beside the rows, so that the server uses nothing but sums:
+    /// what secure aggregation and noise on the sum take. Otherwise the server counts who has sent which row.
+    pub sends_counts: bool,
     /// Lets recent positives count more when a device scores. Left out: all count alike.
     pub recency: Option<Recency>,
     /// Lets `unobserved_weight` and `regularization` follow from the density of the data. Left out: they are as they are.
@@ -118,6 +121,7 @@ impl Default for FedGramParameters {
             server_rate_decay: 1.0,
             initial_length: 0.1,
             popularity_weight: 0.0,
+            sends_counts: false,
             recency: None,
             by_density: None,
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::numerics::{Constants, Sums};
 use super::{Counts, Shared, TABLE};
 use crate::error::{Error, Result};
-use crate::method::server::{Accumulator, Contribution, Server, StepContext, StepReport, downcast};
+use crate::method::server::{Accumulator, Contribution, Server, StepContext, StepReport, UploadUse, downcast};
 use crate::model::algebra::AlgebraError;
 use crate::model::blocks::Model;
 use crate::model::magnitude::MagnitudeCounts;
@@ -36,12 +36,20 @@ impl Server for GramServer {
         Ok(())
     }
 
+    fn upload_use(&self) -> UploadUse {
+        match self.shared.parameters.sends_counts {
+            true => UploadUse::Sum,
+            false => UploadUse::SumsPerRow,
+        }
+    }
+
     fn accumulator(&self) -> Box<dyn Accumulator> {
         Box::new(GramSums::default())
     }
 
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
-        let GramSums { sums, uploads } = *downcast::<GramSums>(sums)?;
+        let GramSums { mut sums, uploads } = *downcast::<GramSums>(sums)?;
+        sums.participants = step.contributions(sums.participants);
         let counts = match sums.participants > 0.0 {
             true => Counts { popularity: sums.popularity(), mean_positives: sums.mean_positives().max(1.0) },
             false => Counts::of(&self.model),
@@ -77,12 +85,14 @@ struct GramSums {
 impl Accumulator for GramSums {
     fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()> {
         for contribution in contributions {
-            let [gradients, outer] = &contribution.update.blocks[..] else {
-                return Err(Error::Update("a contribution to FedGram has two blocks".to_owned()));
+            let (gradients, outer, counts) = match &contribution.update.blocks[..] {
+                [gradients, outer] => (gradients, outer, None),
+                [gradients, outer, counts] => (gradients, outer, Some(counts)),
+                _ => return Err(Error::Update("a contribution to FedGram has two or three blocks".to_owned())),
             };
             // A codec may have left the only row out, which is then zero.
             let triangle: Vec<f32> = floats(&outer.to_whole_bytes(Base::Zeros)?).collect();
-            let of_gradients = self.sums.absorb(contribution.weight, gradients, &triangle)?;
+            let of_gradients = self.sums.absorb(contribution.weight, (gradients, counts), &triangle)?;
             for magnitudes in [of_gradients, MagnitudeCounts::of(&triangle, 1.0)] {
                 self.uploads.add_times(&magnitudes, 1);
             }
@@ -120,7 +130,7 @@ mod tests {
             for items in uploads {
                 let shape = TableShape { rows: 5, dimension: 2 };
                 let rows = TableUpdate::listed(shape, items.to_vec(), &vec![0.1; 2 * items.len()], 1.0).unwrap();
-                sums.absorb(1.0, &rows, &outer_triangle(&[0.5, 0.25])).unwrap();
+                sums.absorb(1.0, (&rows, None), &outer_triangle(&[0.5, 0.25])).unwrap();
             }
             with_step(0, |step| server.step(Box::new(GramSums { sums, ..GramSums::default() }), step)).unwrap();
             Counts::of(server.model()).mean_positives

@@ -46,7 +46,7 @@ fn listed((rows, dimension): (usize, usize), items: &[u32], values: &[f32]) -> T
 /// Adds to `sums` what a user with this vector and these positives sends.
 fn absorb(sums: &mut Sums, table: &Array2<f32>, vector: &[f64], items: &[u32]) {
     let gradients = row_gradients(vector, &table.view(), items);
-    sums.absorb(1.0, &listed((ITEMS, DIMENSION), items, &gradients), &outer_triangle(vector)).unwrap();
+    sums.absorb(1.0, (&listed((ITEMS, DIMENSION), items, &gradients), None), &outer_triangle(vector)).unwrap();
 }
 
 fn sums(table: &Array2<f32>, vectors: &[Vec<f64>]) -> Sums {
@@ -144,10 +144,10 @@ fn triangles_survive_their_way_and_contributions_of_another_shape_are_refused() 
     assert!(unpacked_triangle(&[0.0; 5], 3).is_err());
     assert_eq!(outer_triangle(&[2.0, 3.0]), [4.0, 6.0, 9.0]);
     let mut sums = Sums::default();
-    assert!(sums.absorb(1.0, &listed((2, 2), &[1], &[0.0; 2]), &[0.0; 2]).is_err());
+    assert!(sums.absorb(1.0, (&listed((2, 2), &[1], &[0.0; 2]), None), &[0.0; 2]).is_err());
     assert_eq!(sums, Sums::default());
-    sums.absorb(0.5, &listed((2, 2), &[0, 1], &[0.0, 0.0, 2.0, 2.0]), &[4.0; 3]).unwrap();
-    assert!(sums.absorb(1.0, &listed((3, 2), &[1], &[0.0; 2]), &[0.0; 3]).is_err());
+    sums.absorb(0.5, (&listed((2, 2), &[0, 1], &[0.0, 0.0, 2.0, 2.0]), None), &[4.0; 3]).unwrap();
+    assert!(sums.absorb(1.0, (&listed((3, 2), &[1], &[0.0; 2]), None), &[0.0; 3]).is_err());
     assert_eq!((&sums.gradients.senders, sums.participants), (&vec![0.0, 0.5], 0.5), "a row of zeros was not sent");
     assert_eq!((&sums.gradients.rows[2..], &sums.triangle), (&[1.0; 2][..], &vec![2.0; 3]));
     let sums = Sums::default();

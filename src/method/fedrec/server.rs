@@ -8,7 +8,7 @@ use super::client::V;
 use crate::error::Result;
 use crate::method::averager::Averager;
 use crate::method::rule::{Combine, Rule};
-use crate::method::server::{Accumulator, Server, StepContext, StepReport};
+use crate::method::server::{Accumulator, Server, StepContext, StepReport, UploadUse};
 use crate::model::blocks::Model;
 use crate::model::layout::Layout;
 use crate::model::state::StateVisitor;
@@ -43,6 +43,10 @@ impl Server for FedRecServer {
 
     fn set_model(&mut self, model: Model) -> Result<()> {
         self.averager.set_model(model)
+    }
+
+    fn upload_use(&self) -> UploadUse {
+        self.averager.upload_use()
     }
 
     fn accumulator(&self) -> Box<dyn Accumulator> {

@@ -10,8 +10,8 @@
 //! items on items with a ridge of lambda (EASE), and by n_j^(1/4 + b2) / (1 - |Z_j|^2) per item j. A device adds up the
 //! weighted rows of its positives, with more weight on recent ones if it likes. Times never leave the device.
 //!
-//! An upload discloses the user's positives, which are its rows. The server only adds uploads up, so that secure
-//! aggregation could hide them, at the price of a dense table.
+//! An upload discloses the user's positives, which are its rows. With `sends_counts` the server only adds uploads up, so
+//! that secure aggregation can hide them, at the price of a dense table and of counts.
 //!
 //! Source: This method is the project's own. Prior work is close: federated graph filtering (arXiv 2501.16888) and
 //! FedCIA (arXiv 2504.14208).
@@ -21,6 +21,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::listed_sums;
 use super::recency::{Recency, weighted_positives};
 use super::user_vector::{DistinctPositives, score_items};
 use super::{
@@ -80,9 +81,12 @@ pub struct FedSpecParameters {
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub kernel_length: f64,
     /// Share of the users who must have sent an upload before the server steps. Until then A stays as it is, and another
-    /// upload of the same user does not count.
+    /// upload of the same user does not count. With `sends_counts` it does, since a sum does not say who is in it.
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
     pub coverage: f64,
+    /// Whether devices send a count of 1 for each of their positives beside the rows, so that the server uses nothing but sums:
+    /// what secure aggregation and noise on the sum take. Otherwise the server counts who has sent which row.
+    pub sends_counts: bool,
     /// Lets recent positives count more when a device scores. Left out: all count alike.
     pub recency: Option<Recency>,
 }
@@ -97,6 +101,7 @@ impl Default for FedSpecParameters {
             timeless_share: 1.0,
             kernel_length: 50.0,
             coverage: 0.9,
+            sends_counts: false,
             recency: None,
         }
     }
@@ -171,7 +176,9 @@ impl Method for FedSpec {
 
     fn upload_layout(&self, _phase: Phase) -> Layout {
         let shape = self.shared.parameters.table(self.shared.items);
-        Layout::new(vec![BlockLayout::item_table("sums of rows", shape).statistic()])
+        let sums = BlockLayout::item_table("sums of rows", shape).statistic();
+        let counts = self.shared.parameters.sends_counts.then(|| listed_sums::counts_layout(shape.rows));
+        Layout::new([sums].into_iter().chain(counts).collect())
     }
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {
@@ -191,13 +198,15 @@ struct FedSpecClient {
 
 impl Client for FedSpecClient {
     fn train(&mut self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
-        let FedSpecParameters { timeless_share, kernel_length, .. } = self.shared.parameters;
+        let FedSpecParameters { timeless_share, kernel_length, sends_counts, .. } = self.shared.parameters;
         let DistinctPositives { items, later } = DistinctPositives::of(&task.own);
         let table = task.model.table(TABLE);
         let sums = numerics::kernel_sums(table, &items, &later, timeless_share, kernel_length);
         task.check_magnitude("the sums of rows", super::largest_magnitude(&sums))?;
         let (count, shape) = (items.len() as u64, table.shape());
-        let update = ModelUpdate::of_table(TableUpdate::listed(shape, items, &sums, 1.0)?);
+        let counts = if sends_counts { Some(listed_sums::counts_of(shape.rows, &items)?) } else { None };
+        let sums = TableUpdate::listed(shape, items, &sums, 1.0)?;
+        let update = ModelUpdate::of_blocks([sums].into_iter().chain(counts).collect());
         // Two passes in the order of time, the sum of all rows, and its addition to each.
         Ok(LocalUpdate::new(update, 0.0, count).with_multiply_adds(6 * count * shape.dimension as u64))
     }

@@ -55,8 +55,8 @@ pub fn kernel_sums(table: &Table, items: &[u32], later: &[u32], timeless_share: 
 ///
 /// K is positive semidefinite with ones on its diagonal, so that it stretches by at most its trace, which is the number of
 /// positives. A has rows of a matrix with orthonormal columns, times n^(-1/4), which is at most 1: a row is no longer than
-/// 1, and all rows together no longer than the root of the number of columns. Where uploads are clipped to C, one user
-/// moves the sum by at most C, whatever it has.
+/// 1, and all rows together no longer than the root of the number of columns. Counts, if they travel, are moved by the root
+/// of `positives`. Where uploads are clipped to C, one user moves both sums together by at most C, whatever it has.
 pub fn largest_contribution(positives: f64, columns: f64) -> f64 {
     positives * math::sqrt(positives.min(columns))
 }

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::math;
 use crate::method::listed_sums::ListedSums;
-use crate::method::server::{Accumulator, Contribution, Server, StepContext, StepReport, downcast};
+use crate::method::server::{Accumulator, Contribution, Server, StepContext, StepReport, UploadUse, downcast};
 use crate::model::algebra::AlgebraError;
 use crate::model::blocks::Model;
 use crate::model::magnitude::MagnitudeCounts;
@@ -35,7 +35,9 @@ pub(super) struct SpectralServer {
 struct Sums {
     /// The sums of the rows (m x r), and the number of users who sent each.
     listed: ListedSums,
-    /// Those who have sent something.
+    /// The number of uploads that the sums are over.
+    uploads: f64,
+    /// Those who have sent something; nobody where the server knows nothing but sums.
     users: BTreeSet<UserId>,
     /// A as the first of them received it.
     received: Vec<f32>,
@@ -57,7 +59,7 @@ impl SpectralServer {
 
     /// Replaces the model by that of the eigenvectors which the pending sums give.
     fn advance(&mut self, step: &StepContext<'_>) -> Result<()> {
-        let Sums { listed: ListedSums { rows, senders }, received, users } = std::mem::take(&mut self.pending);
+        let Sums { listed: ListedSums { rows, senders }, uploads, received, .. } = std::mem::take(&mut self.pending);
         // A codec may have left everything out. Nothing was learned then.
         if rows.iter().all(|value| *value == 0.0) {
             return Ok(());
@@ -95,7 +97,8 @@ impl SpectralServer {
             Table::new(column, weights),
         ];
         if parameters.popularity_weight > 0.0 {
-            let share = |count: &f64| (count / users.len().max(1) as f64) as f32;
+            // Noise on the counts can make one negative.
+            let share = |count: &f64| (count.max(0.0) / uploads.max(1.0)) as f32;
             tables.push(Table::new(column, senders.iter().map(share).collect()));
         }
         self.model = Model::of_tables(layout, tables)?;
@@ -112,17 +115,25 @@ impl Server for SpectralServer {
         self.model.replace(model)
     }
 
+    fn upload_use(&self) -> UploadUse {
+        match self.shared.parameters.sends_counts {
+            true => UploadUse::Sum,
+            false => UploadUse::SumsPerRow,
+        }
+    }
+
     fn accumulator(&self) -> Box<dyn Accumulator> {
         let known = Arc::new(self.pending.users.clone());
-        Box::new(Gathered { known, sums: Sums::default(), uploads: MagnitudeCounts::default() })
+        Box::new(Gathered { known, sums: Sums::default(), magnitudes: MagnitudeCounts::default() })
     }
 
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
-        let Gathered { sums, uploads, .. } = *downcast::<Gathered>(sums)?;
+        let Gathered { mut sums, magnitudes: uploads, .. } = *downcast::<Gathered>(sums)?;
+        sums.uploads = step.contributions(sums.uploads);
         self.pending.add(sums);
-        let needed = (self.shared.parameters.coverage * f64::from(step.users)).ceil() as usize;
+        let needed = self.shared.parameters.coverage * f64::from(step.users);
         let mut multiply_adds = 0;
-        if self.pending.users.len() >= needed.max(1) {
+        if self.pending.uploads >= needed.max(1.0) {
             self.advance(step)?;
             let (m, r) = (self.shared.items as u64, self.shared.parameters.table(self.shared.items).dimension as u64);
             multiply_adds = 8 * m * r * r + 80 * r * r * r;
@@ -134,6 +145,7 @@ impl Server for SpectralServer {
         state.plain(&mut self.counts)?;
         state.plain(&mut self.pending.listed.rows)?;
         state.plain(&mut self.pending.listed.senders)?;
+        state.plain(&mut self.pending.uploads)?;
         state.plain(&mut self.pending.users)?;
         state.plain(&mut self.pending.received)
     }
@@ -142,42 +154,50 @@ impl Server for SpectralServer {
 impl Sums {
     /// Adds what other users have sent.
     fn add(&mut self, other: Self) {
-        if self.users.is_empty() {
+        if self.uploads == 0.0 {
             *self = other;
             return;
         }
         self.listed.merge(other.listed);
+        self.uploads += other.uploads;
         self.users.extend(other.users);
     }
 }
 
-/// Holds the uploads of a step by users who have sent nothing since the last step of A.
+/// Holds the uploads of a step: all where devices send counts, and otherwise those of users who have sent nothing since the
+/// last step of A.
 struct Gathered {
     known: Arc<BTreeSet<UserId>>,
     sums: Sums,
-    uploads: MagnitudeCounts,
+    magnitudes: MagnitudeCounts,
 }
 
 impl Accumulator for Gathered {
     fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()> {
         for contribution in contributions {
+            let (sums, counts) = match &contribution.update.blocks[..] {
+                [sums] => (sums, None),
+                [sums, counts] => (sums, Some(counts)),
+                _ => return Err(Error::Update("a contribution to FedSpec has one or two blocks".to_owned())),
+            };
             let user = contribution.user;
-            if self.known.contains(&user) || !self.sums.users.insert(user) {
+            if counts.is_none() && (self.known.contains(&user) || !self.sums.users.insert(user)) {
                 continue;
             }
             if self.sums.received.is_empty() {
                 self.sums.received = contribution.received.table(TABLE).as_slice().to_vec();
             }
-            let magnitudes = self.sums.listed.absorb(&contribution.update.blocks[0], 1.0)?;
-            self.uploads.add_times(&magnitudes, 1);
+            let magnitudes = self.sums.listed.absorb(sums, counts, 1.0)?;
+            self.sums.uploads += 1.0;
+            self.magnitudes.add_times(&magnitudes, 1);
         }
         Ok(())
     }
 
     fn merge(&mut self, other: Box<dyn Accumulator>) -> Result<()> {
-        let Self { sums, uploads, .. } = *downcast::<Self>(other)?;
+        let Self { sums, magnitudes, .. } = *downcast::<Self>(other)?;
         self.sums.add(sums);
-        self.uploads.add_times(&uploads, 1);
+        self.magnitudes.add_times(&magnitudes, 1);
         Ok(())
     }
 }

@@ -62,7 +62,7 @@ impl Checker<'_> {
     }
 
     fn secure_aggregation(&mut self, beside: &Beside<'_>) {
-        let Beside { codec, training, .. } = *beside;
+        let Beside { codec, training, exchanged, runs_at_server, .. } = *beside;
         let uplinks = codec.uplinks_of_blocks().map(|(_, choice)| choice).chain([&codec.uplink]);
         if uplinks.into_iter().any(|choice| *choice != CodecChoice::Named(CodecName::DenseF32)) {
             let message = "`secure_aggregation` adds masks to the same entries of all clients on one scale, so that \
@@ -77,6 +77,12 @@ impl Checker<'_> {
                  server uses uploads one by one"
             );
             self.contradiction(&["training", "mode"], SECURE_AGGREGATION, message);
+        }
+        let is_told_apart = exchanged.is_some_and(|exchanged| exchanged.has_personal_downloads);
+        if let (Some(message), false, false) =
+            (exchanged.and_then(Exchanged::without_hidden_uploads), is_told_apart, runs_at_server)
+        {
+            self.fault(SECURE_AGGREGATION, message);
         }
     }
 

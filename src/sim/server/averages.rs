@@ -96,13 +96,15 @@ pub(super) fn step(
     if let Some(noise) = noise {
         absorb_noise_alone(&noise, world, server, &mut *sums, step)?;
     }
-    let normalise = |totals: &WeightTotals| match world.sum_noise.and_then(|noise| noise.divisor()) {
+    let expected = world.sum_noise.and_then(|noise| noise.divisor());
+    let normalise = |totals: &WeightTotals| match expected {
         // The model is g + the sum of x - g over the expected number.
         Some(expected) => StepWeights { kept: expected - totals.updates, divisor: expected },
         None => policy.step_weights(totals),
     };
     let context = StepContext::new(step, world.dataset.users() as u32, &normalise, world.streams)
-        .within(round, world.scenario.training.divergence_limit);
+        .within(round, world.scenario.training.divergence_limit)
+        .expecting(expected);
     let report = server.step(sums, &context)?;
     if is_small(&arrived) {
         return Ok(report);

@@ -148,6 +148,7 @@ fn methods_of_least_squares() -> Vec<Key> {
         maybe("method.fedgram.server_rate_decay", real(0.1, 1.0)),
         maybe("method.fedgram.initial_length", rate(1e-2, 1.0)),
         maybe("method.fedgram.popularity_weight", zero_or(1e-3, 1.0)),
+        maybe("method.fedgram.sends_counts", boolean()),
         maybe("method.fedgram.recency.tau", rate(0.1, 100.0)),
         maybe("method.fedgram.recency.floor", zero_or(1e-2, 1.0)),
         maybe("method.fedgram.recency.background", one_of(&["positives-at-one", "all-at-zero"])),
@@ -160,6 +161,7 @@ fn methods_of_least_squares() -> Vec<Key> {
         maybe("method.fedspec.timeless_share", real(0.0, 1.0)),
         maybe("method.fedspec.kernel_length", rate(0.1, 100.0)),
         maybe("method.fedspec.coverage", real(0.1, 1.0)),
+        maybe("method.fedspec.sends_counts", boolean()),
         maybe("method.fedspec.recency.tau", rate(0.1, 100.0)),
         maybe("method.fedspec.recency.floor", zero_or(1e-2, 1.0)),
     ]

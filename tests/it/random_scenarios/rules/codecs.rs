@@ -71,7 +71,7 @@ impl Draft {
         }
         let other_modes = ["semi-synchronous", "fedbuff", "fedasync"];
         let is_mode = |mode: &&str| self.is("training.mode", mode) || self.has_below(&format!("training.mode.{mode}"));
-        if other_modes.iter().any(is_mode) {
+        if other_modes.iter().any(is_mode) || self.counts_senders() {
             self.remove_below(SECURE);
         }
         if self.has_below(SECURE) {

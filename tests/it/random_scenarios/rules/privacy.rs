@@ -1,7 +1,7 @@
 //! Repairs what protects uploads asks of methods, modes, codecs and one another.
 
 use super::Draft;
-use super::kinds::{AT_SERVER, DO_MORE_THAN_ADD};
+use super::kinds::AT_SERVER;
 
 impl Draft {
     /// Draws each user by itself only where rounds need no number of users, and nobody is picked in another way.
@@ -40,7 +40,7 @@ impl Draft {
         let other_modes = ["semi-synchronous", "fedbuff", "fedasync"];
         let is_mode = |mode: &&str| self.is("training.mode", mode) || self.has_below(&format!("training.mode.{mode}"));
         let can_be_central =
-            !self.is_one_of(&DO_MORE_THAN_ADD) && !other_modes.iter().any(is_mode) && !self.downloads_needed_rows();
+            !self.does_more_than_add() && !other_modes.iter().any(is_mode) && !self.downloads_needed_rows();
         match (self.is("privacy.gaussian.trust", "central"), can_be_central, is_secret) {
             (true, false, false) => self.set("privacy.gaussian.trust", "local"),
             (true, false, true) | (false, false, true) => self.remove_below(GAUSSIAN),
