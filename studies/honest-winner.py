@@ -40,10 +40,10 @@ HEAD = """# Which method wins without a leak?
 
 Expected HR@10 and NDCG@10 under `not-in-train`, at the round of the best validation figure, with the differences to other
 methods: means over five pairs of runs with the same seed, with the 95 % interval of Student's t. The settings of FedSpec and
-FedGram were chosen by validation. "Secure sum" uploads whole tables in single precision and a count of each item, of which the
-server uses the sum alone. Bytes are those of all users together until that round; those down hold what the users then download to score. The
-arms with 10 % a round have other codecs (FedGram sends single precision up, and downloads are not differences), so that their
-bytes do not show the price of partial participation alone.
+FedGram were chosen by validation. "Secure sum" uploads whole tables in single precision and a count of each item, of which
+the server uses the sum alone. Bytes are those of all users together until that round; those down hold what the users then
+download to score. The arms with 10 % a round have other codecs (FedGram sends single precision up, and downloads are not
+differences), so that their bytes do not show the price of partial participation alone.
 """
 
 TAIL = """
