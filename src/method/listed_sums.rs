@@ -3,20 +3,55 @@
 use crate::error::{Error, Result};
 use crate::model::layout::BlockLayout;
 use crate::model::magnitude::MagnitudeCounts;
-use crate::model::table::{TableShape, TableUpdate, floats};
+use crate::model::table::{Base, Table, TableShape, TableUpdate, floats};
 
-/// Returns the layout of the block in which devices send a count for each of so many items.
-pub fn counts_layout(items: usize) -> BlockLayout {
-    BlockLayout::item_table("counts", TableShape { rows: items, dimension: 1 }).statistic()
+/// Returns the layouts of the blocks in which devices say what a server would otherwise count: for each of so many items
+/// whether they have it, and 1 for themselves. Where uploads are clipped, the 1 tells with which weight one is in the sums.
+pub fn told_layouts(items: usize) -> [BlockLayout; 2] {
+    let one = TableShape { rows: 1, dimension: 1 };
+    let counts = BlockLayout::item_table("counts", TableShape { rows: items, dimension: 1 });
+    [counts.statistic(), BlockLayout::weights("participants", one).statistic()]
 }
 
-/// Returns a device's counts: 1 for each of its positives, in ascending order, and 0 for the others of so many items.
+/// Returns what a device says: 1 for each of its positives, in ascending order, and 0 for the others of so many items, and 1
+/// for itself.
 ///
 /// # Errors
 /// As [`TableUpdate::listed`].
-pub fn counts_of(items: usize, positives: &[u32]) -> Result<TableUpdate> {
+pub fn told_by(items: usize, positives: &[u32]) -> Result<[TableUpdate; 2]> {
+    let [counts, participants] = told_layouts(items);
     let ones = vec![1.0; positives.len()];
-    TableUpdate::listed(counts_layout(items).shape, positives.to_vec(), &ones, 1.0)
+    let counts = TableUpdate::listed(counts.shape, positives.to_vec(), &ones, 1.0)?;
+    Ok([counts, TableUpdate::whole(&Table::new(participants.shape, vec![1.0]))])
+}
+
+/// What an upload says of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Told<'a> {
+    /// How often its sender has each row (m x 1).
+    pub counts: &'a TableUpdate,
+    /// With which weight it is in the sums: 1 if it was not clipped.
+    pub participants: f64,
+}
+
+impl<'a> Told<'a> {
+    /// Reads what the blocks of an upload say which follow its statistics; `None` if there are none.
+    ///
+    /// # Errors
+    /// [`Error::Update`] for other blocks than those of [`told_layouts`].
+    pub fn of(blocks: &'a [TableUpdate]) -> Result<Option<Self>> {
+        match blocks {
+            [] => Ok(None),
+            [counts, participants] if participants.shape.values() == 1 => {
+                // A codec may have left the only row out, which is then zero.
+                let participants = floats(&participants.to_whole_bytes(Base::Zeros)?).map(f64::from).sum();
+                Ok(Some(Self { counts, participants }))
+            }
+            _ => {
+                Err(Error::Update("an upload has other blocks than counts and participants after its sums".to_owned()))
+            }
+        }
+    }
 }
 
 /// Holds the sums of a statistic of listed rows, in the order of the calls of [`ListedSums::absorb`].
@@ -30,18 +65,13 @@ pub struct ListedSums {
 }
 
 impl ListedSums {
-    /// Adds `weight` times the rows of one upload, and returns the magnitudes of its values. `counts` is what the sender says
-    /// of each row (m x 1). If it says nothing, it is taken to have sent the rows that are not all zeros, since a dense frame
+    /// Adds `weight` times the rows of one upload, and returns the magnitudes of its values. `told` is what the sender says
+    /// of the rows. If it says nothing, it is taken to have sent the rows that are not all zeros, since a dense frame
     /// has zeros in the rows that the sender left out.
     ///
     /// # Errors
     /// [`Error::Update`] for an upload of another shape than the ones before, or counts of other rows.
-    pub fn absorb(
-        &mut self,
-        upload: &TableUpdate,
-        counts: Option<&TableUpdate>,
-        weight: f64,
-    ) -> Result<MagnitudeCounts> {
+    pub fn absorb(&mut self, upload: &TableUpdate, told: Option<Told<'_>>, weight: f64) -> Result<MagnitudeCounts> {
         let TableShape { rows, dimension } = upload.shape;
         if self.rows.is_empty() {
             (self.rows, self.senders) = (vec![0.0; rows * dimension], vec![0.0; rows]);
@@ -49,7 +79,7 @@ impl ListedSums {
         if (self.rows.len(), self.senders.len()) != (rows * dimension, rows) {
             return Err(Error::Update("an upload has another shape than the ones before".to_owned()));
         }
-        if let Some(counts) = counts {
+        if let Some(Told { counts, .. }) = told {
             if counts.shape != (TableShape { rows, dimension: 1 }) {
                 return Err(Error::Update("the counts of an upload are of other rows than its values".to_owned()));
             }
@@ -62,7 +92,7 @@ impl ListedSums {
             if values.iter().all(|value| *value == 0.0) {
                 continue;
             }
-            if counts.is_none() {
+            if told.is_none() {
                 self.senders[row] += weight;
             }
             let sums = &mut self.rows[row * dimension..(row + 1) * dimension];
@@ -107,6 +137,21 @@ mod tests {
         assert!(sums.absorb(&upload(4, &[3], &[1.0, 1.0]), None, 1.0).is_err());
     }
 
+    /// If this fails, a server does not read what devices say, or takes other blocks for it.
+    #[test]
+    fn what_a_device_tells_is_read() {
+        let [counts, participants] = told_by(4, &[1, 3]).unwrap();
+        assert!(Told::of(&[]).unwrap().is_none());
+        assert!(
+            Told::of(std::slice::from_ref(&counts)).is_err() && Told::of(&[counts.clone(), counts.clone()]).is_err()
+        );
+        let blocks = [counts, participants];
+        let told = Told::of(&blocks).unwrap().unwrap();
+        let mut sums = ListedSums::default();
+        sums.absorb(&upload(4, &[1], &[1.0, 1.0]), Some(told), 1.0).unwrap();
+        assert_eq!((sums.senders, told.participants), (vec![0.0, 1.0, 0.0, 1.0], 1.0));
+    }
+
     /// If this fails, a server counts rows in another way than the devices that say what they have sent.
     #[test]
     fn what_the_sender_counts_stands_in_place_of_the_rows_that_arrive() {
@@ -115,8 +160,10 @@ mod tests {
             TableUpdate::listed(TableShape { rows, dimension: 1 }, vec![0, 2], values, 1.0).unwrap()
         };
         let mut sums = ListedSums::default();
-        sums.absorb(&rows, Some(&counts(3, &[1.0, -0.5])), 2.0).unwrap();
+        let told = |counts| Some(Told { counts, participants: 1.0 });
+        let (fitting, other) = (counts(3, &[1.0, -0.5]), counts(4, &[1.0, 1.0]));
+        sums.absorb(&rows, told(&fitting), 2.0).unwrap();
         assert_eq!((&sums.rows, &sums.senders), (&vec![0.0, 0.0, 4.0, 8.0, 0.0, 0.0], &vec![2.0, 0.0, -1.0]));
-        assert!(sums.absorb(&rows, Some(&counts(4, &[1.0, 1.0])), 1.0).is_err());
+        assert!(sums.absorb(&rows, told(&other), 1.0).is_err());
     }
 }

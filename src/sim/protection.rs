@@ -10,8 +10,14 @@ use crate::scenario::{ClientSelection, Participation, Policy, Scenario, Trust};
 /// Checks what depends on the method and the number of users.
 ///
 /// # Errors
-/// [`Error::Usage`] if the server is to add noise to sums that the method's server does not make, or if delta is too large.
+/// [`Error::Usage`] if the server is to add noise to sums that the method's server does not make, if secure aggregation hides
+/// from it what it uses, or if delta is too large.
 pub(super) fn check(scenario: &Scenario, method: &dyn Method, users: usize) -> Result<()> {
+    if scenario.overheads.secure_aggregation.is_some()
+        && let Some(message) = exchanged::by_method(method).without_hidden_uploads()
+    {
+        return Err(Error::Usage(format!("overheads.secure_aggregation: {message}")));
+    }
     let Some(gaussian) = scenario.privacy.gaussian else { return Ok(()) };
     let refused = |key: &str, message: &str| Err(Error::Usage(format!("privacy.gaussian.{key}: {message}")));
     // Data sets with 2^32 users or more are refused on reading.

@@ -194,8 +194,8 @@ impl Method for FedGram {
     fn upload_layout(&self, _phase: Phase) -> Layout {
         let rows = BlockLayout::item_table("gradient", self.shared.shape).statistic();
         let outer = BlockLayout::weights("x x^T", self.shared.triangle_shape()).statistic();
-        let counts = self.shared.parameters.sends_counts.then(|| listed_sums::counts_layout(self.shared.shape.rows));
-        Layout::new([rows, outer].into_iter().chain(counts).collect())
+        let told = self.shared.parameters.sends_counts.then(|| listed_sums::told_layouts(self.shared.shape.rows));
+        Layout::new([rows, outer].into_iter().chain(told.into_iter().flatten()).collect())
     }
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {
@@ -227,14 +227,14 @@ impl Client for FedGramClient {
         let length: f64 = vector.iter().map(|value| value * value).sum();
         let loss = squares(&gradients) / (length * positives.len().max(1) as f64).max(f64::MIN_POSITIVE);
         let (count, k) = (positives.len(), shape.dimension);
-        let counts = match self.shared.parameters.sends_counts {
-            true => Some(listed_sums::counts_of(shape.rows, &positives)?),
+        let told = match self.shared.parameters.sends_counts {
+            true => Some(listed_sums::told_by(shape.rows, &positives)?),
             false => None,
         };
         let rows = TableUpdate::listed(shape, positives, &gradients, 1.0)?;
         let triangle = TableUpdate::whole(&Table::new(self.shared.triangle_shape(), outer_triangle(&vector)));
         let work = LeastSquares::multiply_adds(count, k) + 2 * (count * k) as u64 + triangle_values(k) as u64;
-        let update = ModelUpdate::of_blocks([rows, triangle].into_iter().chain(counts).collect());
+        let update = ModelUpdate::of_blocks([rows, triangle].into_iter().chain(told.into_iter().flatten()).collect());
         Ok(LocalUpdate::new(update, loss, 2 * count as u64).with_multiply_adds(work))
     }
 

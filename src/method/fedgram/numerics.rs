@@ -17,7 +17,7 @@ use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 
 use crate::error::{self, Error};
 use crate::math::pow;
-use crate::method::listed_sums::ListedSums;
+use crate::method::listed_sums::{ListedSums, Told};
 use crate::model::algebra::eigen::symmetric_eigen;
 use crate::model::algebra::product::product;
 use crate::model::algebra::{AlgebraError, Result};
@@ -52,7 +52,7 @@ impl Constants {
 
 /// Returns how far one user can move the sums of a step: bounds of the length of all its gradients together, and of its
 /// x x^T as a matrix, of which the upper triangle is a part. `count` is the number of its positives and `ridge` that of
-/// [`Constants::ridge`]. Counts, if they travel, are moved by the root of `count`.
+/// [`Constants::ridge`]. What a device says, if it does, moves the counts by the root of `count` and the participants by 1.
 ///
 /// x minimises a0 sum of (x . y_j)^2 over all items + sum of (x . y_i - 1)^2 over the positives + ridge |x|^2, which is
 /// `count` at x = 0. So |x|^2 is at most count / ridge, and the errors of the positives have squares that add up to at most
@@ -116,29 +116,29 @@ pub struct Sums {
     pub gradients: ListedSums,
     /// The upper triangle of G, the sum of x x^T, row after row; nothing before the first participant.
     pub triangle: Vec<f64>,
-    /// The sum n of the weights of all participants.
+    /// The sum n of the weights of all participants, clipped ones included. With noise on the sums it may be negative.
     pub participants: f64,
 }
 
 impl Sums {
-    /// Adds `weight` times one participant's gradients of some rows, its triangle of x x^T and its counts, if it sends any,
-    /// and returns the magnitudes of the gradients.
+    /// Adds `weight` times one participant's gradients of some rows, its triangle of x x^T and what it says of itself, if it
+    /// does, and returns the magnitudes of the gradients.
     ///
     /// # Errors
     /// [`Error::Update`] if the gradients, the triangle or the counts have another shape than those before.
     pub fn absorb(
         &mut self,
         weight: f64,
-        (gradients, counts): (&TableUpdate, Option<&TableUpdate>),
+        (gradients, told): (&TableUpdate, Option<Told<'_>>),
         triangle: &[f32],
     ) -> error::Result<MagnitudeCounts> {
         if triangle.len() != triangle_values(gradients.shape.dimension) {
             return Err(Error::Update("x x^T has another shape than the gradients".to_owned()));
         }
-        let magnitudes = self.gradients.absorb(gradients, counts, weight)?;
+        let magnitudes = self.gradients.absorb(gradients, told, weight)?;
         self.triangle.resize(triangle.len(), 0.0);
         self.triangle.iter_mut().zip(triangle).for_each(|(sum, value)| *sum += weight * f64::from(*value));
-        self.participants += weight;
+        self.participants += weight * told.map_or(1.0, |told| told.participants);
         Ok(magnitudes)
     }
 

@@ -34,11 +34,11 @@ pub struct FedGramParameters {
     /// The rows of Y start as normal draws of this length, about.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub initial_length: f64,
-    /// Weight beta of an item's popularity, the share of the last step's participants who sent its row, in its score.
+    /// Weight beta of an item's popularity, the share of the last step's participants who have it, in its score.
     #[schemars(range(min = 0))]
     pub popularity_weight: f64,
-    /// Whether devices send a count of 1 for each of their positives beside the rows, so that the server uses nothing but sums:
-    /// what secure aggregation and noise on the sum take. Otherwise the server counts who has sent which row.
+    /// Whether devices send a count of 1 for each of their positives and for themselves beside the rows, so that the server
+    /// uses nothing but sums, which secure aggregation and noise on the sum need. Otherwise it counts who has sent which row.
     pub sends_counts: bool,
     /// Lets recent positives count more when a device scores. Left out: all count alike.
     pub recency: Option<Recency>,
@@ -47,7 +47,8 @@ pub struct FedGramParameters {
 }
 
 /// Weights of the loss that follow from the number of positives of the mean participant of the last step, so that the same
-/// settings serve data of any density. The server counts the rows of each upload and sends the mean with the model. Before
+/// settings serve data of any density. The server counts the rows of each upload, or adds up the counts that devices send, and
+/// sends the mean with the model. Before
 /// its first step, a device takes its own number of positives instead. With small cohorts the weights vary from step to step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

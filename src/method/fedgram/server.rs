@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::numerics::{Constants, Sums};
 use super::{Counts, Shared, TABLE};
 use crate::error::{Error, Result};
+use crate::method::listed_sums::Told;
 use crate::method::server::{Accumulator, Contribution, Server, StepContext, StepReport, UploadUse, downcast};
 use crate::model::algebra::AlgebraError;
 use crate::model::blocks::Model;
@@ -48,8 +49,7 @@ impl Server for GramServer {
     }
 
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
-        let GramSums { mut sums, uploads } = *downcast::<GramSums>(sums)?;
-        sums.participants = step.contributions(sums.participants);
+        let GramSums { sums, uploads } = *downcast::<GramSums>(sums)?;
         let counts = match sums.participants > 0.0 {
             true => Counts { popularity: sums.popularity(), mean_positives: sums.mean_positives().max(1.0) },
             false => Counts::of(&self.model),
@@ -85,14 +85,12 @@ struct GramSums {
 impl Accumulator for GramSums {
     fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()> {
         for contribution in contributions {
-            let (gradients, outer, counts) = match &contribution.update.blocks[..] {
-                [gradients, outer] => (gradients, outer, None),
-                [gradients, outer, counts] => (gradients, outer, Some(counts)),
-                _ => return Err(Error::Update("a contribution to FedGram has two or three blocks".to_owned())),
+            let [gradients, outer, rest @ ..] = &contribution.update.blocks[..] else {
+                return Err(Error::Update("a contribution to FedGram has two blocks or more".to_owned()));
             };
             // A codec may have left the only row out, which is then zero.
             let triangle: Vec<f32> = floats(&outer.to_whole_bytes(Base::Zeros)?).collect();
-            let of_gradients = self.sums.absorb(contribution.weight, (gradients, counts), &triangle)?;
+            let of_gradients = self.sums.absorb(contribution.weight, (gradients, Told::of(rest)?), &triangle)?;
             for magnitudes in [of_gradients, MagnitudeCounts::of(&triangle, 1.0)] {
                 self.uploads.add_times(&magnitudes, 1);
             }

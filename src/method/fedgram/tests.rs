@@ -5,6 +5,7 @@ use ndarray::{Array1, Array2};
 use super::numerics::*;
 use super::{ByDensity, Counts, FedGram, FedGramParameters, TABLE};
 use crate::method::Method;
+use crate::method::listed_sums::Told;
 use crate::method::tests::problem_of;
 use crate::model::algebra::gram::{add_outer_product, mirror_upper};
 use crate::model::algebra::product::product;
@@ -197,4 +198,27 @@ fn by_density_the_weights_follow_from_the_counted_mean() {
     user_vectors(&table).iter().zip(users()).for_each(|(vector, items)| absorb(&mut sums, &table, vector, &items));
     assert_eq!(sums.mean_positives(), 3.5);
     assert_eq!(sums.popularity()[3], 0.75);
+}
+
+/// If this fails, clipped uploads, which count for less than one user each, make another step than whole ones.
+#[test]
+fn clipped_uploads_make_the_step_of_whole_ones() {
+    let table = table();
+    let step = |weight: f32| {
+        let mut sums = Sums::default();
+        for (vector, items) in user_vectors(&table).iter().zip(users()) {
+            let scaled = |values: Vec<f32>| values.iter().map(|value| weight * value).collect::<Vec<f32>>();
+            let gradients = scaled(row_gradients(vector, &table.view(), &items));
+            let counts = listed((ITEMS, 1), &items, &vec![weight; items.len()]);
+            let told = Told { counts: &counts, participants: f64::from(weight) };
+            let rows = listed((ITEMS, DIMENSION), &items, &gradients);
+            sums.absorb(1.0, (&rows, Some(told)), &scaled(outer_triangle(vector))).unwrap();
+        }
+        let mut after = table.clone();
+        sums.step(&mut after.view_mut(), &CONSTANTS).unwrap();
+        (after, sums.mean_positives(), sums.popularity())
+    };
+    let (whole, clipped) = (step(1.0), step(0.125));
+    assert!(whole.0.iter().zip(&clipped.0).all(|(one, other)| (one - other).abs() < 1e-5));
+    assert_eq!((whole.1, whole.2), (clipped.1, clipped.2));
 }

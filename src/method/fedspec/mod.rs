@@ -81,11 +81,12 @@ pub struct FedSpecParameters {
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub kernel_length: f64,
     /// Share of the users who must have sent an upload before the server steps. Until then A stays as it is, and another
-    /// upload of the same user does not count. With `sends_counts` it does, since a sum does not say who is in it.
+    /// upload of the same user does not count. With `sends_counts` it does, since a sum does not say who is in it, and with
+    /// noise on the sum and `poisson` as many count as are expected.
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
     pub coverage: f64,
-    /// Whether devices send a count of 1 for each of their positives beside the rows, so that the server uses nothing but sums:
-    /// what secure aggregation and noise on the sum take. Otherwise the server counts who has sent which row.
+    /// Whether devices send a count of 1 for each of their positives and for themselves beside the rows, so that the server
+    /// uses nothing but sums, which secure aggregation and noise on the sum need. Otherwise it counts who has sent which row.
     pub sends_counts: bool,
     /// Lets recent positives count more when a device scores. Left out: all count alike.
     pub recency: Option<Recency>,
@@ -177,8 +178,8 @@ impl Method for FedSpec {
     fn upload_layout(&self, _phase: Phase) -> Layout {
         let shape = self.shared.parameters.table(self.shared.items);
         let sums = BlockLayout::item_table("sums of rows", shape).statistic();
-        let counts = self.shared.parameters.sends_counts.then(|| listed_sums::counts_layout(shape.rows));
-        Layout::new([sums].into_iter().chain(counts).collect())
+        let told = self.shared.parameters.sends_counts.then(|| listed_sums::told_layouts(shape.rows));
+        Layout::new([sums].into_iter().chain(told.into_iter().flatten()).collect())
     }
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {
@@ -204,9 +205,9 @@ impl Client for FedSpecClient {
         let sums = numerics::kernel_sums(table, &items, &later, timeless_share, kernel_length);
         task.check_magnitude("the sums of rows", super::largest_magnitude(&sums))?;
         let (count, shape) = (items.len() as u64, table.shape());
-        let counts = if sends_counts { Some(listed_sums::counts_of(shape.rows, &items)?) } else { None };
+        let told = if sends_counts { Some(listed_sums::told_by(shape.rows, &items)?) } else { None };
         let sums = TableUpdate::listed(shape, items, &sums, 1.0)?;
-        let update = ModelUpdate::of_blocks([sums].into_iter().chain(counts).collect());
+        let update = ModelUpdate::of_blocks([sums].into_iter().chain(told.into_iter().flatten()).collect());
         // Two passes in the order of time, the sum of all rows, and its addition to each.
         Ok(LocalUpdate::new(update, 0.0, count).with_multiply_adds(6 * count * shape.dimension as u64))
     }

@@ -1,6 +1,6 @@
 //! Implements FedSpec's arithmetic: what a device adds up, and one Nystroem step of the server.
 
-use ndarray::{Array2, ArrayView2, Axis};
+use ndarray::{Array2, ArrayView2, Axis, s};
 
 use crate::math;
 use crate::model::algebra::Result;
@@ -55,8 +55,8 @@ pub fn kernel_sums(table: &Table, items: &[u32], later: &[u32], timeless_share: 
 ///
 /// K is positive semidefinite with ones on its diagonal, so that it stretches by at most its trace, which is the number of
 /// positives. A has rows of a matrix with orthonormal columns, times n^(-1/4), which is at most 1: a row is no longer than
-/// 1, and all rows together no longer than the root of the number of columns. Counts, if they travel, are moved by the root
-/// of `positives`. Where uploads are clipped to C, one user moves both sums together by at most C, whatever it has.
+/// 1, and all rows together no longer than the root of the number of columns. What a device says, if it does, moves the counts by
+/// the root of `positives` and the participants by 1. Where uploads are clipped to C, one user moves all sums together by at most C, whatever it has.
 pub fn largest_contribution(positives: f64, columns: f64) -> f64 {
     positives * math::sqrt(positives.min(columns))
 }
@@ -82,15 +82,19 @@ pub fn deviation(values: &[f32]) -> f64 {
 /// Holds leading eigenvectors with their eigenvalues.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spectrum {
-    /// The eigenvectors (m x r), by descending eigenvalue.
+    /// The eigenvectors (m x r, or fewer where there is noise), by descending eigenvalue.
     pub vectors: Array2<f64>,
-    /// The r eigenvalues.
+    /// Their eigenvalues.
     pub values: Vec<f64>,
 }
 
 /// Makes a Nystroem step: returns the eigenvectors of S (V^T S)^(-1) S^T, where `images` is S = M V (m x r), `start` is V
 /// and M is symmetric and has no negative eigenvalue. With T = V^T S = Q w Q^T these are the left singular vectors of
 /// S Q w^(-1/2). Returns `None` if V^T S has no positive eigenvalue, as where a codec has left nearly everything out.
+///
+/// Without noise V^T S has no negative eigenvalue but by rounding. With noise the most negative one says how large noise is,
+/// and eigenvectors whose eigenvalue is no larger are left out, since dividing by its root would make the noise in them large.
+/// There are fewer than r then.
 ///
 /// Costs about 8 m r^2 multiply-adds and twenty sweeps of 4 r^3.
 ///
@@ -111,8 +115,16 @@ pub fn nystroem(images: &ArrayView2<'_, f64>, start: &ArrayView2<'_, f64>) -> Re
     if least < LEAST_SHARE * LEAST_SHARE {
         return Ok(None);
     }
+    let most_negative = eigen.values.iter().fold(0.0, |most: f64, value| most.max(-value));
+    let is_signal = |value: &&f64| most_negative <= least || **value > most_negative;
+    // The values descend, so that those which are kept come first.
+    let kept = eigen.values.iter().take_while(is_signal).count();
+    if kept == 0 {
+        return Ok(None);
+    }
     // Columns of Q, each divided by the root of its eigenvalue.
-    let mut scaled = eigen.vectors.t().as_standard_layout().into_owned();
+    let columns = eigen.vectors.t();
+    let mut scaled = columns.slice(s![.., ..kept]).as_standard_layout().into_owned();
     for (mut column, value) in scaled.axis_iter_mut(Axis(1)).zip(&eigen.values) {
         column /= scale * math::sqrt(value.max(least));
     }

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ndarray::Array2;
+use ndarray::{Array2, s};
 
 use super::{ITEM_WEIGHTS, Shared, TABLE, numerics};
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::math;
-use crate::method::listed_sums::ListedSums;
+use crate::method::listed_sums::{ListedSums, Told};
 use crate::method::server::{Accumulator, Contribution, Server, StepContext, StepReport, UploadUse, downcast};
 use crate::model::algebra::AlgebraError;
 use crate::model::blocks::Model;
@@ -37,6 +37,8 @@ struct Sums {
     listed: ListedSums,
     /// The number of uploads that the sums are over.
     uploads: f64,
+    /// The sum of the weights with which these are in the sums, which are 1 where nothing is clipped.
+    weight: f64,
     /// Those who have sent something; nobody where the server knows nothing but sums.
     users: BTreeSet<UserId>,
     /// A as the first of them received it.
@@ -59,11 +61,15 @@ impl SpectralServer {
 
     /// Replaces the model by that of the eigenvectors which the pending sums give.
     fn advance(&mut self, step: &StepContext<'_>) -> Result<()> {
-        let Sums { listed: ListedSums { rows, senders }, uploads, received, .. } = std::mem::take(&mut self.pending);
+        let Sums { listed: ListedSums { rows, senders }, uploads, weight, received, .. } =
+            std::mem::take(&mut self.pending);
         // A codec may have left everything out. Nothing was learned then.
         if rows.iter().all(|value| *value == 0.0) {
             return Ok(());
         }
+        // Where uploads are clipped, a user counts for less than 1. Noise can hide for how much.
+        let of_one_user = if weight > 0.0 && uploads > 0.0 { weight / uploads } else { 1.0 };
+        let senders: Vec<f64> = senders.iter().map(|count| count / of_one_user).collect();
         if self.counts.is_empty() {
             self.counts = senders.iter().map(|count| count.max(1.0)).collect();
         }
@@ -82,8 +88,11 @@ impl SpectralServer {
             other => Error::Update(other.to_string()),
         })?;
         let Some(spectrum) = spectrum else { return Ok(()) };
-        let (filter, lengths) = numerics::filtered(&spectrum, parameters.ridge);
-        let mut vectors = spectrum.vectors;
+        let (mut filter, lengths) = numerics::filtered(&spectrum, parameters.ridge);
+        // Columns that noise has left nothing of are zero.
+        filter.resize(shape.1, 0.0);
+        let mut vectors = Array2::zeros(shape);
+        vectors.slice_mut(s![.., ..spectrum.values.len()]).assign(&spectrum.vectors);
         vectors.rows_mut().into_iter().zip(&damping).for_each(|(mut row, damping)| row *= *damping);
         let exponent = 0.25 + parameters.popularity_exponent;
         let weight = |(count, length): (&f64, &f64)| math::pow(*count, exponent) / (1.0 - length).max(LEAST_REST);
@@ -146,6 +155,7 @@ impl Server for SpectralServer {
         state.plain(&mut self.pending.listed.rows)?;
         state.plain(&mut self.pending.listed.senders)?;
         state.plain(&mut self.pending.uploads)?;
+        state.plain(&mut self.pending.weight)?;
         state.plain(&mut self.pending.users)?;
         state.plain(&mut self.pending.received)
     }
@@ -160,6 +170,7 @@ impl Sums {
         }
         self.listed.merge(other.listed);
         self.uploads += other.uploads;
+        self.weight += other.weight;
         self.users.extend(other.users);
     }
 }
@@ -175,20 +186,20 @@ struct Gathered {
 impl Accumulator for Gathered {
     fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()> {
         for contribution in contributions {
-            let (sums, counts) = match &contribution.update.blocks[..] {
-                [sums] => (sums, None),
-                [sums, counts] => (sums, Some(counts)),
-                _ => return Err(Error::Update("a contribution to FedSpec has one or two blocks".to_owned())),
+            let [sums, rest @ ..] = &contribution.update.blocks[..] else {
+                return Err(Error::Update("a contribution to FedSpec has a block or more".to_owned()));
             };
+            let told = Told::of(rest)?;
             let user = contribution.user;
-            if counts.is_none() && (self.known.contains(&user) || !self.sums.users.insert(user)) {
+            if told.is_none() && (self.known.contains(&user) || !self.sums.users.insert(user)) {
                 continue;
             }
             if self.sums.received.is_empty() {
                 self.sums.received = contribution.received.table(TABLE).as_slice().to_vec();
             }
-            let magnitudes = self.sums.listed.absorb(sums, counts, 1.0)?;
+            let magnitudes = self.sums.listed.absorb(sums, told, 1.0)?;
             self.sums.uploads += 1.0;
+            self.sums.weight += told.map_or(1.0, |told| told.participants);
             self.magnitudes.add_times(&magnitudes, 1);
         }
         Ok(())

@@ -130,3 +130,69 @@ fn no_user_sends_more_than_the_bound() {
     let found = sums.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
     assert!((found - numerics::largest_contribution(4.0, 1.0)).abs() < 1e-6, "{found}");
 }
+
+/// Returns the model after one step of uploads of these items, each in the sums with `weight`, and how many steps there were.
+fn after_uploads(of_users: &[(u32, &[u32])], weight: f32, expected: Option<f64>) -> Model {
+    let parameters =
+        FedSpecParameters { coverage: 0.5, popularity_weight: 1.0, sends_counts: true, ..FedSpecParameters::default() };
+    let method = method(parameters);
+    let (mut server, layout) = (method.server(), method.upload_layout(Phase(0)));
+    let before = server.model().clone();
+    let mut sums = server.accumulator();
+    for (user, items) in of_users {
+        let rows = numerics::kernel_sums(before.table(TABLE), items, &vec![0; items.len()], 1.0, 50.0);
+        let scaled = |values: &[f32]| values.iter().map(|value| weight * value).collect::<Vec<f32>>();
+        let listed = |block: usize, values: &[f32]| {
+            TableUpdate::listed(layout.blocks()[block].shape, items.to_vec(), &scaled(values), 1.0).unwrap()
+        };
+        let itself = TableUpdate::whole(&Table::new(layout.blocks()[2].shape, vec![weight]));
+        let blocks = vec![listed(0, &rows), listed(1, &vec![1.0; items.len()]), itself];
+        let update = ModelUpdate::of_blocks(blocks);
+        sums.absorb(&[Contribution::fresh(UserId(*user), crate::ids::InvitationId(0), &update, &before)]).unwrap();
+    }
+    let normalise = |totals: &WeightTotals| StepWeights { kept: 0.0, divisor: totals.weights };
+    let step = StepContext::new(0, 6, &normalise, Streams::new(1)).expecting(expected);
+    server.step(sums, &step).unwrap();
+    server.model().clone()
+}
+
+const THREE: [(u32, &[u32]); 3] = [(0, &[0, 1, 2, 4]), (1, &[1, 2, 5, 6]), (2, &[0, 3, 4, 8])];
+
+/// If this fails, clipped uploads, which count for less than one user each, leave other item counts than whole ones, or the
+/// share of an item among the users is not that of those who have it.
+#[test]
+fn clipped_uploads_count_as_whole_ones_do() {
+    let (whole, clipped) = (after_uploads(&THREE, 1.0, None), after_uploads(&THREE, 0.125, None));
+    for (block, (_, table)) in whole.tables().enumerate() {
+        for (one, other) in table.as_slice().iter().zip(clipped.table(block).as_slice()) {
+            assert!((one - other).abs() < 1e-5, "block {block}: {one} and {other}");
+        }
+    }
+    assert_eq!(whole.table(POPULARITY).as_slice()[1], 2.0 / 3.0);
+}
+
+/// If this fails, the number of those who really took part decides where noise is to hide it, or a second upload of a user is
+/// taken out of a sum that does not say who is in it.
+#[test]
+fn a_sum_counts_uploads_or_as_many_as_were_expected() {
+    let start = method(FedSpecParameters { popularity_weight: 1.0, ..FedSpecParameters::default() }).initial();
+    assert_eq!(after_uploads(&THREE, 1.0, Some(2.9)), start, "fewer than half of six users were expected");
+    assert_ne!(after_uploads(&THREE[..1], 1.0, Some(3.0)), start);
+    assert_eq!(after_uploads(&THREE[..2], 1.0, None), start);
+    let twice = [THREE[0], THREE[1], THREE[0]];
+    assert_ne!(after_uploads(&twice, 1.0, None), start, "three uploads of two users");
+}
+
+/// If this fails, directions in which there is nothing but noise come out as the strongest of all.
+#[test]
+fn eigenvectors_that_noise_is_larger_than_are_left_out() {
+    let start = Array2::from_shape_fn((4, 3), |(i, j)| if i == j { 1.0 } else { 0.0 });
+    let images = |values: [f64; 3]| Array2::from_shape_fn((4, 3), |(i, j)| if i == j { values[i] } else { 0.0 });
+    let spectrum = |values| numerics::nystroem(&images(values).view(), &start.view()).unwrap();
+    let found = spectrum([5.0, -0.5, 0.25]).unwrap();
+    assert_eq!((found.vectors.ncols(), found.values.len()), (1, 1), "0.25 is less than the noise of 0.5");
+    assert!((found.values[0] - 5.0).abs() < 1e-12);
+    assert_eq!(spectrum([5.0, 2.0, -0.5]).unwrap().values.len(), 2);
+    assert_eq!(spectrum([5.0, 2.0, -1e-12]).unwrap().values.len(), 3, "rounding is no noise");
+    assert_eq!(spectrum([0.25, -0.5, 0.1]), None);
+}

@@ -123,7 +123,15 @@ fn absorb_noise_alone(
     sums: &mut dyn Accumulator,
     step: u32,
 ) -> Result<()> {
-    let (phase, model) = (server.phase(), server.model().clone());
+    let phase = server.phase();
+    // It refers to what participants would have received, so that a server which uses that does not tell that there were none.
+    let model = match world.downlink.sends_changes() {
+        true => server.model().clone(),
+        false => OutgoingDownload::encode(u32::MAX, phase, server.download(), world)?
+            .received(UserId(u32::MAX))?
+            .model
+            .clone(),
+    };
     let layout = world.upload_layout(phase);
     let noisy = noise.added_to(&SumNoise::nothing(layout), (layout, &model), (world.streams, step))?;
     let nobody = (UserId(u32::MAX), InvitationId(u32::MAX));
