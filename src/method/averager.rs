@@ -128,7 +128,7 @@ impl Server for Averager {
         let counts_senders = self.rules.iter().any(|rule| rule.combine == Combine::MeanPerSender);
         let has_floats = self.upload.blocks().iter().all(|sent| sent.value_type == ValueType::F32);
         match (counts_senders, has_floats, self.upload.is_weighted()) {
-            (true, ..) => UploadUse::SumsPerRow,
+            (true, ..) => UploadUse::Each,
             (false, true, false) => UploadUse::Sum,
             (false, ..) => UploadUse::WeightedSum,
         }

@@ -40,11 +40,10 @@ pub struct Exchanged {
 pub enum UploadUse {
     /// The sum of their values, in which all of them count alike, so that noise on one of them is noise on the sum.
     Sum,
-    /// The sum of their values, each times a weight that it says of itself.
+    /// Their sum, to which noise cannot be added: each is multiplied by a weight that it says of itself, or has values that
+    /// are no floating-point numbers.
     WeightedSum,
-    /// Sums of their rows, and how many users have sent each row.
-    SumsPerRow,
-    /// More than that, such as the median of their values, or something of each user.
+    /// More than that, such as how many users have sent each row, the median of values, or something of each user.
     #[default]
     Each,
 }
@@ -173,7 +172,7 @@ impl Exchanged {
 
     /// Returns why the server of this method cannot do with uploads that secure aggregation hides from it, if it cannot.
     pub fn without_hidden_uploads(&self) -> Option<&'static str> {
-        (matches!(self.upload_use, UploadUse::SumsPerRow | UploadUse::Each) && !self.blocks.is_empty()).then_some(
+        (self.upload_use == UploadUse::Each && !self.blocks.is_empty()).then_some(
             "the server of this method uses more of the uploads than their sum (who has sent which row, or something of each \
              user), which `secure_aggregation` hides: take `sends_counts = true` where the method has it",
         )

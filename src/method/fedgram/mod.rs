@@ -227,10 +227,8 @@ impl Client for FedGramClient {
         let length: f64 = vector.iter().map(|value| value * value).sum();
         let loss = squares(&gradients) / (length * positives.len().max(1) as f64).max(f64::MIN_POSITIVE);
         let (count, k) = (positives.len(), shape.dimension);
-        let told = match self.shared.parameters.sends_counts {
-            true => Some(listed_sums::told_by(shape.rows, &positives)?),
-            false => None,
-        };
+        let sends_counts = self.shared.parameters.sends_counts;
+        let told = sends_counts.then(|| listed_sums::told_by(shape.rows, &positives)).transpose()?;
         let rows = TableUpdate::listed(shape, positives, &gradients, 1.0)?;
         let triangle = TableUpdate::whole(&Table::new(self.shared.triangle_shape(), outer_triangle(&vector)));
         let work = LeastSquares::multiply_adds(count, k) + 2 * (count * k) as u64 + triangle_values(k) as u64;

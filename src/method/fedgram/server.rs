@@ -40,7 +40,7 @@ impl Server for GramServer {
     fn upload_use(&self) -> UploadUse {
         match self.shared.parameters.sends_counts {
             true => UploadUse::Sum,
-            false => UploadUse::SumsPerRow,
+            false => UploadUse::Each,
         }
     }
 

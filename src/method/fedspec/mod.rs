@@ -205,7 +205,7 @@ impl Client for FedSpecClient {
         let sums = numerics::kernel_sums(table, &items, &later, timeless_share, kernel_length);
         task.check_magnitude("the sums of rows", super::largest_magnitude(&sums))?;
         let (count, shape) = (items.len() as u64, table.shape());
-        let told = if sends_counts { Some(listed_sums::told_by(shape.rows, &items)?) } else { None };
+        let told = sends_counts.then(|| listed_sums::told_by(shape.rows, &items)).transpose()?;
         let sums = TableUpdate::listed(shape, items, &sums, 1.0)?;
         let update = ModelUpdate::of_blocks([sums].into_iter().chain(told.into_iter().flatten()).collect());
         // Two passes in the order of time, the sum of all rows, and its addition to each.

@@ -127,7 +127,7 @@ impl Server for SpectralServer {
     fn upload_use(&self) -> UploadUse {
         match self.shared.parameters.sends_counts {
             true => UploadUse::Sum,
-            false => UploadUse::SumsPerRow,
+            false => UploadUse::Each,
         }
     }
 

@@ -124,7 +124,8 @@ fn absorb_noise_alone(
     step: u32,
 ) -> Result<()> {
     let phase = server.phase();
-    // It refers to what participants would have received, so that a server which uses that does not tell that there were none.
+    // A server may use what participants have received, as FedSpec does. So the model goes through the downlink's codec here
+    // as it does for participants, and the next model does not tell whether there were any.
     let model = match world.downlink.sends_changes() {
         true => server.model().clone(),
         false => OutgoingDownload::encode(u32::MAX, phase, server.download(), world)?
