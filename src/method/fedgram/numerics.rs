@@ -174,7 +174,8 @@ impl Sums {
     ///
     /// The inverted matrix approximates the Hessian of row i: the sum of x_u x_u^T over the users with i among their
     /// positives is replaced by n_i / n times G, so that one eigendecomposition of G serves all rows. Without
-    /// participants nothing moves. With noise on the sums, a negative n_i counts as 0, as does a negative eigenvalue of G.
+    /// participants nothing moves. With noise on the sums, a negative n_i counts as 0, and G is raised by its most negative
+    /// eigenvalue, which is a ridge that follows the noise (as in AdaSSP for private linear regression, Wang, UAI 2018).
     /// Costs 3 m k^2 multiply-adds and the decomposition.
     ///
     /// # Errors
@@ -195,13 +196,15 @@ impl Sums {
         let eigenvectors = eigen.vectors.t().as_standard_layout().into_owned();
         let rows = product(&table.mapv(f64::from).as_standard_layout().view(), &eigenvectors.view())?;
         let mut steps = product(&gradients, &eigenvectors.view())?;
+        let noise = eigen.noise();
         for ((mut step, row), senders) in steps.rows_mut().into_iter().zip(rows.rows()).zip(&self.gradients.senders) {
             let senders = senders.max(0.0);
             let ridge = constants.ridge(senders, users);
             let curvature = a0 + senders / users;
             for ((step, y), value) in step.iter_mut().zip(row).zip(&eigen.values) {
-                // G has no negative eigenvalues, but rounding can make one slightly negative, and noise any.
-                let value = value.max(0.0);
+                // G has no negative eigenvalues, but rounding can make one slightly negative. Noise can make any, and is
+                // no less in the others, so that all are raised by as much.
+                let value = (value + noise).max(0.0);
                 *step = (*step + (a0 * value + ridge) * y) / (curvature * value + ridge);
             }
         }

@@ -157,6 +157,22 @@ fn triangles_survive_their_way_and_contributions_of_another_shape_are_refused() 
     assert_eq!(table, Array2::from_elem((2, 2), 1.5), "a step without participants");
 }
 
+/// If this fails, noise in G makes a step large in directions of which G says nothing, or rounding counts as noise.
+#[test]
+fn a_matrix_with_a_negative_eigenvalue_is_raised_by_it() {
+    let after = |last: f64, others: f64| {
+        let mut sums = Sums { participants: 4.0, ..Sums::default() };
+        sums.absorb(0.0, (&listed((2, 2), &[0, 1], &[1.0; 4]), None), &[0.0; 3]).unwrap();
+        sums.gradients.rows.fill(0.5);
+        sums.triangle = vec![others, 0.0, last];
+        let mut table = Array2::from_elem((2, 2), 1.5f32);
+        sums.step(&mut table.view_mut(), &CONSTANTS).unwrap();
+        table
+    };
+    assert_eq!(after(-2.0, 3.0), after(0.0, 5.0));
+    assert_eq!(after(-1e-7, 3.0), after(0.0, 3.0), "rounding");
+}
+
 /// If this fails, one user can move the sums of gradients or of x x^T further than is written down.
 #[test]
 fn no_user_sends_more_than_the_bound() {

@@ -1,13 +1,13 @@
 //! Implements FedSpec, a federated spectral filter of low rank.
 //!
 //! Let x_u be the indicator of the positives of user u, and n_i the number of users with item i among their positives.
-//! The method computes the leading eigenvectors U of M = sum over u of D x_u K_u x_u^T D with D = diag(n^(-1/4)), by block
-//! power iteration. A device gets the rows of A = D U and sends, for each positive p, the sum of K_pq A_q over its
+//! The method computes the leading eigenvectors U of M = sum over u of D x_u K_u x_u^T D with D = diag(n^(-d)), d = 1/4, by
+//! block power iteration. A device gets the rows of A = D U and sends, for each positive p, the sum of K_pq A_q over its
 //! positives q. So uploads have the rows of positives alone, no negatives are drawn, and a device keeps no state. The
 //! server makes a Nystroem step of the sums, so that two to four rounds in which everybody takes part are enough.
 //!
 //! For scoring, the eigenvectors are weighted by a filter (s^2 / (s^2 + lambda))^(1/2) per column, as in a regression of
-//! items on items with a ridge of lambda (EASE), and by n_j^(1/4 + b2) / (1 - |Z_j|^2) per item j. A device adds up the
+//! items on items with a ridge of lambda (EASE), and by n_j^(d + b2) / (1 - |Z_j|^2) per item j. A device adds up the
 //! weighted rows of its positives, with more weight on recent ones if it likes. Times never leave the device.
 //!
 //! An upload discloses the user's positives, which are its rows. With `sends_counts` the server only adds uploads up, so
@@ -66,6 +66,10 @@ pub struct FedSpecParameters {
     /// The ridge lambda, as a multiple l0 of the least of the r eigenvalues.
     #[schemars(range(min = 0))]
     pub ridge: f64,
+    /// Exponent d by which an item's count n_i damps its part in the eigenvectors, D = diag(n^(-d)). 0 damps nothing, so that
+    /// noise on the counts does no harm and scores are those of the undamped sums.
+    #[schemars(range(min = 0, max = 1))]
+    pub damping_exponent: f64,
     /// Exponent b2 by which an item's count weights its score, beside that of the filter.
     #[schemars(range(min = 0))]
     pub popularity_exponent: f64,
@@ -97,6 +101,7 @@ impl Default for FedSpecParameters {
         Self {
             latent_dimension: 48,
             ridge: 2.0,
+            damping_exponent: 0.25,
             popularity_exponent: 0.0,
             popularity_weight: 0.0,
             timeless_share: 1.0,

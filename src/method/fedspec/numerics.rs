@@ -115,8 +115,8 @@ pub fn nystroem(images: &ArrayView2<'_, f64>, start: &ArrayView2<'_, f64>) -> Re
     if least < LEAST_SHARE * LEAST_SHARE {
         return Ok(None);
     }
-    let most_negative = eigen.values.iter().fold(0.0, |most: f64, value| most.max(-value));
-    let is_signal = |value: &&f64| most_negative <= least || **value > most_negative;
+    let noise = eigen.noise();
+    let is_signal = |value: &&f64| noise == 0.0 || **value > noise;
     // The values descend, so that those which are kept come first.
     let kept = eigen.values.iter().take_while(is_signal).count();
     if kept == 0 {

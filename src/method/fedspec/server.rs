@@ -24,7 +24,8 @@ const LEAST_REST: f64 = 1e-3;
 pub(super) struct SpectralServer {
     shared: Arc<Shared>,
     model: Model,
-    /// The number n_i of users with item i among their positives, at least 1; nothing before the first step.
+    /// The number n_i of users with item i among their positives, at least 1 and at least as large as noise; nothing before
+    /// the first step.
     counts: Vec<f64>,
     /// What has been sent since the last step of A.
     pending: Sums,
@@ -51,12 +52,17 @@ impl SpectralServer {
         Self { shared, model, counts: Vec::new(), pending: Sums::default() }
     }
 
-    /// Returns n^(-1/4) of every item; 1 before the first step.
+    /// Returns n^(-d) of every item; 1 before the first step.
     fn damping(&self) -> Vec<f64> {
-        match self.counts.is_empty() {
-            true => vec![1.0; self.shared.items],
-            false => self.counts.iter().map(|count| 1.0 / math::sqrt(math::sqrt(*count))).collect(),
+        if self.counts.is_empty() {
+            return vec![1.0; self.shared.items];
         }
+        let damping = |count: &f64| match self.shared.parameters.damping_exponent {
+            // Roots are exact to the last bit, and faster.
+            0.25 => 1.0 / math::sqrt(math::sqrt(*count)),
+            exponent => math::pow(*count, -exponent),
+        };
+        self.counts.iter().map(damping).collect()
     }
 
     /// Replaces the model by that of the eigenvectors which the pending sums give.
@@ -71,7 +77,10 @@ impl SpectralServer {
         let of_one_user = if weight > 0.0 && uploads > 0.0 { weight / uploads } else { 1.0 };
         let senders: Vec<f64> = senders.iter().map(|count| count / of_one_user).collect();
         if self.counts.is_empty() {
-            self.counts = senders.iter().map(|count| count.max(1.0)).collect();
+            // A count is never negative without noise, so that the most negative one says how large noise is. Counts below
+            // that say nothing, and a small one would make the noise in its row large.
+            let floor = senders.iter().fold(1.0, |floor: f64, count| floor.max(-count));
+            self.counts = senders.iter().map(|count| count.max(floor)).collect();
         }
         let (parameters, damping) = (&self.shared.parameters, self.damping());
         let shape = (self.shared.items, parameters.table(self.shared.items).dimension);
@@ -94,7 +103,7 @@ impl SpectralServer {
         let mut vectors = Array2::zeros(shape);
         vectors.slice_mut(s![.., ..spectrum.values.len()]).assign(&spectrum.vectors);
         vectors.rows_mut().into_iter().zip(&damping).for_each(|(mut row, damping)| row *= *damping);
-        let exponent = 0.25 + parameters.popularity_exponent;
+        let exponent = parameters.damping_exponent + parameters.popularity_exponent;
         let weight = |(count, length): (&f64, &f64)| math::pow(*count, exponent) / (1.0 - length).max(LEAST_REST);
         let weights: Vec<f32> = self.counts.iter().zip(&lengths).map(|counted| weight(counted) as f32).collect();
         let layout = parameters.layout(self.shared.items);

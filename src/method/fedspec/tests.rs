@@ -133,9 +133,18 @@ fn no_user_sends_more_than_the_bound() {
 
 /// Returns the model after one step of uploads of these items, each in the sums with `weight`, and how many steps there were.
 fn after_uploads(of_users: &[(u32, &[u32])], weight: f32, expected: Option<f64>) -> Model {
-    let parameters =
-        FedSpecParameters { coverage: 0.5, popularity_weight: 1.0, sends_counts: true, ..FedSpecParameters::default() };
-    let method = method(parameters);
+    after_uploads_with(FedSpecParameters::default(), &[], of_users, weight, expected)
+}
+
+/// Returns the same for these parameters of eigenvectors, with `noise` of these items added to the counts of a last upload.
+fn after_uploads_with(
+    parameters: FedSpecParameters,
+    noise: &[(u32, f32)],
+    of_users: &[(u32, &[u32])],
+    weight: f32,
+    expected: Option<f64>,
+) -> Model {
+    let method = method(FedSpecParameters { coverage: 0.5, popularity_weight: 1.0, sends_counts: true, ..parameters });
     let (mut server, layout) = (method.server(), method.upload_layout(Phase(0)));
     let before = server.model().clone();
     let mut sums = server.accumulator();
@@ -149,6 +158,14 @@ fn after_uploads(of_users: &[(u32, &[u32])], weight: f32, expected: Option<f64>)
         let blocks = vec![listed(0, &rows), listed(1, &vec![1.0; items.len()]), itself];
         let update = ModelUpdate::of_blocks(blocks);
         sums.absorb(&[Contribution::fresh(UserId(*user), crate::ids::InvitationId(0), &update, &before)]).unwrap();
+    }
+    let (items, values): (Vec<u32>, Vec<f32>) = noise.iter().copied().unzip();
+    let noisy = |block: usize, items: &[u32], values: &[f32]| {
+        TableUpdate::listed(layout.blocks()[block].shape, items.to_vec(), values, 1.0).unwrap()
+    };
+    let update = ModelUpdate::of_blocks(vec![noisy(0, &[], &[]), noisy(1, &items, &values), noisy(2, &[], &[])]);
+    if !noise.is_empty() {
+        sums.absorb(&[Contribution::fresh(UserId(5), crate::ids::InvitationId(0), &update, &before)]).unwrap();
     }
     let normalise = |totals: &WeightTotals| StepWeights { kept: 0.0, divisor: totals.weights };
     let step = StepContext::new(0, 6, &normalise, Streams::new(1)).expecting(expected);
@@ -195,4 +212,27 @@ fn eigenvectors_that_noise_is_larger_than_are_left_out() {
     assert_eq!(spectrum([5.0, 2.0, -0.5]).unwrap().values.len(), 2);
     assert_eq!(spectrum([5.0, 2.0, -1e-12]).unwrap().values.len(), 3, "rounding is no noise");
     assert_eq!(spectrum([0.25, -0.5, 0.1]), None);
+}
+
+/// If this fails, an item whose count is below the noise is damped by that count, which makes the noise in its row large, or
+/// nothing can be damped.
+#[test]
+fn counts_below_the_noise_damp_as_much_as_the_noise() {
+    let with = |damping_exponent, noise: &[(u32, f32)]| {
+        let parameters = FedSpecParameters { damping_exponent, ridge: 0.0, ..FedSpecParameters::default() };
+        let model = after_uploads_with(parameters, noise, &THREE, 1.0, Some(3.0));
+        let weights = model.table(ITEM_WEIGHTS).as_slice().to_vec();
+        (weights, model.table(TABLE).as_slice().to_vec())
+    };
+    // Item 7, which nobody has, comes out at -16: all counts are taken for 16, whose fourth root is 2.
+    let ((noisy, table), (undamped, plain)) = (with(0.25, &[(7, -16.0)]), with(0.0, &[(7, -16.0)]));
+    assert!(
+        noisy.iter().zip(&undamped).all(|(one, other)| (one / other - 2.0).abs() < 1e-5),
+        "{noisy:?}, {undamped:?}"
+    );
+    assert!(table.iter().zip(&plain).all(|(one, other)| (2.0 * one - other).abs() < 1e-5), "{table:?}, {plain:?}");
+    assert_ne!(with(0.25, &[]), with(0.25, &[(7, -16.0)]));
+    assert_eq!(with(0.0, &[]), with(0.0, &[(7, -16.0)]), "without damping and with b2 = 0 counts make no difference");
+    let third = with(1.0 / 3.0, &[]).0;
+    assert!((third[1] / undamped[1] - 1.0).abs() > 1e-3, "two users have item 1");
 }

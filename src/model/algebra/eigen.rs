@@ -17,6 +17,19 @@ pub struct SymmetricEigen {
     pub vectors: Array2<f64>,
 }
 
+/// The largest share of the largest eigenvalue that is taken for rounding, also of single precision.
+const ROUNDING_SHARE: f64 = 1e-6;
+
+impl SymmetricEigen {
+    /// Returns how large noise is in a matrix that would have no negative eigenvalue without it: the magnitude of the most
+    /// negative one, and 0 where that is no more than rounding.
+    #[must_use]
+    pub fn noise(&self) -> f64 {
+        let (Some(largest), Some(least)) = (self.values.first(), self.values.last()) else { return 0.0 };
+        if -least > ROUNDING_SHARE * largest { -least } else { 0.0 }
+    }
+}
+
 /// Decomposes the symmetric matrix whose upper triangle is that of `matrix` (k x k), by cyclic Jacobi rotations
 /// (Golub and Van Loan, Matrix Computations, section 8.5).
 ///

@@ -238,3 +238,12 @@ fn columns_whose_squares_vanish_do_not_keep_a_decomposition_from_its_end() {
     assert!(largest(u.t().dot(&u) - Array2::<f64>::eye(3)) < 1e-12);
     assert!(largest(u.dot(&Array2::from_diag(&values)).dot(&vt) - &matrix) < 1e-12);
 }
+
+/// If this fails, rounding counts as noise, or noise as rounding.
+#[test]
+fn noise_is_what_is_below_zero_beyond_rounding() {
+    let of =
+        |values: [f64; 2]| symmetric_eigen(&Array2::from_diag(&array![values[0], values[1]]).view()).unwrap().noise();
+    assert_eq!([of([4.0, -0.5]), of([4.0, -1e-7]), of([4.0, 0.5]), of([-2.0, -3.0])], [0.5, 0.0, 0.0, 3.0]);
+    assert_eq!(symmetric_eigen(&Array2::<f64>::zeros((0, 0)).view()).unwrap().noise(), 0.0);
+}

@@ -156,6 +156,7 @@ fn methods_of_least_squares() -> Vec<Key> {
         maybe("method.fedgram.by_density.regularization", rate(0.1, 20.0)),
         maybe("method.fedspec.latent_dimension", small_dimension()),
         maybe("method.fedspec.ridge", zero_or(1e-3, 10.0)),
+        maybe("method.fedspec.damping_exponent", zero_or(0.1, 1.0)),
         maybe("method.fedspec.popularity_exponent", zero_or(1e-2, 1.0)),
         maybe("method.fedspec.popularity_weight", zero_or(1e-3, 5.0)),
         maybe("method.fedspec.timeless_share", real(0.0, 1.0)),
