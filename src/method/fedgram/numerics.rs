@@ -174,8 +174,9 @@ impl Sums {
     ///
     /// The inverted matrix approximates the Hessian of row i: the sum of x_u x_u^T over the users with i among their
     /// positives is replaced by n_i / n times G, so that one eigendecomposition of G serves all rows. Without
-    /// participants nothing moves. With noise on the sums, a negative n_i counts as 0, and G is raised by its most negative
-    /// eigenvalue, which is a ridge that follows the noise (as in AdaSSP for private linear regression, Wang, UAI 2018).
+    /// participants nothing moves. With noise on the sums, a negative n_i counts as 0, and all eigenvalues of G are raised by
+    /// the magnitude of its most negative one. This ridge follows the noise, in the spirit of AdaSSP for private linear
+    /// regression (Wang, UAI 2018), which takes its ridge from the known scale of the noise.
     /// Costs 3 m k^2 multiply-adds and the decomposition.
     ///
     /// # Errors
@@ -202,8 +203,8 @@ impl Sums {
             let ridge = constants.ridge(senders, users);
             let curvature = a0 + senders / users;
             for ((step, y), value) in step.iter_mut().zip(row).zip(&eigen.values) {
-                // G has no negative eigenvalues, but rounding can make one slightly negative. Noise can make any, and is
-                // no less in the others, so that all are raised by as much.
+                // G has no negative eigenvalues, but rounding can make one slightly negative. Noise, a coarse codec's
+                // included, can make any negative, and is of about that size in the others.
                 let value = (value + noise).max(0.0);
                 *step = (*step + (a0 * value + ridge) * y) / (curvature * value + ridge);
             }

@@ -170,7 +170,10 @@ fn a_matrix_with_a_negative_eigenvalue_is_raised_by_it() {
         table
     };
     assert_eq!(after(-2.0, 3.0), after(0.0, 5.0));
-    assert_eq!(after(-1e-7, 3.0), after(0.0, 3.0), "rounding");
+    let raised = |by: f64| after(0.0, 3.0 + by);
+    assert_eq!(after(-2.9e-6, 3.0), raised(0.0), "less than a millionth of 3 is rounding");
+    assert_eq!(after(-3.1e-6, 3.0), raised(3.1e-6));
+    assert_ne!(raised(2.9e-6), raised(0.0), "the case before the last can fail");
 }
 
 /// If this fails, one user can move the sums of gradients or of x x^T further than is written down.

@@ -1,8 +1,8 @@
 //! Implements FedSpec, a federated spectral filter of low rank.
 //!
 //! Let x_u be the indicator of the positives of user u, and n_i the number of users with item i among their positives.
-//! The method computes the leading eigenvectors U of M = sum over u of D x_u K_u x_u^T D with D = diag(n^(-d)), d = 1/4, by
-//! block power iteration. A device gets the rows of A = D U and sends, for each positive p, the sum of K_pq A_q over its
+//! The method computes the leading eigenvectors U of M = sum over u of D x_u K_u x_u^T D with D = diag(n^(-d)), d being 1/4
+//! unless `damping_exponent` says otherwise, by block power iteration. A device gets the rows of A = D U and sends, for each positive p, the sum of K_pq A_q over its
 //! positives q. So uploads have the rows of positives alone, no negatives are drawn, and a device keeps no state. The
 //! server makes a Nystroem step of the sums, so that two to four rounds in which everybody takes part are enough.
 //!
@@ -66,8 +66,8 @@ pub struct FedSpecParameters {
     /// The ridge lambda, as a multiple l0 of the least of the r eigenvalues.
     #[schemars(range(min = 0))]
     pub ridge: f64,
-    /// Exponent d by which an item's count n_i damps its part in the eigenvectors, D = diag(n^(-d)). 0 damps nothing, so that
-    /// noise on the counts does no harm and scores are those of the undamped sums.
+    /// Exponent d by which an item's count n_i damps its part in the eigenvectors, D = diag(n^(-d)). 0 damps nothing: counts
+    /// enter scores by `popularity_exponent` and `popularity_weight` alone then, and still take their share of a clip.
     #[schemars(range(min = 0, max = 1))]
     pub damping_exponent: f64,
     /// Exponent b2 by which an item's count weights its score, beside that of the filter.

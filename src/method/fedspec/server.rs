@@ -24,8 +24,9 @@ const LEAST_REST: f64 = 1e-3;
 pub(super) struct SpectralServer {
     shared: Arc<Shared>,
     model: Model,
-    /// The number n_i of users with item i among their positives, at least 1 and at least as large as noise; nothing before
-    /// the first step.
+    /// The number n_i of users with item i among their positives, at least 1 and at least as large as noise, as
+    /// the uploads of the first step give it; nothing before that. What later uploads count is
+    /// not used.
     counts: Vec<f64>,
     /// What has been sent since the last step of A.
     pending: Sums,
@@ -58,7 +59,7 @@ impl SpectralServer {
             return vec![1.0; self.shared.items];
         }
         let damping = |count: &f64| match self.shared.parameters.damping_exponent {
-            // Roots are exact to the last bit, and faster.
+            // Roots are faster than a power, and differ from it in the last bits, on which results depend.
             0.25 => 1.0 / math::sqrt(math::sqrt(*count)),
             exponent => math::pow(*count, -exponent),
         };
@@ -77,8 +78,8 @@ impl SpectralServer {
         let of_one_user = if weight > 0.0 && uploads > 0.0 { weight / uploads } else { 1.0 };
         let senders: Vec<f64> = senders.iter().map(|count| count / of_one_user).collect();
         if self.counts.is_empty() {
-            // A count is never negative without noise, so that the most negative one says how large noise is. Counts below
-            // that say nothing, and a small one would make the noise in its row large.
+            // What devices count is not negative, so that the most negative count says how large noise is. Counts below that
+            // say little, and a small one would make the noise in its row large.
             let floor = senders.iter().fold(1.0, |floor: f64, count| floor.max(-count));
             self.counts = senders.iter().map(|count| count.max(floor)).collect();
         }

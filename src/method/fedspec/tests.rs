@@ -131,12 +131,13 @@ fn no_user_sends_more_than_the_bound() {
     assert!((found - numerics::largest_contribution(4.0, 1.0)).abs() < 1e-6, "{found}");
 }
 
-/// Returns the model after one step of uploads of these items, each in the sums with `weight`, and how many steps there were.
+/// Returns the model after one step of uploads of these items, each in the sums with `weight`.
 fn after_uploads(of_users: &[(u32, &[u32])], weight: f32, expected: Option<f64>) -> Model {
     after_uploads_with(FedSpecParameters::default(), &[], of_users, weight, expected)
 }
 
-/// Returns the same for these parameters of eigenvectors, with `noise` of these items added to the counts of a last upload.
+/// Returns the model after one step of uploads of these items, each in the sums with `weight`, and one more upload that has
+/// nothing but `noise` on the counts of these items.
 fn after_uploads_with(
     parameters: FedSpecParameters,
     noise: &[(u32, f32)],
@@ -214,25 +215,48 @@ fn eigenvectors_that_noise_is_larger_than_are_left_out() {
     assert_eq!(spectrum([0.25, -0.5, 0.1]), None);
 }
 
+/// Returns the weights of items in scores and the table after three users' uploads, each in the sums with `weight`, with this
+/// damping and this noise on the counts.
+fn damped(damping_exponent: f64, noise: &[(u32, f32)], weight: f32) -> (Vec<f32>, Vec<f32>) {
+    let parameters = FedSpecParameters { damping_exponent, ridge: 0.0, ..FedSpecParameters::default() };
+    let model = after_uploads_with(parameters, noise, &THREE, weight, Some(3.0));
+    (model.table(ITEM_WEIGHTS).as_slice().to_vec(), model.table(TABLE).as_slice().to_vec())
+}
+
 /// If this fails, an item whose count is below the noise is damped by that count, which makes the noise in its row large, or
-/// nothing can be damped.
+/// the exponent of the damping makes another difference than it should.
 #[test]
 fn counts_below_the_noise_damp_as_much_as_the_noise() {
-    let with = |damping_exponent, noise: &[(u32, f32)]| {
-        let parameters = FedSpecParameters { damping_exponent, ridge: 0.0, ..FedSpecParameters::default() };
-        let model = after_uploads_with(parameters, noise, &THREE, 1.0, Some(3.0));
-        let weights = model.table(ITEM_WEIGHTS).as_slice().to_vec();
-        (weights, model.table(TABLE).as_slice().to_vec())
-    };
-    // Item 7, which nobody has, comes out at -16: all counts are taken for 16, whose fourth root is 2.
-    let ((noisy, table), (undamped, plain)) = (with(0.25, &[(7, -16.0)]), with(0.0, &[(7, -16.0)]));
-    assert!(
-        noisy.iter().zip(&undamped).all(|(one, other)| (one / other - 2.0).abs() < 1e-5),
-        "{noisy:?}, {undamped:?}"
-    );
-    assert!(table.iter().zip(&plain).all(|(one, other)| (2.0 * one - other).abs() < 1e-5), "{table:?}, {plain:?}");
-    assert_ne!(with(0.25, &[]), with(0.25, &[(7, -16.0)]));
-    assert_eq!(with(0.0, &[]), with(0.0, &[(7, -16.0)]), "without damping and with b2 = 0 counts make no difference");
-    let third = with(1.0 / 3.0, &[]).0;
-    assert!((third[1] / undamped[1] - 1.0).abs() > 1e-3, "two users have item 1");
+    // Item 7, which nobody has, comes out at -16, so that all counts are taken for 16.
+    let noise = [(7, -16.0)];
+    let (undamped, plain) = damped(0.0, &noise, 1.0);
+    for (exponent, factor) in [(0.25, 2.0), (0.5, 4.0), (1.0 / 3.0, 16f32.cbrt())] {
+        let (weights, table) = damped(exponent, &noise, 1.0);
+        assert!(weights.iter().zip(&undamped).all(|(one, other)| (one / (other * factor) - 1.0).abs() < 1e-5));
+        assert!(
+            table.iter().zip(&plain).all(|(one, other)| (factor * one - other).abs() < 1e-5),
+            "{table:?}, {plain:?}"
+        );
+    }
+    assert_eq!(damped(0.0, &[], 1.0), (undamped, plain), "without damping and with b2 = 0 counts make no difference");
+}
+
+/// If this fails, noise changes counts that are larger than it, or is compared with counts in other units than users.
+#[test]
+fn counts_above_the_noise_stay_as_they_are() {
+    // Two users have each of the items 0, 1, 2 and 4, and one each of the others but 7, where noise comes out at -1.5 users.
+    let of = |noise: f32, weight| after_counts(&[(7, noise)], weight);
+    for (counts, what) in [(of(-1.5, 1.0), "whole"), (of(-1.5 * 0.125, 0.125), "clipped")] {
+        for (item, expected) in [(0, 2.0), (1, 2.0), (3, 1.5), (4, 2.0), (5, 1.5), (7, 1.5)] {
+            assert!((counts[item] - expected).abs() < 1e-4, "{what} uploads, item {item}: {}", counts[item]);
+        }
+    }
+}
+
+/// Returns the counts that a table's damping shows, each as the fourth power of what damping by d = 1/4 adds to the weight of
+/// an item whose row is all but left out.
+fn after_counts(noise: &[(u32, f32)], weight: f32) -> Vec<f32> {
+    let parameters = FedSpecParameters { ridge: 1e12, ..FedSpecParameters::default() };
+    let model = after_uploads_with(parameters, noise, &THREE, weight, Some(3.0));
+    model.table(ITEM_WEIGHTS).as_slice().iter().map(|weight| weight.powi(4)).collect()
 }

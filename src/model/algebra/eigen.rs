@@ -21,7 +21,7 @@ pub struct SymmetricEigen {
 const ROUNDING_SHARE: f64 = 1e-6;
 
 impl SymmetricEigen {
-    /// Returns how large noise is in a matrix that would have no negative eigenvalue without it: the magnitude of the most
+    /// Returns how large noise, or the error of a codec, is in a matrix that would have no negative eigenvalue without it: the magnitude of the most
     /// negative one, and 0 where that is no more than rounding.
     #[must_use]
     pub fn noise(&self) -> f64 {

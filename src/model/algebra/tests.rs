@@ -244,6 +244,11 @@ fn columns_whose_squares_vanish_do_not_keep_a_decomposition_from_its_end() {
 fn noise_is_what_is_below_zero_beyond_rounding() {
     let of =
         |values: [f64; 2]| symmetric_eigen(&Array2::from_diag(&array![values[0], values[1]]).view()).unwrap().noise();
-    assert_eq!([of([4.0, -0.5]), of([4.0, -1e-7]), of([4.0, 0.5]), of([-2.0, -3.0])], [0.5, 0.0, 0.0, 3.0]);
+    assert_eq!([of([4.0, -0.5]), of([4.0, 0.5]), of([-2.0, -3.0])], [0.5, 0.0, 3.0]);
+    assert_eq!(
+        [of([4.0, -3.9e-6]), of([4.0, -4.1e-6])],
+        [0.0, 4.1e-6],
+        "a millionth of 4 is rounding, and more is not"
+    );
     assert_eq!(symmetric_eigen(&Array2::<f64>::zeros((0, 0)).view()).unwrap().noise(), 0.0);
 }
