@@ -4,13 +4,10 @@ use ndarray::{Array2, ArrayView2, Axis, s};
 
 use crate::math;
 use crate::model::algebra::Result;
-use crate::model::algebra::eigen::symmetric_eigen;
+use crate::model::algebra::eigen::{ROUNDING_SHARE, symmetric_eigen};
 use crate::model::algebra::product::{product, transposed_product};
 use crate::model::algebra::svd::thin_svd;
 use crate::model::table::Table;
-
-/// The least eigenvalue of a Nystroem step, as a share of the largest one. Smaller ones are rounding.
-const LEAST_SHARE: f64 = 1e-6;
 
 /// Returns, for each of `items`, the sum of K_pq A_q over all of them (n r values, row after row), in single precision.
 ///
@@ -112,8 +109,8 @@ pub fn nystroem(images: &ArrayView2<'_, f64>, start: &ArrayView2<'_, f64>) -> Re
     }
     let symmetric = (&crossed + &crossed.t()) * (0.5 / scale);
     let eigen = symmetric_eigen(&symmetric.view())?;
-    let least = eigen.values.first().copied().unwrap_or(0.0) * LEAST_SHARE;
-    if least < LEAST_SHARE * LEAST_SHARE {
+    let least = eigen.values.first().copied().unwrap_or(0.0) * ROUNDING_SHARE;
+    if least < ROUNDING_SHARE * ROUNDING_SHARE {
         return Ok(None);
     }
     let noise = eigen.noise();

@@ -24,9 +24,8 @@ const LEAST_REST: f64 = 1e-3;
 pub(super) struct SpectralServer {
     shared: Arc<Shared>,
     model: Model,
-    /// The number n_i of users with item i among their positives, at least 1 and at least as large as noise, as
-    /// the uploads of the first step give it; nothing before that. What later uploads count is
-    /// not used.
+    /// The number n_i of users with item i among their positives, at least 1 and at least as large as noise, as the
+    /// uploads of the first step give it; nothing before that. What later uploads count is not used.
     counts: Vec<f64>,
     /// What has been sent since the last step of A.
     pending: Sums,

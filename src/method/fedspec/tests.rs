@@ -215,11 +215,11 @@ fn eigenvectors_that_noise_is_larger_than_are_left_out() {
     assert_eq!(spectrum([0.25, -0.5, 0.1]), None);
 }
 
-/// Returns the weights of items in scores and the table after three users' uploads, each in the sums with `weight`, with this
-/// damping and this noise on the counts.
-fn damped(damping_exponent: f64, noise: &[(u32, f32)], weight: f32) -> (Vec<f32>, Vec<f32>) {
+/// Returns the weights of items in scores and the table after three users' uploads, with this damping and this noise on the
+/// counts.
+fn damped(damping_exponent: f64, noise: &[(u32, f32)]) -> (Vec<f32>, Vec<f32>) {
     let parameters = FedSpecParameters { damping_exponent, ridge: 0.0, ..FedSpecParameters::default() };
-    let model = after_uploads_with(parameters, noise, &THREE, weight, Some(3.0));
+    let model = after_uploads_with(parameters, noise, &THREE, 1.0, Some(3.0));
     (model.table(ITEM_WEIGHTS).as_slice().to_vec(), model.table(TABLE).as_slice().to_vec())
 }
 
@@ -229,16 +229,16 @@ fn damped(damping_exponent: f64, noise: &[(u32, f32)], weight: f32) -> (Vec<f32>
 fn counts_below_the_noise_damp_as_much_as_the_noise() {
     // Item 7, which nobody has, comes out at -16, so that all counts are taken for 16.
     let noise = [(7, -16.0)];
-    let (undamped, plain) = damped(0.0, &noise, 1.0);
+    let (undamped, plain) = damped(0.0, &noise);
     for (exponent, factor) in [(0.25, 2.0), (0.5, 4.0), (1.0 / 3.0, 16f32.cbrt())] {
-        let (weights, table) = damped(exponent, &noise, 1.0);
+        let (weights, table) = damped(exponent, &noise);
         assert!(weights.iter().zip(&undamped).all(|(one, other)| (one / (other * factor) - 1.0).abs() < 1e-5));
         assert!(
             table.iter().zip(&plain).all(|(one, other)| (factor * one - other).abs() < 1e-5),
             "{table:?}, {plain:?}"
         );
     }
-    assert_eq!(damped(0.0, &[], 1.0), (undamped, plain), "without damping and with b2 = 0 counts make no difference");
+    assert_eq!(damped(0.0, &[]), (undamped, plain), "without damping and with b2 = 0 counts make no difference");
 }
 
 /// If this fails, noise changes counts that are larger than it, or is compared with counts in other units than users.

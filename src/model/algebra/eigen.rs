@@ -17,12 +17,12 @@ pub struct SymmetricEigen {
     pub vectors: Array2<f64>,
 }
 
-/// The largest share of the largest eigenvalue that is taken for rounding, also of single precision.
-const ROUNDING_SHARE: f64 = 1e-6;
+/// The largest share of the largest eigenvalue that is taken for rounding, also that of single precision.
+pub const ROUNDING_SHARE: f64 = 1e-6;
 
 impl SymmetricEigen {
-    /// Returns how large noise, or the error of a codec, is in a matrix that would have no negative eigenvalue without it: the magnitude of the most
-    /// negative one, and 0 where that is no more than rounding.
+    /// Returns how large noise, or the error of a codec, is in a matrix that would have no negative eigenvalue without it:
+    /// the magnitude of the most negative one, and 0 where that is no more than rounding. It has the unit of the eigenvalues.
     #[must_use]
     pub fn noise(&self) -> f64 {
         let (Some(largest), Some(least)) = (self.values.first(), self.values.last()) else { return 0.0 };
