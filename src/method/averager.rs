@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::listed_sums::noise_on;
 use super::rule::{Combine, Moments, RowMoments, Rule};
 use super::server::{Accumulator, Contribution, Server, StepContext, StepReport, UploadUse, WeightTotals, downcast};
 use crate::error::{Error, Result};
@@ -19,6 +20,8 @@ pub struct Averager {
     upload: Layout,
     rules: Vec<Rule>,
     moments: Vec<Moments>,
+    /// The position of the block of uploads in which devices say which rows they have sent, if there is one.
+    counts: Option<usize>,
 }
 
 impl Averager {
@@ -35,7 +38,15 @@ impl Averager {
         let blocks = model.layout().blocks();
         let rules: Vec<Rule> = (0..blocks.len()).map(|at| rules.get(at).copied().unwrap_or(Rule::MEAN)).collect();
         let moments = rules.iter().zip(blocks).map(|(rule, block)| Moments::of(rule, block.shape)).collect();
-        Self { model, upload, rules, moments }
+        Self { model, upload, rules, moments, counts: None }
+    }
+
+    /// Returns the same server that takes the number of senders of each row from the block of uploads of this name (m x 1, a
+    /// statistic), in which devices say which rows they have sent. If uploads have no such block, it counts senders. What is
+    /// said in an update of a smaller weight counts less.
+    pub fn counted_by(mut self, block: &str) -> Self {
+        self.counts = self.upload.position(block);
+        self
     }
 
     /// Returns the same server with uploads that carry a weight.
@@ -61,7 +72,7 @@ impl Averager {
         &mut self,
         position: usize,
         sums: BlockSums,
-        totals: &WeightTotals,
+        (totals, counts): (&WeightTotals, Option<&TableCounts>),
         step: &StepContext<'_>,
     ) -> Result<(MagnitudeCounts, SupportCount)> {
         let weights = (step.normalise)(totals);
@@ -73,7 +84,7 @@ impl Averager {
                 Ok((aggregate.uploads, aggregate.union))
             }
             BlockSums::Sent(sent) => {
-                self.step_sent_rows(position, &sent, weights.divisor, step);
+                self.step_sent_rows(position, &sent, (weights.divisor, counts), step);
                 self.rules[position].soften(self.model.table_mut(position).as_mut_slice());
                 Ok((sent.counts(), SupportCount::default()))
             }
@@ -83,7 +94,13 @@ impl Averager {
 
     /// Moves the rows that were sent by the block's rule. They are changed in place, so that a step of few rows is
     /// cheap.
-    fn step_sent_rows(&mut self, position: usize, sent: &SentRows, divisor: f64, step: &StepContext<'_>) {
+    fn step_sent_rows(
+        &mut self,
+        position: usize,
+        sent: &SentRows,
+        (divisor, counts): (f64, Option<&TableCounts>),
+        step: &StepContext<'_>,
+    ) {
         let (rule, moments) = (self.rules[position], &mut self.moments[position]);
         let name = &self.model.layout().blocks()[position].name;
         let is_statistic =
@@ -97,8 +114,12 @@ impl Averager {
             let divisor = match rule.combine {
                 Combine::Mean => divisor,
                 Combine::Sum => 1.0,
-                Combine::MeanPerSender => f64::from(row.senders),
+                Combine::MeanPerSender => counts.map_or(f64::from(row.senders), |counts| counts.senders(row.row)),
             };
+            // A codec may have left a count out. Nobody says then that the row was sent.
+            if divisor == 0.0 && counts.is_some() {
+                continue;
+            }
             for (direction, sum) in direction.iter_mut().zip(row.sum) {
                 *direction = sign * sum / divisor;
             }
@@ -127,7 +148,7 @@ impl Server for Averager {
     fn upload_use(&self) -> UploadUse {
         let counts_senders = self.rules.iter().any(|rule| rule.combine == Combine::MeanPerSender);
         let has_floats = self.upload.blocks().iter().all(|sent| sent.value_type == ValueType::F32);
-        match (counts_senders, has_floats, self.upload.is_weighted()) {
+        match (counts_senders && self.counts.is_none(), has_floats, self.upload.is_weighted()) {
             (true, ..) => UploadUse::Each,
             (false, true, false) => UploadUse::Sum,
             (false, ..) => UploadUse::WeightedSum,
@@ -150,14 +171,16 @@ impl Server for Averager {
             }
         };
         let blocks = self.model.layout().blocks().iter().zip(&self.rules).map(sums).collect();
-        Box::new(Sums { upload: self.upload.clone(), blocks, totals: WeightTotals::default() })
+        let counts = self.counts.map(|at| (at, SentRows::new(self.upload.blocks()[at].shape)));
+        Box::new(Sums { upload: self.upload.clone(), blocks, counts, totals: WeightTotals::default() })
     }
 
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
-        let Sums { blocks, totals, .. } = *downcast::<Sums>(sums)?;
+        let Sums { blocks, counts, totals, .. } = *downcast::<Sums>(sums)?;
+        let counts = counts.map(|(_, sent)| TableCounts::of(&sent));
         let mut report = StepReport::default();
         for (position, (_, sums)) in blocks.into_iter().enumerate() {
-            let (counts, union) = self.finish_block(position, sums, &totals, step)?;
+            let (counts, union) = self.finish_block(position, sums, (&totals, counts.as_ref()), step)?;
             report.uploads.add_times(&counts, 1);
             report.union += union;
         }
@@ -174,7 +197,31 @@ struct Sums {
     upload: Layout,
     /// For each block of the model, the position of the upload's block of the same name, and the sums.
     blocks: Vec<(Option<usize>, BlockSums)>,
+    /// The position of the upload's block in which devices say which rows they have sent, and its sums.
+    counts: Option<(usize, SentRows)>,
     totals: WeightTotals,
+}
+
+/// Holds how many devices say that they have sent each row.
+struct TableCounts {
+    counts: Vec<f64>,
+    /// What counts below it are taken for: how large noise on them is, and 0 without noise.
+    floor: f64,
+}
+
+impl TableCounts {
+    /// Reads the sums of what devices say.
+    fn of(sums: &SentRows) -> Self {
+        let mut counts = vec![0.0; sums.rows()];
+        sums.iter().for_each(|sent| counts[sent.row as usize] = sent.sum[0]);
+        let floor = noise_on(&counts);
+        Self { counts, floor }
+    }
+
+    /// Returns the number of senders of a row.
+    fn senders(&self, row: u32) -> f64 {
+        self.counts[row as usize].max(self.floor)
+    }
 }
 
 /// Holds the sums of one block.
@@ -202,12 +249,21 @@ impl Accumulator for Sums {
                 BlockSums::Nothing => {}
             }
         }
+        if let Some((at, sums)) = &mut self.counts {
+            let block = &self.upload.blocks()[*at];
+            let of_block: Vec<_> =
+                contributions.iter().map(|contribution| of_block(contribution, block, *at)).collect();
+            sums.add(&of_block);
+        }
         Ok(())
     }
 
     fn merge(&mut self, other: Box<dyn Accumulator>) -> Result<()> {
         let other = *downcast::<Self>(other)?;
         self.totals.merge(&other.totals);
+        if let (Some((_, sums)), Some((_, more))) = (&mut self.counts, &other.counts) {
+            sums.merge(more);
+        }
         for ((_, sums), (_, more)) in self.blocks.iter_mut().zip(other.blocks) {
             match (sums, more) {
                 (BlockSums::Whole(sums), BlockSums::Whole(more)) => sums.merge(more),
@@ -247,6 +303,7 @@ mod tests {
     use super::*;
     use crate::ids::{InvitationId, UserId};
     use crate::method::Phase;
+    use crate::method::tests::with_step;
     use crate::model::blocks::ModelUpdate;
     use crate::model::table::{Table, TableShape, TableUpdate};
     use crate::rng::Streams;
@@ -285,5 +342,29 @@ mod tests {
         let table = BlockLayout::item_table("V", TableShape { rows: 1, dimension: 1 });
         assert_eq!(after_a_step(table.clone().statistic()), 10.0 - 0.5 * 3.0);
         assert_eq!(after_a_step(table), 10.0 + 0.5 * (3.0 - 10.0));
+    }
+
+    /// If this fails, a server divides by another number of senders than devices say, or by noise that is next to nothing.
+    #[test]
+    fn counts_that_devices_say_are_divided_by_unless_noise_is_larger() {
+        let (rows, counts) = (TableShape { rows: 3, dimension: 1 }, TableShape { rows: 3, dimension: 1 });
+        let model = Model::of_table("V", Table::zeros(rows));
+        let blocks = [BlockLayout::item_table("V", rows), BlockLayout::item_table("counts", counts)];
+        let upload = Layout::new(blocks.map(BlockLayout::statistic).to_vec());
+        let rules = [Rule { combine: Combine::MeanPerSender, ..Rule::MEAN }];
+        let after = |said: [f32; 3]| {
+            let mut server = Averager::with_rules(model.clone(), upload.clone(), &rules).counted_by("counts");
+            assert_eq!(server.upload_use(), UploadUse::Sum);
+            let listed = |values: [f32; 3]| TableUpdate::listed(rows, vec![0, 1, 2], &values, 1.0).unwrap();
+            let update = ModelUpdate::of_blocks(vec![listed([-6.0, -6.0, -6.0]), listed(said)]);
+            let mut sums = server.accumulator();
+            sums.absorb(&[Contribution::fresh(UserId(0), InvitationId(0), &update, &model)]).unwrap();
+            with_step(0, |step| server.step(sums, step)).unwrap();
+            server.model().table(0).as_slice().to_vec()
+        };
+        assert_eq!(after([3.0, 1.0, 0.0]), [2.0, 6.0, 0.0], "nobody says that the last row was sent");
+        assert_eq!(after([3.0, 1.0, -2.0]), [2.0, 3.0, 3.0], "noise is at least 2");
+        let counting = Averager::with_rules(model.clone(), upload.clone(), &rules);
+        assert_eq!(counting.counted_by("other").upload_use(), UploadUse::Each);
     }
 }

@@ -24,12 +24,6 @@ pub(super) fn layout(items: &'static str, shape: TableShape, network: &Perceptro
     Layout::new([BlockLayout::item_table(items, shape)].into_iter().chain(weights).collect())
 }
 
-/// Returns the layout of the gradients with respect to an item table and a network, weighted by the number of samples.
-pub(super) fn gradient_layout(items: &'static str, shape: TableShape, network: &Perceptron) -> Layout {
-    let blocks = layout(items, shape, network);
-    Layout::new(blocks.blocks().iter().map(|block| block.clone().statistic()).collect()).weighted()
-}
-
 /// Splits flat parameters into the tables of the network's blocks.
 pub(super) fn tables(network: &Perceptron, parameters: &[f32]) -> Vec<Table> {
     cut(shapes(network).map(|(_, shape)| shape), parameters)
@@ -129,6 +123,5 @@ mod tests {
         let model = model_of(layout.clone(), [vec![items], tables(&network, &flat)].concat());
         assert_eq!(parameters(&model, 1), flat);
         assert_eq!(layout.to_string(), "V (5 x 3), W1 (4 x 5), b1 (1 x 4), W2 (1 x 4), b2 (1 x 1)");
-        assert!(gradient_layout("V", TableShape { rows: 5, dimension: 3 }, &network).is_weighted());
     }
 }

@@ -108,6 +108,11 @@ impl Layout {
         Self::new(vec![BlockLayout::item_table(name, shape)])
     }
 
+    /// Returns the same layout with statistics in place of states in every block, such as gradients of a model.
+    pub fn statistics(self) -> Self {
+        Self { blocks: self.blocks.iter().cloned().map(BlockLayout::statistic).collect(), ..self }
+    }
+
     /// Returns the same layout with a weight in every frame, which is a number of single precision by which the server
     /// weights the update.
     pub fn weighted(self) -> Self {

@@ -59,6 +59,11 @@ impl SentRows {
         Self { shape, places, rows, sums, senders, counts: MagnitudeCounts::default() }
     }
 
+    /// Returns the number of rows of the block.
+    pub fn rows(&self) -> usize {
+        self.shape.rows
+    }
+
     /// Adds contributions, in their order. Their base weights are not used, since unlisted rows are not added.
     pub fn add(&mut self, contributions: &[Contribution<'_>]) {
         for contribution in contributions {

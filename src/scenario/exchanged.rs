@@ -166,7 +166,7 @@ impl Exchanged {
         (self.upload_use != UploadUse::Sum && !self.blocks.is_empty()).then_some(
             "the server of this method uses more of the uploads than their sum (who has sent which row, a weight of each \
              upload, or something of each user), which noise on the sum does not protect: take `trust = \"local\"`, or \
-             `sends_counts = true` where the method has it",
+             `sends_counts = true` or `equal_weights = true` where the method has it",
         )
     }
 

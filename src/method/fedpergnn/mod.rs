@@ -109,6 +109,9 @@ pub struct FedPerGnnParameters {
     /// Whether ratings are divided by 100 and cut down to integers, as the published code does, by which every label
     /// from 1 to 99 becomes 0.
     pub as_published_labels: bool,
+    /// Whether all uploads weigh the same, which noise on the sum and every epsilon need. Otherwise an upload says its number
+    /// of ratings, and weighs as much.
+    pub equal_weights: bool,
 }
 
 impl Default for FedPerGnnParameters {
@@ -125,6 +128,7 @@ impl Default for FedPerGnnParameters {
             epsilon: 1.0,
             rating_scale: 5.0,
             as_published_labels: false,
+            equal_weights: false,
         }
     }
 }
@@ -223,7 +227,8 @@ impl Method for FedPerGnn {
     }
 
     fn upload_layout(&self, _phase: Phase) -> Layout {
-        Layout::new(self.shared.layout.blocks().iter().map(|block| block.clone().statistic()).collect()).weighted()
+        let layout = self.shared.layout.clone().statistics();
+        if self.shared.parameters.equal_weights { layout } else { layout.weighted() }
     }
 
     fn exchange(&self, _phase: Phase) -> Option<Exchange> {
@@ -349,7 +354,10 @@ impl Client for FedPerGnnClient {
         task.check_magnitude("gradient of the network, with noise", largest_magnitude(&gradient.network))?;
         let shapes = layout.blocks()[1..].iter().map(|block| block.shape);
         blocks.extend(network::cut(shapes, &gradient.network).iter().map(TableUpdate::whole));
-        let update = ModelUpdate::of_blocks(blocks).weighing(items.len() as f32);
+        let mut update = ModelUpdate::of_blocks(blocks);
+        if !parameters.equal_weights {
+            update = update.weighing(items.len() as f32);
+        }
         let found = neighbours.counts.iter().sum::<usize>();
         let work = network.multiply_adds(items.len(), own.len(), found);
         Ok(LocalUpdate::new(update, gradient.loss, items.len() as u64).with_multiply_adds(work))

@@ -205,7 +205,7 @@ impl CentralTrainer for PmfTrainer {
             let vector = vectors.row_mut(sent.user.index());
             let (loss, row_visits) = self.shared.participate(&received, vector, (iteration, iteration), scratch);
             (losses, visits) = (losses + loss, visits + row_visits);
-            let update = scratch.update(self.shared.factors, self.shared.shape)?;
+            let update = scratch.update(self.shared.factors, self.shared.shape, false)?;
             let invitation_id = InvitationId(number as u32);
             sums.absorb(&[Contribution::fresh(sent.user, invitation_id, &update, &received)])?;
         }

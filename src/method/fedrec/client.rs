@@ -7,6 +7,7 @@ use super::profile::{Profile, UserAlone, WithRatedItems};
 use super::{Factors, Shared};
 use crate::error::Result;
 use crate::ids::UserId;
+use crate::method::listed_sums::counts_of;
 use crate::method::user_vector::{collect_last_ratings, draw_unrated, score_items};
 use crate::method::{Client, LocalTask, LocalUpdate, Scorer, ScoringContext, Scratch, largest_magnitude};
 use crate::model::blocks::{Model, ModelUpdate};
@@ -65,8 +66,8 @@ impl FedRecScratch {
     }
 
     /// Returns the update of the tables of `factors` that lists the items in ascending order with what is uploaded for
-    /// them.
-    pub(super) fn update(&mut self, factors: Factors, shape: TableShape) -> Result<ModelUpdate> {
+    /// them, and with a count of 1 for each if the device sends counts.
+    pub(super) fn update(&mut self, factors: Factors, shape: TableShape, sends_counts: bool) -> Result<ModelUpdate> {
         let Self { items, gradients, moves, order, rows, .. } = self;
         let (d, is_sorted) = (shape.dimension, items.is_sorted());
         order.clear();
@@ -87,6 +88,9 @@ impl FedRecScratch {
                 }
             };
             blocks.push(TableUpdate::listed(shape, listed.clone(), values, 1.0)?);
+        }
+        if sends_counts {
+            blocks.push(counts_of(shape.rows, &listed)?);
         }
         Ok(ModelUpdate::of_blocks(blocks))
     }
@@ -150,7 +154,8 @@ impl Client for FedRecClient {
         task.check_magnitude("U", largest_magnitude(vector))?;
         task.check_magnitude("gradient of V", largest_magnitude(&scratch.gradients))?;
         task.check_magnitude("step of O", largest_magnitude(&scratch.moves))?;
-        Ok(LocalUpdate::new(scratch.update(*factors, *shape)?, loss, row_visits))
+        let update = scratch.update(*factors, *shape, parameters.sends_counts)?;
+        Ok(LocalUpdate::new(update, loss, row_visits))
     }
 
     fn scorer<'a>(&'a self, context: &ScoringContext<'a>, _scratch: &mut Scratch) -> Result<Box<dyn Scorer + 'a>> {

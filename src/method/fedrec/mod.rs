@@ -12,8 +12,8 @@
 //! the mean gradient over its items, and the server takes the mean of this over those who sent a row.
 //!
 //! With rho > 0 a device also trains on unrated items, rho for every rated one, which are drawn anew in every
-//! participation so that the server cannot tell which of the rows are rated. [`central`] is the same without
-//! federation.
+//! participation so that the server cannot tell which of the rows are rated. With `sends_counts` devices say how often
+//! each row is to count in the mean, and the server uses nothing but sums. [`central`] is the same without federation.
 //!
 //! Source: Lin, Liang, Pan and Ming, FedRec: Federated Recommendation with Explicit Feedback (IEEE Intelligent Systems
 //! 2020), and the authors' code Guanyu-Lin/FedRec at 521b7cf. [`numerics`] states the equations.
@@ -26,6 +26,7 @@ use serde_json::Value;
 
 pub use self::client::FedRecScratch;
 use self::numerics::{Filling, HybridFilling, Style, decayed};
+use super::listed_sums::counts_layout;
 use super::network::model_of;
 use super::{Client, Entry, Method, Phase, Placement, Problem, Server, parameters, sizes_by};
 use crate::ids::UserId;
@@ -148,6 +149,9 @@ pub struct FedRecParameters {
     /// U and the item tables start uniformly distributed over an interval of this length around 0.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub initial_range: f64,
+    /// Whether devices send a count of 1 for each row beside the rows, so that the server uses nothing but sums, which secure
+    /// aggregation and noise on the sum need. Otherwise it counts who has sent which row.
+    pub sends_counts: bool,
 }
 
 impl Default for FedRecParameters {
@@ -165,6 +169,7 @@ impl Default for FedRecParameters {
             predict_from: 10,
             local_steps: 10,
             initial_range: 0.01,
+            sends_counts: false,
         }
     }
 }
@@ -274,8 +279,10 @@ impl Method for FedRec {
     }
 
     fn upload_layout(&self, _phase: Phase) -> Layout {
-        let layout = self.shared.factors.layout(self.shared.shape);
-        Layout::new(layout.blocks().iter().map(|block| block.clone().statistic()).collect())
+        let Shared { factors, shape, parameters, .. } = &*self.shared;
+        let tables = factors.layout(*shape).statistics();
+        let counts = parameters.sends_counts.then(|| counts_layout(shape.rows));
+        Layout::new(tables.blocks().iter().cloned().chain(counts).collect())
     }
 
     fn client(&self, user: UserId) -> Box<dyn Client> {

@@ -1,5 +1,6 @@
 //! Implements FedRec's server, which moves every row of V against the mean gradient of those who sent it. The learning
-//! rate falls by iteration. A row of O moves as the devices have moved it, by the mean over those who sent it.
+//! rate falls by iteration. A row of O moves as the devices have moved it, by the mean over those who sent it. Who has sent a
+//! row is what the server counts, or what devices say (`sends_counts`).
 
 use std::sync::Arc;
 
@@ -25,7 +26,8 @@ impl FedRecServer {
     pub fn new(shared: Arc<Shared>, model: Model, upload: Layout) -> Self {
         let of_o = Rule { combine: Combine::MeanPerSender, ..Rule::MEAN };
         let rules = [Self::rule(&shared, 0), of_o];
-        Self { shared, averager: Averager::with_rules(model, upload, &rules) }
+        let averager = Averager::with_rules(model, upload, &rules).counted_by("counts");
+        Self { shared, averager }
     }
 
     /// Returns the rule of V in the step of this number.

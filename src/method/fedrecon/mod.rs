@@ -4,7 +4,7 @@
 //! The item table V is shared, and a client keeps no state. The logit of item j is u . V_j. A client splits its samples
 //! in two at random. It draws a fresh user vector u from U(-0.05, 0.05) and trains it on the support half with V held
 //! fixed, then trains V on the query half with u held fixed (Algorithm 1). The server takes the mean of the
-//! differences, weighted by the number of query samples, times its own rate. For scoring, u is made anew from all of
+//! differences, weighted by the number of query samples unless all are to weigh the same, times its own rate. For scoring, u is made anew from all of
 //! the user's samples with the present model.
 //!
 //! With dual personalisation a client keeps the V that it has tuned, and scores with it: u is then made anew for that V.
@@ -86,6 +86,9 @@ pub struct FedReconParameters {
     /// Whether a client keeps the item table that it has tuned, and scores with it (DualPer of PFedRec's authors). The
     /// tables are averaged as before.
     pub dual_personalization: bool,
+    /// Whether all uploads weigh the same, which noise on the sum and every epsilon need. Otherwise an upload says its number
+    /// of query samples, and weighs as much.
+    pub equal_weights: bool,
 }
 
 impl Default for FedReconParameters {
@@ -100,6 +103,7 @@ impl Default for FedReconParameters {
             learning_rate_server: 1.0,
             splits_samples: true,
             dual_personalization: false,
+            equal_weights: false,
         }
     }
 }
@@ -111,6 +115,7 @@ pub struct FedRecon {
     server_rate: f64,
     initial: SharedTable,
     dual: bool,
+    equal_weights: bool,
 }
 
 impl FedRecon {
@@ -128,8 +133,9 @@ impl FedRecon {
             reach: 0.05,
             splits_samples: parameters.splits_samples,
         };
-        let (server_rate, dual) = (parameters.learning_rate_server, parameters.dual_personalization);
-        Self { settings: Arc::new(settings), server_rate, initial, dual }
+        let FedReconParameters { learning_rate_server, dual_personalization, equal_weights, .. } = parameters;
+        let (server_rate, dual) = (learning_rate_server, dual_personalization);
+        Self { settings: Arc::new(settings), server_rate, initial, dual, equal_weights }
     }
 }
 
@@ -139,7 +145,8 @@ impl Method for FedRecon {
     }
 
     fn upload_layout(&self, _phase: Phase) -> Layout {
-        Layout::of_table("V", self.initial.shape()).weighted()
+        let layout = Layout::of_table("V", self.initial.shape());
+        if self.equal_weights { layout } else { layout.weighted() }
     }
 
     fn trains_on_sampled_rows(&self) -> bool {
@@ -148,7 +155,7 @@ impl Method for FedRecon {
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {
         let table = self.dual.then(|| Box::new(Private::new(TunedTable::new(&self.initial))));
-        Box::new(FedReconClient { settings: Arc::clone(&self.settings), table })
+        Box::new(FedReconClient { settings: Arc::clone(&self.settings), table, equal_weights: self.equal_weights })
     }
 
     fn server(&self) -> Box<dyn Server> {
@@ -162,6 +169,7 @@ struct FedReconClient {
     settings: Arc<LocalSettings>,
     /// The table that the user scores with, under dual personalisation.
     table: Option<Box<Private<TunedTable>>>,
+    equal_weights: bool,
 }
 
 impl Client for FedReconClient {
@@ -183,7 +191,10 @@ impl Client for FedReconClient {
         if let Some(own) = &mut self.table {
             own.get_mut().keep(table, &update);
         }
-        let update = ModelUpdate::of_table(update).weighing(trained.query_samples as f32);
+        let mut update = ModelUpdate::of_table(update);
+        if !self.equal_weights {
+            update = update.weighing(trained.query_samples as f32);
+        }
         Ok(LocalUpdate::new(update, trained.loss, trained.row_visits))
     }
 

@@ -9,7 +9,7 @@ use super::{ITEM_WEIGHTS, Shared, TABLE, numerics};
 use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::math;
-use crate::method::listed_sums::{ListedSums, Told};
+use crate::method::listed_sums::{ListedSums, Told, noise_on};
 use crate::method::server::{Accumulator, Contribution, Server, StepContext, StepReport, UploadUse, downcast};
 use crate::model::algebra::AlgebraError;
 use crate::model::blocks::Model;
@@ -77,9 +77,8 @@ impl SpectralServer {
         let of_one_user = if weight > 0.0 && uploads > 0.0 { weight / uploads } else { 1.0 };
         let senders: Vec<f64> = senders.iter().map(|count| count / of_one_user).collect();
         if self.counts.is_empty() {
-            // What devices count is not negative, so that the most negative count says how large noise is. Counts below that
-            // say little, and a small one would make the noise in its row large.
-            let floor = senders.iter().fold(1.0, |floor: f64, count| floor.max(-count));
+            // Counts below the noise say little, and a small one would make the noise in its row large.
+            let floor = noise_on(&senders).max(1.0);
             self.counts = senders.iter().map(|count| count.max(floor)).collect();
         }
         let (parameters, damping) = (&self.shared.parameters, self.damping());

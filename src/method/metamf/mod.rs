@@ -4,7 +4,7 @@
 //! relu(W1 e + b1) + b2, for each user, who downloads both. The device uploads the gradients of its mean loss with
 //! respect to them and keeps no state. The server back-propagates these gradients through the hypernetwork, clips the
 //! result, and steps by Adam. Contributions are weighted by their numbers of samples, so that a step follows the mean
-//! over the samples of its users.
+//! over the samples of its users, unless all are to weigh the same.
 //!
 //! The published method minimises the squared error on explicit ratings, in batches of 64 ratings of any users. This
 //! simulator chooses the logistic loss on positives and drawn negatives, and all samples of the users of a step.
@@ -77,6 +77,9 @@ pub struct MetaMfParameters {
     /// The largest norm of a gradient; beyond it the gradient is scaled down.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub clip_norm: f64,
+    /// Whether all uploads weigh the same, which noise on the sum and every epsilon need. Otherwise an upload says its number
+    /// of samples, and weighs as much.
+    pub equal_weights: bool,
 }
 
 impl MetaMfParameters {
@@ -110,6 +113,7 @@ impl Default for MetaMfParameters {
             learning_rate: 1e-4,
             weight_decay: 1e-3,
             clip_norm: 5.0,
+            equal_weights: false,
         }
     }
 }
@@ -121,6 +125,7 @@ pub struct MetaMf {
     step: HyperStep,
     network: Arc<Perceptron>,
     streams: Streams,
+    equal_weights: bool,
 }
 
 impl MetaMf {
@@ -130,7 +135,13 @@ impl MetaMf {
         let adam =
             AdamSettings { weight_decay: parameters.weight_decay, ..AdamSettings::with_rate(parameters.learning_rate) };
         let step = HyperStep { adam, clip_norm: parameters.clip_norm };
-        Self { shape, step, network: Arc::new(prediction_network(shape.dimension)), streams: problem.streams }
+        Self {
+            shape,
+            step,
+            network: Arc::new(prediction_network(shape.dimension)),
+            streams: problem.streams,
+            equal_weights: parameters.equal_weights,
+        }
     }
 
     fn hypernetwork(&self) -> HyperNetwork {
@@ -149,11 +160,12 @@ impl Method for MetaMf {
     }
 
     fn upload_layout(&self, _phase: Phase) -> Layout {
-        network::gradient_layout("E", self.shape.item_table(), &self.network)
+        let layout = self.download_layout(Phase::default()).statistics();
+        if self.equal_weights { layout } else { layout.weighted() }
     }
 
     fn client(&self, _user: UserId) -> Box<dyn Client> {
-        Box::new(MetaMfClient { network: Arc::clone(&self.network) })
+        Box::new(MetaMfClient { network: Arc::clone(&self.network), equal_weights: self.equal_weights })
     }
 
     fn server(&self) -> Box<dyn Server> {
@@ -165,6 +177,7 @@ impl Method for MetaMf {
 #[derive(Clone)]
 struct MetaMfClient {
     network: Arc<Perceptron>,
+    equal_weights: bool,
 }
 
 impl Client for MetaMfClient {
@@ -179,8 +192,10 @@ impl Client for MetaMfClient {
         task.check_magnitude("the gradient of the item embeddings", largest_magnitude(&gradient.rows))?;
         task.check_magnitude("the gradient of the prediction network", largest_magnitude(&gradient.network))?;
         let items = (task.model.table(0).shape(), round_rows.rows(), &gradient.rows[..]);
-        let update = network::update(&self.network, items, &gradient.network)?;
-        let update = update.weighing(round_rows.samples().len() as f32);
+        let mut update = network::update(&self.network, items, &gradient.network)?;
+        if !self.equal_weights {
+            update = update.weighing(round_rows.samples().len() as f32);
+        }
         let update = LocalUpdate::new(update, gradient.loss, round_rows.rows().len() as u64);
         Ok(update.with_multiply_adds(gradient.multiply_adds))
     }

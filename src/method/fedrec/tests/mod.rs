@@ -175,7 +175,7 @@ fn an_update_lists_its_items_in_order_with_their_own_rows() {
             items.iter().flat_map(|item| [0.0, 0.25, 0.5].map(|part| *item as f32 + part)).collect();
         let mut scratch = FedRecScratch::default();
         (scratch.items, scratch.gradients) = (items, gradients);
-        let update = scratch.update(Factors::Pmf, shape).unwrap().blocks.remove(0);
+        let update = scratch.update(Factors::Pmf, shape, false).unwrap().blocks.remove(0);
         let rows: Vec<(usize, Vec<f32>)> = update.iter().map(|(row, bytes)| (row, floats(bytes).collect())).collect();
         let expected = [2, 5, 8].map(|row| (row, [0.0, 0.25, 0.5].map(|part| row as f32 + part).to_vec()));
         assert_eq!(rows, expected);

@@ -9,27 +9,26 @@ pub(super) const LEARN_RATINGS: [&str; 5] = ["fedrec-pmf", "fedrec-svdpp", "fedp
 pub(super) const AT_SERVER: [&str; 10] =
     ["mf", "pmf", "svdpp", "ease", "itemknn", "ials", "bpr-mf", "ncf", "lightgcn", "centrap"];
 
-/// The methods whose server does more than add what it receives. FedGram and FedSpec need not.
-const DO_MORE_THAN_ADD: [&str; 7] =
-    ["fedgram", "fedrec-pmf", "fedrec-svdpp", "fedrecon", "fedspec", "metamf", "fedpergnn"];
-
-/// The methods whose server counts who has sent which row. FedGram and FedSpec need not.
+/// The methods whose server counts who has sent which row, unless devices say so.
 const COUNT_SENDERS: [&str; 4] = ["fedgram", "fedspec", "fedrec-pmf", "fedrec-svdpp"];
 
+/// The methods whose server weights uploads, unless all are to weigh the same.
+const WEIGHT_UPLOADS: [&str; 2] = ["fedrecon", "fedpergnn"];
+
 impl Draft {
-    /// Returns whether devices send the counts that the server would otherwise make.
-    fn sends_counts(&self) -> bool {
-        ["fedgram", "fedspec"].iter().any(|name| self.boolean(&format!("method.{name}.sends_counts"), false))
+    /// Returns whether the method is one of `methods` without this option.
+    fn is_without(&self, methods: &[&str], option: &str) -> bool {
+        self.is_one_of(methods) && !methods.iter().any(|name| self.boolean(&format!("method.{name}.{option}"), false))
     }
 
     /// Returns whether the server does more than add what it receives.
     pub(super) fn does_more_than_add(&self) -> bool {
-        self.is_one_of(&DO_MORE_THAN_ADD) && !self.sends_counts()
+        self.counts_senders() || self.is_without(&WEIGHT_UPLOADS, "equal_weights") || self.is_one_of(&["metamf"])
     }
 
     /// Returns whether the server counts who has sent which row.
     pub(super) fn counts_senders(&self) -> bool {
-        self.is_one_of(&COUNT_SENDERS) && !self.sends_counts()
+        self.is_without(&COUNT_SENDERS, "sends_counts")
     }
 
     /// Returns whether the method is one of these.

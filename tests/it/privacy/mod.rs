@@ -2,21 +2,15 @@
 
 use std::sync::Arc;
 
-use fedrecsim::ids::{InvitationId, Round, UserId};
-use fedrecsim::method::server::Download;
-use fedrecsim::method::{LocalTask, Phase, Scratch};
-use fedrecsim::model::blocks::{Model, ModelUpdate};
-use fedrecsim::model::layout::Layout;
-use fedrecsim::model::table::{Base, floats};
-use fedrecsim::privacy::SumNoise;
 use fedrecsim::privacy::accountant::Curve;
-use fedrecsim::rng::Streams;
-use fedrecsim::scenario::{Policy, Trust, UploadUse};
+use fedrecsim::scenario::{Policy, Trust};
 use fedrecsim::sim::outcome::{AuditRecord, NoEpsilon, Sampling};
 use fedrecsim::sim::{Outcome, World};
 use fedrecsim::testing::check_resumed_runs;
 
 use crate::support::{Workshop, assert_balanced, methods, run, small_with, world};
+
+mod sums;
 
 const DENSE: &str = "codec.uplink=\"dense-f32\"";
 const ROWS: &str = "codec.uplink=\"rows-f32\"";
@@ -25,14 +19,6 @@ const CENTRAL: &str = "privacy.gaussian={ clip = 0.5, noise_multiplier = 0.7, tr
 /// Many rounds with the rates of large cohorts would diverge.
 const SLOW: &str = "method.fedmf.learning_rate_items=10";
 const POISSON: &str = "training.participation={ poisson = 0.2 }";
-
-/// Returns the root of the mean square of what the first table of a run differs by from that at its beginning.
-fn moved(method: &str, overrides: &[&str], outcome: &Outcome) -> f64 {
-    let start = world(small_with(method, overrides)).method.initial();
-    let (start, end) = (start.table(0).as_slice(), outcome.model.table(0).as_slice());
-    let squares = start.iter().zip(end).map(|(start, end)| (f64::from(*end) - f64::from(*start)).powi(2));
-    (squares.sum::<f64>() / start.len() as f64).sqrt()
-}
 
 fn epsilons(outcome: &Outcome) -> Vec<f64> {
     outcome.rounds.iter().map(|round| round.privacy.unwrap().epsilon.unwrap()).collect()
@@ -53,119 +39,6 @@ fn a_client_keeps_and_scores_what_it_has_learned_without_noise() {
         assert_eq!(noisy.rounds[0].accuracy, plain.rounds[0].accuracy, "a client is scored with its own table");
         assert_ne!(noisy.model, plain.model, "the server has not seen the noise");
         assert_eq!(noisy.rounds[0].privacy.unwrap().no_epsilon, Some(NoEpsilon::NothingIsClipped));
-    }
-}
-
-/// Clipped to next to nothing, contributions are noise alone: of this deviation on a sum.
-const NOISE_ALONE: &str = "privacy.gaussian={ clip = 1e-6, noise_multiplier = 1e5, trust = \"central\" }";
-
-/// If this fails, the noise on a sum is there more than once, or not in all rows.
-#[test]
-fn a_sum_has_the_noise_once() {
-    let everybody = [NOISE_ALONE, "training.rounds=1", ROWS];
-    let found = moved("fedmf", &everybody, &run(small_with("fedmf", &everybody), 2));
-    // The sum of 40 contributions is divided by 40; of 1200 values and more, these bounds are five deviations away.
-    assert!((found / (0.1 / 40.0) - 1.0).abs() < 0.1, "{found}");
-    let local =
-        ["privacy.gaussian={ clip = 1e-6, noise_multiplier = 1e5, trust = \"local\" }", "training.rounds=1", DENSE];
-    let found = moved("fedmf", &local, &run(small_with("fedmf", &local), 2));
-    assert!((found / (0.1 / 40f64.sqrt()) - 1.0).abs() < 0.1, "{found}");
-}
-
-/// If this fails, a step in which nobody takes part tells that nobody did, or what a step divides by tells how many there
-/// were.
-#[test]
-fn a_step_of_nobody_has_noise_as_any_other() {
-    let nobody = [NOISE_ALONE, "training.rounds=1", "training.participation={ poisson = 1e-3 }"];
-    let outcome = run(small_with("fedmf", &nobody), 2);
-    assert_eq!((outcome.rounds[0].invited, outcome.rounds[0].aggregated), (0, 0));
-    let found = moved("fedmf", &nobody, &outcome);
-    assert!((found / (0.1 / 0.04) - 1.0).abs() < 0.1, "{found}");
-    let half = [NOISE_ALONE, "training.rounds=1", "training.participation={ poisson = 0.5 }"];
-    let outcome = run(small_with("fedmf", &half), 2);
-    let found = moved("fedmf", &half, &outcome);
-    assert!(outcome.rounds[0].aggregated > 5 && (found / (0.1 / 20.0) - 1.0).abs() < 0.1, "{found}");
-}
-
-/// Returns what an update contributes to the sums of the server, value by value.
-fn contributed(update: &ModelUpdate, layout: &Layout, base: &Model) -> Vec<f64> {
-    let mut values = Vec::new();
-    for (block, described) in update.blocks.iter().zip(layout.blocks()) {
-        let reference = base.base_of(described);
-        let whole = block.to_whole_bytes(reference).unwrap();
-        let downloaded = match reference {
-            Base::Table(table) => table.as_slice().to_vec(),
-            Base::Zeros => vec![0.0; whole.len() / 4],
-        };
-        values.extend(floats(&whole).zip(downloaded).map(|(value, base)| f64::from(value) - f64::from(base)));
-    }
-    values
-}
-
-/// If this fails, one user moves a sum that has noise by more than the sensitivity for which the noise is made: all that it
-/// sends, the counts of FedGram and FedSpec included, is to be no longer than the clip.
-#[test]
-fn no_user_moves_a_sum_by_more_than_the_clip() {
-    const CLIP: f64 = 0.5;
-    for (method, parameters) in [
-        ("fedgram", "method={ fedgram = { sends_counts = true } }"),
-        ("fedspec", "method={ fedspec = { sends_counts = true } }"),
-        ("fedmf", "method=\"fedmf\""),
-        ("pfedrec", "method=\"pfedrec\""),
-        ("fedrap", "method=\"fedrap\""),
-        ("colr", "method=\"colr\""),
-        ("fcf", "method=\"fcf\""),
-        ("fedncf", "method=\"fedncf\""),
-    ] {
-        let world = world(small_with(method, &[parameters]));
-        assert_eq!(world.method.server().upload_use(), UploadUse::Sum, "{method}");
-        let model = match world.method.server().download() {
-            Download::Shared(model) => model,
-            other => panic!("{method}: {other:?}"),
-        };
-        let (layout, negatives) = (world.method.upload_layout(Phase(0)), &world.scenario.dataset.negatives);
-        let noise = SumNoise::new(small_with("fedmf", &[CENTRAL]).privacy.gaussian.unwrap(), None);
-        let mut longest = 0.0f64;
-        for user in (0..world.dataset.users()).map(UserId::from) {
-            let names = (user, Round(0), InvitationId(user.0));
-            let task = LocalTask::new(names, &model, (&world.dataset, negatives), Streams::new(3), 1e6);
-            let mut update = world.method.client(user).train(&task, &mut Scratch::default()).unwrap().update;
-            let before = contributed(&update, &layout, &model);
-            noise.clip(&mut update, &layout, &model).unwrap();
-            let after = contributed(&update, &layout, &model);
-            let length = after.iter().map(|value| value * value).sum::<f64>().sqrt();
-            assert!(length <= CLIP * (1.0 + 1e-5), "{method}: {user:?} moves the sum by {length}");
-            longest = longest.max(length);
-            if method == "fedgram" || method == "fedspec" {
-                // Counts and the device's own 1 come last.
-                let mut told = before.iter().rev();
-                assert_eq!(told.next(), Some(&1.0), "{method}");
-                let counted = told.take(world.dataset.items()).sum::<f64>();
-                assert_eq!(counted, world.dataset.own_data(user).positives().count() as f64, "{method}: the counts");
-            }
-        }
-        assert!(longest > 0.99 * CLIP, "{method}: nothing is clipped, so that nothing is tested");
-    }
-}
-
-/// If this fails, FedGram or FedSpec learns something else from sums and counts than from uploads one by one, a secure sum
-/// is refused or changes what is learned, or what is claimed for noise on such sums is not what the accountant computes.
-#[test]
-fn own_methods_learn_the_same_from_sums_alone_which_can_have_noise() {
-    for method in ["fedgram", "fedspec"] {
-        let counts = format!("method.{method}.sends_counts=true");
-        let with = |more: &[&str]| run(small_with(method, &[&[DENSE], more].concat()), 2);
-        let (one_by_one, sums) = (with(&[]), with(&[&counts]));
-        assert_eq!(one_by_one.model, sums.model, "{method}");
-        assert!(sums.bytes.up.sent > one_by_one.bytes.up.sent, "{method}: counts take bytes");
-        let secure = with(&[&counts, "overheads.secure_aggregation={}"]);
-        assert_eq!(secure.model, sums.model, "{method}");
-        let noisy = with(&[&counts, CENTRAL, POISSON, "training.rounds=7"]);
-        let curve = Curve::of_poisson_sample(0.2, 0.7);
-        assert_eq!(epsilons(&noisy), [1, 2, 3, 4, 5, 6, 7].map(|times| curve.epsilon(times, 1e-5)), "{method}");
-        // FedSpec waits for 36 uploads of 40, of which eight are expected in each round.
-        let start = world(small_with(method, &[])).method.initial();
-        assert_ne!(start.table(0), noisy.model.table(0), "{method} has not learned anything");
     }
 }
 
@@ -222,6 +95,8 @@ fn noise_is_the_same_on_any_number_of_threads_and_after_any_checkpoint() {
         ("colr", vec![CENTRAL, "training.rounds=5"]),
         ("fedgram", vec![CENTRAL, POISSON, "method.fedgram.sends_counts=true", "training.rounds=5"]),
         ("fedspec", vec![CENTRAL, POISSON, "method.fedspec.sends_counts=true", "training.rounds=7"]),
+        ("fedrec-svdpp", vec![CENTRAL, POISSON, "method.fedrec-svdpp.sends_counts=true", "training.rounds=5"]),
+        ("fedpergnn", vec![CENTRAL, POISSON, "method.fedpergnn.equal_weights=true", "training.rounds=5"]),
         ("pfedrec", vec!["privacy.laplace.scale=0.1", ROWS, virtual_items, "network.dropout=0.2"]),
         ("fcf", vec![LOCAL, DENSE, "training.mode.fedbuff={ concurrency = 9, buffer = 4 }", "training.rounds=4"]),
     ] {
@@ -261,7 +136,7 @@ fn virtual_items_hide_rated_ones_from_who_sees_which_rows_arrive() {
 /// If this fails, the audit overlooks that counts tell what a user has rated where noise hides it in the other rows.
 #[test]
 fn the_audit_reads_the_counts_that_devices_send() {
-    for method in ["fedgram", "fedspec"] {
+    for method in ["fedgram", "fedspec", "fedrec-pmf"] {
         let noise = ["privacy.laplace.scale=0.1", DENSE];
         let (silent, _) = audited(method, &noise);
         let (told, _) = audited(method, &[&noise[..], &[&format!("method.{method}.sends_counts=true")]].concat());
@@ -282,7 +157,8 @@ fn what_protects_nothing_is_refused_with_the_reason() {
     refused(&[LOCAL, "privacy.laplace.scale=0.1"], "choose one of them");
     refused(&[CENTRAL, &mode("{ fedasync = { concurrency = 3 } }")], "the mode `fedasync` has no such sums");
     refused(&[CENTRAL, "method=\"fedgram\""], "uses more of the uploads than their sum");
-    refused(&[CENTRAL, "method=\"fedrecon\""], "uses more of the uploads than their sum");
+    refused(&[CENTRAL, "method=\"fedrecon\""], "or `sends_counts = true` or `equal_weights = true`");
+    refused(&[CENTRAL, "method=\"fedrec-pmf\""], "uses more of the uploads than their sum");
     refused(&[LOCAL, "training.client_selection.oort={}"], "on which there is no noise");
     refused(&[LOCAL, DENSE, "overheads.secure_aggregation={}"], "`secure_aggregation` hides each upload");
     refused(
