@@ -15,6 +15,7 @@ use crate::ids::{InvitationId, Round, UserId};
 use crate::model::algebra::AlgebraError;
 use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::magnitude::{MagnitudeCounts, SupportCount};
+use crate::model::noisy_sum::NoisySum;
 use crate::model::state::StateVisitor;
 use crate::rng::{Stream, Streams};
 pub use crate::scenario::{StepWeights, UploadUse, WeightTotals};
@@ -46,14 +47,21 @@ pub trait Server: Send {
         true
     }
 
-    /// Returns what a step uses of the updates. Only where that is their plain sum can the server be the one that adds
-    /// noise for privacy, and only where it is a sum can secure aggregation hide them. The default is that it uses each.
+    /// Returns what a step uses of the updates. Only where that is their plain sum, or a sum of what the server works out from
+    /// each, can the server be the one that adds noise for privacy, and only where it is a sum of them can secure aggregation
+    /// hide them. The default is that it uses each.
     fn upload_use(&self) -> UploadUse {
         UploadUse::Each
     }
 
     /// Returns an empty accumulator.
     fn accumulator(&self) -> Box<dyn Accumulator>;
+
+    /// Returns an empty accumulator of a sum that the server makes by itself of what it works out from uploads, whose parts
+    /// and whose result go through `noise`. Only a server that says [`UploadUse::OwnSum`] has one.
+    fn noisy_accumulator(&self, _noise: NoisySum) -> Option<Box<dyn Accumulator>> {
+        None
+    }
 
     /// Makes a step from what `sums` has absorbed.
     ///

@@ -19,6 +19,7 @@ pub mod least_squares;
 pub mod magnitude;
 pub mod neural;
 pub mod noise;
+pub mod noisy_sum;
 pub mod private;
 mod row_index;
 pub mod row_table;

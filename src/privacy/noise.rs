@@ -5,8 +5,9 @@ use crate::error::Result;
 use crate::model::blocks::{Model, ModelUpdate};
 use crate::model::layout::{BlockKind, BlockLayout, Layout, ValueType};
 use crate::model::noise::{Law, Noise};
+use crate::model::noisy_sum::NoisySum;
 use crate::model::table::{TableUpdate, extend_bytes, floats};
-use crate::rng::Streams;
+use crate::rng::{Stream, Streams};
 use crate::scenario::{CodecSpec, GaussianSpec, LaplaceSpec};
 
 /// Adds noise to every value of an upload. Where the codec sends a table whole or chooses what it sends by its values, the
@@ -92,10 +93,14 @@ impl SumNoise {
         (streams, step): (Streams, u32),
     ) -> Result<ModelUpdate> {
         let mut noisy = update.clone();
-        let stream = streams.named("privacy/gaussian-of-sums", u64::MAX, u64::from(step));
-        let mut noise = Noise::new(Law::Gaussian { deviation: self.deviation }, stream);
+        let mut noise = Noise::new(Law::Gaussian { deviation: self.deviation }, stream_of_sums(streams, step));
         add(&mut noisy, layout, base, |_| true, &mut noise)?;
         Ok(noisy)
+    }
+
+    /// Returns the same noise for a server that makes a sum by itself of what it works out from updates.
+    pub fn of_own_sum(&self, streams: Streams, step: u32) -> NoisySum {
+        NoisySum::new(self.clip, self.deviation, stream_of_sums(streams, step))
     }
 
     /// Returns an update that contributes nothing, to which noise can be added where nobody has sent one.
@@ -103,6 +108,11 @@ impl SumNoise {
         let block = |block: &BlockLayout| TableUpdate::nothing(block.shape, block.value_type);
         ModelUpdate::of_blocks(layout.blocks().iter().map(block).collect())
     }
+}
+
+/// Returns the randomness of the noise on the sum of step number `step`.
+fn stream_of_sums(streams: Streams, step: u32) -> Stream {
+    streams.named("privacy/gaussian-of-sums", u64::MAX, u64::from(step))
 }
 
 /// Adds a draw to every value of single precision, block by block and row by row. The blocks that `on_every_row` names list

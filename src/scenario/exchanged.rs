@@ -43,6 +43,9 @@ pub enum UploadUse {
     /// Their sum, to which noise cannot be added: each is multiplied by a weight that it says of itself, or has values that
     /// are no floating-point numbers.
     WeightedSum,
+    /// The sum of what the server works out from each of them, such as gradients that it back-propagates. It sees each, and
+    /// adds noise to that sum by itself.
+    OwnSum,
     /// More than that, such as how many users have sent each row, the median of values, or something of each user.
     #[default]
     Each,
@@ -163,7 +166,8 @@ impl Exchanged {
 
     /// Returns why the server of this method cannot be the one that adds noise to sums of uploads, if it cannot.
     pub fn without_noisy_sums(&self) -> Option<&'static str> {
-        (self.upload_use != UploadUse::Sum && !self.blocks.is_empty()).then_some(
+        let has_sums = matches!(self.upload_use, UploadUse::Sum | UploadUse::OwnSum);
+        (!has_sums && !self.blocks.is_empty()).then_some(
             "the server of this method uses more of the uploads than their sum (who has sent which row, a weight of each \
              upload, or something of each user), which noise on the sum does not protect: take `trust = \"local\"`, or \
              `sends_counts = true` or `equal_weights = true` where the method has it",
@@ -172,7 +176,8 @@ impl Exchanged {
 
     /// Returns why the server of this method cannot do with uploads that secure aggregation hides from it, if it cannot.
     pub fn without_hidden_uploads(&self) -> Option<&'static str> {
-        (self.upload_use == UploadUse::Each && !self.blocks.is_empty()).then_some(
+        let sees_each = matches!(self.upload_use, UploadUse::Each | UploadUse::OwnSum);
+        (sees_each && !self.blocks.is_empty()).then_some(
             "the server of this method uses more of the uploads than their sum (who has sent which row, or something of each \
              user), which `secure_aggregation` hides: take `sends_counts = true` where the method has it",
         )

@@ -169,7 +169,8 @@ impl Method for MetaMf {
     }
 
     fn server(&self) -> Box<dyn Server> {
-        Box::new(server::MetaMfServer::new(self.hypernetwork(), self.download_layout(Phase::default()), self.step))
+        let (networks, download) = (self.hypernetwork(), self.download_layout(Phase::default()));
+        Box::new(server::MetaMfServer::new(networks, download, self.step, self.equal_weights))
     }
 }
 

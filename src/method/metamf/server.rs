@@ -7,12 +7,14 @@ use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::method::network;
 use crate::method::server::{
-    Accumulator, Contribution, Download, PersonalDownloads, Server, StepContext, StepReport, WeightTotals, downcast,
+    Accumulator, Contribution, Download, PersonalDownloads, Server, StepContext, StepReport, UploadUse, WeightTotals,
+    downcast,
 };
 use crate::model::blocks::Model;
 use crate::model::layout::Layout;
 use crate::model::magnitude::MagnitudeCounts;
 use crate::model::neural::optimizer::{AdamMoments, AdamStep, clipping_factor, scale, squared_norm};
+use crate::model::noisy_sum::NoisySum;
 use crate::model::state::StateVisitor;
 use crate::model::table::{RowSet, Table, TableUpdate, floats};
 
@@ -23,15 +25,17 @@ pub(super) struct MetaMfServer {
     settings: HyperStep,
     moments: AdamMoments,
     steps: u64,
+    equal_weights: bool,
     /// The networks as a model. It is a copy of all parameters, which is made when it is needed.
     model: OnceLock<Model>,
 }
 
 impl MetaMfServer {
-    pub(super) fn new(networks: HyperNetwork, download: Layout, settings: HyperStep) -> Self {
+    pub(super) fn new(networks: HyperNetwork, download: Layout, settings: HyperStep, equal_weights: bool) -> Self {
         let mut moments = AdamMoments::default();
         moments.reset(networks.parameters().len());
-        Self { networks: Arc::new(networks), download, settings, moments, steps: 0, model: OnceLock::new() }
+        let networks = Arc::new(networks);
+        Self { networks, download, settings, moments, steps: 0, equal_weights, model: OnceLock::new() }
     }
 }
 
@@ -52,21 +56,29 @@ impl Server for MetaMfServer {
         Download::PerUser(Arc::new(Downloads { networks, layout }))
     }
 
+    fn upload_use(&self) -> UploadUse {
+        match self.equal_weights {
+            true => UploadUse::OwnSum,
+            false => UploadUse::Each,
+        }
+    }
+
     fn accumulator(&self) -> Box<dyn Accumulator> {
-        Box::new(Sums {
-            networks: Arc::clone(&self.networks),
-            pending: Vec::new(),
-            gradient: Vec::new(),
-            totals: WeightTotals::default(),
-            uploads: MagnitudeCounts::default(),
-            multiply_adds: 0,
-        })
+        Box::new(Sums::new(&self.networks, None))
+    }
+
+    fn noisy_accumulator(&self, noise: NoisySum) -> Option<Box<dyn Accumulator>> {
+        Some(Box::new(Sums::new(&self.networks, Some(noise))))
     }
 
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
         let mut sums = downcast::<Sums>(sums)?;
-        sums.flush();
-        let Sums { mut gradient, totals, uploads, multiply_adds, networks, .. } = *sums;
+        sums.flush()?;
+        let Sums { mut gradient, noise, totals, uploads, multiply_adds, networks, .. } = *sums;
+        if let Some(noise) = noise {
+            gradient.resize(networks.parameters().len(), 0.0);
+            noise.add_noise(&mut gradient);
+        }
         // Parameters can only change in place while nothing else holds the networks.
         drop(networks);
         let report = StepReport { uploads, multiply_adds, ..StepReport::default() };
@@ -126,6 +138,8 @@ struct Sums {
     pending: Vec<Pending>,
     /// The sum of the gradients. It is empty until something has been back-propagated.
     gradient: Vec<f32>,
+    /// What bounds and hides the gradient of each contribution in the sum, if something does.
+    noise: Option<NoisySum>,
     totals: WeightTotals,
     uploads: MagnitudeCounts,
     multiply_adds: u64,
@@ -148,18 +162,43 @@ impl Pending {
 }
 
 impl Sums {
-    /// Back-propagates the pending contributions through the networks.
-    fn flush(&mut self) {
-        if self.pending.is_empty() {
-            return;
+    fn new(networks: &Arc<HyperNetwork>, noise: Option<NoisySum>) -> Self {
+        Self {
+            networks: Arc::clone(networks),
+            pending: Vec::new(),
+            gradient: Vec::new(),
+            noise,
+            totals: WeightTotals::default(),
+            uploads: MagnitudeCounts::default(),
+            multiply_adds: 0,
         }
-        self.gradient.resize(self.networks.parameters().len(), 0.0);
-        for group in self.pending.chunks(GROUP) {
+    }
+
+    /// Back-propagates the pending contributions through the networks: together, or each by itself where its part of the sum
+    /// is bounded.
+    ///
+    /// # Errors
+    /// As [`NoisySum::add`].
+    fn flush(&mut self) -> Result<()> {
+        let Self { networks, pending, gradient, noise, multiply_adds, .. } = self;
+        if pending.is_empty() {
+            return Ok(());
+        }
+        gradient.resize(networks.parameters().len(), 0.0);
+        for group in pending.chunks(if noise.is_some() { 1 } else { GROUP }) {
             let group: Vec<Gradients<'_>> = group.iter().map(Pending::as_gradients).collect();
-            self.multiply_adds += group.iter().map(|one| self.networks.multiply_adds(one.rows.len())).sum::<u64>();
-            self.networks.add_gradient(&group, &mut self.gradient);
+            *multiply_adds += group.iter().map(|one| networks.multiply_adds(one.rows.len())).sum::<u64>();
+            match noise {
+                None => networks.add_gradient(&group, gradient),
+                Some(noise) => {
+                    let mut part = vec![0.0; gradient.len()];
+                    networks.add_gradient(&group, &mut part);
+                    noise.add(&part, gradient)?;
+                }
+            }
         }
-        self.pending.clear();
+        pending.clear();
+        Ok(())
     }
 }
 
@@ -183,7 +222,7 @@ impl Accumulator for Sums {
             self.pending.push(Pending { user, weight, rows, row_gradient, network_gradient });
             // Groups end at the same places however many contributions come at a time, so that sums keep their order.
             if self.pending.len() == GROUP {
-                self.flush();
+                self.flush()?;
             }
         }
         Ok(())
@@ -191,8 +230,8 @@ impl Accumulator for Sums {
 
     fn merge(&mut self, other: Box<dyn Accumulator>) -> Result<()> {
         let mut other = *downcast::<Self>(other)?;
-        self.flush();
-        other.flush();
+        self.flush()?;
+        other.flush()?;
         self.totals.merge(&other.totals);
         self.uploads.add_times(&other.uploads, 1);
         self.multiply_adds += other.multiply_adds;
@@ -218,4 +257,88 @@ fn whole_network(blocks: &[TableUpdate], parameters: usize) -> Vec<f32> {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::ids::InvitationId;
+    use crate::method::metamf::{MetaMf, MetaMfParameters};
+    use crate::method::tests::{problem_of, with_step};
+    use crate::method::{Method, Phase};
+    use crate::model::blocks::ModelUpdate;
+    use crate::model::layout::BlockLayout;
+    use crate::rng::Streams;
+
+    const USERS: u32 = 4;
+
+    fn method() -> MetaMf {
+        let parameters = MetaMfParameters {
+            latent_dimension: 4,
+            memory_units: 5,
+            hidden_units: 6,
+            item_rank: 2,
+            equal_weights: true,
+            ..MetaMfParameters::default()
+        };
+        MetaMf::new(parameters, &problem_of(USERS as usize, 7))
+    }
+
+    /// Returns the sums of the gradients of these users, who all send `value` for everything, with this bound and noise.
+    fn sums(method: &MetaMf, users: &[u32], value: f32, (limit, deviation): (f64, f64)) -> Sums {
+        let noise = NoisySum::new(limit, deviation, Streams::new(1).named("test", 0, 0));
+        let mut sums = downcast::<Sums>(method.server().noisy_accumulator(noise).unwrap()).unwrap();
+        let layout = method.upload_layout(Phase::default());
+        let table = |block: &BlockLayout| TableUpdate::whole(&Table::from_fn(block.shape, || value));
+        let update = ModelUpdate::of_blocks(layout.blocks().iter().map(table).collect());
+        let model = method.initial();
+        let contributions =
+            users.iter().map(|user| Contribution::fresh(UserId(*user), InvitationId(*user), &update, &model));
+        sums.absorb(&contributions.collect::<Vec<_>>()).unwrap();
+        sums.flush().unwrap();
+        *sums
+    }
+
+    fn length(values: impl Iterator<Item = f32>) -> f64 {
+        values.map(|value| f64::from(value).powi(2)).sum::<f64>().sqrt()
+    }
+
+    /// If this fails, a user moves the sum of gradients that the server makes by more than the noise is made for.
+    #[test]
+    fn no_user_moves_the_sum_of_gradients_by_more_than_the_limit() {
+        let method = method();
+        for (value, limit) in [(5.0, 0.25), (1e3, 2.0)] {
+            let of = |users: &[u32]| sums(&method, users, value, (limit, 0.0)).gradient;
+            let (all, without) = (of(&[0, 1, 2, 3]), of(&[0, 1, 3]));
+            let moved = length(all.iter().zip(&without).map(|(all, without)| all - without));
+            assert!((moved / limit - 1.0).abs() < 1e-4, "{moved} instead of {limit}, or nothing is clipped");
+        }
+        let short = sums(&method, &[2], 1e-3, (1e3, 0.0)).gradient;
+        let mut plain = downcast::<Sums>(method.server().accumulator()).unwrap();
+        assert!(plain.noise.is_none());
+        plain.merge(Box::new(Sums { noise: None, ..sums(&method, &[2], 1e-3, (1e3, 0.0)) })).unwrap();
+        assert_eq!(plain.gradient, short, "what is short enough stays as it is");
+    }
+
+    /// If this fails, a step has the noise of another strength, or once for each of the accumulators that were merged.
+    #[test]
+    fn the_noise_is_in_a_step_once() {
+        let method = method();
+        let gradient_after = |sums: Sums| {
+            let step = HyperStep { clip_norm: f64::MAX, ..method.step };
+            let mut server =
+                MetaMfServer::new(method.hypernetwork(), method.download_layout(Phase::default()), step, true);
+            with_step(0, |context| server.step(Box::new(sums), context)).unwrap();
+            // After one step, Adam's first moment is a tenth of the gradient with its weight decay.
+            server.moments.first.iter().map(|value| value * 10.0).collect::<Vec<f32>>()
+        };
+        let noisy = |users: &[u32]| sums(&method, users, 5.0, (1e-6, 3.0));
+        let mut merged = noisy(&[0]);
+        merged.merge(Box::new(noisy(&[1]))).unwrap();
+        let after = gradient_after(merged);
+        // Two contributions are divided by two.
+        let found = length(after.iter().copied()) / (after.len() as f64).sqrt();
+        assert!((found / 1.5 - 1.0).abs() < 0.1, "{found} of {} values", after.len());
+    }
 }

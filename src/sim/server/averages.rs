@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::{InvitationId, Round, UserId};
 use crate::method::Server;
 use crate::method::server::{Accumulator, Contribution, StepContext, StepReport, WeightTotals};
 use crate::model::blocks::ModelUpdate;
 use crate::privacy::SumNoise;
-use crate::scenario::StepWeights;
+use crate::scenario::{StepWeights, UploadUse};
 use crate::sim::audit::Audit;
 use crate::sim::download::{OutgoingDownload, Received};
 use crate::sim::upload::{UploadFrame, UploadOrigin};
@@ -56,15 +56,18 @@ pub(super) fn step(
 ) -> Result<StepReport> {
     sort_by_user(&mut arrived, |arrived| (arrived.user, arrived.invitation_id));
     let policy = &world.policy;
-    let mut sums = server.accumulator();
+    let (mut sums, on_uploads) = accumulator(world, server, step)?;
     // A few frames at a time are decoded, so that they are still in the cache when they are added.
     let longest = arrived.iter().map(|arrived| decoded_bytes(world, arrived)).max().unwrap_or(0).max(1);
     let frames_at_once = (BYTES_AT_ONCE / longest).clamp(*FRAMES_AT_ONCE.start(), *FRAMES_AT_ONCE.end());
-    let mut noise = world.sum_noise;
+    let mut noise = on_uploads;
     for frames in arrived.chunks(frames_at_once) {
         let decoded = match frames {
-            [arrived] => vec![decode(world, arrived)?],
-            _ => frames.par_iter().map(|arrived| decode(world, arrived)).collect::<Result<Vec<_>>>()?,
+            [arrived] => vec![decode(world, arrived, on_uploads.as_ref())?],
+            _ => {
+                let decode = |arrived| decode(world, arrived, on_uploads.as_ref());
+                frames.par_iter().map(decode).collect::<Result<Vec<_>>>()?
+            }
         };
         let noisy;
         let mut contributions: Vec<Contribution<'_>> = frames
@@ -115,6 +118,22 @@ pub(super) fn step(
     Ok(report)
 }
 
+/// Returns an empty accumulator of the step of this number, and the noise that its sum of uploads gets, if it does. Where the
+/// server makes a sum by itself of what it works out from uploads, the noise is in the accumulator.
+///
+/// # Errors
+/// [`Error::Update`] if the server says that it makes such a sum, and does not.
+fn accumulator(world: &World, server: &dyn Server, step: u32) -> Result<(Box<dyn Accumulator>, Option<SumNoise>)> {
+    match world.sum_noise {
+        Some(noise) if server.upload_use() == UploadUse::OwnSum => {
+            let sums = server.noisy_accumulator(noise.of_own_sum(world.streams, step));
+            let missing = || Error::Update("the method's server has no sum of its own that can have noise".to_owned());
+            Ok((sums.ok_or_else(missing)?, None))
+        }
+        noise => Ok((server.accumulator(), noise)),
+    }
+}
+
 /// Adds noise to sums to which nobody has contributed.
 fn absorb_noise_alone(
     noise: &SumNoise,
@@ -152,8 +171,12 @@ fn decoded_bytes(world: &World, arrived: &Arrived) -> usize {
     if world.uplink.is_lossless() { bytes } else { bytes.max(world.upload_layout(arrived.download.phase()).bytes()) }
 }
 
-/// Decodes an update, and returns it with what its sender had received.
-fn decode<'a>(world: &World, arrived: &'a Arrived) -> Result<(ModelUpdate, Cow<'a, Received>)> {
+/// Decodes an update, clips what it contributes to a sum with `noise`, and returns it with what its sender had received.
+fn decode<'a>(
+    world: &World,
+    arrived: &'a Arrived,
+    noise: Option<&SumNoise>,
+) -> Result<(ModelUpdate, Cow<'a, Received>)> {
     let _stage = enter(Stage::Decode);
     let layout = world.upload_layout(arrived.download.phase());
     let Arrived { user, invitation_id, frame, download, asked, .. } = arrived;
@@ -161,7 +184,7 @@ fn decode<'a>(world: &World, arrived: &'a Arrived) -> Result<(ModelUpdate, Cow<'
     let received = download.base_of(asked.as_deref(), (*user, *invitation_id))?;
     let mut update =
         world.uplink.decode_frame((&frame.bytes(&origin, world)?, frame.integrity()), layout, &received.model)?;
-    if let Some(noise) = &world.sum_noise {
+    if let Some(noise) = noise {
         noise.clip(&mut update, layout, &received.model)?;
     }
     Ok((update, received))

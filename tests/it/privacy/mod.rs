@@ -97,6 +97,7 @@ fn noise_is_the_same_on_any_number_of_threads_and_after_any_checkpoint() {
         ("fedspec", vec![CENTRAL, POISSON, "method.fedspec.sends_counts=true", "training.rounds=7"]),
         ("fedrec-svdpp", vec![CENTRAL, POISSON, "method.fedrec-svdpp.sends_counts=true", "training.rounds=5"]),
         ("fedpergnn", vec![CENTRAL, POISSON, "method.fedpergnn.equal_weights=true", "training.rounds=5"]),
+        ("metamf", vec![CENTRAL, POISSON, "method.metamf.equal_weights=true", "training.rounds=5"]),
         ("pfedrec", vec!["privacy.laplace.scale=0.1", ROWS, virtual_items, "network.dropout=0.2"]),
         ("fcf", vec![LOCAL, DENSE, "training.mode.fedbuff={ concurrency = 9, buffer = 4 }", "training.rounds=4"]),
     ] {

@@ -177,10 +177,13 @@ fn uploads_that_weigh_the_same_can_have_noise_with_an_epsilon() {
             _ => assert_eq!(local.epsilon, Some(Curve::gaussian(0.7).epsilon(3, 1e-5)), "{method}"),
         }
     }
+    for method in ["fedrecon", "metamf"] {
+        let equal = format!("method.{method}.equal_weights=true");
+        let noisy = run(small_with(method, &[DENSE, &equal, CENTRAL, POISSON]), 2);
+        let curve = Curve::of_poisson_sample(0.2, 0.7);
+        assert_eq!(epsilons(&noisy), [1, 2, 3].map(|times| curve.epsilon(times, 1e-5)), "{method}");
+    }
     let equal = "method.fedrecon.equal_weights=true";
     let with = |more: &[&str]| run(small_with("fedrecon", &[&[DENSE, equal], more].concat()), 2);
     assert_eq!(with(&[]).model, with(&["overheads.secure_aggregation={}"]).model);
-    let noisy = with(&[CENTRAL, POISSON]);
-    let curve = Curve::of_poisson_sample(0.2, 0.7);
-    assert_eq!(epsilons(&noisy), [1, 2, 3].map(|times| curve.epsilon(times, 1e-5)));
 }

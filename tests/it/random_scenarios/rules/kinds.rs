@@ -13,7 +13,7 @@ pub(super) const AT_SERVER: [&str; 10] =
 const COUNT_SENDERS: [&str; 4] = ["fedgram", "fedspec", "fedrec-pmf", "fedrec-svdpp"];
 
 /// The methods whose server weights uploads, unless all are to weigh the same.
-const WEIGHT_UPLOADS: [&str; 2] = ["fedrecon", "fedpergnn"];
+const WEIGHT_UPLOADS: [&str; 3] = ["fedrecon", "metamf", "fedpergnn"];
 
 impl Draft {
     /// Returns whether the method is one of `methods` without this option.
@@ -23,7 +23,7 @@ impl Draft {
 
     /// Returns whether the server does more than add what it receives.
     pub(super) fn does_more_than_add(&self) -> bool {
-        self.counts_senders() || self.is_without(&WEIGHT_UPLOADS, "equal_weights") || self.is_one_of(&["metamf"])
+        self.counts_senders() || self.is_without(&WEIGHT_UPLOADS, "equal_weights")
     }
 
     /// Returns whether the server counts who has sent which row.
