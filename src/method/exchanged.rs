@@ -6,6 +6,7 @@ use super::server::Download;
 use super::{Entry, Method, Phase, Problem, Protocol};
 use crate::ids::UserId;
 use crate::model::layout::{BlockKind, Layout, ValueType};
+use crate::model::noisy_sum::NoisySum;
 use crate::rng::Streams;
 use crate::scenario::{Exchanged, ExchangedBlock, ExchangedOf};
 
@@ -46,6 +47,8 @@ pub fn by_method(method: &dyn Method) -> Exchanged {
     exchanged.keeps_personal_tables = client.personal_table().is_ok_and(|table| table.is_some());
     let server = method.server();
     exchanged.upload_use = server.upload_use();
+    let noise = NoisySum::new(1.0, 0.0, Streams::new(0).named("exchanged/noise", 0, 0));
+    exchanged.makes_noisy_sums = server.noisy_accumulator(noise).is_some();
     exchanged.has_personal_downloads = matches!(server.download(), Download::PerUser(_));
     exchanged
 }

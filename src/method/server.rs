@@ -47,9 +47,8 @@ pub trait Server: Send {
         true
     }
 
-    /// Returns what a step uses of the updates. Only where that is their plain sum, or a sum of what the server works out from
-    /// each, can the server be the one that adds noise for privacy, and only where it is a sum of them can secure aggregation
-    /// hide them. The default is that it uses each.
+    /// Returns what a step uses of the updates. Only where that is their plain sum can noise for privacy be added to it, and
+    /// only where it is a sum can secure aggregation hide them. The default is that it uses each.
     fn upload_use(&self) -> UploadUse {
         UploadUse::Each
     }
@@ -57,8 +56,9 @@ pub trait Server: Send {
     /// Returns an empty accumulator.
     fn accumulator(&self) -> Box<dyn Accumulator>;
 
-    /// Returns an empty accumulator of a sum that the server makes by itself of what it works out from uploads, whose parts
-    /// and whose result go through `noise`. Only a server that says [`UploadUse::OwnSum`] has one.
+    /// Returns an empty accumulator for a step with noise for privacy, if the server makes a sum by itself of what it works out
+    /// from each update, such as a gradient that it back-propagates: each part of that sum goes through `noise`, and the sum
+    /// gets the noise. Other servers have none, and the noise is in the sum of their uploads if that is what they use.
     fn noisy_accumulator(&self, _noise: NoisySum) -> Option<Box<dyn Accumulator>> {
         None
     }

@@ -33,6 +33,9 @@ pub struct Exchanged {
     pub keeps_personal_tables: bool,
     /// What the server uses of the uploads.
     pub upload_use: UploadUse,
+    /// Whether the server makes sums of what it works out from each upload, such as gradients that it back-propagates, and adds
+    /// noise to these sums by itself.
+    pub makes_noisy_sums: bool,
 }
 
 /// What a server uses of the uploads of a step, which says what may be hidden from it.
@@ -43,9 +46,6 @@ pub enum UploadUse {
     /// Their sum, to which noise cannot be added: each is multiplied by a weight that it says of itself, or has values that
     /// are no floating-point numbers.
     WeightedSum,
-    /// The sum of what the server works out from each of them, such as gradients that it back-propagates. It sees each, and
-    /// adds noise to that sum by itself.
-    OwnSum,
     /// More than that, such as how many users have sent each row, the median of values, or something of each user.
     #[default]
     Each,
@@ -166,8 +166,8 @@ impl Exchanged {
 
     /// Returns why the server of this method cannot be the one that adds noise to sums of uploads, if it cannot.
     pub fn without_noisy_sums(&self) -> Option<&'static str> {
-        let has_sums = matches!(self.upload_use, UploadUse::Sum | UploadUse::OwnSum);
-        (!has_sums && !self.blocks.is_empty()).then_some(
+        let has_noisy_sums = self.upload_use == UploadUse::Sum || self.makes_noisy_sums;
+        (!has_noisy_sums && !self.blocks.is_empty()).then_some(
             "the server of this method uses more of the uploads than their sum (who has sent which row, a weight of each \
              upload, or something of each user), which noise on the sum does not protect: take `trust = \"local\"`, or \
              `sends_counts = true` or `equal_weights = true` where the method has it",
@@ -176,8 +176,7 @@ impl Exchanged {
 
     /// Returns why the server of this method cannot do with uploads that secure aggregation hides from it, if it cannot.
     pub fn without_hidden_uploads(&self) -> Option<&'static str> {
-        let sees_each = matches!(self.upload_use, UploadUse::Each | UploadUse::OwnSum);
-        (sees_each && !self.blocks.is_empty()).then_some(
+        (self.upload_use == UploadUse::Each && !self.blocks.is_empty()).then_some(
             "the server of this method uses more of the uploads than their sum (who has sent which row, or something of each \
              user), which `secure_aggregation` hides: take `sends_counts = true` where the method has it",
         )
@@ -216,6 +215,7 @@ mod tests {
             trains_on_sampled_rows: false,
             keeps_personal_tables: false,
             upload_use: UploadUse::Sum,
+            makes_noisy_sums: false,
         };
         let composed = |delta| CodecChoice::Composed(CompositionSpec { delta, ..CompositionSpec::default() });
         let of = |name: &str, own: BlockCodecSpec| CodecSpec {

@@ -7,8 +7,7 @@ use crate::error::{Error, Result};
 use crate::ids::UserId;
 use crate::method::network;
 use crate::method::server::{
-    Accumulator, Contribution, Download, PersonalDownloads, Server, StepContext, StepReport, UploadUse, WeightTotals,
-    downcast,
+    Accumulator, Contribution, Download, PersonalDownloads, Server, StepContext, StepReport, WeightTotals, downcast,
 };
 use crate::model::blocks::Model;
 use crate::model::layout::Layout;
@@ -56,19 +55,13 @@ impl Server for MetaMfServer {
         Download::PerUser(Arc::new(Downloads { networks, layout }))
     }
 
-    fn upload_use(&self) -> UploadUse {
-        match self.equal_weights {
-            true => UploadUse::OwnSum,
-            false => UploadUse::Each,
-        }
-    }
-
     fn accumulator(&self) -> Box<dyn Accumulator> {
         Box::new(Sums::new(&self.networks, None))
     }
 
     fn noisy_accumulator(&self, noise: NoisySum) -> Option<Box<dyn Accumulator>> {
-        Some(Box::new(Sums::new(&self.networks, Some(noise))))
+        // A weight that an upload says of itself would tell what the noise is to hide.
+        self.equal_weights.then(|| -> Box<dyn Accumulator> { Box::new(Sums::new(&self.networks, Some(noise))) })
     }
 
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ids::{InvitationId, Round, UserId};
 use crate::method::Server;
 use crate::method::server::{Accumulator, Contribution, StepContext, StepReport, WeightTotals};
 use crate::model::blocks::ModelUpdate;
 use crate::privacy::SumNoise;
-use crate::scenario::{StepWeights, UploadUse};
+use crate::scenario::StepWeights;
 use crate::sim::audit::Audit;
 use crate::sim::download::{OutgoingDownload, Received};
 use crate::sim::upload::{UploadFrame, UploadOrigin};
@@ -56,7 +56,7 @@ pub(super) fn step(
 ) -> Result<StepReport> {
     sort_by_user(&mut arrived, |arrived| (arrived.user, arrived.invitation_id));
     let policy = &world.policy;
-    let (mut sums, on_uploads) = accumulator(world, server, step)?;
+    let (mut sums, on_uploads) = accumulator(world, server, step);
     // A few frames at a time are decoded, so that they are still in the cache when they are added.
     let longest = arrived.iter().map(|arrived| decoded_bytes(world, arrived)).max().unwrap_or(0).max(1);
     let frames_at_once = (BYTES_AT_ONCE / longest).clamp(*FRAMES_AT_ONCE.start(), *FRAMES_AT_ONCE.end());
@@ -118,19 +118,13 @@ pub(super) fn step(
     Ok(report)
 }
 
-/// Returns an empty accumulator of the step of this number, and the noise that its sum of uploads gets, if it does. Where the
-/// server makes a sum by itself of what it works out from uploads, the noise is in the accumulator.
-///
-/// # Errors
-/// [`Error::Update`] if the server says that it makes such a sum, and does not.
-fn accumulator(world: &World, server: &dyn Server, step: u32) -> Result<(Box<dyn Accumulator>, Option<SumNoise>)> {
-    match world.sum_noise {
-        Some(noise) if server.upload_use() == UploadUse::OwnSum => {
-            let sums = server.noisy_accumulator(noise.of_own_sum(world.streams, step));
-            let missing = || Error::Update("the method's server has no sum of its own that can have noise".to_owned());
-            Ok((sums.ok_or_else(missing)?, None))
-        }
-        noise => Ok((server.accumulator(), noise)),
+/// Returns an empty accumulator of the step of this number, and the noise that the sum of its uploads gets, if it does. Where
+/// the server makes a sum by itself of what it works out from uploads, the noise is in the accumulator.
+fn accumulator(world: &World, server: &dyn Server, step: u32) -> (Box<dyn Accumulator>, Option<SumNoise>) {
+    let of_own_sum = |noise: SumNoise| server.noisy_accumulator(noise.of_own_sum(world.streams, step));
+    match world.sum_noise.and_then(of_own_sum) {
+        Some(sums) => (sums, None),
+        None => (server.accumulator(), world.sum_noise),
     }
 }
 
