@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::listed_sums::noise_on;
+use super::row_counts::{RowCounts, can_be_counts};
 use super::rule::{Combine, Moments, RowMoments, Rule};
 use super::server::{Accumulator, Contribution, Server, StepContext, StepReport, UploadUse, WeightTotals, downcast};
 use crate::error::{Error, Result};
@@ -41,11 +41,11 @@ impl Averager {
         Self { model, upload, rules, moments, counts: None }
     }
 
-    /// Returns the same server that takes the number of senders of each row from the block of uploads of this name (m x 1, a
-    /// statistic), in which devices say which rows they have sent. If uploads have no such block, it counts senders. What is
-    /// said in an update of a smaller weight counts less.
+    /// Returns the same server that takes the number of senders of each row from the block of uploads of this name, in which
+    /// devices say which rows they have sent ([`can_be_counts`]). If uploads have no such block, and for blocks of another
+    /// number of rows, it counts senders. What is said in an update of a smaller weight counts less.
     pub fn counted_by(mut self, block: &str) -> Self {
-        self.counts = self.upload.position(block);
+        self.counts = self.upload.position(block).filter(|at| can_be_counts(&self.upload.blocks()[*at]));
         self
     }
 
@@ -72,7 +72,7 @@ impl Averager {
         &mut self,
         position: usize,
         sums: BlockSums,
-        (totals, counts): (&WeightTotals, Option<&TableCounts>),
+        (totals, counts): (&WeightTotals, Option<&RowCounts>),
         step: &StepContext<'_>,
     ) -> Result<(MagnitudeCounts, SupportCount)> {
         let weights = (step.normalise)(totals);
@@ -84,6 +84,7 @@ impl Averager {
                 Ok((aggregate.uploads, aggregate.union))
             }
             BlockSums::Sent(sent) => {
+                let counts = counts.filter(|counts| counts.rows() == sent.rows());
                 self.step_sent_rows(position, &sent, (weights.divisor, counts), step);
                 self.rules[position].soften(self.model.table_mut(position).as_mut_slice());
                 Ok((sent.counts(), SupportCount::default()))
@@ -98,7 +99,7 @@ impl Averager {
         &mut self,
         position: usize,
         sent: &SentRows,
-        (divisor, counts): (f64, Option<&TableCounts>),
+        (divisor, counts): (f64, Option<&RowCounts>),
         step: &StepContext<'_>,
     ) {
         let (rule, moments) = (self.rules[position], &mut self.moments[position]);
@@ -114,12 +115,12 @@ impl Averager {
             let divisor = match rule.combine {
                 Combine::Mean => divisor,
                 Combine::Sum => 1.0,
-                Combine::MeanPerSender => counts.map_or(f64::from(row.senders), |counts| counts.senders(row.row)),
+                Combine::MeanPerSender => match counts.map(|counts| counts.senders(row.row)) {
+                    None => f64::from(row.senders),
+                    Some(Some(senders)) => senders,
+                    Some(None) => continue,
+                },
             };
-            // A codec may have left a count out. Nobody says then that the row was sent.
-            if divisor == 0.0 && counts.is_some() {
-                continue;
-            }
             for (direction, sum) in direction.iter_mut().zip(row.sum) {
                 *direction = sign * sum / divisor;
             }
@@ -146,9 +147,12 @@ impl Server for Averager {
     }
 
     fn upload_use(&self) -> UploadUse {
-        let counts_senders = self.rules.iter().any(|rule| rule.combine == Combine::MeanPerSender);
+        let rows = self.counts.map(|at| self.upload.blocks()[at].shape.rows);
+        let of_rules = self.rules.iter().zip(self.model.layout().blocks());
+        let mut counts_senders =
+            of_rules.map(|(rule, block)| rule.combine == Combine::MeanPerSender && rows != Some(block.shape.rows));
         let has_floats = self.upload.blocks().iter().all(|sent| sent.value_type == ValueType::F32);
-        match (counts_senders && self.counts.is_none(), has_floats, self.upload.is_weighted()) {
+        match (counts_senders.any(|counts| counts), has_floats, self.upload.is_weighted()) {
             (true, ..) => UploadUse::Each,
             (false, true, false) => UploadUse::Sum,
             (false, ..) => UploadUse::WeightedSum,
@@ -177,7 +181,7 @@ impl Server for Averager {
 
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
         let Sums { blocks, counts, totals, .. } = *downcast::<Sums>(sums)?;
-        let counts = counts.map(|(_, sent)| TableCounts::of(&sent));
+        let counts = counts.map(|(_, sent)| RowCounts::of(&sent));
         let mut report = StepReport::default();
         for (position, (_, sums)) in blocks.into_iter().enumerate() {
             let (counts, union) = self.finish_block(position, sums, (&totals, counts.as_ref()), step)?;
@@ -200,28 +204,6 @@ struct Sums {
     /// The position of the upload's block in which devices say which rows they have sent, and its sums.
     counts: Option<(usize, SentRows)>,
     totals: WeightTotals,
-}
-
-/// Holds how many devices say that they have sent each row.
-struct TableCounts {
-    counts: Vec<f64>,
-    /// What counts below it are taken for: how large noise on them is, and 0 without noise.
-    floor: f64,
-}
-
-impl TableCounts {
-    /// Reads the sums of what devices say.
-    fn of(sums: &SentRows) -> Self {
-        let mut counts = vec![0.0; sums.rows()];
-        sums.iter().for_each(|sent| counts[sent.row as usize] = sent.sum[0]);
-        let floor = noise_on(&counts);
-        Self { counts, floor }
-    }
-
-    /// Returns the number of senders of a row.
-    fn senders(&self, row: u32) -> f64 {
-        self.counts[row as usize].max(self.floor)
-    }
 }
 
 /// Holds the sums of one block.
@@ -344,27 +326,41 @@ mod tests {
         assert_eq!(after_a_step(table), 10.0 + 0.5 * (3.0 - 10.0));
     }
 
-    /// If this fails, a server divides by another number of senders than devices say, or by noise that is next to nothing.
+    /// If this fails, a server divides by another number of senders than devices say, or by less than noise on it, loses counts
+    /// that another accumulator has, or takes another block for counts.
     #[test]
     fn counts_that_devices_say_are_divided_by_unless_noise_is_larger() {
-        let (rows, counts) = (TableShape { rows: 3, dimension: 1 }, TableShape { rows: 3, dimension: 1 });
+        let rows = TableShape { rows: 3, dimension: 1 };
         let model = Model::of_table("V", Table::zeros(rows));
-        let blocks = [BlockLayout::item_table("V", rows), BlockLayout::item_table("counts", counts)];
+        let blocks = [BlockLayout::item_table("V", rows), BlockLayout::item_table("counts", rows)];
         let upload = Layout::new(blocks.map(BlockLayout::statistic).to_vec());
         let rules = [Rule { combine: Combine::MeanPerSender, ..Rule::MEAN }];
         let after = |said: [f32; 3]| {
             let mut server = Averager::with_rules(model.clone(), upload.clone(), &rules).counted_by("counts");
             assert_eq!(server.upload_use(), UploadUse::Sum);
             let listed = |values: [f32; 3]| TableUpdate::listed(rows, vec![0, 1, 2], &values, 1.0).unwrap();
-            let update = ModelUpdate::of_blocks(vec![listed([-6.0, -6.0, -6.0]), listed(said)]);
             let mut sums = server.accumulator();
-            sums.absorb(&[Contribution::fresh(UserId(0), InvitationId(0), &update, &model)]).unwrap();
+            for half in [said.map(|count| count - 1.0), [1.0; 3]] {
+                let update = ModelUpdate::of_blocks(vec![listed([-3.0; 3]), listed(half)]);
+                let mut other = server.accumulator();
+                other.absorb(&[Contribution::fresh(UserId(0), InvitationId(0), &update, &model)]).unwrap();
+                sums.merge(other).unwrap();
+            }
             with_step(0, |step| server.step(sums, step)).unwrap();
             server.model().table(0).as_slice().to_vec()
         };
         assert_eq!(after([3.0, 1.0, 0.0]), [2.0, 6.0, 0.0], "nobody says that the last row was sent");
         assert_eq!(after([3.0, 1.0, -2.0]), [2.0, 3.0, 3.0], "noise is at least 2");
-        let counting = Averager::with_rules(model.clone(), upload.clone(), &rules);
-        assert_eq!(counting.counted_by("other").upload_use(), UploadUse::Each);
+        let counted_by = |block: &str, layout: &Layout| {
+            Averager::with_rules(model.clone(), layout.clone(), &rules).counted_by(block).upload_use()
+        };
+        assert_eq!(counted_by("other", &upload), UploadUse::Each);
+        let wide = BlockLayout::item_table("counts", TableShape { rows: 3, dimension: 2 }).statistic();
+        let long = BlockLayout::item_table("counts", TableShape { rows: 4, dimension: 1 }).statistic();
+        let state = BlockLayout::item_table("counts", rows);
+        for block in [wide, long, state] {
+            let layout = Layout::new(vec![BlockLayout::item_table("V", rows).statistic(), block]);
+            assert_eq!(counted_by("counts", &layout), UploadUse::Each);
+        }
     }
 }

@@ -1,30 +1,10 @@
 //! Adds up what devices send for some rows of an item table, and how many have sent each row.
 
+use super::row_counts::{counts_layout, counts_of};
 use crate::error::{Error, Result};
 use crate::model::layout::BlockLayout;
 use crate::model::magnitude::MagnitudeCounts;
 use crate::model::table::{Base, Table, TableShape, TableUpdate, floats};
-
-/// Returns the layout of the block in which devices say what a server would otherwise count: for each of so many items
-/// whether they have sent its row.
-pub fn counts_layout(items: usize) -> BlockLayout {
-    BlockLayout::item_table("counts", TableShape { rows: items, dimension: 1 }).statistic()
-}
-
-/// Returns what a device that has sent the rows `listed` (ascending) of so many says of them: 1 for each, and 0 for the
-/// others.
-///
-/// # Errors
-/// As [`TableUpdate::listed`].
-pub fn counts_of(items: usize, listed: &[u32]) -> Result<TableUpdate> {
-    TableUpdate::listed(counts_layout(items).shape, listed.to_vec(), &vec![1.0; listed.len()], 1.0)
-}
-
-/// Returns how large noise on counts is, as far as it shows: the magnitude of the most negative one, since nobody counts
-/// negative numbers; 0 if none is negative.
-pub fn noise_on(counts: &[f64]) -> f64 {
-    counts.iter().fold(0.0, |noise: f64, count| noise.max(-count))
-}
 
 /// Returns the layouts of the blocks in which devices say for each of so many items whether they have it, and 1 for
 /// themselves. Where uploads are clipped, the 1 tells with which weight one is in the sums.

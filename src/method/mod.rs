@@ -85,6 +85,7 @@ pub mod pfedrec;
 pub mod protocol;
 pub mod recency;
 pub mod registry;
+pub mod row_counts;
 pub mod rule;
 pub mod samples;
 pub mod server;

@@ -20,7 +20,7 @@ pub enum Combine {
     Mean,
     /// The sum of the updates.
     Sum,
-    /// For each row, the mean over those who sent the row (FedRec 2020, Eq. 9).
+    /// For each row, the mean over those who sent the row, as the server counts or as devices say (FedRec 2020, Eq. 9).
     MeanPerSender,
 }
 

@@ -13,8 +13,8 @@ pub struct NoisySum {
 }
 
 impl NoisySum {
-    /// Makes a sum whose parts have a length (L2) of `limit` at most, with noise of this standard deviation, whose draws are
-    /// those of `stream`.
+    /// Makes what shortens parts to a length (L2) of `limit` and adds noise of this standard deviation, with the draws of
+    /// `stream` alone.
     pub fn new(limit: f64, deviation: f64, stream: Stream) -> Self {
         Self { limit, noise: Noise::new(Law::Gaussian { deviation }, stream) }
     }

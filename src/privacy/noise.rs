@@ -98,7 +98,8 @@ impl SumNoise {
         Ok(noisy)
     }
 
-    /// Returns the same noise for a server that makes a sum by itself of what it works out from updates.
+    /// Returns the bound and the noise of step number `step` for a server that adds up what it works out from each update, and
+    /// not the updates themselves.
     pub fn of_own_sum(&self, streams: Streams, step: u32) -> NoisySum {
         NoisySum::new(self.clip, self.deviation, stream_of_sums(streams, step))
     }
@@ -233,5 +234,26 @@ mod tests {
         assert!(mean.abs() < 0.0075 && (root - 0.2).abs() < 0.0055, "{mean} {root}");
         assert_eq!(of_step(3), of_step(3));
         assert_ne!(of_step(3), of_step(4));
+    }
+
+    /// If this fails, a server that makes a sum by itself clips to another length than devices do, or adds other noise.
+    #[test]
+    fn a_sum_of_a_servers_own_has_the_same_bound_and_noise() {
+        let noise = |clip, noise_multiplier| {
+            let spec = GaussianSpec { clip, noise_multiplier, trust: Trust::Central, ..GAUSSIAN };
+            SumNoise::new(spec, None)
+        };
+        let mut bounded = [0.0; 2];
+        noise(0.5, 0.0).of_own_sum(Streams::new(1), 3).add(&[3.0, 4.0], &mut bounded).unwrap();
+        assert_eq!(bounded, [0.3, 0.4]);
+        let (model, layout, _) = setting();
+        let mut own = vec![0.0; SHAPE.values()];
+        noise(0.5, 6.0).of_own_sum(Streams::new(1), 3).add_noise(&mut own);
+        let at = ((&layout, &model), (Streams::new(1), 3));
+        let of_uploads = noise(0.5, 6.0).added_to(&SumNoise::nothing(&layout), at.0, at.1).unwrap();
+        // The table is .5 everywhere, and the draws are the same.
+        for (own, value) in own.iter().zip(floats(&of_uploads.blocks[0].values)) {
+            assert!((own + 0.5 - value).abs() < 1e-5, "{own} {value}");
+        }
     }
 }

@@ -5,7 +5,7 @@
 //! gradient of the mean squared error over all of its ratings through a network with attention to own items and
 //! neighbours ([`graph`], [`gradient`]), clips it, moves the user's embedding by it, and uploads the rest among rows of
 //! items that the user has not rated, with Laplace noise. The server steps by the mean over devices, weighted by their
-//! numbers of ratings.
+//! numbers of ratings unless all are to weigh the same.
 //!
 //! Between participations a device keeps what it has gathered from its neighbours, which is one vector for each own
 //! item, and not their embeddings. It scores with that: its attention to neighbours is that of its last participation.
@@ -109,8 +109,8 @@ pub struct FedPerGnnParameters {
     /// Whether ratings are divided by 100 and cut down to integers, as the published code does, by which every label
     /// from 1 to 99 becomes 0.
     pub as_published_labels: bool,
-    /// Whether all uploads weigh the same, which noise on the sum and every epsilon need. Otherwise an upload says its number
-    /// of ratings, and weighs as much.
+    /// Whether all uploads weigh the same, which noise on the sum needs. Otherwise an upload says its number of ratings, and
+    /// weighs as much.
     pub equal_weights: bool,
 }
 

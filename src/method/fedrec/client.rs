@@ -7,7 +7,7 @@ use super::profile::{Profile, UserAlone, WithRatedItems};
 use super::{Factors, Shared};
 use crate::error::Result;
 use crate::ids::UserId;
-use crate::method::listed_sums::counts_of;
+use crate::method::row_counts::counts_of;
 use crate::method::user_vector::{collect_last_ratings, draw_unrated, score_items};
 use crate::method::{Client, LocalTask, LocalUpdate, Scorer, ScoringContext, Scratch, largest_magnitude};
 use crate::model::blocks::{Model, ModelUpdate};

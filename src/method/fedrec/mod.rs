@@ -12,8 +12,8 @@
 //! the mean gradient over its items, and the server takes the mean of this over those who sent a row.
 //!
 //! With rho > 0 a device also trains on unrated items, rho for every rated one, which are drawn anew in every
-//! participation so that the server cannot tell which of the rows are rated. With `sends_counts` devices say how often
-//! each row is to count in the mean, and the server uses nothing but sums. [`central`] is the same without federation.
+//! participation so that the server cannot tell which of the rows are rated. With `sends_counts` devices say which rows they
+//! have sent, by a 1 for each, and the server uses nothing but sums. [`central`] is the same without federation.
 //!
 //! Source: Lin, Liang, Pan and Ming, FedRec: Federated Recommendation with Explicit Feedback (IEEE Intelligent Systems
 //! 2020), and the authors' code Guanyu-Lin/FedRec at 521b7cf. [`numerics`] states the equations.
@@ -26,8 +26,8 @@ use serde_json::Value;
 
 pub use self::client::FedRecScratch;
 use self::numerics::{Filling, HybridFilling, Style, decayed};
-use super::listed_sums::counts_layout;
 use super::network::model_of;
+use super::row_counts::counts_layout;
 use super::{Client, Entry, Method, Phase, Placement, Problem, Server, parameters, sizes_by};
 use crate::ids::UserId;
 use crate::model::blocks::Model;

@@ -4,8 +4,8 @@
 //! The item table V is shared, and a client keeps no state. The logit of item j is u . V_j. A client splits its samples
 //! in two at random. It draws a fresh user vector u from U(-0.05, 0.05) and trains it on the support half with V held
 //! fixed, then trains V on the query half with u held fixed (Algorithm 1). The server takes the mean of the
-//! differences, weighted by the number of query samples unless all are to weigh the same, times its own rate. For scoring, u is made anew from all of
-//! the user's samples with the present model.
+//! differences, weighted by the number of query samples unless all are to weigh the same, times its own rate. For
+//! scoring, u is made anew from all of the user's samples with the present model.
 //!
 //! With dual personalisation a client keeps the V that it has tuned, and scores with it: u is then made anew for that V.
 //! FedRecon trains u before V anyway. No source says for which table the u that scores is made; here it is made for the

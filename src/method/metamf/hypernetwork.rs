@@ -42,7 +42,7 @@ pub struct Generated {
 pub struct Contribution<'a> {
     /// The user.
     pub user: u32,
-    /// The weight of the contribution: its number of samples times the policy's weight.
+    /// The weight of the contribution: its number of samples, or 1 where all weigh the same, times the policy's weight.
     pub weight: f32,
     /// The items with a gradient.
     pub rows: &'a [u32],

@@ -4,7 +4,8 @@
 //! relu(W1 e + b1) + b2, for each user, who downloads both. The device uploads the gradients of its mean loss with
 //! respect to them and keeps no state. The server back-propagates these gradients through the hypernetwork, clips the
 //! result, and steps by Adam. Contributions are weighted by their numbers of samples, so that a step follows the mean
-//! over the samples of its users, unless all are to weigh the same.
+//! over the samples of its users, unless all are to weigh the same. With noise on the sum, the server clips what each
+//! contribution adds to the gradient of its parameters, and adds the noise to that gradient.
 //!
 //! The published method minimises the squared error on explicit ratings, in batches of 64 ratings of any users. This
 //! simulator chooses the logistic loss on positives and drawn negatives, and all samples of the users of a step.

@@ -127,7 +127,8 @@ struct Sums {
     /// The networks that gradients are back-propagated through. They are those of the step, even if a late contribution
     /// answers an earlier download.
     networks: Arc<HyperNetwork>,
-    /// The contributions that wait until sixteen of them are back-propagated together.
+    /// The contributions that wait until there are sixteen of them. They are back-propagated together, or each by itself where
+    /// its part of the sum is bounded.
     pending: Vec<Pending>,
     /// The sum of the gradients. It is empty until something has been back-propagated.
     gradient: Vec<f32>,
@@ -223,6 +224,9 @@ impl Accumulator for Sums {
 
     fn merge(&mut self, other: Box<dyn Accumulator>) -> Result<()> {
         let mut other = *downcast::<Self>(other)?;
+        if self.noise.is_some() != other.noise.is_some() {
+            return Err(Error::Update("only one of two sums of gradients is to have noise".to_owned()));
+        }
         self.flush()?;
         other.flush()?;
         self.totals.merge(&other.totals);
@@ -278,19 +282,29 @@ mod tests {
         MetaMf::new(parameters, &problem_of(USERS as usize, 7))
     }
 
-    /// Returns the sums of the gradients of these users, who all send `value` for everything, with this bound and noise.
-    fn sums(method: &MetaMf, users: &[u32], value: f32, (limit, deviation): (f64, f64)) -> Sums {
-        let noise = NoisySum::new(limit, deviation, Streams::new(1).named("test", 0, 0));
-        let mut sums = downcast::<Sums>(method.server().noisy_accumulator(noise).unwrap()).unwrap();
+    /// Has `sums` back-propagate what these users send, who all send `value` for everything.
+    fn absorb(method: &MetaMf, users: &[u32], value: f32, mut sums: Sums) -> Sums {
         let layout = method.upload_layout(Phase::default());
         let table = |block: &BlockLayout| TableUpdate::whole(&Table::from_fn(block.shape, || value));
         let update = ModelUpdate::of_blocks(layout.blocks().iter().map(table).collect());
         let model = method.initial();
-        let contributions =
-            users.iter().map(|user| Contribution::fresh(UserId(*user), InvitationId(*user), &update, &model));
-        sums.absorb(&contributions.collect::<Vec<_>>()).unwrap();
+        let contribution = |user: &u32| Contribution::fresh(UserId(*user), InvitationId(*user), &update, &model);
+        sums.absorb(&users.iter().map(contribution).collect::<Vec<_>>()).unwrap();
         sums.flush().unwrap();
-        *sums
+        sums
+    }
+
+    /// Returns the sums of the gradients of these users with this bound and noise.
+    fn sums(method: &MetaMf, users: &[u32], value: f32, (limit, deviation): (f64, f64)) -> Sums {
+        let noise = NoisySum::new(limit, deviation, Streams::new(1).named("test", 0, 0));
+        let empty = downcast::<Sums>(method.server().noisy_accumulator(noise).unwrap()).unwrap();
+        absorb(method, users, value, *empty)
+    }
+
+    /// Returns the sum of the gradients of all users.
+    fn of_all(method: &MetaMf, value: f32, noise: Option<NoisySum>) -> Vec<f32> {
+        let networks = Arc::new(method.hypernetwork());
+        absorb(method, &[0, 1, 2, 3], value, Sums::new(&networks, noise)).gradient
     }
 
     fn length(values: impl Iterator<Item = f32>) -> f64 {
@@ -307,11 +321,21 @@ mod tests {
             let moved = length(all.iter().zip(&without).map(|(all, without)| all - without));
             assert!((moved / limit - 1.0).abs() < 1e-4, "{moved} instead of {limit}, or nothing is clipped");
         }
-        let short = sums(&method, &[2], 1e-3, (1e3, 0.0)).gradient;
+        let short = of_all(&method, 1e-3, Some(NoisySum::new(1e3, 0.0, Streams::new(1).named("test", 0, 0))));
+        let plain = of_all(&method, 1e-3, None);
+        let difference = length(short.iter().zip(&plain).map(|(short, plain)| short - plain));
+        assert!(length(plain.iter().copied()) > 1e-3, "nothing is back-propagated");
+        assert!(difference < 1e-5 * length(plain.into_iter()), "what is short enough is changed by {difference}");
+    }
+
+    /// If this fails, noise is lost where sums are merged.
+    #[test]
+    fn sums_with_and_without_noise_do_not_mix() {
+        let method = method();
+        let mut noisy = sums(&method, &[0], 1.0, (1.0, 1.0));
+        assert!(noisy.merge(method.server().accumulator()).is_err());
         let mut plain = downcast::<Sums>(method.server().accumulator()).unwrap();
-        assert!(plain.noise.is_none());
-        plain.merge(Box::new(Sums { noise: None, ..sums(&method, &[2], 1e-3, (1e3, 0.0)) })).unwrap();
-        assert_eq!(plain.gradient, short, "what is short enough stays as it is");
+        assert!(plain.merge(Box::new(noisy)).is_err());
     }
 
     /// If this fails, a step has the noise of another strength, or once for each of the accumulators that were merged.

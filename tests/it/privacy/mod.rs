@@ -159,7 +159,11 @@ fn what_protects_nothing_is_refused_with_the_reason() {
     refused(&[CENTRAL, &mode("{ fedasync = { concurrency = 3 } }")], "the mode `fedasync` has no such sums");
     refused(&[CENTRAL, "method=\"fedgram\""], "uses more of the uploads than their sum");
     refused(&[CENTRAL, "method=\"fedrecon\""], "or `sends_counts = true` or `equal_weights = true`");
-    refused(&[CENTRAL, "method=\"fedrec-pmf\""], "uses more of the uploads than their sum");
+    for method in ["fedrec-pmf", "metamf", "fedpergnn"] {
+        refused(&[CENTRAL, &format!("method=\"{method}\"")], "uses more of the uploads than their sum");
+    }
+    let of_equal_weights = "method={ metamf = { equal_weights = true } }";
+    refused(&[DENSE, of_equal_weights, "overheads.secure_aggregation={}"], "`secure_aggregation` hides single uploads");
     refused(&[LOCAL, "training.client_selection.oort={}"], "on which there is no noise");
     refused(&[LOCAL, DENSE, "overheads.secure_aggregation={}"], "`secure_aggregation` hides each upload");
     refused(
