@@ -6,7 +6,7 @@ use fedrecsim::method::Placement;
 use fedrecsim::method::registry::METHODS;
 
 /// The median that docs/own-methods.md states.
-const MEDIAN: usize = 447;
+const MEDIAN: usize = 459;
 
 /// Returns the files of a method's module, without its tests. The form of a method that trains at the server (`central`) is a
 /// method by itself, with an entry of its own, and is not counted.
